@@ -40,16 +40,16 @@ pub(super) fn whole(attempt: &Attempt, token: &str, bytes: u64) -> Vec<u8> {
     whole
 }
 
-/// Counts the output that was checked.
+/// Checks the output of printing commands, and counts what was complete.
 #[derive(Default)]
-pub(super) struct Account {
+pub(super) struct OutputCheck {
     seen: HashSet<String>,
     /// Commands whose output was complete.
     pub(super) commands: usize,
     pub(super) bytes: u64,
 }
 
-impl Account {
+impl OutputCheck {
     /// Checks the output of every printing command whose result has been seen since the last call, and deletes its log.
     pub(super) fn check(&mut self, site: &Site, ledger: &Ledger) -> Vec<Violation> {
         let mut violations = Vec::new();
@@ -68,7 +68,7 @@ impl Account {
                     self.commands += 1;
                     self.bytes += bytes;
                 }
-                Err(problem) => violations.push(Violation::NotAllKept { task, problem }),
+                Err(problem) => violations.push(Violation::IncompleteOutput { task, problem }),
             }
         }
         violations
@@ -89,14 +89,14 @@ fn check(site: &Site, task: &str, entry: &Entry, text: &str) -> Result<u64, Stri
     let bytes = printed_bytes(&entry.token).ok_or("the token has no amount")?;
     let whole = whole(&attempt, &entry.token, bytes);
     let folder = attempt.directory(&site.attempts());
-    in_result(text, &whole)?;
-    in_log(&folder, &whole).map_err(|error| format!("its log: {error}"))?;
-    counted(&folder, whole.len() as u64)?;
+    check_result(text, &whole)?;
+    check_and_delete_log(&folder, &whole).map_err(|error| format!("its log: {error}"))?;
+    check_exit_record(&folder, whole.len() as u64)?;
     Ok(whole.len() as u64)
 }
 
 /// Checks a result: it is the whole output, or its end below a line with the length of the rest.
-fn in_result(text: &str, whole: &[u8]) -> Result<(), String> {
+fn check_result(text: &str, whole: &[u8]) -> Result<(), String> {
     let (dropped, kept) = match text.strip_prefix("[longhaul: the first ") {
         None => (0, text),
         Some(rest) => {
@@ -116,7 +116,7 @@ fn in_result(text: &str, whole: &[u8]) -> Result<(), String> {
 }
 
 /// Checks that a log is complete, and removes it then: thousands of logs would fill the disk.
-fn in_log(folder: &Path, whole: &[u8]) -> io::Result<()> {
+fn check_and_delete_log(folder: &Path, whole: &[u8]) -> io::Result<()> {
     let mut pieces: Vec<(u64, PathBuf)> = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
@@ -140,7 +140,7 @@ fn in_log(folder: &Path, whole: &[u8]) -> io::Result<()> {
 }
 
 /// Checks the number of bytes in the record of the end.
-fn counted(folder: &Path, bytes: u64) -> Result<(), String> {
+fn check_exit_record(folder: &Path, bytes: u64) -> Result<(), String> {
     let record = fs::read(folder.join("exit")).map_err(|error| format!("its exit record: {error}"))?;
     let record: serde_json::Value = serde_json::from_slice(&record).map_err(|error| error.to_string())?;
     if record["stdout_bytes"] != bytes || !record["write_error"].is_null() {
@@ -162,11 +162,11 @@ mod tests {
         let whole = whole(&attempt, "t.20", 20);
         let text = String::from_utf8(whole.clone()).unwrap();
         assert_eq!(text, "t.20 0\nt.20 1\nt.20 2\na 1 t.20\n");
-        in_result(&text, &whole).unwrap();
+        check_result(&text, &whole).unwrap();
         let cut = format!("[longhaul: the first 7 bytes were dropped; see]\n{}", &text[7..]);
-        in_result(&cut, &whole).unwrap();
-        in_result(&cut.replace("first 7", "first 6"), &whole).unwrap_err();
-        in_result(&text[1..], &whole).unwrap_err();
+        check_result(&cut, &whole).unwrap();
+        check_result(&cut.replace("first 7", "first 6"), &whole).unwrap_err();
+        check_result(&text[1..], &whole).unwrap_err();
     }
 
     #[test]
@@ -176,9 +176,9 @@ mod tests {
         let write = |name: &str, text: &str| fs::write(folder.join(name), text).unwrap();
         write("log.0", "ab");
         write("log.3", "d");
-        in_log(&folder, b"abcd").unwrap_err();
+        check_and_delete_log(&folder, b"abcd").unwrap_err();
         write("log.2", "c");
-        in_log(&folder, b"abcd").unwrap();
+        check_and_delete_log(&folder, b"abcd").unwrap();
         // Nothing is left in it.
         fs::remove_dir(&folder).unwrap();
     }

@@ -10,7 +10,7 @@ pub(super) struct Report {
     pub(super) acknowledged: usize,
     /// Tasks whose cancellation was acknowledged.
     pub(super) cancelled: usize,
-    /// Results of commands that a later server took over while they ran.
+    /// Results of commands that a later server adopted while they ran.
     pub(super) reattached: usize,
     pub(super) supervisors_killed: usize,
     /// Attempts that a restart declared void.
@@ -66,7 +66,7 @@ impl Report {
         let needed = [
             (self.acknowledged, "task was acknowledged"),
             (self.cancelled, "cancel was acknowledged"),
-            (self.reattached, "running command was taken up by a later server"),
+            (self.reattached, "running command was adopted by a later server"),
             (self.supervisors_killed, "supervisor was killed"),
             (self.printed, "command printed after a silence"),
         ];

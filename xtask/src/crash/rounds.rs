@@ -6,7 +6,7 @@ use super::{
     ledger::Ledger,
     load,
     plan::{CLIENTS, Plan, Victim},
-    printed::Account,
+    printed::OutputCheck,
     release::Release,
     report::Report,
     site::Site,
@@ -65,7 +65,7 @@ pub(super) struct Run {
     ledger: Ledger,
     history: History,
     interventions: Interventions,
-    account: Account,
+    output_check: OutputCheck,
     clients: [Client; CLIENTS],
     auditor: Client,
     /// The attempts that ran when the last server died.
@@ -87,7 +87,7 @@ impl Run {
             rounds,
             ledger: Ledger::default(),
             interventions: Interventions::default(),
-            account: Account::default(),
+            output_check: OutputCheck::default(),
             clients: std::array::from_fn(|nth| Client::new(eras[nth % eras.len()], nowhere)),
             auditor: Client::new(Era::Modern, nowhere),
             running: Vec::new(),
@@ -110,7 +110,7 @@ impl Run {
             let mut server = self.serve()?;
             // The violations of the load are reported together with those of the restart, which matter more.
             found.extend(self.check_tasks(plan.audit));
-            found.extend(self.account.check(&self.site, &self.ledger));
+            found.extend(self.output_check.check(&self.site, &self.ledger));
             self.resume_supervisor();
             self.check(std::mem::take(&mut found))?;
             found = self.load(&plan, &mut server)?;
@@ -129,7 +129,7 @@ impl Run {
         found.extend(audit::drain(&mut self.auditor, &self.ledger));
         found.extend(audit::tasks(&mut self.auditor, &self.ledger, &self.ledger.tasks()));
         found.extend(audit::supervisors_end(&self.site));
-        found.extend(self.account.check(&self.site, &self.ledger));
+        found.extend(self.output_check.check(&self.site, &self.ledger));
         found.extend(self.history.read_new()?);
         let (broken, reattached) = audit::outcomes(&self.ledger, &self.history, &self.interventions);
         found.extend(broken);
@@ -149,8 +149,8 @@ impl Run {
             late_starters: voids.refused,
             commands: self.history.runs.len(),
             false_starts: self.false_starts,
-            printed: self.account.commands,
-            bytes: self.account.bytes,
+            printed: self.output_check.commands,
+            bytes: self.output_check.bytes,
         })
     }
 

@@ -31,7 +31,7 @@ pub(super) enum Violation {
     #[error("{attempt} still has a supervisor, and all tasks have ended")]
     LeftBehind { attempt: Attempt },
     #[error("the output of the command of task {task} is not complete: {problem}")]
-    NotAllKept { task: String, problem: String },
+    IncompleteOutput { task: String, problem: String },
     #[error("a plain call was interrupted, and this test has not killed its supervisor: {message}")]
     CallInterrupted { message: String },
     #[error("the journal has an invalid line: {line:?}")]
