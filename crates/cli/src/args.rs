@@ -171,7 +171,7 @@ pub(crate) struct Task {
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub(crate) struct TaskAction {
-    /// Wait until the task ends and print its result
+    /// Wait until the task ends and print its result; if the server goes away meanwhile, ask it again until it answers
     #[arg(long)]
     pub(crate) wait: bool,
     /// Cancel the task

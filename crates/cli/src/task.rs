@@ -5,7 +5,7 @@ use crate::{
     call::{self, Display, Exit, Failure, Interrupt, print_outcome},
     output,
 };
-use longhaul_client::{Connection, HistoryEntry, Outcome, TaskHandle, TaskSnapshot};
+use longhaul_client::{Connection, HistoryEntry, OpenError, Outcome, RequestError, TaskHandle, TaskSnapshot};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
@@ -19,8 +19,7 @@ pub(crate) async fn run(task: &args::Task) -> ExitCode {
 }
 
 async fn act(args: &args::Task) -> Result<Exit, Failure> {
-    // Lazy, so that `--wait` also waits for a server that is being restarted.
-    let connection = Connection::lazy(&args.url, call::client_options()).map_err(Failure::usage)?;
+    let connection = connect(args).await?;
     let task = connection.task(&args.id);
     let exit = match &args.action {
         args::TaskAction { wait: true, .. } => wait(&task, args.json).await,
@@ -33,6 +32,18 @@ async fn act(args: &args::Task) -> Result<Exit, Failure> {
         connection.close().await;
     }
     exit
+}
+
+/// Connects. With `--wait`, a server that is busy or stopping is asked again, but not one that cannot be reached: the address may be wrong.
+async fn connect(args: &args::Task) -> Result<Connection, Failure> {
+    match Connection::open(&args.url, call::client_options()).await {
+        Err(OpenError::Request(error))
+            if args.action.wait && error.is_transient() && !matches!(error, RequestError::Unreachable { .. }) =>
+        {
+            Connection::lazy(&args.url, call::client_options()).map_err(Failure::usage)
+        }
+        opened => Ok(opened?),
+    }
 }
 
 async fn wait(task: &TaskHandle, json: bool) -> Result<Exit, Failure> {

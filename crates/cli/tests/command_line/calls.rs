@@ -52,7 +52,7 @@ fn json_output_that_no_client_could_read_is_a_tool_error() {
 fn mistakes_are_told_apart_by_exit_status() {
     let served = Served::start();
     let url = served.url.as_str();
-    let cases: [(&[&str], i32, &str); 9] = [
+    let cases: [(&[&str], i32, &str); 10] = [
         (&["call", url, "ech"], 2, "did you mean `echo`?"),
         (&["call", url, "echo"], 2, "missing `words` (what to say)"),
         (&["call", url, "echo", "word=x"], 2, "did you mean `words`?"),
@@ -64,6 +64,11 @@ fn mistakes_are_told_apart_by_exit_status() {
         ),
         (&["call", "http://127.0.0.1:1/mcp", "echo"], 3, "cannot be reached"),
         (&["task", "http://127.0.0.1:1/mcp", "x"], 3, "cannot be reached"),
+        (
+            &["task", "http://127.0.0.1:1/mcp", "x", "--wait"],
+            3,
+            "cannot be reached",
+        ),
         (&["task", url, "nosuch"], 5, "Task not found"),
         (&["task", url, "nosuch", "--wait", "--cancel"], 2, "cannot be used with"),
     ];
