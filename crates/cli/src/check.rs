@@ -8,9 +8,6 @@ use crate::{
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
-/// Exit status for an invalid file.
-const INVALID: u8 = 2;
-
 /// Checks the file and prints the problems found.
 pub(crate) fn run(check: &args::Check) -> ExitCode {
     let config = config::load(&check.file, &Environment::of_this_process());
@@ -22,12 +19,12 @@ pub(crate) fn run(check: &args::Check) -> ExitCode {
         }
         (Err(error), true) => {
             output::json_line(&invalid_json(&error));
-            return ExitCode::from(INVALID);
+            return ExitCode::from(config::EXIT_INVALID);
         }
         (Err(error), false) => {
             output::note(&error.to_string());
             warn(&error.file, &error.warnings);
-            return ExitCode::from(INVALID);
+            return ExitCode::from(config::EXIT_INVALID);
         }
     }
     ExitCode::SUCCESS

@@ -23,6 +23,9 @@ pub(crate) use tool::{Output, ToolConfig};
 use file::File;
 use std::path::Path;
 
+/// Exit status of a command whose configuration is invalid.
+pub(crate) const EXIT_INVALID: u8 = 2;
+
 /// A valid configuration.
 #[derive(Debug)]
 pub(crate) struct Config {

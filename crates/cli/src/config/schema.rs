@@ -298,8 +298,17 @@ fn check(schema: &Value) -> Result<(), SchemaProblem> {
 
 /// The first `$ref` that leads out of the schema, with its place as a JSON pointer.
 fn outside_reference(schema: &Value, place: &str) -> Option<(String, String)> {
-    /// Below these keys stands data, not schema.
+    /// The values of these keywords are data, not schemas.
     const DATA: [&str; 4] = ["const", "enum", "default", "examples"];
+    /// The members of these keywords have names of the user's, which are no keywords.
+    const NAMED: [&str; 6] = [
+        "properties",
+        "patternProperties",
+        "$defs",
+        "definitions",
+        "dependentSchemas",
+        "dependencies",
+    ];
     match schema {
         Value::Object(members) => members.iter().find_map(|(key, value)| {
             let place = format!("{place}/{key}");
@@ -308,6 +317,9 @@ fn outside_reference(schema: &Value, place: &str) -> Option<(String, String)> {
                     (!reference.starts_with('#')).then(|| (place, reference.clone()))
                 }
                 (key, _) if DATA.contains(&key) => None,
+                (key, Value::Object(named)) if NAMED.contains(&key) => named
+                    .iter()
+                    .find_map(|(name, schema)| outside_reference(schema, &format!("{place}/{}", escape(name)))),
                 _ => outside_reference(value, &place),
             }
         }),
@@ -317,6 +329,11 @@ fn outside_reference(schema: &Value, place: &str) -> Option<(String, String)> {
             .find_map(|(index, element)| outside_reference(element, &format!("{place}/{index}"))),
         _ => None,
     }
+}
+
+/// A name as a part of a JSON pointer.
+fn escape(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
 }
 
 /// The property that a JSON pointer into an argument schema leads to.

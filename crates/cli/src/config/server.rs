@@ -13,7 +13,7 @@ const DEFAULT_LISTEN: ([u8; 4], u16) = ([127, 0, 0, 1], 7411);
 const DEFAULT_MAX_BODY: u64 = 4 << 20;
 const DEFAULT_IDLE_EXIT: Millis = 60_000;
 const DEFAULT_QUEUE_TIMEOUT: Millis = 24 * 60 * 60 * 1000;
-/// The largest accepted value. A larger one is almost certainly a typing mistake.
+/// The largest accepted `max_running`. A larger one is probably a typing mistake.
 const MAX_RUNNING: u32 = 10_000;
 
 /// The settings of the server.
@@ -23,7 +23,7 @@ pub(crate) struct ServerConfig {
     pub(crate) name: String,
     /// The loopback address to listen on.
     pub(crate) listen: SocketAddr,
-    /// The data directory: an absolute path, which need not exist yet.
+    /// The data directory, as an absolute path. The server creates it if needed.
     pub(crate) data_dir: PathBuf,
     /// Attempts at once on this node, at least 1.
     pub(crate) max_running: u32,
@@ -35,7 +35,7 @@ pub(crate) struct ServerConfig {
     pub(crate) queue_timeout: Millis,
     /// Allowed hosts and origins, and HTTP endpoints.
     pub(crate) http: HttpOptions,
-    /// After how long a server started by `longhaul stdio` exits when idle, in milliseconds.
+    /// How long a server that `longhaul stdio` started stays idle before it exits, in milliseconds.
     pub(crate) idle_exit: Millis,
     /// The limits on clients.
     pub(crate) limits: LimitsConfig,
@@ -110,7 +110,7 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<S
     })
 }
 
-/// The elements of an array of strings, each of which is a `T`; none by default.
+/// Reads an array of strings, each of which is parsed as a `T`. Without the key there are none.
 fn all<T: FromStr<Err: fmt::Display>>(section: &Section<'_>, key: &'static str) -> Option<Vec<T>> {
     section.get_or(key, Vec::new(), |entry| {
         let texts = entry.texts()?;
@@ -120,7 +120,7 @@ fn all<T: FromStr<Err: fmt::Display>>(section: &Section<'_>, key: &'static str) 
                 .map_err(|error| entry.report(format!("`{key}`: {text:?}: {error}")));
             parsed.ok()
         };
-        // Collected first, so that every invalid element is reported.
+        // Parses all of them first, so that every invalid element is reported.
         let parsed: Vec<_> = texts.into_iter().map(parse).collect();
         parsed.into_iter().collect()
     })
@@ -134,7 +134,7 @@ fn is_server_name(name: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
 }
 
-/// A `listen` that cannot be served.
+/// Why the server cannot listen on an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum InvalidListen {
     /// Not an IP address with a port.
@@ -147,10 +147,10 @@ pub(crate) enum InvalidListen {
     NotLoopback,
 }
 
-/// Reads an address to listen on, from the file or from `--listen`; `localhost` stands for `127.0.0.1`.
+/// Parses the address of `listen` or `--listen`. `localhost` means `127.0.0.1`.
 ///
 /// # Errors
-/// [`InvalidListen`] when it is not an address with a port, or not a loopback address.
+/// [`InvalidListen`] if it is not an IP address with a port, or not a loopback address.
 pub(crate) fn parse_listen(text: &str) -> Result<SocketAddr, InvalidListen> {
     let numeric = match text.strip_prefix("localhost:") {
         Some(port) => format!("127.0.0.1:{port}"),

@@ -26,8 +26,6 @@ use std::{io, process::ExitCode, sync::Arc, time::Duration};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// Exit status for an invalid configuration.
-const INVALID: u8 = 2;
 /// Exit status for `longhaul stdio` when another process owns the data directory.
 pub(crate) const IN_USE: u8 = 75;
 /// How long blocking work may take after the server has stopped.
@@ -62,7 +60,7 @@ pub(crate) fn run(serve: &args::Serve) -> ExitCode {
         Ok(config) => config,
         Err(error) => {
             output::note(&error.to_string());
-            return ExitCode::from(INVALID);
+            return ExitCode::from(config::EXIT_INVALID);
         }
     };
     crate::check::warn(&serve.file.display().to_string(), &config.warnings);
@@ -74,7 +72,7 @@ pub(crate) fn run(serve: &args::Serve) -> ExitCode {
         Ok(filter) => log::to_stderr(filter),
         Err(error) => {
             output::note(&format!("longhaul: {error}"));
-            return ExitCode::from(INVALID);
+            return ExitCode::from(config::EXIT_INVALID);
         }
     }
     if serve.detach {

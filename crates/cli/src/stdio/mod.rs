@@ -15,22 +15,19 @@ use tokio::{
     net::UnixStream,
 };
 
-/// Exit status for an invalid configuration.
-const INVALID: u8 = 2;
-
 /// Relays until one side closes.
 pub(crate) fn run(stdio: &args::Stdio) -> ExitCode {
     let config = match config::load(&stdio.file, &Environment::of_this_process()) {
         Ok(config) => config,
         Err(error) => {
             output::note(&error.to_string());
-            return ExitCode::from(INVALID);
+            return ExitCode::from(config::EXIT_INVALID);
         }
     };
     // Checked here too, because a server started by this process would fail with the same environment.
     if let Err(error) = crate::serve::log::filter() {
         output::note(&format!("longhaul: {error}"));
-        return ExitCode::from(INVALID);
+        return ExitCode::from(config::EXIT_INVALID);
     }
     let data_dir = match &stdio.data_dir {
         Some(data_dir) => std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.clone()),

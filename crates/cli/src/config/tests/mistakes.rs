@@ -249,6 +249,19 @@ fn bad_files_are_explained() {
             &["jobs.toml:7: `input` is not a JSON Schema: /properties/a/pattern: \"(\" is not a \"regex\""],
         ),
         (
+            // Names of properties, not keywords.
+            "+tool\ninput = { default = { \"$ref\" = \"https://example.com/s.json\" } }\n",
+            &[
+                "jobs.toml:7: `input` is not a JSON Schema: /properties/default/$ref refers to \"https://example.com/s.json\"; nothing is fetched from files or networks, so only references within the schema (\"#/$defs/...\") work",
+            ],
+        ),
+        (
+            "+tool\ninput = { enum = { items = { \"$ref\" = \"other.json\" } } }\n",
+            &[
+                "jobs.toml:7: `input` is not a JSON Schema: /properties/enum/items/$ref refers to \"other.json\"; nothing is fetched from files or networks, so only references within the schema (\"#/$defs/...\") work",
+            ],
+        ),
+        (
             "+tool\ninput = { a = { \"$ref\" = \"https://example.com/s.json\" } }\n",
             &[
                 "jobs.toml:7: `input` is not a JSON Schema: /properties/a/$ref refers to \"https://example.com/s.json\"; nothing is fetched from files or networks, so only references within the schema (\"#/$defs/...\") work",
