@@ -6,12 +6,9 @@ use serde_json::Value;
 use std::{
     io::{self, Read, Write},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
     thread::{self, Builder, JoinHandle},
 };
+use tokio_util::sync::CancellationToken;
 
 const MAX_HEADERS: usize = 64;
 
@@ -21,7 +18,7 @@ const MAX_HEADERS: usize = 64;
 /// When dropped, if the server has sent a message that violates its schema.
 pub struct CheckingProxy {
     address: SocketAddr,
-    is_closing: Arc<AtomicBool>,
+    closing: CancellationToken,
     accepting: Option<JoinHandle<Vec<JoinHandle<Exchanged>>>>,
 }
 
@@ -40,12 +37,12 @@ impl CheckingProxy {
     pub fn before(server: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
-        let is_closing = Arc::new(AtomicBool::new(false));
-        let over = Arc::clone(&is_closing);
+        let closing = CancellationToken::new();
+        let closed = closing.clone();
         let accepting = spawn(move || {
             let mut connections = Vec::new();
             for client in listener.incoming().map_while(Result::ok) {
-                if over.load(Ordering::Acquire) {
+                if closed.is_cancelled() {
                     break;
                 }
                 connections.extend(spawn(move || relay(client, server)));
@@ -54,7 +51,7 @@ impl CheckingProxy {
         })?;
         Ok(Self {
             address,
-            is_closing,
+            closing,
             accepting: Some(accepting),
         })
     }
@@ -65,7 +62,7 @@ impl CheckingProxy {
     }
 
     fn connections(&mut self) -> Vec<JoinHandle<Exchanged>> {
-        self.is_closing.store(true, Ordering::Release);
+        self.closing.cancel();
         // Wakes the accepting thread.
         let _ = TcpStream::connect(self.address);
         let accepting = self.accepting.take().and_then(|accepting| accepting.join().ok());

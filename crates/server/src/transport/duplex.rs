@@ -29,6 +29,7 @@ use std::{
     },
 };
 use tokio::sync::{Semaphore, mpsc, watch};
+use tokio_util::sync::CancellationToken;
 
 /// Requests of one connection that are being answered; further ones are refused.
 const MOST_REQUESTS: usize = 1024;
@@ -47,7 +48,7 @@ pub(crate) struct Duplex {
     requests: Mutex<HashMap<String, Running>>,
     answered: watch::Sender<()>,
     queue_space: Arc<Semaphore>,
-    closed: watch::Sender<bool>,
+    closed: CancellationToken,
 }
 
 /// A request that is being answered.
@@ -112,7 +113,7 @@ impl Duplex {
             requests: Mutex::default(),
             answered: watch::Sender::new(()),
             queue_space: Arc::new(Semaphore::new(QUEUE_KIB as usize)),
-            closed: watch::Sender::new(false),
+            closed: CancellationToken::new(),
         };
         (Arc::new(duplex), outgoing)
     }
@@ -206,12 +207,12 @@ impl Duplex {
 
     /// Ends the connection without further answers. Plain calls are cancelled, since their answers can no longer be delivered; tasks continue.
     pub(crate) fn close(&self) {
-        self.closed.send_replace(true);
+        self.closed.cancel();
     }
 
     /// Completes when the connection was closed.
     pub(crate) async fn closed(&self) {
-        let _ = self.closed.subscribe().wait_for(|closed| *closed).await;
+        self.closed.cancelled().await;
     }
 
     async fn dispatch(&self, bytes: &[u8]) -> Answer {
@@ -417,11 +418,11 @@ impl Duplex {
 
     /// Runs `work` until it ends or the connection does.
     fn spawn(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
-        let mut closed = self.closed.subscribe();
+        let closed = self.closed.clone();
         self.front.engine.ports().spawner.spawn(Box::pin(async move {
             tokio::select! {
                 () = work => {}
-                _ = closed.wait_for(|closed| *closed) => {}
+                () = closed.cancelled() => {}
             }
         }));
     }
