@@ -4,7 +4,7 @@ use crate::{Event, Fence, TaskId, UnixMillis};
 use std::time::Duration;
 
 /// How long a store may hold a change that [can wait](Change::can_wait).
-pub const LONGEST_HOLD: Duration = Duration::from_millis(100);
+pub const LONGEST_DEFERRAL: Duration = Duration::from_millis(100);
 
 /// Changes to one task.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,7 +21,7 @@ pub struct Change {
     /// whose number is not greater than the [latest](crate::Attempt::changes) of the attempt of its fence was made before. It is not made a second
     /// time, and the answer is the task as it is. The worker makes numbered changes one after the other. `None` for a change that is not recognized.
     pub number: Option<u32>,
-    /// Whether the change may be made a little later, as the reports of running work may. A store may hold it for up to [`LONGEST_HOLD`], so that it
+    /// Whether the change may be made a little later, as the reports of running work may. A store may hold it for up to [`LONGEST_DEFERRAL`], so that it
     /// shares a commit with others. Once it is acknowledged it is as durable as any other.
     pub can_wait: bool,
 }

@@ -20,7 +20,7 @@ mod event;
 mod lease;
 mod permits;
 
-pub use change::{Change, LONGEST_HOLD};
+pub use change::{Change, LONGEST_DEFERRAL};
 pub use create::{Created, Idempotency, NewTask, ParentEntry, UnwrittenCall};
 pub use error::{ApplyError, CreateError, MAX_ENDED_SESSIONS, StoreError};
 pub use event::{Hint, Listener, StoreEvent};

@@ -259,7 +259,7 @@ impl SqliteStore {
         self.write_when(false, weight, work).await
     }
 
-    /// As [`write`](Self::write); a change that `can_wait` is held for a little, for others to commit with.
+    /// As [`write`](Self::write); a change that `can_wait` is deferred for a little, to commit with others.
     async fn write_when<T, E, W>(&self, can_wait: bool, weight: usize, work: W) -> Result<T, E>
     where
         W: FnMut(&mut Tx<'_>) -> rusqlite::Result<Result<T, E>> + Send + 'static,

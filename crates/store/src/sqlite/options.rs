@@ -1,7 +1,7 @@
 //! What may be chosen when a directory is opened.
 
 use super::InjectedFault;
-use longhaul_core::store::LONGEST_HOLD;
+use longhaul_core::store::LONGEST_DEFERRAL;
 use std::{fmt, sync::Arc, time::Duration};
 
 /// The exit status of a process whose store could not make a commit certain: `EX_IOERR` of sysexits.
@@ -24,9 +24,9 @@ pub struct SqliteOptions {
     /// Called after each commit, before its acknowledgements.
     #[cfg(test)]
     pub(super) on_commit: Option<CommitObserver>,
-    /// In place of [`LONGEST_HOLD`](longhaul_core::store::LONGEST_HOLD).
+    /// In place of [`LONGEST_DEFERRAL`](longhaul_core::store::LONGEST_DEFERRAL).
     #[cfg(test)]
-    pub(super) longest_hold: Duration,
+    pub(super) longest_deferral: Duration,
 }
 
 #[cfg(test)]
@@ -41,21 +41,21 @@ impl Default for SqliteOptions {
             #[cfg(test)]
             on_commit: None,
             #[cfg(test)]
-            longest_hold: LONGEST_HOLD,
+            longest_deferral: LONGEST_DEFERRAL,
         }
     }
 }
 
 impl SqliteOptions {
-    /// How long a change that can wait is held for others.
+    /// How long a change that can wait is deferred.
     #[cfg(not(test))]
-    pub(super) fn longest_hold(&self) -> Duration {
-        LONGEST_HOLD
+    pub(super) fn longest_deferral(&self) -> Duration {
+        LONGEST_DEFERRAL
     }
 
     #[cfg(test)]
-    pub(super) fn longest_hold(&self) -> Duration {
-        self.longest_hold
+    pub(super) fn longest_deferral(&self) -> Duration {
+        self.longest_deferral
     }
 }
 

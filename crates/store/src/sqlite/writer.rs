@@ -1,5 +1,5 @@
 //! Group commit: one thread runs all waiting changes in one transaction, syncs once, then answers all callers. Changes that can wait, such as the
-//! reports of running work, are held for a little, and commit with the next change that cannot.
+//! reports of running work, are deferred for a little, and commit with the next change that cannot.
 //!
 //! A change has no savepoint of its own. It writes nothing when it is refused, and when SQLite fails in the middle of one the whole
 //! transaction is rolled back and each change tried alone, which it must be anyway when the disk is full (SQLite then rolls back by
@@ -192,19 +192,19 @@ impl Writer {
         }
     }
 
-    /// The changes to commit next. Those that can wait are held until one arrives that cannot, or until their time is over.
+    /// The changes to commit next. Those that can wait are deferred until one arrives that cannot, or until their time is over.
     fn gather(&mut self) -> Vec<Box<dyn Operation>> {
         let mut batch = std::mem::take(&mut self.next);
-        let mut hold = Timeout::of(self.options.longest_hold());
-        let mut held = batch.iter().all(|operation| operation.can_wait());
-        while held && batch.len() < MOST_CHANGES {
+        let mut deferral = Timeout::of(self.options.longest_deferral());
+        let mut can_wait = batch.iter().all(|operation| operation.can_wait());
+        while can_wait && batch.len() < MOST_CHANGES {
             let message = match batch.is_empty() {
                 true => self.queue.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                false => self.queue.recv_timeout(hold.remaining().unwrap_or_default()),
+                false => self.queue.recv_timeout(deferral.remaining().unwrap_or_default()),
             };
             match message {
                 Ok(Message::Execute(operation)) => {
-                    held = operation.can_wait();
+                    can_wait = operation.can_wait();
                     batch.push(operation);
                 }
                 Err(RecvTimeoutError::Timeout) => break,

@@ -1,7 +1,8 @@
-//! The socket of the process that owns a data directory, for relays that stand in for it on standard input and output.
+//! The socket of the owner (the process that has a data directory open). Relays connect to it: each copies its standard input and output to
+//! and from one connection.
 //!
-//! It is in the directory, for its owner's user only. A client reads one line of greeting first: only then is the connection accepted,
-//! and everything after it is as in [`serve`](super::serve).
+//! The socket is in the data directory, and only the owner's user can open it. The owner first sends a line of greeting: then it has accepted
+//! the connection. Everything after that is as in [`serve`](super::serve).
 
 use crate::transport::front::Front;
 use longhaul_private_dir::{PrivateDir, is_socket};

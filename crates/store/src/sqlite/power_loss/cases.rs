@@ -1,4 +1,4 @@
-//! Changes that are held for others.
+//! Deferred changes.
 
 use super::{Disk, World, now, nth_id, tasks};
 use crate::contract::fixture::{change, fence};
@@ -18,12 +18,12 @@ fn report(task: &Task, line: &str) -> Change {
     }
 }
 
-/// A store that holds what can wait for `longest_hold`.
-async fn world(longest_hold: Duration) -> World {
+/// A store that defers what can wait for `longest_deferral`.
+async fn world(longest_deferral: Duration) -> World {
     let World { disk, store, node } = World::new(false).await;
     drop(store);
     let mut options = disk.options();
-    options.longest_hold = longest_hold;
+    options.longest_deferral = longest_deferral;
     let store = Arc::new(crate::SqliteStore::open(disk.directory.path(), options).unwrap());
     World { disk, store, node }
 }
@@ -51,8 +51,8 @@ async fn a_change_that_can_wait_commits_with_the_next_one_that_cannot() {
 
 #[tokio::test]
 async fn a_change_that_can_wait_is_committed_and_synced_without_others() {
-    for longest_hold in [Duration::ZERO, Duration::from_millis(20)] {
-        let world = world(longest_hold).await;
+    for longest_deferral in [Duration::ZERO, Duration::from_millis(20)] {
+        let world = world(longest_deferral).await;
         let task = world.create(world.new_call(1)).await;
         let reported = world.store.apply(report(&task, "alone")).await.unwrap();
         assert_eq!(world.disk.synced().tasks.get(&task.id), Some(&reported.version));
@@ -60,7 +60,7 @@ async fn a_change_that_can_wait_is_committed_and_synced_without_others() {
 }
 
 #[tokio::test]
-async fn a_store_that_closes_commits_what_it_holds() {
+async fn a_store_that_closes_commits_what_it_has_deferred() {
     let World { disk, store, node } = world(FOR_EVER).await;
     let world = World {
         disk: Arc::clone(&disk),
