@@ -1,17 +1,17 @@
-//! Moments as the protocol writes them: RFC 3339, UTC, `Z`.
+//! Timestamps as the protocol writes them: RFC 3339, UTC, `Z`.
 
 use crate::UnixMillis;
 use jiff::{Timestamp, fmt::temporal::DateTimePrinter};
 
 static PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
 
-/// Appends `at` as `2026-11-20T09:00:00.000Z`, without quotes. Always 24 characters, so that texts sort like moments; moments
+/// Appends `at` as `2026-11-20T09:00:00.000Z`, without quotes. Always 24 characters, so that texts sort like points in time; those
 /// before 1970 or after 9999-12-30T22:00 are moved to the nearest that can be written.
 pub fn push_timestamp(out: &mut String, at: UnixMillis) {
     // From 1970 on, what jiff cannot hold can only be too late.
-    let moment = Timestamp::from_millisecond(at.0.max(0)).unwrap_or(Timestamp::MAX);
+    let timestamp = Timestamp::from_millisecond(at.0.max(0)).unwrap_or(Timestamp::MAX);
     // Writing into a String cannot fail.
-    let _ = PRINTER.print_timestamp(&moment, out);
+    let _ = PRINTER.print_timestamp(&timestamp, out);
 }
 
 #[cfg(test)]

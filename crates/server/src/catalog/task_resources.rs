@@ -242,7 +242,7 @@ fn past(task: &Task, attempt: &PastAttempt) -> Value {
     let mut shown = json!({
         "place": attempt.epoch,
         "what": format!("attempt {}", attempt.epoch),
-        "at": moment(at),
+        "at": timestamp(at),
         "state": state,
     });
     let took = attempt
@@ -266,11 +266,11 @@ fn entry(place: u32, summary: &EntrySummary) -> Value {
     if summary.is_join {
         what = what.replacen("select", "join", 1);
     }
-    let mut shown = json!({"place": place, "what": what, "at": moment(summary.at)});
+    let mut shown = json!({"place": place, "what": what, "at": timestamp(summary.at)});
     let (state, detail) = match &summary.status {
         EntryStatus::Done => ("done", None),
         EntryStatus::Failed(why) => ("failed", Some(("why", json!(why)))),
-        EntryStatus::Waiting(until) => ("waiting", until.map(|until| ("until", json!(moment(until))))),
+        EntryStatus::Waiting(until) => ("waiting", until.map(|until| ("until", json!(timestamp(until))))),
         EntryStatus::Unanswered => ("unanswered", None),
         EntryStatus::Withdrawn => ("given up", None),
         EntryStatus::Unreadable => ("unreadable", None),
@@ -294,14 +294,14 @@ fn entry(place: u32, summary: &EntrySummary) -> Value {
     if summary.failed_count > 0 {
         let tries = summary.failed.iter();
         let tries: Vec<Value> = tries
-            .map(|failed| json!({"at": moment(UnixMillis(failed.at)), "why": failed.why}))
+            .map(|failed| json!({"at": timestamp(UnixMillis(failed.at)), "why": failed.why}))
             .collect();
         shown["failed"] = json!({"tries": summary.failed_count, "last": tries});
     }
     shown
 }
 
-fn moment(at: UnixMillis) -> String {
+fn timestamp(at: UnixMillis) -> String {
     let mut text = String::new();
     push_timestamp(&mut text, at);
     text

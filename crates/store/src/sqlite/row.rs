@@ -69,7 +69,7 @@ fn changing(task: &Task) -> [Cell<'_>; 27] {
         Cell::flag(task.announced),
         Cell::Integer(code::of_state(task.state)),
         Cell::integer(task.stop.map(|stop| code::of(&STOP_REASONS, stop.reason))),
-        Cell::moment(task.stop.map(|stop| stop.at)),
+        Cell::timestamp(task.stop.map(|stop| stop.at)),
         Cell::integer(attempt.map(|attempt| i64::from(attempt.epoch))),
         Cell::integer(attempt.map(|attempt| attempt.node.0)),
         Cell::text(attempt.and_then(|attempt| attempt.host.as_ref()).map(|host| &*host.0)),
@@ -79,8 +79,8 @@ fn changing(task: &Task) -> [Cell<'_>; 27] {
         Cell::Integer(task.updated_at.0),
         Cell::Integer(task.ready_at.0),
         Cell::Integer(task.announced_until.0),
-        Cell::moment(task.retry_until),
-        Cell::moment(task.ended_at),
+        Cell::timestamp(task.retry_until),
+        Cell::timestamp(task.ended_at),
         Cell::text(task.status.as_deref()),
         Cell::real(task.progress.map(|progress| progress.current)),
         Cell::real(task.progress.and_then(|progress| progress.total)),
@@ -88,11 +88,11 @@ fn changing(task: &Task) -> [Cell<'_>; 27] {
         Cell::Integer(i64::from(task.inputs_asked)),
         Cell::Integer(i64::from(task.journaled)),
         Cell::Integer(i64::from(task.woken)),
-        Cell::moment(task.resume_at),
+        Cell::timestamp(task.resume_at),
         blocked_cell(task),
         Cell::Integer(task.version.cast_signed()),
-        Cell::moment(task.wake_at()),
-        Cell::moment(task.delete_at()),
+        Cell::timestamp(task.wake_at()),
+        Cell::timestamp(task.delete_at()),
     ]
 }
 
@@ -123,7 +123,7 @@ impl<'a> Cell<'a> {
         value.map_or(Self::Null, Self::Integer)
     }
 
-    fn moment(value: Option<UnixMillis>) -> Self {
+    fn timestamp(value: Option<UnixMillis>) -> Self {
         Self::integer(value.map(|at| at.0))
     }
 
