@@ -133,7 +133,7 @@ struct Relay {
     input: Option<ChildStdin>,
     lines: mpsc::Receiver<String>,
     id: u64,
-    witness: MessageChecker,
+    checker: MessageChecker,
 }
 
 impl Relay {
@@ -160,12 +160,12 @@ impl Relay {
             child,
             lines,
             id: 0,
-            witness: MessageChecker::default(),
+            checker: MessageChecker::default(),
         }
     }
 
     fn tell(&mut self, message: &Value) {
-        self.witness.sent(message);
+        self.checker.sent(message);
         let input = self.input.as_mut().unwrap();
         writeln!(input, "{message}").unwrap();
         input.flush().unwrap();
@@ -178,7 +178,7 @@ impl Relay {
 
     fn message(&mut self) -> Option<Value> {
         let message = self.line()?;
-        self.witness.received(&message).unwrap();
+        self.checker.received(&message).unwrap();
         Some(message)
     }
 
