@@ -26,12 +26,12 @@ struct Layout<'a> {
     #[serde(borrow)]
     task: Cow<'a, str>,
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    ended: Option<Ended<'a>>,
+    ended: Option<OutcomeLayout<'a>>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Ended<'a> {
+enum OutcomeLayout<'a> {
     #[serde(borrow)]
     Result(&'a RawValue),
     #[serde(borrow)]
@@ -76,13 +76,13 @@ impl ChildEntry {
             _ => (None, None),
         };
         let ended = self.outcome.as_ref().map(|outcome| match outcome {
-            Outcome::Result { .. } => Ended::Result(result.as_deref().unwrap_or(RawValue::NULL)),
-            Outcome::RpcError(failure) => Ended::Error(ErrorLayout {
+            Outcome::Result { .. } => OutcomeLayout::Result(result.as_deref().unwrap_or(RawValue::NULL)),
+            Outcome::RpcError(failure) => OutcomeLayout::Error(ErrorLayout {
                 code: failure.code,
                 message: Cow::Borrowed(&failure.message),
                 data: data.as_deref(),
             }),
-            Outcome::Cancelled => Ended::Cancelled,
+            Outcome::Cancelled => OutcomeLayout::Cancelled,
         });
         let layout = Layout {
             task: Cow::Borrowed(self.task.as_str()),
@@ -100,13 +100,13 @@ impl ChildEntry {
         let layout: Layout<'_> = serde_json::from_str(json.as_str()).map_err(|error| InvalidJson(error.to_string()))?;
         let task = layout.task.parse().map_err(|error| InvalidJson(format!("{error}")))?;
         let outcome = layout.ended.map(|ended| match ended {
-            Ended::Result(result) => Outcome::result(result.into()),
-            Ended::Error(error) => Outcome::RpcError(RpcFailure {
+            OutcomeLayout::Result(result) => Outcome::result(result.into()),
+            OutcomeLayout::Error(error) => Outcome::RpcError(RpcFailure {
                 code: error.code,
                 message: error.message.into(),
                 data: error.data.map(Json::from),
             }),
-            Ended::Cancelled => Outcome::Cancelled,
+            OutcomeLayout::Cancelled => Outcome::Cancelled,
         });
         Ok(Self { task, outcome })
     }

@@ -16,21 +16,21 @@ pub(crate) struct Queues {
 
 #[derive(Default)]
 struct Waiting {
-    /// Every tool of `places`, once, in turn.
+    /// Every tool of `queues`, once, in turn.
     order: VecDeque<Arc<str>>,
-    places: HashMap<Arc<str>, Place>,
+    queues: HashMap<Arc<str>, QueueState>,
 }
 
 /// What is known of one tool's queue.
 #[derive(Default)]
-struct Place {
+struct QueueState {
     /// When its first task is ready, if it is known to have one.
     ready_at: Option<UnixMillis>,
     /// Reads of the queue and additions to it in progress: until they end it may hold anything.
     unsettled: usize,
 }
 
-impl Place {
+impl QueueState {
     /// Whether a task may be ready that a new one must not overtake.
     fn may_be_ready(&self, now: UnixMillis) -> bool {
         self.unsettled > 0 || self.is_ready(now)
@@ -42,11 +42,11 @@ impl Place {
 }
 
 impl Waiting {
-    fn place(&mut self, tool: &Arc<str>) -> &mut Place {
-        let Self { order, places } = self;
-        places.entry(Arc::clone(tool)).or_insert_with(|| {
+    fn queue(&mut self, tool: &Arc<str>) -> &mut QueueState {
+        let Self { order, queues } = self;
+        queues.entry(Arc::clone(tool)).or_insert_with(|| {
             order.push_back(Arc::clone(tool));
-            Place::default()
+            QueueState::default()
         })
     }
 }
@@ -59,7 +59,7 @@ pub(crate) enum Arrival {
     Queue(Unsettled),
 }
 
-/// Holds a tool's place while its queue is looked at or added to.
+/// Keeps the entry of a tool while its queue is read or added to.
 pub(crate) struct Unsettled {
     queues: Arc<Queues>,
     tool: Arc<str>,
@@ -75,11 +75,11 @@ impl Queues {
     /// Says that `tool` has a queued task, ready at `ready_at`. Nobody is woken for what is known already.
     pub(crate) fn offer(&self, tool: &Arc<str>, ready_at: UnixMillis) {
         let mut waiting = self.waiting.lock();
-        let place = waiting.place(tool);
-        if place.ready_at.is_some_and(|earlier| earlier <= ready_at) {
+        let queue = waiting.queue(tool);
+        if queue.ready_at.is_some_and(|earlier| earlier <= ready_at) {
             return;
         }
-        place.ready_at = Some(ready_at);
+        queue.ready_at = Some(ready_at);
         drop(waiting);
         self.offered.notify_one();
     }
@@ -97,7 +97,7 @@ impl Queues {
         take_slot: impl FnOnce() -> Option<Slot>,
     ) -> Arrival {
         let mut waiting = self.waiting.lock();
-        let behind = (waiting.places.get(tool)).is_some_and(|place| place.may_be_ready(now));
+        let behind = (waiting.queues.get(tool)).is_some_and(|queue| queue.may_be_ready(now));
         // Under the lock, so that no later task gets a slot that was just missed.
         match if behind { None } else { take_slot() } {
             Some(slot) => Arrival::Slot(slot),
@@ -112,33 +112,33 @@ impl Queues {
         take_slot: impl Fn(&Arc<str>) -> Option<Slot>,
     ) -> Option<(Unsettled, Slot)> {
         let mut waiting = self.waiting.lock();
-        let ready = |tool: &Arc<str>| waiting.places.get(tool).is_some_and(|place| place.is_ready(now));
+        let ready = |tool: &Arc<str>| waiting.queues.get(tool).is_some_and(|queue| queue.is_ready(now));
         let (position, slot) = (waiting.order.iter().enumerate())
             .filter(|(_, tool)| ready(tool))
             .find_map(|(position, tool)| Some((position, take_slot(tool)?)))?;
         let tool = waiting.order.remove(position)?;
         waiting.order.push_back(Arc::clone(&tool));
         // The claim sets it again; so does an offer meanwhile.
-        waiting.place(&tool).ready_at = None;
+        waiting.queue(&tool).ready_at = None;
         Some((self.unsettle(&mut waiting, &tool), slot))
     }
 
     /// The tools that may have a ready task.
     pub(crate) fn ready(&self, now: UnixMillis) -> Vec<Arc<str>> {
         let waiting = self.waiting.lock();
-        let ready = waiting.places.iter().filter(|(_, place)| place.may_be_ready(now));
+        let ready = waiting.queues.iter().filter(|(_, queue)| queue.may_be_ready(now));
         ready.map(|(tool, _)| Arc::clone(tool)).collect()
     }
 
     /// When the first task that is not ready at `now` will be.
     pub(crate) fn next_ready(&self, now: UnixMillis) -> Option<UnixMillis> {
         let waiting = self.waiting.lock();
-        let ready = waiting.places.values().filter_map(|place| place.ready_at);
+        let ready = waiting.queues.values().filter_map(|queue| queue.ready_at);
         ready.filter(|at| *at > now).min()
     }
 
     fn unsettle(self: &Arc<Self>, waiting: &mut Waiting, tool: &Arc<str>) -> Unsettled {
-        waiting.place(tool).unsettled += 1;
+        waiting.queue(tool).unsettled += 1;
         Unsettled {
             queues: Arc::clone(self),
             tool: Arc::clone(tool),
@@ -149,10 +149,10 @@ impl Queues {
 impl Drop for Unsettled {
     fn drop(&mut self) {
         let mut waiting = self.queues.waiting.lock();
-        let place = waiting.place(&self.tool);
-        place.unsettled -= 1;
-        if place.unsettled == 0 && place.ready_at.is_none() {
-            waiting.places.remove(&self.tool);
+        let queue = waiting.queue(&self.tool);
+        queue.unsettled -= 1;
+        if queue.unsettled == 0 && queue.ready_at.is_none() {
+            waiting.queues.remove(&self.tool);
             waiting.order.retain(|tool| *tool != self.tool);
         }
     }
@@ -184,7 +184,7 @@ mod tests {
         let other = queues.arrive(&tool("b"), NOW, || slots.try_take(&a, None));
         assert!(matches!(other, Arrival::Slot(_)), "another tool's are not in its way");
         drop((first, second));
-        assert!(queues.waiting.lock().places.is_empty() && queues.waiting.lock().order.is_empty());
+        assert!(queues.waiting.lock().queues.is_empty() && queues.waiting.lock().order.is_empty());
     }
 
     #[test]

@@ -49,7 +49,7 @@ fn is_elicitation(request: &Json) -> bool {
 /// [`AskError::Refused`] if the client refused to give one.
 pub fn read_answer(answer: Json) -> Result<Json, AskError> {
     #[derive(Deserialize)]
-    struct Kept<'a> {
+    struct StoredRefusal<'a> {
         #[serde(borrow, rename = "dev.longhaul/refused")]
         refused: &'a RawValue,
     }
@@ -62,7 +62,7 @@ pub fn read_answer(answer: Json) -> Result<Json, AskError> {
     if !answer.as_str().starts_with(REFUSED) {
         return Ok(answer);
     }
-    let said = serde_json::from_str::<Kept<'_>>(answer.as_str())
+    let said = serde_json::from_str::<StoredRefusal<'_>>(answer.as_str())
         .and_then(|kept| serde_json::from_str::<Refused<'_>>(kept.refused.get()));
     Err(AskError::Refused(RpcFailure {
         code: said.as_ref().map_or(-32603, |said| said.code),

@@ -57,7 +57,7 @@ impl Wake for Ready {
 }
 
 /// The result of a turn of the executor.
-pub(crate) enum Step {
+pub(crate) enum TurnOutcome {
     /// This job was polled.
     Ran(u64),
     /// Nothing was ready, and time has passed.
@@ -147,18 +147,18 @@ impl Executor {
     }
 
     /// Polls one ready job, or advances time to the next timer.
-    pub(crate) fn turn(&self) -> Step {
+    pub(crate) fn turn(&self) -> TurnOutcome {
         let Some(id) = self.draw() else {
             return self.advance_time();
         };
         let (mut future, waker) = {
             let mut state = self.state.lock();
             let Some(job) = state.jobs.get_mut(&id) else {
-                return Step::Ran(id);
+                return TurnOutcome::Ran(id);
             };
             match job.future.take() {
                 Some(future) => (future, job.waker.clone()),
-                None => return Step::Ran(id),
+                None => return TurnOutcome::Ran(id),
             }
         };
         let mut cx = Context::from_waker(&waker);
@@ -179,10 +179,10 @@ impl Executor {
             }
             Err(panic) => {
                 self.state.lock().jobs.remove(&id);
-                return Step::Panicked(panic_message(&*panic));
+                return TurnOutcome::Panicked(panic_message(&*panic));
             }
         }
-        Step::Ran(id)
+        TurnOutcome::Ran(id)
     }
 
     fn draw(&self) -> Option<u64> {
@@ -196,10 +196,10 @@ impl Executor {
         Some(id)
     }
 
-    fn advance_time(&self) -> Step {
+    fn advance_time(&self) -> TurnOutcome {
         let mut state = self.state.lock();
         let Some((&(until, _), _)) = state.sleepers.first_key_value() else {
-            return Step::Idle;
+            return TurnOutcome::Idle;
         };
         state.elapsed = state.elapsed.max(until);
         let mut due = Vec::new();
@@ -211,7 +211,7 @@ impl Executor {
         }
         drop(state);
         due.into_iter().for_each(Waker::wake);
-        Step::Waited
+        TurnOutcome::Waited
     }
 
     /// Completes `duration` after this call, like a real sleep, and not after the first poll.

@@ -24,7 +24,7 @@ pub use planted_fault::PlantedFault;
 use checker::Checker;
 use client::Client;
 use deploys::Deploys;
-use executor::{Executor, Process, Step};
+use executor::{Executor, Process, TurnOutcome};
 use log::Log;
 use std::sync::Arc;
 use world::World;
@@ -110,20 +110,20 @@ fn drive(world: &Arc<World>) {
     let mut quiet = QuietPeriod::default();
     for _ in 0..MAX_TURNS {
         match world.executor.turn() {
-            Step::Ran(job) => world.check(|checker| checker.log_turn(job)),
-            Step::Waited if world.faults_are_over() => {
+            TurnOutcome::Ran(job) => world.check(|checker| checker.log_turn(job)),
+            TurnOutcome::Waited if world.faults_are_over() => {
                 if quiet.is_over(world) {
                     return;
                 }
             }
-            Step::Waited => {}
-            Step::Idle => {
+            TurnOutcome::Waited => {}
+            TurnOutcome::Idle => {
                 let live = world.live();
                 world.check(|checker| {
                     checker.report(Invariant::ENDS, format!("no job is ready, and none will be: {live}"))
                 });
             }
-            Step::Panicked(message) => world.check(|checker| checker.report(Invariant::NO_PANIC, message)),
+            TurnOutcome::Panicked(message) => world.check(|checker| checker.report(Invariant::NO_PANIC, message)),
         }
         if world.check(|checker| checker.first_violation().is_some()) {
             return;

@@ -6,7 +6,7 @@ mod fixtures;
 
 use fixtures::{Folder, Started, kill, launcher, pids};
 use longhaul_runtime::LogRange;
-use longhaul_upstream::command::{Ended, ExitRecord, read_log};
+use longhaul_upstream::command::{CommandEnd, ExitRecord, read_log};
 use proptest::prelude::*;
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
@@ -150,7 +150,7 @@ proptest! {
         });
         for (run, started) in runs.iter().zip(&started) {
             let exit = started.exit();
-            prop_assert_eq!((&exit.ended, &exit.write_error), (&Ended::Code(0), &None), "{:?}", run);
+            prop_assert_eq!((&exit.ended, &exit.write_error), (&CommandEnd::Code(0), &None), "{:?}", run);
             let bytes = run.bytes as u64;
             let expected = if run.on_stderr { (0, bytes, bytes) } else { (bytes, 0, bytes) };
             prop_assert_eq!(counted(&exit), expected, "{:?}", run);

@@ -6,7 +6,7 @@ mod fixtures;
 
 use fixtures::{Folder, launcher, until, until_exists};
 use longhaul_runtime::{LogChunk, LogRange};
-use longhaul_upstream::command::{AttemptDir, Ended, connect, read_log};
+use longhaul_upstream::command::{AttemptDir, CommandEnd, connect, read_log};
 use std::{
     io::{BufRead, BufReader},
     process::Command,
@@ -145,7 +145,7 @@ async fn watchers_hear_the_newest_output() {
         }
     }
     // The stream has ended, so the attempt has; and 100000 lines were not 100000 events.
-    assert!(started.exit().ended == Ended::Code(0) && events < 1000, "{events}");
+    assert!(started.exit().ended == CommandEnd::Code(0) && events < 1000, "{events}");
 }
 
 #[tokio::test]
@@ -155,7 +155,7 @@ async fn a_watcher_that_does_not_read_holds_nothing_up() {
         .start(&folder.script("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); echo $i; done"))
         .await;
     let _deaf = until("the supervisor listens", || connect(&started.dir).ok());
-    assert_eq!(started.exit().ended, Ended::Code(0));
+    assert_eq!(started.exit().ended, CommandEnd::Code(0));
 }
 
 /// A really full disk: a small file system of its own, if this machine lets us mount one.
@@ -182,7 +182,7 @@ async fn a_full_disk_loses_output_but_not_the_end() {
     let exit = started.exit();
     assert_eq!(
         (&exit.ended, exit.stdout_bytes, exit.log_bytes),
-        (&Ended::Code(3), 2_000_000, 2_000_000)
+        (&CommandEnd::Code(3), 2_000_000, 2_000_000)
     );
     assert!(
         exit.write_error.as_deref().unwrap().contains("No space left"),
@@ -218,7 +218,7 @@ async fn a_file_size_limit_loses_output_but_not_the_end() {
     prlimit(Pid::from_raw(started.pid()), Resource::Fsize, limit).unwrap();
     std::fs::write(folder.file("go"), "").unwrap();
     let exit = started.exit();
-    assert_eq!((&exit.ended, exit.stdout_bytes), (&Ended::Code(3), 200_000));
+    assert_eq!((&exit.ended, exit.stdout_bytes), (&CommandEnd::Code(3), 200_000));
     assert!(
         exit.write_error.as_deref().unwrap().contains("File too large"),
         "{exit:?}"

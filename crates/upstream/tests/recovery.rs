@@ -10,7 +10,7 @@ use fixtures::{Folder, alive, ended, kill, launcher, pids, until, until_dead, un
 use longhaul_core::AttemptState::{Live, Starting, Stopping};
 use longhaul_private_dir::Unfit;
 use longhaul_runtime::LogRange;
-use longhaul_upstream::command::{Attempts, Ended, Stopped, Verdict, judge, read_log};
+use longhaul_upstream::command::{Attempts, CommandEnd, Stopped, Verdict, judge, read_log};
 use planted::PLANTS;
 use std::{
     fs,
@@ -35,7 +35,7 @@ async fn held_while_the_supervisor_lives() {
 async fn finished_once_there_is_an_exit_record() {
     let folder = Folder::new();
     let (dir, exit) = folder.run(&folder.script("echo out; echo err >&2; exit 7")).await;
-    assert_eq!((&exit.ended, exit.stopped), (&Ended::Code(7), None));
+    assert_eq!((&exit.ended, exit.stopped), (&CommandEnd::Code(7), None));
     assert_eq!((exit.stdout_bytes, exit.stderr_bytes, exit.log_bytes), (4, 4, 8));
     assert_eq!(judge(&dir, Live).unwrap(), Verdict::Finished(exit));
     for file in std::fs::read_dir(dir.path()).unwrap() {
@@ -57,7 +57,7 @@ async fn a_program_that_cannot_start_is_an_end_like_any_other() {
     let folder = Folder::new();
     let (_, exit) = folder.run(&folder.command(&["no-such-program"])).await;
     assert!(
-        matches!(&exit.ended, Ended::NotStarted(error) if error.contains("No such file")),
+        matches!(&exit.ended, CommandEnd::NotStarted(error) if error.contains("No such file")),
         "{exit:?}"
     );
 }
@@ -253,7 +253,7 @@ async fn invariant_12_void_races_a_late_starter() {
                 ran += 1;
                 delay = delay * 2 / 3 + 1;
                 launched.unwrap();
-                assert!(matches!(ended(&dir), Verdict::Finished(exit) if exit.ended == Ended::Code(0)));
+                assert!(matches!(ended(&dir), Verdict::Finished(exit) if exit.ended == CommandEnd::Code(0)));
                 assert!(mark.exists());
             }
             other => panic!("{other:?}"),
@@ -311,7 +311,7 @@ async fn an_end_that_cannot_be_recorded_is_kept_until_it_can() {
     });
     assert!(alive(started.pid()));
     std::fs::remove_dir(&blocker).unwrap();
-    assert_eq!(started.exit().ended, Ended::Code(5));
+    assert_eq!(started.exit().ended, CommandEnd::Code(5));
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@
 mod fixtures;
 
 use fixtures::{Folder, alive, kill, now_ms, pids, until_dead};
-use longhaul_upstream::command::{Ended, Stopped, connect};
+use longhaul_upstream::command::{CommandEnd, Stopped, connect};
 use std::io::Write;
 
 #[tokio::test]
@@ -25,7 +25,7 @@ async fn cancel_ends_the_command_and_all_its_descendants() {
     started.ask("cancel");
     let exit = started.exit();
     assert_eq!((exit.stopped, exit.killed), (Some(Stopped::Cancel), true));
-    assert_eq!(exit.ended, Ended::Signal(15), "the shell itself followed SIGTERM");
+    assert_eq!(exit.ended, CommandEnd::Signal(15), "the shell itself followed SIGTERM");
     // Not "will be": they are gone before the end is recorded.
     assert_eq!(
         processes.into_iter().filter(|pid| alive(*pid)).collect::<Vec<_>>(),
@@ -44,7 +44,7 @@ async fn a_command_that_ignores_sigterm_is_killed_after_the_grace() {
     let exit = started.exit();
     assert_eq!(
         (exit.stopped, exit.killed, exit.ended),
-        (Some(Stopped::Deadline), true, Ended::Signal(9))
+        (Some(Stopped::Deadline), true, CommandEnd::Signal(9))
     );
     assert!(!alive(command));
 }
@@ -88,7 +88,7 @@ async fn a_suspended_command_can_be_stopped() {
     pids(&folder.file("pid"), 1);
     started.ask("cancel");
     let exit = started.exit();
-    assert_eq!((exit.ended, exit.killed), (Ended::Signal(15), false));
+    assert_eq!((exit.ended, exit.killed), (CommandEnd::Signal(15), false));
 }
 
 #[tokio::test]
@@ -100,7 +100,10 @@ async fn the_deadline_ends_the_command_without_a_server() {
     let command = pids(&folder.file("pid"), 1)[0];
     until_dead(command);
     let exit = started.exit();
-    assert_eq!((exit.stopped, exit.ended), (Some(Stopped::Deadline), Ended::Signal(15)));
+    assert_eq!(
+        (exit.stopped, exit.ended),
+        (Some(Stopped::Deadline), CommandEnd::Signal(15))
+    );
     assert!(exit.ended_at_ms >= spec.deadline_ms.unwrap());
 }
 
@@ -111,7 +114,7 @@ async fn nothing_is_started_after_the_deadline() {
     spec.deadline_ms = Some(now_ms() - 1);
     let (_, exit) = folder.run(&spec).await;
     assert_eq!(exit.stopped, Some(Stopped::Deadline));
-    assert!(matches!(exit.ended, Ended::NotStarted(_)));
+    assert!(matches!(exit.ended, CommandEnd::NotStarted(_)));
     assert!(!folder.file("ran").exists());
 }
 
@@ -123,7 +126,7 @@ async fn background_processes_survive_an_ordinary_exit() {
         .run(&folder.script("sleep 1000 & echo $! > pid; echo done"))
         .await;
     let survivor = pids(&folder.file("pid"), 1)[0];
-    assert_eq!((exit.ended, exit.stdout_bytes), (Ended::Code(0), 5));
+    assert_eq!((exit.ended, exit.stdout_bytes), (CommandEnd::Code(0), 5));
     assert!(alive(survivor));
     kill(survivor);
 }
@@ -150,5 +153,5 @@ async fn orphans_of_a_running_command_are_reaped() {
         });
     }
     std::fs::write(folder.file("go"), "").unwrap();
-    assert_eq!(started.exit().ended, Ended::Code(0));
+    assert_eq!(started.exit().ended, CommandEnd::Code(0));
 }

@@ -219,7 +219,7 @@ const SLOTS: usize = 3;
 const LIMITS: [Option<usize>; 3] = [Some(1), Some(2), None];
 
 #[derive(Debug, Clone)]
-enum Step {
+enum Action {
     Create(usize),
     /// Several creates at the same moment.
     Burst(usize, usize),
@@ -230,15 +230,15 @@ enum Step {
     Wait,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn action() -> impl Strategy<Value = Action> {
     prop_oneof![
-        4 => (0..3usize).prop_map(Step::Create),
-        1 => (0..3usize, 2..5usize).prop_map(|(tool, count)| Step::Burst(tool, count)),
-        5 => any::<prop::sample::Index>().prop_map(Step::Finish),
-        2 => any::<prop::sample::Index>().prop_map(Step::Park),
-        2 => any::<prop::sample::Index>().prop_map(Step::Answer),
-        1 => any::<prop::sample::Index>().prop_map(Step::Cancel),
-        1 => Just(Step::Wait),
+        4 => (0..3usize).prop_map(Action::Create),
+        1 => (0..3usize, 2..5usize).prop_map(|(tool, count)| Action::Burst(tool, count)),
+        5 => any::<prop::sample::Index>().prop_map(Action::Finish),
+        2 => any::<prop::sample::Index>().prop_map(Action::Park),
+        2 => any::<prop::sample::Index>().prop_map(Action::Answer),
+        1 => any::<prop::sample::Index>().prop_map(Action::Cancel),
+        1 => Just(Action::Wait),
     ]
 }
 
@@ -286,17 +286,17 @@ impl Model {
         }
     }
 
-    async fn take(&mut self, step: &Step) {
-        match step {
-            Step::Create(tool) => self.create(*tool, 1).await,
-            Step::Burst(tool, count) => self.create(*tool, *count).await,
-            Step::Finish(index) => {
+    async fn take(&mut self, action: &Action) {
+        match action {
+            Action::Create(tool) => self.create(*tool, 1).await,
+            Action::Burst(tool, count) => self.create(*tool, *count).await,
+            Action::Finish(index) => {
                 if let Some(id) = pick(index, self.open.keys()) {
                     self.asking.remove(&id);
                     self.open.remove(&id).unwrap().finish("done");
                 }
             }
-            Step::Park(index) => {
+            Action::Park(index) => {
                 if let Some(id) = pick(index, self.open.keys())
                     && !self.asking.contains_key(&id)
                 {
@@ -304,17 +304,17 @@ impl Model {
                     self.asking.insert(id, asked);
                 }
             }
-            Step::Answer(index) => {
+            Action::Answer(index) => {
                 if let Some(id) = pick(index, self.open.keys()) {
                     self.answer(&id).await;
                 }
             }
-            Step::Cancel(index) => {
+            Action::Cancel(index) => {
                 if let Some(id) = pick(index, self.created.iter()) {
                     self.cancel(&id).await;
                 }
             }
-            Step::Wait => self.world.clock.advance(1),
+            Action::Wait => self.world.clock.advance(1),
         }
         settle().await;
     }
@@ -440,12 +440,12 @@ fn pick<'a>(index: &prop::sample::Index, ids: impl ExactSizeIterator<Item = &'a 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
     #[test]
-    fn slots_are_never_exceeded_never_idle_and_given_in_turn(steps in proptest::collection::vec(step(), 1..60)) {
+    fn slots_are_never_exceeded_never_idle_and_given_in_turn(actions in proptest::collection::vec(action(), 1..60)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             let mut model = Model::new().await;
-            for step in &steps {
-                model.take(step).await;
+            for action in &actions {
+                model.take(action).await;
                 model.check().await?;
             }
             model.drain().await

@@ -135,7 +135,7 @@ struct Exchange {
 }
 
 /// What ended a wait for the next output.
-enum Step {
+enum WaitOutcome {
     Message(String),
     Quiet,
     Response(Response),
@@ -150,18 +150,18 @@ impl Exchange {
     async fn respond(mut self, takes_stream: bool) -> Answer {
         let legacy = self.session.is_some();
         let first = loop {
-            match self.step(takes_stream).await {
-                Step::Response(response) => {
+            match self.wait(takes_stream).await {
+                WaitOutcome::Response(response) => {
                     self.responder.answered();
                     return response.into();
                 }
-                Step::Cancelled => return Answer::Accepted,
-                Step::Closed(response) => return response.into(),
-                step @ (Step::Message(_) | Step::Silence) if takes_stream => break step,
+                WaitOutcome::Cancelled => return Answer::Accepted,
+                WaitOutcome::Closed(response) => return response.into(),
+                outcome @ (WaitOutcome::Message(_) | WaitOutcome::Silence) if takes_stream => break outcome,
                 // Only legacy streams can be resumed.
-                Step::Quiet if takes_stream && legacy => break Step::Quiet,
-                Step::Silence => self.send_unsent().await,
-                Step::Message(_) | Step::Quiet => {}
+                WaitOutcome::Quiet if takes_stream && legacy => break WaitOutcome::Quiet,
+                WaitOutcome::Silence => self.send_unsent().await,
+                WaitOutcome::Message(_) | WaitOutcome::Quiet => {}
             }
         };
         let interaction = Arc::clone(&self.interaction);
@@ -172,26 +172,26 @@ impl Exchange {
     }
 
     /// Sends what comes until the response, which is the last.
-    async fn stream(mut self, sink: Sink, first: Step) -> Result<(), Gone> {
-        let mut step = first;
+    async fn stream(mut self, sink: Sink, first: WaitOutcome) -> Result<(), Gone> {
+        let mut outcome = first;
         loop {
-            match step {
-                Step::Message(text) => sink.message(text).await?,
-                Step::Quiet => sink.quiet().await?,
-                Step::Silence => sink.keep_alive(),
-                Step::Cancelled => return Ok(()),
-                Step::Closed(Response { text, .. }) => return sink.message(text).await,
-                Step::Response(Response { text, .. }) => {
+            match outcome {
+                WaitOutcome::Message(text) => sink.message(text).await?,
+                WaitOutcome::Quiet => sink.quiet().await?,
+                WaitOutcome::Silence => sink.keep_alive(),
+                WaitOutcome::Cancelled => return Ok(()),
+                WaitOutcome::Closed(Response { text, .. }) => return sink.message(text).await,
+                WaitOutcome::Response(Response { text, .. }) => {
                     sink.message(text).await?;
                     self.responder.answered();
                     return Ok(());
                 }
             }
-            step = self.step(true).await;
+            outcome = self.wait(true).await;
         }
     }
 
-    async fn step(&mut self, takes_stream: bool) -> Step {
+    async fn wait(&mut self, takes_stream: bool) -> WaitOutcome {
         let silence = self.interaction.engine.ports().clock.sleep(KEEP_ALIVE);
         tokio::pin!(silence);
         loop {
@@ -201,22 +201,24 @@ impl Exchange {
                 output = self.responder.next() => output,
                 () = self.cancelled.cancelled() => {
                     self.responder.cancel();
-                    return Step::Cancelled;
+                    return WaitOutcome::Cancelled;
                 }
-                () = self.interaction.shutdown.closed() => return Step::Closed(Response::error(&self.id, &shutting_down())),
-                () = &mut silence => return Step::Silence,
+                () = self.interaction.shutdown.closed() => return WaitOutcome::Closed(Response::error(&self.id, &shutting_down())),
+                () = &mut silence => return WaitOutcome::Silence,
             };
             match output {
-                Output::Notification(text) => return Step::Message(text),
-                Output::Request(text) if takes_stream => return Step::Message(text),
+                Output::Notification(text) => return WaitOutcome::Message(text),
+                Output::Request(text) if takes_stream => return WaitOutcome::Message(text),
                 Output::Request(text) => {
                     self.unsent.push(text);
                     self.send_unsent().await;
                 }
-                Output::Quiet => return Step::Quiet,
+                Output::Quiet => return WaitOutcome::Quiet,
                 Output::Continue(responder) => self.responder = responder,
                 Output::Response(response) => {
-                    return Step::Response(response.with_memory_reserved(&self.interaction.admission.memory, &self.id));
+                    return WaitOutcome::Response(
+                        response.with_memory_reserved(&self.interaction.admission.memory, &self.id),
+                    );
                 }
             }
         }

@@ -34,7 +34,7 @@ pub use definition::{CommandDefinition, CommandTool, DEFINITION_VERSION, Definit
 pub use executor::{CommandExecutor, CommandProvider, KIND};
 pub use launch::{Launcher, Supervisor};
 pub use log::{DEFAULT_READ, MAX_READ, read as read_log};
-pub use record::{Ended, ExitRecord, Spec, Stopped};
+pub use record::{CommandEnd, ExitRecord, Spec, Stopped};
 pub use recovery::{Verdict, connect, judge};
 pub use script::{ScriptPlaceholder, placeholders_in_scripts};
 pub use shared_lifetime::{Hazard, hazards};

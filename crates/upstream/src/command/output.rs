@@ -3,7 +3,7 @@
 use super::{
     attempt_dir::{AttemptDir, BOTH, STDERR, STDOUT},
     definition::{CommandTool, OutputKind},
-    record::{Ended, ExitRecord, QUOTED},
+    record::{CommandEnd, ExitRecord, QUOTED},
     signal,
     utf8::{decoded_tail, orphans},
 };
@@ -25,7 +25,7 @@ const QUOTED_IN_STATUS: usize = 600;
 ///
 /// That its output could not be kept or was not what the tool promised is no matter of the command's, so it counts as done.
 pub(super) fn succeeded(exit: &ExitRecord) -> bool {
-    exit.ended == Ended::Code(0)
+    exit.ended == CommandEnd::Code(0)
 }
 
 /// Whether the result of a command names its log, if its caller can read that.
@@ -104,12 +104,12 @@ impl EndedCommand<'_> {
     fn headline(&self) -> String {
         let program = self.tool.definition().command.first().map_or("", String::as_str);
         match &self.exit.ended {
-            Ended::Code(code) => format!("{program} exited with code {code}"),
-            Ended::Signal(signal) => match signal::name(*signal) {
+            CommandEnd::Code(code) => format!("{program} exited with code {code}"),
+            CommandEnd::Signal(signal) => match signal::name(*signal) {
                 name if name == signal.to_string() => format!("{program} was killed by signal {signal}"),
                 name => format!("{program} was killed by signal {signal} ({name})"),
             },
-            Ended::NotStarted(error) => format!("{program} could not be started: {error}"),
+            CommandEnd::NotStarted(error) => format!("{program} could not be started: {error}"),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The newest line of a command's output, as a status, and the numbers a pattern finds in it.
 
-use super::utf8::head;
+use longhaul_core::truncate;
 use regex::Regex;
 
 /// A status line is cut here, in bytes.
@@ -97,7 +97,7 @@ fn without_escapes(line: &str) -> String {
 
 fn plain(line: &str) -> String {
     let line = line.trim();
-    head(line, MAX_STATUS).to_owned()
+    truncate(line, MAX_STATUS).to_owned()
 }
 
 #[cfg(test)]

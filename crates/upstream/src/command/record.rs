@@ -28,7 +28,7 @@ pub struct Spec {
 /// How a command ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ended {
+pub enum CommandEnd {
     /// It exited with this code.
     Code(i32),
     /// A signal of this number killed it.
@@ -37,12 +37,12 @@ pub enum Ended {
     NotStarted(String),
 }
 
-impl From<&Ended> for AttemptExit {
-    fn from(ended: &Ended) -> Self {
+impl From<&CommandEnd> for AttemptExit {
+    fn from(ended: &CommandEnd) -> Self {
         match ended {
-            Ended::Code(code) => Self::Code(*code),
-            Ended::Signal(signal) => Self::Signal(signal::name(*signal)),
-            Ended::NotStarted(why) => Self::NotStarted(why.clone()),
+            CommandEnd::Code(code) => Self::Code(*code),
+            CommandEnd::Signal(signal) => Self::Signal(signal::name(*signal)),
+            CommandEnd::NotStarted(why) => Self::NotStarted(why.clone()),
         }
     }
 }
@@ -79,7 +79,7 @@ impl From<Stopped> for StopReason {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExitRecord {
     /// How the command ended.
-    pub ended: Ended,
+    pub ended: CommandEnd,
     /// Why it was stopped, if it was; it may have ended by itself in the same moment.
     pub stopped: Option<Stopped>,
     /// Whether a SIGKILL was sent.
@@ -110,7 +110,7 @@ fn is_false(value: &bool) -> bool {
 
 impl ExitRecord {
     /// A command that ended with `ended`, without output.
-    pub(super) fn without_output(ended: Ended, ended_at: UnixMillis) -> Self {
+    pub(super) fn without_output(ended: CommandEnd, ended_at: UnixMillis) -> Self {
         Self {
             ended,
             stopped: None,

@@ -157,7 +157,7 @@ struct ClientTaskPoller {
 }
 
 /// How a client's task ended.
-enum Ending {
+enum ClientTaskEnd {
     /// Its result, or the error that stands for it.
     Reply(Reply),
     /// The question was answered elsewhere or withdrawn.
@@ -169,13 +169,13 @@ enum Ending {
 impl ClientTaskPoller {
     async fn run(mut self, registration: Registration) {
         let lost = match self.end().await {
-            Ending::Reply(reply) => !self.store_answer(reply).await,
-            Ending::Settled => {
+            ClientTaskEnd::Reply(reply) => !self.store_answer(reply).await,
+            ClientTaskEnd::Settled => {
                 // The response changes nothing.
                 self.send(wire::write_cancel).await;
                 false
             }
-            Ending::Lost => true,
+            ClientTaskEnd::Lost => true,
         };
         if lost {
             debug!(
@@ -204,21 +204,21 @@ impl ClientTaskPoller {
         kept.await.is_ok()
     }
 
-    async fn end(&mut self) -> Ending {
+    async fn end(&mut self) -> ClientTaskEnd {
         let mut interval = POLL.0;
         loop {
             let pause = self.pause(interval);
             tokio::select! {
-                () = self.settled() => return Ending::Settled,
+                () = self.settled() => return ClientTaskEnd::Settled,
                 () = pause => {}
             }
             interval = (interval * 3 / 2).min(POLL.1);
             let Some(Reply::Result(got)) = self.ask(wire::write_get).await else {
-                return Ending::Lost;
+                return ClientTaskEnd::Lost;
             };
             let got = serde_json::from_str::<&RawValue>(got.as_str()).ok();
             let Some(Ok(theirs)) = got.map(wire::ClientTask::read) else {
-                return Ending::Lost;
+                return ClientTaskEnd::Lost;
             };
             self.client_interval = theirs.poll_interval.or(self.client_interval);
             if matches!(
@@ -226,7 +226,10 @@ impl ClientTaskPoller {
                 TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled
             ) {
                 // An error stands for the answer too (G1-29).
-                return self.ask(wire::write_result).await.map_or(Ending::Lost, Ending::Reply);
+                return self
+                    .ask(wire::write_result)
+                    .await
+                    .map_or(ClientTaskEnd::Lost, ClientTaskEnd::Reply);
             }
         }
     }

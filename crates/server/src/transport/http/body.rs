@@ -21,13 +21,13 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const MEMORY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A body, and the memory reserved for it.
-pub(super) struct Whole {
+pub(super) struct ReceivedBody {
     pub(super) bytes: Bytes,
     pub(super) reservation: Option<Reservation>,
 }
 
 /// Reads a body of at most `max_body` bytes.
-pub(super) async fn read<B: Body<Data = Bytes> + Unpin>(mut body: B, front: &Front) -> Result<Whole, RpcError> {
+pub(super) async fn read<B: Body<Data = Bytes> + Unpin>(mut body: B, front: &Front) -> Result<ReceivedBody, RpcError> {
     let read = receive(&mut body, front).await;
     if matches!(&read, Err(Unread::NoRoom)) {
         drop_rest(&mut body, front).await;
@@ -56,7 +56,7 @@ impl From<Exhausted> for Unread {
     }
 }
 
-async fn receive<B: Body<Data = Bytes> + Unpin>(body: &mut B, front: &Front) -> Result<Whole, Unread> {
+async fn receive<B: Body<Data = Bytes> + Unpin>(body: &mut B, front: &Front) -> Result<ReceivedBody, Unread> {
     let length = body.size_hint().lower();
     // A body that announces too much is not read at all.
     if length > front.admission.max_body as u64 {
@@ -125,8 +125,8 @@ async fn collect<B: Body<Data = Bytes> + Unpin>(
     body: &mut B,
     limit: usize,
     mut reservation: BodyReservation<'_>,
-) -> Result<Whole, Unread> {
-    let whole = |bytes: Bytes, reservation: BodyReservation<'_>| Whole {
+) -> Result<ReceivedBody, Unread> {
+    let whole = |bytes: Bytes, reservation: BodyReservation<'_>| ReceivedBody {
         bytes,
         reservation: reservation.keep(),
     };

@@ -2,7 +2,7 @@
 
 use super::{
     MESSAGES_PATH, PATH, SSE_PATH,
-    body::{self, Whole},
+    body::{self, ReceivedBody},
     cors, get_stream, legacy_sse,
     replay::{StreamKind, TooManyStreams},
     response::{Response, empty, event_stream, held_with, method_not_allowed, refuse, replayed, response},
@@ -109,7 +109,7 @@ async fn guarded<B: Body<Data = Bytes> + Unpin>(
 async fn post<B: Body<Data = Bytes> + Unpin>(front: &Arc<Front>, parts: &Parts, body: B) -> Result<Response, RpcError> {
     check_content_type(&parts.headers)?;
     // The body comes first, since every later error carries the id that is in it.
-    let Whole { bytes, reservation } = body::read(body, front).await?;
+    let ReceivedBody { bytes, reservation } = body::read(body, front).await?;
     let (answer, session) = match message(front, parts, &bytes).await {
         Ok(incoming) if batch::is_taken(&bytes, incoming.session.as_ref()) => {
             (batch::answer_batch(front, &incoming).await, incoming.session)

@@ -4,7 +4,7 @@
 
 use super::{
     MESSAGES_PATH, SSE_PATH,
-    body::{self, Whole},
+    body::{self, ReceivedBody},
     response::{Response, empty, event_stream},
 };
 use crate::{
@@ -86,7 +86,7 @@ pub(super) async fn post<B: Body<Data = Bytes> + Unpin>(
     let name = parts.uri.query().and_then(named);
     let duplex = name.and_then(|name| front.http.legacy_sse_streams.0.lock().get(name).cloned());
     let duplex = duplex.ok_or_else(RpcError::session_not_found)?;
-    let Whole { bytes, reservation } = body::read(body, front).await?;
+    let ReceivedBody { bytes, reservation } = body::read(body, front).await?;
     match duplex.take(bytes, reservation).await {
         Ok(()) => Ok(empty(StatusCode::ACCEPTED)),
         Err(_) => Err(RpcError::session_not_found()),

@@ -57,7 +57,7 @@ pub async fn serve(
             let read = read(&duplex, &front, reader).await;
             let answered = async {
                 match read {
-                    Ok(End::Drained) => duplex.done().await,
+                    Ok(ReadEnd::Drained) => duplex.done().await,
                     _ => duplex.idle().await,
                 }
             };
@@ -85,26 +85,26 @@ fn has_left(error: &io::Error) -> bool {
 }
 
 /// Why nothing more is read.
-enum End {
+enum ReadEnd {
     /// The client has closed its side, or disconnected.
     Client,
     /// The front drains.
     Drained,
 }
 
-async fn read(duplex: &Arc<Duplex>, front: &Front, reader: impl AsyncRead + Unpin) -> io::Result<End> {
+async fn read(duplex: &Arc<Duplex>, front: &Front, reader: impl AsyncRead + Unpin) -> io::Result<ReadEnd> {
     let mut lines = Lines::new(reader, MAX_LINE);
     loop {
         let line = tokio::select! {
             line = lines.next() => line?,
-            () = front.shutdown.drained() => return Ok(End::Drained),
+            () = front.shutdown.drained() => return Ok(ReadEnd::Drained),
         };
-        let Some(line) = line else { return Ok(End::Client) };
+        let Some(line) = line else { return Ok(ReadEnd::Client) };
         let refused = match front.admission.meter.message(&front.admission.principal) {
             Ok(()) => None,
             Err(busy) => tokio::select! {
                 refused = early(front, &line, busy) => refused,
-                () = front.shutdown.drained() => return Ok(End::Drained),
+                () = front.shutdown.drained() => return Ok(ReadEnd::Drained),
             },
         };
         let taken = match (refused, line) {
@@ -116,7 +116,7 @@ async fn read(duplex: &Arc<Duplex>, front: &Front, reader: impl AsyncRead + Unpi
             (None, Line::TooLong) => duplex.deliver(Answer::error(None, &too_long())).await,
         };
         if taken.is_err() {
-            return Ok(End::Client);
+            return Ok(ReadEnd::Client);
         }
     }
 }

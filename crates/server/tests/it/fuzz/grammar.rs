@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 #[derive(Debug, Clone, TypeGenerator)]
 pub(super) struct Scene {
     #[generator(produce::<Vec<_>>().with().len(1..6usize))]
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<DamagedRequest>,
 }
 
 /// Which generation the steps are written for.
@@ -24,7 +24,7 @@ pub(super) enum Family {
 
 /// A request, and what is wrong with it.
 #[derive(Debug, Clone, TypeGenerator)]
-pub(super) struct Step {
+pub(super) struct DamagedRequest {
     pub(super) request: Request,
     pub(super) id: Id,
     pub(super) sender: Sender,
@@ -198,7 +198,7 @@ pub(super) struct Sent {
 
 const VERSIONS: [&str; 5] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2031-01-01"];
 
-impl Step {
+impl DamagedRequest {
     pub(super) fn write(&self, family: Family, known: &Known) -> Sent {
         let mut message = self.message(family, known);
         let mut headers = self.headers(family, known);

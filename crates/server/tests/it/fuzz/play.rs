@@ -2,7 +2,7 @@
 
 use super::{
     expected::{self, Received, Seen},
-    grammar::{Family, Id, Known, Request, Scene, Sender, Sent, Step},
+    grammar::{DamagedRequest, Family, Id, Known, Request, Scene, Sender, Sent},
     json::Rarely,
     world::World,
 };
@@ -33,8 +33,8 @@ struct Play<'a> {
     given: HashMap<String, Vec<String>>,
 }
 
-fn handshake() -> Step {
-    Step {
+fn handshake() -> DamagedRequest {
+    DamagedRequest {
         request: Request::Initialize(0),
         id: Id::Number(0),
         sender: Sender {
@@ -53,7 +53,7 @@ fn handshake() -> Step {
 }
 
 impl Play<'_> {
-    fn step(&mut self, step: &Step) {
+    fn step(&mut self, step: &DamagedRequest) {
         let Sent { headers, body } = step.write(self.family, &self.known);
         let seen = Seen::of(&body);
         let before = self.world.started();

@@ -3,7 +3,7 @@
 use super::{
     CHANCES,
     expected::{self, Seen},
-    grammar::{Family, Known, Step},
+    grammar::{DamagedRequest, Family, Known},
     json::Rarely,
     world::{World, Worlds},
 };
@@ -22,7 +22,7 @@ struct Case {
 #[derive(Debug, Clone, TypeGenerator)]
 struct SentLine {
     family: Family,
-    step: Step,
+    step: DamagedRequest,
     /// Sent before it, perhaps without a line break between them.
     junk: Rarely<Vec<u8>>,
     /// So many bytes more or less than a line may have; very rarely, for it takes as long as many cases.

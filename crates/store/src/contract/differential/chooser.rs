@@ -2,7 +2,7 @@
 
 mod events;
 
-use super::step::{Answer, Refusal, Step};
+use super::step::{Answer, Refusal, StoreCall};
 use crate::MemoryStore;
 use fastrand::Rng;
 use longhaul_core::{
@@ -31,7 +31,7 @@ pub(crate) struct Chooser {
     parents: Vec<TaskId>,
     emitters: Vec<TaskId>,
     blocked: Vec<TaskId>,
-    setup: Vec<Step>,
+    setup: Vec<StoreCall>,
 }
 
 impl Chooser {
@@ -46,22 +46,22 @@ impl Chooser {
             emitters: Vec::new(),
             blocked: Vec::new(),
             setup: vec![
-                Step::OpenNode(NodeId(0), HostId(HOSTS[0].into()), UnixMillis(1)),
-                Step::PutSpec(spec(SPECS[0])),
-                Step::PutSpec(spec(SPECS[1])),
+                StoreCall::OpenNode(NodeId(0), HostId(HOSTS[0].into()), UnixMillis(1)),
+                StoreCall::PutSpec(spec(SPECS[0])),
+                StoreCall::PutSpec(spec(SPECS[1])),
             ],
         }
     }
 
-    pub(crate) fn learn(&mut self, step: &Step, answer: &Result<Answer, Refusal>) {
+    pub(crate) fn learn(&mut self, step: &StoreCall, answer: &Result<Answer, Refusal>) {
         match (step, answer) {
-            (Step::OpenNode(..), Ok(Answer::Node(node))) => self.node = node.0,
-            (Step::Create(_), Ok(Answer::Created(Created::New(task)))) => {
+            (StoreCall::OpenNode(..), Ok(Answer::Node(node))) => self.node = node.0,
+            (StoreCall::Create(_), Ok(Answer::Created(Created::New(task)))) => {
                 self.ids.push(task.id.clone());
                 self.parents
                     .extend(task.lineage.as_ref().map(|lineage| lineage.parent.clone()));
             }
-            (Step::Apply(change), Ok(_)) => {
+            (StoreCall::Apply(change), Ok(_)) => {
                 let keys = change.events.iter().filter_map(|event| match event {
                     Event::InputAnswered { key, .. } => Some(key.clone()),
                     _ => None,
@@ -84,34 +84,34 @@ impl Chooser {
         &self.ids
     }
 
-    pub(super) fn every_get(&self, id: &TaskId) -> Vec<Step> {
-        let get = |who: &&'static str| Step::Get(Scope::of(Principal::named(*who)), id.clone());
+    pub(super) fn every_get(&self, id: &TaskId) -> Vec<StoreCall> {
+        let get = |who: &&'static str| StoreCall::Get(Scope::of(Principal::named(*who)), id.clone());
         PRINCIPALS.iter().map(get).collect()
     }
 
-    pub(super) fn every_question(&self) -> Vec<Step> {
+    pub(super) fn every_question(&self) -> Vec<StoreCall> {
         let node = NodeId(self.node);
         let now = UnixMillis(self.now);
         let mut all = vec![
-            Step::Counts,
-            Step::QueuedTools,
-            Step::NextWake,
-            Step::Due(now, 10_000),
-            Step::Expired(now, 10_000),
-            Step::OrphanedCalls(node, 10_000),
-            Step::ChildrenOfFinishedParents(10_000),
-            Step::Blocked(None, 10_000),
+            StoreCall::Counts,
+            StoreCall::QueuedTools,
+            StoreCall::NextWake,
+            StoreCall::Due(now, 10_000),
+            StoreCall::Expired(now, 10_000),
+            StoreCall::OrphanedCalls(node, 10_000),
+            StoreCall::ChildrenOfFinishedParents(10_000),
+            StoreCall::Blocked(None, 10_000),
         ];
-        all.extend(TOOLS.map(|tool| Step::NextReady(tool.into())));
-        all.extend(SPECS.map(|name| Step::Spec(SpecId::named(name))));
-        all.extend(SESSIONS.map(|name| Step::SessionEnded(SessionKey::named(name))));
-        all.push(Step::Usage(None));
-        all.extend(PRINCIPALS.map(|who| Step::Usage(Some(Principal::named(who)))));
-        all.extend(PRINCIPALS.map(|who| Step::List(Scope::of(Principal::named(who)), None, 10_000)));
+        all.extend(TOOLS.map(|tool| StoreCall::NextReady(tool.into())));
+        all.extend(SPECS.map(|name| StoreCall::Spec(SpecId::named(name))));
+        all.extend(SESSIONS.map(|name| StoreCall::SessionEnded(SessionKey::named(name))));
+        all.push(StoreCall::Usage(None));
+        all.extend(PRINCIPALS.map(|who| StoreCall::Usage(Some(Principal::named(who)))));
+        all.extend(PRINCIPALS.map(|who| StoreCall::List(Scope::of(Principal::named(who)), None, 10_000)));
         all
     }
 
-    pub(crate) async fn next(&mut self, model: &MemoryStore) -> Step {
+    pub(crate) async fn next(&mut self, model: &MemoryStore) -> StoreCall {
         if let Some(step) = self.setup.pop() {
             return step;
         }
@@ -119,58 +119,58 @@ impl Chooser {
         let now = UnixMillis(self.now);
         let limit = self.rng.usize(0..4);
         match self.rng.u32(0..1000) {
-            0..150 => Step::Create(Box::new(self.new_task(model).await)),
-            150..600 => Step::Apply(self.change(model).await),
-            600..680 => Step::Claim(Claim {
+            0..150 => StoreCall::Create(Box::new(self.new_task(model).await)),
+            150..600 => StoreCall::Apply(self.change(model).await),
+            600..680 => StoreCall::Claim(Claim {
                 tool: self.pick(&TOOLS).into(),
                 node: NodeId(self.node),
                 host: self.host(),
                 limit,
                 at: now,
             }),
-            680..700 => Step::OpenNode(NodeId(self.node), HostId(self.pick(&HOSTS).into()), now),
-            700..720 => Step::Adopt(NodeId(self.node), HostId(self.pick(&HOSTS).into()), limit, now),
-            720..730 => Step::OrphanedCalls(NodeId(self.node), limit),
-            730..735 => Step::Renew(NodeId(self.node - i64::from(self.one_in(4)))),
-            735..740 => Step::Held(NodeId(self.node), self.id()),
-            740..750 => Step::QueuedTools,
-            750..765 => Step::NextReady(self.pick(&TOOLS).into()),
-            765..800 => Step::Get(self.scope(), self.id()),
-            800..810 => Step::GetUnscoped(self.id_or_unknown()),
-            810..815 => Step::Keyed(
+            680..700 => StoreCall::OpenNode(NodeId(self.node), HostId(self.pick(&HOSTS).into()), now),
+            700..720 => StoreCall::Adopt(NodeId(self.node), HostId(self.pick(&HOSTS).into()), limit, now),
+            720..730 => StoreCall::OrphanedCalls(NodeId(self.node), limit),
+            730..735 => StoreCall::Renew(NodeId(self.node - i64::from(self.one_in(4)))),
+            735..740 => StoreCall::Held(NodeId(self.node), self.id()),
+            740..750 => StoreCall::QueuedTools,
+            750..765 => StoreCall::NextReady(self.pick(&TOOLS).into()),
+            765..800 => StoreCall::Get(self.scope(), self.id()),
+            800..810 => StoreCall::GetUnscoped(self.id_or_unknown()),
+            810..815 => StoreCall::Keyed(
                 Principal::named(self.pick(&PRINCIPALS)),
                 self.pick(&TOOLS).into(),
                 self.any_idempotency(),
             ),
             815..840 => self.question(),
-            840..844 => Step::Requestor(self.id_or_unknown()),
-            844..848 => Step::Journal(self.parent_or_any(), self.rng.u32(0..3), limit),
-            848..850 => Step::Emitted(self.emitter_or_any(), self.rng.u32(0..3), limit),
-            850..853 => Step::Children(self.parent_or_any(), limit),
-            853..854 => Step::ChildrenOfFinishedParents(limit),
-            854..855 => Step::Blocked(self.rng.bool().then(|| self.id()), limit),
+            840..844 => StoreCall::Requestor(self.id_or_unknown()),
+            844..848 => StoreCall::Journal(self.parent_or_any(), self.rng.u32(0..3), limit),
+            848..850 => StoreCall::Emitted(self.emitter_or_any(), self.rng.u32(0..3), limit),
+            850..853 => StoreCall::Children(self.parent_or_any(), limit),
+            853..854 => StoreCall::ChildrenOfFinishedParents(limit),
+            854..855 => StoreCall::Blocked(self.rng.bool().then(|| self.id()), limit),
             855..865 => {
                 let limit = if self.one_in(4) { 10_000 } else { limit };
-                Step::List(self.scope(), self.rng.bool().then(|| self.id()), limit)
+                StoreCall::List(self.scope(), self.rng.bool().then(|| self.id()), limit)
             }
-            865..872 => Step::Live(
+            865..872 => StoreCall::Live(
                 Principal::named(self.pick(&PRINCIPALS)),
                 self.session(),
                 self.rng.bool().then(|| self.id()),
                 limit,
             ),
-            872..880 => Step::Due(now, limit),
-            880..885 => Step::NextWake,
-            885..905 => Step::Expired(now, limit),
-            905..930 => Step::Delete((0..self.rng.usize(0..6)).map(|_| self.any_id()).collect(), now),
-            930..935 => Step::Counts,
-            935..940 => Step::Usage(self.rng.bool().then(|| Principal::named(self.pick(&PRINCIPALS)))),
-            940..950 => Step::SigningKeys(self.pick(&["cursor", "session"]), [self.rng.u8(..); 32]),
-            950..960 => Step::EndSession(self.session(), UnixMillis(self.now + self.rng.i64(0..100_000))),
-            960..975 => Step::SessionEnded(self.session()),
-            975..983 => Step::PutSpec(spec(self.pick(&SPECS[..2]))),
-            983..993 => Step::Spec(SpecId::named(self.pick(&SPECS))),
-            _ => Step::Reopen,
+            872..880 => StoreCall::Due(now, limit),
+            880..885 => StoreCall::NextWake,
+            885..905 => StoreCall::Expired(now, limit),
+            905..930 => StoreCall::Delete((0..self.rng.usize(0..6)).map(|_| self.any_id()).collect(), now),
+            930..935 => StoreCall::Counts,
+            935..940 => StoreCall::Usage(self.rng.bool().then(|| Principal::named(self.pick(&PRINCIPALS)))),
+            940..950 => StoreCall::SigningKeys(self.pick(&["cursor", "session"]), [self.rng.u8(..); 32]),
+            950..960 => StoreCall::EndSession(self.session(), UnixMillis(self.now + self.rng.i64(0..100_000))),
+            960..975 => StoreCall::SessionEnded(self.session()),
+            975..983 => StoreCall::PutSpec(spec(self.pick(&SPECS[..2]))),
+            983..993 => StoreCall::Spec(SpecId::named(self.pick(&SPECS))),
+            _ => StoreCall::Reopen,
         }
     }
 
@@ -213,10 +213,10 @@ impl Chooser {
         InputKey::nth(self.rng.u32(1..5))
     }
 
-    fn question(&mut self) -> Step {
+    fn question(&mut self) -> StoreCall {
         match self.rng.choice(&self.answered) {
-            Some((id, key)) if self.rng.bool() => Step::Answer(id.clone(), key.clone()),
-            _ => Step::Answer(self.id(), self.key()),
+            Some((id, key)) if self.rng.bool() => StoreCall::Answer(id.clone(), key.clone()),
+            _ => StoreCall::Answer(self.id(), self.key()),
         }
     }
 

@@ -13,7 +13,7 @@ use longhaul_core::{Store, Task, TaskId};
 use seen::Seen;
 
 pub(crate) use chooser::Chooser;
-pub(crate) use step::{Answer, Refusal, Step, perform};
+pub(crate) use step::{Answer, Refusal, StoreCall, perform};
 
 /// The least steps of a run, and the most until every operation and refusal must have been seen.
 const LEAST_STEPS: u32 = 1_000;
@@ -63,7 +63,7 @@ impl Run {
     async fn step(&mut self) {
         self.steps += 1;
         let step = self.chooser.next(&self.model).await;
-        if let Step::Reopen = step {
+        if let StoreCall::Reopen = step {
             self.subject.reopen().await;
             self.seen.note("reopen");
             self.compare(RECENT).await;
@@ -78,7 +78,7 @@ impl Run {
     }
 
     /// Runs `step` in both stores and returns their common answer.
-    async fn agreed(&self, step: &Step) -> Result<Answer, Refusal> {
+    async fn agreed(&self, step: &StoreCall) -> Result<Answer, Refusal> {
         // Tasks that the step deletes can only be read before it.
         let expected = self.settle(step, perform(&self.model, step).await).await;
         let store = self.subject.store();
@@ -94,16 +94,16 @@ impl Run {
 
     /// Stores may order tasks that are due at the same moment differently, so lists are sorted, and tasks that the limit
     /// may have cut off are removed.
-    async fn settle(&self, step: &Step, answer: Result<Answer, Refusal>) -> Result<Answer, Refusal> {
+    async fn settle(&self, step: &StoreCall, answer: Result<Answer, Refusal>) -> Result<Answer, Refusal> {
         Ok(match (step, answer?) {
-            (Step::Due(_, limit), Answer::Tasks(tasks)) => {
+            (StoreCall::Due(_, limit), Answer::Tasks(tasks)) => {
                 let ranked = tasks
                     .into_iter()
                     .map(|task| (task.wake_at(), task.id.clone(), task))
                     .collect();
                 Answer::Tasks(in_one_order(ranked, *limit))
             }
-            (Step::Expired(_, limit), Answer::Ids(ids)) => {
+            (StoreCall::Expired(_, limit), Answer::Ids(ids)) => {
                 let mut ranked = Vec::new();
                 for id in ids {
                     let record = self.model.get_unscoped(&id).await.ok().flatten();
@@ -119,10 +119,10 @@ impl Run {
     async fn compare(&self, latest: usize) {
         for id in self.chooser.ids().iter().rev().take(latest) {
             let whole = [
-                Step::GetUnscoped(id.clone()),
-                Step::Journal(id.clone(), 0, usize::MAX),
-                Step::Emitted(id.clone(), 0, usize::MAX),
-                Step::Children(id.clone(), usize::MAX),
+                StoreCall::GetUnscoped(id.clone()),
+                StoreCall::Journal(id.clone(), 0, usize::MAX),
+                StoreCall::Emitted(id.clone(), 0, usize::MAX),
+                StoreCall::Children(id.clone(), usize::MAX),
             ];
             for step in whole.into_iter().chain(self.chooser.every_get(id)) {
                 self.agreed(&step).await.expect("reading does not fail");

@@ -1,7 +1,7 @@
 //! What a run has seen, and what it still must see.
 
 use super::{
-    step::{Answer, Refusal, Step},
+    step::{Answer, Refusal, StoreCall},
     tasks_of,
 };
 use longhaul_core::{
@@ -137,7 +137,7 @@ impl Seen {
         self.0.insert(name);
     }
 
-    pub(super) fn step(&mut self, step: &Step, answer: &Result<Answer, Refusal>) {
+    pub(super) fn step(&mut self, step: &StoreCall, answer: &Result<Answer, Refusal>) {
         match answer {
             Ok(answer) => self.success(step, answer),
             Err(error) => self.note(match (step, error) {
@@ -164,16 +164,16 @@ impl Seen {
                     Reason::TooEarly => "illegal: too early",
                     Reason::Stopping => panic!("only a parent is refused for that: {step:?}"),
                 },
-                (Step::Renew(..), Refusal::Store(StoreError::LeaseLost)) => "renew: lost",
+                (StoreCall::Renew(..), Refusal::Store(StoreError::LeaseLost)) => "renew: lost",
                 _ => panic!("both refused {step:?}: {error:?}"),
             }),
         }
     }
 
-    fn success(&mut self, step: &Step, answer: &Answer) {
+    fn success(&mut self, step: &StoreCall, answer: &Answer) {
         let some = match answer {
             Answer::Tools(tools) => !tools.is_empty(),
-            Answer::Moment(moment) => moment.is_some(),
+            Answer::Timestamp(at) => at.is_some(),
             Answer::Record(record) => record.is_some(),
             Answer::Input(input) => input.is_some(),
             Answer::Json(json) => json.is_some(),
@@ -187,10 +187,10 @@ impl Seen {
         };
         let either = |yes, no| if some { yes } else { no };
         let name = match step {
-            Step::OpenNode(..) => "open node",
-            Step::PutSpec(_) => "put spec",
-            Step::Spec(_) => either("spec: some", "spec: none"),
-            Step::Create(_) => match answer {
+            StoreCall::OpenNode(..) => "open node",
+            StoreCall::PutSpec(_) => "put spec",
+            StoreCall::Spec(_) => either("spec: some", "spec: none"),
+            StoreCall::Create(_) => match answer {
                 Answer::Created(Created::Existing(_)) => "create: existing",
                 Answer::Created(Created::New(task)) if task.lineage.is_some() && task.is_done() => {
                     "create: child, over"
@@ -200,48 +200,48 @@ impl Seen {
                 Answer::Created(Created::New(task)) if task.state == State::Running => "create: claimed",
                 _ => "create: queued",
             },
-            Step::Apply(change) => return self.applied(change, answer),
-            Step::Claim(_) => either("claim: some", "claim: none"),
-            Step::Adopt(..) => either("adopt: some", "adopt: none"),
-            Step::Renew(..) => either("renew: some", "renew: none"),
-            Step::Held(..) => either("held: some", "held: none"),
-            Step::OrphanedCalls(..) => either("orphaned calls: some", "orphaned calls: none"),
-            Step::QueuedTools if some => "queued tools: some",
-            Step::NextReady(_) => either("next ready: some", "next ready: none"),
-            Step::Get(..) => match answer {
+            StoreCall::Apply(change) => return self.applied(change, answer),
+            StoreCall::Claim(_) => either("claim: some", "claim: none"),
+            StoreCall::Adopt(..) => either("adopt: some", "adopt: none"),
+            StoreCall::Renew(..) => either("renew: some", "renew: none"),
+            StoreCall::Held(..) => either("held: some", "held: none"),
+            StoreCall::OrphanedCalls(..) => either("orphaned calls: some", "orphaned calls: none"),
+            StoreCall::QueuedTools if some => "queued tools: some",
+            StoreCall::NextReady(_) => either("next ready: some", "next ready: none"),
+            StoreCall::Get(..) => match answer {
                 Answer::Record(Some(record)) if record.task.is_done() => "get: over",
                 Answer::Record(Some(record)) if !record.inputs.is_empty() => "get: asking",
                 Answer::Record(Some(_)) => "get: live",
                 _ => "get: none",
             },
-            Step::Keyed(..) => either("keyed: some", "keyed: none"),
-            Step::GetUnscoped(_) => either("get_unscoped: some", "get_unscoped: none"),
-            Step::Answer(..) => either("answer: some", "answer: none"),
-            Step::Journal(..) => either("journal: some", "journal: none"),
-            Step::Emitted(..) => either("emitted: some", "emitted: none"),
-            Step::Children(..) => either("children: some", "children: none"),
-            Step::ChildrenOfFinishedParents(..) => either(
+            StoreCall::Keyed(..) => either("keyed: some", "keyed: none"),
+            StoreCall::GetUnscoped(_) => either("get_unscoped: some", "get_unscoped: none"),
+            StoreCall::Answer(..) => either("answer: some", "answer: none"),
+            StoreCall::Journal(..) => either("journal: some", "journal: none"),
+            StoreCall::Emitted(..) => either("emitted: some", "emitted: none"),
+            StoreCall::Children(..) => either("children: some", "children: none"),
+            StoreCall::ChildrenOfFinishedParents(..) => either(
                 "children of finished parents: some",
                 "children of finished parents: none",
             ),
-            Step::Blocked(..) => either("blocked: some", "blocked: none"),
-            Step::Requestor(..) => either("requestor: some", "requestor: none"),
-            Step::List(..) => match answer {
+            StoreCall::Blocked(..) => either("blocked: some", "blocked: none"),
+            StoreCall::Requestor(..) => either("requestor: some", "requestor: none"),
+            StoreCall::List(..) => match answer {
                 Answer::Page(page) if page.more => "list: more",
                 Answer::Page(page) if page.tasks.is_empty() => "list: empty",
                 _ => "list: last",
             },
-            Step::Live(..) => either("live: some", "live: none"),
-            Step::Due(..) => either("due: some", "due: none"),
-            Step::NextWake if some => "next wake: some",
-            Step::Expired(..) => either("expired: some", "expired: none"),
-            Step::Delete(..) => either("delete: some", "delete: none"),
-            Step::Counts => "counts",
-            Step::Usage(_) => "usage",
-            Step::SigningKeys(..) => "signing keys",
-            Step::EndSession(..) => "end session",
-            Step::SessionEnded(_) => either("session ended: true", "session ended: false"),
-            Step::QueuedTools | Step::NextWake | Step::Reopen => return,
+            StoreCall::Live(..) => either("live: some", "live: none"),
+            StoreCall::Due(..) => either("due: some", "due: none"),
+            StoreCall::NextWake if some => "next wake: some",
+            StoreCall::Expired(..) => either("expired: some", "expired: none"),
+            StoreCall::Delete(..) => either("delete: some", "delete: none"),
+            StoreCall::Counts => "counts",
+            StoreCall::Usage(_) => "usage",
+            StoreCall::SigningKeys(..) => "signing keys",
+            StoreCall::EndSession(..) => "end session",
+            StoreCall::SessionEnded(_) => either("session ended: true", "session ended: false"),
+            StoreCall::QueuedTools | StoreCall::NextWake | StoreCall::Reopen => return,
         };
         self.note(name);
     }

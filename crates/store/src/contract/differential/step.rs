@@ -1,4 +1,4 @@
-//! One operation and its answer, as values.
+//! A call of the store and its answer, as values.
 
 use longhaul_core::{
     Entry, HostId, Input, InputKey, Json, NodeId, Principal, Scope, SessionKey, SpecId, Store, Task, TaskId, ToolSpec,
@@ -11,7 +11,7 @@ use longhaul_core::{
 use std::sync::Arc;
 
 #[derive(Debug, Clone)]
-pub(crate) enum Step {
+pub(crate) enum StoreCall {
     /// The node before gives up its lease.
     OpenNode(NodeId, HostId, UnixMillis),
     Renew(NodeId),
@@ -60,7 +60,7 @@ pub(crate) enum Answer {
     Claimed(Vec<Claimed>),
     Held(Vec<HeldAttempt>),
     Tools(Vec<Arc<str>>),
-    Moment(Option<UnixMillis>),
+    Timestamp(Option<UnixMillis>),
     Record(Option<Record>),
     Input(Option<Input>),
     Entries(Vec<Entry>),
@@ -101,62 +101,62 @@ impl From<StoreError> for Refusal {
 }
 
 /// Runs one operation.
-pub(crate) async fn perform(store: &dyn Store, step: &Step) -> Result<Answer, Refusal> {
+pub(crate) async fn perform(store: &dyn Store, step: &StoreCall) -> Result<Answer, Refusal> {
     Ok(match step.clone() {
-        Step::OpenNode(before, host, at) => {
+        StoreCall::OpenNode(before, host, at) => {
             store.end_lease(before).await?;
             Answer::Node(store.open_node(&host, at).await?.node)
         }
-        Step::Renew(node) => Answer::Held(store.renew(node).await?.held),
-        Step::Held(node, id) => Answer::Claimed(store.held(node, &id).await?.into_iter().collect()),
-        Step::PutSpec(spec) => {
+        StoreCall::Renew(node) => Answer::Held(store.renew(node).await?.held),
+        StoreCall::Held(node, id) => Answer::Claimed(store.held(node, &id).await?.into_iter().collect()),
+        StoreCall::PutSpec(spec) => {
             store.put_spec(spec).await?;
             Answer::Nothing
         }
-        Step::Spec(id) => Answer::Spec(store.spec(&id).await?),
-        Step::Create(new) => Answer::Created(store.create(*new).await?),
-        Step::Apply(change) => Answer::Task(store.apply(change).await?),
-        Step::Claim(claim) => Answer::Claimed(store.claim(claim).await?),
-        Step::Adopt(node, host, limit, at) => Answer::Claimed(store.adopt(node, &host, limit, at).await?),
-        Step::OrphanedCalls(node, limit) => Answer::Tasks(store.orphaned_calls(node, limit).await?),
-        Step::QueuedTools => {
+        StoreCall::Spec(id) => Answer::Spec(store.spec(&id).await?),
+        StoreCall::Create(new) => Answer::Created(store.create(*new).await?),
+        StoreCall::Apply(change) => Answer::Task(store.apply(change).await?),
+        StoreCall::Claim(claim) => Answer::Claimed(store.claim(claim).await?),
+        StoreCall::Adopt(node, host, limit, at) => Answer::Claimed(store.adopt(node, &host, limit, at).await?),
+        StoreCall::OrphanedCalls(node, limit) => Answer::Tasks(store.orphaned_calls(node, limit).await?),
+        StoreCall::QueuedTools => {
             let mut tools = store.queued_tools().await?;
             tools.sort();
             Answer::Tools(tools)
         }
-        Step::NextReady(tool) => Answer::Moment(store.next_ready(&tool).await?),
-        Step::Get(scope, id) => Answer::Record(store.get(&scope, &id).await?),
-        Step::Keyed(principal, tool, idempotency) => Answer::Tasks(
+        StoreCall::NextReady(tool) => Answer::Timestamp(store.next_ready(&tool).await?),
+        StoreCall::Get(scope, id) => Answer::Record(store.get(&scope, &id).await?),
+        StoreCall::Keyed(principal, tool, idempotency) => Answer::Tasks(
             store
                 .find_by_idempotency_key(&principal, &tool, &idempotency)
                 .await?
                 .into_iter()
                 .collect(),
         ),
-        Step::GetUnscoped(id) => Answer::Record(store.get_unscoped(&id).await?),
-        Step::Answer(id, key) => Answer::Input(store.input(&id, &key).await?),
-        Step::Journal(id, after, limit) => Answer::Entries(store.journal(&id, after, limit).await?),
-        Step::Emitted(id, after, limit) => Answer::Entries(store.emitted(&id, after, limit).await?),
-        Step::Children(parent, limit) => Answer::Tasks(store.children(&parent, limit).await?),
-        Step::ChildrenOfFinishedParents(limit) => Answer::Tasks(store.children_of_finished_parents(limit).await?),
-        Step::Blocked(after, limit) => Answer::Tasks(store.blocked(after.as_ref(), limit).await?),
-        Step::Requestor(id) => Answer::Json(store.requestor(&id).await?),
-        Step::Usage(of) => Answer::Usage(store.usage(of.as_ref()).await?),
-        Step::List(scope, before, limit) => Answer::Page(store.list(&scope, before.as_ref(), limit).await?),
-        Step::Live(owner, session, after, limit) => {
+        StoreCall::GetUnscoped(id) => Answer::Record(store.get_unscoped(&id).await?),
+        StoreCall::Answer(id, key) => Answer::Input(store.input(&id, &key).await?),
+        StoreCall::Journal(id, after, limit) => Answer::Entries(store.journal(&id, after, limit).await?),
+        StoreCall::Emitted(id, after, limit) => Answer::Entries(store.emitted(&id, after, limit).await?),
+        StoreCall::Children(parent, limit) => Answer::Tasks(store.children(&parent, limit).await?),
+        StoreCall::ChildrenOfFinishedParents(limit) => Answer::Tasks(store.children_of_finished_parents(limit).await?),
+        StoreCall::Blocked(after, limit) => Answer::Tasks(store.blocked(after.as_ref(), limit).await?),
+        StoreCall::Requestor(id) => Answer::Json(store.requestor(&id).await?),
+        StoreCall::Usage(of) => Answer::Usage(store.usage(of.as_ref()).await?),
+        StoreCall::List(scope, before, limit) => Answer::Page(store.list(&scope, before.as_ref(), limit).await?),
+        StoreCall::Live(owner, session, after, limit) => {
             Answer::Tasks(store.live_in_session(&owner, &session, after.as_ref(), limit).await?)
         }
-        Step::Due(at, limit) => Answer::Tasks(store.due_timers(at, limit).await?),
-        Step::NextWake => Answer::Moment(store.next_wake().await?),
-        Step::Expired(at, limit) => Answer::Ids(store.expired(at, limit).await?),
-        Step::Delete(ids, at) => Answer::Number(store.delete(ids, at).await?),
-        Step::Counts => Answer::Counts(store.counts().await?),
-        Step::SigningKeys(purpose, fresh) => Answer::Keys(store.signing_keys(purpose, fresh).await?),
-        Step::EndSession(session, until) => {
+        StoreCall::Due(at, limit) => Answer::Tasks(store.due_timers(at, limit).await?),
+        StoreCall::NextWake => Answer::Timestamp(store.next_wake().await?),
+        StoreCall::Expired(at, limit) => Answer::Ids(store.expired(at, limit).await?),
+        StoreCall::Delete(ids, at) => Answer::Number(store.delete(ids, at).await?),
+        StoreCall::Counts => Answer::Counts(store.counts().await?),
+        StoreCall::SigningKeys(purpose, fresh) => Answer::Keys(store.signing_keys(purpose, fresh).await?),
+        StoreCall::EndSession(session, until) => {
             store.end_session(&session, until).await?;
             Answer::Nothing
         }
-        Step::SessionEnded(session) => Answer::Truth(store.session_ended(&session).await?),
-        Step::Reopen => Answer::Nothing,
+        StoreCall::SessionEnded(session) => Answer::Truth(store.session_ended(&session).await?),
+        StoreCall::Reopen => Answer::Nothing,
     })
 }

@@ -3,7 +3,7 @@
 use super::{Disk, count, now, tasks};
 use crate::{
     MemoryStore,
-    contract::differential::{Chooser, Step, perform},
+    contract::differential::{Chooser, StoreCall, perform},
 };
 
 /// After each step the disk is certain to hold all that there is.
@@ -22,7 +22,7 @@ async fn random_run(seed: u64) {
     let mut chooser = Chooser::new(seed);
     for nth in 0..1_000 {
         let step = chooser.next(&model).await;
-        if let Step::Reopen = step {
+        if let StoreCall::Reopen = step {
             drop(store);
             store = disk.open();
             continue;

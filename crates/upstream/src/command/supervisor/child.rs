@@ -1,7 +1,7 @@
 //! Starting the command, and being notified of its end.
 
 use super::{
-    super::record::{Ended, Spec},
+    super::record::{CommandEnd, Spec},
     boot::default_signals,
 };
 use rustix::{
@@ -105,20 +105,20 @@ fn die_with(_supervisor: Pid) -> io::Result<()> {
 }
 
 /// How the command ended, if it has: it is left unreaped, so that its pid and group stay its own.
-pub(super) fn peek(pid: Pid) -> Option<Ended> {
+pub(super) fn peek(pid: Pid) -> Option<CommandEnd> {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     let status = rustix::process::waitid(WaitId::Pid(pid), options).ok()??;
     Some(match (status.exit_status(), status.terminating_signal()) {
-        (Some(code), _) => Ended::Code(code),
-        (None, signal) => Ended::Signal(signal.unwrap_or(0)),
+        (Some(code), _) => CommandEnd::Code(code),
+        (None, signal) => CommandEnd::Signal(signal.unwrap_or(0)),
     })
 }
 
 /// The same from a status of a reaped child.
-pub(super) fn ended(status: WaitStatus) -> Ended {
+pub(super) fn ended(status: WaitStatus) -> CommandEnd {
     match (status.exit_status(), status.terminating_signal()) {
-        (Some(code), _) => Ended::Code(code),
-        (None, signal) => Ended::Signal(signal.unwrap_or(0)),
+        (Some(code), _) => CommandEnd::Code(code),
+        (None, signal) => CommandEnd::Signal(signal.unwrap_or(0)),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{
     super::{
         attempt_dir::{AttemptDir, BOTH, Lock, STDERR, STDOUT, create_private},
-        record::{Ended, ExitRecord},
+        record::{CommandEnd, ExitRecord},
     },
     clock::pause,
     log_writer::LogWriter,
@@ -43,7 +43,7 @@ pub(super) fn record(dir: &AttemptDir, lock: Lock, outputs: Outputs, mut exit: E
             tails_error = tails_error.or(written.err());
         }
     }
-    if exit.ended != Ended::Code(0) || exit.stopped.is_some() {
+    if exit.ended != CommandEnd::Code(0) || exit.stopped.is_some() {
         let written = write_whole(dir, BOTH, |file| file.write_all(&outputs.both.to_bytes()));
         tails_error = tails_error.or(written.err());
     }

@@ -5,14 +5,14 @@ use std::collections::VecDeque;
 /// The last `capacity` bytes of each of two streams, in the order in which they came: what one says much of pushes nothing of the other out.
 pub(super) struct MergedTail {
     capacity: usize,
-    streams: [Kept; 2],
+    streams: [StreamTail; 2],
     /// Which stream spoke last, and how often they have taken turns.
     latest: Option<usize>,
     turns: u64,
 }
 
 #[derive(Default)]
-struct Kept {
+struct StreamTail {
     bytes: VecDeque<u8>,
     /// The same, cut where the other stream spoke in between: in which turn, and how many bytes.
     runs: VecDeque<(u64, usize)>,
@@ -61,7 +61,7 @@ impl MergedTail {
     }
 }
 
-impl Kept {
+impl StreamTail {
     fn drop_front(&mut self, mut excess: usize) {
         self.bytes.drain(..excess);
         while let Some((_, length)) = self.runs.front_mut().filter(|_| excess > 0) {

@@ -1,7 +1,7 @@
 //! What the loop around a command asks of the operating system; tests put a simulated one in its place.
 
 use super::{
-    super::record::Ended,
+    super::record::CommandEnd,
     child, clock,
     descendants::{self, Swept},
 };
@@ -29,10 +29,10 @@ pub(super) trait System {
     fn read(&self, pipe: &OwnedFd, chunk: &mut [u8]) -> Result<usize, Errno>;
 
     /// See [`descendants::reap_any`].
-    fn reap_any(&self) -> Result<Option<(Pid, Ended)>, Errno>;
+    fn reap_any(&self) -> Result<Option<(Pid, CommandEnd)>, Errno>;
 
     /// See [`child::peek`].
-    fn peek(&self, pid: Pid) -> Option<Ended>;
+    fn peek(&self, pid: Pid) -> Option<CommandEnd>;
 
     /// See [`descendants::signal_group`].
     fn signal_group(&self, leader: Pid, signal: Signal);
@@ -68,12 +68,12 @@ impl System for Kernel {
         rustix::io::read(pipe, chunk)
     }
 
-    fn reap_any(&self) -> Result<Option<(Pid, Ended)>, Errno> {
+    fn reap_any(&self) -> Result<Option<(Pid, CommandEnd)>, Errno> {
         let ended = |(pid, status): (Pid, WaitStatus)| (pid, child::ended(status));
         descendants::reap_any().map(|reaped| reaped.map(ended))
     }
 
-    fn peek(&self, pid: Pid) -> Option<Ended> {
+    fn peek(&self, pid: Pid) -> Option<CommandEnd> {
         child::peek(pid)
     }
 

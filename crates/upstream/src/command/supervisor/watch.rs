@@ -1,7 +1,7 @@
 //! The loop around a running command: its output, its end, its deadline, and those who watch.
 
 use super::{
-    super::record::{Ended, ExitRecord, QUOTED, Spec, Stopped, SupervisorEvent},
+    super::record::{CommandEnd, ExitRecord, QUOTED, Spec, Stopped, SupervisorEvent},
     boot::Booted,
     child::{self, Child, ExitNotifier},
     clients::Clients,
@@ -54,7 +54,7 @@ pub(super) fn run(booted: Booted) {
     };
     let deadline = spec.deadline_ms.map(UnixMillis);
     if deadline.is_some_and(|deadline| wall() >= deadline) {
-        let ended = Ended::NotStarted("the deadline had passed".to_owned());
+        let ended = CommandEnd::NotStarted("the deadline had passed".to_owned());
         let exit = ExitRecord {
             stopped: Some(Stopped::Deadline),
             ..ExitRecord::without_output(ended, wall())
@@ -66,7 +66,7 @@ pub(super) fn run(booted: Booted) {
         // Should it not be possible to give it back, it ends here.
         Err(error) if child::is_shortage(&error) && dir.give_back(&reason(&error)).is_ok() => return drop(lock),
         Err(error) => {
-            let exit = ExitRecord::without_output(Ended::NotStarted(error.to_string()), wall());
+            let exit = ExitRecord::without_output(CommandEnd::NotStarted(error.to_string()), wall());
             return exit_recorder::record(&dir, lock, outputs, exit);
         }
     };
@@ -110,7 +110,7 @@ struct Watch<S> {
     look: Duration,
     stopped: Option<Stopped>,
     killed: bool,
-    ended: Option<(Ended, UnixMillis)>,
+    ended: Option<(CommandEnd, UnixMillis)>,
     deadline: Option<Instant>,
     kill_grace: Duration,
 }
@@ -190,7 +190,7 @@ impl<S: System> Watch<S> {
         let (ended, ended_at) = self
             .ended
             .take()
-            .unwrap_or_else(|| (Ended::Signal(0), self.system.wall()));
+            .unwrap_or_else(|| (CommandEnd::Signal(0), self.system.wall()));
         ExitRecord {
             stopped: self.stopped,
             killed: self.killed,

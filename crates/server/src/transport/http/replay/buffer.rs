@@ -74,7 +74,8 @@ pub(crate) struct Reader {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NotKept;
 
-enum Step {
+/// What a reader does next.
+enum NextEvent {
     Event(Bytes),
     SentAway(Bytes),
     Nothing,
@@ -103,9 +104,9 @@ impl State {
         Some(event.bytes.len())
     }
 
-    fn step(&mut self, number: u64, next: u64) -> Step {
+    fn next_event(&mut self, number: u64, next: u64) -> NextEvent {
         if self.readers != number {
-            return Step::Over;
+            return NextEvent::Over;
         }
         let kept = next
             .checked_sub(self.first)
@@ -115,16 +116,16 @@ impl State {
                 self.given += 1;
                 self.ungiven -= event.bytes.len();
             }
-            return Step::Event(held(event.bytes.clone(), event.reservation.take()));
+            return NextEvent::Event(held(event.bytes.clone(), event.reservation.take()));
         }
         if self.over {
-            return Step::Over;
+            return NextEvent::Over;
         }
         if !self.quiet {
-            return Step::Nothing;
+            return NextEvent::Nothing;
         }
         self.quiet = false;
-        Step::SentAway(Bytes::from(format!("retry: {RETRY_MS}\n\n")))
+        NextEvent::SentAway(Bytes::from(format!("retry: {RETRY_MS}\n\n")))
     }
 }
 
@@ -278,14 +279,14 @@ impl Reader {
         tokio::pin!(silence);
         loop {
             self.state.mark_unchanged();
-            match self.step() {
-                Step::Event(event) => return Some(event),
-                Step::SentAway(retry) => {
+            match self.next_event() {
+                NextEvent::Event(event) => return Some(event),
+                NextEvent::SentAway(retry) => {
                     self.sent_away = true;
                     return Some(retry);
                 }
-                Step::Over => return None,
-                Step::Nothing => {}
+                NextEvent::Over => return None,
+                NextEvent::Nothing => {}
             }
             tokio::select! {
                 _ = self.state.changed() => {}
@@ -294,21 +295,21 @@ impl Reader {
         }
     }
 
-    fn step(&mut self) -> Step {
+    fn next_event(&mut self) -> NextEvent {
         if self.sent_away {
-            return Step::Over;
+            return NextEvent::Over;
         }
-        let mut step = Step::Over;
+        let mut event = NextEvent::Over;
         let state = &self.buffer.state;
         state.send_if_modified(|state| {
-            step = state.step(self.number, self.next);
+            event = state.next_event(self.number, self.next);
             // Wakes a writer that waits for space.
-            matches!(step, Step::Event(_))
+            matches!(event, NextEvent::Event(_))
         });
-        if matches!(step, Step::Event(_)) {
+        if matches!(event, NextEvent::Event(_)) {
             self.next += 1;
         }
-        step
+        event
     }
 }
 

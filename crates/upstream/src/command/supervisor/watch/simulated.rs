@@ -11,7 +11,7 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// One thing that a process does.
 #[derive(Debug, Clone)]
-enum Step {
+enum Action {
     Sleep(Duration),
     /// To standard output (0) or standard error (1). It waits while the pipe is full.
     Write(usize, Vec<u8>),
@@ -20,7 +20,7 @@ enum Step {
 /// A process that ends after its last step, or the server that asks for a stop with its last.
 struct Actor {
     role: Role,
-    steps: VecDeque<Step>,
+    steps: VecDeque<Action>,
     /// When its next step begins.
     at: Duration,
     /// A pipe is full.
@@ -50,7 +50,7 @@ struct World {
     reaped: bool,
     signals: Vec<(Duration, Signal)>,
     /// What the command does when it gets SIGTERM.
-    cleanup: Vec<Step>,
+    cleanup: Vec<Action>,
     /// How long the loop is busy with what it has read: that is written to a slow disk.
     slow_write: Duration,
     /// How long the loop may be kept from the processor between any two things it does.
@@ -98,8 +98,8 @@ impl World {
         };
         let actor = &mut self.actors[nth];
         match actor.steps.pop_front() {
-            Some(Step::Sleep(span)) => actor.at += span,
-            Some(Step::Write(stream, bytes)) => {
+            Some(Action::Sleep(span)) => actor.at += span,
+            Some(Action::Write(stream, bytes)) => {
                 let wrote = match &actor.pipes[stream] {
                     Some(pipe) => rustix::io::write(pipe, &bytes).unwrap_or(0),
                     None => bytes.len(),
@@ -107,7 +107,7 @@ impl World {
                 self.written[stream].extend(&bytes[..wrote]);
                 if wrote < bytes.len() {
                     actor.blocked = true;
-                    actor.steps.push_front(Step::Write(stream, bytes[wrote..].to_vec()));
+                    actor.steps.push_front(Action::Write(stream, bytes[wrote..].to_vec()));
                 }
             }
             None => self.end(nth),
@@ -132,8 +132,8 @@ impl World {
         }
     }
 
-    fn ended(&self) -> Option<Ended> {
-        self.at_end.map(|_| Ended::Code(0))
+    fn ended(&self) -> Option<CommandEnd> {
+        self.at_end.map(|_| CommandEnd::Code(0))
     }
 }
 
@@ -182,14 +182,14 @@ impl System for Simulation {
         Ok(read)
     }
 
-    fn reap_any(&self) -> Result<Option<(Pid, Ended)>, Errno> {
+    fn reap_any(&self) -> Result<Option<(Pid, CommandEnd)>, Errno> {
         let mut world = self.0.borrow_mut();
         let ended = world.ended().filter(|_| !world.reaped);
         world.reaped = ended.is_some();
         Ok(ended.map(|ended| (command_pid(), ended)))
     }
 
-    fn peek(&self, _pid: Pid) -> Option<Ended> {
+    fn peek(&self, _pid: Pid) -> Option<CommandEnd> {
         self.0.borrow().ended()
     }
 
@@ -226,15 +226,15 @@ fn command_pid() -> Pid {
 /// What happens to a supervisor.
 #[derive(Debug, Clone, Default)]
 struct Scenario {
-    command: Vec<Step>,
+    command: Vec<Action>,
     /// What a process does that the command has left behind.
-    descendant: Option<Vec<Step>>,
+    descendant: Option<Vec<Action>>,
     /// When the server asks for a stop.
     cancel: Option<Duration>,
     deadline: Option<Duration>,
     /// When the world's clock is set, and by how many milliseconds.
     set: (Duration, i64),
-    cleanup: Vec<Step>,
+    cleanup: Vec<Action>,
     slow_write: Duration,
     most_lag: Duration,
     random: u64,
@@ -262,7 +262,7 @@ fn run(scenario: &Scenario) -> Outcome {
     let listener = UnixListener::bind(folder.path().join("sock")).unwrap();
     listener.set_nonblocking(true).unwrap();
     let server = UnixStream::connect(folder.path().join("sock")).unwrap();
-    let actor = |role, steps: &[Step]| Actor {
+    let actor = |role, steps: &[Action]| Actor {
         role,
         steps: steps.to_vec().into(),
         at: Duration::ZERO,
@@ -278,7 +278,7 @@ fn run(scenario: &Scenario) -> Outcome {
         scenario
             .cancel
             .iter()
-            .map(|at| actor(Role::Server, &[Step::Sleep(*at)])),
+            .map(|at| actor(Role::Server, &[Action::Sleep(*at)])),
     );
     drop((stdout_in, stderr_in));
     let world = World {
@@ -349,10 +349,10 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
     (length, any::<u8>()).prop_map(|(length, seed)| (0..length).map(|at| (at / 251 + at) as u8 ^ seed).collect())
 }
 
-fn steps(most_seconds: u64) -> impl Strategy<Value = Vec<Step>> {
+fn steps(most_seconds: u64) -> impl Strategy<Value = Vec<Action>> {
     let step = prop_oneof![
-        seconds(most_seconds).prop_map(Step::Sleep),
-        (0..2usize, bytes()).prop_map(|(stream, bytes)| Step::Write(stream, bytes)),
+        seconds(most_seconds).prop_map(Action::Sleep),
+        (0..2usize, bytes()).prop_map(|(stream, bytes)| Action::Write(stream, bytes)),
     ];
     proptest::collection::vec(step, 0..6)
 }
@@ -371,10 +371,10 @@ fn scenario() -> impl Strategy<Value = Scenario> {
     )
 }
 
-fn length(steps: &[Step]) -> usize {
+fn length(steps: &[Action]) -> usize {
     let bytes = steps.iter().map(|step| match step {
-        Step::Sleep(_) => 0,
-        Step::Write(_, bytes) => bytes.len(),
+        Action::Sleep(_) => 0,
+        Action::Write(_, bytes) => bytes.len(),
     });
     bytes.sum()
 }
@@ -403,7 +403,7 @@ proptest! {
     fn a_descendant_that_never_pauses_for_long_is_read_to_its_end(
         pauses in proptest::collection::vec(0..300u64, 0..4), said in bytes(), slow_write in 0..300u64,
     ) {
-        let step = |pause| [Step::Write(0, said.clone()), Step::Sleep(Duration::from_millis(pause))];
+        let step = |pause| [Action::Write(0, said.clone()), Action::Sleep(Duration::from_millis(pause))];
         let outcome = run(&Scenario {
             descendant: Some(pauses.iter().flat_map(|pause| step(*pause)).collect()),
             slow_write: Duration::from_millis(slow_write),
@@ -419,7 +419,7 @@ proptest! {
     ) {
         let deadline = Duration::from_secs(deadline);
         let outcome = run(&Scenario {
-            command: vec![Step::Sleep(Duration::from_secs(1_000_000))],
+            command: vec![Action::Sleep(Duration::from_secs(1_000_000))],
             deadline: Some(deadline),
             set: (Duration::from_secs(at), by),
             ..Scenario::default()
@@ -433,9 +433,9 @@ proptest! {
         silence in seconds(100_000), cleanup in seconds(20), said in bytes(), slow_write in seconds(2), most_lag in seconds(2), random in any::<u64>(),
     ) {
         let outcome = run(&Scenario {
-            command: vec![Step::Write(0, said), Step::Sleep(Duration::from_secs(1_000_000))],
+            command: vec![Action::Write(0, said), Action::Sleep(Duration::from_secs(1_000_000))],
             cancel: Some(silence),
-            cleanup: vec![Step::Sleep(cleanup), Step::Write(0, b"cleaned".to_vec())],
+            cleanup: vec![Action::Sleep(cleanup), Action::Write(0, b"cleaned".to_vec())],
             slow_write,
             most_lag,
             random,
@@ -458,11 +458,11 @@ proptest! {
 fn a_descendant_that_never_stops_writing_is_left_and_marked() {
     for (bytes, pause) in [(60_000, 0), (10, 300), (10, 7)] {
         let line = [
-            Step::Write(0, vec![b'x'; bytes]),
-            Step::Sleep(Duration::from_millis(pause)),
+            Action::Write(0, vec![b'x'; bytes]),
+            Action::Sleep(Duration::from_millis(pause)),
         ];
         let outcome = run(&Scenario {
-            command: vec![Step::Write(0, b"own".to_vec())],
+            command: vec![Action::Write(0, b"own".to_vec())],
             descendant: Some((0..400).flat_map(|_| line.clone()).collect()),
             ..Scenario::default()
         });
