@@ -70,6 +70,16 @@ impl HttpListener {
     }
 
     /// Serves until `stop` completes; then open calls have some seconds to finish.
+    ///
+    /// ```no_run
+    /// # async fn serve(server: longhaul::Server, closed: impl Future<Output = ()> + Send) -> Result<(), longhaul::ServeError> {
+    /// let running = server.start().await?;
+    /// let listener = running.listen("127.0.0.1:8080").await?;
+    /// println!("{}", listener.url());
+    /// listener.serve_until(closed).await;
+    /// running.stop().await;
+    /// # Ok(()) }
+    /// ```
     pub async fn serve_until(self, stop: impl Future<Output = ()> + Send) {
         self.listener.serve(self.front, stop).await;
     }

@@ -46,7 +46,7 @@ struct Choice {
     mode: ToolChoice,
 }
 
-/// Whether the model uses the tools it is given.
+/// Whether the model uses the tools it is given. An example is at [`SampleTool`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolChoice {
@@ -59,6 +59,25 @@ pub enum ToolChoice {
 }
 
 /// A tool that the model may ask for in its answer. The handler runs it, not the client.
+///
+/// ```
+/// use longhaul::{Content, Message, SampleTool, TaskContext, ToolChoice, ToolResult};
+///
+/// #[derive(schemars::JsonSchema)]
+/// struct Forecast { city: String }
+///
+/// async fn advise(cx: TaskContext) -> ToolResult<String> {
+///     let mut messages = vec![Message::user("Do I need an umbrella in Oslo?")];
+///     let tool = SampleTool::new::<Forecast>("forecast").description("The weather of tomorrow");
+///     let answer = cx.sample(messages.clone()).tools([tool]).tool_choice(ToolChoice::Required).await?;
+///     let calls = answer.content.iter().filter_map(Content::as_tool_use);
+///     let results: Vec<Content> = calls
+///         .map(|(id, _name, _input)| Content::tool_result(id, vec!["Rain".into()]))
+///         .collect();
+///     messages.extend([answer.into_message(), Message { role: longhaul::Role::User, content: results }]);
+///     Ok(cx.sample(messages).await?.text())
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SampleTool {
@@ -87,6 +106,17 @@ impl SampleTool {
 }
 
 /// The answer of a model: the result of a sampling request.
+///
+/// ```
+/// # use longhaul::{Error, TaskContext, ToolResult};
+/// async fn summarize(cx: TaskContext, text: String) -> ToolResult<String> {
+///     let answer = cx.sample(format!("Summarize: {text}")).max_tokens(200).await?;
+///     match answer.stop_reason.as_deref() {
+///         Some("maxTokens") => Err(Error::new(format!("{} needs more than 200 tokens", answer.model))),
+///         _ => Ok(answer.text()),
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

@@ -47,6 +47,18 @@ pub struct Call {
 impl Call {
     /// Makes the call and returns how it ended, also if it failed or was cancelled.
     ///
+    /// ```
+    /// use longhaul::{TaskContext, ToolResult};
+    /// async fn backup(cx: TaskContext) -> ToolResult<String> {
+    ///     let upload = cx.call("upload", ()).outcome().await?;
+    ///     let task_id = upload.task_id().clone();
+    ///     Ok(match upload.result() {
+    ///         Ok(result) => result.text(),
+    ///         Err(error) => format!("{error}; task {task_id} has the log"),
+    ///     })
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// [`CallError`] if it could not be made or waited for.
     pub async fn outcome(self) -> Result<CallOutcome, CallError> {

@@ -5,6 +5,18 @@ use longhaul_runtime::JournalError;
 use std::sync::Arc;
 
 /// A call has no result. `?` ends the tool with it: the client reads which call it was, and why.
+///
+/// ```
+/// use longhaul::{CallError, TaskContext, ToolResult};
+/// async fn release(cx: TaskContext) -> ToolResult<String> {
+///     match cx.call("smoke_tests", ()).await {
+///         Ok(report) => Ok(report.text()),
+///         Err(CallError::Failed { why, .. }) => Ok(format!("Not released: {why}")),
+///         // It could not be called, was cancelled, or this task is to stop.
+///         Err(error) => Err(error.into()),
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CallError {
     /// The call could not be made.

@@ -71,6 +71,14 @@ impl Error {
 
     /// A JSON-RPC error with a code of your own, for programs rather than models. The codes −32768 to −32000 are reserved: one of them is logged as a
     /// mistake and sent as −32603. For bad arguments see [`invalid_params`](Self::invalid_params).
+    ///
+    /// ```
+    /// use longhaul::Error;
+    /// use serde_json::json;
+    /// async fn build(branch: String) -> Result<String, Error> {
+    ///     Err(Error::rpc(1, format!("branch {branch:?} is locked")).with_data(json!({"branch": branch})))
+    /// }
+    /// ```
     pub fn rpc(code: i32, message: impl Into<String>) -> Self {
         let code = match code {
             -32768..=-32000 => {
@@ -97,7 +105,8 @@ impl Error {
         Self(ErrorKind::NotFound)
     }
 
-    /// With `data` for programs, if it is a JSON-RPC error; others have none. Data that cannot be written as JSON is left out.
+    /// With `data` for programs, if it is a JSON-RPC error (an example is at [`rpc`](Self::rpc)); others have none. Data that cannot be written as
+    /// JSON is left out.
     #[must_use]
     pub fn with_data(mut self, data: impl Serialize) -> Self {
         if let ErrorKind::Rpc(failure) = &mut self.0 {

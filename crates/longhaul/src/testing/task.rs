@@ -5,6 +5,29 @@ use crate::Era;
 use serde_json::{Map, Value, json};
 
 /// A task that a [`Client`] has created.
+///
+/// ```
+/// use longhaul::{Era, Server, TaskContext, Tool, ToolResult};
+/// use serde_json::json;
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Approval { approved: bool }
+///
+/// async fn publish(cx: TaskContext) -> ToolResult<String> {
+///     let answer: Approval = cx.elicit("Publish?").key("publish").await?;
+///     Ok(format!("published: {}", answer.approved))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = Server::new("test", "1.0.0").tool(Tool::durable("publish", publish));
+/// let client = server.in_memory(Era::Modern).await?;
+/// let task = client.start("publish", json!({})).await?;
+/// for key in task.questions().await?.keys() {
+///     task.answer(key, json!({"action": "accept", "content": {"approved": true}})).await?;
+/// }
+/// assert_eq!(task.wait().await?.text(), "published: true");
+/// # Ok(()) }
+/// ```
 pub struct Task<'c> {
     client: &'c Client,
     id: String,
