@@ -170,6 +170,7 @@ fn conformance(json: bool) -> Result<(), Box<dyn Error>> {
     Ok(conformance::run(&conformance::Args {
         scenario: Vec::new(),
         program,
+        client: Some(workspace::conformance_client().path()),
         json,
     })?)
 }

@@ -38,6 +38,15 @@ pub(crate) fn fixtures() -> Program {
     }
 }
 
+/// The client that the conformance suite runs.
+pub(crate) fn conformance_client() -> Program {
+    Program {
+        package: "longhaul-client",
+        target: &["--example", "conformance_client"],
+        path: "debug/examples/conformance_client",
+    }
+}
+
 /// The server with the durable tools of the crash test.
 pub(crate) fn under_fire() -> Program {
     Program {

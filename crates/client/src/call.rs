@@ -4,8 +4,8 @@ use crate::{
     Connection, Event, Observer, Outcome, Progress, RequestError, TaskHandle, TaskSnapshot, TaskSupport, Tool,
     connection::Request, era::Era, error::excerpt, param_headers,
 };
-use longhaul_core::Json;
-use longhaul_wire::{Method, jsonrpc::Notification};
+use longhaul_core::{Json, Millis};
+use longhaul_wire::{Method, jsonrpc::Notification, meta};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -18,24 +18,31 @@ pub enum CallResponse {
     Task(TaskHandle),
 }
 
+/// How a tool is called.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct CallOptions {
+    /// A name for the call: calling again with it is the same call. Only for servers that
+    /// [take such keys](crate::ServerDescription::takes_idempotency_keys); others ignore it.
+    pub idempotency_key: Option<String>,
+    /// How long a legacy server is asked to keep the task, in milliseconds from its creation.
+    pub ttl: Option<Millis>,
+}
+
 /// The members that tell the kinds of results apart.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct ResultMembers {
     result_type: Option<String>,
     task: Option<Value>,
-    request_state: Option<String>,
-    input_requests: Option<Map<String, Value>>,
 }
 
-/// How often a server may ask for the same call with a new `requestState`.
-const MAX_ROUNDS: usize = 8;
-
 impl Connection {
-    /// Calls `tool`. The request allows the server to answer with a task; the server decides whether it does.
+    /// Calls `tool`. The request allows the server to answer with a task; the server decides whether it does. What the server asks before it
+    /// answers goes to [`Options::inputs`](crate::Options::inputs).
     ///
     /// The call is sent once: if the connection breaks before the response, the tool may or may not have run. Dropping the future
-    /// before the response cancels the call on a modern server. A task that was returned keeps running.
+    /// before the response cancels the call, unless it asked a legacy server for a task. A task that was returned keeps running.
     ///
     /// # Errors
     /// Any [`RequestError`]; [`RequestError::Rpc`] when the server refuses the call.
@@ -45,79 +52,73 @@ impl Connection {
         arguments: &Map<String, Value>,
         on_event: Observer<'_>,
     ) -> Result<CallResponse, RequestError> {
-        let mut state: Option<String> = None;
-        for _ in 0..MAX_ROUNDS {
-            let build = |era: &Era| self.build_call(era, tool, arguments, state.as_deref());
-            let (result, era) = self
-                .exchange(build, &mut |notification| report_progress(&notification, on_event))
-                .await?;
-            match self.interpret(result, &era)? {
-                CallResult::Response(response) => return Ok(response),
-                CallResult::Retry(next) => state = Some(next),
-            }
-        }
-        Err(RequestError::Invalid(format!(
-            "it asked for the same call {MAX_ROUNDS} times"
-        )))
+        self.call_tool_with(tool, arguments, &CallOptions::default(), on_event)
+            .await
     }
 
-    fn build_call(&self, era: &Era, tool: &Tool, arguments: &Map<String, Value>, state: Option<&str>) -> Request {
+    /// As [`call_tool`](Self::call_tool), with options.
+    ///
+    /// # Errors
+    /// As [`call_tool`](Self::call_tool).
+    pub async fn call_tool_with(
+        &self,
+        tool: &Tool,
+        arguments: &Map<String, Value>,
+        options: &CallOptions,
+        on_event: Observer<'_>,
+    ) -> Result<CallResponse, RequestError> {
+        let build = |era: &Era| self.build_call(era, tool, arguments, options);
+        let (result, era) = self
+            .exchange_rounds(build, &mut |notification| report_progress(&notification, on_event))
+            .await?;
+        self.interpret(result, &era)
+    }
+
+    fn build_call(&self, era: &Era, tool: &Tool, arguments: &Map<String, Value>, options: &CallOptions) -> Request {
         let mut params = Map::new();
         params.insert("name".to_owned(), tool.name.as_str().into());
         params.insert("arguments".to_owned(), arguments.clone().into());
-        params.insert("_meta".to_owned(), json!({"progressToken": self.next_id()}));
-        if let Some(state) = state {
-            params.insert("requestState".to_owned(), state.into());
+        if let Some(key) = &options.idempotency_key {
+            params.insert("_meta".to_owned(), json!({meta::IDEMPOTENCY_KEY: key}));
         }
         let augment =
             era.legacy().is_some_and(|legacy| legacy.tool_tasks) && tool.task_support != TaskSupport::Forbidden;
         if augment {
-            params.insert("task".to_owned(), json!({}));
+            let task = options.ttl.map_or_else(|| json!({}), |ttl| json!({"ttl": ttl}));
+            params.insert("task".to_owned(), task);
         }
         Request {
-            method: Method::ToolsCall,
+            method: Method::ToolsCall.as_str().to_owned(),
             params,
             headers: param_headers::build(&tool.param_headers, arguments),
             timeout: self.options().call_timeout,
+            wants_progress: true,
         }
     }
 
-    fn interpret(&self, result: Json, era: &Era) -> Result<CallResult, RequestError> {
+    fn interpret(&self, result: Json, era: &Era) -> Result<CallResponse, RequestError> {
         let parsed: ResultMembers = serde_json::from_str(result.as_str())
             .map_err(|error| RequestError::Invalid(format!("its result: {error}")))?;
-        let done = |result| Ok(CallResult::Response(CallResponse::Done(Outcome::result(result))));
+        let done = |result| Ok(CallResponse::Done(Outcome::result(result)));
         match (era, parsed.result_type.as_deref()) {
             (Era::Legacy(legacy), _) => match parsed.task {
                 Some(task) if legacy.tool_tasks && task["taskId"].is_string() => self.created(&task.to_string()),
                 _ => done(result),
             },
-            (Era::Modern, None | Some("complete")) => done(result),
-            (Era::Modern, Some("task")) => self.created(result.as_str()),
-            (Era::Modern, Some("input_required")) => match (parsed.request_state, parsed.input_requests) {
-                (Some(state), None) => Ok(CallResult::Retry(state)),
-                (Some(state), Some(requests)) if requests.is_empty() => Ok(CallResult::Retry(state)),
-                _ => Err(RequestError::Invalid(
-                    "it asks for input, but this client has not declared that it can be asked".to_owned(),
-                )),
-            },
-            (Era::Modern, Some(other)) => Err(RequestError::Invalid(format!(
+            (Era::Modern(_), None | Some("complete")) => done(result),
+            (Era::Modern(_), Some("task")) => self.created(result.as_str()),
+            (Era::Modern(_), Some(other)) => Err(RequestError::Invalid(format!(
                 "unknown resultType {:?}",
                 excerpt(other)
             ))),
         }
     }
 
-    fn created(&self, task: &str) -> Result<CallResult, RequestError> {
+    fn created(&self, task: &str) -> Result<CallResponse, RequestError> {
         let snapshot = TaskSnapshot::read(task)?;
         let handle = TaskHandle::new(self.clone(), snapshot.id.clone(), Some(snapshot));
-        Ok(CallResult::Response(CallResponse::Task(handle)))
+        Ok(CallResponse::Task(handle))
     }
-}
-
-enum CallResult {
-    Response(CallResponse),
-    /// The server asks for the same call with this `requestState`.
-    Retry(String),
 }
 
 fn report_progress(notification: &Notification<'_>, on_event: Observer<'_>) {

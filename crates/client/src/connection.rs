@@ -1,13 +1,15 @@
 //! The connection to a server.
 
 use crate::{
-    Address, InvalidAddress, Options, RequestError,
+    Address, InvalidAddress, Options, RequestError, ServerDescription,
     era::{self, Era},
-    http::{Http, Post, Reply},
     jitter::Jitter,
+    listening::Listening,
     probe,
     response::{Incoming, OnNotification, RpcResponse, read_message},
+    transport::{Http, Outgoing, Reply, Transport},
 };
+use futures_util::FutureExt;
 use http::HeaderMap;
 use longhaul_core::{Json, Millis};
 use longhaul_wire::Method;
@@ -15,7 +17,7 @@ use serde_json::{Map, Value};
 use std::{
     fmt,
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -24,46 +26,48 @@ use tokio::sync::Mutex;
 
 /// A connection to a server. Cheap to clone; all clones share the era and the session.
 ///
-/// Between requests only idle sockets are kept open, so the server may restart at any time.
+/// Over HTTP, only idle sockets are kept open between requests, so the server may restart at any time. A child process is started again when it has
+/// exited.
 #[derive(Clone)]
 pub struct Connection(Arc<Shared>);
 
+/// A connection that is not kept open by this.
+pub(crate) struct WeakConnection(Weak<Shared>);
+
 struct Shared {
-    http: Http,
+    transport: Arc<dyn Transport>,
     options: Options,
     /// `None` until the first request, and again when the server has changed its era or lost the session.
     era: Mutex<Option<Arc<Era>>>,
     next_id: AtomicU64,
     jitter: Jitter,
+    listening: Listening,
 }
 
 /// A request without what its era adds.
 pub(crate) struct Request {
-    pub(crate) method: Method,
+    pub(crate) method: String,
     pub(crate) params: Map<String, Value>,
     /// Headers that only a modern server gets.
     pub(crate) headers: HeaderMap,
     pub(crate) timeout: Option<Duration>,
+    /// Whether progress of it is reported.
+    pub(crate) wants_progress: bool,
 }
 
 impl Connection {
-    /// Creates a connection without sending anything: the era is detected with the first request. Use it for a server that may be
+    /// Creates a connection over HTTP without sending anything: the era is detected with the first request. Use it for a server that may be
     /// down at the moment.
     ///
     /// # Errors
     /// [`InvalidAddress`] when `url` is not an `http://` URL.
     pub fn lazy(url: &str, options: Options) -> Result<Self, InvalidAddress> {
         let address: Address = url.parse()?;
-        Ok(Self(Arc::new(Shared {
-            http: Http::new(address, options.max_response),
-            era: Mutex::new(None),
-            next_id: AtomicU64::new(1),
-            jitter: Jitter::new(options.jitter_seed),
-            options,
-        })))
+        let http = Http::new(address, options.max_response, Arc::clone(&options.clock));
+        Ok(Self::over(http, options))
     }
 
-    /// Connects to the server and detects its era.
+    /// Connects over HTTP to the server and detects its era.
     ///
     /// # Errors
     /// [`OpenError`] when `url` is not an `http://` URL, or no MCP server answers there.
@@ -73,22 +77,38 @@ impl Connection {
         Ok(connection)
     }
 
-    /// The server's address.
-    pub fn address(&self) -> &Address {
-        self.0.http.address()
+    /// Creates a connection over a transport, such as a [`ChildProcess`](crate::ChildProcess), without sending anything.
+    pub fn over(transport: impl Transport, options: Options) -> Self {
+        Self(Arc::new(Shared {
+            transport: Arc::new(transport),
+            era: Mutex::new(None),
+            // Two processes may share a session, in which no id may be used twice.
+            next_id: AtomicU64::new(fastrand::u64(1..1 << 50)),
+            jitter: Jitter::new(options.jitter_seed),
+            options,
+            listening: Listening::default(),
+        }))
     }
 
-    /// Ends the legacy session, if there is one. Its tasks keep running.
+    /// The server's URL, or its command.
+    pub fn address(&self) -> &str {
+        self.0.transport.address()
+    }
+
+    /// What the server says about itself. Connects if there is no connection.
+    ///
+    /// # Errors
+    /// Any [`RequestError`].
+    pub async fn server(&self) -> Result<ServerDescription, RequestError> {
+        Ok(self.era().await?.server().clone())
+    }
+
+    /// Ends the connection: a legacy session over HTTP is deleted, a child process is stopped. Tasks keep running.
     pub async fn close(self) {
-        const TIMEOUT: Duration = Duration::from_secs(2);
+        self.0.listening.stop();
         let era = self.0.era.lock().await.take();
-        if let Some(legacy) = era
-            .as_deref()
-            .and_then(Era::legacy)
-            .filter(|legacy| legacy.session.is_some())
-        {
-            self.0.http.delete(legacy.headers(), TIMEOUT).await;
-        }
+        let headers = era.as_deref().and_then(Era::legacy).map(era::LegacySession::headers);
+        self.0.transport.close(headers.unwrap_or_default()).await;
     }
 
     /// The era. Probes the server if it is not known.
@@ -97,24 +117,50 @@ impl Connection {
         if let Some(era) = &*known {
             return Ok(era.clone());
         }
-        let era = Arc::new(probe::probe(&self.0.http, &self.0.options, &mut || self.next_id()).await?);
+        let transport = &*self.0.transport;
+        let era = Arc::new(probe::probe(transport, &self.0.options, &|| self.next_id()).await?);
         tracing::debug!(?era, "connected");
         *known = Some(era.clone());
+        if era.legacy().is_some() && (self.0.options.inputs.is_some() || transport.is_session()) {
+            self.listen();
+        }
         Ok(era)
+    }
+
+    /// Sends a request of the core protocol or of an extension, and returns its result. Only what the protocol requires of every request is added.
+    ///
+    /// ```no_run
+    /// # async fn example(connection: longhaul_client::Connection) -> Result<(), longhaul_client::RequestError> {
+    /// let result = connection.send("completion/complete", serde_json::json!({
+    ///     "ref": {"type": "ref/prompt", "name": "review"}, "argument": {"name": "language", "value": "ru"},
+    /// })).await?;
+    /// println!("{}", result.as_str());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// Any [`RequestError`]; [`RequestError::Invalid`], without a request, if `params` is not an object.
+    pub async fn send(&self, method: &str, params: Value) -> Result<Json, RequestError> {
+        let params = match params {
+            Value::Object(params) => params,
+            Value::Null => Map::new(),
+            _ => return Err(RequestError::Invalid("params must be an object".to_owned())),
+        };
+        self.send_named(method, params).await
     }
 
     /// Sends a short request and returns its result.
     pub(crate) async fn request(&self, method: Method, params: Map<String, Value>) -> Result<Json, RequestError> {
-        let request = Request {
-            method,
-            params,
+        self.send_named(method.as_str(), params).await
+    }
+
+    async fn send_named(&self, method: &str, params: Map<String, Value>) -> Result<Json, RequestError> {
+        let build = |_: &Era| Request {
+            method: method.to_owned(),
+            params: params.clone(),
             headers: HeaderMap::new(),
             timeout: Some(self.0.options.request_timeout),
-        };
-        let build = |_: &Era| Request {
-            headers: request.headers.clone(),
-            params: request.params.clone(),
-            ..request
+            wants_progress: false,
         };
         self.exchange(build, &mut |_| {}).await.map(|(result, _)| result)
     }
@@ -128,6 +174,10 @@ impl Connection {
     ) -> Result<(Json, Arc<Era>), RequestError> {
         let era = self.era().await?;
         let first = self.attempt(&era, build(&era), on_notification).await;
+        if self.0.transport.is_session() && matches!(first, Err(RequestError::Unreachable { .. })) {
+            // The next request gets a new child, and a new handshake.
+            self.forget(&era).await;
+        }
         if !must_probe_again(&era, &first) {
             return finish(first, era);
         }
@@ -145,56 +195,97 @@ impl Connection {
         on_notification: OnNotification<'_>,
     ) -> Result<RpcResponse, RequestError> {
         let id = self.next_id();
-        era.add_meta(&mut request.params, &self.0.options.client);
-        let mut headers = era.headers(request.method, &request.params);
+        if request.wants_progress {
+            // The token is the request's id, which says where its progress belongs on a pipe.
+            let meta = request.params.entry("_meta").or_insert_with(|| Map::new().into());
+            meta["progressToken"] = id.into();
+        }
+        let mut cancellation = Cancellation {
+            connection: self,
+            id: Some(id).filter(|_| self.is_cancelled_by_message(era, &request)),
+        };
+        era.add_meta(&mut request.params, &self.0.options);
+        let mut headers = era.headers(&request.method, &request.params);
         if era.legacy().is_none() {
             headers.extend(request.headers);
         }
-        let body = era::build_message(request.method, Some(id), request.params);
-        let mut reply = self
-            .0
-            .http
-            .send(Post {
-                body,
-                headers,
-                timeout: request.timeout,
-            })
-            .await?;
-        self.read_response(era, &mut reply, id, on_notification).await
+        let outgoing = Outgoing {
+            body: era::build_message(&request.method, Some(id), request.params),
+            id: Some(id),
+            headers,
+            timeout: request.timeout,
+        };
+        let response = async {
+            let mut reply = self.0.transport.send(outgoing).await?;
+            self.read_response(&mut reply, id, on_notification).await
+        }
+        .await;
+        cancellation.id = None;
+        response
     }
 
-    /// Reads a reply up to the response. Requests of a legacy server on the stream are declined.
+    /// Whether a request that is no longer waited for is cancelled by a message (U-04, U-05). A call that asked for a task is not (G1-55), and over
+    /// HTTP a modern one is cancelled by its disconnection.
+    fn is_cancelled_by_message(&self, era: &Era, request: &Request) -> bool {
+        request.method == Method::ToolsCall.as_str()
+            && !request.params.contains_key("task")
+            && (era.legacy().is_some() || self.0.transport.is_session())
+    }
+
+    /// Reads a reply up to the response. Requests of a legacy server on the stream are served beside it.
     async fn read_response(
         &self,
-        era: &Era,
         reply: &mut Reply,
         id: u64,
         on_notification: OnNotification<'_>,
     ) -> Result<RpcResponse, RequestError> {
         loop {
-            match read_message(reply, id, on_notification).await? {
+            match read_message(reply, id, &mut |notification| {
+                self.notified(&notification);
+                on_notification(notification);
+            })
+            .await?
+            {
                 Incoming::Response(response) => return Ok(response),
-                Incoming::Declined(response) => {
-                    if let Some(legacy) = era.legacy() {
-                        let timeout = Some(self.0.options.request_timeout);
-                        self.0
-                            .http
-                            .send(Post {
-                                body: response,
-                                headers: legacy.headers(),
-                                timeout,
-                            })
-                            .await?;
-                    }
-                }
+                Incoming::Request(request) => self.serve(request),
             }
         }
     }
 
+    /// Opens a stream of notifications.
+    pub(crate) async fn open_subscription(&self, era: &Era, params: Map<String, Value>) -> Result<Reply, RequestError> {
+        let id = self.next_id();
+        let (method, mut params) = (Method::SubscriptionsListen.as_str(), params);
+        era.add_meta(&mut params, &self.0.options);
+        let outgoing = Outgoing {
+            headers: era.headers(method, &params),
+            body: era::build_message(method, Some(id), params),
+            id: Some(id),
+            timeout: None,
+        };
+        self.0.transport.send(outgoing).await
+    }
+
+    /// Sends a notification or a response. If there is no connection any more, nobody waits for it, and nothing is sent.
+    pub(crate) async fn send_message(&self, body: String) -> Result<(), RequestError> {
+        let Some(era) = self.0.era.lock().await.clone() else {
+            return Ok(());
+        };
+        let headers = era.legacy().map(era::LegacySession::headers).unwrap_or_default();
+        let outgoing = Outgoing {
+            body,
+            id: None,
+            headers,
+            timeout: Some(self.0.options.request_timeout),
+        };
+        self.0.transport.send(outgoing).await.map(drop)
+    }
+
     /// Forgets the era, unless another request has probed it again already.
-    async fn forget(&self, stale: &Arc<Era>) {
+    pub(crate) async fn forget(&self, stale: &Arc<Era>) {
         let mut known = self.0.era.lock().await;
         if known.as_ref().is_some_and(|era| Arc::ptr_eq(era, stale)) {
+            self.0.listening.stop();
             *known = None;
         }
     }
@@ -208,6 +299,18 @@ impl Connection {
         &self.0.options
     }
 
+    pub(crate) fn transport(&self) -> &Arc<dyn Transport> {
+        &self.0.transport
+    }
+
+    pub(crate) fn listening(&self) -> &Listening {
+        &self.0.listening
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakConnection {
+        WeakConnection(Arc::downgrade(&self.0))
+    }
+
     /// Sleeps by the connection's clock.
     pub(crate) async fn sleep(&self, wait: Millis) {
         self.0.options.clock.sleep(Duration::from_millis(wait)).await;
@@ -219,9 +322,36 @@ impl Connection {
     }
 }
 
+impl WeakConnection {
+    /// The connection, if it is still used.
+    pub(crate) fn upgrade(&self) -> Option<Connection> {
+        self.0.upgrade().map(Connection)
+    }
+}
+
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Connection({})", self.address())
+    }
+}
+
+/// Tells the server, when it is dropped, that a request is no longer waited for.
+struct Cancellation<'a> {
+    connection: &'a Connection,
+    /// `None` once there is a response.
+    id: Option<u64>,
+}
+
+impl Drop for Cancellation<'_> {
+    #[expect(clippy::disallowed_methods, reason = "the client is not simulated")]
+    fn drop(&mut self) {
+        let (Some(id), Ok(runtime)) = (self.id, tokio::runtime::Handle::try_current()) else {
+            return;
+        };
+        let params = Map::from_iter([("requestId".to_owned(), id.into())]);
+        let message = era::build_message(Method::Cancelled.as_str(), None, params);
+        let connection = self.connection.clone();
+        runtime.spawn(async move { connection.send_message(message).await }.map(drop));
     }
 }
 
@@ -250,7 +380,7 @@ fn must_probe_again(era: &Era, response: &Result<RpcResponse, RequestError>) -> 
         // The session is unknown or has ended (T-13).
         Era::Legacy(legacy) => status == 404 && legacy.session.is_some(),
         // A legacy server answers a request without a session in this way.
-        Era::Modern => matches!(status, 400 | 404 | 405) && !code.is_some_and(is_modern_code),
+        Era::Modern(_) => matches!(status, 400 | 404 | 405) && !code.is_some_and(is_modern_code),
     }
 }
 

@@ -1,14 +1,18 @@
 //! The era of a server, and what it adds to each request.
 
-use crate::options::ClientInfo;
+use crate::{
+    Options,
+    transport::{PROTOCOL_VERSION, SESSION_ID},
+};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use longhaul_wire::{Method, NameSource, Version, header::encode_value, meta};
+use longhaul_wire::{Generation, Method, NameSource, Version, header::encode_value, meta};
 use serde_json::{Map, Value, json};
+
 /// The era of a server, as the probe detected it.
 #[derive(Debug)]
 pub(crate) enum Era {
     /// Every request is self-contained.
-    Modern,
+    Modern(ServerDescription),
     /// A handshake has been made.
     Legacy(LegacySession),
 }
@@ -21,6 +25,53 @@ pub(crate) struct LegacySession {
     pub(crate) session: Option<HeaderValue>,
     /// Whether `tools/call` may carry `task` (G1-06).
     pub(crate) tool_tasks: bool,
+    pub(crate) server: ServerDescription,
+}
+
+/// What a server says about itself.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ServerDescription {
+    /// The protocol revision that is spoken with it, such as `2026-07-28`.
+    pub version: &'static str,
+    /// Its name and version, if it gives them: `serverInfo`. For display only.
+    pub info: Value,
+    /// Its capabilities. Null if a modern server did not tell them.
+    pub capabilities: Value,
+    /// Its instructions for the model, if any.
+    pub instructions: Option<String>,
+}
+
+impl ServerDescription {
+    /// Reads the result of `server/discover` or `initialize`.
+    pub(crate) fn read(version: Version, result: &Value) -> Self {
+        let info = match version.generation() {
+            Generation::Modern => match &result["_meta"][meta::SERVER_INFO] {
+                Value::Null => &result["serverInfo"],
+                info => info,
+            },
+            Generation::Legacy => &result["serverInfo"],
+        };
+        Self {
+            version: version.as_str(),
+            info: info.clone(),
+            capabilities: result["capabilities"].clone(),
+            instructions: result["instructions"].as_str().map(str::to_owned),
+        }
+    }
+
+    /// Whether a call that is sent again with the same idempotency key is the same call (an extension of Longhaul).
+    pub fn takes_idempotency_keys(&self) -> bool {
+        const EXTENSION: &str = "dev.longhaul/idempotency";
+        ["extensions", "experimental"]
+            .iter()
+            .any(|place| self.capabilities[place][EXTENSION].is_object())
+    }
+
+    /// Whether it makes tasks of the extension.
+    pub(crate) fn has_tasks_extension(&self) -> bool {
+        self.capabilities["extensions"][TASKS_EXTENSION].is_object()
+    }
 }
 
 /// Key of the tasks extension, in `extensions` of either side's capabilities.
@@ -29,23 +80,30 @@ const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 impl Era {
     pub(crate) fn legacy(&self) -> Option<&LegacySession> {
         match self {
-            Self::Modern => None,
+            Self::Modern(_) => None,
             Self::Legacy(legacy) => Some(legacy),
         }
     }
 
-    /// Adds the `_meta` that the era requires in every request.
-    pub(crate) fn add_meta(&self, params: &mut Map<String, Value>, client: &ClientInfo) {
+    pub(crate) fn server(&self) -> &ServerDescription {
         match self {
-            Self::Modern => add_modern_meta(params, client),
+            Self::Modern(server) => server,
+            Self::Legacy(legacy) => &legacy.server,
+        }
+    }
+
+    /// Adds the `_meta` that the era requires in every request.
+    pub(crate) fn add_meta(&self, params: &mut Map<String, Value>, options: &Options) {
+        match self {
+            Self::Modern(_) => add_modern_meta(params, options),
             Self::Legacy(_) => {}
         }
     }
 
     /// The headers of a message.
-    pub(crate) fn headers(&self, method: Method, params: &Map<String, Value>) -> HeaderMap {
+    pub(crate) fn headers(&self, method: &str, params: &Map<String, Value>) -> HeaderMap {
         match self {
-            Self::Modern => modern_headers(method, params),
+            Self::Modern(_) => modern_headers(method, params),
             Self::Legacy(legacy) => legacy.headers(),
         }
     }
@@ -54,20 +112,22 @@ impl Era {
 impl LegacySession {
     pub(crate) fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        insert(&mut headers, "mcp-protocol-version", self.version.as_str());
+        insert(&mut headers, PROTOCOL_VERSION, self.version.as_str());
         if let Some(session) = &self.session {
-            headers.insert(HeaderName::from_static(crate::http::SESSION_ID), session.clone());
+            headers.insert(HeaderName::from_static(SESSION_ID), session.clone());
         }
         headers
     }
 }
 
 /// Adds the `_meta` of a modern request (L-05), which declares the tasks extension (G2-04).
-pub(crate) fn add_modern_meta(params: &mut Map<String, Value>, client: &ClientInfo) {
+pub(crate) fn add_modern_meta(params: &mut Map<String, Value>, options: &Options) {
+    let mut capabilities = options.declared();
+    capabilities.insert("extensions".to_owned(), json!({TASKS_EXTENSION: {}}));
     let own = json!({
         meta::PROTOCOL_VERSION: Version::V2026_07_28.as_str(),
-        meta::CLIENT_INFO: client.to_json(),
-        meta::CLIENT_CAPABILITIES: {"extensions": {TASKS_EXTENSION: {}}},
+        meta::CLIENT_INFO: options.client.to_json(),
+        meta::CLIENT_CAPABILITIES: capabilities,
     });
     match (params.get_mut("_meta").and_then(Value::as_object_mut), own) {
         (Some(meta), Value::Object(own)) => meta.extend(own),
@@ -76,11 +136,12 @@ pub(crate) fn add_modern_meta(params: &mut Map<String, Value>, client: &ClientIn
 }
 
 /// The headers that repeat parts of a modern request (T-23, T-24).
-pub(crate) fn modern_headers(method: Method, params: &Map<String, Value>) -> HeaderMap {
+pub(crate) fn modern_headers(method: &str, params: &Map<String, Value>) -> HeaderMap {
     let mut headers = HeaderMap::new();
-    insert(&mut headers, "mcp-protocol-version", Version::V2026_07_28.as_str());
-    insert(&mut headers, "mcp-method", method.as_str());
-    let name = match method.name_source() {
+    insert(&mut headers, PROTOCOL_VERSION, Version::V2026_07_28.as_str());
+    insert(&mut headers, "mcp-method", method);
+    let source = Method::parse(method, Generation::Modern).and_then(Method::name_source);
+    let name = match source {
         Some(NameSource::Name) => params.get("name"),
         Some(NameSource::Uri) => params.get("uri"),
         Some(NameSource::TaskId) => params.get("taskId"),
@@ -100,8 +161,8 @@ fn insert(headers: &mut HeaderMap, name: &'static str, value: &str) {
 }
 
 /// Builds a JSON-RPC message: a notification if `id` is `None`.
-pub(crate) fn build_message(method: Method, id: Option<u64>, params: Map<String, Value>) -> String {
-    let mut message = json!({"jsonrpc": "2.0", "method": method.as_str()});
+pub(crate) fn build_message(method: &str, id: Option<u64>, params: Map<String, Value>) -> String {
+    let mut message = json!({"jsonrpc": "2.0", "method": method});
     if let Some(id) = id {
         message["id"] = id.into();
     }

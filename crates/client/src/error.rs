@@ -16,6 +16,14 @@ pub enum RequestError {
         /// The innermost cause.
         reason: String,
     },
+    /// The server's command could not be started.
+    #[error("`{command}` could not be started: {reason}")]
+    NotStarted {
+        /// The command line.
+        command: String,
+        /// What the system says.
+        reason: String,
+    },
     /// An HTTP status without a JSON-RPC response.
     #[error("the server answered with HTTP status {status}{}", describe_body(*.status, .body))]
     Http {
@@ -42,6 +50,14 @@ pub enum RequestError {
     /// The server is not an MCP server, or supports no revision that this client knows.
     #[error("cannot talk MCP with the server: {0}")]
     NotMcp(String),
+    /// The server asked for something that the client could not answer, so the call was given up, or the task cancelled.
+    #[error("the server asked for {method}, and there is no answer: {reason}")]
+    Unanswered {
+        /// What it asked.
+        method: String,
+        /// Why there is no answer.
+        reason: String,
+    },
     /// A response that breaks the protocol.
     #[error("the server's response is invalid: {0}")]
     Invalid(String),

@@ -19,7 +19,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! The client supports plain HTTP only, and declares no capability for input requests, so it declines them.
+//! Servers are reached over plain HTTP, as a child process ([`ChildProcess`]), or over a [`Transport`] of your own. What servers ask the user
+//! is answered by the [`InputHandler`] in [`Options::inputs`], in whatever way they ask it. Without one the client declares that it cannot be asked.
 
 mod address;
 mod call;
@@ -29,29 +30,39 @@ mod era;
 mod error;
 mod event;
 mod history;
-mod http;
+mod input;
 mod jitter;
+mod listening;
+mod listing;
 mod options;
 mod param_headers;
 mod polling;
 mod probe;
 mod response;
+mod rounds;
 mod rpc_failure;
 mod snapshot;
 mod task;
 mod task_log;
+mod task_push;
+mod task_questions;
+mod task_wait;
 mod tools;
+mod transport;
 
 pub use address::{Address, InvalidAddress};
-pub use call::CallResponse;
+pub use call::{CallOptions, CallResponse};
 pub use clock::SystemClock;
 pub use connection::{Connection, OpenError};
+pub use era::ServerDescription;
 pub use error::RequestError;
 pub use event::{Event, Observer, Progress};
 pub use history::{FailedStepAttempt, FailedStepAttempts, HistoryEntry};
-pub use longhaul_core::{Json, Outcome, RpcFailure};
+pub use input::{InputHandler, InputRequest, InputResponse, Inputs};
+pub use longhaul_core::{ClientCapabilities, Json, Outcome, RpcFailure};
 pub use longhaul_wire::TaskStatus;
-pub use options::Options;
+pub use options::{EraChoice, Options};
 pub use snapshot::TaskSnapshot;
 pub use task::TaskHandle;
 pub use tools::{TaskSupport, Tool};
+pub use transport::{ChildOptions, ChildProcess, Outgoing, Reply, StreamTransport, Transport};

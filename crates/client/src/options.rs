@@ -1,8 +1,8 @@
 //! Options of a connection.
 
-use crate::SystemClock;
+use crate::{InputHandler, SystemClock};
 use longhaul_core::Clock;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::{fmt, sync::Arc, time::Duration};
 
 /// Options of a connection. Start from [`Options::named`] and change what you need.
@@ -10,12 +10,16 @@ use std::{fmt, sync::Arc, time::Duration};
 #[non_exhaustive]
 pub struct Options {
     pub(crate) client: ClientInfo,
+    /// Which era to speak. Default: [`EraChoice::Auto`].
+    pub era: EraChoice,
     /// Timeout of every request except `tools/call`, up to the last byte of its response. Default: 30 seconds.
     pub request_timeout: Duration,
     /// Timeout of `tools/call`, which a server may answer only when the tool has finished. Default: none.
     pub call_timeout: Option<Duration>,
     /// The largest response, or event of a response that is a stream, in bytes. Default: 64 MiB.
     pub max_response: usize,
+    /// Answers what servers ask the user. Without one, the client declares that it cannot be asked.
+    pub inputs: Option<Arc<dyn InputHandler>>,
     /// The clock that times polls and retries.
     pub clock: Arc<dyn Clock>,
     /// The seed of the random jitter between polls. Set it in tests that need the same waits each time.
@@ -30,12 +34,22 @@ impl Options {
                 name: name.into(),
                 version: version.into(),
             },
+            era: EraChoice::Auto,
             request_timeout: Duration::from_secs(30),
             call_timeout: None,
             max_response: 64 << 20,
+            inputs: None,
             clock: Arc::new(SystemClock),
             jitter_seed: None,
         }
+    }
+
+    /// The capabilities that every server is told.
+    pub(crate) fn declared(&self) -> Map<String, Value> {
+        let inputs = self.inputs.as_deref();
+        inputs
+            .map(|inputs| inputs.capabilities().declaration())
+            .unwrap_or_default()
     }
 }
 
@@ -45,6 +59,18 @@ impl fmt::Debug for Options {
             .field("client", &self.client)
             .finish_non_exhaustive()
     }
+}
+
+/// Which protocol revisions a connection may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum EraChoice {
+    /// What the server prefers: the first request finds out.
+    #[default]
+    Auto,
+    /// Only 2026-07-28.
+    Modern,
+    /// Only 2025-11-25 and earlier.
+    Legacy,
 }
 
 /// The client's name and version.

@@ -8,13 +8,16 @@ const DEFAULT_INTERVAL: Millis = 1_000;
 const MIN_INTERVAL: Millis = 20;
 /// With a longer interval the end of a task would be noticed too late.
 const MAX_INTERVAL: Millis = 5 * 60_000;
+/// While all changes are pushed.
+const RARE_INTERVAL: Millis = 30_000;
 const FIRST_RETRY: Millis = 500;
 const MAX_RETRY: Millis = 15_000;
 
 /// Milliseconds until the next poll: the interval the server asks for (G1-23, G2-31) plus up to a fifth of it, so that many clients
-/// do not poll at the same moment. `jitter` is from 0 to 1.
-pub(crate) fn next_poll(hint: Option<Millis>, jitter: f64) -> Millis {
-    let interval = hint.unwrap_or(DEFAULT_INTERVAL).clamp(MIN_INTERVAL, MAX_INTERVAL);
+/// do not poll at the same moment. `jitter` is from 0 to 1. `rare` if the server pushes all changes: then a poll only finds what was lost.
+pub(crate) fn next_poll(hint: Option<Millis>, rare: bool, jitter: f64) -> Millis {
+    let shortest = if rare { RARE_INTERVAL } else { MIN_INTERVAL };
+    let interval = hint.unwrap_or(DEFAULT_INTERVAL).clamp(shortest, MAX_INTERVAL);
     interval + scaled(interval / 5, jitter)
 }
 
@@ -39,7 +42,7 @@ mod tests {
     proptest! {
         #[test]
         fn polls_are_never_faster_than_asked(hint in MIN_INTERVAL..MAX_INTERVAL, jitter in 0.0..1.0) {
-            let wait = next_poll(Some(hint), jitter);
+            let wait = next_poll(Some(hint), false, jitter);
             prop_assert!((hint..=hint + hint / 5).contains(&wait));
         }
 
@@ -54,9 +57,9 @@ mod tests {
 
     #[test]
     fn intervals_are_bounded() {
-        assert_eq!(next_poll(Some(0), 0.0), MIN_INTERVAL);
-        assert_eq!(next_poll(Some(u64::MAX), 0.0), MAX_INTERVAL);
-        assert_eq!(next_poll(None, 0.0), DEFAULT_INTERVAL);
+        assert_eq!(next_poll(Some(0), false, 0.0), MIN_INTERVAL);
+        assert_eq!(next_poll(Some(u64::MAX), false, 0.0), MAX_INTERVAL);
+        assert_eq!(next_poll(None, false, 0.0), DEFAULT_INTERVAL);
         assert!(next_retry(1, None, 0.99) < next_retry(3, None, 0.0));
     }
 }

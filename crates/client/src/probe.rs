@@ -1,53 +1,78 @@
 //! Detecting the era of a server: send a modern request first, then try the legacy handshake.
 
 use crate::{
-    Options, RequestError, RpcFailure,
-    era::{self, Era, LegacySession},
+    EraChoice, Options, RequestError, RpcFailure,
+    era::{self, Era, LegacySession, ServerDescription},
     error::excerpt,
-    http::{Http, Post},
     response::{RpcResponse, read_response},
+    transport::{Outgoing, Transport},
 };
 use http::HeaderMap;
 use longhaul_core::MISSING_CAPABILITY;
 use longhaul_wire::{Generation, Method, Version};
 use serde_json::{Map, Value, json};
+use std::time::Duration;
 
 /// Error codes that only modern servers have: header mismatch, missing capability, unsupported version (L-15).
 pub(crate) const MODERN_CODES: [i32; 3] = [-32020, MISSING_CAPABILITY, UNSUPPORTED_VERSION];
 const UNSUPPORTED_VERSION: i32 = -32022;
 
+/// How long a server on a pipe may take to answer the modern request.
+const SILENCE: Duration = Duration::from_secs(5);
+
 /// What the modern request showed.
 enum Finding {
-    Modern,
+    /// The server refuses the version that it supports. Servers may change while they are asked, so they are asked once more.
+    Again,
+    Modern(ServerDescription),
     /// The server is a legacy server or not an MCP server. The text describes its response.
     NotModern(String),
 }
 
 /// Detects the server's era. A legacy server is initialized on the way.
-pub(crate) async fn probe(http: &Http, options: &Options, ids: &mut dyn FnMut() -> u64) -> Result<Era, RequestError> {
-    let response = match discover(http, options, ids()).await? {
-        Finding::Modern => return Ok(Era::Modern),
+pub(crate) async fn probe(
+    transport: &dyn Transport,
+    options: &Options,
+    ids: &(dyn Fn() -> u64 + Sync),
+) -> Result<Era, RequestError> {
+    if options.era == EraChoice::Legacy {
+        return initialize(transport, options, ids()).await.map(Era::Legacy);
+    }
+    let mut finding = discover(transport, options, ids()).await?;
+    if matches!(finding, Finding::Again) {
+        finding = discover(transport, options, ids()).await?;
+    }
+    let response = match finding {
+        Finding::Again => "that it does not support the version that it supports".to_owned(),
+        Finding::Modern(server) => return Ok(Era::Modern(server)),
+        Finding::NotModern(response) if options.era == EraChoice::Modern => {
+            return Err(RequestError::NotMcp(format!(
+                "to a modern client it answers: {response}"
+            )));
+        }
         Finding::NotModern(response) => response,
     };
     tracing::debug!(response, "not a modern server; trying the handshake");
-    let legacy = initialize(http, options, ids()).await.map_err(|error| match error {
-        error if error.is_transient() => error,
-        error => {
-            let legacy = describe(&error);
-            RequestError::NotMcp(match legacy == response {
-                true => format!("it answers clients of every revision with {response}"),
-                false => format!("to a modern client it answers: {response}; to a legacy client: {legacy}"),
-            })
-        }
-    })?;
+    let legacy = initialize(transport, options, ids())
+        .await
+        .map_err(|error| match error {
+            error if error.is_transient() => error,
+            error => {
+                let legacy = describe(&error);
+                RequestError::NotMcp(match legacy == response {
+                    true => format!("it answers clients of every revision with {response}"),
+                    false => format!("to a modern client it answers: {response}; to a legacy client: {legacy}"),
+                })
+            }
+        })?;
     Ok(Era::Legacy(legacy))
 }
 
-async fn discover(http: &Http, options: &Options, id: u64) -> Result<Finding, RequestError> {
+async fn discover(transport: &dyn Transport, options: &Options, id: u64) -> Result<Finding, RequestError> {
     let mut params = Map::new();
-    era::add_modern_meta(&mut params, &options.client);
-    let headers = era::modern_headers(Method::Discover, &params);
-    match send(http, options, Method::Discover, id, headers, params).await {
+    era::add_modern_meta(&mut params, options);
+    let headers = era::modern_headers(Method::Discover.as_str(), &params);
+    match send(transport, options, Method::Discover, id, headers, params).await {
         Ok(RpcResponse {
             outcome: Ok(result), ..
         }) => interpret_result(result.as_str()),
@@ -58,6 +83,10 @@ async fn discover(http: &Http, options: &Options, id: u64) -> Result<Finding, Re
             Ok(Finding::NotModern(describe(&error)))
         }
         Err(error @ RequestError::Invalid(_)) => Ok(Finding::NotModern(describe(&error))),
+        // A legacy server may ignore the request, or exit.
+        Err(error @ RequestError::Unreachable { .. }) if transport.is_session() => {
+            Ok(Finding::NotModern(describe(&error)))
+        }
         Err(error) => Err(error),
     }
 }
@@ -71,7 +100,7 @@ fn interpret_result(result: &str) -> Result<Finding, RequestError> {
     let result: Value = serde_json::from_str(result).unwrap_or_default();
     let versions = version_list(&result["supportedVersions"]);
     if versions.contains(&Version::V2026_07_28) {
-        return Ok(Finding::Modern);
+        return Ok(Finding::Modern(ServerDescription::read(Version::V2026_07_28, &result)));
     }
     Ok(Finding::NotModern(format!(
         "it supports {}",
@@ -86,8 +115,12 @@ fn interpret_failure(failure: RpcFailure) -> Result<Finding, RequestError> {
             .as_ref()
             .and_then(|data| serde_json::from_str(data.as_str()).ok())
             .unwrap_or_default();
+        let supported = version_list(&data["supported"]);
+        if supported.contains(&Version::V2026_07_28) {
+            return Ok(Finding::Again);
+        }
         let legacy = |version: &Version| version.generation() == Generation::Legacy;
-        if !version_list(&data["supported"]).iter().any(legacy) {
+        if !supported.iter().any(legacy) {
             let reason = format!(
                 "it supports only revisions unknown to this client: {}",
                 excerpt(&data["supported"].to_string())
@@ -96,7 +129,10 @@ fn interpret_failure(failure: RpcFailure) -> Result<Finding, RequestError> {
         }
     } else if MODERN_CODES.contains(&failure.code) {
         // The server refused the request, but with a modern error.
-        return Ok(Finding::Modern);
+        return Ok(Finding::Modern(ServerDescription::read(
+            Version::V2026_07_28,
+            &Value::Null,
+        )));
     }
     Ok(Finding::NotModern(describe(&RequestError::Rpc(failure))))
 }
@@ -124,16 +160,16 @@ fn version_list(versions: &Value) -> Vec<Version> {
 }
 
 /// Makes the legacy handshake (L-01, L-02).
-async fn initialize(http: &Http, options: &Options, id: u64) -> Result<LegacySession, RequestError> {
+async fn initialize(transport: &dyn Transport, options: &Options, id: u64) -> Result<LegacySession, RequestError> {
     let params = json!({
         "protocolVersion": Version::V2025_11_25.as_str(),
-        "capabilities": {},
+        "capabilities": options.declared(),
         "clientInfo": options.client.to_json(),
     });
     let Value::Object(params) = params else {
         return Err(RequestError::Invalid("its handshake cannot be made".to_owned()));
     };
-    let response = send(http, options, Method::Initialize, id, HeaderMap::new(), params).await?;
+    let response = send(transport, options, Method::Initialize, id, HeaderMap::new(), params).await?;
     let result: Value = serde_json::from_str(response.outcome.map_err(RequestError::Rpc)?.as_str()).unwrap_or_default();
 
     let version = result["protocolVersion"].as_str().unwrap_or_default();
@@ -145,30 +181,38 @@ async fn initialize(http: &Http, options: &Options, id: u64) -> Result<LegacySes
         session: response.session,
         tool_tasks: version.has_core_tasks()
             && result["capabilities"]["tasks"]["requests"]["tools"]["call"].is_object(),
+        server: ServerDescription::read(version, &result),
     };
 
-    let initialized = Post {
-        body: era::build_message(Method::Initialized, None, Map::new()),
+    let initialized = Outgoing {
+        body: era::build_message(Method::Initialized.as_str(), None, Map::new()),
+        id: None,
         headers: legacy.headers(),
         timeout: Some(options.request_timeout),
     };
-    http.send(initialized).await?;
+    transport.send(initialized).await?;
     Ok(legacy)
 }
 
 async fn send(
-    http: &Http,
+    transport: &dyn Transport,
     options: &Options,
     method: Method,
     id: u64,
     headers: HeaderMap,
     params: Map<String, Value>,
 ) -> Result<RpcResponse, RequestError> {
-    let post = Post {
-        body: era::build_message(method, Some(id), params),
-        headers,
-        timeout: Some(options.request_timeout),
+    let timeout = match method {
+        // Silence means that it is a legacy server (L-15).
+        Method::Discover if transport.is_session() => options.request_timeout.min(SILENCE),
+        _ => options.request_timeout,
     };
-    let mut reply = http.send(post).await?;
+    let request = Outgoing {
+        body: era::build_message(method.as_str(), Some(id), params),
+        id: Some(id),
+        headers,
+        timeout: Some(timeout),
+    };
+    let mut reply = transport.send(request).await?;
     read_response(&mut reply, id, &mut |_| {}).await
 }

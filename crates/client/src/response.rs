@@ -1,9 +1,10 @@
 //! The messages on the stream of a request, up to its response.
 
-use crate::{RequestError, RpcFailure, error::excerpt, http::Reply, rpc_failure::read_failure};
+use crate::{RequestError, RpcFailure, error::excerpt, rpc_failure::read_failure, transport::Reply};
 use http::HeaderValue;
 use longhaul_core::Json;
-use longhaul_wire::{Message, Method, json as wire_json, jsonrpc::Notification};
+use longhaul_wire::{Message, jsonrpc::Notification};
+use serde_json::{Value, json};
 
 /// The response to a request.
 pub(crate) struct RpcResponse {
@@ -17,8 +18,51 @@ pub(crate) type OnNotification<'a> = &'a mut (dyn FnMut(Notification<'_>) + Send
 
 pub(crate) enum Incoming {
     Response(RpcResponse),
-    /// A request of the server: the response that declines it.
-    Declined(String),
+    /// A request of the server.
+    Request(ServerRequest),
+}
+
+/// A request of a legacy server.
+#[derive(Debug)]
+pub(crate) struct ServerRequest {
+    /// As JSON.
+    pub(crate) id: String,
+    pub(crate) method: String,
+    pub(crate) params: Value,
+}
+
+impl ServerRequest {
+    pub(crate) fn read(request: &longhaul_wire::Request<'_>) -> Self {
+        let params = request.raw_params();
+        Self {
+            id: request.id.as_json().to_owned(),
+            method: request.method.clone().into_owned(),
+            params: params
+                .and_then(|params| serde_json::from_str(params.get()).ok())
+                .unwrap_or_default(),
+        }
+    }
+
+    /// The response, as a message.
+    pub(crate) fn respond(&self, outcome: Result<Value, RpcFailure>) -> String {
+        let mut response = json!({"jsonrpc": "2.0"});
+        // An id as it came: it may be a number that no Rust type holds.
+        response["id"] = serde_json::from_str(&self.id).unwrap_or_default();
+        match outcome {
+            Ok(result) => response["result"] = result,
+            Err(failure) => {
+                let data = failure
+                    .data
+                    .as_ref()
+                    .and_then(|data| serde_json::from_str(data.as_str()).ok());
+                response["error"] = json!({"code": failure.code, "message": &*failure.message});
+                if let Some(data) = data {
+                    response["error"]["data"] = data;
+                }
+            }
+        }
+        response.to_string()
+    }
 }
 
 /// Reads a reply up to the response to request `id`. Requests of the server are ignored.
@@ -64,10 +108,7 @@ pub(crate) async fn read_message(
             }
             Message::Response(_) => tracing::debug!("ignored a response to an unknown request"),
             Message::Notification(notification) => on_notification(notification),
-            Message::Request(request) => {
-                let id = request.id.as_json();
-                return Ok(Incoming::Declined(decline(id, &request.method)));
-            }
+            Message::Request(request) => return Ok(Incoming::Request(ServerRequest::read(&request))),
         }
     }
     match reply.status {
@@ -82,14 +123,4 @@ pub(crate) async fn read_message(
             retry_after: None,
         }),
     }
-}
-
-/// Builds the response to a server's request: `ping` is answered, everything else declined.
-fn decline(id: &str, method: &str) -> String {
-    if method == Method::Ping.as_str() {
-        return format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
-    }
-    let mut message = String::new();
-    wire_json::push_string(&mut message, &format!("This client does not offer {method}"));
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32601,"message":{message}}}}}"#)
 }

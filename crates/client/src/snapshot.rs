@@ -1,12 +1,12 @@
 //! A task as a server returned it.
 
-use crate::{Outcome, RequestError, TaskStatus, error::excerpt, rpc_failure::read_failure};
+use crate::{InputRequest, Outcome, RequestError, TaskStatus, error::excerpt, rpc_failure::read_failure};
 use longhaul_core::{Json, Millis};
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::{Map, Value, value::RawValue};
 
 /// A task when it was last read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct TaskSnapshot {
     /// The server's id for it.
     pub id: String,
@@ -22,6 +22,9 @@ pub struct TaskSnapshot {
     pub ttl: Option<Millis>,
     /// The poll interval the server asks for, in milliseconds.
     pub poll_interval: Option<Millis>,
+    /// What the task asks, by key, if the server sends it with the status, as modern servers do. [`TaskHandle::answer`](crate::TaskHandle::answer)
+    /// answers it.
+    pub input_requests: Vec<InputRequest>,
     /// The outcome, if the task has ended and the server sends it with the status, as modern servers do.
     pub outcome: Option<Outcome>,
 }
@@ -43,6 +46,7 @@ struct Fields<'a> {
     result: Option<&'a RawValue>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
+    input_requests: Option<Map<String, Value>>,
 }
 
 impl TaskSnapshot {
@@ -58,8 +62,14 @@ impl TaskSnapshot {
             (TaskStatus::Cancelled, ..) => Some(Outcome::Cancelled),
             _ => None,
         };
+        let asked = fields.input_requests.into_iter().flatten();
+        let asked = asked.filter(|_| status == TaskStatus::InputRequired);
+        let input_requests = asked
+            .map(|(key, request)| InputRequest::new(Some(key), Some(fields.task_id.clone()), request))
+            .collect();
         Ok(Self {
             id: fields.task_id,
+            input_requests,
             status,
             message: fields.status_message,
             created_at: fields.created_at,

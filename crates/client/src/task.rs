@@ -1,6 +1,7 @@
-//! A task on a server: reading it, waiting for it, cancelling it.
+//! A task on a server: reading it, cancelling it.
 
-use crate::{Connection, Event, Observer, Outcome, RequestError, TaskSnapshot, TaskStatus, polling};
+use crate::{Connection, Outcome, RequestError, TaskSnapshot, TaskStatus, connection::Request, era::Era};
+use http::HeaderMap;
 use longhaul_core::Json;
 use longhaul_wire::Method;
 use serde_json::{Map, Value};
@@ -49,40 +50,6 @@ impl TaskHandle {
         TaskSnapshot::read(task.as_str())
     }
 
-    /// Waits until the task has ended and returns its outcome.
-    ///
-    /// Polls at the interval the server asks for. While the server is down, overloaded or restarting, it retries without limit, with
-    /// exponential backoff. To stop waiting, drop the future; the task is not affected.
-    ///
-    /// # Errors
-    /// A [`RequestError`] that is not transient, for example for an unknown task.
-    pub async fn wait(&self, on_event: Observer<'_>) -> Result<Outcome, RequestError> {
-        let mut wait = Wait {
-            handle: self,
-            on_event,
-            last_seen: None,
-            failures: 0,
-        };
-        if let Some(created) = &self.created {
-            wait.report(created);
-            wait.pause(created).await;
-        }
-        loop {
-            match self.poll().await {
-                Ok(Polled::Ended(outcome, snapshot)) => {
-                    wait.report(&snapshot);
-                    return Ok(outcome);
-                }
-                Ok(Polled::Live(snapshot)) => {
-                    wait.report(&snapshot);
-                    wait.pause(&snapshot).await;
-                }
-                Err(error) if error.is_transient() => wait.back_off(&error).await,
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
     /// Asks the server to cancel the task. A modern server only acknowledges the request, so the task may still end with any outcome;
     /// a legacy server returns the cancelled task.
     ///
@@ -96,21 +63,8 @@ impl TaskHandle {
         }
     }
 
-    /// Reads the task, and its outcome if it has ended.
-    async fn poll(&self) -> Result<Polled, RequestError> {
-        let snapshot = self.get().await?;
-        if !snapshot.status.is_final() {
-            return Ok(Polled::Live(snapshot));
-        }
-        let outcome = match &snapshot.outcome {
-            Some(outcome) => outcome.clone(),
-            None => self.fetch_outcome(snapshot.status).await?,
-        };
-        Ok(Polled::Ended(outcome, snapshot))
-    }
-
     /// Reads the outcome of an ended legacy task (G1-29).
-    async fn fetch_outcome(&self, status: TaskStatus) -> Result<Outcome, RequestError> {
+    pub(crate) async fn fetch_outcome(&self, status: TaskStatus) -> Result<Outcome, RequestError> {
         if self.connection.era().await?.legacy().is_none() {
             let reason = format!("the task is {}, but its result is missing", status.as_str());
             return Err(RequestError::Invalid(reason));
@@ -122,53 +76,30 @@ impl TaskHandle {
         }
     }
 
+    /// The task as the server created it, if this handle comes from a call.
+    pub(crate) fn created(&self) -> Option<&TaskSnapshot> {
+        self.created.as_ref()
+    }
+
+    /// Waits for the result of a legacy task with the request that holds until there is one (G1-28). On its stream the server asks what the task
+    /// needs. `None` if the server answers that there is no result yet, as some do.
+    pub(crate) async fn hold_for_outcome(&self) -> Result<Option<Outcome>, RequestError> {
+        let build = |_: &Era| Request {
+            method: Method::TasksResult.as_str().to_owned(),
+            params: Map::from_iter([("taskId".to_owned(), Value::from(self.id.as_str()))]),
+            headers: HeaderMap::new(),
+            timeout: None,
+            wants_progress: false,
+        };
+        match self.connection.exchange(build, &mut |_| {}).await {
+            Ok((result, _)) => Ok(Some(Outcome::result(result))),
+            Err(RequestError::Rpc(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     async fn request(&self, method: Method) -> Result<Json, RequestError> {
         let params = Map::from_iter([("taskId".to_owned(), Value::from(self.id.as_str()))]);
         self.connection.request(method, params).await
-    }
-}
-
-enum Polled {
-    Live(TaskSnapshot),
-    Ended(Outcome, TaskSnapshot),
-}
-
-/// The state of [`TaskHandle::wait`].
-struct Wait<'a> {
-    handle: &'a TaskHandle,
-    on_event: Observer<'a>,
-    last_seen: Option<TaskSnapshot>,
-    /// In a row.
-    failures: u32,
-}
-
-impl Wait<'_> {
-    fn report(&mut self, snapshot: &TaskSnapshot) {
-        if std::mem::take(&mut self.failures) > 0 {
-            (self.on_event)(Event::Recovered);
-        }
-        if self.last_seen.as_ref() != Some(snapshot) {
-            (self.on_event)(Event::Status(snapshot));
-            self.last_seen = Some(snapshot.clone());
-        }
-    }
-
-    async fn pause(&self, snapshot: &TaskSnapshot) {
-        let connection = &self.handle.connection;
-        connection
-            .sleep(polling::next_poll(snapshot.poll_interval, connection.jitter()))
-            .await;
-    }
-
-    async fn back_off(&mut self, error: &RequestError) {
-        let connection = &self.handle.connection;
-        self.failures = self.failures.saturating_add(1);
-        let retry_in = polling::next_retry(self.failures, error.retry_after(), connection.jitter());
-        (self.on_event)(Event::Retrying {
-            error,
-            attempt: self.failures,
-            retry_in,
-        });
-        connection.sleep(retry_in).await;
     }
 }

@@ -1,12 +1,9 @@
 //! The tools of a server.
 
-use crate::{Connection, RequestError, era::Era};
+use crate::{Connection, RequestError};
 use longhaul_wire::{Method, ParamHeaders};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::sync::Arc;
-
-/// A longer list is refused as endless.
-const MAX_PAGES: usize = 10_000;
 
 /// A tool of a server.
 #[derive(Debug, Clone)]
@@ -17,6 +14,10 @@ pub struct Tool {
     pub description: String,
     /// The JSON Schema of its arguments.
     pub input_schema: Value,
+    /// The JSON Schema of `structuredContent` in its results, if it has any.
+    pub output_schema: Option<Value>,
+    /// The display name, if it has one.
+    pub title: Option<String>,
     /// Whether a legacy server allows calls of it as tasks. A modern server decides that for each call.
     pub task_support: TaskSupport,
     pub(crate) param_headers: Arc<ParamHeaders>,
@@ -40,31 +41,9 @@ impl Connection {
     /// # Errors
     /// Any [`RequestError`]; [`RequestError::Invalid`] also for an endless list.
     pub async fn list_tools(&self) -> Result<Vec<Tool>, RequestError> {
-        let mut tools = Vec::new();
-        let mut cursor: Option<String> = None;
-        for _ in 0..MAX_PAGES {
-            let params = cursor
-                .iter()
-                .map(|cursor| ("cursor".to_owned(), cursor.as_str().into()))
-                .collect();
-            let page = self.request(Method::ToolsList, params).await?;
-            let modern = matches!(*self.era().await?, Era::Modern);
-            let mut page: Map<String, Value> = serde_json::from_str(page.as_str())
-                .map_err(|error| RequestError::Invalid(format!("its tool list: {error}")))?;
-            let Some(Value::Array(listed)) = page.remove("tools") else {
-                return Err(RequestError::Invalid("its tool list has no `tools`".to_owned()));
-            };
-            tools.extend(listed.into_iter().filter_map(|tool| read_tool(tool, modern)));
-            match page.remove("nextCursor") {
-                // An empty string is a valid cursor (U-07).
-                Some(Value::String(next)) if cursor.as_ref() != Some(&next) => cursor = Some(next),
-                Some(Value::String(_)) => {
-                    return Err(RequestError::Invalid("its tool list repeats a cursor".to_owned()));
-                }
-                _ => return Ok(tools),
-            }
-        }
-        Err(RequestError::Invalid("its tool list does not end".to_owned()))
+        let listed = self.list(Method::ToolsList, "tools").await?;
+        let modern = self.era().await?.legacy().is_none();
+        Ok(listed.into_iter().filter_map(|tool| read_tool(tool, modern)).collect())
     }
 }
 
@@ -86,6 +65,8 @@ fn read_tool(mut tool: Value, modern: bool) -> Option<Tool> {
         name,
         description: tool["description"].as_str().unwrap_or_default().to_owned(),
         input_schema,
+        output_schema: tool.get_mut("outputSchema").map(Value::take),
+        title: tool["title"].as_str().map(str::to_owned),
         task_support: match tool["execution"]["taskSupport"].as_str() {
             Some("optional") => TaskSupport::Optional,
             Some("required") => TaskSupport::Required,

@@ -2,6 +2,7 @@
 
 use crate::{Json, RpcFailure};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use std::{fmt, sync::Arc};
 
 /// The code of the error of a modern server whose client has not declared a capability that it needs: `MissingRequiredClientCapabilityError`.
@@ -68,6 +69,35 @@ impl ClientCapabilities {
             Capability::SamplingTools => self.sampling && self.sampling_tools,
             Capability::Roots => self.roots,
         }
+    }
+
+    /// What a client with these capabilities declares, as MCP writes it, without the task capabilities.
+    ///
+    /// ```
+    /// let has = longhaul_core::ClientCapabilities { elicitation_form: true, roots: true, ..Default::default() };
+    /// assert_eq!(serde_json::Value::from(has.declaration()).to_string(), r#"{"elicitation":{"form":{}},"roots":{}}"#);
+    /// ```
+    pub fn declaration(&self) -> Map<String, Value> {
+        let object = |members: &[(&str, bool)]| {
+            let declared = members.iter().filter(|(_, has)| *has);
+            Value::Object(
+                declared
+                    .map(|(name, _)| ((*name).to_owned(), Value::Object(Map::new())))
+                    .collect(),
+            )
+        };
+        let mut declared = Map::new();
+        if self.elicitation_form || self.elicitation_url {
+            let modes = object(&[("form", self.elicitation_form), ("url", self.elicitation_url)]);
+            declared.insert("elicitation".to_owned(), modes);
+        }
+        if self.sampling {
+            declared.insert("sampling".to_owned(), object(&[("tools", self.sampling_tools)]));
+        }
+        if self.roots {
+            declared.insert("roots".to_owned(), object(&[]));
+        }
+        declared
     }
 }
 

@@ -76,6 +76,25 @@ mod tests {
     }
 
     #[test]
+    fn what_is_declared_is_read_again() {
+        for bits in 0..32_u8 {
+            let has = |bit: u8| bits & (1 << bit) != 0;
+            let capabilities = ClientCapabilities {
+                elicitation_form: has(0),
+                elicitation_url: has(1),
+                sampling: has(2),
+                sampling_tools: has(2) && has(3),
+                roots: has(4),
+                ..ClientCapabilities::default()
+            };
+            assert_eq!(
+                read(&serde_json::Value::from(capabilities.declaration()).to_string()),
+                capabilities
+            );
+        }
+    }
+
+    #[test]
     fn empty_elicitation_means_form_and_url_alone_does_not() {
         assert!(read(r#"{"elicitation":{}}"#).elicitation_form);
         let url = read(r#"{"elicitation":{"url":{}}}"#);

@@ -1,6 +1,7 @@
-//! `cargo xtask conformance`: the official suite against the fixture server.
+//! `cargo xtask conformance`: the official suite against the fixture server and the fixture client.
 //!
-//! Both requirement sets run whole, scored or not, and so does every scenario of the Tasks extension, which belongs to the newer set.
+//! Both requirement sets run whole, scored or not, and so does every scenario of the Tasks extension, which belongs to the newer set. Left out are the
+//! scenarios about authorization.
 
 mod case;
 mod suite;
@@ -15,12 +16,11 @@ use crate::{
 use case::Case;
 use std::{
     fs, io,
-    net::SocketAddr,
     num::NonZero,
     path::{Path, PathBuf},
     process::Command,
 };
-use suite::Suite;
+use suite::{Suite, Tested};
 use verdict::Verdict;
 
 /// The revisions whose requirement sets have to pass.
@@ -38,6 +38,9 @@ pub(crate) struct Args {
     /// Use this server instead of building one
     #[arg(long, value_name = "FILE")]
     pub(crate) program: Option<PathBuf>,
+    /// Use this client instead of building one
+    #[arg(long, value_name = "FILE")]
+    pub(crate) client: Option<PathBuf>,
     /// Report as one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -64,7 +67,7 @@ pub(crate) enum ConformanceError {
         listed: usize,
         announced: usize,
     },
-    #[error("no requirement set lists a scenario `{0}` for servers")]
+    #[error("no requirement set lists a scenario `{0}` outside of authorization")]
     UnknownScenario(String),
     #[error("{failed} of {scenarios} scenarios did not pass; the suite's output is in {kept}")]
     Failed {
@@ -83,12 +86,16 @@ pub(crate) fn run(args: &Args) -> Result<(), ConformanceError> {
         .join("conformance")
         .join(format!("report-{}", std::process::id()));
     fs::create_dir_all(&reports)?;
+    let client = workspace::conformance_client().or_build(args.client.as_ref())?;
     let mut server = Server::start(
         Command::new(program).args(["--listen", "127.0.0.1:0"]),
         &reports.join("server.log"),
     )?;
-    let address = server.ready()?;
-    let verdicts = run_all(&suite, cases, address, &reports)?;
+    let tested = Tested {
+        server: server.ready()?,
+        client,
+    };
+    let verdicts = run_all(&suite, cases, &tested, &reports)?;
     verdict::report(args.json, &verdicts);
     let failed = verdicts.iter().filter(|verdict| !verdict.is_good()).count();
     if failed > 0 {
@@ -114,6 +121,7 @@ fn chosen(suite: &Suite, asked: &[String]) -> Result<Vec<Case>, ConformanceError
     for revision in REVISIONS {
         cases.extend(suite.list(revision)?);
     }
+    cases.retain(|case| !case.is_authorization());
     let unknown = |name: &&String| cases.iter().all(|case| case.scenario != **name);
     if let Some(name) = asked.iter().find(unknown) {
         return Err(ConformanceError::UnknownScenario(name.clone()));
@@ -125,15 +133,10 @@ fn chosen(suite: &Suite, asked: &[String]) -> Result<Vec<Case>, ConformanceError
 }
 
 /// Runs each case, those that disturb others first and one by one.
-fn run_all(
-    suite: &Suite,
-    cases: Vec<Case>,
-    address: SocketAddr,
-    reports: &Path,
-) -> Result<Vec<Verdict>, ConformanceError> {
+fn run_all(suite: &Suite, cases: Vec<Case>, tested: &Tested, reports: &Path) -> Result<Vec<Verdict>, ConformanceError> {
     let (disturbing, others) = cases.into_iter().partition(Case::disturbs);
     let run = |case: Case| {
-        let verdict = suite.run(&case, address, reports);
+        let verdict = suite.run(&case, tested, reports);
         verdict.inspect(Verdict::print_progress)
     };
     let processors = std::thread::available_parallelism().map_or(1, NonZero::get);

@@ -2,7 +2,7 @@
 
 use super::{
     ConformanceError,
-    case::{Case, VERSION},
+    case::{Case, Side, VERSION},
     verdict::{Check, Verdict},
 };
 use crate::{
@@ -43,38 +43,45 @@ impl Suite {
         command
     }
 
-    /// The scenarios of a revision for servers, scored or not, in the suite's order.
+    /// The scenarios of a revision for servers and clients, scored or not, in the suite's order.
     pub(super) fn list(&self, revision: &'static str) -> Result<Vec<Case>, ConformanceError> {
         let mut command = self.command();
-        command.args(["list", "--server", "--requirements", revision]);
+        command.args(["list", "--requirements", revision]);
         let output = command.output().map_err(|source| ProcessError::Start {
             line: "the suite's list".into(),
             source,
         })?;
         let Listed {
-            servers,
+            scenarios,
             required: listed,
             announced,
         } = Listed::read(&String::from_utf8_lossy(&output.stdout));
         // With an empty or incomplete list the run would pass without having tested anything.
-        if listed != announced || servers.is_empty() {
+        if listed != announced || scenarios.is_empty() {
             return Err(ConformanceError::List {
                 revision,
                 listed,
                 announced,
             });
         }
-        let cases = servers.into_iter();
-        Ok(cases.map(|scenario| Case { revision, scenario }).collect())
+        let cases = scenarios.into_iter().map(|(side, scenario)| Case {
+            revision,
+            side,
+            scenario,
+        });
+        Ok(cases.collect())
     }
 
     /// Runs one scenario. Its own exit status leaves out what it does not score, so every check is read instead.
-    pub(super) fn run(&self, case: &Case, address: SocketAddr, reports: &Path) -> Result<Verdict, ConformanceError> {
+    pub(super) fn run(&self, case: &Case, tested: &Tested, reports: &Path) -> Result<Verdict, ConformanceError> {
         let folder = reports.join(case.revision).join(&case.scenario);
         fs::create_dir_all(&folder)?;
         let output = File::create(folder.join("output.log"))?;
         let mut command = self.command();
-        command.args(["server", "--url", &format!("http://{address}/mcp")]);
+        match case.side {
+            Side::Server => command.args(["server", "--url", &format!("http://{}/mcp", tested.server)]),
+            Side::Client => command.arg("client").arg("--command").arg(&tested.client),
+        };
         // Forced, because the scenarios of extensions are on no revision's time line.
         command.args(["--scenario", &case.scenario, "--spec-version", case.revision, "--force"]);
         command.arg("--output-dir").arg(&folder);
@@ -85,6 +92,13 @@ impl Suite {
         })?;
         Ok(Verdict::new(case, read_checks(&folder)?))
     }
+}
+
+/// What the suite tests.
+pub(super) struct Tested {
+    pub(super) server: SocketAddr,
+    /// A program that the suite starts with the URL of its own server.
+    pub(super) client: PathBuf,
 }
 
 /// The checks of every run in a folder: the suite makes a folder of its own for each, with a date in its name.
@@ -114,8 +128,8 @@ fn read_checks(folder: &Path) -> Result<Vec<Check>, ConformanceError> {
 /// ```
 #[derive(Default)]
 struct Listed {
-    /// The scenarios for servers, scored or not.
-    servers: Vec<String>,
+    /// All scenarios, scored or not.
+    scenarios: Vec<(Side, String)>,
     /// How many required scenarios were read, for servers and clients together.
     required: usize,
     /// How many required scenarios the list announces.
@@ -138,14 +152,19 @@ impl Listed {
     }
 
     fn add(&mut self, heading: &str, item: &str) {
-        if heading.starts_with("Server scenarios") {
+        let (side, scenario) = match heading {
+            heading if heading.starts_with("Server scenarios") => (Side::Server, Some(item)),
+            heading if heading.starts_with("Client scenarios") => (Side::Client, Some(item)),
+            _ => match item.strip_suffix(" [server]") {
+                Some(scenario) => (Side::Server, Some(scenario)),
+                None => (Side::Client, item.strip_suffix(" [client]")),
+            },
+        };
+        if scenario == Some(item) {
             self.required += 1;
-            self.servers.push(item.to_owned());
-        } else if heading.starts_with("Client scenarios") {
-            self.required += 1;
-        } else {
-            self.servers.extend(item.strip_suffix(" [server]").map(str::to_owned));
         }
+        self.scenarios
+            .extend(scenario.map(|scenario| (side, scenario.to_owned())));
     }
 }
 

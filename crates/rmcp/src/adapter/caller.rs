@@ -3,7 +3,7 @@
 use longhaul_core::{Json, LogLevel, StopReason};
 use longhaul_runtime::{AskError, HandlerContext, Question, RequestContext, Requestor, TaskContext, Trace};
 use rmcp::model::{ClientCapabilities, Implementation, InitializeRequestParams, ProtocolVersion};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::{sync::Arc, time::Duration};
 
 /// The sender of a request: a client, or the adapter itself, which has no context.
@@ -106,28 +106,5 @@ impl Caller {
 
 /// The client's capabilities, without tasks: Longhaul makes the tasks, and the handler returns results.
 fn capabilities(requestor: &Requestor) -> ClientCapabilities {
-    let has = requestor.capabilities;
-    let mut declared = Map::new();
-    let mut elicitation = Map::new();
-    if has.elicitation_form {
-        elicitation.insert("form".to_owned(), json!({}));
-    }
-    if has.elicitation_url {
-        elicitation.insert("url".to_owned(), json!({}));
-    }
-    if !elicitation.is_empty() {
-        declared.insert("elicitation".to_owned(), elicitation.into());
-    }
-    if has.sampling {
-        let sampling = if has.sampling_tools {
-            json!({"tools": {}})
-        } else {
-            json!({})
-        };
-        declared.insert("sampling".to_owned(), sampling);
-    }
-    if has.roots {
-        declared.insert("roots".to_owned(), json!({}));
-    }
-    serde_json::from_value(declared.into()).unwrap_or_default()
+    serde_json::from_value(requestor.capabilities.declaration().into()).unwrap_or_default()
 }

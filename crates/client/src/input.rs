@@ -1,0 +1,261 @@
+//! What a server asks of the client's user: elicitation, sampling and roots.
+
+use crate::RpcFailure;
+use longhaul_core::{BoxFuture, ClientCapabilities};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// Answers what servers ask. One handler serves all ways of asking: requests of a legacy server, multi-round requests (MRTR) and the input requests
+/// of tasks.
+///
+/// [`Inputs`] makes one from closures.
+pub trait InputHandler: Send + Sync + 'static {
+    /// What is declared to servers. They must not ask anything else.
+    fn capabilities(&self) -> ClientCapabilities;
+
+    /// Answers a request. The future is dropped if the answer is no longer wanted, for example because the task has ended.
+    ///
+    /// An error says that there is no answer. A legacy server is sent it. The other ways of asking cannot carry an error: there an elicitation is
+    /// answered with `cancel`, and for everything else the call or the task is cancelled.
+    fn answer(&self, request: InputRequest) -> BoxFuture<'static, Result<InputResponse, RpcFailure>>;
+
+    /// The user has finished with the page of a URL elicitation (2025-11-25).
+    fn elicitation_complete(&self, _elicitation_id: &str) {}
+}
+
+/// A request to the client's user.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct InputRequest {
+    /// Its name among the input requests of its call or task; `None` for a request of a legacy server.
+    pub key: Option<String>,
+    /// The task that asks, if it is one.
+    pub task: Option<String>,
+    /// `elicitation/create`, `sampling/createMessage` or `roots/list`.
+    pub method: String,
+    /// The request's params, as they came.
+    pub params: Value,
+}
+
+impl InputRequest {
+    pub(crate) fn new(key: Option<String>, task: Option<String>, request: Value) -> Self {
+        let Value::Object(mut request) = request else {
+            return Self {
+                key,
+                task,
+                method: String::new(),
+                params: Value::Null,
+            };
+        };
+        let method = match request.remove("method") {
+            Some(Value::String(method)) => method,
+            _ => String::new(),
+        };
+        Self {
+            key,
+            task,
+            method,
+            params: request.remove("params").unwrap_or_default(),
+        }
+    }
+
+    /// The text that the user is shown; empty if there is none.
+    pub fn message(&self) -> &str {
+        self.params["message"].as_str().unwrap_or_default()
+    }
+
+    /// The page that the user is sent to, if this is a URL elicitation.
+    pub fn url(&self) -> Option<&str> {
+        self.params["url"].as_str().filter(|_| self.params["mode"] == "url")
+    }
+
+    /// The JSON Schema of the form, if this is a form elicitation.
+    pub fn schema(&self) -> Option<&Value> {
+        self.params.get("requestedSchema")
+    }
+
+    /// The defaults of the form's fields: an answer that leaves all of them as they are.
+    pub fn defaults(&self) -> Map<String, Value> {
+        let fields = self.schema().and_then(|schema| schema["properties"].as_object());
+        let defaults = fields.into_iter().flatten();
+        defaults
+            .filter_map(|(name, field)| Some((name.clone(), field.get("default")?.clone())))
+            .collect()
+    }
+
+    /// Whether it is an elicitation.
+    pub fn is_elicitation(&self) -> bool {
+        self.method == "elicitation/create"
+    }
+}
+
+/// The answer to an [`InputRequest`]: the result that the server gets.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InputResponse(Value);
+
+impl InputResponse {
+    /// Accepts an elicitation with the form's values.
+    ///
+    /// ```
+    /// use longhaul_client::InputResponse;
+    /// let answer = InputResponse::accept(serde_json::json!({"approved": true}));
+    /// assert_eq!(answer.as_value()["action"], "accept");
+    /// ```
+    pub fn accept(content: impl Serialize) -> Self {
+        Self(json!({"action": "accept", "content": serde_json::to_value(content).unwrap_or_default()}))
+    }
+
+    /// Agrees to open the page of a URL elicitation.
+    pub fn accept_url() -> Self {
+        Self(json!({"action": "accept"}))
+    }
+
+    /// The user says no.
+    pub fn decline() -> Self {
+        Self(json!({"action": "decline"}))
+    }
+
+    /// The user has dismissed the question without a choice.
+    pub fn cancel() -> Self {
+        Self(json!({"action": "cancel"}))
+    }
+
+    /// The result of `sampling/createMessage` or another one, as it is.
+    pub fn result(result: Value) -> Self {
+        Self(result)
+    }
+
+    /// The client's roots, as (URI, name).
+    pub fn roots<'a>(roots: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let roots: Vec<Value> = roots
+            .into_iter()
+            .map(|(uri, name)| json!({"uri": uri, "name": name}))
+            .collect();
+        Self(json!({"roots": roots}))
+    }
+
+    /// The result.
+    pub fn as_value(&self) -> &Value {
+        &self.0
+    }
+
+    pub(crate) fn into_value(self) -> Value {
+        self.0
+    }
+}
+
+type Answering = Arc<dyn Fn(InputRequest) -> BoxFuture<'static, Result<InputResponse, RpcFailure>> + Send + Sync>;
+
+/// An [`InputHandler`] made from closures. Only what has a closure is declared to servers.
+///
+/// ```
+/// use longhaul_client::{InputResponse, Inputs, Options};
+/// use serde_json::json;
+/// let inputs = Inputs::new()
+///     .elicit(|question| async move {
+///         println!("{}", question.message());
+///         Ok(InputResponse::accept(question.defaults()))
+///     })
+///     .roots([("file:///srv/data", "data")]);
+/// let mut options = Options::named("example", "1.0");
+/// options.inputs = Some(inputs.into());
+/// ```
+#[derive(Clone, Default)]
+pub struct Inputs {
+    elicit: Option<Answering>,
+    open: Option<Answering>,
+    sample: Option<Answering>,
+    sampling_tools: bool,
+    roots: Option<InputResponse>,
+}
+
+impl Inputs {
+    /// A handler that declares nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Answers form elicitations.
+    #[must_use]
+    pub fn elicit<W>(mut self, answer: impl Fn(InputRequest) -> W + Send + Sync + 'static) -> Self
+    where
+        W: Future<Output = Result<InputResponse, RpcFailure>> + Send + 'static,
+    {
+        self.elicit = Some(Arc::new(move |request| Box::pin(answer(request))));
+        self
+    }
+
+    /// Answers URL elicitations: it asks the user, and opens the page.
+    #[must_use]
+    pub fn open_url<W>(mut self, answer: impl Fn(InputRequest) -> W + Send + Sync + 'static) -> Self
+    where
+        W: Future<Output = Result<InputResponse, RpcFailure>> + Send + 'static,
+    {
+        self.open = Some(Arc::new(move |request| Box::pin(answer(request))));
+        self
+    }
+
+    /// Answers sampling requests, by asking a model. With `tools` also those with tools that the model may call.
+    #[must_use]
+    pub fn sample<W>(mut self, tools: bool, answer: impl Fn(InputRequest) -> W + Send + Sync + 'static) -> Self
+    where
+        W: Future<Output = Result<InputResponse, RpcFailure>> + Send + 'static,
+    {
+        self.sample = Some(Arc::new(move |request| Box::pin(answer(request))));
+        self.sampling_tools = tools;
+        self
+    }
+
+    /// The client's roots, as (URI, name).
+    #[must_use]
+    pub fn roots<'a>(mut self, roots: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        self.roots = Some(InputResponse::roots(roots));
+        self
+    }
+}
+
+impl InputHandler for Inputs {
+    fn capabilities(&self) -> ClientCapabilities {
+        ClientCapabilities {
+            elicitation_form: self.elicit.is_some(),
+            elicitation_url: self.open.is_some(),
+            sampling: self.sample.is_some(),
+            sampling_tools: self.sampling_tools && self.sample.is_some(),
+            roots: self.roots.is_some(),
+            ..ClientCapabilities::default()
+        }
+    }
+
+    fn answer(&self, request: InputRequest) -> BoxFuture<'static, Result<InputResponse, RpcFailure>> {
+        let answering = match request.method.as_str() {
+            "elicitation/create" if request.url().is_some() => &self.open,
+            "elicitation/create" => &self.elicit,
+            "sampling/createMessage" => &self.sample,
+            "roots/list" => {
+                let roots = self.roots.clone().ok_or_else(|| not_offered(&request.method));
+                return Box::pin(std::future::ready(roots));
+            }
+            _ => &None,
+        };
+        match answering {
+            Some(answer) => answer(request),
+            None => Box::pin(std::future::ready(Err(not_offered(&request.method)))),
+        }
+    }
+}
+
+impl From<Inputs> for Arc<dyn InputHandler> {
+    fn from(inputs: Inputs) -> Self {
+        Arc::new(inputs)
+    }
+}
+
+/// The error for a request that this client does not serve.
+pub(crate) fn not_offered(method: &str) -> RpcFailure {
+    RpcFailure {
+        code: -32601,
+        message: format!("This client does not offer {method}").into(),
+        data: None,
+    }
+}

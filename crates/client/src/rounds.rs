@@ -1,0 +1,114 @@
+//! Multi-round requests (MRTR): a modern server answers a request with questions, and the request is sent again with the answers.
+
+use crate::{
+    Connection, InputRequest, InputResponse, RequestError, connection::Request, era::Era, response::OnNotification,
+};
+use futures_util::future::try_join_all;
+use longhaul_core::Json;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// How often a server may ask within one request.
+const MAX_ROUNDS: usize = 32;
+
+/// What is added to a request that is sent again.
+#[derive(Default)]
+struct Answers {
+    /// Exactly as the server sent it.
+    state: Option<String>,
+    responses: Option<Map<String, Value>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Round {
+    result_type: Option<String>,
+    request_state: Option<String>,
+    input_requests: Option<Map<String, Value>>,
+}
+
+impl Connection {
+    /// As [`exchange`](Self::exchange); answers what a modern server asks, until there is a result.
+    pub(crate) async fn exchange_rounds(
+        &self,
+        build: impl Fn(&Era) -> Request,
+        on_notification: OnNotification<'_>,
+    ) -> Result<(Json, Arc<Era>), RequestError> {
+        let mut answers = Answers::default();
+        for _ in 0..MAX_ROUNDS {
+            let build = |era: &Era| answers.add_to(build(era));
+            let (result, era) = self.exchange(build, on_notification).await?;
+            match questions(&result, &era) {
+                None => return Ok((result, era)),
+                Some(round) => answers = self.answer_round(round).await?,
+            }
+        }
+        Err(RequestError::Invalid(format!(
+            "it asked for the same request {MAX_ROUNDS} times"
+        )))
+    }
+
+    /// Asks all questions at once, so that the user can be shown them together.
+    async fn answer_round(&self, round: Round) -> Result<Answers, RequestError> {
+        let requests = round.input_requests.unwrap_or_default();
+        if requests.is_empty() && round.request_state.is_none() {
+            return Err(RequestError::Invalid(
+                "it asks for input and does not say which".to_owned(),
+            ));
+        }
+        let answers = requests.into_iter().map(|(key, request)| async move {
+            let request = InputRequest::new(Some(key.clone()), None, request);
+            Ok::<_, RequestError>((key, self.ask(request).await?.into_value()))
+        });
+        let responses: Map<String, Value> = try_join_all(answers).await?.into_iter().collect();
+        Ok(Answers {
+            state: round.request_state,
+            responses: Some(responses).filter(|responses| !responses.is_empty()),
+        })
+    }
+
+    /// Asks the handler. An elicitation that it cannot answer is answered with `cancel`; nothing else has such an answer (C-33).
+    pub(crate) async fn ask(&self, request: InputRequest) -> Result<InputResponse, RequestError> {
+        let Some(inputs) = &self.options().inputs else {
+            return Err(RequestError::Invalid(
+                "it asks for input, but this client has not declared that it can be asked".to_owned(),
+            ));
+        };
+        let (method, is_elicitation) = (request.method.clone(), request.is_elicitation());
+        match inputs.answer(request).await {
+            Ok(response) => Ok(response),
+            Err(failure) if is_elicitation => {
+                tracing::debug!(why = %failure.message, "an elicitation was not answered");
+                Ok(InputResponse::cancel())
+            }
+            Err(failure) => Err(RequestError::Unanswered {
+                method,
+                reason: failure.message.to_string(),
+            }),
+        }
+    }
+}
+
+impl Answers {
+    fn add_to(&self, mut request: Request) -> Request {
+        if let Some(state) = &self.state {
+            request.params.insert("requestState".to_owned(), state.as_str().into());
+        }
+        if let Some(responses) = &self.responses {
+            request
+                .params
+                .insert("inputResponses".to_owned(), responses.clone().into());
+        }
+        request
+    }
+}
+
+/// The questions in a result, if it is not the final one.
+fn questions(result: &Json, era: &Era) -> Option<Round> {
+    if era.legacy().is_some() || !result.as_str().contains("input_required") {
+        return None;
+    }
+    let round: Round = serde_json::from_str(result.as_str()).ok()?;
+    (round.result_type.as_deref() == Some("input_required")).then_some(round)
+}

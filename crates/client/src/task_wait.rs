@@ -1,0 +1,186 @@
+//! Waiting for a task: polls, pushes, questions and retries.
+
+use crate::{
+    Event, Observer, Outcome, RequestError, TaskHandle, TaskSnapshot, TaskStatus, polling, task_push::Push,
+    task_questions::Questions,
+};
+use futures_util::future::{BoxFuture, FutureExt};
+
+impl TaskHandle {
+    /// Waits until the task has ended and returns its outcome.
+    ///
+    /// Polls at the interval the server asks for; if the server pushes the changes of tasks, it polls every half minute, in case a push was lost.
+    /// While the server is down, overloaded or restarting, it retries without limit, with exponential backoff. What the task asks goes to
+    /// [`Options::inputs`](crate::Options::inputs), each question once. To stop waiting, drop the future; the task is not affected.
+    ///
+    /// # Errors
+    /// A [`RequestError`] that is not transient, for example for an unknown task. [`RequestError::Unanswered`] if the task asks something that has
+    /// no answer; it is cancelled then.
+    pub async fn wait(&self, on_event: Observer<'_>) -> Result<Outcome, RequestError> {
+        let mut wait = Wait {
+            handle: self,
+            on_event,
+            last_seen: None,
+            failures: 0,
+            polls: 0,
+            push: Push::None,
+            questions: Questions::default(),
+            held: None,
+        };
+        if let Some(created) = self.created() {
+            wait.report(created);
+            wait.pause(created).await?;
+        }
+        loop {
+            match wait.poll().await {
+                Ok(Polled::Ended(outcome)) => return Ok(outcome),
+                Ok(Polled::Live(snapshot)) => wait.until_next_poll(snapshot).await?,
+                Err(error) if error.is_transient() => wait.back_off(&error).await,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+enum Polled {
+    Live(TaskSnapshot),
+    Ended(Outcome),
+}
+
+/// What ends a pause between two polls.
+enum Woken {
+    /// It is time.
+    Time,
+    Pushed(TaskSnapshot),
+    /// There is an answer to send.
+    Answered(Result<(), RequestError>),
+    /// The request that holds until there is a result has ended.
+    Held,
+}
+
+/// The state of [`TaskHandle::wait`].
+struct Wait<'a> {
+    handle: &'a TaskHandle,
+    on_event: Observer<'a>,
+    last_seen: Option<TaskSnapshot>,
+    /// In a row.
+    failures: u32,
+    /// Polls of the running task so far.
+    polls: u32,
+    push: Push,
+    questions: Questions,
+    /// A legacy server asks on the stream of this request. It is kept open while the task asks.
+    held: Option<BoxFuture<'static, Result<Option<Outcome>, RequestError>>>,
+}
+
+impl Wait<'_> {
+    /// Sends answers that wait, reads the task, and its outcome if it has ended.
+    async fn poll(&mut self) -> Result<Polled, RequestError> {
+        match self.questions.send(self.handle).await {
+            Err(error) if error.is_transient() => return Err(error),
+            // The question may be no longer open. If it is, the task says so and waits for another client, or for the end of its time.
+            Err(error) => tracing::warn!(%error, task = self.handle.id(), "the server refused an answer"),
+            Ok(()) => {}
+        }
+        let snapshot = self.handle.get().await?;
+        if !snapshot.status.is_final() {
+            self.polls = self.polls.saturating_add(1);
+            if self.polls > 1 && matches!(self.push, Push::None) {
+                self.push = Push::open(self.handle).await;
+            }
+            return Ok(Polled::Live(snapshot));
+        }
+        let outcome = match &snapshot.outcome {
+            Some(outcome) => outcome.clone(),
+            None => self.handle.fetch_outcome(snapshot.status).await?,
+        };
+        self.report(&snapshot);
+        Ok(Polled::Ended(outcome))
+    }
+
+    /// Reports the task, asks what it asks, and waits until it should be read again.
+    async fn until_next_poll(&mut self, snapshot: TaskSnapshot) -> Result<(), RequestError> {
+        self.report(&snapshot);
+        self.pause(&snapshot).await
+    }
+
+    async fn pause(&mut self, snapshot: &TaskSnapshot) -> Result<(), RequestError> {
+        let connection = self.handle.connection();
+        self.ask(snapshot);
+        let rare = self.push.is_complete();
+        let wait = polling::next_poll(snapshot.poll_interval, rare, connection.jitter());
+        let mut pause = connection.sleep(wait).boxed();
+        loop {
+            let woken = tokio::select! {
+                biased;
+                answered = self.questions.answered() => Woken::Answered(answered),
+                pushed = self.push.next(self.handle.id()) => Woken::Pushed(pushed),
+                _ = held(&mut self.held) => Woken::Held,
+                () = &mut pause => Woken::Time,
+            };
+            match woken {
+                Woken::Time => return Ok(()),
+                Woken::Answered(Ok(())) => return Ok(()),
+                Woken::Answered(Err(error)) => {
+                    // It would wait for the answer until its time is over (C-33).
+                    if let Err(error) = self.handle.cancel().await {
+                        tracing::warn!(%error, "a task that cannot be answered was not cancelled");
+                    }
+                    return Err(error);
+                }
+                // The task has ended, or the server does not hold the request: the next poll tells.
+                Woken::Held => self.held = None,
+                Woken::Pushed(changed) if changed.status.is_final() => return Ok(()),
+                Woken::Pushed(changed) => {
+                    self.report(&changed);
+                    self.ask(&changed);
+                }
+            }
+        }
+    }
+
+    /// Puts what the task asks to the user.
+    fn ask(&mut self, snapshot: &TaskSnapshot) {
+        self.questions.update(self.handle, snapshot);
+        let asks = snapshot.status == TaskStatus::InputRequired && self.handle.connection().options().inputs.is_some();
+        // A legacy server asks on a stream of its own (G1-37).
+        if asks && snapshot.input_requests.is_empty() && self.held.is_none() {
+            let handle = self.handle.clone();
+            self.held = Some(async move { handle.hold_for_outcome().await }.boxed());
+        }
+    }
+
+    fn report(&mut self, snapshot: &TaskSnapshot) {
+        if std::mem::take(&mut self.failures) > 0 {
+            (self.on_event)(Event::Recovered);
+        }
+        if self.last_seen.as_ref() != Some(snapshot) {
+            (self.on_event)(Event::Status(snapshot));
+            self.last_seen = Some(snapshot.clone());
+        }
+    }
+
+    async fn back_off(&mut self, error: &RequestError) {
+        let connection = self.handle.connection();
+        self.push = Push::None;
+        self.held = None;
+        self.failures = self.failures.saturating_add(1);
+        let retry_in = polling::next_retry(self.failures, error.retry_after(), connection.jitter());
+        (self.on_event)(Event::Retrying {
+            error,
+            attempt: self.failures,
+            retry_in,
+        });
+        connection.sleep(retry_in).await;
+    }
+}
+
+/// Waits for the request, if there is one.
+async fn held(
+    request: &mut Option<BoxFuture<'static, Result<Option<Outcome>, RequestError>>>,
+) -> Result<Option<Outcome>, RequestError> {
+    match request {
+        Some(request) => request.await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,252 @@
+//! The HTTP transport: one POST per message, and the messages in its response.
+
+use super::{
+    Outgoing, Reply, Transport,
+    sse::{EventStream, Resume},
+};
+use crate::{RequestError, RpcFailure, address::Address, error::is_transient_status, rpc_failure::read_failure};
+use futures_util::StreamExt;
+use http::{HeaderMap, header};
+use longhaul_core::{BoxFuture, Clock, Millis};
+use longhaul_wire::{Generation, Message, Version};
+use reqwest::Response;
+use std::{sync::Arc, time::Duration};
+
+/// A server that accepts no connection within this time is down.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// The bytes of an error body that are read: enough for a JSON-RPC error. The rest is ignored.
+const MAX_ERROR_BODY: usize = 64 * 1024;
+/// The bytes of an error body that are shown.
+const MAX_SHOWN_BODY: usize = 300;
+
+pub(crate) const SESSION_ID: &str = "mcp-session-id";
+pub(crate) const PROTOCOL_VERSION: &str = "mcp-protocol-version";
+
+/// An HTTP client for one address.
+pub(crate) struct Http {
+    client: reqwest::Client,
+    address: Address,
+    shown: String,
+    max_response: usize,
+    clock: Arc<dyn Clock>,
+}
+
+impl Http {
+    pub(crate) fn new(address: Address, max_response: usize, clock: Arc<dyn Clock>) -> Self {
+        let client = reqwest::Client::builder()
+            .tcp_nodelay(true)
+            .connect_timeout(CONNECT_TIMEOUT)
+            // A redirect could send arguments to another host than the user named.
+            .redirect(reqwest::redirect::Policy::none())
+            // A proxy named by the environment would not reach a server on loopback, and would see the arguments of calls.
+            .no_proxy()
+            .build();
+        // Building fails only for TLS and DNS settings, and none are used.
+        Self {
+            client: client.unwrap_or_default(),
+            shown: address.to_string(),
+            address,
+            max_response,
+            clock,
+        }
+    }
+
+    async fn reply(&self, mut response: Response, resume: Option<Resume>) -> Result<Reply, RequestError> {
+        let status = response.status().as_u16();
+        let session = response.headers().get(SESSION_ID).cloned();
+        let reply = match content_type(&response) {
+            "text/event-stream" if status == 200 => self.events(response, resume),
+            "application/json" if !is_transient_status(status) && !matches!(status, 401 | 403) => {
+                Reply::message(self.read_whole(&mut response).await?)
+            }
+            _ if matches!(status, 200..=299) => Reply::empty(),
+            _ => return Err(self.read_error(response).await),
+        };
+        Ok(reply.with_head(status, session))
+    }
+
+    fn events(&self, response: Response, resume: Option<Resume>) -> Reply {
+        let stream = EventStream::new(response, resume, self.max_response, self.shown.clone());
+        let messages = futures_util::stream::unfold(stream, |mut stream| async move {
+            Some((stream.next().await.transpose()?, stream))
+        });
+        Reply::new(messages.boxed())
+    }
+
+    /// How a stream of a legacy session is opened again where it broke off.
+    fn resume(&self, headers: &HeaderMap) -> Option<Resume> {
+        is_legacy(headers).then(|| Resume {
+            client: self.client.clone(),
+            url: self.address.url().clone(),
+            headers: headers.clone(),
+            clock: Arc::clone(&self.clock),
+        })
+    }
+
+    async fn read_whole(&self, response: &mut Response) -> Result<Vec<u8>, RequestError> {
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.unreachable(&error))? {
+            if body.len() + chunk.len() > self.max_response {
+                return Err(RequestError::TooLarge {
+                    limit: self.max_response,
+                });
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body)
+    }
+
+    /// Reads the error for a reply that holds no JSON-RPC message.
+    async fn read_error(&self, mut response: Response) -> RequestError {
+        let status = response.status().as_u16();
+        let retry_after = retry_after(&response);
+        let is_text = ["text/plain", "application/json"].contains(&content_type(&response));
+        let mut body = Vec::new();
+        while is_text && body.len() < MAX_ERROR_BODY {
+            let Ok(Some(chunk)) = response.chunk().await else { break };
+            body.extend_from_slice(&chunk);
+        }
+        body.truncate(MAX_ERROR_BODY);
+        if let Some(failure) = rpc_failure(&body).filter(|_| is_transient_status(status)) {
+            return RequestError::Unavailable {
+                status,
+                failure,
+                retry_after,
+            };
+        }
+        let body = String::from_utf8_lossy(&body);
+        let shown = &body[..body.floor_char_boundary(MAX_SHOWN_BODY)];
+        RequestError::Http {
+            status,
+            body: shown.trim().replace(char::is_control, " "),
+            retry_after,
+        }
+    }
+
+    fn unreachable(&self, error: &reqwest::Error) -> RequestError {
+        unreachable_error(&self.shown, error)
+    }
+}
+
+/// Whether these are the headers of a legacy session. `initialize` has none.
+fn is_legacy(headers: &HeaderMap) -> bool {
+    let version = headers.get(PROTOCOL_VERSION).and_then(|version| version.to_str().ok());
+    version
+        .and_then(Version::parse)
+        .is_some_and(|version| version.generation() == Generation::Legacy)
+}
+
+/// The JSON-RPC error in a body, if there is one.
+fn rpc_failure(body: &[u8]) -> Option<RpcFailure> {
+    match Message::parse(body) {
+        Ok(Message::Response(response)) => read_failure(response.outcome.err()?).ok(),
+        _ => None,
+    }
+}
+
+impl Transport for Http {
+    /// Sends a message and reads the head of the response. A JSON body is read whole; a stream is read as it comes.
+    fn send(&self, message: Outgoing) -> BoxFuture<'_, Result<Reply, RequestError>> {
+        Box::pin(async move {
+            let resume = message.id.and_then(|_| self.resume(&message.headers));
+            let mut request = self
+                .client
+                .post(self.address.url().clone())
+                .headers(message.headers)
+                .header(header::CONTENT_TYPE, "application/json")
+                .header(header::ACCEPT, "application/json, text/event-stream")
+                .body(message.body);
+            if let Some(timeout) = message.timeout {
+                request = request.timeout(timeout);
+            }
+            let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+            self.reply(response, resume).await
+        })
+    }
+
+    /// Opens the push stream of a legacy session. A server may have none, or allow one only.
+    fn listen(&self, headers: HeaderMap) -> BoxFuture<'_, Result<Option<Reply>, RequestError>> {
+        Box::pin(async move {
+            let resume = self.resume(&headers);
+            let request = self
+                .client
+                .get(self.address.url().clone())
+                .headers(headers)
+                .header(header::ACCEPT, "text/event-stream");
+            let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+            match (response.status().as_u16(), content_type(&response)) {
+                (200, "text/event-stream") => Ok(Some(self.events(response, resume))),
+                (status, _) if is_transient_status(status) => Err(self.read_error(response).await),
+                _ => Ok(None),
+            }
+        })
+    }
+
+    /// Ends a legacy session (T-14). A server may refuse that, so a failure is only logged.
+    fn close(&self, headers: HeaderMap) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            if !headers.contains_key(SESSION_ID) {
+                return;
+            }
+            let request = self
+                .client
+                .delete(self.address.url().clone())
+                .headers(headers)
+                .timeout(CLOSE_TIMEOUT);
+            if let Err(error) = request.send().await {
+                tracing::debug!(%error, "could not end the session");
+            }
+        })
+    }
+
+    fn is_session(&self) -> bool {
+        false
+    }
+
+    fn address(&self) -> &str {
+        &self.shown
+    }
+}
+
+fn content_type(response: &Response) -> &'static str {
+    let value = response
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let essence = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    ["application/json", "text/event-stream", "text/plain"]
+        .into_iter()
+        .find(|known| *known == essence)
+        .unwrap_or("")
+}
+
+/// Reads `Retry-After` in seconds. Its date form is not supported.
+fn retry_after(response: &Response) -> Option<Millis> {
+    let seconds: Millis = response
+        .headers()
+        .get(header::RETRY_AFTER)?
+        .to_str()
+        .ok()?
+        .parse()
+        .ok()?;
+    seconds.checked_mul(1000)
+}
+
+pub(super) fn unreachable_error(address: &str, error: &reqwest::Error) -> RequestError {
+    // The outer errors only say that sending failed; the innermost one says why.
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    let reason = if error.is_timeout() {
+        "it timed out".to_owned()
+    } else {
+        cause.to_string()
+    };
+    RequestError::Unreachable {
+        address: address.to_owned(),
+        reason,
+    }
+}

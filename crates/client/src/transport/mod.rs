@@ -1,0 +1,116 @@
+//! Transports: how messages reach a server and come back.
+
+mod child;
+mod demultiplexer;
+mod http;
+mod sse;
+mod stream;
+
+pub use child::{ChildOptions, ChildProcess};
+pub(crate) use http::{Http, PROTOCOL_VERSION, SESSION_ID};
+pub use stream::StreamTransport;
+
+use crate::RequestError;
+use ::http::{HeaderMap, HeaderValue};
+use futures_util::{StreamExt, stream::BoxStream};
+use longhaul_core::BoxFuture;
+use std::time::Duration;
+
+/// Carries JSON-RPC messages to one server. [`Connection`](crate::Connection) does the rest: it detects the era, numbers requests, and serves the
+/// requests of the server.
+///
+/// The crate has one for HTTP ([`Connection::open`](crate::Connection::open)), one for a child process ([`ChildProcess`]) and one for a pair of
+/// byte streams ([`StreamTransport`]). Implement it for another one and pass it to [`Connection::over`](crate::Connection::over).
+pub trait Transport: Send + Sync + 'static {
+    /// Sends a message. The reply of a request ends with its response.
+    ///
+    /// # Errors
+    /// [`RequestError::Unreachable`] if the server cannot be reached. The message may or may not have been sent.
+    fn send(&self, message: Outgoing) -> BoxFuture<'_, Result<Reply, RequestError>>;
+
+    /// Opens the stream of messages that belong to no request of ours. `None` if there is none.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    fn listen(&self, headers: HeaderMap) -> BoxFuture<'_, Result<Option<Reply>, RequestError>>;
+
+    /// Ends the session or the connection. Failures are not reported.
+    fn close(&self, headers: HeaderMap) -> BoxFuture<'_, ()>;
+
+    /// Whether the transport is itself the session, as a pipe is: if it breaks, there is a new one, and the handshake is made again.
+    fn is_session(&self) -> bool;
+
+    /// The server's address or command, for people.
+    fn address(&self) -> &str;
+}
+
+/// A message to be sent.
+#[derive(Debug, Clone)]
+pub struct Outgoing {
+    /// The JSON-RPC message, without line breaks.
+    pub body: String,
+    /// The id of a request; `None` for a notification or a response.
+    pub id: Option<u64>,
+    /// The HTTP headers of MCP. Other transports ignore them.
+    pub headers: HeaderMap,
+    /// The time up to the last byte of the reply; `None` for a call that may run for days.
+    pub timeout: Option<Duration>,
+}
+
+/// What a server sent in return: messages as they arrive.
+pub struct Reply {
+    pub(crate) status: u16,
+    pub(crate) session: Option<HeaderValue>,
+    messages: BoxStream<'static, Result<Vec<u8>, RequestError>>,
+}
+
+impl Reply {
+    /// The messages that belong to a request, up to its response; or all messages, for [`Transport::listen`].
+    pub fn new(messages: BoxStream<'static, Result<Vec<u8>, RequestError>>) -> Self {
+        Self {
+            status: 200,
+            session: None,
+            messages,
+        }
+    }
+
+    /// No message: that of a notification or a response.
+    pub fn empty() -> Self {
+        Self::new(futures_util::stream::empty().boxed())
+    }
+
+    /// One message.
+    pub(crate) fn message(message: Vec<u8>) -> Self {
+        Self::new(futures_util::stream::once(std::future::ready(Ok(message))).boxed())
+    }
+
+    /// The same messages, until the time is over.
+    #[expect(clippy::disallowed_methods, reason = "real pipes are not simulated")]
+    pub(crate) fn within(self, limit: Option<Duration>, address: &str) -> Self {
+        let Some(limit) = limit else { return self };
+        let late = RequestError::Unreachable {
+            address: address.to_owned(),
+            reason: "it timed out".to_owned(),
+        };
+        // Nothing is read behind the response, so the end is reached only without it.
+        let messages = self.messages.take_until(tokio::time::sleep(limit));
+        let messages = messages.chain(futures_util::stream::once(std::future::ready(Err(late))));
+        Self {
+            messages: messages.boxed(),
+            ..self
+        }
+    }
+
+    pub(crate) fn with_head(self, status: u16, session: Option<HeaderValue>) -> Self {
+        Self {
+            status,
+            session,
+            ..self
+        }
+    }
+
+    /// The next message; `None` at the end.
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<u8>>, RequestError> {
+        self.messages.next().await.transpose()
+    }
+}

@@ -1,0 +1,159 @@
+//! Server-sent events, and opening a broken stream again where it broke off.
+
+use super::http::unreachable_error;
+use crate::RequestError;
+use bytes::Bytes;
+use futures_util::{StreamExt, stream::BoxStream};
+use http::{HeaderMap, HeaderValue, header};
+use longhaul_core::Clock;
+use reqwest::{Response, Url};
+use sse_stream::SseByteStream;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+/// The wait before a stream is opened again, unless the server says another one.
+const DEFAULT_RETRY: Duration = Duration::from_secs(1);
+/// The longest wait that a server can ask for.
+const MAX_RETRY: Duration = Duration::from_secs(5 * 60);
+/// How often in a row a stream may end without an event.
+const MAX_EMPTY: u32 = 8;
+
+/// The messages of an event stream.
+pub(super) struct EventStream {
+    /// `None` once they have ended.
+    events: Option<Events>,
+    resume: Option<Resume>,
+    last_id: Option<HeaderValue>,
+    retry: Duration,
+    /// How often in a row it has ended without an event.
+    empty: u32,
+    max_message: usize,
+    address: String,
+}
+
+/// How a stream of a legacy session is opened again (T-06, T-11).
+pub(super) struct Resume {
+    pub(super) client: reqwest::Client,
+    pub(super) url: Url,
+    pub(super) headers: HeaderMap,
+    pub(super) clock: Arc<dyn Clock>,
+}
+
+struct Events {
+    stream: SseByteStream<BoxStream<'static, Result<Bytes, RequestError>>>,
+    /// Bytes since the last event, to limit the size of an event.
+    pending: Arc<AtomicUsize>,
+}
+
+impl EventStream {
+    pub(super) fn new(response: Response, resume: Option<Resume>, max_message: usize, address: String) -> Self {
+        Self {
+            events: Some(Events::new(response, max_message, &address)),
+            resume,
+            last_id: None,
+            retry: DEFAULT_RETRY,
+            empty: 0,
+            max_message,
+            address,
+        }
+    }
+
+    /// The next message. A stream that ends, or breaks, is opened again if its events had ids; `None` if they had none.
+    pub(super) async fn next(&mut self) -> Result<Option<Vec<u8>>, RequestError> {
+        let mut broken = None;
+        loop {
+            match self.next_event().await {
+                Ok(Some(message)) => return Ok(Some(message)),
+                Ok(None) => {}
+                Err(error @ RequestError::Unreachable { .. }) => broken = Some(error),
+                Err(error) => return Err(error),
+            }
+            self.events = None;
+            if !self.open_again().await {
+                return broken.map_or(Ok(None), Err);
+            }
+        }
+    }
+
+    async fn next_event(&mut self) -> Result<Option<Vec<u8>>, RequestError> {
+        let Some(events) = &mut self.events else {
+            return Ok(None);
+        };
+        while let Some(event) = events.stream.next().await {
+            let event = event.map_err(stream_error)?;
+            events.pending.store(0, Ordering::Relaxed);
+            self.empty = 0;
+            if let Some(id) = event.id.and_then(|id| HeaderValue::try_from(id).ok()) {
+                self.last_id = Some(id);
+            }
+            if let Some(retry) = event.retry {
+                self.retry = Duration::from_millis(retry).min(MAX_RETRY);
+            }
+            // A server may begin a stream with an event that has an id and no data (T-06).
+            if let Some(data) = event.data.filter(|data| !data.is_empty()) {
+                return Ok(Some(data.into_bytes()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Opens the stream again behind the last event. False if that is not possible.
+    async fn open_again(&mut self) -> bool {
+        let (Some(resume), Some(last_id)) = (&self.resume, &self.last_id) else {
+            return false;
+        };
+        self.empty += 1;
+        if self.empty > MAX_EMPTY {
+            return false;
+        }
+        resume.clock.sleep(self.retry).await;
+        let request = resume
+            .client
+            .get(resume.url.clone())
+            .headers(resume.headers.clone())
+            .header(header::ACCEPT, "text/event-stream")
+            .header("last-event-id", last_id.clone());
+        match request.send().await {
+            Ok(response) if response.status().is_success() => {
+                self.events = Some(Events::new(response, self.max_message, &self.address));
+                true
+            }
+            Ok(_) => false,
+            // The server may be restarting; the next read ends at once, and this is tried again.
+            Err(_) => true,
+        }
+    }
+}
+
+impl Events {
+    fn new(response: Response, max_message: usize, address: &str) -> Self {
+        let pending = Arc::new(AtomicUsize::new(0));
+        let (seen, address) = (Arc::clone(&pending), address.to_owned());
+        let chunks = response.bytes_stream().map(move |chunk| {
+            let chunk = chunk.map_err(|error| unreachable_error(&address, &error))?;
+            if seen.fetch_add(chunk.len(), Ordering::Relaxed) + chunk.len() > max_message {
+                return Err(RequestError::TooLarge { limit: max_message });
+            }
+            Ok(chunk)
+        });
+        Self {
+            stream: SseByteStream::new(chunks.boxed()),
+            pending,
+        }
+    }
+}
+
+fn stream_error(error: sse_stream::Error) -> RequestError {
+    match error {
+        sse_stream::Error::Body(error) => match error.downcast::<RequestError>() {
+            Ok(error) => *error,
+            Err(error) => RequestError::Invalid(error.to_string()),
+        },
+        other => RequestError::Invalid(other.to_string()),
+    }
+}

@@ -1,0 +1,158 @@
+//! Messages over a pair of byte streams, a line each.
+#![expect(clippy::disallowed_methods, reason = "real pipes and processes are not simulated")]
+
+use super::{Outgoing, Reply, Transport, demultiplexer::Demultiplexer};
+use crate::RequestError;
+use futures_util::StreamExt;
+use http::HeaderMap;
+use longhaul_core::BoxFuture;
+use std::sync::Arc;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt},
+    sync::mpsc,
+};
+use tokio_util::{
+    codec::{FramedRead, LinesCodec, LinesCodecError},
+    sync::{CancellationToken, DropGuard},
+};
+
+/// The messages that wait to be written. A sender waits for a free place.
+const MAX_UNSENT: usize = 16;
+
+/// A [`Transport`] over a reader and a writer, such as a pipe or a Unix socket: JSON-RPC messages, one per line.
+///
+/// It ends when the reader ends, and cannot be used again. Dropping it closes the writer.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// use longhaul_client::{Connection, Options, StreamTransport};
+/// let (client_end, _server_end) = tokio::io::duplex(64 * 1024);
+/// let (reader, writer) = tokio::io::split(client_end);
+/// let options = Options::named("example", "1.0");
+/// let transport = StreamTransport::new("a test", reader, writer, options.max_response);
+/// let connection = Connection::over(transport, options);
+/// # drop(connection); }
+/// ```
+pub struct StreamTransport {
+    address: String,
+    demultiplexer: Arc<Demultiplexer>,
+    unsent: mpsc::Sender<String>,
+    _reading: DropGuard,
+}
+
+impl StreamTransport {
+    /// A transport over these streams. `address` is what error messages call the server. A message of more than `max_message` bytes ends the
+    /// transport.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn new<R, W>(address: impl Into<String>, reader: R, writer: W, max_message: usize) -> Self
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
+        let ended = async { "it closed the connection".to_owned() };
+        Self::with_end(address.into(), reader, writer, max_message, ended)
+    }
+
+    /// As [`new`](Self::new); `ended` finds out why the reader has ended.
+    pub(super) fn with_end<R, W>(
+        address: String,
+        reader: R,
+        writer: W,
+        max_message: usize,
+        ended: impl Future<Output = String> + Send + 'static,
+    ) -> Self
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
+        let demultiplexer = Demultiplexer::new(address.clone());
+        let (unsent, lines) = mpsc::channel(MAX_UNSENT);
+        let dropped = CancellationToken::new();
+        tokio::spawn(write(lines, writer));
+        let reading = {
+            let demultiplexer = Arc::clone(&demultiplexer);
+            async move {
+                let reason = match read(reader, &demultiplexer, max_message).await {
+                    Some(reason) => reason,
+                    None => ended.await,
+                };
+                demultiplexer.end(&reason);
+            }
+        };
+        tokio::spawn(dropped.clone().run_until_cancelled_owned(reading));
+        Self {
+            address,
+            demultiplexer,
+            unsent,
+            _reading: dropped.drop_guard(),
+        }
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.demultiplexer.has_ended()
+    }
+}
+
+impl Transport for StreamTransport {
+    fn send(&self, message: Outgoing) -> BoxFuture<'_, Result<Reply, RequestError>> {
+        Box::pin(async move {
+            let reply = match message.id {
+                Some(id) => self.demultiplexer.open(id)?,
+                None => Reply::empty(),
+            };
+            // If the writer has ended, the reader ends, too, and says why.
+            let _ = self.unsent.send(message.body).await;
+            Ok(reply.within(message.timeout, &self.address))
+        })
+    }
+
+    fn listen(&self, _: HeaderMap) -> BoxFuture<'_, Result<Option<Reply>, RequestError>> {
+        let reply = self.demultiplexer.listen().map(Some);
+        Box::pin(std::future::ready(reply))
+    }
+
+    fn close(&self, _: HeaderMap) -> BoxFuture<'_, ()> {
+        self.demultiplexer.end("the connection was closed");
+        Box::pin(std::future::ready(()))
+    }
+
+    fn is_session(&self) -> bool {
+        true
+    }
+
+    fn address(&self) -> &str {
+        &self.address
+    }
+}
+
+/// Writes each message as a line, and closes the writer when the transport is dropped.
+async fn write(mut lines: mpsc::Receiver<String>, mut writer: impl AsyncWrite + Unpin) {
+    while let Some(mut line) = lines.recv().await {
+        line.push('\n');
+        if writer.write_all(line.as_bytes()).await.is_err() || writer.flush().await.is_err() {
+            return;
+        }
+    }
+    let _ = writer.shutdown().await;
+}
+
+/// Reads messages up to the end. Returns why it stopped earlier, if it did.
+async fn read(reader: impl AsyncRead + Unpin, to: &Demultiplexer, max_message: usize) -> Option<String> {
+    let mut lines = FramedRead::new(reader, LinesCodec::new_with_max_length(max_message));
+    while let Some(line) = lines.next().await {
+        match line {
+            Ok(line) if line.trim().is_empty() => {}
+            Ok(line) => to.deliver(line.into_bytes()),
+            Err(LinesCodecError::MaxLineLengthExceeded) => {
+                return Some(format!("it sent a message of more than {max_message} bytes"));
+            }
+            Err(LinesCodecError::Io(error)) if error.kind() == std::io::ErrorKind::InvalidData => {
+                return Some("it sent a line that is not UTF-8".to_owned());
+            }
+            Err(LinesCodecError::Io(_)) => return None,
+        }
+    }
+    None
+}
