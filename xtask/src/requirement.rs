@@ -21,6 +21,11 @@ pub(crate) enum RequirementError {
         "python3, 3.11 or later, and its pip are needed for the client in Python; install them, for example with `apt-get install python3-pip`"
     )]
     Python,
+    #[error(
+        "commit {commit} is needed for the upgrade test and is not in this repository; in a shallow clone, run `git fetch --unshallow`, or leave the \
+         test out with --without-upgrade"
+    )]
+    Commit { commit: &'static str },
     #[error("{what} cannot be installed: {source}")]
     Folder { what: String, source: io::Error },
 }
@@ -56,6 +61,16 @@ pub(crate) fn program(name: &'static str) -> Result<(), RequirementError> {
         apt(&["install", "--yes", "--quiet", name])?;
     }
     there().then_some(()).ok_or(RequirementError::Program { name })
+}
+
+/// Checks that this repository has a commit.
+pub(crate) fn commit(commit: &'static str) -> Result<(), RequirementError> {
+    let mut git = Command::new("git");
+    git.current_dir(workspace::root())
+        .args(["cat-file", "-e", &format!("{commit}^{{commit}}")]);
+    process::answers(&mut git)
+        .then_some(())
+        .ok_or(RequirementError::Commit { commit })
 }
 
 /// Checks that npm is installed.

@@ -15,6 +15,8 @@ use std::{error::Error, time::Duration};
 const SEED: u64 = 2663;
 const ROUNDS: u32 = 200;
 const NATIVE_ROUNDS: u32 = 60;
+/// The upgrade test starts with the servers of this commit: the last one before many names in the code changed.
+const UPGRADE_FROM: &str = "c0a1efe6109519ec7ab1b5b6f0e31995004487bf";
 const RANDOM_REQUESTS: u32 = 500;
 /// The attacks that do not load the machine.
 const ATTACKS: [&str; 6] = ["http", "json", "arguments", "folders", "clocks", "processes"];
@@ -32,6 +34,9 @@ pub(crate) struct Args {
     /// Report as lines of JSON, one for each part that reports and one for all
     #[arg(long)]
     json: bool,
+    /// Leave the upgrade test out, which needs an older commit: a shallow clone does not have it
+    #[arg(long)]
+    without_upgrade: bool,
 }
 
 /// Why the tests failed.
@@ -87,13 +92,19 @@ pub(crate) fn run(args: &Args) -> Result<(), TestError> {
     if cfg!(target_os = "linux") {
         requirement::program("strace")?;
         parts.extend(LINUX_PARTS);
+        if args.without_upgrade {
+            eprintln!("no upgrade is tested: --without-upgrade");
+        } else {
+            requirement::commit(UPGRADE_FROM)?;
+            parts.push(("an upgrade", upgrade));
+        }
         match requirement::program("valgrind") {
             Ok(()) => parts.push(("instruction counts", counts)),
             // The counts have no limits, so the tests can pass without them.
             Err(why) => eprintln!("no instructions are counted: {why}"),
         }
     } else {
-        eprintln!("not on Linux: durability, crashes and counts are left out");
+        eprintln!("not on Linux: durability, crashes, the upgrade and counts are left out");
     }
     if deny::is_installed() {
         parts.push(("dependencies", |_| Ok(deny::run()?)));
@@ -262,6 +273,15 @@ fn native_crashes(json: bool) -> Result<(), Box<dyn Error>> {
         program: Some(workspace::under_fire().path()),
         ..crash_args(NATIVE_ROUNDS, None, json)
     })?)
+}
+
+/// Checks that this tree's servers continue what older ones were killed with.
+fn upgrade(json: bool) -> Result<(), Box<dyn Error>> {
+    let programs = crash::UpgradePrograms {
+        longhaul: workspace::longhaul().path(),
+        under_fire: workspace::under_fire().path(),
+    };
+    Ok(crash::upgrade(UPGRADE_FROM, &programs, json)?)
 }
 
 fn crash_args(rounds: u32, plant: Option<crash::InjectedFault>, json: bool) -> crash::Args {

@@ -98,11 +98,7 @@ impl Program {
 
     /// The command that builds this program.
     pub(crate) fn build(&self) -> Command {
-        let mut build = cargo();
-        build
-            .args(["build", "--locked", "--package", self.package])
-            .args(self.target);
-        build
+        build(std::slice::from_ref(self))
     }
 
     /// The path of the program below another target folder.
@@ -114,6 +110,16 @@ impl Program {
     pub(crate) fn name(&self) -> &'static str {
         self.path.rsplit('/').next().unwrap_or(self.path)
     }
+}
+
+/// The command that builds these programs.
+pub(crate) fn build(programs: &[Program]) -> Command {
+    let mut build = cargo();
+    build.args(["build", "--locked"]);
+    for program in programs {
+        build.args(["--package", program.package]).args(program.target);
+    }
+    build
 }
 
 /// Cargo, in the folder of the workspace.

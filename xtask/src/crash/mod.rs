@@ -14,10 +14,15 @@ mod report;
 mod rounds;
 mod site;
 mod supervisors;
+mod upgrade;
 mod violation;
 mod worker;
 
-use crate::{process::ProcessError, server::ServerError, workspace};
+use crate::{
+    process::ProcessError,
+    server::ServerError,
+    workspace::{self, Program},
+};
 use kind::Load;
 use release::Release;
 use rounds::{Halt, Run};
@@ -26,6 +31,7 @@ use std::{
     io,
     path::{Path, PathBuf},
 };
+pub(crate) use upgrade::{Programs as UpgradePrograms, run as upgrade};
 use violation::Violation;
 pub(crate) use worker::{Args as WorkerArgs, run as work};
 
@@ -50,7 +56,8 @@ pub(crate) struct Args {
     /// Plant a fault and run until it is found, which is then a failure
     #[arg(long)]
     pub(crate) plant: Option<InjectedFault>,
-    /// Build the server of this commit too, and run it for the first half of the rounds: what it leaves is taken over by the newer one
+    /// Build the servers of this commit too. First switch from them to the newer ones while a command runs and a durable task is suspended, then
+    /// run the older server for the first half of the rounds
     #[arg(long, value_name = "COMMIT", conflicts_with = "plant")]
     pub(crate) upgrade_from: Option<String>,
     /// Use this server instead of building one
@@ -109,6 +116,16 @@ pub(crate) enum CrashError {
         /// The option of the run, for repeating it.
         flag: &'static str,
     },
+    #[error("commit {0} is not in this repository; in a shallow clone, run `git fetch --unshallow`")]
+    UnknownCommit(String),
+    #[error("the upgrade from {commit} was not tested: {what} when the older server was killed")]
+    NoUpgrade { commit: String, what: String },
+    #[error("after the upgrade from {commit}: {problem}; data and logs are in {kept}")]
+    BrokenUpgrade {
+        commit: String,
+        problem: String,
+        kept: PathBuf,
+    },
     #[error("the run has tested too little: no {what} (seed {seed}); more rounds may help")]
     Idle { what: &'static str, seed: u64 },
 }
@@ -126,11 +143,15 @@ pub(crate) fn run(args: &Args) -> Result<(), CrashError> {
         return Err(CrashError::NotLinux);
     }
     let seed = args.seed.unwrap_or_else(|| fastrand::u64(..));
-    let program = match args.native {
-        true => workspace::under_fire(),
-        false => workspace::longhaul(),
-    };
-    let release = Release::build(&program, args.program.as_ref(), args.upgrade_from.as_deref())?;
+    let release = Release::build(args.native, args.program.as_ref(), args.upgrade_from.as_deref())?;
+    if let Some(commit) = &args.upgrade_from {
+        let chosen = |program: &Program, is_chosen| program.or_build(args.program.as_ref().filter(|_| is_chosen));
+        let programs = UpgradePrograms {
+            longhaul: chosen(&workspace::longhaul(), !args.native)?,
+            under_fire: chosen(&workspace::under_fire(), args.native)?,
+        };
+        upgrade(commit, &programs, args.json)?;
+    }
     if args.native {
         let options = RunOptions {
             seed,

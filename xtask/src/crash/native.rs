@@ -125,7 +125,9 @@ impl Run {
     fn serve(&self, round: u32, rounds: u32) -> Result<Server, CrashError> {
         let mut command = Command::new(self.release.of_round(round, rounds));
         command.arg("--data-dir").arg(self.root.join("data"));
-        command.arg("--effects").arg(self.effects_file());
+        command
+            .arg(self.release.effects_flag(round, rounds))
+            .arg(self.effects_file());
         Ok(Server::start(&mut command, &self.root.join("server.log"))?)
     }
 
