@@ -3,6 +3,7 @@
 use super::{
     Outgoing, Reply, Transport,
     sse::{EventStream, Resume},
+    unreachable::unreachable,
 };
 use crate::{RequestError, RpcFailure, address::Address, error::is_transient_status, rpc_failure::read_failure};
 use futures_util::StreamExt;
@@ -125,7 +126,7 @@ impl Http {
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> RequestError {
-        unreachable_error(&self.shown, error)
+        unreachable(&self.shown, error)
     }
 }
 
@@ -232,21 +233,4 @@ fn retry_after(response: &Response) -> Option<Millis> {
         .parse()
         .ok()?;
     seconds.checked_mul(1000)
-}
-
-pub(super) fn unreachable_error(address: &str, error: &reqwest::Error) -> RequestError {
-    // The outer errors only say that sending failed; the innermost one says why.
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    let reason = if error.is_timeout() {
-        "it timed out".to_owned()
-    } else {
-        cause.to_string()
-    };
-    RequestError::Unreachable {
-        address: address.to_owned(),
-        reason,
-    }
 }

@@ -5,6 +5,7 @@ mod demultiplexer;
 mod http;
 mod sse;
 mod stream;
+mod unreachable;
 
 pub use child::{ChildOptions, ChildProcess};
 pub(crate) use http::{Http, PROTOCOL_VERSION, SESSION_ID};

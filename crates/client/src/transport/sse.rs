@@ -1,6 +1,6 @@
 //! Server-sent events, and opening a broken stream again where it broke off.
 
-use super::http::unreachable_error;
+use super::unreachable::unreachable;
 use crate::RequestError;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream::BoxStream};
@@ -135,7 +135,7 @@ impl Events {
         let pending = Arc::new(AtomicUsize::new(0));
         let (seen, address) = (Arc::clone(&pending), address.to_owned());
         let chunks = response.bytes_stream().map(move |chunk| {
-            let chunk = chunk.map_err(|error| unreachable_error(&address, &error))?;
+            let chunk = chunk.map_err(|error| unreachable(&address, &error))?;
             if seen.fetch_add(chunk.len(), Ordering::Relaxed) + chunk.len() > max_message {
                 return Err(RequestError::TooLarge { limit: max_message });
             }
