@@ -62,7 +62,8 @@ pub use catalog::{
 };
 pub use change_feed::Watch;
 pub use context::{
-    ChildEnd, ChildError, Fork, Pace, Polled, Race, StepError, StepFailure, StepPolicy, TaskContext, step_is_settled,
+    ChildEnd, ChildError, Fork, PollPolicy, Polled, Race, StepError, StepFailure, StepPolicy, TaskContext,
+    step_is_settled,
 };
 pub use engine::{Engine, EngineOptions};
 pub use execution_end::ExecutionEnd;

@@ -14,8 +14,8 @@ use longhaul_core::{
     BoxFuture, EntryKey, Fence, HostId, Json, Outcome, Retry, RetryOn, StopReason, TaskId, text_result,
 };
 use longhaul_runtime::{
-    AskError, Attempt, Backoff, ChildError, ExecutionEnd, Executor, JournalError, Pace, Polled, Question, StepError,
-    StepFailure, StepObserver, StepPolicy, TaskContext, Tool, ToolSettings,
+    AskError, Attempt, Backoff, ChildError, ExecutionEnd, Executor, JournalError, PollPolicy, Polled, Question,
+    StepError, StepFailure, StepObserver, StepPolicy, TaskContext, Tool, ToolSettings,
 };
 use serde_json::json;
 use std::{future::poll_fn, panic::resume_unwind, sync::Arc, task::Poll, time::Duration};
@@ -319,7 +319,7 @@ async fn call(run: &RunContext, cx: &TaskContext, durable: bool, program: u64) -
 
 async fn poll(run: &RunContext, cx: &TaskContext, number: u32) -> Result<String, ProgramError> {
     let world = &run.world;
-    let pace = Pace {
+    let policy = PollPolicy {
         first: 500,
         longest: 5_000,
         failures: 3,
@@ -335,7 +335,7 @@ async fn poll(run: &RunContext, cx: &TaskContext, number: u32) -> Result<String,
             _ => Ok(Polled::Ready(Json::trusted(world.between(0..=1_000_000).to_string()))),
         }
     };
-    match cx.poll_until(&format!("p{number}"), pace, poll).await {
+    match cx.poll_until(&format!("p{number}"), policy, poll).await {
         Ok(value) => Ok(value.as_str().to_owned()),
         Err(StepError::Failed(trail)) => Ok(format!("{trail:?}")),
         Err(StepError::Journal(error)) => Err(error.into()),

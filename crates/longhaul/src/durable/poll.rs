@@ -3,7 +3,7 @@
 use super::{StepError, step::Read, step_error::Operation, step_result::StepResult};
 use crate::{TaskContext, time::whole_millis};
 use longhaul_core::{BoxFuture, Json};
-use longhaul_runtime::{Pace, Polled, StepFailure};
+use longhaul_runtime::{PollPolicy, Polled, StepFailure};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{future::IntoFuture, sync::Arc, time::Duration};
 
@@ -55,7 +55,7 @@ impl TaskContext {
         PollUntil {
             cx: self,
             name: name.into(),
-            pace: Pace::default(),
+            policy: PollPolicy::default(),
             poll: Box::new(move || {
                 let polled = poll();
                 Box::pin(async move { to_runtime(polled.await.into_result()).map_err(Into::into) })
@@ -70,7 +70,7 @@ impl TaskContext {
 pub struct PollUntil<'a, T> {
     cx: &'a TaskContext,
     name: Arc<str>,
-    pace: Pace,
+    policy: PollPolicy,
     poll: Box<dyn FnMut() -> BoxFuture<'a, Result<Polled, StepFailure>> + Send + 'a>,
     read: Read<T>,
 }
@@ -79,15 +79,15 @@ impl<T> PollUntil<'_, T> {
     /// How long to wait between the first polls, and how long at most. In between the wait is a tenth of the time that has passed. By default
     /// it is from a second to a minute.
     pub fn interval(mut self, first: Duration, longest: Duration) -> Self {
-        self.pace.first = whole_millis(first);
-        self.pace.longest = whole_millis(longest);
+        self.policy.first = whole_millis(first);
+        self.policy.longest = whole_millis(longest);
         self
     }
 
     /// How many polls may fail in a row, by default 9; the next failure ends the polling with an error. A
     /// [`NonRetryable`](crate::NonRetryable) error ends it at once.
     pub fn max_consecutive_failures(mut self, failures: u32) -> Self {
-        self.pace.failures = failures.saturating_add(1);
+        self.policy.failures = failures.saturating_add(1);
         self
     }
 }
@@ -100,12 +100,12 @@ impl<'a, T: 'a> IntoFuture for PollUntil<'a, T> {
         let Self {
             cx,
             name,
-            pace,
+            policy,
             poll,
             read,
         } = self;
         Box::pin(async move {
-            let found = cx.journal().poll_until(&name, pace, poll).await;
+            let found = cx.journal().poll_until(&name, policy, poll).await;
             read(Operation::Poll, &name, found)
         })
     }

@@ -20,7 +20,7 @@ pub use child::{ChildEnd, ChildError};
 pub(crate) use fork::is_join;
 pub use fork::{Fork, Race};
 pub(crate) use poll::read_poll;
-pub use poll::{Pace, Polled};
+pub use poll::{PollPolicy, Polled};
 pub(crate) use start_child::{ChildRefusal, StartChild};
 pub(crate) use step::read_step;
 pub use step::{StepError, StepFailure, StepPolicy, step_is_settled};

@@ -15,7 +15,7 @@ use std::{sync::Arc, time::Duration};
 
 /// How often to poll, and how many polls in a row may fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pace {
+pub struct PollPolicy {
     /// The first pause between two polls, in milliseconds.
     pub first: Millis,
     /// The longest pause, in milliseconds. The pause is a tenth of the time that has passed.
@@ -24,7 +24,7 @@ pub struct Pace {
     pub failures: u32,
 }
 
-impl Default for Pace {
+impl Default for PollPolicy {
     /// From a second to a minute, ten failures.
     fn default() -> Self {
         Self {
@@ -86,7 +86,12 @@ impl TaskContext {
     ///
     /// # Errors
     /// [`StepError`].
-    pub async fn poll_until<F>(&self, name: &str, pace: Pace, mut poll: impl FnMut() -> F) -> Result<Json, StepError>
+    pub async fn poll_until<F>(
+        &self,
+        name: &str,
+        policy: PollPolicy,
+        mut poll: impl FnMut() -> F,
+    ) -> Result<Json, StepError>
     where
         F: Future<Output = Result<Polled, StepFailure>>,
     {
@@ -112,14 +117,14 @@ impl TaskContext {
             operation.has_room()?;
             let working = self.begin_work();
             let polled = inside(&operation.key.name, async { poll().await }).await;
-            self.note(&mut known, pace, polled);
+            self.note(&mut known, policy, polled);
             let value = Json::trusted(serde_json::to_string(&known).unwrap_or_default());
             self.record(&mut operation, value).await?;
             drop(working);
         }
     }
 
-    fn note(&self, known: &mut Layout, pace: Pace, polled: Result<Polled, StepFailure>) {
+    fn note(&self, known: &mut Layout, policy: PollPolicy, polled: Result<Polled, StepFailure>) {
         let now = self.now();
         known.looks += 1;
         match polled {
@@ -137,16 +142,16 @@ impl TaskContext {
                 known.failed = FailedStepAttempts::default();
                 let hint = hint.map(|hint| u64::try_from(hint.as_millis()).unwrap_or(u64::MAX));
                 let passed = now.since(UnixMillis(known.since));
-                let pause = hint.unwrap_or_else(|| (passed / 10).clamp(pace.first, pace.longest.max(pace.first)));
+                let pause = hint.unwrap_or_else(|| (passed / 10).clamp(policy.first, policy.longest.max(policy.first)));
                 known.next = now.plus(pause).0;
             }
             Err(failure) => {
                 known.failed.push(now, &failure.message);
                 let failures = known.failed.tries;
-                known.over = !failure.retriable || failures >= pace.failures;
+                known.over = !failure.retriable || failures >= policy.failures;
                 let backoff = Backoff {
-                    first: pace.first,
-                    longest: pace.longest,
+                    first: policy.first,
+                    longest: policy.longest,
                 };
                 known.next = now.plus(backoff.after(failures, self.random())).0;
             }

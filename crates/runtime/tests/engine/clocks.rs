@@ -2,7 +2,7 @@
 
 use crate::support::{CallOf, ManualClock, Process, Run, Script, World, failure, guarded, program, settle, tool};
 use longhaul_core::{Clock, Json, Outcome, Retry, RetryOn, State, Task, TaskId, UnixMillis};
-use longhaul_runtime::{Engine, ExecutionEnd, Pace, Polled, Question, ToolSettings};
+use longhaul_runtime::{Engine, ExecutionEnd, PollPolicy, Polled, Question, ToolSettings};
 use proptest::prelude::*;
 use std::{
     collections::BTreeMap,
@@ -73,7 +73,7 @@ fn tools(scripts: &mut impl FnMut() -> Arc<Script>, looks: &Arc<AtomicU32>) -> V
         program("poll", move |cx| {
             let looks = Arc::clone(&looks);
             async move {
-                let pace = Pace {
+                let policy = PollPolicy {
                     first: 20_000,
                     longest: 20_000,
                     failures: 1,
@@ -85,7 +85,7 @@ fn tools(scripts: &mut impl FnMut() -> Arc<Script>, looks: &Arc<AtomicU32>) -> V
                         _ => Err(failure("it was ready")),
                     }
                 };
-                cx.poll_until("poll", pace, look).await?;
+                cx.poll_until("poll", policy, look).await?;
                 Ok("ready".to_owned())
             }
         }),

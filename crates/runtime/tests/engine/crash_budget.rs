@@ -3,7 +3,7 @@
 use crate::durable::{not_blocked, rpc_error};
 use crate::support::{CallOf, Effects, ManualClock, Process, World, guarded, program, text};
 use longhaul_core::{Clock, EndedBy, Json, RetryOn};
-use longhaul_runtime::{JournalError, Pace, Polled, ToolSettings};
+use longhaul_runtime::{JournalError, PollPolicy, Polled, ToolSettings};
 use std::sync::Arc;
 
 #[tokio::test]
@@ -129,9 +129,9 @@ fn polls_and_crashes(polls: u32, effects: &Effects) -> ToolSettings {
     program("polls", move |cx| {
         let effects = effects.clone();
         async move {
-            let pace = Pace {
+            let policy = PollPolicy {
                 first: 0,
-                ..Pace::default()
+                ..PollPolicy::default()
             };
             let mut left = polls;
             let poll = || {
@@ -144,7 +144,7 @@ fn polls_and_crashes(polls: u32, effects: &Effects) -> ToolSettings {
                     Ok(if count < 10 { Polled::Pending(None) } else { ready() })
                 }
             };
-            let seen = cx.poll_until("job", pace, poll).await?;
+            let seen = cx.poll_until("job", policy, poll).await?;
             Ok(seen.as_str().to_owned())
         }
     })
