@@ -137,6 +137,14 @@ impl RequestContext {
 
     /// Sends a log message to the client, if it wants messages of this level: a text, or anything else that can be written as JSON. It must
     /// not contain secrets. The server's own log is `tracing`.
+    ///
+    /// ```
+    /// # fn f(cx: &longhaul::TaskContext) {
+    /// use longhaul::LogLevel;
+    /// cx.log(LogLevel::Warning, "The cache is cold");
+    /// cx.log(LogLevel::Debug, serde_json::json!({"rows": 120}));
+    /// # }
+    /// ```
     pub fn log(&self, level: LogLevel, data: impl Serialize) -> CancellationCheck {
         if let Ok(data) = serde_json::to_value(data) {
             self.inner.log(level, None, Json::from(data));
@@ -146,6 +154,19 @@ impl RequestContext {
 
     /// Sends an input request of your own making: `question.request` is `{"method":…,"params":…}`, and the answer is the client's result.
     /// [`elicit`](Self::elicit), [`sample`](Self::sample) and [`roots`](Self::roots) do this for you.
+    ///
+    /// ```
+    /// use longhaul::{Capability, Question, RawJson, TaskContext, ToolResult};
+    /// use serde_json::json;
+    /// async fn folders(cx: TaskContext) -> ToolResult<String> {
+    ///     let request = json!({"method": "roots/list", "params": {}});
+    ///     let question = Question {
+    ///         needs: Some(Capability::Roots),
+    ///         ..Question::new(RawJson::from(request))
+    ///     };
+    ///     Ok(cx.ask(question).await?.as_str().to_owned())
+    /// }
+    /// ```
     ///
     /// # Errors
     /// [`AskError`] if the client cannot be asked this, or there is no answer.

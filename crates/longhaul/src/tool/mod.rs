@@ -152,6 +152,31 @@ impl Tool {
 
     /// A tool whose calls are run by an [`Executor`] of your own. `kind` and `definition` are stored with its tasks, so that a
     /// [`Provider`](longhaul_runtime::Provider) of that kind can run them after the tool has changed.
+    ///
+    /// ```
+    /// use longhaul::{
+    ///     Era, Outcome, RawJson, Server, Tool,
+    ///     internals::{core::BoxFuture, runtime::{Attempt, ExecutionEnd, Executor, TaskContext}},
+    /// };
+    /// use serde_json::json;
+    /// use std::sync::Arc;
+    ///
+    /// struct Hello;
+    ///
+    /// impl Executor for Hello {
+    ///     fn run(self: Arc<Self>, attempt: Attempt, _cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
+    ///         let text = format!("Hello from attempt {}", attempt.epoch);
+    ///         let result = json!({"content": [{"type": "text", "text": text}]});
+    ///         Box::pin(async move { ExecutionEnd::Finished(Outcome::result(RawJson::from(result))) })
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let tool = Tool::executor("hello", json!({"type": "object"}), "hello", RawJson::from(json!({})), Arc::new(Hello));
+    /// let client = Server::new("test", "1.0.0").tool(tool).in_memory(Era::Modern).await?;
+    /// assert_eq!(client.call("hello", json!({})).await?.text(), "Hello from attempt 1");
+    /// # Ok(()) }
+    /// ```
     pub fn executor(
         name: impl Into<Arc<str>>,
         input_schema: Value,
