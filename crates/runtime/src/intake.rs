@@ -69,7 +69,7 @@ impl RequestChannel for WithinTask {
             } => self.0.report(current, total, message.as_deref()),
             ToolMessage::Log { level, logger, data } => self.0.log(level, logger.as_deref(), data),
             ToolMessage::ElicitationComplete { id } => self.0.elicitation_complete(&id),
-            ToolMessage::Quiet => self.0.quiet(),
+            ToolMessage::CloseStream => self.0.close_stream(),
         }
     }
 }

@@ -44,7 +44,7 @@ pub enum ToolMessage {
         id: Arc<str>,
     },
     /// Nothing will be sent for a while: a legacy stream may be closed, to be resumed later.
-    Quiet,
+    CloseStream,
 }
 
 impl ToolMessage {

@@ -57,7 +57,7 @@ impl TaskContext {
     /// Closes the stream of a legacy client that waits for this call over HTTP, since nothing will be reported for a while. The client reconnects to read
     /// the rest. Does nothing for other clients.
     pub fn close_stream(&self) -> CancellationCheck {
-        self.task.quiet();
+        self.task.close_stream();
         CancellationCheck::of(self.task.stop_requested())
     }
 

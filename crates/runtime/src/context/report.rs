@@ -96,9 +96,9 @@ impl TaskContext {
         self.send(ToolMessage::ElicitationComplete { id: Arc::clone(id) });
     }
 
-    /// Reports that nothing will be sent for a while, so that a legacy stream may be closed and resumed later.
-    pub fn quiet(&self) {
-        self.send(ToolMessage::Quiet);
+    /// Lets the stream of a legacy client be closed, since nothing will be sent for a while. The client resumes it.
+    pub fn close_stream(&self) {
+        self.send(ToolMessage::CloseStream);
     }
 
     fn send(&self, message: ToolMessage) {

@@ -201,7 +201,7 @@ async fn wait(
             message = tool_messages.next() => match message {
                 ToolMessage::Progress { current, total, message } => cx.progress(current, total, message.as_deref()),
                 ToolMessage::ElicitationComplete { id } => cx.elicitation_complete(&id),
-                ToolMessage::Log { .. } | ToolMessage::Quiet => {}
+                ToolMessage::Log { .. } | ToolMessage::CloseStream => {}
             },
         }
     }

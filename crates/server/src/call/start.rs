@@ -98,7 +98,7 @@ pub(crate) async fn start_or_rejoin(
     Ok(match output {
         Output::Continue(responder) => exchange::answer_with(interaction, request, responder),
         Output::Response(response) => response.into(),
-        Output::Notification(_) | Output::Request(_) | Output::Quiet => unreachable!("a start is no message"),
+        Output::Notification(_) | Output::Request(_) | Output::CloseStream => unreachable!("a start is no message"),
     })
 }
 

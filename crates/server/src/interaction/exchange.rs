@@ -23,8 +23,8 @@ pub(crate) enum Output {
     Notification(String),
     /// A request of ours to a legacy client. One that takes no stream gets it on a push stream of its session.
     Request(String),
-    /// Nothing will come for a while.
-    Quiet,
+    /// Nothing will come for a while: a stream that can be resumed may be closed.
+    CloseStream,
     /// The rest of the answer comes from this one.
     Continue(Box<dyn Responder>),
     /// The response, which is the last.
@@ -137,7 +137,7 @@ struct Exchange {
 /// What ended a wait for the next output.
 enum WaitOutcome {
     Message(String),
-    Quiet,
+    CloseStream,
     Response(Response),
     Silence,
     Cancelled,
@@ -159,9 +159,9 @@ impl Exchange {
                 WaitOutcome::Closed(response) => return response.into(),
                 outcome @ (WaitOutcome::Message(_) | WaitOutcome::Silence) if takes_stream => break outcome,
                 // Only legacy streams can be resumed.
-                WaitOutcome::Quiet if takes_stream && legacy => break WaitOutcome::Quiet,
+                WaitOutcome::CloseStream if takes_stream && legacy => break WaitOutcome::CloseStream,
                 WaitOutcome::Silence => self.send_unsent().await,
-                WaitOutcome::Message(_) | WaitOutcome::Quiet => {}
+                WaitOutcome::Message(_) | WaitOutcome::CloseStream => {}
             }
         };
         let interaction = Arc::clone(&self.interaction);
@@ -177,7 +177,7 @@ impl Exchange {
         loop {
             match outcome {
                 WaitOutcome::Message(text) => sink.message(text).await?,
-                WaitOutcome::Quiet => sink.quiet().await?,
+                WaitOutcome::CloseStream => sink.close_stream().await?,
                 WaitOutcome::Silence => sink.keep_alive(),
                 WaitOutcome::Cancelled => return Ok(()),
                 WaitOutcome::Closed(Response { text, .. }) => return sink.message(text).await,
@@ -213,7 +213,7 @@ impl Exchange {
                     self.unsent.push(text);
                     self.send_unsent().await;
                 }
-                Output::Quiet => return WaitOutcome::Quiet,
+                Output::CloseStream => return WaitOutcome::CloseStream,
                 Output::Continue(responder) => self.responder = responder,
                 Output::Response(response) => {
                     return WaitOutcome::Response(

@@ -194,8 +194,8 @@ impl Wait {
                     next = self.next() => next,
                     event = next_event(&mut messages) => match event {
                         (_, TaskEvent::CarrierChanged) => Next::Read,
-                        (_, TaskEvent::ToolMessage(ToolMessage::Quiet)) => {
-                            sink.quiet().await?;
+                        (_, TaskEvent::ToolMessage(ToolMessage::CloseStream)) => {
+                            sink.close_stream().await?;
                             continue;
                         }
                         (messages, TaskEvent::ToolMessage(message)) => {

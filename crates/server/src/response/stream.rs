@@ -63,7 +63,7 @@ pub(crate) enum Frame {
     /// A keep-alive, for transports that need one.
     KeepAlive,
     /// Nothing comes for a while: a transport whose streams can be resumed may close this one.
-    Quiet,
+    CloseStream,
 }
 
 /// The frames of one answer.
@@ -126,9 +126,9 @@ impl Sink {
         self.sender.send(Frame::Message(text.into())).await.map_err(|_| Gone)
     }
 
-    /// Announces that nothing comes for a while.
-    pub(crate) async fn quiet(&self) -> Result<(), Gone> {
-        self.sender.send(Frame::Quiet).await.map_err(|_| Gone)
+    /// Lets the transport close this stream, if it can be resumed: nothing comes for a while.
+    pub(crate) async fn close_stream(&self) -> Result<(), Gone> {
+        self.sender.send(Frame::CloseStream).await.map_err(|_| Gone)
     }
 
     /// Whether both write the same stream.

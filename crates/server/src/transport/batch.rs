@@ -169,7 +169,7 @@ async fn send_answer(mut answer: Answer, sink: &Sink) {
                             Frame::Message(text) => sink.message(text).await?,
                             Frame::KeepAlive => sink.keep_alive(),
                             // Other requests of the batch may have more to send.
-                            Frame::Quiet => {}
+                            Frame::CloseStream => {}
                         }
                     }
                     return Ok(());

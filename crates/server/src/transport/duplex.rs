@@ -367,7 +367,7 @@ impl Duplex {
                                 self.respond(text, batch).await?;
                             }
                             Frame::Message(text) => self.send_text(text).await?,
-                            Frame::KeepAlive | Frame::Quiet => {}
+                            Frame::KeepAlive | Frame::CloseStream => {}
                         }
                     }
                     return Ok(());

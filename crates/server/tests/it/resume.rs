@@ -80,7 +80,7 @@ async fn a_call_goes_on_when_its_connection_closes_and_its_stream_is_resumed() {
 async fn a_silent_call_closes_its_stream_until_it_is_resumed() {
     let server = Server::start().await;
     let session = server.session().await;
-    let call = Post::legacy(Some(&session), "tools/call", act("optional", "quiet"));
+    let call = Post::legacy(Some(&session), "tools/call", act("optional", "close_stream"));
     let mut client = server.connect().await;
     client.send(&call.to_bytes()).await;
     assert!(client.head().await.is_stream());
@@ -94,7 +94,7 @@ async fn a_silent_call_closes_its_stream_until_it_is_resumed() {
     let rest = open(&server, &session, Some(&last)).await.messages(&call).await;
     assert_eq!(rest[0]["result"]["content"][0]["text"], "done");
     // A modern stream cannot be resumed, so it is not left.
-    let plain = Post::modern_plain("tools/call", act("optional", "quiet"));
+    let plain = Post::modern_plain("tools/call", act("optional", "close_stream"));
     assert_eq!(server.result(&plain).await["content"][0]["text"], "done");
 }
 

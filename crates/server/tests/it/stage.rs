@@ -187,8 +187,8 @@ impl Stage {
                 Ok(answer) => finished_with(answer.as_str()),
                 Err(error) => error.into_end(cx.requestor()),
             },
-            "quiet" => {
-                cx.quiet();
+            "close_stream" => {
+                cx.close_stream();
                 self.wait(cx).await
             }
             // Levels and figures, in order.

@@ -285,7 +285,7 @@ fn outcome_bytes(outcome: &Outcome) -> usize {
 
 fn output_for(notifications: &mut RequestNotifications, message: &ToolMessage) -> Option<Output> {
     match message {
-        ToolMessage::Quiet => Some(Output::Quiet),
+        ToolMessage::CloseStream => Some(Output::CloseStream),
         message => notifications.message_for(message).map(Output::Notification),
     }
 }

@@ -188,6 +188,6 @@ fn event(frame: Frame) -> Bytes {
             .write(&mut event);
             held(event.into(), reservation)
         }
-        Frame::KeepAlive | Frame::Quiet => Bytes::from_static(sse::KEEP_ALIVE.as_bytes()),
+        Frame::KeepAlive | Frame::CloseStream => Bytes::from_static(sse::KEEP_ALIVE.as_bytes()),
     }
 }

@@ -48,7 +48,7 @@ struct State {
     readers: u64,
     has_reader: bool,
     /// Nothing comes for a while: a reader that has everything is disconnected.
-    quiet: bool,
+    disconnect: bool,
     over: bool,
 }
 
@@ -121,10 +121,10 @@ impl State {
         if self.over {
             return NextEvent::Over;
         }
-        if !self.quiet {
+        if !self.disconnect {
             return NextEvent::Nothing;
         }
-        self.quiet = false;
+        self.disconnect = false;
         NextEvent::SentAway(Bytes::from(format!("retry: {RETRY_MS}\n\n")))
     }
 }
@@ -205,10 +205,10 @@ impl ReplayBuffer {
     }
 
     /// Disconnects the reader, once it has everything, until there is more.
-    pub(super) fn quiet(&self) {
+    pub(super) fn disconnect_reader(&self) {
         self.state.send_if_modified(|state| {
-            state.quiet = state.has_reader;
-            state.quiet
+            state.disconnect = state.has_reader;
+            state.disconnect
         });
     }
 
@@ -249,7 +249,7 @@ impl ReplayBuffer {
             if (state.first..=state.next()).contains(&next) {
                 state.readers += 1;
                 state.has_reader = true;
-                state.quiet = false;
+                state.disconnect = false;
                 number = Some(state.readers);
                 self.reader_presence.set(true);
             }
@@ -380,7 +380,7 @@ mod tests {
         Read,
         /// The connection breaks after that many events that the client never saw, and the client resumes.
         Cut(usize),
-        Quiet,
+        Disconnect,
     }
 
     fn acts() -> impl Strategy<Value = Vec<Act>> {
@@ -388,7 +388,7 @@ mod tests {
             4 => Just(Act::Write),
             4 => Just(Act::Read),
             2 => (0..4usize).prop_map(Act::Cut),
-            1 => Just(Act::Quiet),
+            1 => Just(Act::Disconnect),
         ];
         prop::collection::vec(act, 0..200)
     }
@@ -451,7 +451,7 @@ mod tests {
                         }
                         client.come_back();
                     }
-                    Act::Quiet => buffer.quiet(),
+                    Act::Disconnect => buffer.disconnect_reader(),
                 }
             }
             buffer.end();
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_reader_takes_over_and_a_quiet_stream_disconnects_its_reader() {
+    fn a_second_reader_takes_over_and_a_stream_disconnects_its_reader() {
         let buffer = buffer(usize::MAX);
         let mut first = buffer.read(0, &still()).unwrap();
         assert!(matches!(next(&mut first), Some(Some(_))));
@@ -494,12 +494,12 @@ mod tests {
         assert_eq!((next(&mut first), next(&mut second)), (Some(None), None));
         drop(first);
         assert!(buffer.has_reader(), "by the second");
-        buffer.quiet();
+        buffer.disconnect_reader();
         assert_eq!(next(&mut second), Some(Some("retry: 1000\n\n".to_owned())));
         assert_eq!(next(&mut second), Some(None));
         drop(second);
         assert!(!buffer.has_reader());
-        buffer.quiet();
+        buffer.disconnect_reader();
         let mut third = buffer.read(1, &still()).unwrap();
         assert_eq!(next(&mut third), None, "it has only just come");
     }

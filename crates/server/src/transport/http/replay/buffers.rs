@@ -191,7 +191,7 @@ async fn record(buffer: &ReplayBuffer, mut events: Events) {
     while let Some(frame) = events.next().await {
         match frame {
             Frame::Message(Text { text, reservation }) => buffer.message(&text, reservation).await,
-            Frame::Quiet => buffer.quiet(),
+            Frame::CloseStream => buffer.disconnect_reader(),
             // Each connection sends its own keep-alives.
             Frame::KeepAlive => {}
         }
