@@ -47,9 +47,15 @@ pub enum RequestError {
         /// The server's `Retry-After`, in milliseconds.
         retry_after: Option<Millis>,
     },
-    /// The server is not an MCP server, or supports no revision that this client knows.
+    /// The server accepted no handshake that this client may make, so it is probably no MCP server. The text says how it answered.
     #[error("cannot talk MCP with the server: {0}")]
-    NotMcp(String),
+    HandshakeFailed(String),
+    /// The server supports only revisions of MCP that this client does not know.
+    #[error("cannot talk MCP with the server: it supports only revisions unknown to this client: {supported}")]
+    UnsupportedRevisions {
+        /// The beginning of the server's list, as JSON.
+        supported: String,
+    },
     /// The server asked for something that the client could not answer, so the call was given up, or the task cancelled.
     #[error("the server asked for {method}, and there is no answer: {reason}")]
     Unanswered {
@@ -63,7 +69,7 @@ pub enum RequestError {
     Invalid(String),
     /// The id has a form that no task of a Longhaul server has, so there is no log and no history.
     #[error("only Longhaul servers keep logs and histories, and this task id is not from one")]
-    NotALonghaulTask,
+    InvalidTaskId,
     /// A response beyond [`Options::max_response`](crate::Options::max_response).
     #[error("the server's response is larger than {limit} bytes")]
     TooLarge {

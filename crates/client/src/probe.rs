@@ -46,7 +46,7 @@ pub(crate) async fn probe(
         Finding::Again => "that it does not support the version that it supports".to_owned(),
         Finding::Modern(server) => return Ok(Era::Modern(server)),
         Finding::NotModern(response) if options.era == EraChoice::Modern => {
-            return Err(RequestError::NotMcp(format!(
+            return Err(RequestError::HandshakeFailed(format!(
                 "to a modern client it answers: {response}"
             )));
         }
@@ -59,7 +59,7 @@ pub(crate) async fn probe(
             error if error.is_transient() => error,
             error => {
                 let legacy = describe(&error);
-                RequestError::NotMcp(match legacy == response {
+                RequestError::HandshakeFailed(match legacy == response {
                     true => format!("it answers clients of every revision with {response}"),
                     false => format!("to a modern client it answers: {response}; to a legacy client: {legacy}"),
                 })
@@ -121,11 +121,9 @@ fn interpret_failure(failure: RpcFailure) -> Result<Finding, RequestError> {
         }
         let legacy = |version: &Version| version.generation() == Generation::Legacy;
         if !supported.iter().any(legacy) {
-            let reason = format!(
-                "it supports only revisions unknown to this client: {}",
-                excerpt(&data["supported"].to_string())
-            );
-            return Err(RequestError::NotMcp(reason));
+            return Err(RequestError::UnsupportedRevisions {
+                supported: excerpt(&data["supported"].to_string()).into_owned(),
+            });
         }
     } else if MODERN_CODES.contains(&failure.code) {
         // The server refused the request, but with a modern error.

@@ -23,7 +23,7 @@ impl TaskHandle {
     /// logs, as resources ([`TaskUri`]).
     ///
     /// # Errors
-    /// [`RequestError::NotALonghaulTask`], without a request, when the id is not from a Longhaul server; [`RequestError::Rpc`] when the task has
+    /// [`RequestError::InvalidTaskId`], without a request, when the id is not from a Longhaul server; [`RequestError::Rpc`] when the task has
     /// no log; otherwise any [`RequestError`].
     pub async fn log(&self) -> Result<Vec<u8>, RequestError> {
         self.read(TaskPart::Log, None).await
@@ -31,7 +31,7 @@ impl TaskHandle {
 
     /// Reads a part of the task, beginning at `from`.
     pub(crate) async fn read(&self, part: TaskPart, from: Option<u64>) -> Result<Vec<u8>, RequestError> {
-        let id: TaskId = self.id().parse().map_err(|_| RequestError::NotALonghaulTask)?;
+        let id: TaskId = self.id().parse().map_err(|_| RequestError::InvalidTaskId)?;
         let uri = TaskUri {
             from,
             ..TaskUri::of(id, part)

@@ -310,7 +310,7 @@ async fn a_cancel_is_acknowledged_and_logs_are_read_as_resources() {
         Some(format!("longhaul://task/{id}/log").as_str())
     );
     let stranger = connection.task("no task of ours!").log().await;
-    assert!(matches!(stranger, Err(RequestError::NotALonghaulTask)));
+    assert!(matches!(stranger, Err(RequestError::InvalidTaskId)));
 }
 
 #[tokio::test]

@@ -54,7 +54,7 @@ async fn a_server_that_is_not_mcp_is_an_error_at_once() {
         .await
         .unwrap_err();
     assert!(
-        matches!(&unknown, RequestError::NotMcp(reason) if reason.contains("2031-01-01")),
+        matches!(&unknown, RequestError::UnsupportedRevisions { supported } if supported.contains("2031-01-01")),
         "{unknown}"
     );
 
@@ -65,7 +65,10 @@ async fn a_server_that_is_not_mcp_is_an_error_at_once() {
     let open = Connection::open(&web.url(), Options::named("test", "0"))
         .await
         .unwrap_err();
-    assert!(matches!(open, OpenError::Request(RequestError::NotMcp(_))), "{open}");
+    assert!(
+        matches!(open, OpenError::Request(RequestError::HandshakeFailed(_))),
+        "{open}"
+    );
     let said = open.to_string();
     assert_eq!(said.matches("404").count(), 1, "{said}");
 
