@@ -1,15 +1,23 @@
 //! The `longhaul` command: durable tasks for long MCP tool calls.
 
+mod answer;
 mod args;
+mod arguments;
+mod ask;
 mod call;
 mod check;
 mod config;
+mod failure;
+mod listings;
 mod nearest;
 mod output;
+mod result;
 mod serve;
+mod servers;
 #[cfg(unix)]
 mod stdio;
 mod task;
+mod waiting;
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -23,15 +31,25 @@ fn main() -> ExitCode {
         #[cfg(unix)]
         args::Command::Stdio(stdio) => stdio::run(stdio),
         args::Command::Check(check) => check::run(check),
+        args::Command::Tools(tools) => run_client(listings::tools(tools)),
         args::Command::Call(call) => run_client(call::run(call)),
         args::Command::Task(task) => run_client(task::run(task)),
+        args::Command::Answer(answer) => run_client(answer::run(answer)),
+        args::Command::Cancel(cancel) => run_client(task::cancel_command(cancel)),
+        args::Command::Resources(resources) => run_client(listings::resources(resources)),
+        args::Command::Prompts(prompts) => run_client(listings::prompts(prompts)),
     }
 }
 
 /// Runs a client command on one thread.
 fn run_client(command: impl Future<Output = ExitCode>) -> ExitCode {
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(command),
+        Ok(runtime) => {
+            let exit = runtime.block_on(command);
+            // A form on the terminal that is no longer wanted must not keep the program.
+            runtime.shutdown_background();
+            exit
+        }
         Err(error) => {
             output::note(&format!("longhaul: {error}"));
             ExitCode::FAILURE

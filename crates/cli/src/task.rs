@@ -2,10 +2,14 @@
 
 use crate::{
     args,
-    call::{self, Display, Exit, Failure, Interrupt, print_outcome},
+    ask::Asking,
+    failure::Failure,
     output,
+    result::{self, Exit},
+    servers::{self, Server},
+    waiting::{Display, Interrupt, Waiting},
 };
-use longhaul_client::{Connection, HistoryEntry, OpenError, Outcome, RequestError, TaskHandle, TaskSnapshot};
+use longhaul_client::{Connection, HistoryEntry, Outcome, RequestError, TaskHandle, TaskSnapshot};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
@@ -19,39 +23,80 @@ pub(crate) async fn run(task: &args::Task) -> ExitCode {
 }
 
 async fn act(args: &args::Task) -> Result<Exit, Failure> {
-    let connection = connect(args).await?;
-    let task = connection.task(&args.id);
+    let (server, id) = choose(&args.server, &args.words, args.id.as_deref())?;
+    let (asking, mut unasked) = Asking::new();
+    let connection = server.connection(|options| {
+        if args.action.wait {
+            options.inputs = Some(asking.clone());
+        }
+    })?;
+    if args.action.wait {
+        reach(&connection).await?;
+    }
+    let task = connection.task(id);
     let exit = match &args.action {
-        args::TaskAction { wait: true, .. } => wait(&task, args.json).await,
+        args::TaskAction { wait: true, .. } => {
+            let (mut display, mut interrupt) = (Display::new(), Interrupt::new());
+            asking.hides(display.bar());
+            let mut waiting = Waiting {
+                server: &server,
+                display: &mut display,
+                interrupt: &mut interrupt,
+                unasked: &mut unasked,
+                json: args.json,
+            };
+            waiting.wait(&task, None).await
+        }
         args::TaskAction { cancel: true, .. } => cancel(&task, args.json).await,
         args::TaskAction { log: true, .. } => log(&task, args.json).await,
         args::TaskAction { history: true, .. } => history(&task, args.json).await,
-        _ => show(&task, args.json).await,
+        _ => show(&server, &task, args.json).await,
     };
-    if !matches!(exit, Ok(Exit::Interrupted)) {
+    if server.is_child() || !matches!(exit, Ok(Exit::Interrupted | Exit::Asks)) {
         connection.close().await;
     }
     exit
 }
 
-/// Connects. With `--wait`, a server that is busy or stopping is asked again, but not one that cannot be reached: the address may be wrong.
-async fn connect(args: &args::Task) -> Result<Connection, Failure> {
-    match Connection::open(&args.url, call::client_options()).await {
-        Err(OpenError::Request(error))
-            if args.action.wait && error.is_transient() && !matches!(error, RequestError::Unreachable { .. }) =>
-        {
-            Connection::lazy(&args.url, call::client_options()).map_err(Failure::usage)
-        }
-        opened => Ok(opened?),
+/// Connects. A server that is busy or stopping will be asked again, but not one that cannot be reached: the address may be wrong.
+async fn reach(connection: &Connection) -> Result<(), RequestError> {
+    match connection.server().await {
+        Err(error) if error.is_transient() && !matches!(error, RequestError::Unreachable { .. }) => Ok(()),
+        reached => reached.map(drop),
     }
 }
 
-async fn wait(task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
-    let mut display = Display::new();
-    match call::wait(task, &mut display, &mut Interrupt::new(), json).await? {
-        Some(outcome) => Ok(print_outcome(&outcome, json)),
-        None => Ok(Exit::Interrupted),
+/// The server and the task that the words name, or `--id`.
+fn choose<'a>(
+    server: &args::ServerArgs,
+    words: &'a [String],
+    id: Option<&'a str>,
+) -> Result<(Server, &'a str), Failure> {
+    let (server, rest) = servers::choose(server, words)?;
+    match (rest, id) {
+        ([id], None) => Ok((server, id)),
+        ([], Some(id)) => Ok((server, id)),
+        ([], None) => Err(Failure::usage("name a task: the words are [SERVER] ID")),
+        ([first, ..], _) => Err(Failure::usage(format!(
+            "there is one word too many: `{first}` is not a URL and not a configured server"
+        ))),
     }
+}
+
+/// `longhaul cancel`
+pub(crate) async fn cancel_command(args: &args::Cancel) -> ExitCode {
+    let cancelled = async {
+        let (server, id) = choose(&args.server, &args.words, args.id.as_deref())?;
+        let connection = server.connection(|_| {})?;
+        let exit = cancel(&connection.task(id), args.json).await;
+        connection.close().await;
+        exit
+    };
+    match cancelled.await {
+        Ok(exit) => exit,
+        Err(failure) => Failure::report(failure, args.json),
+    }
+    .into()
 }
 
 async fn cancel(task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
@@ -125,12 +170,16 @@ fn format_entry(entry: &HistoryEntry) -> String {
     lines
 }
 
-async fn show(task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
+async fn show(server: &Server, task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
     let snapshot = task.get().await?;
     if json {
         output::json_line(&as_json(&snapshot));
     } else {
         output::text(&describe(&snapshot));
+        if !snapshot.input_requests.is_empty() {
+            let answer = server.command_line("answer", &[task.id()]);
+            output::note(&format!("to answer:\n  {answer} NAME=VALUE..."));
+        }
     }
     Ok(Exit::Answered)
 }
@@ -152,7 +201,36 @@ fn describe(task: &TaskSnapshot) -> String {
     let lines = lines
         .into_iter()
         .filter_map(|(name, value)| Some(format!("{:<9} {}\n", name, output::plain(&value?, ""))));
-    lines.collect()
+    lines.chain(snapshot_questions(task)).collect()
+}
+
+/// The questions, each with its fields.
+fn snapshot_questions(task: &TaskSnapshot) -> impl Iterator<Item = String> {
+    task.input_requests.iter().map(|request| {
+        let key = request.key.as_deref().unwrap_or_default();
+        let mut lines = format!(
+            "asks      {} [{}]\n",
+            output::plain(request.message(), ""),
+            output::plain(key, "")
+        );
+        if let Some(url) = request.url() {
+            lines.push_str(&format!("          open {}\n", output::plain(url, "")));
+        }
+        let fields = request.schema().and_then(|schema| schema["properties"].as_object());
+        for (name, field) in fields.into_iter().flatten() {
+            let kind = field["type"].as_str().unwrap_or("any");
+            let about = field["description"]
+                .as_str()
+                .or(field["title"].as_str())
+                .unwrap_or_default();
+            lines.push_str(&format!(
+                "          {}  {kind}  {}\n",
+                output::plain(name, ""),
+                output::plain(about, "")
+            ));
+        }
+        lines
+    })
 }
 
 /// Describes the outcome where the status does not.
@@ -173,6 +251,7 @@ fn as_json(task: &TaskSnapshot) -> Value {
         ("createdAt", task.created_at.clone().map(Value::from)),
         ("lastUpdatedAt", task.last_updated_at.clone().map(Value::from)),
         ("pollIntervalMs", task.poll_interval.map(Value::from)),
+        ("inputRequests", questions_of(task)),
         ("result", result_of(task)),
         ("error", error_of(task)),
     ];
@@ -184,16 +263,27 @@ fn as_json(task: &TaskSnapshot) -> Value {
     shown
 }
 
+fn questions_of(task: &TaskSnapshot) -> Option<Value> {
+    let asked = task.input_requests.iter();
+    let asked: serde_json::Map<String, Value> = asked
+        .filter_map(|request| {
+            let shown = json!({"method": request.method, "params": request.params});
+            Some((request.key.clone()?, shown))
+        })
+        .collect();
+    (!asked.is_empty()).then(|| asked.into())
+}
+
 fn result_of(task: &TaskSnapshot) -> Option<Value> {
     match &task.outcome {
-        Some(Outcome::Result { json, .. }) => Some(call::value_or_text(json)),
+        Some(Outcome::Result { json, .. }) => Some(result::value_or_text(json)),
         _ => None,
     }
 }
 
 fn error_of(task: &TaskSnapshot) -> Option<Value> {
     match &task.outcome {
-        Some(Outcome::RpcError(failure)) => Some(call::rpc_error(failure)),
+        Some(Outcome::RpcError(failure)) => Some(result::rpc_error(failure)),
         _ => None,
     }
 }

@@ -74,6 +74,18 @@ impl Connection {
         self.interpret(result, &era)
     }
 
+    /// Whether a call of `tool` can become a task on this server. A modern server decides that for each call.
+    ///
+    /// # Errors
+    /// Any [`RequestError`], if the server is not known yet.
+    pub async fn can_be_task(&self, tool: &Tool) -> Result<bool, RequestError> {
+        let era = self.era().await?;
+        Ok(match era.legacy() {
+            Some(legacy) => legacy.tool_tasks && tool.task_support != TaskSupport::Forbidden,
+            None => era.server().has_tasks_extension(),
+        })
+    }
+
     fn build_call(&self, era: &Era, tool: &Tool, arguments: &Map<String, Value>, options: &CallOptions) -> Request {
         let mut params = Map::new();
         params.insert("name".to_owned(), tool.name.as_str().into());

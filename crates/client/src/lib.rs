@@ -38,6 +38,7 @@ mod options;
 mod param_headers;
 mod polling;
 mod probe;
+mod push_stream;
 mod response;
 mod rounds;
 mod rpc_failure;

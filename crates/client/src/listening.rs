@@ -1,15 +1,7 @@
-//! Messages of a server that belong to no request of ours, and serving its requests.
+//! What a connection keeps of its push stream and of the requests that it serves.
 
-use crate::{
-    Connection, TaskSnapshot,
-    era::LegacySession,
-    input::{InputRequest, not_offered},
-    response::ServerRequest,
-};
-use longhaul_core::RpcFailure;
-use longhaul_wire::{Message, Method, jsonrpc::Notification, meta};
+use crate::TaskSnapshot;
 use parking_lot::Mutex;
-use serde_json::{Value, json};
 use std::{collections::HashMap, sync::Arc};
 use tokio::{
     sync::{Semaphore, watch},
@@ -17,18 +9,15 @@ use tokio::{
 };
 
 /// The requests of a server that are served at once. More are refused.
-const MAX_SERVED: usize = 64;
-/// The wait before the push stream is opened again, in milliseconds.
-const OPEN_AGAIN: u64 = 1_000;
-
+pub(crate) const MAX_SERVED: usize = 64;
 /// The push stream of a legacy session, and those who wait for what comes on any stream.
 pub(crate) struct Listening {
-    stream: Mutex<Option<AbortHandle>>,
-    served: Arc<Semaphore>,
+    pub(crate) stream: Mutex<Option<AbortHandle>>,
+    pub(crate) served: Arc<Semaphore>,
     /// The requests that are being served, by their id.
-    serving: Arc<Mutex<HashMap<String, AbortHandle>>>,
+    pub(crate) serving: Arc<Mutex<HashMap<String, AbortHandle>>>,
     /// Changes whenever a task status is pushed.
-    pushed: watch::Sender<Option<Arc<TaskSnapshot>>>,
+    pub(crate) pushed: watch::Sender<Option<Arc<TaskSnapshot>>>,
 }
 
 impl Default for Listening {
@@ -62,137 +51,5 @@ impl Drop for Listening {
         for (_, served) in self.serving.lock().drain() {
             served.abort();
         }
-    }
-}
-
-impl Connection {
-    /// Opens the push stream of a legacy session, if it is not open.
-    #[expect(clippy::disallowed_methods, reason = "the client is not simulated")]
-    pub(crate) fn listen(&self) {
-        let mut stream = self.listening().stream.lock();
-        if stream.as_ref().is_some_and(|stream| !stream.is_finished()) {
-            return;
-        }
-        let connection = self.downgrade();
-        let listening = tokio::spawn(async move {
-            loop {
-                // The connection is held only while there is something to do, so that dropping it ends this.
-                let Some(opened) = connection.upgrade() else { return };
-                let Ok(era) = opened.era().await else { return };
-                let Some(headers) = era.legacy().map(LegacySession::headers) else {
-                    return;
-                };
-                let transport = Arc::clone(opened.transport());
-                drop(opened);
-                match transport.listen(headers).await {
-                    Ok(Some(mut reply)) => {
-                        while let Ok(Some(message)) = reply.next().await {
-                            let Some(connection) = connection.upgrade() else { return };
-                            connection.receive(&message);
-                        }
-                    }
-                    // The server has no push stream, or another process has it.
-                    Ok(None) => return,
-                    Err(error) => tracing::debug!(%error, "the push stream could not be opened"),
-                }
-                if transport.is_session() {
-                    return;
-                }
-                drop(transport);
-                let Some(connection) = connection.upgrade() else { return };
-                connection.sleep(OPEN_AGAIN).await;
-            }
-        });
-        *stream = Some(listening.abort_handle());
-    }
-
-    /// Handles a message that belongs to no request.
-    fn receive(&self, message: &[u8]) {
-        match Message::parse(message) {
-            Ok(Message::Request(request)) => self.serve(ServerRequest::read(&request)),
-            Ok(Message::Notification(notification)) => self.notified(&notification),
-            Ok(Message::Response(_)) => tracing::debug!("ignored a response to an unknown request"),
-            Err(rejection) => tracing::warn!(error = %rejection.error, "ignored an unreadable message of the server"),
-        }
-    }
-
-    /// Handles a notification on any stream.
-    pub(crate) fn notified(&self, notification: &Notification<'_>) {
-        let Some(params) = notification.raw_params() else {
-            return;
-        };
-        match &*notification.method {
-            method if method == Method::TaskStatus.as_str() => {
-                if let Ok(task) = TaskSnapshot::read(params.get()) {
-                    self.listening().pushed.send_replace(Some(Arc::new(task)));
-                }
-            }
-            method if method == Method::Cancelled.as_str() => {
-                let params: Value = serde_json::from_str(params.get()).unwrap_or_default();
-                if let Some(served) = self.listening().serving.lock().remove(&params["requestId"].to_string()) {
-                    served.abort();
-                }
-            }
-            "notifications/elicitation/complete" => {
-                let params: Value = serde_json::from_str(params.get()).unwrap_or_default();
-                if let (Some(inputs), Some(id)) = (&self.options().inputs, params["elicitationId"].as_str()) {
-                    inputs.elicitation_complete(id);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// Serves a request of a legacy server beside everything else.
-    #[expect(clippy::disallowed_methods, reason = "the client is not simulated")]
-    pub(crate) fn serve(&self, request: ServerRequest) {
-        let connection = self.clone();
-        let permit = Arc::clone(&self.listening().served).try_acquire_owned();
-        let serving = Arc::clone(&self.listening().serving);
-        let id = request.id.clone();
-        // Held until the entry is made, so that it is not made after the request was served.
-        let mut entries = serving.lock();
-        let served = tokio::spawn({
-            let serving = Arc::clone(&serving);
-            async move {
-                let outcome = match permit {
-                    Ok(_permit) => connection.answer_request(&request).await,
-                    Err(_) => Err(RpcFailure {
-                        code: -32603,
-                        message: format!("This client serves {MAX_SERVED} requests already").into(),
-                        data: None,
-                    }),
-                };
-                serving.lock().remove(&request.id);
-                if let Err(error) = connection.send_message(request.respond(outcome)).await {
-                    tracing::warn!(%error, method = request.method, "the server did not get the answer to its request");
-                }
-            }
-        });
-        entries.insert(id, served.abort_handle());
-    }
-
-    async fn answer_request(&self, request: &ServerRequest) -> Result<Value, RpcFailure> {
-        let method = request.method.as_str();
-        if method == Method::Ping.as_str() {
-            return Ok(json!({}));
-        }
-        let Some(inputs) = &self.options().inputs else {
-            return Err(not_offered(method));
-        };
-        let related = &request.params["_meta"][meta::RELATED_TASK];
-        let task = related["taskId"].as_str().map(str::to_owned);
-        let asked = InputRequest {
-            key: None,
-            task,
-            method: method.to_owned(),
-            params: request.params.clone(),
-        };
-        let mut result = inputs.answer(asked).await?.into_value();
-        if related.is_object() && result.is_object() {
-            // G1-41.
-            result["_meta"][meta::RELATED_TASK] = related.clone();
-        }
-        Ok(result)
     }
 }

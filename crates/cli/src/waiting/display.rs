@@ -35,6 +35,14 @@ impl Display {
         Self::Bar(bar)
     }
 
+    /// The line on the terminal, if there is one.
+    pub(crate) fn bar(&self) -> Option<ProgressBar> {
+        match self {
+            Self::Bar(bar) => Some(bar.clone()),
+            Self::Lines { .. } => None,
+        }
+    }
+
     /// Shows an event.
     pub(crate) fn show(&mut self, event: &Event<'_>) {
         match event {
@@ -125,7 +133,7 @@ fn status_line(task: &TaskSnapshot) -> String {
     match (task.status, &task.message) {
         (TaskStatus::InputRequired, message) => {
             let question = message.as_deref().unwrap_or("no details");
-            format!("waiting for input, but this command cannot answer questions: {question}")
+            format!("asks: {question}")
         }
         (_, Some(message)) => message.clone(),
         (status, None) => status.as_str().to_owned(),

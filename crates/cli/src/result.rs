@@ -14,6 +14,11 @@ pub(crate) enum Exit {
     NoServer = 3,
     Cancelled = 4,
     Refused = 5,
+    /// `--detach`, and there was no task.
+    AnsweredAtOnce = 6,
+    /// The task asks, and there is no terminal.
+    Asks = 7,
+    TimedOut = 124,
     Interrupted = 130,
 }
 

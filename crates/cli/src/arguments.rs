@@ -6,7 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Arguments as they were written: for each name what was given for it, in order.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Words(BTreeMap<String, Vec<Word>>);
+pub(crate) struct Words(BTreeMap<String, Vec<Word>>);
+
+impl Words {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
 
 #[derive(Debug, Clone, PartialEq)]
 enum Word {
@@ -18,11 +24,13 @@ enum Word {
 
 /// Arguments that cannot be what the tool wants.
 #[derive(Debug, PartialEq, thiserror::Error)]
-pub(super) enum ArgumentError {
+pub(crate) enum ArgumentError {
     #[error("`{0}` is not an argument; write name=value, or name:=JSON")]
     NoValue(String),
-    #[error("`{name}:=` takes JSON: {reason}")]
+    #[error("`{name}` is not valid JSON: {reason}")]
     NotJson { name: String, reason: String },
+    #[error("`{name}` cannot be read from {file}: {reason}")]
+    File { name: String, file: String, reason: String },
     #[error("`{name}` is given {count} times, and takes one value")]
     Repeated { name: String, count: usize },
     #[error("the tool has no argument `{name}`; {hint}")]
@@ -38,14 +46,18 @@ pub(super) enum ArgumentError {
 }
 
 /// Takes the words of the command line apart.
-pub(super) fn parse(written: &[String]) -> Result<Words, ArgumentError> {
+pub(crate) fn parse(written: &[String]) -> Result<Words, ArgumentError> {
     let mut words = Words::default();
     for argument in written {
         let no_value = || ArgumentError::NoValue(argument.clone());
         let (name, value) = argument.split_once('=').ok_or_else(no_value)?;
+        let value = |name: &str| match value.strip_prefix('@') {
+            Some(file) if !file.is_empty() => read_file(name, file),
+            _ => Ok(value.to_owned()),
+        };
         let (name, word) = match name.strip_suffix(':') {
-            Some(name) => (name, Word::Json(parse_json(name, value)?)),
-            None => (name, Word::Text(value.to_owned())),
+            Some(name) => (name, Word::Json(parse_json(name, &value(name)?)?)),
+            None => (name, Word::Text(value(name)?)),
         };
         if name.is_empty() {
             return Err(no_value());
@@ -55,6 +67,14 @@ pub(super) fn parse(written: &[String]) -> Result<Words, ArgumentError> {
     Ok(words)
 }
 
+fn read_file(name: &str, file: &str) -> Result<String, ArgumentError> {
+    std::fs::read_to_string(file).map_err(|error| ArgumentError::File {
+        name: name.to_owned(),
+        file: file.to_owned(),
+        reason: error.to_string(),
+    })
+}
+
 fn parse_json(name: &str, text: &str) -> Result<Value, ArgumentError> {
     serde_json::from_str(text).map_err(|error| ArgumentError::NotJson {
         name: name.to_owned(),
@@ -62,16 +82,18 @@ fn parse_json(name: &str, text: &str) -> Result<Value, ArgumentError> {
     })
 }
 
-/// Reads every word the way the tool's input schema wants it. Only what a slip on the command line can break is judged here;
-/// the server judges the rest.
-pub(super) fn fit(words: Words, schema: &Value) -> Result<Map<String, Value>, ArgumentError> {
+/// Converts every word to the type in the schema and adds it to `arguments`. Checks only for typing mistakes; the server validates the rest.
+pub(crate) fn fit(
+    words: Words,
+    mut arguments: Map<String, Value>,
+    schema: &Value,
+) -> Result<Map<String, Value>, ArgumentError> {
     let properties = schema["properties"].as_object().cloned().unwrap_or_default();
-    let mut arguments = Map::new();
     for (name, words) in words.0 {
         let property = properties.get(&name);
         if property.is_none() && !takes_others(schema) {
             let known = properties.keys().map(String::as_str);
-            let hint = nearest::suggestion(&name, known).unwrap_or_else(|| "it has none".to_owned());
+            let hint = nearest::suggestion(&name, known).unwrap_or_else(|| "it takes no arguments".to_owned());
             return Err(ArgumentError::Unknown { name, hint });
         }
         let wanted = Wanted::of(property.unwrap_or(&Value::Null), schema);
@@ -85,8 +107,8 @@ pub(super) fn fit(words: Words, schema: &Value) -> Result<Map<String, Value>, Ar
     Ok(arguments)
 }
 
-/// Whether the schema says that it takes more than its properties. JSON Schema's silence would mean yes; a tool's silence
-/// means that nobody thought of it, and a mistyped name is far more likely.
+/// Whether the schema says that it takes more than its properties. If `additionalProperties` is absent, JSON Schema allows more. Here the name
+/// is refused: a mistyped name is more likely.
 fn takes_others(schema: &Value) -> bool {
     matches!(schema["additionalProperties"], Value::Bool(true) | Value::Object(_))
         || schema["patternProperties"].is_object()
@@ -113,7 +135,7 @@ fn missing(schema: &Value, properties: &Map<String, Value>, arguments: &Map<Stri
 
 /// What a property's schema says about the type of its values.
 struct Wanted<'a> {
-    /// Names of JSON Schema; empty if it does not say.
+    /// The JSON Schema types that it allows; empty if the schema has no `type`.
     types: BTreeSet<&'a str>,
     /// The values of `enum` and `const`.
     choices: Vec<&'a Value>,
@@ -123,7 +145,7 @@ struct Wanted<'a> {
 }
 
 /// References may lead in circles.
-const MOST_STEPS: usize = 16;
+const MAX_REFERENCE_DEPTH: usize = 16;
 
 impl<'a> Wanted<'a> {
     fn of(schema: &'a Value, root: &'a Value) -> Self {
@@ -133,13 +155,13 @@ impl<'a> Wanted<'a> {
             items: &Value::Null,
             root,
         };
-        wanted.gather(schema, MOST_STEPS);
+        wanted.gather(schema, MAX_REFERENCE_DEPTH);
         wanted
     }
 
     /// Adds what `schema` says, through local references and alternatives.
-    fn gather(&mut self, schema: &'a Value, steps: usize) {
-        let Some(steps) = steps.checked_sub(1) else { return };
+    fn gather(&mut self, schema: &'a Value, depth: usize) {
+        let Some(depth) = depth.checked_sub(1) else { return };
         match &schema["type"] {
             Value::String(name) => drop(self.types.insert(name)),
             Value::Array(names) => self.types.extend(names.iter().filter_map(Value::as_str)),
@@ -163,12 +185,14 @@ impl<'a> Wanted<'a> {
             .filter_map(|key| schema[key].as_array())
             .flatten();
         for part in alternatives.chain(referred) {
-            self.gather(part, steps);
+            self.gather(part, depth);
         }
     }
 
     fn read_all(&self, name: &str, mut words: Vec<Word>) -> Result<Value, ArgumentError> {
-        if self.types.contains("array") {
+        // Where text is allowed, one text is a text, also if it could be the element of an array.
+        let is_text = self.types.contains("string") && words.len() == 1;
+        if self.types.contains("array") && !is_text {
             return self.read_array(name, words);
         }
         match (words.pop(), words.len()) {
@@ -256,7 +280,9 @@ mod tests {
     fn read(schema: Value, written: &[&str]) -> Result<Value, String> {
         let written: Vec<String> = written.iter().map(|word| (*word).to_owned()).collect();
         let words = parse(&written).map_err(|error| error.to_string())?;
-        fit(words, &schema).map(Value::from).map_err(|error| error.to_string())
+        fit(words, Map::new(), &schema)
+            .map(Value::from)
+            .map_err(|error| error.to_string())
     }
 
     fn schema() -> Value {
@@ -342,7 +368,17 @@ mod tests {
         );
         assert_eq!(problem(&["path=a", "sizes=x"]), "`sizes` takes a whole number, not `x`");
         assert_eq!(problem(&["depth=1"]), "missing `path` (where to look)");
-        assert!(problem(&["path:=nope"]).starts_with("`path:=` takes JSON: "));
+        assert!(problem(&["path:=nope"]).starts_with("`path` is not valid JSON: "));
+        assert!(problem(&["path=@no/such/file"]).starts_with("`path` cannot be read from no/such/file: "));
+        let either = json!({"properties": {"path": {"type": ["string", "array"]}}});
+        assert_eq!(
+            read(either.clone(), &["path=[draft] notes"]).unwrap(),
+            json!({"path": "[draft] notes"})
+        );
+        assert_eq!(
+            read(either, &["path=a", "path=b"]).unwrap(),
+            json!({"path": ["a", "b"]})
+        );
         let open = json!({"properties": {"path": {}}, "additionalProperties": true});
         assert_eq!(read(open, &["other=x"]).unwrap(), json!({"other": "x"}));
     }

@@ -1,0 +1,117 @@
+//! `longhaul answer`: answers what a task asks.
+
+use crate::{args, arguments, ask, failure::Failure, output, result::Exit, servers};
+use longhaul_client::{InputRequest, InputResponse, RequestError, TaskHandle, TaskSnapshot};
+use serde_json::{Map, json};
+use std::{
+    io::{self, IsTerminal},
+    process::ExitCode,
+};
+
+/// Runs the command.
+pub(crate) async fn run(args: &args::Answer) -> ExitCode {
+    match answer(args).await {
+        Ok(exit) => exit,
+        Err(failure) => failure.report(args.json),
+    }
+    .into()
+}
+
+async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
+    let (server, rest) = servers::choose(&args.server, &args.words)?;
+    let Some((id, words)) = rest.split_first() else {
+        return Err(Failure::usage("name a task: the words are [SERVER] ID [NAME=VALUE]..."));
+    };
+    let words = arguments::parse(words).map_err(Failure::usage)?;
+    let connection = server.connection(|_| {})?;
+    let task = connection.task(id);
+    let snapshot = task.get().await?;
+    let question = choose(&snapshot, args.question.as_deref())?;
+    let response = match (args.decline, args.cancel) {
+        (true, _) => InputResponse::decline(),
+        (_, true) => InputResponse::cancel(),
+        _ if question.url().is_some() => agree_to_page(&question).await?,
+        _ if words.is_empty() && asks_for_values(&question) => form(&question).await?,
+        _ => {
+            let schema = question.schema().cloned().unwrap_or_default();
+            let content = arguments::fit(words, Map::new(), &schema).map_err(Failure::usage)?;
+            InputResponse::accept(content)
+        }
+    };
+    let key = question.key.clone().unwrap_or_default();
+    send(&task, &key, response).await?;
+    connection.close().await;
+    if args.json {
+        output::json_line(&json!({"taskId": task.id(), "answered": key}));
+    } else {
+        output::note("the server has taken the answer");
+    }
+    Ok(Exit::Answered)
+}
+
+/// The question of this key, or the only one.
+fn choose(task: &TaskSnapshot, key: Option<&str>) -> Result<InputRequest, Failure> {
+    let asked = &task.input_requests;
+    let keys = || {
+        asked
+            .iter()
+            .filter_map(|request| request.key.as_deref())
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    match (key, asked.as_slice()) {
+        (_, []) => Err(Failure::refused(format!(
+            "the task asks nothing now; it is {}",
+            task.status.as_str()
+        ))),
+        (None, [only]) => Ok(only.clone()),
+        (None, _) => Err(Failure::usage(format!(
+            "the task asks several questions; choose one with --question: {}",
+            keys()
+        ))),
+        (Some(key), _) => {
+            let chosen = asked.iter().find(|request| request.key.as_deref() == Some(key));
+            chosen
+                .cloned()
+                .ok_or_else(|| Failure::usage(format!("the task does not ask `{key}`; it asks {}", keys())))
+        }
+    }
+}
+
+fn asks_for_values(question: &InputRequest) -> bool {
+    let required = question.schema().and_then(|schema| schema["required"].as_array());
+    required.is_some_and(|required| !required.is_empty()) || io::stdin().is_terminal()
+}
+
+async fn form(question: &InputRequest) -> Result<InputResponse, Failure> {
+    if !io::stdin().is_terminal() {
+        let fields = question.schema().and_then(|schema| schema["properties"].as_object());
+        let fields: Vec<&str> = fields.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+        return Err(Failure::usage(format!(
+            "give the answer as NAME=VALUE; the fields are {}",
+            fields.join(", ")
+        )));
+    }
+    let question = question.clone();
+    match ask::blocking(move || ask::fill_in(&question)).await {
+        Ok(content) => Ok(InputResponse::accept(content)),
+        Err(ask::FormError::Dismissed) => Err(Failure::usage("nothing was answered; --decline says no")),
+        Err(ask::FormError::NoTerminal(why)) => Err(Failure::usage(why)),
+    }
+}
+
+async fn agree_to_page(question: &InputRequest) -> Result<InputResponse, Failure> {
+    let url = output::plain(question.url().unwrap_or_default(), "");
+    if !io::stdin().is_terminal() {
+        return Err(Failure::usage(format!(
+            "the task asks to open {url}; answer on a terminal, or with --decline"
+        )));
+    }
+    let question = question.clone();
+    Ok(ask::blocking(move || ask::on_terminal(&question)).await)
+}
+
+/// A question that was answered meanwhile is no longer asked, and the server ignores the answer.
+async fn send(task: &TaskHandle, key: &str, response: InputResponse) -> Result<(), RequestError> {
+    task.answer(key, response).await
+}

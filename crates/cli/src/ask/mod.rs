@@ -1,0 +1,121 @@
+//! What servers ask the user: on the terminal, if there is one.
+
+mod form;
+
+use indicatif::{ProgressBar, ProgressDrawTarget};
+use longhaul_client::{ClientCapabilities, InputHandler, InputRequest, InputResponse, RpcFailure};
+use longhaul_core::BoxFuture;
+use parking_lot::Mutex;
+use std::{
+    io::{self, IsTerminal},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::sync::{Mutex as AsyncMutex, mpsc};
+
+pub(crate) use form::{FormError, ask as on_terminal, fill_in};
+
+/// Asks on the terminal. Without one it tells what was asked, and leaves it open.
+pub(crate) struct Asking {
+    terminal: bool,
+    /// One question at a time.
+    turn: Arc<AsyncMutex<()>>,
+    /// What is drawn, and must not be while something is asked.
+    bar: Arc<Mutex<Option<ProgressBar>>>,
+    unasked: mpsc::UnboundedSender<InputRequest>,
+}
+
+/// The questions that could not be asked.
+pub(crate) struct Unasked(mpsc::UnboundedReceiver<InputRequest>);
+
+impl Unasked {
+    /// The next one. Never completes on a terminal.
+    pub(crate) async fn next(&mut self) -> InputRequest {
+        match self.0.recv().await {
+            Some(request) => request,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Asking {
+    pub(crate) fn new() -> (Arc<Self>, Unasked) {
+        let (unasked, receiver) = mpsc::unbounded_channel();
+        let asking = Self {
+            terminal: io::stdin().is_terminal() && io::stderr().is_terminal(),
+            turn: Arc::default(),
+            bar: Arc::default(),
+            unasked,
+        };
+        (Arc::new(asking), Unasked(receiver))
+    }
+
+    /// The bar is hidden while something is asked.
+    pub(crate) fn hides(&self, bar: Option<ProgressBar>) {
+        *self.bar.lock() = bar;
+    }
+}
+
+impl InputHandler for Asking {
+    fn capabilities(&self) -> ClientCapabilities {
+        ClientCapabilities {
+            elicitation_form: true,
+            elicitation_url: true,
+            ..ClientCapabilities::default()
+        }
+    }
+
+    fn answer(&self, request: InputRequest) -> BoxFuture<'static, Result<InputResponse, RpcFailure>> {
+        if !request.is_elicitation() {
+            return Box::pin(std::future::ready(Err(RpcFailure {
+                code: -32601,
+                message: format!("This client does not offer {}", request.method).into(),
+                data: None,
+            })));
+        }
+        if !self.terminal {
+            // Whoever waits ends the command.
+            let _ = self.unasked.send(request);
+            return Box::pin(std::future::pending());
+        }
+        let (turn, bar) = (Arc::clone(&self.turn), self.bar.lock().clone());
+        Box::pin(async move {
+            let _turn = turn.lock().await;
+            let hidden = Hidden::of(bar);
+            let asked = blocking(move || form::ask(&request)).await;
+            drop(hidden);
+            Ok(asked)
+        })
+    }
+}
+
+/// Runs what waits for the user.
+#[expect(clippy::disallowed_methods, reason = "the terminal is not simulated")]
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
+    }
+}
+
+/// Shows the bar again when it is dropped.
+struct Hidden(Option<ProgressBar>);
+
+impl Hidden {
+    fn of(bar: Option<ProgressBar>) -> Self {
+        if let Some(bar) = &bar {
+            bar.disable_steady_tick();
+            bar.set_draw_target(ProgressDrawTarget::hidden());
+        }
+        Self(bar)
+    }
+}
+
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.0 {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+            bar.enable_steady_tick(Duration::from_millis(120));
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! `longhaul call`: calls a tool and prints its result.
+
+use crate::{
+    args, arguments,
+    ask::{Asking, Unasked},
+    failure::Failure,
+    listings, nearest, output,
+    result::{Exit, print_outcome},
+    servers::{self, Server},
+    waiting::{Display, Ended, Interrupt, Waiting},
+};
+use longhaul_client::{CallOptions, CallResponse, Connection, Event, RequestError, TaskHandle, Tool};
+use serde_json::{Map, Value, json};
+use std::{
+    fs,
+    io::{self, Read},
+    path::Path,
+    process::ExitCode,
+    time::Duration,
+};
+
+/// Calls the tool, waits, prints the result.
+pub(crate) async fn run(call: &args::Call) -> ExitCode {
+    match choose_and_call(call).await {
+        Ok(exit) => exit,
+        Err(failure) => failure.report(call.json),
+    }
+    .into()
+}
+
+async fn choose_and_call(call: &args::Call) -> Result<Exit, Failure> {
+    let (server, words) = servers::choose(&call.server, &call.words)?;
+    let Some((tool, words)) = words.split_first() else {
+        return listings::list_tools(&server, call.json).await;
+    };
+    let words = arguments::parse(words).map_err(Failure::usage)?;
+    let whole = call.input.as_deref().map(read_input).transpose()?.unwrap_or_default();
+    let (asking, unasked) = Asking::new();
+    let connection = server.connection(|options| options.inputs = Some(asking.clone()))?;
+    let called = Called {
+        server: &server,
+        connection: &connection,
+        display: Display::new(),
+        interrupt: Interrupt::new(),
+        unasked,
+        json: call.json,
+    };
+    asking.hides(called.display.bar());
+    let exit = called.call(call, tool, words, whole).await;
+    // A session that a task asks in must not end while it does.
+    match exit {
+        Ok(Exit::Interrupted | Exit::Asks | Exit::TimedOut) if server.is_child() => connection.close().await,
+        Ok(Exit::Interrupted | Exit::Asks | Exit::TimedOut) => {}
+        _ if call.detach && !server.is_child() => {}
+        _ => connection.close().await,
+    }
+    exit
+}
+
+/// A call, and what is shown of it.
+struct Called<'a> {
+    server: &'a Server,
+    connection: &'a Connection,
+    display: Display,
+    interrupt: Interrupt,
+    unasked: Unasked,
+    json: bool,
+}
+
+impl Called<'_> {
+    async fn call(
+        mut self,
+        call: &args::Call,
+        tool: &str,
+        words: arguments::Words,
+        whole: Map<String, Value>,
+    ) -> Result<Exit, Failure> {
+        let tools = self.connection.list_tools().await?;
+        let tool = find(&tools, tool)?;
+        let arguments = arguments::fit(words, whole, &tool.input_schema).map_err(Failure::usage)?;
+        if call.detach && !self.connection.can_be_task(tool).await? {
+            let reason = format!(
+                "`{}` cannot become a task on this server; nothing was called",
+                tool.name
+            );
+            return Err(Failure::usage(reason));
+        }
+        let mut options = CallOptions::default();
+        options.idempotency_key.clone_from(&call.idempotency_key);
+        if call.idempotency_key.is_some() && !self.connection.server().await?.takes_idempotency_keys() {
+            let reason = "this server does not declare idempotency keys, so it would ignore --idempotency-key; nothing was called";
+            return Err(Failure::usage(reason));
+        }
+        let limit = call.timeout.map(Duration::from_millis);
+        let response = {
+            let display = &mut self.display;
+            let mut show = |event: Event<'_>| display.show(&event);
+            let calling = self.connection.call_tool_with(tool, &arguments, &options, &mut show);
+            Ended::first(calling, &mut self.interrupt, &mut self.unasked, limit).await
+        };
+        let task = match response {
+            Ended::Done(Ok(CallResponse::Done(outcome))) => {
+                self.display.finish();
+                let exit = print_outcome(&outcome, self.json);
+                return Ok(if call.detach && exit == Exit::Answered {
+                    Exit::AnsweredAtOnce
+                } else {
+                    exit
+                });
+            }
+            Ended::Done(Ok(CallResponse::Task(task))) => task,
+            Ended::Done(Err(error)) => {
+                self.display.finish();
+                if error.is_transient() && !matches!(error, RequestError::Unavailable { .. }) {
+                    output::note("the server may or may not have received the call; it was not sent again");
+                }
+                return Err(error.into());
+            }
+            Ended::Interrupted | Ended::TimedOut => {
+                let exit = response.exit();
+                self.display.finish();
+                output::note(&format!(
+                    "{} before the server created a task; the call is cancelled",
+                    response.what()
+                ));
+                return Ok(exit);
+            }
+            Ended::Asked(question) => {
+                self.display.finish();
+                let reason = format!(
+                    "the tool asks before there is a task, and standard input is no terminal; the call is cancelled: {}",
+                    question.message()
+                );
+                return Err(Failure::refused(reason));
+            }
+        };
+        if call.detach {
+            self.display.finish();
+            print_task(self.server, &task, self.json);
+            return Ok(Exit::Answered);
+        }
+        self.display
+            .note(&format!("task {} on {}", task.id(), self.connection.address()));
+        self.wait(&task, limit).await
+    }
+
+    async fn wait(mut self, task: &TaskHandle, limit: Option<Duration>) -> Result<Exit, Failure> {
+        let mut waiting = Waiting {
+            server: self.server,
+            display: &mut self.display,
+            interrupt: &mut self.interrupt,
+            unasked: &mut self.unasked,
+            json: self.json,
+        };
+        waiting.wait(task, limit).await
+    }
+}
+
+/// Prints the id of a task that nobody waits for.
+fn print_task(server: &Server, task: &TaskHandle, json: bool) {
+    if json {
+        output::json_line(&json!({"taskId": task.id(), "server": task.connection().address()}));
+    } else {
+        output::text(task.id());
+    }
+    output::note(&format!(
+        "to wait for it:\n  {}",
+        server.command_line("task", &[task.id(), "--wait"])
+    ));
+}
+
+/// Reads a JSON object from a file, or from standard input.
+fn read_input(file: &Path) -> Result<Map<String, Value>, Failure> {
+    let wrong = |reason: &dyn std::fmt::Display| Failure::usage(format!("--input {}: {reason}", file.display()));
+    let mut text = String::new();
+    let read = match file.as_os_str() == "-" {
+        true => io::stdin().read_to_string(&mut text).map(drop),
+        false => fs::read_to_string(file).map(|read| text = read),
+    };
+    read.map_err(|error| wrong(&error))?;
+    serde_json::from_str(&text).map_err(|error| wrong(&format_args!("it must be a JSON object: {error}")))
+}
+
+fn find<'a>(tools: &'a [Tool], name: &str) -> Result<&'a Tool, Failure> {
+    tools.iter().find(|tool| tool.name == name).ok_or_else(|| {
+        let hint = nearest::suggestion(name, tools.iter().map(|tool| tool.name.as_str()));
+        Failure::usage(format!(
+            "there is no tool `{name}`; {}",
+            hint.as_deref().unwrap_or("the server has no tools")
+        ))
+    })
+}

@@ -1,0 +1,84 @@
+//! A client command failed.
+
+use crate::{
+    output,
+    result::{Exit, rpc_error},
+    servers::ServerError,
+};
+use longhaul_client::{InvalidAddress, OpenError, RequestError};
+use serde_json::json;
+
+/// A command failed.
+pub(crate) struct Failure {
+    exit: Exit,
+    message: String,
+    /// The server's JSON-RPC error, for `--json`.
+    error: Option<serde_json::Value>,
+}
+
+impl Failure {
+    pub(crate) fn usage(message: impl ToString) -> Self {
+        Self {
+            exit: Exit::Usage,
+            message: message.to_string(),
+            error: None,
+        }
+    }
+
+    pub(crate) fn refused(message: String) -> Self {
+        Self {
+            exit: Exit::Refused,
+            message,
+            error: None,
+        }
+    }
+
+    /// Prints the failure; with `json`, also as JSON on standard output.
+    pub(crate) fn report(self, json: bool) -> Exit {
+        output::note(&format!("longhaul: {}", self.message));
+        if json {
+            let error = self.error.unwrap_or_else(|| json!({"message": self.message}));
+            output::json_line(&json!({"error": error}));
+        }
+        self.exit
+    }
+}
+
+impl From<RequestError> for Failure {
+    fn from(error: RequestError) -> Self {
+        let message = error.to_string();
+        match error {
+            RequestError::Rpc(failure) | RequestError::Unavailable { failure, .. } => Self {
+                exit: Exit::Refused,
+                message,
+                error: Some(rpc_error(&failure)),
+            },
+            _ => Self {
+                exit: Exit::NoServer,
+                message,
+                error: None,
+            },
+        }
+    }
+}
+
+impl From<InvalidAddress> for Failure {
+    fn from(error: InvalidAddress) -> Self {
+        Self::usage(error)
+    }
+}
+
+impl From<ServerError> for Failure {
+    fn from(error: ServerError) -> Self {
+        Self::usage(error)
+    }
+}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Address(error) => Self::usage(error),
+            OpenError::Request(error) => error.into(),
+        }
+    }
+}

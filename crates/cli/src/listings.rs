@@ -1,0 +1,231 @@
+//! `longhaul tools`, `resources` and `prompts`: what a server offers.
+
+use crate::{
+    args, arguments,
+    failure::Failure,
+    output::{self, plain},
+    result::Exit,
+    servers::{self, Server},
+};
+use longhaul_client::{Connection, Json, TaskSupport, Tool};
+use serde_json::{Map, Value, json};
+use std::process::ExitCode;
+
+/// `longhaul tools`
+pub(crate) async fn tools(args: &args::Tools) -> ExitCode {
+    let listed = async {
+        let (server, rest) = servers::choose(&args.server, &args.words)?;
+        nothing_more(rest)?;
+        list_tools(&server, args.json).await
+    };
+    report(listed.await, args.json)
+}
+
+/// Lists the tools of a server.
+pub(crate) async fn list_tools(server: &Server, json: bool) -> Result<Exit, Failure> {
+    let connection = server.connection(|_| {})?;
+    let tools = connection.list_tools().await?;
+    if json {
+        let listed: Vec<Value> = tools.iter().map(tool_as_json).collect();
+        output::json_line(&json!({"tools": listed}));
+    } else if tools.is_empty() {
+        output::note("the server has no tools");
+    } else {
+        output::text(&tools.iter().map(describe_tool).collect::<Vec<_>>().join("\n"));
+    }
+    connection.close().await;
+    Ok(Exit::Answered)
+}
+
+fn tool_as_json(tool: &Tool) -> Value {
+    let mut shown = json!({"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema});
+    if let Some(title) = &tool.title {
+        shown["title"] = title.as_str().into();
+    }
+    if let Some(schema) = &tool.output_schema {
+        shown["outputSchema"] = schema.clone();
+    }
+    shown
+}
+
+/// A tool with its arguments, a line each.
+fn describe_tool(tool: &Tool) -> String {
+    let task = match tool.task_support {
+        TaskSupport::Required => "  (always a task)",
+        TaskSupport::Optional | TaskSupport::Forbidden => "",
+    };
+    let mut lines = format!("{}{task}\n", plain(&tool.name, ""));
+    for line in tool.description.lines().take_while(|line| !line.trim().is_empty()) {
+        lines.push_str(&format!("    {}\n", plain(line, "")));
+    }
+    let required = |name: &str| {
+        let names = tool.input_schema["required"].as_array();
+        names.is_some_and(|names| names.iter().any(|known| known == name))
+    };
+    for (name, schema) in tool.input_schema["properties"].as_object().into_iter().flatten() {
+        lines.push_str(&describe_argument(name, schema, required(name)));
+    }
+    lines
+}
+
+fn describe_argument(name: &str, schema: &Value, required: bool) -> String {
+    let kind = match (schema["enum"].as_array(), &schema["type"]) {
+        (Some(choices), _) => choices.iter().map(as_word).collect::<Vec<_>>().join("|"),
+        (None, Value::String(kind)) => kind.clone(),
+        (None, Value::Array(kinds)) => kinds.iter().map(as_word).collect::<Vec<_>>().join("|"),
+        (None, _) => "JSON".to_owned(),
+    };
+    let sign = if matches!(&*kind, "object" | "JSON") { ":=" } else { "=" };
+    let mut about = plain(schema["description"].as_str().unwrap_or_default(), "");
+    if let Some(default) = schema.get("default") {
+        about.push_str(&format!(" (default: {})", as_word(default)));
+    } else if !required {
+        about.push_str(" (optional)");
+    }
+    format!(
+        "    {}{sign}{}  {}\n",
+        plain(name, ""),
+        plain(&kind, ""),
+        about.trim_start()
+    )
+}
+
+fn as_word(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// `longhaul resources`
+pub(crate) async fn resources(args: &args::Resources) -> ExitCode {
+    let listed = async {
+        let (server, rest) = servers::choose(&args.server, &args.words)?;
+        nothing_more(rest)?;
+        let connection = server.connection(|_| {})?;
+        match &args.uri {
+            Some(uri) => print_resource(&connection.read_resource(uri).await?, args.json),
+            None => list_resources(&connection, args.json).await?,
+        }
+        connection.close().await;
+        Ok(Exit::Answered)
+    };
+    report(listed.await, args.json)
+}
+
+async fn list_resources(connection: &Connection, json: bool) -> Result<(), Failure> {
+    let resources = connection.list_resources().await?;
+    // Not all servers have the method.
+    let templates = connection.list_resource_templates().await.unwrap_or_default();
+    if json {
+        output::json_line(&json!({"resources": resources, "resourceTemplates": templates}));
+        return Ok(());
+    }
+    if resources.is_empty() && templates.is_empty() {
+        output::note("the server has no resources");
+    }
+    let line = |entry: &Value, member: &str| {
+        let (uri, name) = (&entry[member], &entry["name"]);
+        format!("{}  {}\n", plain(&as_word(uri), ""), plain(&as_word(name), ""))
+    };
+    let lines = resources.iter().map(|entry| line(entry, "uri"));
+    let lines: String = lines
+        .chain(templates.iter().map(|entry| line(entry, "uriTemplate")))
+        .collect();
+    output::text(&lines);
+    Ok(())
+}
+
+fn print_resource(result: &Json, json: bool) {
+    let value: Value = serde_json::from_str(result.as_str()).unwrap_or_default();
+    if json {
+        output::json_line(&value);
+        return;
+    }
+    for content in value["contents"].as_array().into_iter().flatten() {
+        match content["text"].as_str() {
+            Some(text) => output::text(text),
+            None => output::note(&format!(
+                "{}: {}; --json shows it",
+                plain(&as_word(&content["uri"]), ""),
+                plain(content["mimeType"].as_str().unwrap_or("binary"), "")
+            )),
+        }
+    }
+}
+
+/// `longhaul prompts`
+pub(crate) async fn prompts(args: &args::Prompts) -> ExitCode {
+    let listed = async {
+        let (server, rest) = servers::choose(&args.server, &args.words)?;
+        let connection = server.connection(|_| {})?;
+        match rest.split_first() {
+            Some((name, words)) => fill_in_prompt(&connection, name, words, args.json).await?,
+            None => list_prompts(&connection, args.json).await?,
+        }
+        connection.close().await;
+        Ok(Exit::Answered)
+    };
+    report(listed.await, args.json)
+}
+
+async fn list_prompts(connection: &Connection, json: bool) -> Result<(), Failure> {
+    let prompts = connection.list_prompts().await?;
+    if json {
+        output::json_line(&json!({"prompts": prompts}));
+        return Ok(());
+    }
+    if prompts.is_empty() {
+        output::note("the server has no prompts");
+    }
+    for prompt in &prompts {
+        let mut lines = format!("{}\n", plain(&as_word(&prompt["name"]), ""));
+        if let Some(description) = prompt["description"].as_str() {
+            lines.push_str(&format!("    {}\n", plain(description, "")));
+        }
+        for argument in prompt["arguments"].as_array().into_iter().flatten() {
+            let required = argument["required"] == true;
+            let schema = json!({"type": "string", "description": argument["description"].as_str().unwrap_or_default()});
+            lines.push_str(&describe_argument(
+                argument["name"].as_str().unwrap_or_default(),
+                &schema,
+                required,
+            ));
+        }
+        output::text(&lines);
+    }
+    Ok(())
+}
+
+async fn fill_in_prompt(connection: &Connection, name: &str, words: &[String], json: bool) -> Result<(), Failure> {
+    // The arguments of a prompt are texts.
+    let words = arguments::parse(words).map_err(Failure::usage)?;
+    let texts = json!({"additionalProperties": {"type": "string"}});
+    let arguments = arguments::fit(words, Map::new(), &texts).map_err(Failure::usage)?;
+    let filled = connection.get_prompt(name, &arguments).await?;
+    let value: Value = serde_json::from_str(filled.as_str()).unwrap_or_default();
+    if json {
+        output::json_line(&value);
+        return Ok(());
+    }
+    for message in value["messages"].as_array().into_iter().flatten() {
+        let text = message["content"]["text"].as_str();
+        let text = text.map_or_else(|| message["content"].to_string(), str::to_owned);
+        output::text(&format!("{}: {text}", as_word(&message["role"])));
+    }
+    Ok(())
+}
+
+fn nothing_more(rest: &[String]) -> Result<(), Failure> {
+    match rest.first() {
+        None => Ok(()),
+        Some(word) => Err(Failure::usage(format!(
+            "`{word}` is not a URL and not a configured server"
+        ))),
+    }
+}
+
+fn report(done: Result<Exit, Failure>, json: bool) -> ExitCode {
+    match done {
+        Ok(exit) => exit,
+        Err(failure) => failure.report(json),
+    }
+    .into()
+}

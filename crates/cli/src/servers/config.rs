@@ -1,0 +1,198 @@
+//! The configured servers: `servers.toml` of the user, and an `mcpServers` file in JSON.
+
+use super::ServerError;
+use longhaul_client::EraChoice;
+use serde::Deserialize;
+use std::{
+    collections::BTreeMap,
+    env, fs, io,
+    path::{Path, PathBuf},
+};
+
+/// All servers that have a name.
+#[derive(Debug, Default)]
+pub(super) struct Configured {
+    pub(super) entries: BTreeMap<String, Entry>,
+    /// Where servers are configured, for messages.
+    pub(super) file: String,
+}
+
+/// A configured server.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(super) struct Entry {
+    pub(super) url: Option<String>,
+    pub(super) command: Option<String>,
+    #[serde(default)]
+    pub(super) args: Vec<String>,
+    #[serde(default)]
+    pub(super) env: BTreeMap<String, String>,
+    pub(super) cwd: Option<String>,
+    #[serde(default)]
+    pub(super) disabled: bool,
+    #[serde(default)]
+    pub(super) era: EraName,
+}
+
+/// `era`
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum EraName {
+    #[default]
+    Auto,
+    Modern,
+    Legacy,
+}
+
+impl From<EraName> for EraChoice {
+    fn from(name: EraName) -> Self {
+        match name {
+            EraName::Auto => Self::Auto,
+            EraName::Modern => Self::Modern,
+            EraName::Legacy => Self::Legacy,
+        }
+    }
+}
+
+/// `servers.toml`. A member that is not known is an error there, since it is our own format.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TomlFile {
+    #[serde(default)]
+    servers: BTreeMap<String, StrictEntry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StrictEntry {
+    url: Option<String>,
+    command: Option<String>,
+    #[serde(default)]
+    args: Vec<String>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    cwd: Option<String>,
+    #[serde(default)]
+    disabled: bool,
+    #[serde(default)]
+    era: EraName,
+}
+
+/// A file of an MCP client. Other clients have members of their own, which are ignored.
+#[derive(Deserialize)]
+struct JsonFile {
+    #[serde(rename = "mcpServers", alias = "servers")]
+    servers: BTreeMap<String, Entry>,
+}
+
+impl Configured {
+    /// Reads the user's `servers.toml`, if there is one, and the file named by `--mcp-config`, whose servers come first.
+    pub(super) fn load(mcp_config: Option<&Path>) -> Result<Self, ServerError> {
+        let mut configured = match own_file() {
+            Some(file) => match fs::read_to_string(&file) {
+                Ok(text) => Self::parse_toml(&text, &file.display().to_string())?,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Self {
+                    entries: BTreeMap::new(),
+                    file: file.display().to_string(),
+                },
+                Err(error) => return Err(wrong(&file.display(), &error)),
+            },
+            None => Self::default(),
+        };
+        if let Some(file) = mcp_config {
+            let text = fs::read_to_string(file).map_err(|error| wrong(&file.display(), &error))?;
+            let more = Self::parse_json(&text, &file.display().to_string())?;
+            configured.entries.extend(more.entries);
+            configured.file = more.file;
+        }
+        Ok(configured)
+    }
+
+    pub(super) fn parse_toml(text: &str, file: &str) -> Result<Self, ServerError> {
+        let TomlFile { servers } = toml::from_str(text).map_err(|error| wrong(&file, &error.to_string().trim_end()))?;
+        let entries = servers.into_iter().map(|(name, entry)| (name, entry.into()));
+        Ok(Self {
+            entries: entries.collect(),
+            file: file.to_owned(),
+        })
+    }
+
+    /// JSON, also with comments and trailing commas, as VS Code writes it.
+    fn parse_json(text: &str, file: &str) -> Result<Self, ServerError> {
+        let value = jsonc_parser::parse_to_serde_value(text, &jsonc_parser::ParseOptions::default())
+            .map_err(|error| wrong(&file, &error))?;
+        let JsonFile { servers } = serde_json::from_value(value).map_err(|error| wrong(&file, &error))?;
+        Ok(Self {
+            entries: servers,
+            file: file.to_owned(),
+        })
+    }
+}
+
+impl From<StrictEntry> for Entry {
+    fn from(entry: StrictEntry) -> Self {
+        let StrictEntry {
+            url,
+            command,
+            args,
+            env,
+            cwd,
+            disabled,
+            era,
+        } = entry;
+        Self {
+            url,
+            command,
+            args,
+            env,
+            cwd,
+            disabled,
+            era,
+        }
+    }
+}
+
+/// `$XDG_CONFIG_HOME/longhaul/servers.toml`, else `~/.config/longhaul/servers.toml`.
+fn own_file() -> Option<PathBuf> {
+    let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let config = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")))?;
+    Some(config.join("longhaul/servers.toml"))
+}
+
+fn wrong(file: &impl ToString, reason: &impl ToString) -> ServerError {
+    ServerError::Config {
+        file: file.to_string(),
+        reason: reason.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_other_clients_are_read() {
+        let desktop = r#"{"mcpServers": {"files": {"command": "npx", "args": ["-y", "x"], "env": {"A": "1"}, "alwaysAllow": []}}}"#;
+        let code = r#"{
+            // how VS Code writes it
+            "inputs": [],
+            "servers": {"web": {"type": "http", "url": "http://h/mcp", "disabled": true,},},
+        }"#;
+        let desktop = Configured::parse_json(desktop, "f").unwrap();
+        assert_eq!(desktop.entries["files"].args, ["-y", "x"]);
+        let code = Configured::parse_json(code, "f").unwrap();
+        assert!(code.entries["web"].disabled);
+        assert_eq!(code.entries["web"].url.as_deref(), Some("http://h/mcp"));
+    }
+
+    #[test]
+    fn a_mistake_is_told_with_its_file() {
+        let error = Configured::parse_toml("[servers.a]\nurll = 'x'", "s.toml")
+            .unwrap_err()
+            .to_string();
+        assert!(error.starts_with("s.toml: ") && error.contains("urll"), "{error}");
+        let error = Configured::parse_json("{\"mcpServers\": [}", "m.json")
+            .unwrap_err()
+            .to_string();
+        assert!(error.starts_with("m.json: "), "{error}");
+    }
+}

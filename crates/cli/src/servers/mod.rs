@@ -1,0 +1,291 @@
+//! Which server a client command speaks with.
+
+mod config;
+mod expand;
+
+use crate::{args::ServerArgs, nearest};
+use config::{Configured, Entry};
+use longhaul_client::{ChildOptions, ChildProcess, Connection, EraChoice, InvalidAddress, Options};
+use std::{env, path::PathBuf};
+
+/// The server of `longhaul serve` with the default address.
+const DEFAULT_URL: &str = "http://127.0.0.1:7411/mcp";
+/// Names the default server: a URL or a configured name.
+const DEFAULT_VARIABLE: &str = "LONGHAUL_SERVER";
+
+/// A server, as it was chosen.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Server {
+    endpoint: Endpoint,
+    era: EraChoice,
+    /// The words that choose it on a command line: those in front of the tool or task, and those behind all others.
+    words: (Vec<String>, Vec<String>),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Endpoint {
+    Http(String),
+    Child(Command),
+}
+
+/// The command of a child process.
+#[derive(Debug, Clone, PartialEq)]
+struct Command {
+    program: String,
+    args: Vec<String>,
+    env: Vec<(String, String)>,
+    cwd: Option<PathBuf>,
+}
+
+/// The choice of a server is wrong.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub(crate) enum ServerError {
+    #[error("there is no server `{name}`; {hint}")]
+    Unknown { name: String, hint: String },
+    #[error("the server `{0}` is disabled in the configuration")]
+    Disabled(String),
+    #[error("{file}: {reason}")]
+    Config { file: String, reason: String },
+    #[error("the server `{name}`: {reason}")]
+    Entry { name: String, reason: String },
+}
+
+/// Chooses the server, and returns it with the words that do not belong to the choice.
+///
+/// With a command behind `--`, or with `-s`, no word names the server. Else the first word does if it has `://` or is a configured name. Else it is
+/// the default server.
+pub(crate) fn choose<'a>(args: &ServerArgs, words: &'a [String]) -> Result<(Server, &'a [String]), ServerError> {
+    let configured = Configured::load(args.mcp_config.as_deref())?;
+    choose_among(&configured, args, words, env::var(DEFAULT_VARIABLE).ok())
+}
+
+fn choose_among<'a>(
+    configured: &Configured,
+    args: &ServerArgs,
+    words: &'a [String],
+    default: Option<String>,
+) -> Result<(Server, &'a [String]), ServerError> {
+    if let Some(name) = &args.server {
+        let chosen = configured.server(name, (vec!["-s".to_owned(), name.clone()], Vec::new()))?;
+        return Ok((chosen, words));
+    }
+    if let Some((program, rest)) = args.command.split_first() {
+        let mut behind = vec!["--".to_owned()];
+        behind.extend(args.command.iter().cloned());
+        let server = Server {
+            endpoint: Endpoint::Child(Command {
+                program: program.clone(),
+                args: rest.to_vec(),
+                env: Vec::new(),
+                cwd: None,
+            }),
+            era: EraChoice::Auto,
+            words: (Vec::new(), behind),
+        };
+        return Ok((server, words));
+    }
+    if let Some((first, rest)) = words.split_first()
+        && (is_url(first) || configured.has(first))
+    {
+        return Ok((configured.server(first, (vec![first.clone()], Vec::new()))?, rest));
+    }
+    let default = default.filter(|default| !default.is_empty());
+    let default = default.unwrap_or_else(|| DEFAULT_URL.to_owned());
+    Ok((configured.server(&default, (Vec::new(), Vec::new()))?, words))
+}
+
+fn is_url(word: &str) -> bool {
+    word.contains("://")
+}
+
+impl Configured {
+    fn has(&self, name: &str) -> bool {
+        self.entries.contains_key(name)
+    }
+
+    /// The server of this URL or name.
+    fn server(&self, name: &str, words: (Vec<String>, Vec<String>)) -> Result<Server, ServerError> {
+        let (endpoint, era) = if is_url(name) {
+            (Endpoint::Http(name.to_owned()), EraChoice::Auto)
+        } else {
+            let Some(entry) = self.entries.get(name) else {
+                let hint = nearest::suggestion(name, self.entries.keys().map(String::as_str));
+                let hint = hint.unwrap_or_else(|| format!("none is configured in {}", self.file));
+                return Err(ServerError::Unknown {
+                    name: name.to_owned(),
+                    hint,
+                });
+            };
+            if entry.disabled {
+                return Err(ServerError::Disabled(name.to_owned()));
+            }
+            let endpoint = endpoint(entry).map_err(|reason| ServerError::Entry {
+                name: name.to_owned(),
+                reason,
+            })?;
+            (endpoint, entry.era.into())
+        };
+        Ok(Server { endpoint, era, words })
+    }
+}
+
+/// What an entry says, with its variables expanded.
+fn endpoint(entry: &Entry) -> Result<Endpoint, String> {
+    let expand = |text: &String| expand::expand(text, |name| env::var(name).ok());
+    match (&entry.url, &entry.command) {
+        (Some(url), None) => Ok(Endpoint::Http(expand(url)?)),
+        (None, Some(program)) => Ok(Endpoint::Child(Command {
+            program: expand(program)?,
+            args: entry.args.iter().map(expand).collect::<Result<_, _>>()?,
+            env: (entry.env.iter())
+                .map(|(name, value)| Ok((name.clone(), expand(value)?)))
+                .collect::<Result<_, String>>()?,
+            cwd: entry.cwd.as_ref().map(expand).transpose()?.map(PathBuf::from),
+        })),
+        (Some(_), Some(_)) => Err("it has a `url` and a `command`; give one of them".to_owned()),
+        (None, None) => Err("it needs a `url` or a `command`".to_owned()),
+    }
+}
+
+impl Server {
+    /// Whether it is a child process of this command.
+    pub(crate) fn is_child(&self) -> bool {
+        matches!(self.endpoint, Endpoint::Child(_))
+    }
+
+    /// A connection to it, with these changes of the options. Nothing is sent yet.
+    pub(crate) fn connection(&self, change: impl FnOnce(&mut Options)) -> Result<Connection, InvalidAddress> {
+        let mut options = Options::named("longhaul", env!("CARGO_PKG_VERSION"));
+        options.era = self.era;
+        change(&mut options);
+        match &self.endpoint {
+            Endpoint::Http(url) => Connection::lazy(url, options),
+            Endpoint::Child(command) => {
+                let mut child = ChildOptions::new(&command.program, &command.args);
+                child.env.clone_from(&command.env);
+                child.cwd.clone_from(&command.cwd);
+                Ok(Connection::over(ChildProcess::new(child), options))
+            }
+        }
+    }
+
+    /// A command of this program that speaks with the same server, quoted for a shell.
+    pub(crate) fn command_line(&self, command: &str, words: &[&str]) -> String {
+        let (before, behind) = &self.words;
+        let line = ["longhaul", command].into_iter();
+        let line = line
+            .chain(before.iter().map(String::as_str))
+            .chain(words.iter().copied());
+        let line = line.chain(behind.iter().map(String::as_str)).map(shell_word);
+        line.collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// Quotes a word for a shell if needed.
+fn shell_word(word: &str) -> String {
+    let harmless = |char: char| char.is_ascii_alphanumeric() || "-_./:@%+=,".contains(char);
+    if !word.is_empty() && word.chars().all(harmless) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn configured() -> Configured {
+        Configured::parse_toml(
+            r#"
+            [servers.build]
+            url = "http://build.example/mcp"
+            era = "legacy"
+            [servers.local]
+            command = "npx"
+            args = ["-y", "it's"]
+            env = { LEVEL = "debug" }
+            [servers.off]
+            url = "http://off.example/mcp"
+            disabled = true
+            "#,
+            "servers.toml",
+        )
+        .unwrap()
+    }
+
+    fn chosen(args: ServerArgs, words: &[&str], default: Option<&str>) -> Result<(Server, Vec<String>), ServerError> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let (server, rest) = choose_among(&configured(), &args, &words, default.map(str::to_owned))?;
+        Ok((server, rest.to_vec()))
+    }
+
+    fn http(url: &str) -> Endpoint {
+        Endpoint::Http(url.to_owned())
+    }
+
+    #[test]
+    fn the_first_word_is_a_server_if_it_is_a_url_or_a_configured_name() {
+        let none = ServerArgs::default;
+        let (server, rest) = chosen(none(), &["http://x/mcp", "tool", "a=http://y"], None).unwrap();
+        assert_eq!((server.endpoint, rest.len()), (http("http://x/mcp"), 2));
+        let (server, rest) = chosen(none(), &["build", "tool"], None).unwrap();
+        assert_eq!(
+            (server.endpoint, server.era, rest),
+            (
+                http("http://build.example/mcp"),
+                EraChoice::Legacy,
+                vec!["tool".to_owned()]
+            )
+        );
+        let (server, rest) = chosen(none(), &["tool", "build"], None).unwrap();
+        assert_eq!((server.endpoint, rest.len()), (http(DEFAULT_URL), 2));
+        let (server, rest) = chosen(none(), &["tool"], Some("local")).unwrap();
+        assert!(matches!(server.endpoint, Endpoint::Child(_)));
+        assert_eq!(rest, ["tool"]);
+    }
+
+    #[test]
+    fn an_option_or_a_command_leaves_all_words() {
+        let option = ServerArgs {
+            server: Some("build".to_owned()),
+            command: vec!["other".to_owned()],
+            ..ServerArgs::default()
+        };
+        let (server, rest) = chosen(option, &["local", "x"], None).unwrap();
+        assert_eq!((server.endpoint, rest.len()), (http("http://build.example/mcp"), 2));
+        let command = ServerArgs {
+            command: vec!["my server".to_owned(), "--flag".to_owned()],
+            ..ServerArgs::default()
+        };
+        let (server, rest) = chosen(command, &["build", "x"], None).unwrap();
+        assert_eq!(rest, ["build", "x"]);
+        assert_eq!(
+            server.command_line("task", &["t-1", "--wait"]),
+            "longhaul task t-1 --wait -- 'my server' --flag"
+        );
+    }
+
+    #[test]
+    fn a_wrong_choice_is_explained() {
+        let error = |name: &str| {
+            let option = ServerArgs {
+                server: Some(name.to_owned()),
+                ..ServerArgs::default()
+            };
+            chosen(option, &[], None).unwrap_err().to_string()
+        };
+        assert_eq!(error("biuld"), "there is no server `biuld`; did you mean `build`?");
+        assert_eq!(error("off"), "the server `off` is disabled in the configuration");
+    }
+
+    #[test]
+    fn a_command_for_the_same_server_is_quoted_for_a_shell() {
+        let (server, _) = chosen(ServerArgs::default(), &["http://h/mcp?a=1&b=2"], None).unwrap();
+        assert_eq!(
+            server.command_line("task", &["it's", "--wait"]),
+            r"longhaul task 'http://h/mcp?a=1&b=2' 'it'\''s' --wait"
+        );
+        let (server, _) = chosen(ServerArgs::default(), &[], None).unwrap();
+        assert_eq!(server.command_line("task", &["a-B_1"]), "longhaul task a-B_1");
+    }
+}

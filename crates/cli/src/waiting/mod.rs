@@ -1,0 +1,112 @@
+//! Waiting for a call or a task: what is shown meanwhile, and what may come first.
+
+mod display;
+mod interrupt;
+
+pub(crate) use display::Display;
+pub(crate) use interrupt::Interrupt;
+
+use crate::{
+    ask::Unasked,
+    failure::Failure,
+    output,
+    result::{Exit, print_outcome},
+    servers::Server,
+};
+use longhaul_client::{Event, InputRequest, SystemClock, TaskHandle};
+use longhaul_core::Clock;
+use serde_json::json;
+use std::time::Duration;
+
+/// What ended a wait.
+pub(crate) enum Ended<T> {
+    Done(T),
+    Interrupted,
+    TimedOut,
+    /// There is no terminal to ask this on.
+    Asked(InputRequest),
+}
+
+impl<T> Ended<T> {
+    pub(crate) async fn first(
+        work: impl Future<Output = T>,
+        interrupt: &mut Interrupt,
+        unasked: &mut Unasked,
+        limit: Option<Duration>,
+    ) -> Self {
+        let limit = async {
+            match limit {
+                Some(limit) => SystemClock.sleep(limit).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            // Its listener is registered before the work starts.
+            () = interrupt.pressed() => Self::Interrupted,
+            asked = unasked.next() => Self::Asked(asked),
+            done = work => Self::Done(done),
+            () = limit => Self::TimedOut,
+        }
+    }
+
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Self::Done(_) => Exit::Answered,
+            Self::Interrupted => Exit::Interrupted,
+            Self::TimedOut => Exit::TimedOut,
+            Self::Asked(_) => Exit::Asks,
+        }
+    }
+
+    pub(crate) fn what(&self) -> &'static str {
+        match self {
+            Self::TimedOut => "the time of --timeout is over",
+            _ => "interrupted",
+        }
+    }
+}
+
+/// What is needed to wait for a task.
+pub(crate) struct Waiting<'a> {
+    pub(crate) server: &'a Server,
+    pub(crate) display: &'a mut Display,
+    pub(crate) interrupt: &'a mut Interrupt,
+    pub(crate) unasked: &'a mut Unasked,
+    pub(crate) json: bool,
+}
+
+impl Waiting<'_> {
+    /// Waits for the task and prints its outcome. If something else comes first, the commands that go on with the task are printed.
+    pub(crate) async fn wait(&mut self, task: &TaskHandle, limit: Option<Duration>) -> Result<Exit, Failure> {
+        let ended = {
+            let display = &mut *self.display;
+            let mut show = |event: Event<'_>| display.show(&event);
+            let waiting = task.wait(&mut show);
+            Ended::first(waiting, self.interrupt, self.unasked, limit).await
+        };
+        self.display.finish();
+        let exit = ended.exit();
+        let url = task.connection().address();
+        match ended {
+            Ended::Done(outcome) => return Ok(print_outcome(&outcome?, self.json)),
+            Ended::Asked(question) => {
+                output::note(&format!("the task asks: {}", question.message()));
+                let answer = self.server.command_line("answer", &[task.id()]);
+                output::note(&format!("to answer:\n  {answer} NAME=VALUE..."));
+                if self.json {
+                    let asked = json!({"method": question.method, "params": question.params});
+                    output::json_line(&json!({"taskId": task.id(), "url": url, "asks": asked}));
+                }
+            }
+            Ended::Interrupted | Ended::TimedOut => {
+                let again = self.server.command_line("task", &[task.id(), "--wait"]);
+                output::note(&format!("the task keeps running; to wait for it again:\n  {again}"));
+                if self.json {
+                    output::json_line(&json!({"taskId": task.id(), "url": url, "interrupted": true}));
+                }
+            }
+        }
+        Ok(exit)
+    }
+}
