@@ -7,7 +7,7 @@ use crate::{
     output,
     result::{self, Exit},
     servers::{self, Server},
-    waiting::{Display, Interrupt, Waiting},
+    waiting::{Display, Interrupt, Waiting, how_to_answer},
 };
 use longhaul_client::{Connection, HistoryEntry, Outcome, RequestError, TaskHandle, TaskSnapshot};
 use serde_json::{Value, json};
@@ -177,8 +177,7 @@ async fn show(server: &Server, task: &TaskHandle, json: bool) -> Result<Exit, Fa
     } else {
         output::text(&describe(&snapshot));
         if !snapshot.input_requests.is_empty() {
-            let answer = server.command_line("answer", &[task.id()]);
-            output::note(&format!("to answer:\n  {answer} NAME=VALUE..."));
+            output::note(&how_to_answer(server, task.id()));
         }
     }
     Ok(Exit::Answered)

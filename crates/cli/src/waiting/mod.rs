@@ -67,6 +67,20 @@ impl<T> Ended<T> {
     }
 }
 
+/// How to answer a task.
+pub(crate) fn how_to_answer(server: &Server, id: &str) -> String {
+    let answer = server.command_line("answer", &[id, "NAME=VALUE"]);
+    format!("{}; to answer:\n  {answer}", what_goes_on(server))
+}
+
+/// What becomes of a task when this command ends.
+fn what_goes_on(server: &Server) -> &'static str {
+    match server.is_child() {
+        true => "the server is stopped with this command; the task goes on if the server keeps its tasks",
+        false => "the task keeps running",
+    }
+}
+
 /// What is needed to wait for a task.
 pub(crate) struct Waiting<'a> {
     pub(crate) server: &'a Server,
@@ -92,8 +106,7 @@ impl Waiting<'_> {
             Ended::Done(outcome) => return Ok(print_outcome(&outcome?, self.json)),
             Ended::Asked(question) => {
                 output::note(&format!("the task asks: {}", question.message()));
-                let answer = self.server.command_line("answer", &[task.id()]);
-                output::note(&format!("to answer:\n  {answer} NAME=VALUE..."));
+                output::note(&how_to_answer(self.server, task.id()));
                 if self.json {
                     let asked = json!({"method": question.method, "params": question.params});
                     output::json_line(&json!({"taskId": task.id(), "url": url, "asks": asked}));
@@ -101,7 +114,10 @@ impl Waiting<'_> {
             }
             Ended::Interrupted | Ended::TimedOut => {
                 let again = self.server.command_line("task", &[task.id(), "--wait"]);
-                output::note(&format!("the task keeps running; to wait for it again:\n  {again}"));
+                output::note(&format!(
+                    "{}; to wait for it again:\n  {again}",
+                    what_goes_on(self.server)
+                ));
                 if self.json {
                     output::json_line(&json!({"taskId": task.id(), "url": url, "interrupted": true}));
                 }
