@@ -3,7 +3,7 @@
 use crate::{
     dispatch::refuse_message,
     response::Answer,
-    transport::{front::Front, http::around},
+    transport::{front::Front, http::incoming_message},
 };
 use longhaul_wire::Headers;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub async fn session(front: &Arc<Front>, body: &[u8]) -> Option<String> {
 }
 
 async fn posted(front: &Arc<Front>, headers: Headers<'_>, body: &[u8]) -> Answer {
-    let answer = match around(front, headers, false, body).await {
+    let answer = match incoming_message(front, headers, false, body).await {
         Ok(incoming) => front.dispatcher.dispatch(&incoming).await,
         Err(error) => refuse_message(body, &error),
     };

@@ -1,7 +1,7 @@
 //! The MCP server of both eras, over HTTP and over byte streams.
 //!
-//! ARCHITECTURE.md, "Inside the server", lists the modules in the order in which a request passes them. All state that must last is in the
-//! [`Engine`](longhaul_runtime::Engine): nothing here outlives a connection, since session ids carry their sessions and the store has the tasks.
+//! ARCHITECTURE.md, "Inside the server", lists the modules in the order in which a request passes them. All state that must outlive the process
+//! is in the [`Engine`](longhaul_runtime::Engine)'s store, or is carried by clients in signed ids.
 
 mod admission;
 #[doc(hidden)]

@@ -21,12 +21,12 @@ impl Default for Shutdown {
 }
 
 impl Shutdown {
-    /// Ends streams and waits.
+    /// Ends streams and waits for tasks.
     pub(crate) fn drain(&self) {
         self.draining.cancel();
     }
 
-    /// Ends the calls that are waited for, too.
+    /// Ends plain calls, too.
     pub(crate) fn close(&self) {
         self.closing.cancel();
     }

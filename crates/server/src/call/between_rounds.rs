@@ -11,7 +11,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::warn;
 
-/// While a request waits for a call, the time for a retry is moved out so often.
+/// How often the time for a retry is extended while a request waits for a call.
 const EXTEND_EVERY: Duration = Duration::from_millis(LIFETIME / 3);
 
 /// The calls that requests of this node have rejoined.
@@ -61,7 +61,7 @@ impl CallsBetweenRounds {
     /// The store's.
     pub(crate) async fn again(&self, call: CallHandle, ports: &Ports) -> Result<Hold, StoreError> {
         let until = ports.clock.now().plus(LIFETIME);
-        // Whether or not it can be: a call that has ended has an outcome for its client.
+        // If the call has ended, nothing was extended, and its client gets the outcome.
         call.await_retry(until).await?;
         let mut calls = self.0.lock();
         let rejoined = calls.entry(call.id().clone()).or_insert_with(|| {
@@ -80,7 +80,7 @@ impl CallsBetweenRounds {
         Ok(self.hold(call, Some(until)))
     }
 
-    /// Moves the time for a retry out until no request waits any more.
+    /// Extends the time for a retry until no request waits any more.
     async fn extend(self, call: CallHandle, ports: Ports, over: CancellationToken) {
         loop {
             tokio::select! {
@@ -130,7 +130,7 @@ impl Hold {
     }
 
     /// The client has the questions; the call is kept until the retry.
-    pub(crate) fn park(&mut self) {
+    pub(crate) fn keep_for_retry(&mut self) {
         self.release();
     }
 

@@ -66,7 +66,7 @@ const CANCEL: ToolEntry<'static> = ToolEntry {
 };
 
 impl FollowTool {
-    /// The tool of this name, if some tool hands off. One of the catalog's own that is called so comes first.
+    /// The tool of this name, if some tool hands off. A tool of the catalog with this name takes precedence.
     pub(crate) fn named(name: &str, snapshot: &Snapshot) -> Option<Self> {
         let follow = match name {
             _ if name == WAIT.name => Self::Wait,
@@ -195,7 +195,7 @@ async fn wait(
                 engine.answer(&scope, &id, BTreeMap::from([(key, answer)])).await.map_err(store_failed)?;
             }
             () = &mut time_is_up => {
-                return Ok(text_result(&standing(&record, relayed.is_some(), seconds), false));
+                return Ok(text_result(&describe_running(&record, relayed.is_some(), seconds), false));
             }
             () = watch.changed() => {}
             message = tool_messages.next() => match message {
@@ -250,7 +250,7 @@ fn result_of(task: &Task, outcome: &Outcome) -> Json {
     }
 }
 
-fn standing(Record { task, inputs, .. }: &Record, asked: bool, seconds: Millis) -> String {
+fn describe_running(Record { task, inputs, .. }: &Record, asked: bool, seconds: Millis) -> String {
     let line = task
         .status
         .as_deref()

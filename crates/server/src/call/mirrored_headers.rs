@@ -59,7 +59,7 @@ impl MirroredHeaders {
 fn read(tool: &Tool) -> Option<(Arc<str>, ParamHeaders)> {
     let mirrored = ParamHeaders::of(&tool.settings().input_schema)
         // Clients leave such a tool out; a call of it is served without the check.
-        .map_err(|flaw| warn!(tool = %tool.name(), %flaw, "a tool that modern clients will not use"))
+        .map_err(|flaw| warn!(tool = %tool.name(), %flaw, "modern clients will not use this tool"))
         .ok()?;
     (!mirrored.is_empty()).then(|| (Arc::clone(tool.name()), mirrored))
 }

@@ -11,7 +11,7 @@ pub(crate) enum CallerMode {
     LegacyPlain,
     /// Modern, declaring tasks.
     ModernDeclaring,
-    /// Modern, not declaring it.
+    /// Modern, not declaring tasks.
     ModernPlain,
 }
 

@@ -5,7 +5,7 @@ use super::{
     Calls,
     blocking::{BlockingCall, CallContext, InputRequestMode},
     policy::{CallerMode, Route, WaitPolicy},
-    start::{caller_mode, created, meanwhile, task_metadata},
+    start::{caller_mode, created, immediate_response_text, task_metadata},
 };
 use crate::{
     admission::request::AdmittedRequest,
@@ -60,10 +60,10 @@ pub(crate) async fn rejoin(
         Route::Task => {
             let task = calls.engine.announce(task).await.map_err(store_failed)?;
             session_stream::follow_for(&calls.interaction, &request.caller, &task);
-            let hint = tool.map(meanwhile);
+            let hint = tool.map(immediate_response_text);
             Ok(created(calls, &id, generation, &task, hint.as_deref()).into())
         }
-        Route::Wait(patience) => {
+        Route::Wait(wait_policy) => {
             let round = Round::of(&calls.interaction, request, asked)?;
             let context = CallContext {
                 calls: Arc::clone(calls),
@@ -71,8 +71,8 @@ pub(crate) async fn rejoin(
                 id,
                 notifications: RequestNotifications::requested_by(&calls.interaction, request)?,
                 resumable_session: request.resumable_session().cloned(),
-                patience,
-                asks: InputRequestMode::of(request, round),
+                wait_policy,
+                input_request_mode: InputRequestMode::of(request, round),
             };
             let waiting = calls.engine.rejoin(&task.id).await.map_err(store_failed)?;
             // Its retention may have passed since it was found.
@@ -85,13 +85,13 @@ pub(crate) async fn rejoin(
 
 /// A task stays one for a client that supports tasks. Otherwise the tool's policy decides, where it still allows the call.
 fn route(tool: Option<&Tool>, mode: CallerMode, task: &Task) -> Route {
-    let copes = matches!(mode, CallerMode::LegacyTask | CallerMode::ModernDeclaring);
-    if copes && task.announced {
+    let supports_tasks = matches!(mode, CallerMode::LegacyTask | CallerMode::ModernDeclaring);
+    if supports_tasks && task.announced {
         return Route::Task;
     }
     let settings = tool.map(Tool::settings);
     let route = settings.and_then(|settings| Route::of(settings.policy, settings.handoff, mode).ok());
-    route.unwrap_or(match copes {
+    route.unwrap_or(match supports_tasks {
         true => Route::Task,
         false => Route::Wait(WaitPolicy::Unlimited),
     })

@@ -10,7 +10,7 @@ use crate::{
     admission::request::AdmittedRequest,
     handler,
     interaction::{
-        exchange::{self, Output, Response},
+        exchange::{self, ResponderEvent, Response},
         notifications::RequestNotifications,
         push::session_stream,
         rounds::{Asked, Round, State, call_ended},
@@ -20,13 +20,13 @@ use crate::{
 };
 use longhaul_core::{BoxFuture, Capability, Json, Outcome, SessionKey, Task};
 use longhaul_runtime::{Call as ToolCall, HandlerError, Tool};
-use longhaul_wire::{Generation, RpcError, jsonrpc::write_result, legacy as wire, modern, params::TaskMetadata};
+use longhaul_wire::{Generation, RpcError, jsonrpc::write_result, legacy, modern, params::TaskMetadata};
 use serde_json::value::RawValue;
 use std::{borrow::Cow, sync::Arc};
 
 /// Starts a call of `tool`, or rejoins the call that the request retries.
 ///
-/// The order of the checks: the tool exists → headers → gating → arguments.
+/// The order of the checks: the tool exists → headers → task support and capability → arguments.
 pub(crate) async fn start_or_rejoin(
     calls: &Arc<Calls>,
     request: &AdmittedRequest<'_>,
@@ -45,7 +45,7 @@ pub(crate) async fn start_or_rejoin(
     let checked = tool.check(arguments.as_str());
     let mut requestor = request.caller.requestor(request.meta)?;
     if route != Route::Task {
-        // The token of a waiting call is good for as long as the call is; that of a task for the task's life (G1-46).
+        // Only a task stores its progress token: the token of a plain call is valid only until its response (G1-46).
         requestor.progress_token = None;
     }
     // Read before anything starts: a call that is refused for it must not run.
@@ -57,7 +57,7 @@ pub(crate) async fn start_or_rejoin(
         generation: request.caller.generation,
         session: request.caller.session().cloned(),
         route,
-        asks: InputRequestMode::of(request, round.as_ref().map(Round::anew)),
+        input_request_mode: InputRequestMode::of(request, round.as_ref().map(Round::anew)),
         call: ToolCall {
             tool: Arc::clone(&tool),
             arguments,
@@ -73,17 +73,17 @@ pub(crate) async fn start_or_rejoin(
         },
         resumable_session,
     };
-    let output = match (checked, round, &tool.settings().intake) {
+    let event = match (checked, round, &tool.settings().intake) {
         // A result the model can act on.
-        // What is rare is boxed: this future is as large as its largest branch.
+        // Rare branches are boxed: this future is as large as its largest branch.
         (Err(wrong), ..) => Box::pin(start.fail(Outcome::tool_error(&wrong.to_string()))).await?,
         (Ok(()), Some(round), _) if round.is_of_a_call() => Box::pin(start.rejoin(round, notifications)).await?,
         // Its client must be given the task before anything else (G1-11), and is asked within the task.
-        (Ok(()), None, Some(_)) if start.is_task_of_legacy() => start.asking_first().run(notifications).await?,
+        (Ok(()), None, Some(_)) if start.is_task_of_legacy() => start.with_intake_in_task().run(notifications).await?,
         (Ok(()), round, Some(intake)) => {
             let (intake, arguments) = (Arc::clone(intake), start.call.arguments.clone());
             let take = Box::new(move |cx| intake.take(arguments, cx));
-            Output::Continue(handler::run(
+            ResponderEvent::Continue(handler::run(
                 interaction,
                 request,
                 notifications,
@@ -95,10 +95,12 @@ pub(crate) async fn start_or_rejoin(
         (Ok(()), Some(round), None) => start.with_answers(round).run(notifications).await?,
         (Ok(()), None, None) => start.run(notifications).await?,
     };
-    Ok(match output {
-        Output::Continue(responder) => exchange::answer_with(interaction, request, responder),
-        Output::Response(response) => response.into(),
-        Output::Notification(_) | Output::Request(_) | Output::CloseStream => unreachable!("a start is no message"),
+    Ok(match event {
+        ResponderEvent::Continue(responder) => exchange::answer_with(interaction, request, responder),
+        ResponderEvent::Response(response) => response.into(),
+        ResponderEvent::Notification(_) | ResponderEvent::Request(_) | ResponderEvent::CloseStream => {
+            unreachable!("a start is no message")
+        }
     })
 }
 
@@ -135,12 +137,12 @@ struct Start {
     session: Option<Session>,
     resumable_session: Option<SessionKey>,
     route: Route,
-    asks: InputRequestMode,
+    input_request_mode: InputRequestMode,
     call: ToolCall,
 }
 
 impl Start {
-    async fn run(self, notifications: RequestNotifications) -> Result<Output, RpcError> {
+    async fn run(self, notifications: RequestNotifications) -> Result<ResponderEvent, RpcError> {
         match self.route {
             Route::Task => {
                 let tool = Arc::clone(&self.call.tool);
@@ -148,14 +150,16 @@ impl Start {
                 if let Some(session) = &self.session {
                     session_stream::follow(&self.calls.interaction, session, &task);
                 }
-                let hint = meanwhile(&tool);
+                let hint = immediate_response_text(&tool);
                 let response = created(&self.calls, &self.id, self.generation, &task, Some(&hint));
-                Ok(Output::Response(response))
+                Ok(ResponderEvent::Response(response))
             }
             Route::Wait(_) => {
                 let (context, call) = self.context(notifications);
                 let waiting = context.calls.engine.begin(call).await.map_err(create_failed)?;
-                Ok(Output::Continue(Box::new(BlockingCall::begun(context, waiting))))
+                Ok(ResponderEvent::Continue(Box::new(BlockingCall::begun(
+                    context, waiting,
+                ))))
             }
         }
     }
@@ -165,7 +169,7 @@ impl Start {
     }
 
     /// The intake is run at the start of the task.
-    fn asking_first(mut self) -> Self {
+    fn with_intake_in_task(mut self) -> Self {
         Arc::make_mut(&mut self.call.requestor).asks_first = true;
         self
     }
@@ -173,22 +177,22 @@ impl Start {
     /// With the answers that came with a first request.
     fn with_answers(self, round: Round) -> Self {
         Self {
-            asks: InputRequestMode::Rounds(round),
+            input_request_mode: InputRequestMode::Rounds(round),
             ..self
         }
     }
 
     /// Nothing is run: the call has failed before its start.
-    async fn fail(self, outcome: Outcome) -> Result<Output, RpcError> {
+    async fn fail(self, outcome: Outcome) -> Result<ResponderEvent, RpcError> {
         // An accepted augmented call gets a task, even if it can never run.
         if self.is_task_of_legacy() {
             let task = self.calls.engine.create_ended(self.call, outcome).await;
             let task = task.map_err(create_failed)?;
             let response = created(&self.calls, &self.id, self.generation, &task, None);
-            return Ok(Output::Response(response));
+            return Ok(ResponderEvent::Response(response));
         }
         let response = blocking::response(&self.calls, &self.id, self.generation, &outcome);
-        Ok(Output::Response(response))
+        Ok(ResponderEvent::Response(response))
     }
 
     /// Continues with the arguments that the intake returns. The call itself starts without its rounds (G2-19).
@@ -196,7 +200,7 @@ impl Start {
         mut self,
         arguments: Result<Json, HandlerError>,
         notifications: RequestNotifications,
-    ) -> BoxFuture<'static, Result<Output, RpcError>> {
+    ) -> BoxFuture<'static, Result<ResponderEvent, RpcError>> {
         Box::pin(async move {
             match arguments {
                 Ok(arguments) => {
@@ -212,7 +216,7 @@ impl Start {
     }
 
     /// Waits again for the call that `round` belongs to.
-    async fn rejoin(self, round: Round, notifications: RequestNotifications) -> Result<Output, RpcError> {
+    async fn rejoin(self, round: Round, notifications: RequestNotifications) -> Result<ResponderEvent, RpcError> {
         let Some(State::Call { task, .. }) = &round.state else {
             return Err(call_ended());
         };
@@ -227,14 +231,14 @@ impl Start {
             .ok_or_else(call_ended)?;
         let hold = calls.between_rounds.again(waiting.handle(), calls.engine.ports());
         let hold = hold.await.map_err(store_failed)?;
-        Ok(Output::Continue(Box::new(BlockingCall::rejoined(
+        Ok(ResponderEvent::Continue(Box::new(BlockingCall::rejoined(
             context, waiting, hold,
         ))))
     }
 
     fn context(self, notifications: RequestNotifications) -> (CallContext, ToolCall) {
-        let patience = match self.route {
-            Route::Wait(patience) => patience,
+        let wait_policy = match self.route {
+            Route::Wait(wait_policy) => wait_policy,
             // The client declares tasks now, and did not when it started the call.
             Route::Task => WaitPolicy::Unlimited,
         };
@@ -244,15 +248,15 @@ impl Start {
             id: self.id,
             notifications,
             resumable_session: self.resumable_session,
-            patience,
-            asks: self.asks,
+            wait_policy,
+            input_request_mode: self.input_request_mode,
         };
         (context, self.call)
     }
 }
 
 /// The text for the model while the task runs (G1-15).
-pub(super) fn meanwhile(tool: &Tool) -> Cow<'_, str> {
+pub(super) fn immediate_response_text(tool: &Tool) -> Cow<'_, str> {
     let settings = tool.settings();
     match &settings.immediate_response {
         Some(text) => text.into(),
@@ -273,7 +277,7 @@ pub(super) fn created(
     let now = calls.engine.ports().clock.read();
     let mut text = String::with_capacity(512);
     write_result(&mut text, id.get(), |out| match generation {
-        Generation::Legacy => wire::tasks::write_created(out, task, hint, now),
+        Generation::Legacy => legacy::tasks::write_created(out, task, hint, now),
         Generation::Modern => modern::tasks::write_created(out, task, &calls.identity, now),
     });
     Response::of(text)

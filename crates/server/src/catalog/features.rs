@@ -4,8 +4,8 @@ use super::task_resources;
 use longhaul_runtime::Engine;
 use longhaul_wire::{ListCapability, ResourcesCapability, ServerCapabilities};
 
-/// What is offered now. What is never used is not declared: each kind costs a client a request. A legacy session is notified of changes on
-/// its push stream, a modern client by `subscriptions/listen`.
+/// What is offered now. What was never offered is not declared, because each declared kind costs a client a request. A legacy session is notified
+/// of changes on its push stream, a modern client by `subscriptions/listen`.
 pub(crate) fn of(engine: &Engine) -> ServerCapabilities {
     let snapshot = engine.catalog().snapshot();
     let completes = snapshot.prompts.values().any(|prompt| prompt.completer.is_some())

@@ -154,17 +154,17 @@ impl List {
         }
     }
 
-    /// The name of the entry at `place`, by which a cursor points behind it.
-    fn name(self, snapshot: &Snapshot, place: usize) -> Option<&str> {
+    /// The name of the entry at `index`. A cursor names the last entry before its page.
+    fn name(self, snapshot: &Snapshot, index: usize) -> Option<&str> {
         match self {
-            Self::Tools => snapshot.tools.get_index(place).map(|(name, _)| &**name),
-            Self::Prompts => snapshot.prompts.get_index(place).map(|(name, _)| &**name),
-            Self::Resources => snapshot.resources.get_index(place).map(|(uri, _)| &**uri),
-            Self::Templates => snapshot.templates.get_index(place).map(|(template, _)| &**template),
+            Self::Tools => snapshot.tools.get_index(index).map(|(name, _)| &**name),
+            Self::Prompts => snapshot.prompts.get_index(index).map(|(name, _)| &**name),
+            Self::Resources => snapshot.resources.get_index(index).map(|(uri, _)| &**uri),
+            Self::Templates => snapshot.templates.get_index(index).map(|(template, _)| &**template),
         }
     }
 
-    fn place(self, snapshot: &Snapshot, name: &str) -> Option<usize> {
+    fn position(self, snapshot: &Snapshot, name: &str) -> Option<usize> {
         match self {
             Self::Tools => snapshot.tools.get_index_of(name),
             Self::Prompts => snapshot.prompts.get_index_of(name),
@@ -173,7 +173,7 @@ impl List {
         }
     }
 
-    /// What is kept of tasks is found by their ids and never listed; its templates lead the list where there may be any.
+    /// Resources of tasks are found by the task's id and never listed; their templates come first, if there may be such resources.
     fn entries<'a>(self, lists: &Lists, snapshot: &'a Snapshot, from: usize) -> Vec<&'a str> {
         match self {
             Self::Tools => Vec::new(),
@@ -209,7 +209,7 @@ impl List {
         if list != format!("{self:?}") {
             return None;
         }
-        Some(self.place(snapshot, last)? + 1)
+        Some(self.position(snapshot, last)? + 1)
     }
 }
 

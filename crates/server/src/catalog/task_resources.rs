@@ -132,7 +132,7 @@ impl Reading<'_> {
 
     /// A task without a journal has no output.
     async fn output(&self) -> Result<Answer, RpcError> {
-        let (after, limit) = self.stretch();
+        let (after, limit) = self.range();
         let page = self.engine.output(self.task, after, limit).await;
         let page = page.map_err(store_failed)?;
         let blocks: Vec<_> = page
@@ -155,7 +155,7 @@ impl Reading<'_> {
     }
 
     async fn history(&self) -> Result<Answer, RpcError> {
-        let (after, limit) = self.stretch();
+        let (after, limit) = self.range();
         let text = if self.task.journaled == 0 {
             let read = self.engine.attempts(self.task, after, limit).await;
             let attempts = read.map_err(|why| {
@@ -176,7 +176,7 @@ impl Reading<'_> {
     }
 
     /// The range of a journal. No journal has entries beyond a `u32`.
-    fn stretch(&self) -> (u32, usize) {
+    fn range(&self) -> (u32, usize) {
         let after = self.parsed.from.unwrap_or(0);
         let limit = self.parsed.limit.and_then(|limit| usize::try_from(limit).ok());
         (
@@ -214,7 +214,7 @@ fn past(task: &Task, attempt: &PastAttempt) -> Value {
     let is_current = task
         .active_attempt()
         .is_some_and(|active| active.epoch == attempt.epoch);
-    // Only the latest one was there to be stopped. One that ended by itself before had failed.
+    // Only the latest attempt can have been stopped. One that ended before that had failed.
     let stop = task.stop.filter(|stop| {
         let is_latest = task
             .attempt
@@ -237,7 +237,7 @@ fn past(task: &Task, attempt: &PastAttempt) -> Value {
         None if attempt.began.is_some() => ("failed", Some("its end was not recorded".to_owned())),
         None => ("given up", None),
     };
-    // Nothing else is known of one that has not started.
+    // An attempt that has not started has no other time.
     let at = attempt.began.or(attempt.ended).unwrap_or(task.updated_at);
     let mut shown = json!({
         "place": attempt.epoch,

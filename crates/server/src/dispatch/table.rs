@@ -18,7 +18,7 @@ type Answered = Result<Answer, RpcError>;
 enum Handler {
     /// It waits for nothing.
     Sync(fn(&Methods, &AdmittedRequest<'_>) -> Answered),
-    /// Its future is large, and the one for every request is moved several times on its way through HTTP.
+    /// Boxed, because its future is large and the future of a request is moved several times on its way through HTTP.
     Boxed(for<'a> fn(&'a Methods, &'a AdmittedRequest<'_>) -> BoxFuture<'a, Answered>),
     /// `tasks/get` outnumbers all others and its future is small.
     TasksGet,

@@ -35,14 +35,14 @@ impl RequestChannel for ClientRequests {
         if let Err(error) = delivery.write(&mut text) {
             return Box::pin(std::future::ready(Err(refused(&error))));
         }
-        let mut question_open = UnansweredRequests {
+        let mut unanswered = UnansweredRequest {
             outbox: Arc::clone(&self.outbox),
             id: Some(expected.id().to_owned()),
         };
         self.outbox.push(OutboxItem::Request(text));
         Box::pin(async move {
             let reply = expected.reply().await;
-            question_open.settle();
+            unanswered.settle();
             if let Reply::Result(answer) = &reply {
                 input_requests::check(&question.request, answer).map_err(|error| refused(&error))?;
             }
@@ -64,18 +64,18 @@ fn refused(error: &RpcError) -> AskError {
 }
 
 /// Cancels a request of ours whose response is no longer awaited (U-04).
-struct UnansweredRequests {
+struct UnansweredRequest {
     outbox: Arc<Outbox>,
     id: Option<String>,
 }
 
-impl UnansweredRequests {
+impl UnansweredRequest {
     fn settle(&mut self) {
         self.id = None;
     }
 }
 
-impl Drop for UnansweredRequests {
+impl Drop for UnansweredRequest {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
             self.outbox.push(OutboxItem::Notification(cancellation(&id)));

@@ -10,7 +10,7 @@ use crate::{
     admission::request::AdmittedRequest,
     interaction::{
         Interaction,
-        exchange::{self, Output, Responder, Response},
+        exchange::{self, Responder, ResponderEvent, Response},
         notifications::RequestNotifications,
         rounds::Round,
     },
@@ -34,7 +34,8 @@ pub(crate) type Handler = Box<dyn FnOnce(RequestContext) -> BoxFuture<'static, R
 
 /// What is done with the handler's result. It continues with the same notifications.
 pub(crate) type Finish = Box<
-    dyn FnOnce(Result<Json, HandlerError>, RequestNotifications) -> BoxFuture<'static, Result<Output, RpcError>> + Send,
+    dyn FnOnce(Result<Json, HandlerError>, RequestNotifications) -> BoxFuture<'static, Result<ResponderEvent, RpcError>>
+        + Send,
 >;
 
 /// Writes a handler's result as it is.
@@ -71,7 +72,7 @@ pub(crate) fn answer_with(
             Err(HandlerError::Lacks(capability)) => Response::error(&id, &undeclared(capability, generation)),
             Err(HandlerError::Rpc(failure)) => Response::of(failed(&id, generation, &failure)),
         };
-        Box::pin(std::future::ready(Ok(Output::Response(response)))) as _
+        Box::pin(std::future::ready(Ok(ResponderEvent::Response(response)))) as _
     };
     let notifications = RequestNotifications::requested_by(interaction, request)?;
     let responder = run(interaction, request, notifications, round, handler, Box::new(finish))?;
@@ -81,7 +82,7 @@ pub(crate) fn answer_with(
 /// Runs a handler, and continues with what `finish` does with its result.
 ///
 /// # Errors
-/// As [`answer`].
+/// As [`answer_with`].
 pub(crate) fn run(
     interaction: &Arc<Interaction>,
     request: &AdmittedRequest<'_>,
@@ -112,7 +113,7 @@ pub(crate) fn run(
         id: OwnedRequestId::of(request.id),
         outbox,
         series,
-        // All of it runs where a panic is caught.
+        // The handler is called inside the future, where its panics are caught.
         phase: Phase::Running(Box::pin(async move { handler(cx).await }), notifications, finish),
     }))
 }
@@ -151,7 +152,7 @@ enum Phase {
     ),
     /// Its last messages are still being sent.
     Ended(Result<Json, HandlerError>, RequestNotifications, Finish),
-    Finishing(BoxFuture<'static, Result<Output, RpcError>>),
+    Finishing(BoxFuture<'static, Result<ResponderEvent, RpcError>>),
     Over,
 }
 
@@ -177,12 +178,12 @@ impl Phase {
 }
 
 impl RunningHandler {
-    async fn output(&mut self) -> Result<Output, RpcError> {
+    async fn next_event(&mut self) -> Result<ResponderEvent, RpcError> {
         loop {
             // Messages from before its end go out before the end.
-            while let Some(line) = self.outbox.take() {
-                if let Some(output) = self.output_for(line)? {
-                    return Ok(output);
+            while let Some(item) = self.outbox.take() {
+                if let Some(event) = self.event_for(item)? {
+                    return Ok(event);
                 }
             }
             match &mut self.phase {
@@ -197,25 +198,25 @@ impl RunningHandler {
                 }
                 Phase::Ended(..) => self.phase.finish(),
                 Phase::Finishing(finishing) => {
-                    let output = finishing.await;
+                    let event = finishing.await;
                     self.phase = Phase::Over;
-                    return output;
+                    return event;
                 }
                 Phase::Over => return std::future::pending().await,
             }
         }
     }
 
-    fn output_for(&mut self, line: OutboxItem) -> Result<Option<Output>, RpcError> {
-        Ok(match line {
+    fn event_for(&mut self, item: OutboxItem) -> Result<Option<ResponderEvent>, RpcError> {
+        Ok(match item {
             OutboxItem::ToolMessage(message) => self
                 .phase
                 .notifications()
                 .and_then(|notifications| notifications.message_for(&message))
-                .map(Output::Notification),
-            OutboxItem::Notification(text) => Some(Output::Notification(text)),
-            OutboxItem::Request(text) => Some(Output::Request(text)),
-            // It has ended without the answer.
+                .map(ResponderEvent::Notification),
+            OutboxItem::Notification(text) => Some(ResponderEvent::Notification(text)),
+            OutboxItem::Request(text) => Some(ResponderEvent::Request(text)),
+            // The handler has ended without the answer.
             OutboxItem::InvalidAnswer(_) | OutboxItem::InputRequired { .. }
                 if !matches!(self.phase, Phase::Running(..)) =>
             {
@@ -230,10 +231,10 @@ impl RunningHandler {
     }
 
     /// Answers with this question and those that were asked with it. The next run asks again for those that are not answered.
-    fn ask(&mut self, name: String, request: String) -> Result<Option<Output>, RpcError> {
+    fn ask(&mut self, name: String, request: String) -> Result<Option<ResponderEvent>, RpcError> {
         let mut asked = vec![(name, request)];
-        while let Some(line) = self.outbox.take() {
-            match line {
+        while let Some(item) = self.outbox.take() {
+            match item {
                 OutboxItem::InputRequired { name, request } => asked.push((name, request)),
                 OutboxItem::InvalidAnswer(error) => return Err(error),
                 // The next run sends it again.
@@ -247,16 +248,16 @@ impl RunningHandler {
         let state = replay.state(asked.iter().map(|(name, _)| name.clone()));
         let questions = asked.iter().map(|(name, request)| (name.as_str(), request.as_str()));
         let response = round.ask(&self.interaction, &self.id, questions, &state)?;
-        Ok(Some(Output::Response(response)))
+        Ok(Some(ResponderEvent::Response(response)))
     }
 }
 
 impl Responder for RunningHandler {
-    fn next(&mut self) -> BoxFuture<'_, Output> {
+    fn next(&mut self) -> BoxFuture<'_, ResponderEvent> {
         Box::pin(async {
-            match self.output().await {
-                Ok(output) => output,
-                Err(error) => Output::Response(Response::error(&self.id, &error)),
+            match self.next_event().await {
+                Ok(event) => event,
+                Err(error) => ResponderEvent::Response(Response::error(&self.id, &error)),
             }
         })
     }

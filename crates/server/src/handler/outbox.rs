@@ -13,9 +13,9 @@ const KEPT: usize = 128;
 pub(super) enum OutboxItem {
     /// Progress or a log message.
     ToolMessage(ToolMessage),
-    /// A message to a legacy client, ready to be sent: a request of ours.
+    /// A request of ours to a legacy client.
     Request(String),
-    /// The same, as a notification.
+    /// A notification to a legacy client.
     Notification(String),
     /// A question of a modern request.
     InputRequired {
@@ -31,43 +31,43 @@ pub(super) enum OutboxItem {
 /// Items in order.
 #[derive(Default)]
 pub(super) struct Outbox {
-    lines: Mutex<VecDeque<OutboxItem>>,
-    fresh: Notify,
+    items: Mutex<VecDeque<OutboxItem>>,
+    added: Notify,
 }
 
 impl Outbox {
     /// Adds an item that must arrive.
-    pub(super) fn push(&self, line: OutboxItem) {
-        self.lines.lock().push_back(line);
-        self.fresh.notify_one();
+    pub(super) fn push(&self, item: OutboxItem) {
+        self.items.lock().push_back(item);
+        self.added.notify_one();
     }
 
     /// Adds a message that may be lost: if the client is slow, the oldest unsent message is dropped.
     pub(super) fn push_message(&self, message: ToolMessage) {
-        let mut lines = self.lines.lock();
-        if lines.len() >= KEPT
-            && let Some(oldest) = lines.iter().position(|line| matches!(line, OutboxItem::ToolMessage(_)))
+        let mut items = self.items.lock();
+        if items.len() >= KEPT
+            && let Some(oldest) = items.iter().position(|item| matches!(item, OutboxItem::ToolMessage(_)))
         {
-            lines.remove(oldest);
+            items.remove(oldest);
         }
-        lines.push_back(OutboxItem::ToolMessage(message));
-        drop(lines);
-        self.fresh.notify_one();
+        items.push_back(OutboxItem::ToolMessage(message));
+        drop(items);
+        self.added.notify_one();
     }
 
     /// Withdraws a question of a modern request that was not sent yet.
     pub(super) fn withdraw(&self, question: &str) {
-        self.lines
+        self.items
             .lock()
-            .retain(|line| !matches!(line, OutboxItem::InputRequired { name, .. } if name == question));
+            .retain(|item| !matches!(item, OutboxItem::InputRequired { name, .. } if name == question));
     }
 
     pub(super) fn take(&self) -> Option<OutboxItem> {
-        self.lines.lock().pop_front()
+        self.items.lock().pop_front()
     }
 
     /// Completes when something was added since it last completed.
     pub(super) async fn filled(&self) {
-        self.fresh.notified().await;
+        self.added.notified().await;
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct Replay {
 struct QuestionLog {
     /// By name.
     answers: BTreeMap<String, Json>,
-    /// The names of those that the handler has used.
+    /// The names of the answers that the handler has used.
     used: BTreeSet<String>,
     /// How often each name was asked for.
     wanted: HashMap<String, u32>,
@@ -92,7 +92,7 @@ impl Replay {
 }
 
 impl QuestionLog {
-    /// The name of the next question. The order of asking is the same in every run, so the names are.
+    /// The name of the next question. Every run asks in the same order, so that each question has the same name in all.
     fn name(&mut self, question: &Question) -> String {
         self.count += 1;
         let wanted = match &question.name {
@@ -118,7 +118,7 @@ impl RequestChannel for Replay {
     fn ask(&self, question: Question) -> BoxFuture<'static, Result<Json, AskError>> {
         let mut question_log = self.question_log.lock();
         let name = question_log.name(&question);
-        let line = match question_log.answers.get(&name).cloned() {
+        let item = match question_log.answers.get(&name).cloned() {
             Some(answer) => match input_requests::check(&question.request, &answer) {
                 Ok(()) => {
                     question_log.used.insert(name);
@@ -132,7 +132,7 @@ impl RequestChannel for Replay {
             },
         };
         drop(question_log);
-        self.outbox.push(line);
+        self.outbox.push(item);
         let open = Open {
             outbox: Arc::clone(&self.outbox),
             name,

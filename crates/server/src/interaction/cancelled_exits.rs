@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use std::{collections::HashMap, sync::Arc};
 use tracing::warn;
 
-/// Ends that are kept. Beyond that all are read again.
+/// Ends that are kept. Beyond that all are dropped and read again.
 const MOST: usize = 1024;
 
 /// The ends that were read. An end is final, so none is ever out of date.

@@ -1,5 +1,5 @@
-//! Answering a request whose client waits: as one message if nothing comes before the response, otherwise as a stream with
-//! keep-alives.
+//! Answering a request whose client waits: as one message if the response comes before any other message or a keep-alive, otherwise as
+//! a stream. A client that takes no stream always gets one message.
 
 use crate::{
     admission::{
@@ -11,14 +11,14 @@ use crate::{
         Answer, OwnedRequestId, shutting_down,
         stream::{self, Gone, KEEP_ALIVE, Sink, Text},
     },
-    session::in_flight::Entry,
+    session::in_flight::InFlightRequest,
 };
 use longhaul_core::{BoxFuture, SessionKey};
 use longhaul_wire::RpcError;
 use std::sync::Arc;
 
 /// What a responder gives next.
-pub(crate) enum Output {
+pub(crate) enum ResponderEvent {
     /// A notification. Dropped if the client takes no stream.
     Notification(String),
     /// A request of ours to a legacy client. One that takes no stream gets it on a push stream of its session.
@@ -91,10 +91,10 @@ impl From<Response> for Answer {
     }
 }
 
-/// Answers a request. Dropping it before [`answered`](Self::answered) means that the client has disconnected.
+/// Answers a request. It is dropped before [`answered`](Self::answered) when the client disconnects or cancels, and on shutdown.
 pub(crate) trait Responder: Send + 'static {
     /// What comes next. Dropping the future loses nothing: the next call continues from there.
-    fn next(&mut self) -> BoxFuture<'_, Output>;
+    fn next(&mut self) -> BoxFuture<'_, ResponderEvent>;
 
     /// The transport has the response.
     fn answered(&mut self) {}
@@ -109,44 +109,44 @@ pub(crate) fn answer_with(
     request: &AdmittedRequest<'_>,
     responder: Box<dyn Responder>,
 ) -> Answer {
-    let conversation = Exchange {
+    let exchange = Exchange {
         interaction: Arc::clone(interaction),
         responder,
         id: OwnedRequestId::of(request.id),
         session: request.caller.session_key().cloned(),
-        cancelled: interaction
+        in_flight: interaction
             .sessions
             .in_flight
             .enter(request.caller.session_key(), request.id),
         unsent: Vec::new(),
     };
-    Answer::Later(Box::pin(conversation.respond(request.caller.takes_stream)))
+    Answer::Later(Box::pin(exchange.respond(request.caller.takes_stream)))
 }
 
-/// All that is needed to answer the request, kept apart from its bytes, which may be large.
+/// What is needed to answer a request. Does not hold the request's bytes, which may be large.
 struct Exchange {
     interaction: Arc<Interaction>,
     responder: Box<dyn Responder>,
     id: OwnedRequestId,
     session: Option<SessionKey>,
-    cancelled: Entry,
+    in_flight: InFlightRequest,
     /// Requests that were not sent on any stream yet.
     unsent: Vec<String>,
 }
 
-/// What ended a wait for the next output.
+/// What ended a wait for the next event.
 enum WaitOutcome {
     Message(String),
     CloseStream,
     Response(Response),
-    Silence,
+    KeepAliveDue,
     Cancelled,
     /// The server closes before there is an answer.
     Closed(Response),
 }
 
 impl Exchange {
-    /// The response by itself, or a stream from the first message before it, if the client takes one.
+    /// The response by itself, or a stream from the first message or keep-alive on, if the client takes one.
     async fn respond(mut self, takes_stream: bool) -> Answer {
         let legacy = self.session.is_some();
         let first = loop {
@@ -157,10 +157,10 @@ impl Exchange {
                 }
                 WaitOutcome::Cancelled => return Answer::Accepted,
                 WaitOutcome::Closed(response) => return response.into(),
-                outcome @ (WaitOutcome::Message(_) | WaitOutcome::Silence) if takes_stream => break outcome,
+                outcome @ (WaitOutcome::Message(_) | WaitOutcome::KeepAliveDue) if takes_stream => break outcome,
                 // Only legacy streams can be resumed.
                 WaitOutcome::CloseStream if takes_stream && legacy => break WaitOutcome::CloseStream,
-                WaitOutcome::Silence => self.send_unsent().await,
+                WaitOutcome::KeepAliveDue => self.send_unsent().await,
                 WaitOutcome::Message(_) | WaitOutcome::CloseStream => {}
             }
         };
@@ -178,7 +178,7 @@ impl Exchange {
             match outcome {
                 WaitOutcome::Message(text) => sink.message(text).await?,
                 WaitOutcome::CloseStream => sink.close_stream().await?,
-                WaitOutcome::Silence => sink.keep_alive(),
+                WaitOutcome::KeepAliveDue => sink.keep_alive(),
                 WaitOutcome::Cancelled => return Ok(()),
                 WaitOutcome::Closed(Response { text, .. }) => return sink.message(text).await,
                 WaitOutcome::Response(Response { text, .. }) => {
@@ -192,30 +192,30 @@ impl Exchange {
     }
 
     async fn wait(&mut self, takes_stream: bool) -> WaitOutcome {
-        let silence = self.interaction.engine.ports().clock.sleep(KEEP_ALIVE);
-        tokio::pin!(silence);
+        let keep_alive = self.interaction.engine.ports().clock.sleep(KEEP_ALIVE);
+        tokio::pin!(keep_alive);
         loop {
-            let output = tokio::select! {
+            let event = tokio::select! {
                 // Messages go out before a cancellation or a shutdown takes effect.
                 biased;
-                output = self.responder.next() => output,
-                () = self.cancelled.cancelled() => {
+                event = self.responder.next() => event,
+                () = self.in_flight.cancelled() => {
                     self.responder.cancel();
                     return WaitOutcome::Cancelled;
                 }
                 () = self.interaction.shutdown.closed() => return WaitOutcome::Closed(Response::error(&self.id, &shutting_down())),
-                () = &mut silence => return WaitOutcome::Silence,
+                () = &mut keep_alive => return WaitOutcome::KeepAliveDue,
             };
-            match output {
-                Output::Notification(text) => return WaitOutcome::Message(text),
-                Output::Request(text) if takes_stream => return WaitOutcome::Message(text),
-                Output::Request(text) => {
+            match event {
+                ResponderEvent::Notification(text) => return WaitOutcome::Message(text),
+                ResponderEvent::Request(text) if takes_stream => return WaitOutcome::Message(text),
+                ResponderEvent::Request(text) => {
                     self.unsent.push(text);
                     self.send_unsent().await;
                 }
-                Output::CloseStream => return WaitOutcome::CloseStream,
-                Output::Continue(responder) => self.responder = responder,
-                Output::Response(response) => {
+                ResponderEvent::CloseStream => return WaitOutcome::CloseStream,
+                ResponderEvent::Continue(responder) => self.responder = responder,
+                ResponderEvent::Response(response) => {
                     return WaitOutcome::Response(
                         response.with_memory_reserved(&self.interaction.admission.memory, &self.id),
                     );
@@ -227,8 +227,8 @@ impl Exchange {
     /// Sends requests over the session's push streams, as long as one takes them.
     async fn send_unsent(&mut self) {
         let Some(session) = &self.session else { return };
-        while let Some(question) = self.unsent.first() {
-            if !self.interaction.push.streams.send(session, question.clone()).await {
+        while let Some(request) = self.unsent.first() {
+            if !self.interaction.push.streams.send(session, request.clone()).await {
                 return;
             }
             self.unsent.remove(0);

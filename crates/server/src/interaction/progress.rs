@@ -1,4 +1,4 @@
-//! Progress only rises: it must (U-01), and a tool may report anything.
+//! Sent progress must only rise (U-01), and a tool may report any number.
 
 /// The highest progress that a client was sent.
 #[derive(Debug, Clone, Copy, Default)]

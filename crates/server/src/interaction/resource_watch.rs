@@ -31,7 +31,7 @@ pub(crate) struct ResourceWatchers(Arc<Mutex<HashMap<Key, Weak<WatchedPart>>>>);
 
 /// A part of a task that somebody has subscribed to; it is watched while anyone holds this.
 struct WatchedPart {
-    updates: ResourceWatchers,
+    watchers: ResourceWatchers,
     key: Key,
     /// Dropped with this, which ends the watcher.
     _alive: DropGuard,
@@ -55,8 +55,8 @@ enum PartState {
 }
 
 impl PartState {
-    /// Whether there is something new for a reader.
-    fn has_news_since(self, before: Self) -> bool {
+    /// Whether a reader would find something new.
+    fn is_new_since(self, before: Self) -> bool {
         match (before, self) {
             (Self::Output { found: before, .. }, Self::Output { found, .. }) => found != before,
             _ => self != before,
@@ -119,7 +119,7 @@ impl ResourceWatchers {
         }
         let ended = CancellationToken::new();
         let watched = Arc::new(WatchedPart {
-            updates: self.clone(),
+            watchers: self.clone(),
             key: key.clone(),
             _alive: ended.clone().drop_guard(),
         });
@@ -130,7 +130,7 @@ impl ResourceWatchers {
 
 impl Drop for WatchedPart {
     fn drop(&mut self) {
-        let mut table = self.updates.0.lock();
+        let mut table = self.watchers.0.lock();
         // Another watcher may have replaced it.
         if table.get(&self.key).is_some_and(|watched| watched.strong_count() == 0) {
             table.remove(&self.key);
@@ -181,9 +181,9 @@ impl Part {
                     continue;
                 }
             };
-            let is_news = now.has_news_since(seen);
+            let is_new = now.is_new_since(seen);
             seen = now;
-            if is_news {
+            if is_new {
                 self.engine.catalog().resource_updated(Arc::clone(&self.uri));
                 if self.part != TaskPart::Log {
                     clock.sleep(INTERVAL).await;

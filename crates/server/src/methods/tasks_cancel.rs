@@ -1,4 +1,5 @@
-//! `tasks/cancel`: at once and once for legacy clients, by asking and as often as they like for modern ones (C-09).
+//! `tasks/cancel` (C-09). For a legacy client it cancels the task at once, and is refused when the task has ended. For a modern one it asks the
+//! work to stop, and can be repeated at any time.
 
 use super::{
     Methods,
@@ -41,7 +42,7 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
     }
 }
 
-/// For a modern client that declares the legacy `tasks` and not the extension: as a legacy client cancels, at once and once.
+/// For a modern client that declares the legacy `tasks` and not the extension: as for a legacy client.
 async fn answer_core(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
     let id = core_task(methods, request).await?.task.id.clone();
     let cancelled = methods

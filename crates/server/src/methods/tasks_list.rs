@@ -31,7 +31,7 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
     }))
 }
 
-/// The cursor after `last`, good for this scope only.
+/// The cursor after `last`, valid for this scope only.
 fn cursor_after(last: &TaskId, scope: &Scope, signer: &Signer) -> String {
     let mut body = owner_of(scope);
     body.extend(last.as_str().as_bytes());

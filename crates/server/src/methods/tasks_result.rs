@@ -18,7 +18,7 @@ use crate::{
         Answer, OwnedRequestId, shutting_down, store_failed,
         stream::{self, Gone, KEEP_ALIVE, Sink},
     },
-    session::in_flight::Entry,
+    session::in_flight::InFlightRequest,
 };
 use longhaul_core::{Outcome, Scope, Task, TaskId, store::Record};
 use longhaul_runtime::{LogRange, ToolMessage, Watch};
@@ -36,7 +36,7 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
         watch: interaction.engine.watch(&task),
         task,
         id: OwnedRequestId::of(request.id),
-        cancelled: interaction
+        in_flight: interaction
             .sessions
             .in_flight
             .enter(request.caller.session_key(), request.id),
@@ -89,7 +89,7 @@ struct Wait {
     task: TaskId,
     watch: Watch,
     id: OwnedRequestId,
-    cancelled: Entry,
+    in_flight: InFlightRequest,
 }
 
 /// What a wait has to handle.
@@ -111,7 +111,7 @@ impl Wait {
         format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tasks/result","params":{{"taskId":"{task}"}}}}"#)
     }
 
-    async fn looked(&self) -> Result<Option<String>, RpcError> {
+    async fn read_response(&self) -> Result<Option<String>, RpcError> {
         Ok(self.response(&self.read().await?).await)
     }
 
@@ -121,7 +121,7 @@ impl Wait {
     }
 
     /// The end of the task's log, if it has one.
-    async fn written(&self, task: &Task) -> Option<String> {
+    async fn log_end(&self, task: &Task) -> Option<String> {
         let end = LogRange {
             offset: None,
             limit: Some(SHOWN),
@@ -134,7 +134,7 @@ impl Wait {
         let outcome = record.outcome.as_ref()?;
         let mut text = String::new();
         if *outcome == Outcome::Cancelled {
-            let output = self.written(&record.task).await;
+            let output = self.log_end(&record.task).await;
             let exit = self
                 .interaction
                 .cancelled_exits
@@ -158,7 +158,7 @@ impl Wait {
         tokio::select! {
             () = self.watch.changed() => Next::Read,
             () = self.interaction.engine.ports().clock.sleep(KEEP_ALIVE) => Next::Silence,
-            () = self.cancelled.cancelled() => Next::Cancelled,
+            () = self.in_flight.cancelled() => Next::Cancelled,
             () = self.interaction.shutdown.drained() => Next::Draining,
         }
     }
@@ -166,7 +166,7 @@ impl Wait {
     async fn respond(mut self) -> Answer {
         loop {
             match self.next().await {
-                Next::Read => match self.looked().await {
+                Next::Read => match self.read_response().await {
                     Ok(None) => {}
                     Ok(Some(text)) => return Answer::response(text),
                     Err(error) => return Answer::error(Some(self.id.get()), &error),

@@ -37,8 +37,8 @@ pub(crate) enum Answer {
     Accepted,
     /// Several messages, the response last.
     Stream(Events),
-    /// The answer is not ready, and may not be for hours. The future keeps nothing of the request in memory. It is dropped when nobody waits for
-    /// the answer any more.
+    /// The answer is not ready, and may not be for hours. The future does not hold the request's bytes. It is dropped when nobody waits for the
+    /// answer any more.
     Later(BoxFuture<'static, Answer>),
 }
 

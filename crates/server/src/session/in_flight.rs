@@ -14,8 +14,8 @@ type Key = (SessionKey, String);
 #[derive(Clone, Default)]
 pub(crate) struct InFlight(Arc<Mutex<HashMap<Key, Arc<Notify>>>>);
 
-/// A request being waited for; dropping it ends the entry.
-pub(crate) struct Entry {
+/// A request whose sender waits for the answer; dropping it removes it from the table.
+pub(crate) struct InFlightRequest {
     table: InFlight,
     key: Option<Key>,
     cancelled: Arc<Notify>,
@@ -23,13 +23,13 @@ pub(crate) struct Entry {
 
 impl InFlight {
     /// Enters a request. Without a session it cannot be cancelled.
-    pub(crate) fn enter(&self, session: Option<&SessionKey>, id: RequestId<'_>) -> Entry {
+    pub(crate) fn enter(&self, session: Option<&SessionKey>, id: RequestId<'_>) -> InFlightRequest {
         let cancelled = Arc::new(Notify::new());
         let key = session.map(|session| (session.clone(), id.canonical().into_owned()));
         if let Some(key) = &key {
             self.0.lock().insert(key.clone(), Arc::clone(&cancelled));
         }
-        Entry {
+        InFlightRequest {
             table: self.clone(),
             key,
             cancelled,
@@ -45,14 +45,14 @@ impl InFlight {
     }
 }
 
-impl Entry {
+impl InFlightRequest {
     /// Completes when the request is cancelled.
     pub(crate) async fn cancelled(&self) {
         self.cancelled.notified().await;
     }
 }
 
-impl Drop for Entry {
+impl Drop for InFlightRequest {
     fn drop(&mut self) {
         let Some(key) = &self.key else { return };
         let mut table = self.table.0.lock();

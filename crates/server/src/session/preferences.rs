@@ -17,7 +17,7 @@ const LONGEST_URI: usize = 2 * 1024;
 const ENTRY: usize = 64;
 /// Sessions whose preferences are kept; beyond that the one that expires first is removed.
 const SESSIONS: usize = 10_000;
-/// Bytes of all subscriptions; beyond that, too. One session may have an eighth of them.
+/// Bytes of all subscriptions; beyond that, too, the session that expires first is removed.
 const BYTES: usize = 16 << 20;
 
 /// Keeps what a subscription needs; dropped when the subscription ends.

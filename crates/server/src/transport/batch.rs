@@ -187,7 +187,7 @@ async fn response(mut answer: Answer) -> Option<Text> {
             Answer::Later(later) => later.await,
             Answer::Message { text, .. } => return Some(text),
             Answer::Session { text, .. } => return Some(text.into()),
-            // No request of a client that takes no stream is answered by one.
+            // A client that takes no stream is not answered with one.
             Answer::Accepted | Answer::Stream(_) => return None,
         }
     }

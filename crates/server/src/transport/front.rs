@@ -17,7 +17,7 @@ use longhaul_wire::ServerInfo;
 use std::{sync::Arc, time::Duration};
 
 /// Between two checks whether the server is idle.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What a [`Front`] is made of.
 pub struct FrontOptions {
@@ -100,12 +100,12 @@ impl Front {
         })
     }
 
-    /// Ends streams and waits, so that their connections can close. Plain calls may still complete.
+    /// Ends streams and waits for tasks, so that their connections can close. Plain calls may still complete.
     pub fn drain(&self) {
         self.shutdown.drain();
     }
 
-    /// Ends the calls that are waited for, too. Tasks are not touched.
+    /// Ends plain calls, too. Tasks are not touched.
     pub fn close(&self) {
         self.shutdown.close();
     }
@@ -114,13 +114,13 @@ impl Front {
     pub async fn idle_for(&self, after: Duration) {
         let clock = &self.engine.ports().clock;
         loop {
-            let mut alone_for = Duration::ZERO;
-            while alone_for < after {
-                let pause = LOOK_EVERY.min(after - alone_for);
+            let mut idle_time = Duration::ZERO;
+            while idle_time < after {
+                let pause = IDLE_CHECK_INTERVAL.min(after - idle_time);
                 clock.sleep(pause).await;
-                alone_for += pause;
+                idle_time += pause;
                 if self.is_needed().await {
-                    alone_for = Duration::ZERO;
+                    idle_time = Duration::ZERO;
                 }
             }
             if self.admission.connections.refuse_if_none() {

@@ -57,8 +57,8 @@ impl Default for Limits {
 const QUOTA_PAUSE: Duration = Duration::from_secs(10);
 /// The same for bytes in memory, which come and go quickly.
 const MEMORY_PAUSE: Duration = Duration::from_secs(1);
-/// The same for streams and connections.
-const PLACE_PAUSE: Duration = Duration::from_secs(5);
+/// The same for the permits of streams and connections.
+const PERMIT_PAUSE: Duration = Duration::from_secs(5);
 
 /// Why a request is not answered now.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -93,7 +93,7 @@ impl Busy {
     pub(crate) fn wait(&self) -> Duration {
         match self {
             Self::Rate { wait, .. } => *wait,
-            Self::Streams(_) | Self::Connections(_) => PLACE_PAUSE,
+            Self::Streams(_) | Self::Connections(_) => PERMIT_PAUSE,
             Self::Quota(_) => QUOTA_PAUSE,
             Self::Bodies | Self::Answers => MEMORY_PAUSE,
         }

@@ -17,7 +17,7 @@ use std::{
     },
 };
 
-/// So many principals are kept before idle ones are removed for the first time.
+/// How many principals are kept before idle ones are removed for the first time.
 const MIN_KEPT_PRINCIPALS: usize = 10_000;
 
 type DirectLimiter<State> = RateLimiter<NotKeyed, State, PortClock, NoOpMiddleware<MonotonicInstant>>;
@@ -97,7 +97,7 @@ fn rate(most: NonZeroU32) -> Quota {
     Quota::per_second(most).allow_burst(most.saturating_mul(NonZeroU32::MIN.saturating_add(1)))
 }
 
-/// The monotonic side of the clock port, as the limiters want to read it.
+/// Reads the clock port's monotonic time for the limiters.
 #[derive(Clone)]
 struct PortClock(Arc<dyn Clock>);
 

@@ -2,7 +2,7 @@
 
 use super::{BlockingCall, CallHold, InputRequestMode, OnResponse, store_failed};
 use crate::interaction::{
-    exchange::{Output, Response},
+    exchange::{ResponderEvent, Response},
     input_requests::{self, unanswered::UnansweredRequests},
     rounds::{LIFETIME, Round, State, call_ended},
 };
@@ -40,8 +40,8 @@ pub(super) struct Answers {
 }
 
 impl CallInputRequests {
-    pub(super) fn of(asks: InputRequestMode, unanswered: &UnansweredRequests) -> Self {
-        match asks {
+    pub(super) fn of(mode: InputRequestMode, unanswered: &UnansweredRequests) -> Self {
+        match mode {
             InputRequestMode::Rounds(round) => Self::Rounds(Answers::of(round)),
             InputRequestMode::Requests => Self::Requests(Sent {
                 open: BTreeMap::new(),
@@ -66,12 +66,12 @@ impl CallInputRequests {
     }
 
     /// The cancellation of the next request whose question was closed by something other than its response (U-04).
-    pub(super) fn withdraw(&mut self) -> Option<Output> {
+    pub(super) fn withdraw(&mut self) -> Option<ResponderEvent> {
         let Self::Requests(Sent { closed, unanswered, .. }) = self else {
             return None;
         };
         let taken_back = std::iter::from_fn(|| closed.pop()).find_map(|id| unanswered.withdraw(&id));
-        taken_back.map(Output::Notification)
+        taken_back.map(ResponderEvent::Notification)
     }
 }
 
@@ -119,7 +119,7 @@ fn name_of(input: &Input) -> &str {
 
 impl BlockingCall {
     /// Sends the open questions to the client: as requests, one by one, or all of them in the response.
-    pub(super) async fn ask(&mut self) -> Result<Option<Output>, RpcError> {
+    pub(super) async fn ask(&mut self) -> Result<Option<ResponderEvent>, RpcError> {
         match &mut self.questions {
             CallInputRequests::Requests(sent) => {
                 let Some(input) = self.open.iter().find(|input| !sent.open.contains_key(&input.key)) else {
@@ -140,7 +140,7 @@ impl BlockingCall {
                 }
                 sent.unanswered.insert(&id);
                 sent.open.insert(input.key.clone(), id);
-                Ok(Some(Output::Request(text)))
+                Ok(Some(ResponderEvent::Request(text)))
             }
             CallInputRequests::Nobody => {
                 let input = self.open[0].clone();
@@ -155,7 +155,7 @@ impl BlockingCall {
     }
 
     /// Ends a question without an answer.
-    async fn refuse(&mut self, input: Input, error: &RpcError) -> Result<Option<Output>, RpcError> {
+    async fn refuse(&mut self, input: Input, error: &RpcError) -> Result<Option<ResponderEvent>, RpcError> {
         let failure = RpcFailure {
             code: -32603,
             message: error.message().into(),
@@ -172,7 +172,7 @@ impl BlockingCall {
     }
 
     /// Gives the call the answers that came with this request; what is open then is asked with its response.
-    async fn round(&mut self) -> Result<Option<Output>, RpcError> {
+    async fn round(&mut self) -> Result<Option<ResponderEvent>, RpcError> {
         let CallInputRequests::Rounds(answers) = &mut self.questions else {
             return Ok(None);
         };
@@ -186,7 +186,7 @@ impl BlockingCall {
         if answered.is_empty() {
             return Box::pin(self.ask_round())
                 .await
-                .map(|response| Some(Output::Response(response)));
+                .map(|response| Some(ResponderEvent::Response(response)));
         }
         self.stale = true;
         let answered: Vec<Input> = answered.into_iter().cloned().collect();

@@ -9,7 +9,7 @@ use crate::{
         request::AdmittedRequest,
     },
     interaction::{
-        exchange::{Output, Responder, Response},
+        exchange::{Responder, ResponderEvent, Response},
         notifications::RequestNotifications,
         rounds::Round,
     },
@@ -39,7 +39,7 @@ pub(crate) struct BlockingCall {
     id: OwnedRequestId,
     notifications: RequestNotifications,
     questions: CallInputRequests,
-    patience: Limit,
+    limit: Limit,
     /// Whether the call may have changed since it was last read.
     stale: bool,
     /// The questions that were open then.
@@ -56,7 +56,7 @@ pub(crate) struct BlockingCall {
     in_a_row: u32,
 }
 
-/// The request's claim on its call. Dropping it means that the client has disconnected.
+/// The request's claim on its call. Dropping it unreleased means that the client gets no answer to this request.
 enum CallHold {
     /// Of a client that can only retry a round, or not return at all.
     Request(Hold),
@@ -93,8 +93,8 @@ pub(crate) struct CallContext {
     /// The session in which the client can return for the answer.
     pub(crate) resumable_session: Option<SessionKey>,
     /// How long the call is waited for.
-    pub(crate) patience: WaitPolicy,
-    pub(crate) asks: InputRequestMode,
+    pub(crate) wait_policy: WaitPolicy,
+    pub(crate) input_request_mode: InputRequestMode,
 }
 
 /// How the client can be asked.
@@ -139,8 +139,11 @@ impl BlockingCall {
     fn new(context: CallContext, waiting: PendingCall, hold: CallHold, error: OnResponse) -> Self {
         let clock = &context.calls.engine.ports().clock;
         Self {
-            patience: Limit::of(context.patience, &**clock),
-            questions: CallInputRequests::of(context.asks, &context.calls.interaction.input_requests.unanswered),
+            limit: Limit::of(context.wait_policy, &**clock),
+            questions: CallInputRequests::of(
+                context.input_request_mode,
+                &context.calls.interaction.input_requests.unanswered,
+            ),
             calls: context.calls,
             stale: waiting.is_unread(),
             waiting,
@@ -157,26 +160,28 @@ impl BlockingCall {
         }
     }
 
-    async fn output(&mut self) -> Result<Output, RpcError> {
+    async fn next_event(&mut self) -> Result<ResponderEvent, RpcError> {
         loop {
-            if let Some(output) = self.next_message().or_else(|| self.questions.withdraw()) {
-                return Ok(output);
+            if let Some(event) = self.next_message().or_else(|| self.questions.withdraw()) {
+                return Ok(event);
             }
             if let Some(outcome) = &self.end {
                 let response = self.ended(outcome);
-                return Ok(Output::Response(response.with_reservation(self.reservation.take())));
+                return Ok(ResponderEvent::Response(
+                    response.with_reservation(self.reservation.take()),
+                ));
             }
             if self.stale {
                 if let Some(response) = self.read().await? {
-                    return Ok(Output::Response(response));
+                    return Ok(ResponderEvent::Response(response));
                 }
                 // Messages from before the change go out before what the change causes.
                 continue;
             }
             self.in_a_row = 0;
             if !self.open.is_empty() {
-                if let Some(output) = self.ask().await? {
-                    return Ok(output);
+                if let Some(event) = self.ask().await? {
+                    return Ok(event);
                 }
                 if self.stale {
                     continue;
@@ -184,21 +189,21 @@ impl BlockingCall {
             }
             tokio::select! {
                 message = self.waiting.next_message() => match message {
-                    Some(message) => if let Some(output) = output_for(&mut self.notifications, &message) {
-                        return Ok(output);
+                    Some(message) => if let Some(event) = event_for(&mut self.notifications, &message) {
+                        return Ok(event);
                     },
                     None => self.stale = true,
                 },
-                () = self.patience.is_over() => {
+                () = self.limit.is_over() => {
                     // If this future is dropped during the promotion, the next read finds a task.
                     self.stale = true;
                     match self.waiting.promote().await {
-                        Ok(Promotion::Task(task)) => return Ok(Output::Response(self.promoted(&task))),
+                        Ok(Promotion::Task(task)) => return Ok(ResponderEvent::Response(self.promoted(&task))),
                         Ok(Promotion::Ended(outcome)) => self.end = Some(outcome),
                         Err(StoreError::Closed) => return Err(store_failed(StoreError::Closed)),
                         Err(error) => {
                             tracing::warn!(%error, "a call could not become a task; it continues, and the promotion is tried again");
-                            self.patience.renew(PROMOTION_PAUSE, &*self.calls.engine.ports().clock);
+                            self.limit.renew(PROMOTION_PAUSE, &*self.calls.engine.ports().clock);
                         }
                     }
                 }
@@ -207,14 +212,14 @@ impl BlockingCall {
     }
 
     /// The next message of the work that the client asked for, if there is one already.
-    fn next_message(&mut self) -> Option<Output> {
+    fn next_message(&mut self) -> Option<ResponderEvent> {
         // After the end nothing more comes.
         while self.end.is_some() || self.in_a_row < MOST_IN_A_ROW {
             let message = self.waiting.try_next_message()?;
             self.in_a_row += 1;
             self.stale |= self.in_a_row == MOST_IN_A_ROW;
-            if let Some(output) = output_for(&mut self.notifications, &message) {
-                return Some(output);
+            if let Some(event) = event_for(&mut self.notifications, &message) {
+                return Some(event);
             }
         }
         None
@@ -241,10 +246,10 @@ impl BlockingCall {
                 self.questions.keep(&[]);
             }
             CallState::Changed(record) if record.task.announced => {
-                if self.patience.answer.is_some() {
+                if self.limit.answer.is_some() {
                     return Ok(Some(self.promoted(&record.task)));
                 }
-                // The task's client is asked.
+                // The client that has the task is asked instead.
                 self.open.clear();
             }
             CallState::Changed(record) => {
@@ -257,7 +262,7 @@ impl BlockingCall {
     }
 
     fn promoted(&self, task: &Task) -> Response {
-        if self.patience.answer == Some(Instead::Words) {
+        if self.limit.answer == Some(Instead::Text) {
             return self.ended(&handed_off(task));
         }
         let now = self.calls.engine.ports().clock.read();
@@ -283,23 +288,23 @@ fn outcome_bytes(outcome: &Outcome) -> usize {
     }
 }
 
-fn output_for(notifications: &mut RequestNotifications, message: &ToolMessage) -> Option<Output> {
+fn event_for(notifications: &mut RequestNotifications, message: &ToolMessage) -> Option<ResponderEvent> {
     match message {
-        ToolMessage::CloseStream => Some(Output::CloseStream),
-        message => notifications.message_for(message).map(Output::Notification),
+        ToolMessage::CloseStream => Some(ResponderEvent::CloseStream),
+        message => notifications.message_for(message).map(ResponderEvent::Notification),
     }
 }
 
 impl Responder for BlockingCall {
-    fn next(&mut self) -> BoxFuture<'_, Output> {
+    fn next(&mut self) -> BoxFuture<'_, ResponderEvent> {
         Box::pin(async {
-            match self.output().await {
-                Ok(output) => output,
+            match self.next_event().await {
+                Ok(event) => event,
                 Err(error) => {
                     if self.on_response == OnResponse::Release {
                         self.on_response = self.on_error;
                     }
-                    Output::Response(Response::error(&self.id, &error))
+                    ResponderEvent::Response(Response::error(&self.id, &error))
                 }
             }
         })
@@ -308,7 +313,7 @@ impl Responder for BlockingCall {
     fn answered(&mut self) {
         match (self.on_response, &mut self.hold) {
             (OnResponse::Release, hold) => hold.release(),
-            (OnResponse::Keep, CallHold::Request(hold)) => hold.park(),
+            (OnResponse::Keep, CallHold::Request(hold)) => hold.keep_for_retry(),
             (OnResponse::Abandon, CallHold::Session(hold)) => hold.abandon(),
             // Dropping the hold abandons the call; and a session's call has no rounds.
             (OnResponse::Abandon, CallHold::Request(_)) | (OnResponse::Keep, CallHold::Session(_)) => {}
@@ -332,15 +337,15 @@ enum Instead {
     /// The task.
     Task,
     /// How to follow it.
-    Words,
+    Text,
 }
 
 impl Limit {
-    fn of(patience: WaitPolicy, clock: &dyn Clock) -> Self {
-        let (millis, answer) = match patience {
+    fn of(policy: WaitPolicy, clock: &dyn Clock) -> Self {
+        let (millis, answer) = match policy {
             WaitPolicy::Unlimited => (None, None),
             WaitPolicy::Promote(millis) => (Some(millis), Some(Instead::Task)),
-            WaitPolicy::HandOff(millis) => (Some(millis), Some(Instead::Words)),
+            WaitPolicy::HandOff(millis) => (Some(millis), Some(Instead::Text)),
         };
         Self {
             over: millis.map(|millis| clock.sleep(Duration::from_millis(millis))),

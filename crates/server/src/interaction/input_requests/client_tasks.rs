@@ -63,7 +63,7 @@ impl ClientTasks {
             None => {
                 table.insert(key.clone(), State::Working(theirs.to_owned()));
                 Ok(Registration {
-                    hosting: self.clone(),
+                    client_tasks: self.clone(),
                     key,
                 })
             }
@@ -81,20 +81,20 @@ enum Duplicate {
 
 /// Keeps a question in the table until dropped.
 struct Registration {
-    hosting: ClientTasks,
+    client_tasks: ClientTasks,
     key: Key,
 }
 
 impl Registration {
     /// The client's task is lost.
     fn mark_lost(&self) {
-        self.hosting.0.lock().insert(self.key.clone(), State::Lost);
+        self.client_tasks.0.lock().insert(self.key.clone(), State::Lost);
     }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.hosting.0.lock().remove(&self.key);
+        self.client_tasks.0.lock().remove(&self.key);
     }
 }
 

@@ -1,6 +1,6 @@
-//! Which stream carries the messages to a session about a task (T-10, G1-39): of those that are read the `tasks/result` that has waited longest,
-//! and while none waits the newest push stream. While none is read, the one that carried last: notifications are kept there for a client
-//! that resumes it (T-11). Requests to the client wait until one is read, which may be another one.
+//! Which stream carries the messages to a session about a task (T-10, G1-39): the oldest `tasks/result` that is read, else the newest push
+//! stream that is read. While none is read it is the stream that carried last: notifications are kept there for a client that resumes it
+//! (T-11), and requests to the client wait until a stream is read.
 
 use crate::{interaction::progress::HighestProgress, response::stream::Sink};
 use longhaul_core::{SessionKey, Task, TaskId};
@@ -44,7 +44,7 @@ const NO_STREAM: u64 = 0;
 
 /// A stream that can carry the messages, until dropped.
 pub(crate) struct CarrierCandidate {
-    outlets: Carriers,
+    carriers: Carriers,
     key: Key,
     nth: u64,
     sink: Sink,
@@ -81,7 +81,7 @@ impl Carriers {
         let carrier = streams.carrier.subscribe();
         drop(table);
         CarrierCandidate {
-            outlets: self.clone(),
+            carriers: self.clone(),
             key,
             nth,
             sink: sink.clone(),
@@ -139,7 +139,7 @@ impl CarrierCandidate {
             tokio::select! {
                 // Both senders live as long as `self`.
                 _ = self.reader_presence.changed() => {
-                    if let Some(streams) = self.outlets.0.lock().get(&self.key) {
+                    if let Some(streams) = self.carriers.0.lock().get(&self.key) {
                         streams.elect();
                     }
                     if self.reaches_client() {
@@ -154,7 +154,7 @@ impl CarrierCandidate {
 
     /// Whether `current` is higher than what was sent on any of the streams; then it counts as sent.
     pub(crate) fn rises_to(&self, current: f64) -> bool {
-        let mut table = self.outlets.0.lock();
+        let mut table = self.carriers.0.lock();
         let Some(streams) = table.get_mut(&self.key) else {
             return false;
         };
@@ -169,7 +169,7 @@ impl CarrierCandidate {
 
 impl Drop for CarrierCandidate {
     fn drop(&mut self) {
-        let mut table = self.outlets.0.lock();
+        let mut table = self.carriers.0.lock();
         let Some(streams) = table.get_mut(&self.key) else {
             return;
         };

@@ -164,7 +164,7 @@ impl SessionStream {
                 tokio::select! {
                     () = watch.changed() => break,
                     () = status.paused() => break,
-                    news = messages.next_event() => match news {
+                    event = messages.next_event() => match event {
                         TaskEvent::ToolMessage(message) => messages.send(message).await?,
                         TaskEvent::CarrierChanged => break,
                     },

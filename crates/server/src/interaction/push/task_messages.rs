@@ -37,7 +37,7 @@ pub(crate) struct TaskMessages {
 struct Sent {
     id: String,
     /// Whether the client may answer it with a task of its own.
-    hosted: bool,
+    with_task: bool,
 }
 
 /// What a [`TaskMessages`] has to handle.
@@ -85,7 +85,7 @@ impl TaskMessages {
             self.withdraw(&key).await?;
         }
         for input in &record.inputs {
-            // Another stream may have been opened while the last one was written.
+            // Another stream may have been opened while the last request was written.
             if self.candidate.reaches_client() && self.must_ask(input) {
                 self.ask(input).await?;
             }
@@ -135,13 +135,13 @@ impl TaskMessages {
     }
 
     fn must_ask(&self, input: &Input) -> bool {
-        let hosting = &self.interaction.input_requests.client_tasks;
+        let client_tasks = &self.interaction.input_requests.client_tasks;
         let (session, task) = (&self.session.key, &self.task);
         match self.sent.get(&input.key) {
-            _ if hosting.is_working_on(session, task, &input.key) => false,
+            _ if client_tasks.is_working_on(session, task, &input.key) => false,
             None => true,
             // The client's task is lost: this time the client is asked without one.
-            Some(sent) => sent.hosted && hosting.must_ask_without_task(session, task, &input.key),
+            Some(sent) => sent.with_task && client_tasks.must_ask_without_task(session, task, &input.key),
         }
     }
 
@@ -158,9 +158,9 @@ impl TaskMessages {
         if !self.session.capabilities.has(question.capability()) {
             return Ok(());
         }
-        let hosting = &self.interaction.input_requests.client_tasks;
+        let client_tasks = &self.interaction.input_requests.client_tasks;
         let metadata = client_tasks::task_metadata(&self.session.capabilities, &question)
-            .filter(|_| !hosting.must_ask_without_task(session, task, &input.key));
+            .filter(|_| !client_tasks.must_ask_without_task(session, task, &input.key));
         let id = self.interaction.sessions.replies.delivery(task, &input.key);
         let mut text = String::new();
         let delivery = Delivery {
@@ -175,7 +175,7 @@ impl TaskMessages {
         self.interaction.input_requests.unanswered.insert(&id);
         let sent = Sent {
             id,
-            hosted: metadata.is_some(),
+            with_task: metadata.is_some(),
         };
         if let Some(before) = self.sent.insert(input.key.clone(), sent) {
             self.interaction.input_requests.unanswered.remove(&before.id);

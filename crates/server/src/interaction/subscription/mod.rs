@@ -30,7 +30,7 @@ pub(crate) struct Subscription {
     updated: HashSet<Arc<str>>,
     updates: broadcast::Receiver<Arc<str>>,
     tasks: SubscribedTasks,
-    /// Whether nothing but tasks was accepted of what it names, so that it ends when these are over.
+    /// Whether it named tasks or resources and only tasks were accepted, so that it ends with them.
     ends_with_tasks: bool,
     /// Guards of the subscriptions to resources.
     _held: Vec<SubscriptionGuard>,
@@ -53,8 +53,8 @@ enum Event {
 }
 
 impl Subscription {
-    /// A subscription to what is `accepted`, of which these are the tasks. One that `names_something`, tasks or resources, and in which nothing but tasks was
-    /// accepted ends with them; if nothing was accepted at all, at once.
+    /// A subscription to what is `accepted`, with its tasks. If the request named tasks or resources (`names_something`) and nothing but tasks was
+    /// accepted, it ends when these tasks have ended: at once if there are none.
     pub(crate) fn new(
         interaction: &Arc<Interaction>,
         id: OwnedRequestId,
@@ -121,7 +121,7 @@ impl Subscription {
         tokio::pin!(silence);
         loop {
             tokio::select! {
-                news = next_of(&mut self.tasks, &self.interaction, self.ends_with_tasks) => return news,
+                event = next_of(&mut self.tasks, &self.interaction, self.ends_with_tasks) => return event,
                 changes = self.lists.changed(&self.interaction) => return Event::Lists(changes),
                 update = self.updates.recv() => match update {
                     Ok(uri) if self.updated.contains(&uri) => return Event::Resource(uri),

@@ -23,7 +23,7 @@ pub(crate) struct SubscribedTasks {
     scope: Scope,
     /// In the order they were asked for.
     accepted: Vec<TaskId>,
-    /// Those that are to be sent: at first how they stood when they were accepted.
+    /// Those that are to be sent: at first as they were when they were accepted.
     pending: VecDeque<Changed>,
     watched: FuturesUnordered<BoxFuture<'static, Option<Changed>>>,
 }

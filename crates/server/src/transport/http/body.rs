@@ -17,7 +17,7 @@ use std::{
 
 /// How long a body may take to arrive. Messages are small, and a slow client holds a connection.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a body with a Content-Length may wait for memory, before any of it is read.
+/// How long a body whose Content-Length is over [`SMALL`] may wait for memory, before any of it is read.
 const MEMORY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A body, and the memory reserved for it.

@@ -159,11 +159,11 @@ async fn get(front: &Arc<Front>, parts: &Parts) -> Result<Response, RpcError> {
 
 /// The message in `bytes`, with its headers.
 async fn message<'a>(front: &Front, parts: &'a Parts, bytes: &'a [u8]) -> Result<Incoming<'a>, RpcError> {
-    around(front, mcp_headers(parts)?, takes_stream(&parts.headers), bytes).await
+    incoming_message(front, mcp_headers(parts)?, takes_stream(&parts.headers), bytes).await
 }
 
 /// The message in `bytes`, with these headers.
-pub(crate) async fn around<'a>(
+pub(crate) async fn incoming_message<'a>(
     front: &Front,
     headers: Headers<'a>,
     takes_stream: bool,

@@ -19,7 +19,7 @@ use futures_util::StreamExt;
 use longhaul_wire::{Headers, RpcError, Transport};
 use std::sync::Arc;
 
-/// Ends the streams of a session that was ended while one of them began: the end of the session has not found that one.
+/// Ends the streams of a session that was ended while one of them was opened: ending the session did not find that one.
 pub(super) async fn end_if_ended(front: &Front, session: &Session) {
     // On a failed read the stream goes on as if the session had not ended.
     if front

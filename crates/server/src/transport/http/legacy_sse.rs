@@ -32,7 +32,7 @@ pub(crate) struct LegacySseStreams(Arc<Mutex<HashMap<String, Arc<Duplex>>>>);
 
 /// One open stream; dropping it ends the connection.
 struct Open {
-    pairs: LegacySseStreams,
+    streams: LegacySseStreams,
     name: String,
     duplex: Arc<Duplex>,
     front: Arc<Front>,
@@ -42,11 +42,9 @@ struct Open {
     _permit: StreamPermit,
 }
 
-impl LegacySseStreams {}
-
 impl Drop for Open {
     fn drop(&mut self) {
-        self.pairs.0.lock().remove(&self.name);
+        self.streams.0.lock().remove(&self.name);
         self.duplex.close();
     }
 }
@@ -63,7 +61,7 @@ pub(super) fn open(front: &Arc<Front>, parts: &Parts) -> Result<Response, RpcErr
         .lock()
         .insert(name.clone(), Arc::clone(&duplex));
     let open = Open {
-        pairs: front.http.legacy_sse_streams.clone(),
+        streams: front.http.legacy_sse_streams.clone(),
         endpoint: Some(endpoint(parts, &name)),
         name,
         duplex,

@@ -46,7 +46,7 @@ const REFUSALS: usize = 64;
 /// The largest head; MCP's is some hundred bytes.
 const HEAD_BYTES: usize = 64 * 1024;
 const HEADERS: usize = 100;
-/// How long calls that are waited for may still take when the server stops.
+/// How long plain calls may still take when the server stops.
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the rest may take after that: slow readers, and requests that have arrived in part.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
@@ -97,7 +97,7 @@ impl Listener {
         self.address
     }
 
-    /// Serves until `stop` completes; then accepts no connections, and ends streams and waits. Plain calls have 5 s
+    /// Serves until `stop` completes; then accepts no connections, and ends streams and waits for tasks. Plain calls have 5 s
     /// to complete, and the rest has 2 s more.
     pub async fn serve(self, front: Arc<Front>, stop: impl Future<Output = ()> + Send) {
         let others = TowerToHyperService::new(router(Arc::clone(&front)).fallback(elsewhere));
@@ -114,7 +114,7 @@ impl Listener {
             .await;
     }
 
-    /// Not generic, so that it is compiled here, and as fast as this crate is.
+    /// Not generic, so that it is compiled with the optimization level of this crate.
     async fn serve_with(self, server: Server, front: Arc<Front>, mut stop: Pin<&mut (dyn Future<Output = ()> + Send)>) {
         let server = Arc::new(server);
         let graceful = GracefulShutdown::new();
@@ -123,16 +123,16 @@ impl Listener {
             .meter
             .most_connections()
             .min(descriptors_for_connections());
-        let places = Arc::new(Semaphore::new(most));
+        let permits = Arc::new(Semaphore::new(most));
         let refusals = Arc::new(Semaphore::new(REFUSALS));
         let ports = front.engine.ports().clone();
         loop {
             let accepted = async {
                 // The semaphore is never closed.
-                let place = Arc::clone(&places).acquire_owned().await.ok();
-                (place, self.socket.accept().await)
+                let permit = Arc::clone(&permits).acquire_owned().await.ok();
+                (permit, self.socket.accept().await)
             };
-            let (place, accepted) = tokio::select! {
+            let (permit, accepted) = tokio::select! {
                 accepted = accepted => accepted,
                 () = &mut stop => break,
             };
@@ -142,16 +142,16 @@ impl Listener {
                         continue;
                     };
                     let (connection, held) = match front.admission.meter.connection(from.ip()) {
-                        Ok(permit) => {
+                        Ok(address_permit) => {
                             let connection = connect(stream, Arc::clone(&server), &front, &protocol());
-                            (connection, Held::Place(place, permit))
+                            (connection, Held::Served(permit, address_permit))
                         }
                         Err(busy) => {
                             let Ok(refusal) = Arc::clone(&refusals).try_acquire_owned() else {
                                 continue;
                             };
                             let refusing = Arc::new(Server::Refusal(Arc::clone(&front), busy.into()));
-                            let connection = connect(stream, refusing, &front, &briefly());
+                            let connection = connect(stream, refusing, &front, &refusal_protocol());
                             (connection, Held::Refusal(refusal))
                         }
                     };
@@ -163,7 +163,7 @@ impl Listener {
                         drop((held, present));
                     }));
                 }
-                Err(error) if is_the_peers(&error) => debug!(%error, "a connection ended before it began"),
+                Err(error) if is_client_disconnect(&error) => debug!(%error, "a connection ended before it began"),
                 Err(error) => {
                     warn!(%error, "a connection could not be accepted");
                     ports.clock.sleep(ACCEPT_PAUSE).await;
@@ -191,7 +191,7 @@ fn descriptors_for_connections() -> usize {
 }
 
 /// The client has left during the handshake, which is no fault of the server.
-fn is_the_peers(error: &io::Error) -> bool {
+fn is_client_disconnect(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
@@ -199,7 +199,7 @@ fn is_the_peers(error: &io::Error) -> bool {
 /// What a connection holds until it closes.
 #[expect(dead_code, reason = "only ever dropped")]
 enum Held {
-    Place(Option<OwnedSemaphorePermit>, ConnectionPermit),
+    Served(Option<OwnedSemaphorePermit>, ConnectionPermit),
     Refusal(OwnedSemaphorePermit),
 }
 
@@ -235,7 +235,7 @@ fn connect(
     front: &Front,
     protocol: &http1::Builder,
 ) -> impl GracefulConnection<Error = hyper::Error> + Send + 'static {
-    // Answers are small and awaited; without it each would wait for the acknowledgement of the last.
+    // Without this a small answer would wait for the acknowledgement of the one before.
     let _ = stream.set_nodelay(true);
     let guarded = StallGuard::new(stream, Arc::clone(&front.engine.ports().clock));
     let service = service_fn(move |request| {
@@ -255,8 +255,8 @@ fn protocol() -> http1::Builder {
     protocol
 }
 
-/// For one request and its refusal.
-fn briefly() -> http1::Builder {
+/// HTTP for one request and its refusal.
+fn refusal_protocol() -> http1::Builder {
     let mut protocol = protocol();
     protocol.header_read_timeout(REFUSAL_TIMEOUT).keep_alive(false);
     protocol

@@ -17,7 +17,7 @@ mod stall;
 
 pub use allowed_hosts::{HostName, InvalidHost, InvalidOrigin, Origin, is_loopback};
 pub(crate) use context::HttpContext;
-pub(crate) use endpoint::around;
+pub(crate) use endpoint::incoming_message;
 pub use endpoint::router;
 pub use listener::{ListenError, Listener};
 

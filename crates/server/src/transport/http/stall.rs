@@ -26,7 +26,7 @@ pub(super) struct StallGuard<S> {
 /// Something waits to be written.
 struct Behind {
     window: BoxFuture<'static, ()>,
-    /// Bytes written in this window.
+    /// Bytes that the reader has taken in this window.
     bytes_read: usize,
 }
 

@@ -10,7 +10,7 @@ const CHUNK: usize = 16 * 1024;
 /// One line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line {
-    /// Its bytes, without the break; there is something in it.
+    /// Its bytes, without the break; not blank.
     Message(Bytes),
     /// It was longer than the limit and was skipped.
     TooLong,
@@ -65,7 +65,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             let line = self.buffer.split_to(self.searched + at);
             self.buffer.advance(1);
             self.searched = 0;
-            if let Some(line) = self.judge(line) {
+            if let Some(line) = self.finish_line(line) {
                 return Some(line);
             }
         }
@@ -76,10 +76,10 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     fn rest(&mut self) -> Option<Line> {
         self.searched = 0;
         let rest = self.buffer.split();
-        self.judge(rest)
+        self.finish_line(rest)
     }
 
-    fn judge(&mut self, line: BytesMut) -> Option<Line> {
+    fn finish_line(&mut self, line: BytesMut) -> Option<Line> {
         if std::mem::take(&mut self.skipping) || line.len() > self.limit {
             return Some(Line::TooLong);
         }

@@ -103,7 +103,7 @@ async fn read(duplex: &Arc<Duplex>, front: &Front, reader: impl AsyncRead + Unpi
         let refused = match front.admission.meter.message(&front.admission.principal) {
             Ok(()) => None,
             Err(busy) => tokio::select! {
-                refused = early(front, &line, busy) => refused,
+                refused = answer_over_rate(front, &line, busy) => refused,
                 () = front.shutdown.drained() => return Ok(ReadEnd::Drained),
             },
         };
@@ -123,7 +123,7 @@ async fn read(duplex: &Arc<Duplex>, front: &Front, reader: impl AsyncRead + Unpi
 
 /// The answer to a line over the rate limit: a request is refused. Anything else has no response and must not be lost: it is
 /// taken as soon as the rate allows, and until then nothing more is read.
-async fn early(front: &Front, line: &Line, mut busy: Busy) -> Option<Answer> {
+async fn answer_over_rate(front: &Front, line: &Line, mut busy: Busy) -> Option<Answer> {
     if let Line::Message(bytes) = line
         && let Ok(Message::Request(request)) = Message::parse(bytes)
     {
@@ -168,10 +168,10 @@ async fn write(
             }
         };
         let Some(message) = message else { break };
-        let mut rooms = Vec::new();
+        let mut reservations = Vec::new();
         let mut push = |batch: &mut BytesMut, message: Text| {
             push_line(batch, message.text);
-            rooms.extend(message.reservation);
+            reservations.extend(message.reservation);
         };
         push(&mut batch, message);
         while batch.len() < BATCH
@@ -181,7 +181,7 @@ async fn write(
         }
         writer.write_all(&batch).await?;
         writer.flush().await?;
-        drop(rooms);
+        drop(reservations);
         batch.clear();
         if batch.capacity() > 2 * BATCH {
             batch = BytesMut::new();

@@ -22,11 +22,11 @@ use tokio::{
 use tracing::{debug, warn};
 
 const NAME: &str = "owner.sock";
-/// Read by a relay of the same version. The number rises with every incompatible change.
+/// A relay accepts only this exact line. The number rises with every incompatible change.
 const GREETING: &[u8] = b"longhaul relay 1\n";
 /// How many connections are served at once. Further ones wait, without a greeting, until one closes.
 const MAX_CONNECTIONS: usize = 256;
-/// How long calls that are waited for may still take when the server stops: a second longer than over HTTP, since answers go through a relay.
+/// How long plain calls may still take when the server stops: a second longer than over HTTP, since answers go through a relay.
 const CALL_TIMEOUT: Duration = Duration::from_secs(6);
 /// How long connections may take after that to close.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
@@ -36,7 +36,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// A socket in a data directory that this process owns.
 pub struct OwnerSocket {
     listener: UnixListener,
-    folder: Folder,
+    data_dir: DataDir,
 }
 
 impl OwnerSocket {
@@ -46,16 +46,16 @@ impl OwnerSocket {
     /// # Errors
     /// The system's; also if the directory, or what stands in the socket's place, cannot be used.
     pub fn bind(data_dir: &Path) -> io::Result<Self> {
-        let folder = Folder::open(data_dir)?;
-        folder.remove_socket()?;
-        let path = folder.socket();
+        let data_dir = DataDir::open(data_dir)?;
+        data_dir.remove_socket()?;
+        let path = data_dir.short_socket_path();
         let listener = UnixListener::bind(&path)?;
         fs::set_permissions(&path, Permissions::from_mode(0o600))?;
-        Ok(Self { listener, folder })
+        Ok(Self { listener, data_dir })
     }
 
-    /// Serves until `stop` completes; then accepts no more connections and ends what only watches. Calls that are waited for have some
-    /// seconds to end.
+    /// Serves until `stop` completes; then accepts no more connections and ends subscriptions and other streams. Plain calls get a few
+    /// seconds to finish.
     pub async fn serve(self, front: Arc<Front>, stop: impl Future<Output = ()>) {
         let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let ports = front.engine.ports().clone();
@@ -86,8 +86,8 @@ impl OwnerSocket {
                 }
             }
         }
-        if let Err(error) = self.folder.remove_socket() {
-            debug!(%error, "the socket is left behind");
+        if let Err(error) = self.data_dir.remove_socket() {
+            debug!(%error, "the socket could not be removed");
         }
         drop(self.listener);
         front.drain();
@@ -115,15 +115,15 @@ async fn relay(front: Arc<Front>, mut stream: UnixStream) -> io::Result<()> {
     super::serve(front, reader, writer).await
 }
 
-/// Connects to the owner of `data_dir`, which has taken the connection when this returns.
+/// Connects to the owner of `data_dir`, which has accepted the connection when this returns.
 ///
 /// # Errors
-/// `NotFound` or `ConnectionRefused` if there is no owner, `UnexpectedEof` or `ConnectionReset` if it is about to leave,
+/// `NotFound` or `ConnectionRefused` if there is no owner, `UnexpectedEof` or `ConnectionReset` if it is about to exit,
 /// `InvalidData` if it is of another version, and other errors of the system.
 pub async fn connect(data_dir: &Path) -> io::Result<UnixStream> {
-    let folder = Folder::open(data_dir)?;
-    is_socket(&folder.named())?;
-    let mut stream = UnixStream::connect(folder.socket()).await?;
+    let data_dir = DataDir::open(data_dir)?;
+    is_socket(&data_dir.full_socket_path())?;
+    let mut stream = UnixStream::connect(data_dir.short_socket_path()).await?;
     check_user(&stream)?;
     let mut greeting = [0; GREETING.len()];
     stream.read_exact(&mut greeting).await?;
@@ -136,38 +136,39 @@ pub async fn connect(data_dir: &Path) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// An open data directory: a socket's path may have 108 bytes, and a data directory's can be longer.
-struct Folder(PrivateDir);
+/// An open data directory. A socket's path is limited to 107 bytes, and a data directory's path can be longer.
+struct DataDir(PrivateDir);
 
-impl Folder {
+impl DataDir {
     fn open(path: &Path) -> io::Result<Self> {
         PrivateDir::open(path).map(Self)
     }
 
+    /// The path by the directory's descriptor, where the system has such paths.
     #[cfg(target_os = "linux")]
-    fn socket(&self) -> PathBuf {
+    fn short_socket_path(&self) -> PathBuf {
         use std::os::fd::AsRawFd;
         PathBuf::from(format!("/proc/self/fd/{}/{NAME}", self.0.as_file().as_raw_fd()))
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn socket(&self) -> PathBuf {
-        self.named()
+    fn short_socket_path(&self) -> PathBuf {
+        self.full_socket_path()
     }
 
-    fn named(&self) -> PathBuf {
+    fn full_socket_path(&self) -> PathBuf {
         self.0.path().join(NAME)
     }
 
     fn remove_socket(&self) -> io::Result<()> {
-        let is_there = is_socket(&self.named()).map_err(|error| {
+        let is_there = is_socket(&self.full_socket_path()).map_err(|error| {
             let text = format!("its file `{NAME}`: {error}");
             io::Error::new(error.kind(), text)
         })?;
         if !is_there {
             return Ok(());
         }
-        match fs::remove_file(self.named()) {
+        match fs::remove_file(self.full_socket_path()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         }

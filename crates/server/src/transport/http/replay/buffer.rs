@@ -67,7 +67,7 @@ pub(crate) struct Reader {
     number: u64,
     /// The next event to read.
     next: u64,
-    sent_away: bool,
+    disconnecting: bool,
 }
 
 /// The events that a client asks for are not kept.
@@ -77,7 +77,7 @@ pub(crate) struct NotKept;
 /// What a reader does next.
 enum NextEvent {
     Event(Bytes),
-    SentAway(Bytes),
+    Disconnect(Bytes),
     Nothing,
     Over,
 }
@@ -125,7 +125,7 @@ impl State {
             return NextEvent::Nothing;
         }
         self.disconnect = false;
-        NextEvent::SentAway(Bytes::from(format!("retry: {RETRY_MS}\n\n")))
+        NextEvent::Disconnect(Bytes::from(format!("retry: {RETRY_MS}\n\n")))
     }
 }
 
@@ -260,7 +260,7 @@ impl ReplayBuffer {
             state: self.state.subscribe(),
             number: number.ok_or(NotKept)?,
             next,
-            sent_away: false,
+            disconnecting: false,
         })
     }
 }
@@ -281,8 +281,8 @@ impl Reader {
             self.state.mark_unchanged();
             match self.next_event() {
                 NextEvent::Event(event) => return Some(event),
-                NextEvent::SentAway(retry) => {
-                    self.sent_away = true;
+                NextEvent::Disconnect(retry) => {
+                    self.disconnecting = true;
                     return Some(retry);
                 }
                 NextEvent::Over => return None,
@@ -296,7 +296,7 @@ impl Reader {
     }
 
     fn next_event(&mut self) -> NextEvent {
-        if self.sent_away {
+        if self.disconnecting {
             return NextEvent::Over;
         }
         let mut event = NextEvent::Over;
