@@ -1,4 +1,4 @@
-//! When the timers look next.
+//! When the timers are read next.
 
 use crate::ports::LONGEST_SLEEP;
 use longhaul_core::{Clock, Task, UnixMillis};
@@ -8,7 +8,7 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// The earliest moment at which something may be due, as far as this process knows.
+/// The earliest time at which something may be due, as far as this process knows.
 pub(crate) struct Alarm {
     at: AtomicI64,
     moved: Notify,
@@ -24,7 +24,7 @@ impl Default for Alarm {
 }
 
 impl Alarm {
-    /// Makes sure that the timers look by the moment `task` needs them.
+    /// Makes sure that the timers are read by the time `task` needs it.
     pub(crate) fn set_for(&self, task: &Task) {
         if let Some(at) = task.wake_at() {
             self.set(at);
@@ -37,14 +37,14 @@ impl Alarm {
         }
     }
 
-    /// Forgets the moment that has come. To be called *before* looking: what is set from then on is kept, so a task that is
-    /// written while we look is not missed, whether the look saw it or not.
+    /// Clears the time. To be called *before* the timers are read: a time that is set from then on is kept, so a task that is
+    /// written during the read is not missed.
     pub(crate) fn reset(&self) {
         self.at.store(i64::MAX, Ordering::SeqCst);
     }
 
-    /// Completes when it is time to look.
-    pub(crate) async fn rings(&self, clock: &dyn Clock) {
+    /// Completes when it is time to read the timers.
+    pub(crate) async fn wait_until_due(&self, clock: &dyn Clock) {
         let longest = clock.sleep(Duration::from_millis(LONGEST_SLEEP));
         tokio::pin!(longest);
         loop {
@@ -69,7 +69,7 @@ mod tests {
     use futures_util::FutureExt;
     use longhaul_core::BoxFuture;
 
-    /// Stands still.
+    /// A clock that stands still.
     struct Noon;
     impl Clock for Noon {
         fn now(&self) -> UnixMillis {
@@ -88,19 +88,19 @@ mod tests {
         let alarm = Alarm::default();
         alarm.set(UnixMillis(900));
         alarm.reset();
-        // Written while the timers look, and not seen by them.
+        // Written while the timers are read, and not seen by them.
         alarm.set(UnixMillis(950));
         alarm.set(UnixMillis(5_000));
-        assert!(alarm.rings(&Noon).now_or_never().is_some());
+        assert!(alarm.wait_until_due(&Noon).now_or_never().is_some());
     }
 
     #[tokio::test]
-    async fn an_earlier_moment_wakes_a_sleeper() {
+    async fn an_earlier_time_ends_the_wait() {
         let alarm = Alarm::default();
         alarm.set(UnixMillis(5_000));
-        let mut rings = Box::pin(alarm.rings(&Noon));
-        assert!((&mut rings).now_or_never().is_none());
+        let mut wait = Box::pin(alarm.wait_until_due(&Noon));
+        assert!((&mut wait).now_or_never().is_none());
         alarm.set(UnixMillis(1_000));
-        assert!(rings.now_or_never().is_some());
+        assert!(wait.now_or_never().is_some());
     }
 }

@@ -125,13 +125,13 @@ impl Engine {
                     question = input.as_ref().and_then(text_of);
                     read_question(&asked, input)
                 }
-                Err(_) => EntryDetails::default(),
+                Err(_) => EntryDetails::of(EntryStatus::Unreadable),
             },
             EntryKind::Emit | EntryKind::Now | EntryKind::Random | EntryKind::Select | EntryKind::Version => {
                 EntryDetails::of(EntryStatus::Done)
             }
         };
-        let status = match status.unwrap_or(EntryStatus::Unreadable) {
+        let status = match status {
             // The task has ended, so nothing waits any more.
             EntryStatus::Waiting(_) if task.is_done() => EntryStatus::Withdrawn,
             status => status,
@@ -161,15 +161,15 @@ impl Engine {
 
     fn read_timer(&self, value: &Json, began: UnixMillis) -> EntryDetails {
         let until = value.as_str().parse().ok().map(UnixMillis);
+        let now = self.ports().clock.now();
+        let status = match until {
+            Some(until) if until <= now => EntryStatus::Done,
+            Some(until) => EntryStatus::Waiting(Some(until)),
+            None => EntryStatus::Unreadable,
+        };
         EntryDetails {
-            took: until
-                .filter(|until| *until <= self.ports().clock.now())
-                .map(|until| until.since(began)),
-            status: until.map(|until| match until <= self.ports().clock.now() {
-                true => EntryStatus::Done,
-                false => EntryStatus::Waiting(Some(until)),
-            }),
-            ..EntryDetails::default()
+            took: until.filter(|until| *until <= now).map(|until| until.since(began)),
+            ..EntryDetails::of(status)
         }
     }
 }

@@ -20,7 +20,7 @@ const BATCH: usize = 256;
 /// What was found at the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Recovered {
-    /// Attempts of earlier processes that were adopted again: still running, ended meanwhile, or lost.
+    /// Attempts of earlier processes that were taken over at the start, whether still running, already ended, or lost.
     pub attempts: usize,
     /// Plain calls whose caller is gone; they were cancelled.
     pub orphaned_calls: usize,
@@ -55,15 +55,15 @@ pub(crate) async fn take_over_if_any(inner: &Arc<Inner>) {
     }
 }
 
-/// What is done for tasks of dead nodes. Returns the number of adopted attempts, and of orphaned calls.
+/// What is done for tasks of dead nodes. Returns the number of attempts adopted or reclaimed, and of orphaned calls.
 async fn take_over(inner: &Arc<Inner>) -> Result<(usize, usize), StoreError> {
     let orphaned_calls = cancel_orphaned_calls(inner).await?;
     cancel_children_of_finished_parents(&inner.node).await?;
-    Ok((adopt(inner).await?, orphaned_calls))
+    Ok((take_over_attempts(inner).await?, orphaned_calls))
 }
 
-/// Order matters: orphaned calls are cancelled before their attempts are adopted, so that these are stopped and not awaited;
-/// deadlines that passed while nobody ran are applied before anything is claimed.
+/// Order matters: orphaned calls are cancelled before their attempts are adopted, so that these attempts are stopped at once;
+/// deadlines that passed while no server ran are applied before anything is claimed.
 pub(crate) async fn recover(inner: &Arc<Inner>) -> Result<Recovered, StoreError> {
     let (attempts, orphaned_calls) = take_over(inner).await?;
     while matches!(timers::fire(&inner.node).await?, timers::Fired::Some) {}
@@ -103,7 +103,7 @@ async fn cancel(node: &Node, task: &Task) -> Result<bool, StoreError> {
 }
 
 /// Takes over the attempts of dead nodes: those that this host can resume, and those that were lost with their host.
-async fn adopt(inner: &Arc<Inner>) -> Result<usize, StoreError> {
+async fn take_over_attempts(inner: &Arc<Inner>) -> Result<usize, StoreError> {
     let (store, node, host) = (&inner.node.store, inner.node.id, &inner.node.host);
     let adopt = || store.adopt(node, host, BATCH, inner.node.now());
     let reclaim = || store.reclaim(node, host, HOST_LOST_AFTER, BATCH, inner.node.now());
@@ -124,6 +124,7 @@ where
         let before = inner.node.active.guard_claim();
         let taken = take().await.inspect_err(|error| {
             if let StoreError::OutcomeUnknown(_) = error {
+                // Also for reclaimed attempts: `drive` recognizes one by its missing host.
                 inner.node.active.claim_was_lost(AttemptOrigin::Adopted);
             }
         })?;

@@ -1,4 +1,4 @@
-//! Deadlines, queue timeouts and announced times to live: what time alone brings about.
+//! Applies what becomes due: ends of waits, deadlines, timeouts, extensions of announced TTLs.
 
 use crate::{blocked::spread_late_retry, node::Node, task_log};
 use futures_util::future::join_all;
@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 use tracing::warn;
 
 const BATCH: usize = 256;
-/// After an error, or a round in which nothing could be changed.
+/// After an error, or a pass in which nothing could be changed.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Applies what is due until the engine stops.
@@ -23,7 +23,7 @@ pub(crate) async fn run(node: Arc<Node>) {
                 if let Some(next) = next {
                     node.alarm.set(next);
                 }
-                node.alarm.rings(&*node.ports.clock).await;
+                node.alarm.wait_until_due(&*node.ports.clock).await;
             }
             Ok(Fired::Stuck) => node.ports.clock.sleep(PAUSE).await,
             Err(error) => {
@@ -39,9 +39,9 @@ pub(crate) async fn run(node: Arc<Node>) {
 pub(crate) enum Fired {
     /// There may be more.
     Some,
-    /// Nothing was due; the next moment, if there is one.
+    /// Nothing was due; when something will be, if it is known.
     Nothing { next: Option<UnixMillis> },
-    /// Something was due, and none of it could be applied: it moved on by itself meanwhile.
+    /// Something was due, and none of it could be applied: the tasks have changed since they were read.
     Stuck,
 }
 
@@ -62,7 +62,7 @@ pub(crate) async fn fire(node: &Arc<Node>) -> Result<Fired, StoreError> {
             Ok(true) => fired = Fired::Some,
             Ok(false) => {}
             Err(ApplyError::Store(error)) => failed = Some(error),
-            // The next round sees it as it is now.
+            // The next pass sees it as it is now.
             Err(ApplyError::Illegal(_) | ApplyError::NotFound | ApplyError::Stale) => {}
         }
     }

@@ -97,7 +97,7 @@ impl<T> Step<'_, T> {
     }
 
     /// Records the key by which the other side knows the effect, for people who read the journal. The work itself must send it: see
-    /// [`TaskContext::key`].
+    /// [`TaskContext::idempotency_key`].
     pub fn idempotency_key(mut self, key: impl Into<Arc<str>>) -> Self {
         self.policy.key = Some(key.into());
         self

@@ -57,7 +57,7 @@ pub(crate) fn read_child(value: &Json) -> ChildDetails {
     let Ok(ChildEntry { task, outcome }) = ChildEntry::from_json(value) else {
         return ChildDetails {
             task: None,
-            details: EntryDetails::default(),
+            details: EntryDetails::of(EntryStatus::Unreadable),
         };
     };
     let status = match outcome {

@@ -67,7 +67,7 @@ struct Layout {
 /// Reads the entry of a poll.
 pub(crate) fn read_poll(value: &Json) -> EntryDetails {
     let Ok(known) = serde_json::from_str::<Layout>(value.as_str()) else {
-        return EntryDetails::default();
+        return EntryDetails::of(EntryStatus::Unreadable);
     };
     let status = match &known.ready {
         Some(_) => EntryStatus::Done,

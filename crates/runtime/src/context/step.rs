@@ -120,7 +120,7 @@ const LONGEST_RESULT: usize = MAX_ENTRY_BYTES - 128 * 1024;
 /// Reads the entry of a step.
 pub(crate) fn read_step(value: &Json) -> EntryDetails {
     let Ok(known) = serde_json::from_str::<Layout>(value.as_str()) else {
-        return EntryDetails::default();
+        return EntryDetails::of(EntryStatus::Unreadable);
     };
     let status = match (known.ok, known.next) {
         (Some(_), _) => EntryStatus::Done,

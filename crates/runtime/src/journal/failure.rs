@@ -23,7 +23,7 @@ pub(crate) fn read_failure(value: &Json) -> EntryDetails {
             ended_by: by,
             ..EntryDetails::of(EntryStatus::Failed(why))
         },
-        Err(_) => EntryDetails::default(),
+        Err(_) => EntryDetails::of(EntryStatus::Unreadable),
     }
 }
 
@@ -115,7 +115,7 @@ mod tests {
     fn an_entry_without_a_kind_is_read() {
         let value = Json::trusted(r#"{"why":"it ended, or ended the process, after step \"a\""}"#);
         let details = read_failure(&value);
-        assert!(matches!(details.status, Some(EntryStatus::Failed(why)) if why.contains("step")));
+        assert!(matches!(details.status, EntryStatus::Failed(why) if why.contains("step")));
         assert_eq!(details.ended_by, None);
         let key = EntryKey {
             path: "".into(),

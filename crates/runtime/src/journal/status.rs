@@ -20,11 +20,9 @@ pub enum EntryStatus {
     Unreadable,
 }
 
-/// The status of an entry and what belongs to it, as its value says.
-#[derive(Default)]
+/// What the value of an entry says: its status, failed attempts of the step, how it ended, how long it took.
 pub(crate) struct EntryDetails {
-    /// `None` if it cannot be read.
-    pub(crate) status: Option<EntryStatus>,
+    pub(crate) status: EntryStatus,
     pub(crate) failed: FailedStepAttempts,
     pub(crate) ended_by: Option<EndedBy>,
     pub(crate) took: Option<Millis>,
@@ -33,8 +31,10 @@ pub(crate) struct EntryDetails {
 impl EntryDetails {
     pub(crate) fn of(status: EntryStatus) -> Self {
         Self {
-            status: Some(status),
-            ..Self::default()
+            status,
+            failed: FailedStepAttempts::default(),
+            ended_by: None,
+            took: None,
         }
     }
 }

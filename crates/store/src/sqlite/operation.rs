@@ -13,38 +13,42 @@ pub(super) trait Operation: Send {
     /// Answers the waiting caller that the change was not made.
     fn refuse(&mut self, why: StoreError);
     /// About how many bytes it writes.
-    fn weight(&self) -> usize;
+    fn size_hint_bytes(&self) -> usize;
     /// Whether it may wait for others to commit with: see [`Change::can_wait`](longhaul_core::store::Change::can_wait).
-    fn can_wait(&self) -> bool;
+    fn can_be_deferred(&self) -> bool;
 }
 
 /// A change whose caller waits for the answer.
 pub(super) struct Pending<W, T, E> {
     work: W,
-    weight: usize,
-    can_wait: bool,
+    size_hint_bytes: usize,
+    can_be_deferred: bool,
     answer: Option<Result<T, E>>,
-    waiting: Option<oneshot::Sender<Result<T, E>>>,
+    reply_to: Option<oneshot::Sender<Result<T, E>>>,
 }
 
 impl<W, T, E> Pending<W, T, E> {
     /// The change, and the receiver of its answer.
-    pub(super) fn new(weight: usize, can_wait: bool, work: W) -> (Self, oneshot::Receiver<Result<T, E>>) {
-        let (waiting, answer) = oneshot::channel();
+    pub(super) fn new(
+        size_hint_bytes: usize,
+        can_be_deferred: bool,
+        work: W,
+    ) -> (Self, oneshot::Receiver<Result<T, E>>) {
+        let (reply_to, answer) = oneshot::channel();
         let pending = Self {
             work,
-            weight,
-            can_wait,
+            size_hint_bytes,
+            can_be_deferred,
             answer: None,
-            waiting: Some(waiting),
+            reply_to: Some(reply_to),
         };
         (pending, answer)
     }
 
     fn send(&mut self, answer: Result<T, E>) {
-        if let Some(waiting) = self.waiting.take() {
-            // The caller may have stopped waiting; the change was made all the same.
-            let _ = waiting.send(answer);
+        if let Some(reply_to) = self.reply_to.take() {
+            // The caller may have stopped waiting.
+            let _ = reply_to.send(answer);
         }
     }
 }
@@ -70,11 +74,11 @@ where
         self.send(Err(why.into()));
     }
 
-    fn weight(&self) -> usize {
-        self.weight
+    fn size_hint_bytes(&self) -> usize {
+        self.size_hint_bytes
     }
 
-    fn can_wait(&self) -> bool {
-        self.can_wait
+    fn can_be_deferred(&self) -> bool {
+        self.can_be_deferred
     }
 }

@@ -196,7 +196,7 @@ impl Writer {
     fn gather(&mut self) -> Vec<Box<dyn Operation>> {
         let mut batch = std::mem::take(&mut self.next);
         let mut deferral = Timeout::of(self.options.longest_deferral());
-        let mut can_wait = batch.iter().all(|operation| operation.can_wait());
+        let mut can_wait = batch.iter().all(|operation| operation.can_be_deferred());
         while can_wait && batch.len() < MOST_CHANGES {
             let message = match batch.is_empty() {
                 true => self.queue.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -204,7 +204,7 @@ impl Writer {
             };
             match message {
                 Ok(Message::Execute(operation)) => {
-                    can_wait = operation.can_wait();
+                    can_wait = operation.can_be_deferred();
                     batch.push(operation);
                 }
                 Err(RecvTimeoutError::Timeout) => break,
@@ -327,7 +327,7 @@ impl Writer {
         loop {
             for operation in &mut batch[done..] {
                 operation.run(&mut tx)?;
-                bytes += operation.weight();
+                bytes += operation.size_hint_bytes();
             }
             done = batch.len();
             if !take_more || done >= MOST_CHANGES || bytes >= MOST_BYTES {

@@ -219,7 +219,7 @@ impl StoreLayer for KillingStore {
     fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
         Box::pin(async move {
             let _lock = self.lock_if_repeating().await;
-            let what = write_name::creation(&new);
+            let what = write_name::name_creation(&new);
             let nth = self.kill_switch.begin(&what);
             let created = self.inner.create(new.clone()).await;
             if let Ok(Created::New(_)) = &created {
@@ -242,7 +242,7 @@ impl StoreLayer for KillingStore {
         Box::pin(async move {
             self.delay_until_suspended(&change).await;
             let _lock = self.lock_if_repeating().await;
-            let Some(what) = write_name::change(&change) else {
+            let Some(what) = write_name::name_change(&change) else {
                 return self.inner.apply(change).await;
             };
             let nth = self.kill_switch.begin(&what);

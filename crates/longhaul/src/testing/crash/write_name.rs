@@ -9,20 +9,20 @@ use longhaul_core::{
 pub(super) const SUSPENSION: &str = "the suspension of the task";
 
 /// The name of a change; `None` for one that the tool's code does not depend on, such as progress.
-pub(super) fn change(change: &Change) -> Option<String> {
-    let what: Vec<String> = change.events.iter().filter_map(event).collect();
+pub(super) fn name_change(change: &Change) -> Option<String> {
+    let what: Vec<String> = change.events.iter().filter_map(name_event).collect();
     (!what.is_empty()).then(|| what.join(" and "))
 }
 
 /// The name of a creation.
-pub(super) fn creation(new: &NewTask) -> String {
+pub(super) fn name_creation(new: &NewTask) -> String {
     match &new.parent {
         Some(parent) => parent.entry.key.to_string(),
         None => format!("the call of {:?}", new.tool),
     }
 }
 
-fn event(event: &Event) -> Option<String> {
+fn name_event(event: &Event) -> Option<String> {
     Some(match event {
         Event::Journaled(entry) => entry.key.to_string(),
         Event::InputRequested { key, .. } => format!("question {}", key.as_str()),
