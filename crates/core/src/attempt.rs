@@ -6,7 +6,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub i64);
 
-/// The machine (and data directory) on which host-bound work lives: only there can it be adopted again.
+/// The machine (and data directory) on which host-bound work lives: only there can it be adopted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct HostId(pub Arc<str>);
 

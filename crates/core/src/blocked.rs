@@ -81,7 +81,7 @@ struct Layout {
 }
 
 impl Blocked {
-    /// So many are kept. A task that more than these could not run is tried by the first of them again, which does no harm.
+    /// How many are kept. The oldest is dropped first; it may then try the task again, which does no harm.
     pub const MOST_CODES: usize = 8;
 
     /// The first block of a task, or another one after `before`.

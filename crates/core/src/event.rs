@@ -24,18 +24,18 @@ pub enum AttemptEnd {
         outcome: Outcome,
         /// When the next attempt may begin.
         retry_at: Option<UnixMillis>,
-        /// Whether the next attempt asks again what is open, under the same names: then it stays open.
+        /// Whether the next attempt asks the open questions again, under the same names: then they stay open.
         asks_again: bool,
     },
     /// It was made to stop.
     Stopped(StopReason),
-    /// It is certain that nothing was ever started: the attempt costs nothing.
+    /// It is certain that nothing was ever started: the attempt does not count.
     NeverStarted {
-        /// When the next attempt may begin; at once, if there was nothing in the way of this one.
+        /// When the next attempt may begin; `None` for at once.
         retry_at: Option<UnixMillis>,
     },
-    /// All of the work waits, and what it has come to is in the journal: it holds nothing any more, and costs nothing. It runs again from
-    /// its start when something it waits for comes; at once, if that has happened since `woken` was read.
+    /// All of the work waits, and its results are in the journal. It holds nothing any more, and the attempt does not count. It is replayed when
+    /// something it waits for comes; at once, if that has happened since `woken` was read.
     Suspended {
         /// When the earliest of its timers fires.
         until: Option<UnixMillis>,
@@ -92,7 +92,7 @@ pub enum Event {
         /// The answer, as it came.
         answer: Json,
     },
-    /// The work no longer needs to know.
+    /// The work no longer needs the answer.
     InputWithdrawn {
         /// Which question.
         key: InputKey,
@@ -119,22 +119,22 @@ pub enum Event {
     },
     /// The attempt is over.
     AttemptEnded(AttemptEnd),
-    /// Someone who may wants the task to stop.
+    /// Someone who is allowed to wants the task to stop.
     CancelRequested(CancelMode),
-    /// The deadline is here.
+    /// The deadline has passed.
     DeadlinePassed,
     /// It has waited for a slot too long.
     QueueTimedOut,
-    /// Its id is given away from now on.
+    /// Its id is given to clients from now on.
     Promoted,
     /// Nothing can run it: it ends with this.
     Abandoned(Outcome),
-    /// The client of a plain call was asked something, and may come back until this moment.
+    /// The client of a plain call was asked something, and may come back until this time.
     RetryAwaited {
         /// Later than before.
         until: UnixMillis,
     },
-    /// The announced time to live moves out to this moment.
+    /// The announced time to live is extended.
     TtlExtended {
         /// The new end, later than the old one.
         until: UnixMillis,

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// The longest status line of a task, in bytes: it is stored with each change of it, and read with the task.
+/// The longest status message, in bytes. It is stored with each change of the task.
 pub const MAX_STATUS_BYTES: usize = 1024;
 
 /// The longest beginning of `text` that has at most `max` bytes and ends with a whole character.

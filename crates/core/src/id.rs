@@ -22,7 +22,7 @@ const MAX_LEN: usize = 64;
 pub struct TaskId(Arc<str>);
 
 impl TaskId {
-    /// Makes the id of a task created `at` this moment.
+    /// Makes the id of a task created at `at`.
     ///
     /// ```
     /// use longhaul_core::{Entropy, TaskId, UnixMillis};
@@ -48,8 +48,8 @@ impl TaskId {
         Self(text.into())
     }
 
-    /// The part of the id that logs show, which many can read: the moment of creation and a few digits that tell tasks of one
-    /// moment apart. The rest stays unknown and is far too long to be guessed.
+    /// The part of the id that logs show, which many can read: the time of creation and a few random digits. The rest is far too long to be
+    /// guessed.
     pub fn short(&self) -> &str {
         let shown = if self.0.len() >= TIME_DIGITS + RANDOM_DIGITS {
             SHORT_DIGITS
@@ -92,7 +92,7 @@ impl fmt::Display for TaskId {
     }
 }
 
-/// Ids may serve as bearer tokens, so a debug print shows only the half that everyone may know: the moment of creation.
+/// Ids may serve as bearer tokens, so a debug print shows only the time of creation.
 impl fmt::Debug for TaskId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "TaskId({}…)", self.0.get(..TIME_DIGITS).unwrap_or("?"))

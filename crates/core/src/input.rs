@@ -31,7 +31,7 @@ pub enum InputState {
     Open,
     /// The client's answer, as it came.
     Answered(Json),
-    /// The task ended or no longer needs to know.
+    /// The task ended or no longer needs the answer.
     Withdrawn,
 }
 
@@ -40,8 +40,7 @@ pub enum InputState {
 pub struct Input {
     /// What it is answered by.
     pub key: InputKey,
-    /// How its author calls it, if at all. A round before there is a task shows it by this name, a task by its key; it
-    /// need not be unique.
+    /// The author's name for it, if any. A round shows the question under this name, a task under its key. It need not be unique.
     pub name: Option<Arc<str>>,
     /// `{"method": …, "params": …}` as MCP embeds it.
     pub request: Json,

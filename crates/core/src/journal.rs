@@ -11,13 +11,13 @@ use std::{fmt, sync::Arc};
 pub enum EntryKind {
     /// Work with an effect: its result, or the failures so far.
     Step,
-    /// A moment to wait for.
+    /// A time to wait for.
     Timer,
     /// A question to the client.
     Input,
     /// Another task, started for this one.
     Child,
-    /// Looking at something outside until it is ready: how often so far, then what was found.
+    /// Polls of something outside until it is ready: how many so far, then the result.
     Poll,
     /// Output given before the end.
     Emit,
@@ -27,7 +27,7 @@ pub enum EntryKind {
     Random,
     /// Which of several branches was first.
     Select,
-    /// That the code as it now is went past this point.
+    /// Whether the code of this version passed this point.
     Version,
     /// An attempt that failed: part of the history, never asked for by the tool.
     Failure,

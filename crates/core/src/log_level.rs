@@ -1,8 +1,8 @@
-//! How grave a log message is: the levels of RFC 5424 (U-08).
+//! The severity of a log message: the levels of RFC 5424 (U-08).
 
 use std::fmt;
 
-/// From a detail to a disaster.
+/// The severity of a log message, lowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LogLevel {
     /// Details.

@@ -34,7 +34,7 @@ pub struct RpcFailure {
     pub data: Option<Json>,
 }
 
-/// The kind of an outcome, small enough to ride in every record.
+/// The kind of an outcome, small enough to be part of every record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// A result without `isError`.
@@ -86,8 +86,8 @@ impl Outcome {
         Self::tool_error(&format!("deadline of {} passed", format_duration(deadline)))
     }
 
-    /// Why it is no success, for people: the first line of what it says that is not blank, with the next one if it ends with a colon; or the start of
-    /// one that is longer than [`MAX_STATUS_BYTES`](crate::MAX_STATUS_BYTES). `None` for a success and for what was cancelled.
+    /// Why it is no success, for people: the first line of its text that is not blank, with the next one if it ends with a colon; at most
+    /// [`MAX_STATUS_BYTES`](crate::MAX_STATUS_BYTES) of it. `None` for a success and a cancellation.
     ///
     /// ```
     /// use longhaul_core::Outcome;
@@ -202,12 +202,12 @@ pub enum Failure {
     /// No slot became free in time.
     #[error("no slot became free within the queue timeout")]
     QueueTimeout,
-    /// It ended the process, or itself, at the same point again and again; this is how, oldest first.
+    /// Its attempts failed again and again at the same point.
     #[error("{attempts} attempts failed without forward progress; the last: {}", .history.last().map_or_else(|| "unknown".to_owned(), FailedAttempt::to_string))]
     Poisoned {
         /// How many there were.
         attempts: u32,
-        /// What is known of each of them.
+        /// What is known of each of them, oldest first.
         history: Vec<FailedAttempt>,
     },
     /// The tool's replayed code diverged from its journal.

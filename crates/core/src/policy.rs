@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 pub enum TaskPolicy {
     /// No call is a task.
     Never,
-    /// A call is a task if the client can cope with one.
+    /// A call is a task if the client supports tasks.
     #[default]
     Optional,
     /// As `Optional`, but a modern call that ends within this many milliseconds is answered directly.
     After(Millis),
-    /// Every call is a task; a client that cannot cope is refused.
+    /// Every call is a task; a client that does not support tasks is refused.
     Always,
 }
 

@@ -51,12 +51,12 @@ pub struct Owner {
     pub session: Option<SessionKey>,
 }
 
-/// Through whose eyes a store is read.
+/// Which tasks a reader may see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scope {
     /// Only this principal's tasks exist.
     pub principal: Principal,
-    /// If set, lists are narrowed to what this session created. Reading by id is not: an id works as a bearer.
+    /// If set, lists are narrowed to what this session created. Reading by id is not: an id works as a bearer token.
     pub session: Option<SessionKey>,
 }
 

@@ -1,4 +1,4 @@
-//! A tool's definition, frozen with the tasks it created.
+//! A tool's definition, stored with the tasks it created.
 
 use crate::Json;
 use std::{fmt, sync::Arc};
@@ -30,8 +30,8 @@ impl fmt::Debug for SpecId {
 pub struct ToolSpec {
     /// Digest of the rest.
     pub id: SpecId,
-    /// Which provider can bring it back to life, for example `command`.
+    /// Which provider can rebuild the tool from it, for example `command`.
     pub kind: Arc<str>,
-    /// The definition in that provider's words. May hold secrets (a command's `env`); it is never logged or shown.
+    /// The definition in that provider's format. May hold secrets (a command's `env`); it is never logged or shown.
     pub definition: Json,
 }

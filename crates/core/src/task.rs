@@ -6,7 +6,7 @@ use crate::{
 };
 use std::{borrow::Cow, ops::Deref, sync::Arc};
 
-/// Where a task stands. Cancellation and deadlines lie over it ([`Task::stop`]) instead of multiplying it.
+/// Where a task stands. Requests to stop are kept beside it ([`Task::stop`]), so they add no states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum State {
     /// Waits for its time and a slot.
@@ -26,13 +26,13 @@ pub enum State {
 /// Why work is asked to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StopReason {
-    /// Someone who may asked for it.
+    /// It was cancelled.
     Cancel,
-    /// Its time is up.
+    /// Its deadline has passed.
     Deadline,
 }
 
-/// A request to stop, over the state. The first one counts.
+/// A request to stop. The first one counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stop {
     /// Why.
@@ -92,13 +92,13 @@ pub struct TaskHeader {
 pub struct Task {
     /// What never changes. Shared, so that a copy of the task is cheap.
     pub header: Arc<TaskHeader>,
-    /// Whether its id was (or is about to be) given away. Until then nobody can ask for it: a plain call, or `after`.
+    /// Whether its id was (or is about to be) given to clients. Until then nobody can ask for it: a plain call, or `after`.
     pub announced: bool,
-    /// Whether the caller can come back for it by an idempotency key. Also unannounced it is then kept, and carried through a restart.
+    /// Whether the caller can come back for it by an idempotency key. Then it is kept, also over a restart, even if it is not announced.
     pub keyed: bool,
     /// Where it stands.
     pub state: State,
-    /// A request to stop, over the state.
+    /// A request to stop.
     pub stop: Option<Stop>,
     /// The latest attempt. It may outlive the task: a legacy cancel ends the task at once.
     pub attempt: Option<Attempt>,
@@ -149,7 +149,7 @@ impl Task {
         matches!(self.state, State::Done(_))
     }
 
-    /// Whether only its front can answer its client: then the call is nobody's once that node is dead.
+    /// Whether only its front can answer its client: then the call is orphaned once that node is dead.
     pub fn is_bound_to_front(&self) -> bool {
         !self.is_done() && !self.announced && !self.keyed && self.retry_until.is_none()
     }

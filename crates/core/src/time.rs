@@ -8,12 +8,12 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// A length of time in milliseconds.
 pub type Millis = u64;
 
-/// A moment: milliseconds since 1970-01-01T00:00:00Z.
+/// A point in time: milliseconds since 1970-01-01T00:00:00Z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct UnixMillis(pub i64);
 
 impl UnixMillis {
-    /// This moment plus `millis`, stopping at the end of time instead of wrapping.
+    /// This time plus `millis`, saturating instead of wrapping.
     pub fn plus(self, millis: Millis) -> Self {
         Self(self.0.saturating_add(i64::try_from(millis).unwrap_or(i64::MAX)))
     }
@@ -27,9 +27,9 @@ impl UnixMillis {
 /// One reading of a [`Clock`], for showing times to people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Now {
-    /// The present moment on the clock's own time line.
+    /// The present time on the clock's own time line.
     pub at: UnixMillis,
-    /// What the world's clock is ahead of that time line, in milliseconds.
+    /// How far the system's clock is ahead of that time line, in milliseconds.
     pub offset: i64,
 }
 
@@ -48,10 +48,10 @@ impl From<UnixMillis> for Now {
 
 /// The only clock Longhaul reads.
 ///
-/// Whatever is a length of time (a deadline, a backoff, a retention) counts by [`now`](Self::now), also where it is kept as the moment at
+/// Whatever is a length of time (a deadline, a backoff, a retention) counts by [`now`](Self::now), also where it is kept as the time at
 /// which it ends. Only what people mean by a date counts by [`wall`](Self::wall).
 pub trait Clock: Send + Sync {
-    /// The present moment. The system's clock may jump; an engine's own, which it makes of that one, never does.
+    /// The present time. The system's clock may jump; an engine's clock, which is derived from it, never does.
     fn now(&self) -> UnixMillis;
 
     /// The system's clock. It may jump, either way, at any time.
@@ -59,8 +59,8 @@ pub trait Clock: Send + Sync {
         self.now()
     }
 
-    /// What [`wall`](Self::wall) is ahead of [`now`](Self::now), in milliseconds. It changes only when the world's clock was set, so that times
-    /// that are shown do not waver.
+    /// How far [`wall`](Self::wall) is ahead of [`now`](Self::now), in milliseconds. It changes only when the system's clock was set, so that shown
+    /// times are stable.
     fn offset(&self) -> i64 {
         0
     }

@@ -1,14 +1,14 @@
-//! What time alone does to a task: one moment to wake for, and what is due when it comes.
+//! When something becomes due for a task, and which events are due then.
 
 use crate::{CancelMode, Event, Millis, Task, UnixMillis};
 
 /// How long the outcome of a plain call without an idempotency key is kept for the server that waits for it.
 const UNANNOUNCED_KEPT: Millis = 60_000;
-/// The shortest step by which an announced time to live is moved out, so that a short retention does not wake us all the time.
+/// The shortest step by which an announced time to live is extended, so that a short retention needs no frequent extensions.
 const LEAST_EXTENSION: Millis = 5 * 60_000;
 
 impl Task {
-    /// The next moment at which time alone changes this task; `None` once it is over.
+    /// When something is [due](Self::due) next for this task; `None` once it is over.
     ///
     /// A store keeps it in an index, so that finding what is due costs nothing per task that is not.
     pub fn wake_at(&self) -> Option<UnixMillis> {
@@ -74,7 +74,7 @@ impl Task {
         events
     }
 
-    /// When the client of a plain call has not come back with its answers. With an idempotency key it can come back at any time.
+    /// When a plain call is cancelled because its client has not come back with its answers. With an idempotency key it can come back at any time.
     fn abandoned_at(&self) -> Option<UnixMillis> {
         let is_awaited = !self.announced && !self.keyed && self.stop.is_none();
         self.retry_until.filter(|_| is_awaited)
@@ -90,7 +90,7 @@ impl Task {
         if self.stop.is_some() { None } else { self.deadline_at() }
     }
 
-    /// When less than half a retention is left of what was announced; never, if the end of time was.
+    /// When less than half a retention is left of what was announced; never, if that was the greatest time there is.
     fn extend_ttl_at(&self) -> Option<UnixMillis> {
         if self.announced_until == UnixMillis(i64::MAX) {
             return None;

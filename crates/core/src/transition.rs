@@ -24,7 +24,7 @@ pub enum Reason {
     /// The new question's key, or the new entry's position, is not the next one.
     #[error("the key is not the next one")]
     KeyOutOfOrder,
-    /// The moment the event speaks of has not come, or would go back.
+    /// The time in the event has not come, or would move back.
     #[error("it is not the time for it")]
     TooEarly,
     /// The task is asked to stop, and starts nothing more.
@@ -40,11 +40,11 @@ pub struct IllegalEvent {
     pub state: State,
     /// The event's name.
     pub event: &'static str,
-    /// What speaks against it.
+    /// Why it is not legal.
     pub reason: Reason,
 }
 
-/// Changes `task` by what `event`, happening at `at`, makes of it.
+/// Applies `event`, which happened at `at`, to `task`.
 ///
 /// | event | Queued | Running | Suspended | Blocked | Done |
 /// | --- | --- | --- | --- | --- | --- |
@@ -88,7 +88,7 @@ pub fn transition(task: &mut Task, event: &Event, at: UnixMillis) -> Result<Opti
         task.finish(outcome, at);
     }
     task.version += 1;
-    // What a reader is told of a blocked task ends with the block, whatever ended that.
+    // The status message changes when a block ends, whatever ended it.
     let unblocked = was_blocked && task.block().is_none();
     if (is_visible(event) || unblocked || outcome.is_some()) && !was_done {
         task.updated_at = task.updated_at.max(at);
@@ -291,7 +291,7 @@ impl Task {
             .ok_or(Reason::WrongAttempt)
     }
 
-    /// What the end of the attempt makes of the task. A task that is over already keeps its outcome (G1-53).
+    /// Ends, requeues, suspends or blocks the task after its attempt. A task that is over already keeps its outcome (G1-53).
     fn after_attempt(&mut self, end: &AttemptEnd, at: UnixMillis) -> Option<Outcome> {
         if self.is_done() {
             return None;
@@ -304,10 +304,10 @@ impl Task {
                 retry_at,
                 asks_again,
             } => match (self.stop, retry_at) {
-                // Failing is how much work answers a request to stop.
+                // Much work fails when it is asked to stop.
                 (Some(stop), _) => Some(self.stopped(stop.reason)),
                 (None, Some(retry_at)) => {
-                    // What is in the journal is asked for again too, under the same key.
+                    // Questions in the journal are asked again, under the same keys.
                     if self.journaled == 0 && !asks_again {
                         self.open_inputs.clear();
                     }
@@ -332,7 +332,7 @@ impl Task {
                 if let Some(stop) = self.stop {
                     return Some(self.stopped(stop.reason));
                 }
-                // Its caller waits for an end, and cannot come back for another one.
+                // Its caller waits for the outcome, and cannot come back later.
                 if !self.announced && !self.keyed {
                     return Some(Outcome::RpcError(block.failure.clone()));
                 }

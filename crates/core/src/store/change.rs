@@ -3,7 +3,7 @@
 use crate::{Event, Fence, TaskId, UnixMillis};
 use std::time::Duration;
 
-/// How long a store may hold a change that [can wait](Change::can_wait).
+/// How long a store may defer a change that [can wait](Change::can_wait).
 pub const LONGEST_DEFERRAL: Duration = Duration::from_millis(100);
 
 /// Changes to one task.
@@ -21,13 +21,13 @@ pub struct Change {
     /// whose number is not greater than the [latest](crate::Attempt::changes) of the attempt of its fence was made before. It is not made a second
     /// time, and the answer is the task as it is. The worker makes numbered changes one after the other. `None` for a change that is not recognized.
     pub number: Option<u32>,
-    /// Whether the change may be made a little later, as the reports of running work may. A store may hold it for up to [`LONGEST_DEFERRAL`], so that it
+    /// Whether the change may be made a little later, as the reports of running work may. A store may defer it for up to [`LONGEST_DEFERRAL`], so that it
     /// shares a commit with others. Once it is acknowledged it is as durable as any other.
     pub can_wait: bool,
 }
 
 impl Change {
-    /// A change that needs no fence and is not held.
+    /// A change that needs no fence and is not deferred.
     pub fn of(task: &TaskId, event: Event, at: UnixMillis) -> Self {
         Self {
             task: task.clone(),

@@ -35,7 +35,7 @@ impl Created {
 pub struct Idempotency {
     /// The caller's name for the call. Opaque.
     pub key: Arc<str>,
-    /// Of the arguments, in a form in which equal ones are equal.
+    /// The digest of the arguments in a canonical form.
     pub digest: [u8; 32],
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{IllegalEvent, Millis, QuotaExceeded};
 
-/// How many ended sessions a store remembers. One that is forgotten before its id expires would come back to life, so beyond these no session is
+/// How many ended sessions a store remembers. One that is forgotten before its id expires would be live again, so beyond these no session is
 /// ended.
 pub const MAX_ENDED_SESSIONS: usize = 50_000;
 
@@ -16,7 +16,7 @@ pub enum StoreError {
     /// go on, and writing may succeed later.
     #[error("the store's disk failed: {}", std::io::Error::from_raw_os_error(*.0))]
     Disk(i32),
-    /// Another process keeps the store from writing, for longer than is waited for it. Nothing was changed; reading goes on, and writing may
+    /// Another process keeps the store from writing, for longer than the store waits. Nothing was changed; reading goes on, and writing may
     /// succeed later. The store says so in the log, once for all who are refused.
     #[error("another process holds a write transaction on the database")]
     Locked,

@@ -101,7 +101,7 @@ pub struct StoreCapabilities {
     pub many_nodes: bool,
 }
 
-/// The keeper of tasks. See the [module](self) for what all methods promise together.
+/// Stores tasks. See the [module](self) for what all methods promise together.
 pub trait Store: Send + Sync + 'static {
     /// Registers a new incarnation of a server on `host`, greater than every earlier one, and gives it a lease. `at` is the time by the caller's clock.
     ///
@@ -217,7 +217,7 @@ pub trait Store: Send + Sync + 'static {
     /// The tools that have queued tasks, ready or not.
     fn queued_tools(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;
 
-    /// The moment at which the earliest queued task of `tool` is ready, if one is queued.
+    /// When the earliest queued task of `tool` is ready, if one is queued.
     fn next_ready(&self, tool: &str) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
 
     /// How many queued tasks of its tool come before `task`, counted up to `most`. The cost grows with `most` only.
@@ -300,8 +300,8 @@ pub trait Store: Send + Sync + 'static {
     fn signing_keys(&self, purpose: &str, fresh: [u8; 32]) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>>;
 
     /// Remembers at least until `until` that a legacy session was ended by its client: until a later
-    /// [`delete`](Self::delete) or [`open_node`](Self::open_node) says that this moment has come. [`StoreError::TooManySessions`] when
-    /// [`MAX_ENDED_SESSIONS`] others are remembered, or a few more that came at the same moment.
+    /// [`delete`](Self::delete) or [`open_node`](Self::open_node) says that this time has come. [`StoreError::TooManySessions`] when
+    /// [`MAX_ENDED_SESSIONS`] others are remembered, or a few more that came at the same time.
     fn end_session(&self, session: &SessionKey, until: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Whether the session was ended by its client. Asked on every legacy request; costs no disk access. Where [many nodes](StoreCapabilities::many_nodes)
