@@ -75,7 +75,7 @@ impl EntryKind {
 /// By what an entry is found again: where in the code, and the ordinal of its kind and name there.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EntryKey {
-    /// The branch of the code: empty for its trunk, `1.0` for the first branch of the trunk's second fork.
+    /// The branch of the code: empty for the main branch, `1.0` for the first branch of its second fork.
     pub path: Arc<str>,
     /// What it is about.
     pub kind: EntryKind,

@@ -7,7 +7,7 @@ use std::{collections::VecDeque, sync::Arc};
 use tokio::sync::watch;
 use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 
-/// Attempts by task. A task has at most one active attempt, so its id is key enough.
+/// Attempts by task. A task has at most one active attempt, so its id is the key.
 #[derive(Default)]
 pub(crate) struct ActiveAttempts {
     entries: Mutex<Entries>,
@@ -60,7 +60,7 @@ pub(crate) enum AttemptOrigin {
     Reclaimed,
 }
 
-/// To be noted before a claim is written: how many requests to stop had found no attempt by then, and that a claim is under way.
+/// Taken before a claim is written: how many requests to stop had found no attempt by then, and that a claim is under way.
 ///
 /// Between the commit that claims a task and [`ActiveAttempts::insert`], a cancel can be written that finds no attempt. So this is noted before
 /// the claim, and `insert` returns whether that may have happened; only then is the task read again. The slow re-read would find it, too, but a

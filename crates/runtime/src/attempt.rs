@@ -64,7 +64,7 @@ pub(crate) async fn drive(inner: Arc<Inner>, work: Work, slot: Slot, origin: Att
         return inner.node.changed(&task);
     };
     let (stop, unsure) = (inner.node.active).insert(&task.id, fence, task.stop.map(|stop| stop.reason), before);
-    // What is rare is boxed here and below: the future of every attempt is as large as its largest branch.
+    // Rare branches are boxed here and below: the future of every attempt is as large as its largest branch.
     if unsure && let Err(error) = Box::pin(inner.node.read_attempt(&task.id)).await {
         // The next report reads it, too, and so does the slow re-read.
         warn!(%error, "whether a task was asked to stop could not be read");

@@ -58,7 +58,7 @@ pub enum CancelError {
 }
 
 impl Engine {
-    /// Makes a task of a call. When this completes the task is written, and its id may be given away (invariant 1). The same call
+    /// Makes a task of a call. When this completes the task is written, and its id may be given to clients (invariant 1). The same call
     /// under the same idempotency key gets the task that it made the first time, as it now is; if the first was only waited for, it is
     /// a task from now on, also when it is over.
     ///
@@ -86,7 +86,7 @@ impl Engine {
         Ok(self.0.announced(created).await?)
     }
 
-    /// Starts a plain call. It is written before it starts, but its id is not given away. The same call under the same idempotency key starts
+    /// Starts a plain call. It is written before it starts, but its id is not given to clients. The same call under the same idempotency key starts
     /// nothing, and waits for the result of the first.
     ///
     /// # Errors
@@ -129,7 +129,7 @@ impl Engine {
             .await
     }
 
-    /// Makes a task of a call that was [found](Self::find_repeated): its id may be given away when this completes.
+    /// Makes a task of a call that was [found](Self::find_repeated): its id may be given to clients when this completes.
     ///
     /// # Errors
     /// The store's.
@@ -170,7 +170,7 @@ impl Engine {
 }
 
 impl Inner {
-    /// Begins a call that the store keeps in memory. Once it is there, nothing is waited for until it is in the hands of the caller.
+    /// Begins a call that the store keeps in memory. Once it is created, it is returned without waiting for anything.
     ///
     /// An attempt that can begin at once runs in the task that waits for it: handing it to another thread, and its outcome back, would cost
     /// more than most calls.
@@ -304,7 +304,7 @@ impl Inner {
         Box::pin(async move { told.await.unwrap_or(Err(StoreError::Closed.into()))?.read() })
     }
 
-    /// Lets the id of a call made before be given away.
+    /// Announces the task of a call.
     async fn announced(self: &Arc<Self>, created: Created) -> Result<Task, StoreError> {
         let task = created.into_task();
         if task.announced {

@@ -1,5 +1,5 @@
-//! When two calls' arguments are the same: a digest that the order of members, white space and the spelling of numbers and strings
-//! do not change, and every value does.
+//! When two calls' arguments are the same: a digest of their values, which does not depend on the order of members, on white space, or on
+//! how numbers and strings are written.
 
 use longhaul_core::Json;
 use serde_json::value::RawValue;
@@ -16,7 +16,7 @@ pub fn digest(json: &Json) -> [u8; 32] {
     Sha256::digest(text.as_bytes()).into()
 }
 
-/// Members sorted by name, of two that are called alike the last; no white space; strings with the fewest escapes; numbers as
+/// Members sorted by name, of two with the same name the last; no white space; strings with the fewest escapes; numbers as
 /// [`number`] has them. What cannot be read, such as half a surrogate pair, counts as it is written.
 fn write(out: &mut String, raw: &str, depth: usize) {
     let raw = raw.trim();

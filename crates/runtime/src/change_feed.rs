@@ -74,7 +74,7 @@ impl ChangeFeed {
         }
     }
 
-    /// Wakes those who wait for a task: its reader has found more than they have been told.
+    /// Wakes those who wait for a task, because its reader has found a change that they may have missed.
     pub(crate) fn wake(&self, task: &TaskId) {
         if let Some(sender) = self.watched.lock().get(task) {
             sender.send_modify(|_| ());
@@ -102,7 +102,7 @@ impl ChangeFeed {
 }
 
 impl Seen {
-    /// The task has this version; returns whether that is news.
+    /// The task has this version; returns whether that was not known.
     fn reach(&mut self, version: u64) -> bool {
         let newer = version > self.version;
         self.version = version.max(self.version);

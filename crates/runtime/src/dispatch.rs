@@ -34,7 +34,7 @@ pub(crate) async fn run(inner: Arc<Inner>) {
             }
         };
         tokio::select! {
-            // Not for the order, which does not matter, but so that none is drawn: a simulated run must be the same twice.
+            // The order does not matter, but a random one would make a simulated run differ from the next.
             biased;
             () = freed => {}
             () = inner.node.queues.offered() => {}

@@ -241,7 +241,7 @@ impl Inner {
         self.node.slots.try_take(tool, self.concurrency(tool))
     }
 
-    /// How many tasks of `tool` may run here at once. One that is offered no longer keeps the limit it had last.
+    /// How many tasks of `tool` may run at once. One that is offered no longer keeps the limit it had last.
     pub(crate) fn concurrency(&self, tool: &Arc<str>) -> Option<usize> {
         self.concurrency_of(tool, self.catalog.tool(tool).as_deref())
     }
@@ -282,8 +282,8 @@ impl Inner {
         }
     }
 
-    /// The tool of `task`, if its definition is still the one that was frozen with the task. Code that replays cannot be frozen: it is
-    /// the one there is, and its journal tells whether it still fits.
+    /// The tool of `task`, if its definition is still the one that was stored with the task. A durable tool is taken in any case: the journal
+    /// shows whether its code still fits.
     fn unchanged_tool(&self, task: &Task) -> Option<Arc<Tool>> {
         self.catalog.tool(&task.tool).filter(|tool| runs(tool, task))
     }
@@ -355,7 +355,7 @@ impl Inner {
     }
 }
 
-/// Whether `tool` runs `task`, whose definition was that of the tool's name when it was created. Code that replays runs all of them.
+/// Whether `tool` runs `task`: if its definition is the task's, or it is durable.
 fn runs(tool: &Tool, task: &Task) -> bool {
     tool.spec().id == task.spec || tool.settings().executor.replays()
 }

@@ -35,7 +35,8 @@ pub(crate) struct EngineClock {
 }
 
 impl EngineClock {
-    /// Begins now, but not before `newest`, unless that is out of all reason: what is stored must not lie in the future because the world's clock was set back while nothing ran.
+    /// Begins now, but not before `newest`, unless that is too far ahead: what is stored must not lie in the future because the system's clock was set
+    /// back while nothing ran.
     pub(crate) fn begin(system: Arc<dyn Clock>, newest: Option<UnixMillis>) -> Self {
         let (wall, origin) = (system.wall(), system.monotonic());
         let ahead = newest.map_or(0, |newest| newest.since(wall));
@@ -77,7 +78,7 @@ impl EngineClock {
         began.plus(u64::try_from(passed.as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// By how much the world's clock was set since the last look, if it was.
+    /// By how much the system's clock was set since the last call, if it was.
     pub(crate) fn step(&self) -> Option<i64> {
         let offset = self.wall().0.saturating_sub(self.now().0);
         let step = offset.saturating_sub(self.offset());
@@ -119,7 +120,7 @@ mod tests {
 
     const HOUR: i64 = 3_600_000;
 
-    /// The world's clock and the monotonic one, each set by hand.
+    /// The system's clock and the monotonic one, each set by hand.
     #[derive(Default)]
     struct Hand {
         wall: AtomicI64,

@@ -8,13 +8,13 @@ use longhaul_core::{
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tracing::{error, info, warn};
 
-/// A lease is renewed so many times while it lasts.
+/// How often a lease is renewed while it lasts.
 const RENEWALS_PER_LEASE: Millis = 3;
 /// After an error of the store.
 const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
 /// The longest pause before the lease of a host is asked for again.
 const LONGEST_PAUSE: Millis = 1_000;
-/// How much longer than the store has said the lease of a host is waited for, in milliseconds.
+/// How much longer than the store said the lease of a host is waited for, in milliseconds.
 const TOLERANCE: Millis = 2_000;
 
 /// Registers this process as a new node. The lease of an earlier process of this host that was killed is waited for until it has ended.
@@ -65,7 +65,7 @@ pub(crate) async fn renew_periodically(inner: Arc<Inner>, length: Millis) {
             node.ports.clock.sleep(PAUSE_AFTER_ERROR).await;
         }
         if has_failed {
-            // The answer that was lost may have been the one that said so.
+            // The lost answer may have said that other nodes have died.
             take_over_beside(&inner);
         }
     }
@@ -75,7 +75,7 @@ fn no_answer() -> Result<(), StoreError> {
     Err(StoreError::OutcomeUnknown("no answer to the renewal".to_owned()))
 }
 
-/// Takes over from dead nodes in a task of its own: it may take longer than the lease lasts.
+/// Takes over from dead nodes in a tokio task of its own: it may take longer than the lease lasts.
 fn take_over_beside(inner: &Arc<Inner>) {
     if !inner.node.is_released() {
         let taking = Arc::clone(inner);

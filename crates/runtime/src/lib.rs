@@ -1,4 +1,4 @@
-//! What makes tasks happen: slots, claims, attempts, retries, timers, cancellation, retention.
+//! Runs tasks: slots, claims, attempts, retries, timers, cancellation, retention.
 //!
 //! The [`Engine`] stands between the server and a [`Store`](longhaul_core::Store). A call ([`Engine::create`], [`Engine::begin`]) gets a slot or
 //! is queued, an [`Executor`] runs it, and its end is written. The store decides about tasks (by `longhaul_core::transition`); what the engine

@@ -120,7 +120,7 @@ impl PendingCall {
         }
     }
 
-    /// The task behind the call; not to be given away unless promoted.
+    /// The task behind the call. Its id must not be given to clients unless the call is promoted.
     pub fn id(&self) -> &TaskId {
         &self.id
     }
@@ -194,14 +194,14 @@ impl PendingCall {
             attempt,
             ..
         } = self;
-        let news = async {
+        let event = async {
             tokio::select! {
                 biased;
                 message = progress.next() => Some(message),
                 () = watch.changed() => None,
             }
         };
-        let message = with_attempt(attempt, news).await;
+        let message = with_attempt(attempt, event).await;
         self.hand_over_if_any(message)
     }
 
@@ -219,7 +219,7 @@ impl PendingCall {
         message
     }
 
-    /// Makes the call a task, whose id may then be given away, unless it has ended.
+    /// Makes the call a task, whose id may then be given to clients, unless it has ended.
     ///
     /// # Errors
     /// The store's; the call is as it was.
@@ -238,7 +238,7 @@ impl PendingCall {
     }
 }
 
-/// Waits for `news`, and runs the attempt meanwhile.
+/// Waits for `event`, and runs the attempt meanwhile.
 async fn with_attempt<T>(attempt: &mut Option<BoxFuture<'static, ()>>, news: impl Future<Output = T>) -> T {
     let mut news = std::pin::pin!(news);
     if let Some(running) = attempt {

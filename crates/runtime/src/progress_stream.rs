@@ -96,7 +96,7 @@ impl ProgressStreams {
         }
     }
 
-    /// Whether any task has subscribers. Without, no message need be put together.
+    /// Whether any task has subscribers. Without any, no message needs to be built.
     pub(crate) fn has_subscribers(&self) -> bool {
         self.count.load(Ordering::SeqCst) > 0
     }

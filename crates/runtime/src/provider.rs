@@ -1,4 +1,4 @@
-//! The port that brings executors of one kind back from stored definitions, and reads what their attempts left.
+//! The port that rebuilds executors of one kind from stored definitions, and reads what their attempts left.
 
 use crate::executor::Executor;
 use longhaul_core::{BoxFuture, Json, TaskId, UnixMillis};
@@ -21,7 +21,7 @@ pub struct LogChunk {
 /// Which part of a log is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LogRange {
-    /// Where to begin, in bytes of the whole log. Without it: so that the end is reached.
+    /// Where to begin, in bytes of the whole log. Without it, the range ends with the log.
     pub offset: Option<u64>,
     /// At most so many bytes. Default 64 KiB.
     pub limit: Option<u64>,

@@ -11,7 +11,7 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 /// A question to the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
-    /// Its author's name for it. Rounds before there is a task use it as the key; a task's own keys are minted.
+    /// Its author's name for it. Rounds use it as the key; a task's own keys are generated.
     pub name: Option<Arc<str>>,
     /// `{"method": …, "params": …}` as MCP embeds it.
     pub request: Json,

@@ -18,16 +18,16 @@ pub struct Requestor {
     /// Which capabilities it has declared.
     #[serde(rename = "abilities")]
     pub capabilities: ClientCapabilities,
-    /// Where its progress belongs.
+    /// The progress token of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress_token: Option<Value>,
     /// The trace it continues.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
-    /// Whether the task was announced before its tool asked for what is missing, so that it asks at its beginning.
+    /// Whether the task was announced before its tool's intake, which therefore runs at the beginning of each attempt.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub asks_first: bool,
-    /// Members of its `_meta` that nothing in MCP or here is named for: what sender and tool have agreed on.
+    /// Members of its `_meta` that neither MCP nor Longhaul defines: what sender and tool have agreed on.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub meta: Map<String, Value>,
 }
@@ -69,7 +69,7 @@ impl Requestor {
             return Json::trusted("{}");
         };
         if let Some(client) = &self.client {
-            // Put in as it is: a serializer would read it first. The other members are never absent all together.
+            // Appended as text, since a serializer would parse it first. There is always a member before it.
             text.pop();
             text.push_str(r#","client":"#);
             text.push_str(client.as_str());

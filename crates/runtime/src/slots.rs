@@ -112,7 +112,7 @@ impl Slots {
         })
     }
 
-    /// A slot for `tool`, of which at most `limit` may run here, if one is free.
+    /// A slot for `tool`, of which at most `limit` may run, if one is free.
     pub(crate) fn try_take(self: &Arc<Self>, tool: &Arc<str>, limit: Option<usize>) -> Option<Slot> {
         let mut taken = self.taken.lock();
         if !taken.has_room(self.limit, tool, limit) {
@@ -278,7 +278,7 @@ impl Drop for Slot {
             taken.next_returning(self.slots.limit)
         };
         match returning {
-            // Should its taker leave at this very moment, the slot comes back here.
+            // If the receiver is dropped at this moment, the slot is dropped with the message, and so freed.
             Some(Returning { tool, sender, .. }) => drop(sender.send(self.slots.slot(&tool))),
             None => self.slots.freed.notify_waiters(),
         }

@@ -69,7 +69,7 @@ pub(crate) async fn fire(node: &Arc<Node>) -> Result<Fired, StoreError> {
     failed.map_or(Ok(fired), Err)
 }
 
-/// Says whether there was anything to apply.
+/// Returns whether there was anything to apply.
 async fn apply(node: &Arc<Node>, task: Task, now: UnixMillis) -> Result<bool, ApplyError> {
     let events = spread_late_retry(node, &task, now, task.due(now));
     if events.is_empty() {

@@ -3,7 +3,7 @@
 //! - [`SqliteStore`]: one file in one directory, owned by one process; every acknowledged change survives the loss of power.
 //! - [`MemoryStore`]: maps and sets; its contents end with it. The model that other stores are compared with.
 //! - [`PlainCallStore`]: in front of another store; it keeps plain calls in memory until a client may know their ids.
-//! - [`contract`]: what every store must pass, shipped as library code so that a store written elsewhere can prove itself too.
+//! - [`contract`]: what every store must pass, shipped as library code so that a store written elsewhere can be tested too.
 //!
 //! What the methods promise is written on [`longhaul_core::Store`].
 

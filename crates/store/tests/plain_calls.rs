@@ -22,11 +22,11 @@ enum NextWrite {
     #[default]
     Made,
     Full,
-    /// Made, and its answer is lost.
+    /// Made, but its answer is lost.
     MadeAndFailed,
     /// Not made, but the error does not show that.
     Failed,
-    /// Made, and never answered.
+    /// Made, but never answered.
     MadeAndSilent,
     /// Not made until its future is dropped, and never answered.
     Silent,

@@ -60,7 +60,7 @@ pub struct ToolSettings<E = Arc<dyn Executor>> {
     pub retention: Millis,
     /// The longest retention that a client can ask for, in milliseconds; no longer than `retention` if absent.
     pub max_retention: Option<Millis>,
-    /// At once on this node; `None` for no limit of its own.
+    /// How many of its tasks run at once, over all nodes that share the store; `None` for no limit of its own.
     pub concurrency: Option<usize>,
     /// When failed attempts are retried.
     pub retry: Retry,
@@ -68,7 +68,7 @@ pub struct ToolSettings<E = Arc<dyn Executor>> {
     pub on_non_determinism: OnNonDeterminism,
     /// How long a task may be blocked before it ends; [`BLOCKED_TIMEOUT`] is usual.
     pub blocked_timeout: Millis,
-    /// The provider's kind and the executor's definition in its words, kept with each task.
+    /// The provider's kind and the executor's definition in its format, kept with each task.
     pub kind: Arc<str>,
     /// See `kind`.
     pub definition: Json,
@@ -216,7 +216,7 @@ pub enum ToolError {
 pub struct ArgumentError(pub String);
 
 impl Tool {
-    /// Compiles the schema and freezes the definition.
+    /// Compiles the schema, and makes the definition that is stored with tasks.
     ///
     /// # Errors
     /// [`ToolError::InputSchema`] if the schema cannot be compiled; references to anything outside it are not followed.

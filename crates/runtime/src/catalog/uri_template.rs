@@ -1,6 +1,6 @@
-//! URI templates (RFC 6570), read backwards: which values of its variables give this URI.
+//! Matching URIs with URI templates (RFC 6570): which values of the variables give this URI.
 //!
-//! Expansion loses information, so not every template can be read backwards. Those can that consist of literal text, `{x}` (one
+//! Expansion loses information, so only some templates can be matched: those that consist of literal text, `{x}` (one
 //! path segment or less), `{+x}` (anything), `{/x}` (one segment with its slash) and, at the end, `{?x,y}` (a query, every part of
 //! it optional and in any order).
 
@@ -31,7 +31,7 @@ impl UriTemplate {
     /// Reads a template.
     ///
     /// # Errors
-    /// [`InvalidTemplate`] if it is broken or cannot be read backwards.
+    /// [`InvalidTemplate`] if it is broken or cannot be matched.
     ///
     /// ```
     /// use longhaul_runtime::UriTemplate;

@@ -51,7 +51,7 @@ use writer::QueuedDraft;
 #[derive(Clone)]
 pub struct TaskContext {
     pub(crate) shared: Arc<Shared>,
-    /// The branch of the code: empty for its trunk.
+    /// The branch of the code: empty for the main branch.
     pub(crate) path: Arc<str>,
 }
 
@@ -249,7 +249,7 @@ impl TaskContext {
         self.shared.journal.is_some()
     }
 
-    /// The branch of the code: empty for its trunk, `1.0` for the first branch of the trunk's second fork.
+    /// The branch of the code: empty for the main branch, `1.0` for the first branch of its second fork.
     pub fn branch(&self) -> &str {
         &self.path
     }

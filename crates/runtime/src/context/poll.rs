@@ -20,7 +20,7 @@ pub struct PollPolicy {
     pub first: Millis,
     /// The longest pause, in milliseconds. The pause is a tenth of the time that has passed.
     pub longest: Millis,
-    /// How many polls in a row may fail before the operation fails.
+    /// How many failed polls in a row end the operation.
     pub failures: u32,
 }
 

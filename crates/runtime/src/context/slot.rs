@@ -22,7 +22,7 @@ impl TaskContext {
     pub(crate) fn begin_waiting(&self) {
         let entry = self.shared.journal.as_ref().map(|_| {
             let node = &self.shared.node;
-            // An isolated attempt is suspended at once, so that later crashes of the process cost it nothing.
+            // An isolated attempt is suspended at once, so that later crashes of the process do not count for it.
             let must_suspend = self.shared.isolation.is_some();
             (node.waiting_attempts).enter(node.now(), must_suspend, &self.shared.suspend)
         });

@@ -17,7 +17,7 @@ pub struct StepPolicy {
     pub attempts: u32,
     /// Between two tries.
     pub backoff: Backoff,
-    /// How long one try may take; `None` for as long as it likes.
+    /// How long one try may take; `None` for no limit.
     pub timeout: Option<Duration>,
     /// The name of the effect outside, such as an idempotency key: recorded with the entry, for an operator who has to find out what became
     /// of it.
@@ -48,7 +48,7 @@ pub struct StepFailure {
 /// A step that failed for good. Replay returns the same error.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum StepError {
-    /// All tries failed, or one failed in a way that a retry cannot mend.
+    /// All tries failed, or one failed in a way that a retry cannot fix.
     #[error(transparent)]
     Failed(FailedStepAttempts),
     /// The journal could not be read or written.

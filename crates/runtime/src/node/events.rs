@@ -1,4 +1,4 @@
-//! What the store's events do here. They may be lost, so everything they bring about is brought about by the slow re-read, too.
+//! Handles the store's events. They may be lost, so the slow re-read does the same from time to time.
 
 use crate::{active_attempts::ActiveAttempts, change_feed::ChangeFeed, queues::Queues, slots::Slots};
 use longhaul_core::{NodeId, store::StoreEvent};

@@ -76,7 +76,7 @@ impl Deploys {
         })
     }
 
-    /// A task that good code has let go at its question.
+    /// A task that good code has suspended at its question.
     fn begin(&self) -> TaskId {
         self.deploy("good", GOOD, async |world, engine| {
             let task = engine.create(engine.call("ship")).await.unwrap();
@@ -89,7 +89,7 @@ impl Deploys {
         })
     }
 
-    /// The same, blocked by a bad deploy that its answer woke it under.
+    /// The same, blocked: its answer woke it after a bad deploy.
     fn block(&self) -> TaskId {
         let id = self.begin();
         self.deploy("bad", BAD, async |world, engine| {
@@ -207,7 +207,7 @@ fn a_deploy_without_the_tool_blocks_its_tasks() {
         let line = task.status_line().unwrap().into_owned();
         assert!(line.starts_with("blocked (unavailable): "), "{line}");
     });
-    // The same build: what it offers is up to its configuration.
+    // The same build: its configuration decides what it offers.
     deploys.deploy("without", GOOD, async |world, engine| {
         assert_eq!(world.outcome(&engine, &id).await, text(r#""go""#));
     });

@@ -20,7 +20,7 @@ struct Lives {
     built: watch::Sender<bool>,
     /// What it waits for then, outside of its journal.
     shipped: watch::Sender<bool>,
-    /// How long `bad` runs before it takes its process with it, in milliseconds.
+    /// How long `bad` runs before it kills its process, in milliseconds.
     fuse: u64,
 }
 
@@ -65,7 +65,7 @@ impl Lives {
         [bad, long]
     }
 
-    /// One process, until it dies, in which case this is true, or all is as wanted.
+    /// Runs one process until it dies or `wanted` is true; returns whether it died.
     fn live(&self, begin: impl AsyncFn(&Engine), wanted: impl AsyncFn() -> bool) -> bool {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -96,7 +96,7 @@ impl Lives {
         matches!(self.state(id).await, State::Done(_))
     }
 
-    /// Creates a task of each of these tools, and dies of them.
+    /// Creates a task of each of these tools, one of which kills the process.
     fn create(&self, tools: &[&str]) -> Vec<TaskId> {
         let created = std::sync::Mutex::<Vec<TaskId>>::default();
         let begin = async |engine: &Engine| {
@@ -109,7 +109,7 @@ impl Lives {
         created.into_inner().unwrap()
     }
 
-    /// Lives until all is as wanted, and returns how many processes died on the way.
+    /// Starts processes until `wanted` is true; returns how many of them died.
     fn deaths(&self, wanted: impl AsyncFn() -> bool) -> usize {
         (0..50).take_while(|_| self.live(async |_| {}, &wanted)).count()
     }

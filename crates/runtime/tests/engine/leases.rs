@@ -30,13 +30,13 @@ struct Faulty {
     on_end_lease: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
-/// What becomes of renewals.
+/// What happens to renewals.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Renewals {
     Answered,
     /// They are made, and their answers are lost.
     AnswersLost,
-    /// The next one is not made, and never answered.
+    /// The next one is not made and never answered.
     OneHangs,
 }
 

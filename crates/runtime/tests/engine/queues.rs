@@ -337,7 +337,7 @@ impl Model {
         }
     }
 
-    /// Only of what waits; a cancel of running work is tested elsewhere.
+    /// Cancels queued tasks only; cancelling running work is tested elsewhere.
     async fn cancel(&self, id: &TaskId) {
         if self.world.state(id).await == State::Queued {
             let mode = longhaul_core::CancelMode::Cooperative;

@@ -99,7 +99,7 @@ async fn caller(engine: Engine, number: usize) -> Option<TaskId> {
             return Some(id);
         }
         2 => {
-            // Leaves at whatever moment this comes to.
+            // Leaves at an arbitrary moment.
             let left = beside({
                 let engine = engine.clone();
                 async move { drop(engine.create(call).await) }

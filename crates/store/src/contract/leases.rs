@@ -120,7 +120,7 @@ pub async fn a_lease_ends_unless_it_is_renewed(new_subject: NewSubject) {
     );
 }
 
-/// After the store was away, nobody is dead until there was time to renew.
+/// After the store was out of reach, no node is dead until it had time to renew.
 pub async fn leases_that_ran_out_together_are_renewed(new_subject: NewSubject) {
     let mut fixture = Fixture::new(new_subject).await;
     if !fixture.store.capabilities().many_nodes {
@@ -182,7 +182,7 @@ pub async fn attempts_are_lost_with_their_host(new_subject: NewSubject) {
     assert_eq!(fixture.store.adopt(other, &there, 9, UnixMillis(2)).await, Ok(vec![]));
     let reclaim = || fixture.store.reclaim(other, &there, LOST_FOR, 9, UnixMillis(2));
     assert_eq!(reclaim().await, Ok(vec![]));
-    // The host comes back for a while, and takes nothing up.
+    // The host comes back for a while, and adopts nothing.
     fixture.subject.pass(LOST_FOR / 2);
     let back = fixture
         .store

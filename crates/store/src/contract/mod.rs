@@ -1,6 +1,6 @@
 //! The tests that every store must pass: one file for each promise, and one random run against the model.
 //!
-//! This is library code, so that a store written elsewhere can prove itself too. Write a [`Subject`], and let
+//! This is library code, so that a store written elsewhere can be tested too. Write a [`Subject`], and let
 //! [`contract_tests!`](crate::contract_tests) make a test of every promise:
 //!
 //! ```

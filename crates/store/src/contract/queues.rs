@@ -3,7 +3,7 @@
 use super::{NewSubject, fixture::*};
 use longhaul_core::{UnixMillis, store::ToolLimit};
 
-/// Each tool with a queue, once, and the moment its first task is ready.
+/// Each tool with a queue, once, and when its first task is ready.
 pub async fn queues_are_known_by_their_tools(new_subject: NewSubject) {
     let fixture = Fixture::new(new_subject).await;
     assert_eq!(fixture.store.queued_tools().await, Ok(vec![]));

@@ -293,7 +293,7 @@ impl Contents {
     }
 
     /// Whether the task will cancel its children itself.
-    pub(super) fn goes_on(&self, parent: &TaskId) -> bool {
+    pub(super) fn will_cancel_children(&self, parent: &TaskId) -> bool {
         let parent = self.tasks.task(parent);
         parent.is_some_and(|parent| !parent.is_done() && parent.stop.is_none())
     }

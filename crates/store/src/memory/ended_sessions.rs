@@ -18,7 +18,7 @@ impl EndedSessions {
         self.until.contains_key(session)
     }
 
-    /// Of several moments the latest counts.
+    /// Of several times the latest counts.
     pub(super) fn insert(&mut self, session: &SessionKey, until: UnixMillis) -> Result<(), StoreError> {
         if let Some(known) = self.until.get(session).copied() {
             if known >= until {

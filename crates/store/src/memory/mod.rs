@@ -289,7 +289,7 @@ impl Store for MemoryStore {
     fn children_of_finished_parents(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
         let all = self.lock();
         let families = all.tasks.index().children.groups();
-        let orphans = families.filter(|(parent, _)| !all.goes_on(parent));
+        let orphans = families.filter(|(parent, _)| !all.will_cancel_children(parent));
         let orphans = all.found(orphans.flat_map(|(_, children)| children));
         answer(Ok(orphans.take(limit).cloned().collect()))
     }

@@ -19,7 +19,7 @@ pub struct SqliteOptions {
     /// Uses a database also if it is not the latest one of its directory, because it was restored from a backup for instance. Without this it
     /// can only be [read](crate::ReadOnlyStore). What it calls queued or running may have run since, and may run again.
     pub accept_restored: bool,
-    /// A fault, planted to prove that tests find it. `None` outside tests.
+    /// A fault, injected to prove that tests find it. `None` outside tests.
     pub injected_fault: Option<InjectedFault>,
     /// Called after each commit, before its acknowledgements.
     #[cfg(test)]

@@ -429,7 +429,7 @@ impl Writer {
                 Err(self.report_unknown_disk_state(&format!("a checkpoint failed: {error}")))
             }
             Err(error) => {
-                tracing::warn!(%error, "the write-ahead log could not be worked into the file; trying again later");
+                tracing::warn!(%error, "the write-ahead log could not be checkpointed; trying again later");
                 Ok(())
             }
         }

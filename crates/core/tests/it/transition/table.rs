@@ -112,7 +112,7 @@ fn the_table_has_every_event() {
         .iter()
         .map(|(name, _)| event_named(name, &mut task).name())
         .collect();
-    // Exhaustive: a new event does not compile before someone has been here, and given it its rows.
+    // Exhaustive, so that a new event does not compile until it has its rows here.
     let twenty_two = |event: &Event| match event {
         Event::Claimed { .. } | Event::Adopted { .. } | Event::Reclaimed { .. } => {}
         Event::Started | Event::Reported { .. } => {}

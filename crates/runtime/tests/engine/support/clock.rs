@@ -26,7 +26,7 @@ impl ManualClock {
         }
     }
 
-    /// Moves on and wakes whose time has come.
+    /// Moves the time on and wakes the sleepers that are due.
     pub(crate) fn advance(&self, millis: i64) {
         let mut state = self.state.lock().unwrap();
         state.now += millis;
@@ -41,7 +41,7 @@ impl ManualClock {
         }
     }
 
-    /// The world's clock is set. Sleeps are of the monotonic kind: who sleeps sleeps as long as before.
+    /// Sets the system's clock. Sleeps follow the monotonic clock, so they take as long as before.
     pub(crate) fn jump(&self, millis: i64) {
         let mut state = self.state.lock().unwrap();
         state.now += millis;

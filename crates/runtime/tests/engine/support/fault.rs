@@ -8,30 +8,30 @@ use std::sync::{
 };
 use tokio::sync::watch;
 
-/// A store whose commits can be held back and made to fail, and that tells what was asked of it.
+/// A store whose commits can be held back and made to fail, and that records its calls.
 pub(crate) struct FaultyStore {
     inner: Arc<dyn Store>,
-    /// Creates are not begun while this holds.
+    /// While true, creates are not begun.
     pub(crate) hold_creates: watch::Sender<bool>,
-    /// Creates are committed, and not acknowledged while this holds.
+    /// While true, creates are committed, but not acknowledged.
     pub(crate) hold_created: watch::Sender<bool>,
-    /// Claims are committed, and not acknowledged while this holds.
+    /// While true, claims are committed, but not acknowledged.
     pub(crate) hold_claimed: watch::Sender<bool>,
-    /// Changes are committed, and not acknowledged while this holds.
+    /// While true, changes are committed, but not acknowledged.
     pub(crate) hold_applied: watch::Sender<bool>,
-    /// Tasks are read as they are, and not told while this holds.
+    /// While true, tasks are read, but not returned.
     pub(crate) hold_get_unscoped: watch::Sender<bool>,
-    /// The next moment to wake for is read, and not told while this holds.
+    /// While true, the next time to wake is read, but not returned.
     pub(crate) hold_next_wake: watch::Sender<bool>,
-    /// So many changes that `fails` names still fail with [`StoreError::Full`].
+    /// How many more changes with an event of this name fail with [`StoreError::Full`].
     full: Mutex<(usize, &'static str)>,
     full_claims: AtomicUsize,
-    /// What becomes of the next creates of this tool's tasks.
+    /// How the next creates of this tool's tasks fail.
     creates: Mutex<(&'static str, Vec<FaultyCreate>)>,
     pub(crate) claims: AtomicUsize,
-    /// Removals of files that were recorded.
+    /// How many removals of files were recorded.
     pub(crate) removals: AtomicUsize,
-    /// The next removals of files that cannot be recorded.
+    /// How many of the next removals of files cannot be recorded.
     pub(crate) full_removals: AtomicUsize,
     applied: Mutex<Vec<Change>>,
 }
