@@ -19,12 +19,12 @@ const MOST_BYTES: usize = 4 << 20;
 /// What a command prints, and what happens to its supervisor meanwhile.
 #[derive(Debug, Clone)]
 struct Run {
-    /// Before it prints, in milliseconds.
+    /// How long it waits before it prints, in milliseconds.
     silence: u32,
     bytes: usize,
     /// To standard error instead.
     on_stderr: bool,
-    /// Bytes of one write.
+    /// How many bytes it prints in one write.
     chunk: usize,
     /// How long its supervisor is held up as soon as the command has ended, as by a busy processor or a slow disk.
     stall: Option<u64>,

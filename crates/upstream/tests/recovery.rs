@@ -227,7 +227,7 @@ async fn a_supervisor_hands_no_planted_input_to_its_command() {
 async fn invariant_12_void_races_a_late_starter() {
     let folder = Folder::new();
     let (mut voided, mut ran) = (0, 0);
-    // How long the judgement holds back, in yields: moved towards the moment at which either side may win.
+    // How long the server waits before it decides, in yields: moved towards the moment at which either side may win.
     let mut delay = 100;
     for round in 0..60 {
         let dir = folder.dir(&format!("task-{round}"));

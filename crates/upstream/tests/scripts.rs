@@ -297,7 +297,7 @@ fn safe_form(command: &[&str]) -> Vec<String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// The form that is proposed does with any value what the script does with a plain one, and runs none of it.
+    /// The proposed form treats any value as the script treats a plain one, and runs no part of it.
     #[test]
     fn the_safe_form_is_safe(value in "[ -~é]{0,12}", place in 0..5_usize) {
         prop_assume!(!value.starts_with('-'));

@@ -26,7 +26,7 @@ async fn cancel_ends_the_command_and_all_its_descendants() {
     let exit = started.exit();
     assert_eq!((exit.stopped, exit.killed), (Some(Stopped::Cancel), true));
     assert_eq!(exit.ended, CommandEnd::Signal(15), "the shell itself followed SIGTERM");
-    // Not "will be": they are gone before the end is recorded.
+    // They are gone before the end is recorded, not only after it.
     assert_eq!(
         processes.into_iter().filter(|pid| alive(*pid)).collect::<Vec<_>>(),
         [0; 0]

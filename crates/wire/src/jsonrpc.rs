@@ -20,7 +20,7 @@ pub enum Message<'a> {
     Request(Request<'a>),
     /// Expects no response.
     Notification(Notification<'a>),
-    /// InputResponses a request of ours.
+    /// Answers a request of ours.
     Response(Response<'a>),
 }
 

@@ -31,14 +31,14 @@ pub struct ServerCapabilities {
 /// The capability of `tools` or `prompts`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ListCapability {
-    /// Whether the server tells when the list changes.
+    /// Whether the server notifies clients when the list changes.
     pub list_changed: bool,
 }
 
 /// The capability of `resources`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ResourcesCapability {
-    /// Whether the server tells when the list changes.
+    /// Whether the server notifies clients when the list changes.
     pub list_changed: bool,
     /// Whether the server notifies when a resource changes: `resources/subscribe`, or a modern subscription's `resourceSubscriptions`.
     pub subscribe: bool,

@@ -18,7 +18,7 @@ pub enum TaskStatus {
     Completed,
     /// Ended, unsuccessfully as the generation defines it.
     Failed,
-    /// Ended without an outcome.
+    /// Cancelled.
     Cancelled,
 }
 
@@ -126,8 +126,8 @@ impl TaskView<'_> {
         }
     }
 
-    /// The status message (G1-19, G2-25): the latest one of the work, why it is blocked, or why it failed. Releases before this one
-    /// did not store why a task failed, so for their tasks it is read from the outcome.
+    /// The status message (G1-19, G2-25): the latest one of the work, why it is blocked, or why it failed. Earlier releases did
+    /// not store why a task failed, so for their tasks it is read from the outcome.
     fn message(&self) -> Option<Cow<'_, str>> {
         let line = || self.task.status_line();
         match (self.status, self.outcome) {

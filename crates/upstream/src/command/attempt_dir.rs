@@ -245,7 +245,7 @@ impl AttemptDir {
         sync_dir(&self.path)
     }
 
-    /// Takes back that the command may have run: it was not started, for this reason, and nothing will be started here. In one step, which
+    /// Withdraws that the command may have run: it was not started, for this reason, and nothing will be started here. In one step, which
     /// needs no room and no descriptor.
     pub(super) fn give_back(&self, why: &str) -> io::Result<()> {
         std::fs::rename(self.file(STARTED), self.file(VOID))?;
@@ -394,7 +394,7 @@ impl Lock {
     }
 }
 
-/// Closing would do, were it not for a process that is being forked at this very moment and still has a copy.
+/// Unlocks explicitly: a process that is being forked at this moment may hold a copy of the descriptor, so closing would not unlock.
 impl Drop for Lock {
     fn drop(&mut self) {
         let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);

@@ -1,4 +1,4 @@
-//! What a command is, as it is frozen with each of its tasks, and the same checked and ready to run.
+//! A command's definition, as it is stored with each of its tasks, and the same checked and ready to run.
 
 use super::{
     arguments::{ArgumentError, Arguments},

@@ -275,7 +275,7 @@ impl CommandExecutor {
     ) -> io::Result<()> {
         let definition = self.tool.definition();
         let clock = &cx.ports().clock;
-        // The supervisor has the world's clock only.
+        // The supervisor has the system's clock only.
         let deadline = attempt.deadline_at.map(|at| clock.wall().plus(at.since(clock.now())));
         let spec = Spec {
             argv: invocation.argv,

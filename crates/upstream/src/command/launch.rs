@@ -24,7 +24,7 @@ const ALLOWED_ENV: [&str; 5] = ["PATH", "HOME", "LANG", "TMPDIR", "TZ"];
 #[derive(Debug, Clone)]
 pub struct Launcher {
     path: PathBuf,
-    /// Keeps a replaced executable alive.
+    /// Keeps the executable open, also when its file is replaced.
     _opened: Option<Arc<File>>,
 }
 

@@ -150,7 +150,7 @@ impl Reader<'_> {
     }
 }
 
-/// End of the character that begins at `from`: a limit smaller than a character must still get on.
+/// End of the character that begins at `from`: a limit smaller than a character must still make progress.
 fn first_character(bytes: &[u8], from: usize) -> usize {
     let mut end = from + 1;
     while end < bytes.len() && unfinished(&bytes[from..end]) > 0 {

@@ -95,7 +95,7 @@ fn examine(dir: &AttemptDir, state: AttemptState) -> io::Result<Verdict> {
 pub fn connect(dir: &AttemptDir) -> io::Result<UnixStream> {
     #[cfg(target_os = "linux")]
     {
-        // A socket's path may have 108 bytes; an attempt's directory can well be longer.
+        // The path of a socket is limited to 107 bytes; that of an attempt's directory can be longer.
         use rustix::{
             fd::AsRawFd,
             fs::{Mode, OFlags},

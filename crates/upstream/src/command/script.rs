@@ -1,7 +1,7 @@
 //! Which parts of a command line an interpreter runs as code, and which placeholders stand in one.
 //!
 //! A value that is an argument stays one, whatever is in it. Inside a script it is code. So a placeholder in a script is refused unless the
-//! operator accepts it, and what is refused here errs on the side of refusing.
+//! operator accepts it; in doubt it is refused.
 
 mod interpreters;
 mod rewrite;

@@ -52,7 +52,7 @@ async fn a_failure_shows_the_end_of_both_outputs_in_order_and_how_it_ended() {
     );
 }
 
-/// What one output says much of pushes nothing of the other out, and what is not shown can be found.
+/// Much output of one stream drops nothing of the other, and what is not shown can be found.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_long_failure_shows_the_end_of_each_output_and_names_the_log() {
     let server = Server::running(

@@ -127,7 +127,7 @@ fn the_name_header_is_required_and_must_match_the_body() {
         (read(None), read(Some(b"a:b"))),
         (Err((-32020, 400)), Ok(Method::ResourcesRead))
     );
-    // Nothing to compare with: the params are judged later, as such.
+    // Nothing to compare with: the params are checked later.
     assert_eq!(
         Probe {
             name: Some(b"x"),

@@ -554,7 +554,7 @@ proptest! {
         process(&bytes);
     }
 
-    /// Bytes that are nearly a message reach further than noise does.
+    /// Bytes that are nearly a message get further into the parser than random ones.
     #[test]
     fn no_damaged_message_panics(
         nth in any::<prop::sample::Index>(),

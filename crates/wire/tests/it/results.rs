@@ -92,8 +92,8 @@ fn a_handlers_result_is_written_for_both_eras() {
         }
         assert_eq!(got["result"], expected);
 
-        // A handler that wrote the modern members itself knew why; a legacy client never sees them. Where there is no caching they
-        // are not hints, and nobody's business (C-16).
+        // Modern members that a handler wrote are kept; a legacy client never gets them. In results without caching they have no
+        // meaning, so they are left alone (C-16).
         let mut own = given.clone();
         own["ttlMs"] = json!(7);
         own["cacheScope"] = json!("public");

@@ -230,7 +230,7 @@ fn found<'a>(messages: &'a [String], foreign: &'a [&str]) -> Vec<(&'a str, &'a s
 fn no_message_has_a_name_of_a_draft_or_of_the_other_era() {
     let id = request(r#"{"jsonrpc":"2.0","id":7,"method":"m"}"#).id;
     assert_eq!(found(&legacy_messages(id), MODERN), []);
-    // Questions to a modern client are what was asked, so what was asked holds none of them either.
+    // Questions reach a modern client as they were asked, so they must not contain any either.
     assert!(
         [FORM, PAGE, URL]
             .into_iter()

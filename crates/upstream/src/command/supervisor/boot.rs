@@ -82,8 +82,8 @@ pub(super) fn boot(dir: AttemptDir) -> Result<Booted, Refusal> {
     })
 }
 
-/// Leaves the server's session, adopts what the command orphans, and sees to it that no signal meant for the server, and no
-/// disposition inherited from it, decides what happens here.
+/// Leaves the server's session, becomes the parent of what the command orphans, and sees to it that no signal meant for the server,
+/// and no disposition inherited from it, has an effect here.
 fn detach() -> Result<(), Refusal> {
     match rustix::process::setsid() {
         // A leader already, for example when started by hand: as good.

@@ -12,7 +12,7 @@ pub(super) fn monotonic() -> Instant {
     Instant::now()
 }
 
-/// For the deadline, which is a moment of the world.
+/// For the deadline, which is a date.
 #[expect(
     clippy::disallowed_methods,
     reason = "the supervisor is a process apart; this is its clock"

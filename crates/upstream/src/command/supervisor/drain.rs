@@ -12,7 +12,7 @@ const LATE_BYTES: u64 = 16 << 20;
 /// What was written before the command's end is always read, however long that takes: time counts only from a look that found
 /// nothing to the next look, and reading ends only with a look that finds nothing.
 pub(super) struct Drain {
-    patience: Duration,
+    time_left: Duration,
     /// When a look that found nothing was over, unless something was found since.
     empty_since: Option<Instant>,
     bytes_left: u64,
@@ -23,7 +23,7 @@ impl Drain {
     /// Begins when the command has ended. `buffered`: the bytes that the pipes hold by then.
     pub(super) fn begin(buffered: u64) -> Self {
         Self {
-            patience: DRAIN,
+            time_left: DRAIN,
             empty_since: None,
             bytes_left: buffered.saturating_add(LATE_BYTES),
             over: false,
@@ -46,14 +46,14 @@ impl Drain {
     /// A look that was over by `now` has found nothing to read.
     pub(super) fn found_nothing(&mut self, now: Instant) {
         // The time was up before this look.
-        self.over |= self.patience.is_zero();
+        self.over |= self.time_left.is_zero();
         if let Some(since) = self.empty_since.replace(now) {
             self.wait(now, since);
         }
     }
 
     fn wait(&mut self, now: Instant, since: Instant) {
-        self.patience = self.patience.saturating_sub(now.saturating_duration_since(since));
+        self.time_left = self.time_left.saturating_sub(now.saturating_duration_since(since));
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -63,7 +63,7 @@ impl Drain {
     /// When to look next, whether or not something has come by then.
     pub(super) fn next_look(&self, now: Instant) -> Duration {
         match self.empty_since {
-            Some(since) => self.patience.saturating_sub(now.saturating_duration_since(since)),
+            Some(since) => self.time_left.saturating_sub(now.saturating_duration_since(since)),
             None => Duration::ZERO,
         }
     }

@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
-/// The last `capacity` bytes of each of two streams, in the order in which they came: what one says much of pushes nothing of the other out.
+/// The last `capacity` bytes of each of two streams, in the order in which they came: much output of one drops nothing of the other.
 pub(super) struct MergedTail {
     capacity: usize,
     streams: [StreamTail; 2],
-    /// Which stream spoke last, and how often they have taken turns.
+    /// Which stream wrote last, and how often that has changed.
     latest: Option<usize>,
     turns: u64,
 }
@@ -14,7 +14,7 @@ pub(super) struct MergedTail {
 #[derive(Default)]
 struct StreamTail {
     bytes: VecDeque<u8>,
-    /// The same, cut where the other stream spoke in between: in which turn, and how many bytes.
+    /// The same, cut where the other stream wrote in between: in which turn, and how many bytes.
     runs: VecDeque<(u64, usize)>,
 }
 

@@ -1,4 +1,4 @@
-//! The process between the server and a command: it outlives the first and answers for the second.
+//! The process between the server and a command: it outlives the server, and records how the command ended.
 //!
 //! A supervisor is the host program itself, started with a private first argument. It is one thread around `poll`, without tokio:
 //! it must be small, start at once, and run for weeks while servers stop and start.

@@ -232,7 +232,7 @@ struct Scenario {
     /// When the server asks for a stop.
     cancel: Option<Duration>,
     deadline: Option<Duration>,
-    /// When the world's clock is set, and by how many milliseconds.
+    /// When the system's clock is set, and by how many milliseconds.
     set: (Duration, i64),
     cleanup: Vec<Action>,
     slow_write: Duration,
