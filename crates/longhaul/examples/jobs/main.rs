@@ -50,7 +50,7 @@ struct Render {
 }
 
 async fn render(cx: TaskContext, args: Render, jobs: Arc<JobClient>) -> ToolResult<String> {
-    // If this process dies after the service has check_status and before the journal has the id, the step runs again with the same key: the
+    // If this process dies after the service has accepted the job and before the journal has the id, the step runs again with the same key: the
     // service recognizes the job and returns the same id.
     let key = cx.idempotency_key("render");
     let job = cx
@@ -118,7 +118,7 @@ impl JobClient {
 fn check_status(response: Response) -> Result<Response, StepError> {
     let status = response.status();
     match status.is_client_error() {
-        true => Err(NonRetryable(format!("the job service check_status {status}")).into()),
+        true => Err(NonRetryable(format!("the job service answered {status}")).into()),
         false => Ok(response.error_for_status()?),
     }
 }

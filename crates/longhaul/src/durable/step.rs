@@ -14,7 +14,7 @@ impl TaskContext {
     /// at most 896 KiB. The error is a [`StepError`], or anything that becomes one by `?`.
     ///
     /// **Steps run at least once.** If the process dies after the effect of `work` and before its result is recorded, `work` runs again.
-    /// Give the other side an [idempotency key](Self::key) if the effect must not happen twice.
+    /// Give the other side an [idempotency key](Self::idempotency_key) if the effect must not happen twice.
     ///
     /// By default a step is attempted once; [`max_attempts`](Step::max_attempts) retries errors that are not
     /// [`NonRetryable`](crate::NonRetryable). A step that fails for good is recorded as well: awaiting it returns the same [`StepError`] in

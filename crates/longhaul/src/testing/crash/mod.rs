@@ -41,7 +41,7 @@
 //! A failure says where the process was killed, shows both journals, and says how to run this point alone.
 //!
 //! **What it does not check.** `kill -9` does not lose the page cache, so it says nothing about the loss of power. It does not see what a tool
-//! does outside its steps, nor whether the other side tolerates a step that runs twice: have your steps leave traces, and check them
+//! does outside its steps, nor whether the other side tolerates a step that runs twice: have your steps leave traces, and check them with
 //! [`check_effects`](CrashTest::check_effects). A tool whose number of writes varies, such as one that polls, has points that it misses. Writes that
 //! are committed together are one point.
 //!
