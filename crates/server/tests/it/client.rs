@@ -247,7 +247,7 @@ impl Connection {
         messages
     }
 
-    /// All that comes on the stream of a subscription, until the response.
+    /// All messages on the stream of a subscription, until the response.
     pub(crate) async fn messages_of(&mut self, listen: &Post) -> Vec<Value> {
         self.checker.sent(&listen.body);
         let mut messages = Vec::new();

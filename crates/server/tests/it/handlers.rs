@@ -110,7 +110,7 @@ fn names(round: &Value) -> Vec<&str> {
     assert_eq!(round["resultType"], "input_required", "{round}");
     let requests = round["inputRequests"].as_object().unwrap();
     let mut names: Vec<&str> = requests.keys().map(String::as_str).collect();
-    // An object has no order, whatever the library that reads it makes of it.
+    // An object has no order, even if the library that reads it keeps one.
     names.sort_unstable();
     names
 }

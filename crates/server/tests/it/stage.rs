@@ -19,15 +19,15 @@ pub(crate) struct Stage {
     pub(crate) begun: Counter,
     pub(crate) stopped: Counter,
     pub(crate) finished: Counter,
-    /// Acts that wait after an answer.
+    /// How many acts wait after an answer.
     pub(crate) answered: Counter,
     /// How many waiting acts may end.
     pub(crate) released: Counter,
-    /// How much longer than at first the logs are.
+    /// How much the logs have grown.
     pub(crate) logged: Counter,
-    /// Whether the commands that the acts stand for have ended.
+    /// Whether the commands that the acts simulate have ended.
     pub(crate) exited: Counter,
-    /// How often it was read how they ended.
+    /// How often their ends were read.
     pub(crate) exits_read: Counter,
 }
 

@@ -72,7 +72,7 @@ pub(super) enum Request {
     Cancel(Task),
     Update(Task, Answers),
     List(Option<Junk>),
-    /// For the revision of this number.
+    /// The index of the revision.
     Initialize(u8),
     Bare(Bare),
     Read(Uri),

@@ -29,7 +29,7 @@ struct Play<'a> {
     world: &'a World,
     family: Family,
     known: Known,
-    /// What each task was given, one of which it must give back: its arguments, and the answers to its question.
+    /// The arguments of each task and the answers to its question: its result must contain one of these.
     given: HashMap<String, Vec<String>>,
 }
 

@@ -33,9 +33,9 @@ enum Id {
         #[generator(produce::<Vec<_>>().with().len(0..3usize))]
         damage: Vec<ByteDamage>,
     },
-    /// An event that there may never have been.
+    /// The event of this number, which may not exist.
     Nth(u64),
-    /// The same, so many before the last number there is.
+    /// The same, counted back from the greatest number.
     FromTheEnd(u8),
     Any(Vec<u8>),
 }
@@ -58,7 +58,7 @@ struct Stream {
     name: String,
     /// The number of the first event.
     first: u64,
-    /// As they were read, whole.
+    /// The text of each, as it was read.
     events: Vec<String>,
     is_kept: bool,
 }
@@ -77,7 +77,7 @@ impl Stream {
         stream
     }
 
-    /// What is read after the event `nth`; `None` if that is no place in it.
+    /// What is read after the event `nth`; `None` if that is outside of the stream.
     fn after(&self, nth: u64) -> Option<&[String]> {
         let read = nth.checked_add(1)?.checked_sub(self.first)?;
         self.events.get(usize::try_from(read).ok()?..)

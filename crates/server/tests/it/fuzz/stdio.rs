@@ -25,7 +25,7 @@ struct SentLine {
     step: DamagedRequest,
     /// Sent before it, perhaps without a line break between them.
     junk: Rarely<Vec<u8>>,
-    /// So many bytes more or less than a line may have; very rarely, for it takes as long as many cases.
+    /// By how many bytes the line is longer or shorter than the limit; very rare, since it takes as long as many cases.
     endless: Rarely<Rarely<Rarely<i8>>>,
     ends_as_on_windows: bool,
 }
@@ -51,7 +51,7 @@ impl SentLine {
 /// The responses that must come for what was sent so far.
 #[derive(Default)]
 struct ResponseTally {
-    /// How many requests there were of each id, which is as it was written, and how many must be answered.
+    /// For each id, as it was written: how many requests had it, and how many must be answered.
     asked: HashMap<String, (usize, usize)>,
     answered: HashMap<String, usize>,
     /// Lines that need an answer without an id.
@@ -96,7 +96,7 @@ impl ResponseTally {
         }
     }
 
-    /// Each request is answered once, under its id, but for what takes for ever or was called off; a line that is none, at most once.
+    /// Each request is answered once, under its id, unless it never ends or was cancelled; any other line at most once.
     fn balance(&self) {
         let total: usize = self.answered.values().sum();
         assert!(total + self.anonymous <= self.lines, "more answers than lines");
@@ -128,8 +128,7 @@ const LAST: &[u8] = br#"{"jsonrpc":"2.0","id":"the last one","method":"server/di
 "#;
 
 impl Case {
-    /// Nothing that comes in is fatal (T-40): whatever was sent, the next request is answered, and the connection ends when its client
-    /// is done.
+    /// No input is fatal (T-40): whatever was sent, the next request is answered, and the connection ends when its client is done.
     fn check(&self, world: &World) {
         world.over_a_pipe(async |mut pipe| {
             let (mut tally, mut known) = (ResponseTally::default(), Known::default());

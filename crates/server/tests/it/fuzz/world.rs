@@ -43,7 +43,7 @@ pub(super) struct Reply {
     pub(super) session: Option<String>,
     pub(super) is_stream: bool,
     pub(super) body: Vec<u8>,
-    /// The messages in it, as text and as trees.
+    /// The messages in the body, as text and parsed.
     pub(super) messages: Vec<(String, Value)>,
     /// Whether the client gave up before the end.
     pub(super) is_cut: bool,
@@ -94,7 +94,7 @@ impl World {
         self.started.load(Ordering::Relaxed)
     }
 
-    /// Lets so much time pass.
+    /// Lets this much time pass.
     pub(super) fn pass(&self, time: Duration) {
         let clock = &self.engine.ports().clock;
         self.runtime.block_on(async { clock.sleep(time).await });
@@ -108,7 +108,7 @@ impl World {
         })
     }
 
-    /// Posts what needs no bending.
+    /// Sends a POST as it is.
     pub(super) fn send(&self, post: &Post) -> Reply {
         self.post(&post.headers(), post.body.to_string().into_bytes())
     }
@@ -211,7 +211,7 @@ impl Worlds {
         let (world, tried) = kept.unwrap_or_else(|| (World::new(), 0));
         let before = panics();
         case(&world);
-        // A panic in spawned work is caught, and would pass unseen.
+        // A panic in spawned work is caught, and would not be noticed.
         assert_eq!(panics(), before, "something panicked");
         if tried < CASES {
             *self.0.borrow_mut() = Some((world, tried + 1));
