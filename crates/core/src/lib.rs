@@ -1,7 +1,7 @@
 //! The domain of Longhaul, pure: no executor, no I/O.
 //!
 //! A long tool call is a [`Task`]. It is worked on by at most one [`Attempt`] at a time and ends once, in an [`Outcome`].
-//! Everything that may happen to it is an [`Event`], and [`transition`] alone decides which event is legal when.
+//! Everything that may happen to it is an [`Event`], and [`transition()`] alone decides which event is legal when.
 //! A [`Store`] loads a task, runs `transition`, and writes the answer inside its own transaction; so the same rule holds for
 //! every database, every worker and every front.
 //!

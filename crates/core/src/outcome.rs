@@ -87,7 +87,7 @@ impl Outcome {
     }
 
     /// Why it is no success, for people: the first line of its text that is not blank, with the next one if it ends with a colon; at most
-    /// [`MAX_STATUS_BYTES`](crate::MAX_STATUS_BYTES) of it. `None` for a success and a cancellation.
+    /// [`MAX_STATUS_BYTES`] of it. `None` for a success and a cancellation.
     ///
     /// ```
     /// use longhaul_core::Outcome;

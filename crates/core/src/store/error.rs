@@ -55,7 +55,7 @@ pub enum ApplyError {
     /// The fence is not that of the task's active attempt, or an event that needs one came without (invariant 3).
     #[error("the fence is stale")]
     Stale,
-    /// [`transition`](crate::transition) refused one of the events; none was applied.
+    /// [`transition`](crate::transition()) refused one of the events; none was applied.
     #[error(transparent)]
     Illegal(#[from] IllegalEvent),
     /// The store itself.

@@ -1,6 +1,6 @@
 //! What a store promises.
 //!
-//! A store keeps tasks, and decides nothing about them: it loads a task, runs [`transition`](crate::transition) and writes the
+//! A store keeps tasks, and decides nothing about them: it loads a task, runs [`transition`](crate::transition()) and writes the
 //! answer, inside one transaction of its own. The promises are worded so that one SQLite file and a PostgreSQL server with many
 //! nodes can both keep them; `longhaul_store::contract` is the suite that every store must pass.
 //!
@@ -148,10 +148,11 @@ pub trait Store: Send + Sync + 'static {
     /// Writes a new task, claimed in the same write if the caller has a slot for it. When this completes, a read from anywhere
     /// finds the task. An id that exists, and a definition that was never put, are [`StoreError::Failed`].
     ///
-    /// All in the same write: a call whose [`NewTask::idempotency`] key is known gets the task it made the first time, whatever the
-    /// quota, and one that is new must fit [`NewTask::quota`]. One that another task starts is only written together with that one's
-    /// [parent's change](NewTask::parent_change), which must be legal for a parent that is not asked to stop; one that is over as it is created is at once its parent's
-    /// [`Event::ChildEnded`]. A repeated call writes nothing of the parent either. Deciding any of it costs the same however many tasks are kept.
+    /// All in the same write: a call whose [`NewTask::idempotency`] key is known gets the task it made the first time, whatever the quota,
+    /// and one that is new must fit [`NewTask::quota`]. A child is written together with its [parent's change](NewTask::parent_change),
+    /// which must be legal for a parent that is not asked to stop; if the child is created as ended, its parent gets
+    /// [`Event::ChildEnded`](crate::Event::ChildEnded). A repeated call does not write the parent either. The cost does not grow with the
+    /// number of tasks.
     fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>>;
 
     /// The task of a call of `tool` that `principal` made before under this key and with these arguments: the one that a
@@ -177,8 +178,8 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// The fence, if given or needed, must be that of the task's active attempt, in the same transaction (invariant 3). Answers
     /// are kept with their question; questions that the task no longer lists as open become withdrawn. Entries take their place in the
-    /// journal, if their epoch is the fence's. A change that ends a task which another one started also is that one's [`Event::ChildEnded`], with a
-    /// [`ChildEntry::of_ended`](crate::ChildEntry::of_ended) as the value, if it is legal there, and an event of its own.
+    /// journal, if their epoch is the fence's. A change that ends a child also gives its parent [`Event::ChildEnded`](crate::Event::ChildEnded), with a
+    /// [`ChildEntry::of_ended`](crate::ChildEntry::of_ended) as the value, if that is legal there; each task gets its own event.
     fn apply(&self, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>>;
 
     /// Takes up to `limit` ready tasks from one tool's queue, in order of `ready_at`, then id. No task is given to two claimers, and none to a node that has

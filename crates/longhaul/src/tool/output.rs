@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-/// The result of a tool's function; see [`ToolOutput`] and [`IntoToolOutput`](crate::IntoToolOutput).
+/// The result of a tool's function; see [`ToolOutput`] and [`IntoToolOutput`].
 pub type ToolResult<T = ToolOutput> = Result<T, Error>;
 
 /// The result of a tool: blocks of content, and perhaps structured content for programs.

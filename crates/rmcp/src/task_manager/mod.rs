@@ -193,7 +193,7 @@ impl TaskManager {
     /// Runs a closure as a task. When this completes, the task's record is stored. The closure is not: if the process ends while it runs, the
     /// task is `failed` with "interrupted" from the next start on.
     ///
-    /// `make_future` may be called after this returns. For `options.ttl_ms` see the [crate](crate).
+    /// `make_future` may be called after this returns. For `options.ttl_ms` see the [crate].
     ///
     /// # Errors
     /// If the record could not be stored; then nothing runs.

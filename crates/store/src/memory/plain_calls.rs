@@ -1,7 +1,7 @@
 //! Plain calls in memory, in front of a store of all other tasks.
 //!
 //! The client of a plain call waits for the answer and knows no task id. When the process ends, the call is over, so its row would only be
-//! cancelled by the next start. Such a call is kept here, under the same [`transition`](longhaul_core::transition) as every task, and written
+//! cancelled by the next start. Such a call is kept here, under the same [`transition`](longhaul_core::transition()) as every task, and written
 //! before a client can know of it: when it is promoted, and when it asks a question.
 //!
 //! | a call is | where it is found | a change of it |

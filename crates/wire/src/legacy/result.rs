@@ -9,7 +9,7 @@ pub fn write(out: &mut String, id: RequestId<'_>, result: &Json) {
     write_spliced(out, id, result, &[RESULT_TYPE]);
 }
 
-/// Does the same as [`write`], and removes the caching hints. Use it only for methods whose modern results have them: in the result
+/// Does the same as [`write()`], and removes the caching hints. Use it only for methods whose modern results have them: in the result
 /// of another method `ttlMs` may mean something else.
 pub fn write_cacheable(out: &mut String, id: RequestId<'_>, result: &Json) {
     let edits = [RESULT_TYPE, Edit::Remove("ttlMs"), Edit::Remove("cacheScope")];
