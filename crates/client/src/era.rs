@@ -62,10 +62,9 @@ impl ServerDescription {
 
     /// Whether a call that is sent again with the same idempotency key is the same call (an extension of Longhaul).
     pub fn takes_idempotency_keys(&self) -> bool {
-        const EXTENSION: &str = "dev.longhaul/idempotency";
         ["extensions", "experimental"]
             .iter()
-            .any(|place| self.capabilities[place][EXTENSION].is_object())
+            .any(|place| self.capabilities[place][meta::IDEMPOTENCY].is_object())
     }
 
     /// Whether it makes tasks of the extension.

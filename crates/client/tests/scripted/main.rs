@@ -4,4 +4,6 @@
 mod legacy;
 mod modern;
 mod peer;
+mod pipe;
 mod probe;
+mod questions;

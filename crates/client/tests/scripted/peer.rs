@@ -160,11 +160,16 @@ impl Peer {
     }
 
     pub(crate) fn connection(&self) -> (Connection, Arc<RecordingClock>) {
+        self.connection_with(|_| {})
+    }
+
+    pub(crate) fn connection_with(&self, change: impl FnOnce(&mut Options)) -> (Connection, Arc<RecordingClock>) {
         let clock = Arc::new(RecordingClock::default());
         let mut options = Options::named("test", "0");
         options.clock = clock.clone();
         options.jitter_seed = Some(7);
         options.max_response = 100_000;
+        change(&mut options);
         (Connection::lazy(&self.url(), options).unwrap(), clock)
     }
 }

@@ -1,6 +1,8 @@
 //! The result of `initialize`.
 
-use crate::{server_capabilities::ServerCapabilities, server_info::ServerInfo, version::Version};
+use crate::{
+    meta_keys::IDEMPOTENCY, server_capabilities::ServerCapabilities, server_info::ServerInfo, version::Version,
+};
 
 /// Appends the InitializeResult for the negotiated `version`. Tasks are declared only in the revision that has them.
 pub fn write_initialize(out: &mut String, version: Version, features: &ServerCapabilities, identity: &ServerInfo) {
@@ -8,8 +10,14 @@ pub fn write_initialize(out: &mut String, version: Version, features: &ServerCap
     out.push_str(version.as_str());
     out.push_str(r#"","capabilities":{"#);
     let any = features.push_shared(out);
-    if features.tasks && version.has_core_tasks() {
+    if features.tasks {
         out.push_str(if any { "," } else { "" });
+        out.push_str(r#""experimental":{""#);
+        out.push_str(IDEMPOTENCY);
+        out.push_str(r#"":{}}"#);
+    }
+    if features.tasks && version.has_core_tasks() {
+        out.push(',');
         // Objects, not booleans; exactly what is served (G1-02, C-22).
         out.push_str(r#""tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}"#);
     }

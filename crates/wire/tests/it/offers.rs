@@ -76,6 +76,9 @@ proptest! {
             let got = respond(|out| legacy::handshake::write_initialize(out, version, &features, &identity()));
             schema::check("25:res:InitializeResult", &got);
             let mut expected = expected(&features);
+            if features.tasks {
+                expected["experimental"] = json!({"dev.longhaul/idempotency": {}});
+            }
             if features.tasks && version == Version::V2025_11_25 {
                 expected["tasks"] = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
             }
@@ -85,7 +88,7 @@ proptest! {
         schema::check("26:res:DiscoverResult", &got);
         let mut expected = expected(&features);
         if features.tasks {
-            expected["extensions"] = json!({"io.modelcontextprotocol/tasks": {}});
+            expected["extensions"] = json!({"io.modelcontextprotocol/tasks": {}, "dev.longhaul/idempotency": {}});
         }
         prop_assert_eq!(&got["result"]["capabilities"], &expected);
     }

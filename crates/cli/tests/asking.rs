@@ -1,0 +1,262 @@
+//! Tasks that ask, and servers that are chosen in different ways, at a shell without a terminal.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use longhaul::{Server, TaskContext, TaskPolicy, Tool, ToolResult, schemars::JsonSchema};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+use tempfile::TempDir;
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[schemars(crate = "longhaul::schemars")]
+struct Approval {
+    /// Whether to ship it.
+    approved: bool,
+    /// How many copies.
+    copies: Option<u32>,
+}
+
+/// A server over HTTP in this process, to its end.
+struct Served {
+    url: String,
+    home: TempDir,
+}
+
+fn served() -> Served {
+    let ship = Tool::durable("ship", async |cx: TaskContext| -> ToolResult<String> {
+        let answer: Approval = cx.elicit("Ship it?").await?;
+        Ok(format!("approved: {}, copies: {:?}", answer.approved, answer.copies))
+    });
+    let both = Tool::new("both", async |cx: TaskContext| -> ToolResult<String> {
+        let (one, two) = tokio::join!(
+            cx.elicit::<Approval>("First?").key("one"),
+            cx.elicit::<Approval>("Second?").key("two")
+        );
+        Ok(format!("{} {}", one?.approved, two?.approved))
+    });
+    let now = Tool::new("now", async || "at once").task(TaskPolicy::Never);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    let served = runtime.block_on(async {
+        let server = Server::new("asking", "1")
+            .tool(ship)
+            .tool(both.task(TaskPolicy::Always))
+            .tool(now);
+        let running = server.start().await.unwrap();
+        let listening = running.listen("127.0.0.1:0").await.unwrap();
+        let url = listening.url().to_string();
+        (url, running, listening)
+    });
+    let (url, running, listening) = served;
+    let serving = std::thread::Builder::new().spawn(move || {
+        let _running = running;
+        runtime.block_on(listening.serve_until(std::future::pending()))
+    });
+    serving.unwrap();
+    Served {
+        url,
+        home: tempfile::tempdir().unwrap(),
+    }
+}
+
+impl Served {
+    /// The command, with this server as the default one.
+    fn run(&self, words: &[&str]) -> Output {
+        self.command(words).env("LONGHAUL_SERVER", &self.url).output().unwrap()
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        command
+            .args(words)
+            .stdin(Stdio::null())
+            .env("XDG_CONFIG_HOME", self.home.path())
+            .env("XDG_STATE_HOME", self.home.path());
+        command
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim().to_owned()
+}
+
+#[track_caller]
+fn exit(output: &Output, wanted: i32) -> String {
+    assert_eq!(output.status.code(), Some(wanted), "{output:?}");
+    text(&output.stdout)
+}
+
+/// Waits until the task asks `count` questions.
+fn asks(served: &Served, id: &str, count: usize) -> Value {
+    loop {
+        let shown = served.run(&["task", id, "--json"]);
+        let shown: Value = serde_json::from_str(&exit(&shown, 0)).unwrap();
+        let asked = shown["inputRequests"].as_object().map_or(0, |asked| asked.len());
+        if asked == count {
+            return shown;
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_detached_task_is_answered_later() {
+    let served = served();
+    let id = exit(&served.run(&["call", "ship", "--detach"]), 0);
+    asks(&served, &id, 1);
+    let shown = exit(&served.run(&["task", &id]), 0);
+    assert!(
+        shown.contains("Ship it?") && shown.contains("approved  boolean  Whether to ship it."),
+        "{shown}"
+    );
+    for (wrong, why) in [
+        (&["answer", id.as_str()][..], "the fields are approved, copies"),
+        (
+            &["answer", &id, "approved=maybe"],
+            "`approved` takes true or false, not `maybe`",
+        ),
+        (&["answer", &id, "aproved=true"], "did you mean `approved`?"),
+        (
+            &["answer", &id, "approved=true", "--question", "x"],
+            "the task does not ask `x`",
+        ),
+    ] {
+        let refused = served.run(wrong);
+        exit(&refused, 2);
+        assert!(text(&refused.stderr).contains(why), "{refused:?}");
+    }
+    exit(&served.run(&["answer", &id, "approved=true", "copies=3"]), 0);
+    assert_eq!(
+        exit(&served.run(&["task", &id, "--wait"]), 0),
+        "approved: true, copies: Some(3)"
+    );
+    let late = served.run(&["answer", &id, "approved=true"]);
+    exit(&late, 5);
+    assert!(
+        text(&late.stderr).contains("the task asks nothing now; it is completed"),
+        "{late:?}"
+    );
+}
+
+#[test]
+fn a_call_that_asks_ends_without_a_terminal_and_says_how_to_answer() {
+    let served = served();
+    let called = served.run(&["call", "ship"]);
+    exit(&called, 7);
+    let said = text(&called.stderr);
+    let id = said
+        .split_whitespace()
+        .skip_while(|word| *word != "answer")
+        .nth(1)
+        .unwrap();
+    assert!(said.contains("the task asks: Ship it?"), "{said}");
+    exit(&served.run(&["answer", id, "--decline"]), 0);
+    let declined = served.run(&["task", id, "--wait"]);
+    assert_eq!(declined.status.code(), Some(1), "{declined:?}");
+}
+
+#[test]
+fn of_several_questions_one_is_chosen() {
+    let served = served();
+    let id = exit(&served.run(&["call", "both", "--detach"]), 0);
+    let shown = asks(&served, &id, 2);
+    let several = served.run(&["answer", &id, "approved=true"]);
+    exit(&several, 2);
+    assert!(
+        text(&several.stderr).contains("choose one with --question"),
+        "{several:?}"
+    );
+    for key in shown["inputRequests"].as_object().unwrap().keys() {
+        exit(&served.run(&["answer", &id, "approved=true", "--question", key]), 0);
+    }
+    assert_eq!(exit(&served.run(&["task", &id, "--wait"]), 0), "true true");
+}
+
+#[test]
+fn a_detached_call_that_is_answered_at_once_says_so() {
+    let served = served();
+    assert_eq!(exit(&served.run(&["call", "now", "--detach"]), 6), "at once");
+    let id = exit(&served.run(&["call", "ship", "--detach"]), 0);
+    exit(&served.run(&["cancel", &id]), 0);
+    exit(&served.run(&["task", &id, "--wait"]), 4);
+    let keyed = || exit(&served.run(&["call", "ship", "--detach", "--idempotency-key", "k"]), 0);
+    assert_eq!(keyed(), keyed());
+}
+
+#[test]
+fn servers_have_names() {
+    let served = served();
+    let folder = served.home.path().join("longhaul");
+    fs::create_dir(&folder).unwrap();
+    fs::write(
+        folder.join("servers.toml"),
+        format!("[servers.mine]\nurl = \"{}\"\n", served.url),
+    )
+    .unwrap();
+    let run = |words: &[&str]| served.command(words).output().unwrap();
+    assert_eq!(exit(&run(&["call", "mine", "now"]), 0), "at once");
+    assert_eq!(exit(&run(&["call", "-s", "mine", "now"]), 0), "at once");
+    assert!(exit(&run(&["tools", "mine"]), 0).contains("ship\n"));
+    let unknown = run(&["call", "-s", "mime", "now"]);
+    exit(&unknown, 2);
+    assert!(text(&unknown.stderr).contains("did you mean `mine`?"), "{unknown:?}");
+    let file = served.home.path().join("clients.json");
+    fs::write(
+        &file,
+        format!(
+            "{{\"mcpServers\": {{\"theirs\": {{\"url\": \"{}\",}}}}}} // as in VS Code",
+            served.url
+        ),
+    )
+    .unwrap();
+    let file = file.to_str().unwrap();
+    assert_eq!(
+        exit(&run(&["call", "--mcp-config", file, "theirs", "now"]), 0),
+        "at once"
+    );
+}
+
+/// The relay and the process behind it.
+#[test]
+fn a_server_is_started_as_a_child() {
+    let folder = tempfile::tempdir().unwrap();
+    let jobs = "[server]\nname = \"jobs\"\nidle_exit = \"1s\"\n[[tool]]\nname = \"say\"\ndescription = \"says it\"\ncommand = [\"echo\", \"{word}\"]\ninput = { word = { type = \"string\" } }\n";
+    fs::write(folder.path().join("jobs.toml"), jobs).unwrap();
+    let run = |words: &[&str], folder: &Path| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        let server = [env!("CARGO_BIN_EXE_longhaul"), "stdio", "jobs.toml"];
+        command
+            .args(words)
+            .arg("--")
+            .args(server)
+            .current_dir(folder)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    };
+    assert!(exit(&run(&["tools"], folder.path()), 0).contains("word=string"));
+    assert_eq!(exit(&run(&["call", "say", "word=hello"], folder.path()), 0), "hello");
+    // The process behind it outlives the relay, and so do its tasks.
+    let id = exit(&run(&["call", "say", "word=later", "--detach"], folder.path()), 0);
+    assert_eq!(exit(&run(&["task", &id, "--wait"], folder.path()), 0), "later");
+    let failed = Command::new(env!("CARGO_BIN_EXE_longhaul"))
+        .args(["tools", "--", "no-such-program-here"])
+        .output()
+        .unwrap();
+    exit(&failed, 3);
+    assert!(
+        text(&failed.stderr).contains("`no-such-program-here` could not be started"),
+        "{failed:?}"
+    );
+    let failed = run(&["tools"], &std::env::temp_dir());
+    exit(&failed, 3);
+    assert!(text(&failed.stderr).contains("standard error"), "{failed:?}");
+}

@@ -1,0 +1,182 @@
+//! Over a pair of streams.
+
+use longhaul_client::{CallResponse, Connection, Event, Options, Outcome, RequestError, StreamTransport};
+use serde_json::{Map, Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf};
+
+/// The server's end of the pipe.
+struct Server {
+    lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
+    writer: WriteHalf<DuplexStream>,
+}
+
+impl Server {
+    fn connected() -> (Connection, Self) {
+        let (client, server) = tokio::io::duplex(1 << 20);
+        let (reader, writer) = tokio::io::split(client);
+        let options = Options::named("test", "0");
+        let transport = StreamTransport::new("the test", reader, writer, 10_000);
+        let (lines, writer) = tokio::io::split(server);
+        let server = Self {
+            lines: BufReader::new(lines).lines(),
+            writer,
+        };
+        (Connection::over(transport, options), server)
+    }
+
+    /// The next message of the client.
+    async fn next(&mut self) -> Value {
+        serde_json::from_str(&self.lines.next_line().await.unwrap().unwrap()).unwrap()
+    }
+
+    async fn send(&mut self, message: &Value) {
+        self.writer.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+    }
+
+    async fn answer(&mut self, request: &Value, result: Value) {
+        self.send(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}))
+            .await;
+    }
+
+    async fn discovered(&mut self) {
+        let request = self.next().await;
+        assert_eq!(request["method"], "server/discover");
+        let result =
+            json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}});
+        self.answer(&request, result).await;
+    }
+
+    async fn listed(&mut self) {
+        let request = self.next().await;
+        assert_eq!(request["method"], "tools/list");
+        let tools = json!([{"name": "work", "inputSchema": {"type": "object"}}]);
+        self.answer(&request, json!({"resultType": "complete", "tools": tools}))
+            .await;
+    }
+}
+
+#[tokio::test]
+async fn messages_of_concurrent_calls_are_told_apart() {
+    let (connection, mut server) = Server::connected();
+    let script = async {
+        server.discovered().await;
+        server.listed().await;
+        let (one, two) = (server.next().await, server.next().await);
+        for (request, progress) in [(&two, 2), (&one, 1), (&two, 3)] {
+            let params = json!({"progressToken": request["params"]["_meta"]["progressToken"], "progress": progress});
+            server
+                .send(&json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}))
+                .await;
+        }
+        for request in [&two, &one] {
+            let text = request["params"]["arguments"]["n"].to_string();
+            server
+                .answer(request, json!({"content": [{"type": "text", "text": text}]}))
+                .await;
+        }
+    };
+    let calls = async {
+        let tools = connection.list_tools().await.unwrap();
+        let call = async |n: u32| {
+            let mut progress = Vec::new();
+            let arguments = Map::from_iter([("n".to_owned(), n.into())]);
+            let mut observe = |event: Event<'_>| {
+                if let Event::Progress(made) = event {
+                    progress.push(made.progress as u32);
+                }
+            };
+            let done = connection.call_tool(&tools[0], &arguments, &mut observe).await;
+            let CallResponse::Done(Outcome::Result { json, .. }) = done.unwrap() else {
+                panic!("not a result")
+            };
+            let done = json.as_str().to_owned();
+            (done, progress)
+        };
+        tokio::join!(call(1), call(2))
+    };
+    let ((one, two), ()) = tokio::join!(calls, script);
+    assert!(
+        one.0.contains(r#""text":"1""#) && two.0.contains(r#""text":"2""#),
+        "{one:?} {two:?}"
+    );
+    assert_eq!((one.1, two.1), (vec![1], vec![2, 3]));
+}
+
+/// L-15: a server that does not answer the modern request is a legacy one.
+#[tokio::test(start_paused = true)]
+async fn silence_means_a_legacy_server() {
+    let (connection, mut server) = Server::connected();
+    let script = async {
+        assert_eq!(server.next().await["method"], "server/discover");
+        let initialize = server.next().await;
+        assert_eq!(initialize["method"], "initialize");
+        let result =
+            json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "old", "version": "1"}});
+        server.answer(&initialize, result).await;
+        assert_eq!(server.next().await["method"], "notifications/initialized");
+        // A request of the server at any time.
+        server
+            .send(&json!({"jsonrpc": "2.0", "id": "p", "method": "ping"}))
+            .await;
+        assert_eq!(server.next().await, json!({"jsonrpc": "2.0", "id": "p", "result": {}}));
+    };
+    let (described, ()) = tokio::join!(connection.server(), script);
+    assert_eq!(described.unwrap().info["name"], "old");
+}
+
+/// T-43
+#[tokio::test]
+async fn a_call_that_is_no_longer_awaited_is_cancelled_by_a_message() {
+    let (connection, mut server) = Server::connected();
+    let script = async {
+        server.discovered().await;
+        server.listed().await;
+        let request = server.next().await;
+        assert_eq!(request["method"], "tools/call");
+        request["id"].clone()
+    };
+    let calling = async {
+        let tools = connection.list_tools().await.unwrap();
+        connection.call_tool(&tools[0], &Map::new(), &mut |_| {}).await
+    };
+    let id = tokio::select! {
+        id = script => id,
+        called = calling => panic!("{called:?}"),
+    };
+    let cancelled = server.next().await;
+    assert_eq!(cancelled["method"], "notifications/cancelled");
+    assert_eq!(cancelled["params"]["requestId"], id);
+}
+
+#[tokio::test]
+async fn the_end_of_the_stream_fails_every_request() {
+    let (connection, mut server) = Server::connected();
+    let script = async {
+        server.discovered().await;
+        server.next().await;
+        drop(server);
+    };
+    let (listed, ()) = tokio::join!(connection.list_tools(), script);
+    assert!(matches!(listed, Err(RequestError::Unreachable { .. })), "{listed:?}");
+    let again = connection.list_tools().await.unwrap_err();
+    assert!(
+        again
+            .to_string()
+            .contains("the test cannot be reached: it closed the connection"),
+        "{again}"
+    );
+}
+
+#[tokio::test]
+async fn a_message_that_is_too_long_ends_the_connection() {
+    let (connection, mut server) = Server::connected();
+    let script = async {
+        server.discovered().await;
+        let request = server.next().await;
+        server
+            .answer(&request, json!({"tools": [], "padding": "x".repeat(20_000)}))
+            .await;
+    };
+    let (listed, ()) = tokio::join!(connection.list_tools(), script);
+    assert!(listed.unwrap_err().to_string().contains("more than 10000 bytes"));
+}
