@@ -32,6 +32,8 @@ mod event;
 mod history;
 mod input;
 mod jitter;
+#[cfg(unix)]
+mod journal;
 mod listening;
 mod listing;
 mod options;
@@ -60,8 +62,13 @@ pub use error::RequestError;
 pub use event::{Event, Observer, Progress};
 pub use history::{FailedStepAttempt, FailedStepAttempts, HistoryEntry};
 pub use input::{InputHandler, InputRequest, InputResponse, Inputs};
+#[cfg(unix)]
+pub use journal::{
+    Asked, CallFilter, CallId, CallState, ClientJournal, Finished, JournalError, NewCall, RecordedCall, SessionRef,
+    TaskRef,
+};
 pub use longhaul_core::{ClientCapabilities, Json, Outcome, RpcFailure};
-pub use longhaul_wire::TaskStatus;
+pub use longhaul_wire::{Generation, TaskStatus};
 pub use options::{EraChoice, Options};
 pub use snapshot::TaskSnapshot;
 pub use task::TaskHandle;

@@ -1,0 +1,317 @@
+//! The life of a call.
+
+use super::{
+    ClientJournal,
+    error::{JournalError, Refusal},
+    records::{CallId, Finished, NewCall, StateCode, TaskRef},
+    retention, sessions,
+    worker::Scope,
+};
+use longhaul_core::Millis;
+use longhaul_wire::{Generation, TaskStatus};
+use rusqlite::{OptionalExtension, named_params};
+
+impl ClientJournal {
+    /// Records that a call is about to be sent. Send it when this has returned.
+    ///
+    /// # Errors
+    /// [`JournalError::SessionEnded`] if another process was allowed to end its session. Otherwise those of the disk and the file.
+    pub async fn begin(&self, call: NewCall) -> Result<CallId, JournalError> {
+        self.0.write(move |scope| begin(scope, &call)).await
+    }
+
+    /// Records the task that the server has created for a call. The handle replaces the intent, and questions from before the task are forgotten.
+    ///
+    /// Of a task that is recorded already it records the session and the other members anew, and it brings a lost one back. A call that was
+    /// finished before the server answered is a live task again.
+    ///
+    /// # Errors
+    /// [`JournalError::WrongState`] if the call has another task or its task has finished, [`JournalError::UnknownCall`], and those of the disk and the file.
+    pub async fn acknowledge(&self, call: CallId, task: TaskRef) -> Result<(), JournalError> {
+        self.0.write(move |scope| acknowledge(scope, call, &task)).await
+    }
+
+    /// Notes the status of a task, for lists. It is not the end of the call: that is [`finish`](Self::finish), once the result was fetched.
+    ///
+    /// # Errors
+    /// [`JournalError::WrongState`] if the call is no live task, [`JournalError::UnknownCall`], and those of the disk and the file.
+    pub async fn note_status(&self, call: CallId, status: TaskStatus) -> Result<(), JournalError> {
+        self.0.write(move |scope| note_status(scope, call, status)).await
+    }
+
+    /// Records that nothing more is to be done: the answer or the result was fetched, or there will be none. The call is listed for another 24 hours
+    /// and then deleted. Finishing it again changes nothing.
+    ///
+    /// # Errors
+    /// [`JournalError::WrongState`] if another process that lives is sending the call, [`JournalError::UnknownCall`], and those of the disk and
+    /// the file.
+    pub async fn finish(&self, call: CallId, finished: Finished) -> Result<(), JournalError> {
+        self.0.write(move |scope| finish(scope, call, finished)).await
+    }
+
+    /// Records that it is not known whether a call was carried out. It is listed as such for 30 days.
+    ///
+    /// # Errors
+    /// [`JournalError::WrongState`] if the server has answered, or another process that lives is sending the call;
+    /// [`JournalError::UnknownCall`], and those of the disk and the file.
+    pub async fn mark_unknown(&self, call: CallId, reason: impl Into<String>) -> Result<(), JournalError> {
+        let reason = reason.into();
+        self.0.write(move |scope| mark_unknown(scope, call, &reason)).await
+    }
+
+    /// Records that the task of a call can no longer be reached. It is listed as lost for 30 days.
+    ///
+    /// # Errors
+    /// [`JournalError::WrongState`] if the call is no live task, [`JournalError::UnknownCall`], and those of the disk and the file.
+    pub async fn mark_lost(&self, call: CallId, reason: impl Into<String>) -> Result<(), JournalError> {
+        let reason = reason.into();
+        self.0.write(move |scope| mark_lost(scope, call, &reason)).await
+    }
+
+    /// Takes over a call whose process has ended without recording an answer. Of all processes that try, one gets `true`: it may send the
+    /// call again under its idempotency key. If the call has none it must not be repeated, so mark it as of
+    /// [unknown outcome](Self::mark_unknown).
+    ///
+    /// Returns `false` if a process that lives is sending the call, this one included, or if its answer was recorded meanwhile.
+    ///
+    /// # Errors
+    /// [`JournalError::UnknownCall`], and those of the disk and the file.
+    pub async fn claim_unresolved(&self, call: CallId) -> Result<bool, JournalError> {
+        self.0.write(move |scope| claim(scope, call)).await
+    }
+
+    /// Gives up a call that this process is sending, without waiting for its end, for example because it stopped waiting for the answer. The call
+    /// is [`CallState::Interrupted`](super::CallState::Interrupted) from then on. Changes nothing if this process is not sending it.
+    ///
+    /// # Errors
+    /// [`JournalError::UnknownCall`], and those of the disk and the file.
+    pub async fn release_call(&self, call: CallId) -> Result<(), JournalError> {
+        self.0.write(move |scope| release(scope, call)).await
+    }
+}
+
+/// What decides which changes fit.
+pub(super) struct Stored {
+    call: CallId,
+    pub(super) state: StateCode,
+    process: Option<String>,
+    task_id: Option<String>,
+    session: Option<i64>,
+    status: Option<String>,
+}
+
+impl Stored {
+    pub(super) fn read(scope: &Scope<'_>, call: CallId) -> Result<Self, Refusal> {
+        let sql = "SELECT state, process, task_id, session, status FROM calls
+                   WHERE seq = :call AND (delete_at IS NULL OR delete_at > :now)";
+        let found = scope
+            .connection
+            .prepare_cached(sql)?
+            .query_row(named_params! {":call": call.number(), ":now": scope.now.0}, |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
+            })
+            .optional()?;
+        let (state, process, task_id, session, status) = found.ok_or(JournalError::UnknownCall(call))?;
+        let state = StateCode::from_code(state).ok_or(JournalError::UnknownCall(call))?;
+        Ok(Self {
+            call,
+            state,
+            process,
+            task_id,
+            session,
+            status,
+        })
+    }
+
+    pub(super) fn refuse(&self, action: &'static str) -> Refusal {
+        JournalError::WrongState {
+            call: self.call,
+            action,
+            state: self.state.describe(),
+        }
+        .into()
+    }
+
+    /// Whether another process that lives is sending the call.
+    fn is_in_other_hands(&self, scope: &Scope<'_>) -> bool {
+        let other = self.process.as_deref().filter(|process| *process != scope.process);
+        self.state == StateCode::Intent && other.is_some_and(|process| scope.locks.is_alive(process))
+    }
+}
+
+fn begin(scope: &Scope<'_>, call: &NewCall) -> Result<CallId, Refusal> {
+    let session = match &call.session {
+        Some(session) => Some(sessions::record_open(scope, &call.server, session)?),
+        None => None,
+    };
+    let sql = "INSERT INTO calls (server, server_name, tool, arguments_digest, idempotency_key, state, process, session, begun_at, changed_at)
+               VALUES (:server, :server_name, :tool, :digest, :key, :state, :process, :session, :now, :now)";
+    let seq = scope.connection.prepare_cached(sql)?.insert(named_params! {
+        ":server": call.server,
+        ":server_name": call.server_name,
+        ":tool": call.tool,
+        ":digest": call.arguments_digest,
+        ":key": call.idempotency_key,
+        ":state": StateCode::Intent.code(),
+        ":process": scope.process,
+        ":session": session,
+        ":now": scope.now.0,
+    })?;
+    Ok(CallId::from_number(seq))
+}
+
+fn acknowledge(scope: &Scope<'_>, call: CallId, task: &TaskRef) -> Result<(), Refusal> {
+    let stored = Stored::read(scope, call)?;
+    let is_same = stored.task_id.as_ref() == Some(&task.task_id);
+    match stored.state {
+        StateCode::Intent | StateCode::Unknown => forget_questions(scope, call)?,
+        // Given up before the answer came. The handle must not be lost, if only for the task to be cancelled.
+        StateCode::Finished if stored.task_id.is_none() => {}
+        StateCode::Task | StateCode::Lost if is_same => {}
+        StateCode::Task | StateCode::Lost | StateCode::Finished => return Err(stored.refuse("record a task of")),
+    }
+    let sql = "SELECT server FROM calls WHERE seq = ?1";
+    let server: String = scope
+        .connection
+        .prepare_cached(sql)?
+        .query_row([call.number()], |row| row.get(0))?;
+    let session = match &task.session {
+        Some(session) => Some(sessions::record(scope, &server, session)?),
+        None => None,
+    };
+    let sql = "UPDATE calls SET state = :state, process = NULL, session = :session, task_id = :task_id, generation = :generation,
+                   task_created_at = :created_at, ttl = :ttl, finished = NULL, reason = NULL, changed_at = :now, delete_at = NULL
+               WHERE seq = :call";
+    scope.connection.prepare_cached(sql)?.execute(named_params! {
+        ":call": call.number(),
+        ":state": StateCode::Task.code(),
+        ":session": session,
+        ":task_id": task.task_id,
+        ":generation": generation_code(task.generation),
+        ":created_at": task.created_at,
+        ":ttl": task.ttl.map(stored_millis),
+        ":now": scope.now.0,
+    })?;
+    match stored.session {
+        Some(before) if session != Some(before) => Ok(retention::delete_unused_session(scope.connection, before)?),
+        _ => Ok(()),
+    }
+}
+
+fn note_status(scope: &Scope<'_>, call: CallId, status: TaskStatus) -> Result<(), Refusal> {
+    let stored = Stored::read(scope, call)?;
+    if stored.state != StateCode::Task {
+        return Err(stored.refuse("note the status of"));
+    }
+    if stored.status.as_deref() == Some(status.as_str()) {
+        return Ok(());
+    }
+    let sql = "UPDATE calls SET status = ?2, changed_at = ?3 WHERE seq = ?1";
+    let changed = (call.number(), status.as_str(), scope.now.0);
+    Ok(scope.connection.prepare_cached(sql)?.execute(changed).map(drop)?)
+}
+
+fn finish(scope: &Scope<'_>, call: CallId, finished: Finished) -> Result<(), Refusal> {
+    let stored = Stored::read(scope, call)?;
+    if stored.state == StateCode::Finished {
+        return Ok(());
+    }
+    if stored.is_in_other_hands(scope) {
+        return Err(stored.refuse("finish"));
+    }
+    end(
+        scope,
+        call,
+        StateCode::Finished,
+        Some(finished),
+        None,
+        retention::FINISHED,
+    )
+}
+
+fn mark_unknown(scope: &Scope<'_>, call: CallId, reason: &str) -> Result<(), Refusal> {
+    let stored = Stored::read(scope, call)?;
+    match stored.state {
+        StateCode::Unknown => Ok(()),
+        StateCode::Intent if !stored.is_in_other_hands(scope) => end(
+            scope,
+            call,
+            StateCode::Unknown,
+            None,
+            Some(reason),
+            retention::UNRESOLVED,
+        ),
+        _ => Err(stored.refuse("call unknown the outcome of")),
+    }
+}
+
+fn mark_lost(scope: &Scope<'_>, call: CallId, reason: &str) -> Result<(), Refusal> {
+    let stored = Stored::read(scope, call)?;
+    match stored.state {
+        StateCode::Lost => Ok(()),
+        StateCode::Task => end(scope, call, StateCode::Lost, None, Some(reason), retention::UNRESOLVED),
+        _ => Err(stored.refuse("record the loss of")),
+    }
+}
+
+/// Enters a state that ends by itself after `retention`.
+fn end(
+    scope: &Scope<'_>,
+    call: CallId,
+    state: StateCode,
+    finished: Option<Finished>,
+    reason: Option<&str>,
+    retention: Millis,
+) -> Result<(), Refusal> {
+    forget_questions(scope, call)?;
+    let sql = "UPDATE calls SET state = :state, process = NULL, finished = :finished, reason = :reason, changed_at = :now, delete_at = :delete_at
+               WHERE seq = :call";
+    scope.connection.prepare_cached(sql)?.execute(named_params! {
+        ":call": call.number(),
+        ":state": state.code(),
+        ":finished": finished.map(Finished::code),
+        ":reason": reason,
+        ":now": scope.now.0,
+        ":delete_at": scope.now.plus(retention).0,
+    })?;
+    Ok(())
+}
+
+fn claim(scope: &Scope<'_>, call: CallId) -> Result<bool, Refusal> {
+    let stored = Stored::read(scope, call)?;
+    let is_ours = stored.process.as_deref() == Some(scope.process);
+    if stored.state != StateCode::Intent || is_ours || stored.is_in_other_hands(scope) {
+        return Ok(false);
+    }
+    let sql = "UPDATE calls SET process = ?2, changed_at = ?3 WHERE seq = ?1";
+    let changed = (call.number(), scope.process, scope.now.0);
+    scope.connection.prepare_cached(sql)?.execute(changed)?;
+    Ok(true)
+}
+
+fn release(scope: &Scope<'_>, call: CallId) -> Result<(), Refusal> {
+    Stored::read(scope, call)?;
+    let sql = "UPDATE calls SET process = NULL, changed_at = ?3 WHERE seq = ?1 AND process = ?2";
+    let changed = (call.number(), scope.process, scope.now.0);
+    Ok(scope.connection.prepare_cached(sql)?.execute(changed).map(drop)?)
+}
+
+fn forget_questions(scope: &Scope<'_>, call: CallId) -> Result<(), Refusal> {
+    let sql = "DELETE FROM questions WHERE call = ?1";
+    Ok(scope
+        .connection
+        .prepare_cached(sql)?
+        .execute([call.number()])
+        .map(drop)?)
+}
+
+fn generation_code(generation: Generation) -> i64 {
+    match generation {
+        Generation::Legacy => 1,
+        Generation::Modern => 2,
+    }
+}
+
+fn stored_millis(millis: Millis) -> i64 {
+    i64::try_from(millis).unwrap_or(i64::MAX)
+}

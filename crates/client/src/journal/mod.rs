@@ -1,0 +1,168 @@
+//! The client journal: the calls of one user, kept across the restarts of the processes that made them.
+//!
+//! It is one SQLite file. Any number of processes use it at once. A change is on disk when its function returns.
+//!
+//! # A call
+//!
+//! | step | recorded before it | after a crash here |
+//! | --- | --- | --- |
+//! | [`begin`](ClientJournal::begin) | – | nothing was recorded and nothing sent |
+//! | the call is sent | the intent | [`CallState::Interrupted`]: one process [claims](ClientJournal::claim_unresolved) it, and sends it again under its idempotency key or [marks it](ClientJournal::mark_unknown) as of unknown outcome |
+//! | the answer arrives | the intent | the same: the answer is lost with the process, but not the idempotency key |
+//! | [`acknowledge`](ClientJournal::acknowledge) | the task | [`CallState::Task`]: any process reads the task |
+//! | the result is fetched | the task | the same: it is fetched again |
+//! | [`finish`](ClientJournal::finish) | the end, without the result | [`CallState::Finished`], listed for 24 hours |
+//!
+//! While the process that has sent a call lives, the call is [`CallState::InFlight`] and no other process may claim it, unless it
+//! [releases](ClientJournal::release_call) the call. Each process holds a
+//! lock that ends with it, so neither a `kill -9` nor a restart of the machine leaves a call in flight.
+//!
+//! # A question
+//!
+//! The user is asked each question once, whichever process asks.
+//!
+//! | step | recorded before it | after a crash here, the next [`ask`](ClientJournal::ask) returns |
+//! | --- | --- | --- |
+//! | the user is asked | asked, by this process | [`Asked::First`]: the user may be asked again, since no answer has left the process |
+//! | the user answers | the same | the same |
+//! | [`record_answer`](ClientJournal::record_answer), then the answer is sent | the answer | [`Asked::Answered`] with the answer, which is sent again: it may not have arrived |
+//! | the server accepts | the answer | the same: the server ignores the second one |
+//! | [`answer_accepted`](ClientJournal::answer_accepted) | accepted; the answer is deleted | [`Asked::Accepted`]: nothing is to be done |
+//!
+//! While the process that asks, or sends the answer, lives, others get [`Asked::Pending`].
+//!
+//! Questions that come before there is a task (rounds of `tools/call`) have keys of their own, so `acknowledge` forgets them. Do not report their
+//! answers as accepted: a call that is sent again from its beginning is asked again, and then needs them.
+
+mod calls;
+mod crash_point;
+mod error;
+mod file;
+mod list;
+mod process_lock;
+mod questions;
+mod records;
+mod retention;
+mod schema;
+mod sessions;
+mod worker;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::JournalError;
+pub use questions::Asked;
+pub use records::{CallFilter, CallId, CallState, Finished, NewCall, RecordedCall, SessionRef, TaskRef};
+
+use crate::SystemClock;
+use longhaul_core::Clock;
+use std::{
+    ffi::OsString,
+    fmt,
+    ops::Deref,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use worker::Worker;
+
+/// The journal of a user's calls. Cheap to clone; all clones count as one process, which ends when the last of them is dropped.
+///
+/// Calls of all processes share one file, so that a task is found again after the process that has started it is gone. A change is on disk when
+/// its function returns. If the returned future is dropped, the change may or may not be recorded.
+///
+/// ```no_run
+/// use longhaul_client::{ClientJournal, Finished, Generation, NewCall, TaskRef};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let journal = ClientJournal::open(&ClientJournal::default_path()?).await?;
+/// let call = journal
+///     .begin(NewCall {
+///         server: "http://127.0.0.1:7411/mcp".to_owned(),
+///         server_name: None,
+///         tool: "hash_tree".to_owned(),
+///         arguments_digest: [0; 32],
+///         idempotency_key: Some("5f0c".to_owned()),
+///         session: None,
+///     })
+///     .await?;
+/// // The call is sent. The server answers that it has created a task.
+/// let task = TaskRef {
+///     task_id: "0192".to_owned(),
+///     generation: Generation::Modern,
+///     session: None,
+///     created_at: None,
+///     ttl: None,
+/// };
+/// journal.acknowledge(call, task).await?;
+/// assert_eq!(journal.live().await?.len(), 1);
+/// // The task completes, and its result is fetched.
+/// journal.finish(call, Finished::Completed).await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct ClientJournal(Arc<Handle>);
+
+/// What all clones share. The worker's thread may outlive it a little.
+struct Handle(Arc<Worker>);
+
+impl Deref for Handle {
+    type Target = Arc<Worker>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl ClientJournal {
+    /// Where the journal of this user is: `$XDG_STATE_HOME/longhaul/.client/handles.db`, or the same in `~/.local/state`.
+    ///
+    /// # Errors
+    /// [`JournalError::NoStateDirectory`] if neither `XDG_STATE_HOME` nor `HOME` is set to an absolute path.
+    pub fn default_path() -> Result<PathBuf, JournalError> {
+        default_path(|name| std::env::var_os(name))
+    }
+
+    /// Opens the journal at `path`, and creates it and its directory if need be.
+    ///
+    /// The directory should contain nothing else: all permissions of other users are removed from it, and the journal keeps further files there.
+    /// It must be on a local disk.
+    ///
+    /// # Errors
+    /// [`JournalError::Unusable`], [`Corrupt`](JournalError::Corrupt), [`NewerVersion`](JournalError::NewerVersion), and those of changes.
+    pub async fn open(path: &Path) -> Result<Self, JournalError> {
+        Self::open_with_clock(path, Arc::new(SystemClock)).await
+    }
+
+    /// Opens the journal as [`open`](Self::open) does, with another clock, which decides when finished calls are deleted.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub async fn open_with_clock(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, JournalError> {
+        let worker = Worker::open(path.to_owned(), clock).await?;
+        Ok(Self(Arc::new(Handle(worker))))
+    }
+
+    /// Where the journal is, without links.
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+fn default_path(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, JournalError> {
+    let absolute = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")));
+    let state = state.ok_or(JournalError::NoStateDirectory)?;
+    Ok(state.join("longhaul/.client/handles.db"))
+}
+
+impl fmt::Debug for ClientJournal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ClientJournal({})", self.path().display())
+    }
+}

@@ -1,0 +1,210 @@
+//! What is recorded of a call.
+
+use longhaul_core::{Json, Millis, UnixMillis};
+use longhaul_wire::{Generation, TaskStatus};
+use std::fmt;
+
+/// The number of a call in the journal. It is never used again, also not after the call was deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId(i64);
+
+impl CallId {
+    /// The call with this number, for example one that was shown to a person.
+    pub fn from_number(number: i64) -> Self {
+        Self(number)
+    }
+
+    /// Its number.
+    pub fn number(self) -> i64 {
+        self.0
+    }
+}
+
+impl fmt::Display for CallId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "call {}", self.0)
+    }
+}
+
+/// A call that is about to be sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewCall {
+    /// The server: its URL, or its command line as a JSON array. It is recorded and listed, so it should have no credentials in it.
+    pub server: String,
+    /// The server's name in the user's configuration.
+    pub server_name: Option<String>,
+    /// The tool.
+    pub tool: String,
+    /// A SHA-256 digest of the arguments, by which a repeated call is recognized. The arguments themselves are not recorded.
+    pub arguments_digest: [u8; 32],
+    /// The idempotency key that the call is sent with.
+    pub idempotency_key: Option<String>,
+    /// The legacy session that it is sent in, if it is open already. It counts as in use from now on.
+    pub session: Option<SessionRef>,
+}
+
+/// A task that a server has created for a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskRef {
+    /// The server's id for it.
+    pub task_id: String,
+    /// The generation of MCP Tasks that it belongs to.
+    pub generation: Generation,
+    /// The legacy session in which it can be reached.
+    pub session: Option<SessionRef>,
+    /// When the server created it, as the server wrote it (ISO 8601).
+    pub created_at: Option<String>,
+    /// How long the server keeps it, in milliseconds from its creation; `None` if unlimited or unknown.
+    pub ttl: Option<Millis>,
+}
+
+/// A legacy session, with all that is needed to use it from another process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionRef {
+    /// The value of `Mcp-Session-Id`.
+    pub id: String,
+    /// The negotiated protocol revision, such as `2025-11-25`.
+    pub revision: String,
+    /// The capabilities that the client declared when it opened the session.
+    pub capabilities: Json,
+}
+
+/// How a call finished. The result itself is not recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Finished {
+    /// The server answered the call directly, without a task.
+    Answered,
+    /// The task completed, and its result was fetched.
+    Completed,
+    /// The task failed, and its error was fetched.
+    Failed,
+    /// The call or its task was cancelled.
+    Cancelled,
+    /// The server refused the call, or it was never sent.
+    Refused,
+}
+
+impl Finished {
+    const ALL: [Self; 5] = [
+        Self::Answered,
+        Self::Completed,
+        Self::Failed,
+        Self::Cancelled,
+        Self::Refused,
+    ];
+
+    /// Its stored code.
+    pub(super) fn code(self) -> i64 {
+        match self {
+            Self::Answered => 1,
+            Self::Completed => 2,
+            Self::Failed => 3,
+            Self::Cancelled => 4,
+            Self::Refused => 5,
+        }
+    }
+
+    pub(super) fn from_code(code: i64) -> Option<Self> {
+        Self::ALL.into_iter().find(|finished| finished.code() == code)
+    }
+}
+
+/// Where a call stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CallState {
+    /// A process that lives is sending it, or waits for its answer.
+    InFlight,
+    /// The process that sent it, or was about to, has ended without recording an answer. See
+    /// [`claim_unresolved`](super::ClientJournal::claim_unresolved).
+    Interrupted,
+    /// The server has made it a task, and its end was not fetched yet.
+    Task,
+    /// It may or may not have been carried out, and it must not be repeated without asking the user.
+    Unknown {
+        /// Why, for people.
+        reason: String,
+    },
+    /// The server has created a task for it that can no longer be reached.
+    Lost {
+        /// Why, for people.
+        reason: String,
+    },
+    /// Nothing more is to be done.
+    Finished(Finished),
+}
+
+/// A call as the journal knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RecordedCall {
+    /// Its number.
+    pub id: CallId,
+    /// The server: its URL, or its command line as a JSON array.
+    pub server: String,
+    /// The server's name in the user's configuration, when the call was made.
+    pub server_name: Option<String>,
+    /// The tool.
+    pub tool: String,
+    /// The SHA-256 digest of the arguments.
+    pub arguments_digest: [u8; 32],
+    /// The idempotency key.
+    pub idempotency_key: Option<String>,
+    /// Where it stands.
+    pub state: CallState,
+    /// Its task, if the server has created one.
+    pub task: Option<TaskRef>,
+    /// The task's status when it was last noted.
+    pub status: Option<TaskStatus>,
+    /// Whether it waits for an answer of the user, as far as the journal knows.
+    pub asks: bool,
+    /// When it was begun.
+    pub begun_at: UnixMillis,
+    /// When its record last changed.
+    pub changed_at: UnixMillis,
+}
+
+/// Which calls to list. The default lists all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CallFilter {
+    /// Only those of this server.
+    pub server: Option<String>,
+    /// Only those that are neither finished nor lost.
+    pub unfinished: bool,
+    /// At most so many, the latest ones.
+    pub limit: Option<u32>,
+}
+
+/// The stored code of a state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StateCode {
+    Intent = 1,
+    Task = 2,
+    Unknown = 3,
+    Lost = 4,
+    Finished = 5,
+}
+
+impl StateCode {
+    const ALL: [Self; 5] = [Self::Intent, Self::Task, Self::Unknown, Self::Lost, Self::Finished];
+
+    pub(super) fn code(self) -> i64 {
+        self as i64
+    }
+
+    pub(super) fn from_code(code: i64) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.code() == code)
+    }
+
+    /// In words, for errors.
+    pub(super) fn describe(self) -> &'static str {
+        match self {
+            Self::Intent => "in flight",
+            Self::Task => "a task",
+            Self::Unknown => "of unknown outcome",
+            Self::Lost => "lost",
+            Self::Finished => "finished",
+        }
+    }
+}

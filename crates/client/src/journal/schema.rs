@@ -1,0 +1,63 @@
+//! The numbered, forward-only steps from an empty file to the present schema.
+
+use super::error::{JournalError, because};
+use rusqlite::{Connection, TransactionBehavior};
+use std::path::Path;
+
+/// "LngC" in ASCII: identifies the file as a client journal (`PRAGMA application_id`).
+const APPLICATION_ID: i64 = 0x4c6e_6743;
+
+/// Step n brings a file from version n to n + 1. Steps are only ever added.
+const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_calls.sql")];
+
+/// Checks that the file is an empty one or a client journal of a known version. Changes nothing.
+pub(super) fn check(connection: &Connection, path: &Path) -> Result<(), JournalError> {
+    version(connection, path).map(drop)
+}
+
+/// Brings the file up to date. Several processes may do so at once.
+pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), JournalError> {
+    if version(connection, path)? == MIGRATIONS.len() {
+        return Ok(());
+    }
+    let failed = |error| because(&error, path);
+    let transaction = connection
+        .transaction_with_behavior(TransactionBehavior::Immediate)
+        .map_err(failed)?;
+    let latest = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
+    // Again, because another process may have been here since.
+    for step in &MIGRATIONS[version(&transaction, path)?..] {
+        transaction.execute_batch(step).map_err(failed)?;
+    }
+    transaction
+        .pragma_update(None, "user_version", latest)
+        .and_then(|()| transaction.pragma_update(None, "application_id", APPLICATION_ID))
+        .and_then(|()| transaction.commit())
+        .map_err(failed)
+}
+
+/// How many steps the file has gone through; 0 for an empty one.
+fn version(connection: &Connection, path: &Path) -> Result<usize, JournalError> {
+    let number = |sql: &str| -> Result<i64, JournalError> {
+        let read = connection
+            .prepare_cached(sql)
+            .and_then(|mut statement| statement.query_row([], |row| row.get(0)));
+        read.map_err(|error| because(&error, path))
+    };
+    let found = number("PRAGMA user_version")?;
+    let ours = number("PRAGMA application_id")? == APPLICATION_ID;
+    let empty = found == 0 && !ours && number("SELECT count(*) FROM sqlite_schema")? == 0;
+    match usize::try_from(found) {
+        Ok(0) if empty => Ok(0),
+        Ok(found) if ours && found <= MIGRATIONS.len() => Ok(found),
+        Ok(found) if ours => Err(JournalError::NewerVersion {
+            path: path.to_owned(),
+            found,
+            known: MIGRATIONS.len(),
+        }),
+        _ => Err(JournalError::Unusable {
+            path: path.to_owned(),
+            reason: "it is a database of another program".to_owned(),
+        }),
+    }
+}
