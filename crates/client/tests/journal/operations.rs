@@ -1,0 +1,283 @@
+//! Single operations, one after the other.
+
+use crate::support::{HOUR, ManualClock, SERVER, begin_task, new_call, open, open_with, session, task};
+use longhaul_client::{
+    Asked, CallFilter, CallId, CallState, ClientJournal, Finished, JournalError, NewCall, TaskRef, TaskStatus,
+};
+use longhaul_core::Json;
+use std::sync::Arc;
+
+async fn ids(journal: &ClientJournal, part: &str) -> Vec<CallId> {
+    let found = journal.find(part).await.unwrap();
+    found.into_iter().map(|call| call.id).collect()
+}
+
+#[tokio::test]
+async fn all_that_is_recorded_is_read_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let journal = open(directory.path()).await;
+    let call = journal.begin(new_call("tool")).await.unwrap();
+    let with_session = TaskRef {
+        session: Some(session("s")),
+        ..task("task-1")
+    };
+    journal.acknowledge(call, with_session.clone()).await.unwrap();
+    journal.note_status(call, TaskStatus::InputRequired).await.unwrap();
+    let found = open(directory.path()).await.get(call).await.unwrap();
+    let new = new_call("tool");
+    assert_eq!(
+        (
+            &found.server,
+            &found.server_name,
+            &found.tool,
+            found.arguments_digest,
+            &found.idempotency_key
+        ),
+        (
+            &new.server,
+            &new.server_name,
+            &new.tool,
+            new.arguments_digest,
+            &new.idempotency_key
+        )
+    );
+    assert_eq!(
+        (found.id, found.state, found.task, found.status, found.asks),
+        (
+            call,
+            CallState::Task,
+            Some(with_session),
+            Some(TaskStatus::InputRequired),
+            true
+        )
+    );
+    journal.finish(call, Finished::Failed).await.unwrap();
+    let found = journal.get(call).await.unwrap();
+    assert_eq!(
+        (found.state, found.asks),
+        (CallState::Finished(Finished::Failed), false)
+    );
+}
+
+#[tokio::test]
+async fn a_task_is_found_by_a_part_of_its_id() {
+    let directory = tempfile::tempdir().unwrap();
+    let journal = open(directory.path()).await;
+    let first = begin_task(&journal, "0192-aaaa-xyz").await;
+    let second = begin_task(&journal, "0192-bbbb-xyz").await;
+    let short = begin_task(&journal, "7").await;
+    assert_eq!(ids(&journal, "aaaa").await, [first]);
+    assert_eq!(ids(&journal, "-xyz").await, [second, first]);
+    assert_eq!(ids(&journal, "0192-bbbb-xyz").await, [second]);
+    assert_eq!(ids(&journal, "7").await, [short]);
+    assert!(ids(&journal, "xyz").await.is_empty());
+    assert!(ids(&journal, "AAAA").await.is_empty());
+    let prefix = begin_task(&journal, "aaaa").await;
+    assert_eq!(ids(&journal, "aaaa").await, [prefix]);
+}
+
+#[tokio::test]
+async fn lists_are_filtered() {
+    let directory = tempfile::tempdir().unwrap();
+    let journal = open(directory.path()).await;
+    let elsewhere = NewCall {
+        server: r#"["server","--stdio"]"#.to_owned(),
+        ..new_call("tool")
+    };
+    let elsewhere = journal.begin(elsewhere).await.unwrap();
+    let live = begin_task(&journal, "live").await;
+    let done = begin_task(&journal, "done").await;
+    journal.finish(done, Finished::Completed).await.unwrap();
+    let list = async |filter: CallFilter| -> Vec<CallId> {
+        let calls = journal.list(filter).await.unwrap();
+        calls.into_iter().map(|call| call.id).collect()
+    };
+    let all = CallFilter::default;
+    assert_eq!(list(all()).await, [done, live, elsewhere]);
+    assert_eq!(
+        list(CallFilter {
+            limit: Some(1),
+            ..all()
+        })
+        .await,
+        [done]
+    );
+    assert_eq!(
+        list(CallFilter {
+            unfinished: true,
+            ..all()
+        })
+        .await,
+        [live, elsewhere]
+    );
+    let here = Some(SERVER.to_owned());
+    assert_eq!(
+        list(CallFilter {
+            server: here.clone(),
+            ..all()
+        })
+        .await,
+        [done, live]
+    );
+    let unfinished = CallFilter {
+        server: here,
+        unfinished: true,
+        limit: Some(5),
+    };
+    assert_eq!(list(unfinished).await, [live]);
+    assert_eq!(journal.live().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn finished_calls_are_deleted_in_portions_after_a_day() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::default());
+    let journal = open_with(directory.path(), &clock).await;
+    let mut calls = Vec::new();
+    for _ in 0..40 {
+        let call = journal.begin(new_call("tool")).await.unwrap();
+        journal.finish(call, Finished::Answered).await.unwrap();
+        calls.push(call);
+    }
+    clock.pass(24 * HOUR - 1);
+    assert_eq!(journal.list(CallFilter::default()).await.unwrap().len(), 40);
+    clock.pass(1);
+    // Not listed any more, although most of them are still in the file.
+    let last = journal.begin(new_call("tool")).await.unwrap();
+    assert!(last > *calls.last().unwrap());
+    let listed = journal.list(CallFilter::default()).await.unwrap();
+    assert_eq!(listed.iter().map(|call| call.id).collect::<Vec<_>>(), [last]);
+    let gone = Err(JournalError::UnknownCall(calls[39]));
+    assert_eq!(journal.finish(calls[39], Finished::Answered).await, gone);
+    let file = rusqlite::Connection::open(journal.path()).unwrap();
+    let stored = || -> i64 {
+        file.query_row("SELECT count(*) FROM calls", [], |row| row.get(0))
+            .unwrap()
+    };
+    assert_eq!(stored(), 1 + 40 - 2 * 16);
+    journal.begin(new_call("tool")).await.unwrap();
+    assert_eq!(stored(), 2);
+}
+
+#[tokio::test]
+async fn a_lost_task_that_is_found_again_is_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::default());
+    let journal = open_with(directory.path(), &clock).await;
+    let lost = begin_task(&journal, "lost").await;
+    let found = begin_task(&journal, "found").await;
+    for call in [lost, found] {
+        journal.mark_lost(call, "its session is gone").await.unwrap();
+    }
+    journal.acknowledge(found, task("found")).await.unwrap();
+    clock.pass(31 * 24 * HOUR);
+    journal.begin(new_call("tool")).await.unwrap();
+    assert_eq!(journal.get(found).await.unwrap().state, CallState::Task);
+    assert_eq!(journal.get(lost).await, Err(JournalError::UnknownCall(lost)));
+}
+
+#[tokio::test]
+async fn a_call_that_is_released_can_be_claimed() {
+    let directory = tempfile::tempdir().unwrap();
+    let (journal, other) = (open(directory.path()).await, open(directory.path()).await);
+    let call = journal.begin(new_call("tool")).await.unwrap();
+    other.release_call(call).await.unwrap();
+    assert_eq!(other.claim_unresolved(call).await, Ok(false));
+    assert!(other.unresolved().await.unwrap().is_empty());
+    journal.release_call(call).await.unwrap();
+    assert_eq!(other.unresolved().await.unwrap().len(), 1);
+    assert_eq!(other.claim_unresolved(call).await, Ok(true));
+    assert_eq!(journal.claim_unresolved(call).await, Ok(false));
+    let refused = journal.mark_unknown(call, "").await.unwrap_err();
+    assert!(matches!(refused, JournalError::WrongState { .. }), "{refused}");
+}
+
+#[tokio::test]
+async fn questions_of_rounds_and_of_the_task_are_apart() {
+    let directory = tempfile::tempdir().unwrap();
+    let journal = open(directory.path()).await;
+    let call = journal.begin(new_call("tool")).await.unwrap();
+    assert_eq!(journal.ask(call, "name").await, Ok(Asked::First));
+    let answer = Json::trusted("{}");
+    assert_eq!(journal.record_answer(call, "name", answer.clone()).await, Ok(true));
+    journal.acknowledge(call, task("task")).await.unwrap();
+    assert_eq!(journal.ask(call, "name").await, Ok(Asked::First));
+    // A new session of the same task changes nothing about its questions.
+    journal.acknowledge(call, task("task")).await.unwrap();
+    assert_eq!(journal.ask(call, "name").await, Ok(Asked::Pending));
+    assert_eq!(journal.record_answer(call, "name", answer.clone()).await, Ok(true));
+    journal.answer_refused(call, "name").await.unwrap();
+    assert_eq!(journal.ask(call, "name").await, Ok(Asked::First));
+}
+
+#[tokio::test]
+async fn an_accepted_answer_is_in_no_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let journal = open(directory.path()).await;
+    let call = begin_task(&journal, "task").await;
+    let answer = Json::trusted(r#"{"password":"a-very-secret-word"}"#);
+    journal.record_answer(call, "q", answer).await.unwrap();
+    journal.answer_accepted(call, "q").await.unwrap();
+    let file = rusqlite::Connection::open(journal.path()).unwrap();
+    let checkpoint: i64 = file
+        .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(checkpoint, 0);
+    let bytes = std::fs::read(journal.path()).unwrap();
+    assert!(!bytes.windows(16).any(|bytes| bytes == b"very-secret-word"));
+}
+
+#[tokio::test]
+async fn a_session_ends_only_when_no_call_needs_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let journal = open(directory.path()).await;
+    let begin = |id: &str| {
+        let call = NewCall {
+            session: Some(session(id)),
+            ..new_call("tool")
+        };
+        journal.begin(call)
+    };
+    let first = begin("s").await.unwrap();
+    let second = begin("s").await.unwrap();
+    assert_eq!(journal.sessions_in_use(SERVER).await, Ok(vec![session("s")]));
+    assert_eq!(journal.end_session(SERVER, "s").await, Ok(false));
+    let in_session = TaskRef {
+        session: Some(session("s")),
+        ..task("task")
+    };
+    journal.acknowledge(first, in_session).await.unwrap();
+    journal.mark_unknown(second, "the connection broke").await.unwrap();
+    journal.finish(first, Finished::Completed).await.unwrap();
+    assert_eq!(journal.end_session(SERVER, "s").await, Ok(false));
+    journal.finish(second, Finished::Refused).await.unwrap();
+    assert_eq!(journal.sessions_in_use(SERVER).await, Ok(vec![]));
+    assert_eq!(journal.end_session(SERVER, "s").await, Ok(true));
+    assert_eq!(begin("s").await, Err(JournalError::SessionEnded("s".to_owned())));
+    assert_eq!(journal.end_session(SERVER, "unheard of").await, Ok(true));
+    begin("t").await.unwrap();
+}
+
+#[tokio::test]
+async fn the_end_of_a_call_is_not_overwritten() {
+    let directory = tempfile::tempdir().unwrap();
+    let journal = open(directory.path()).await;
+    let call = begin_task(&journal, "task").await;
+    let refused = |result: Result<(), JournalError>, state: &str| {
+        let error = result.unwrap_err();
+        assert!(matches!(error, JournalError::WrongState { .. }), "{error}");
+        assert!(error.to_string().ends_with(state), "{error}");
+    };
+    refused(journal.acknowledge(call, task("other")).await, "a task");
+    refused(journal.mark_unknown(call, "").await, "a task");
+    journal.mark_lost(call, "gone").await.unwrap();
+    refused(journal.note_status(call, TaskStatus::Working).await, "lost");
+    journal.acknowledge(call, task("task")).await.unwrap();
+    journal.finish(call, Finished::Cancelled).await.unwrap();
+    journal.finish(call, Finished::Completed).await.unwrap();
+    refused(journal.mark_lost(call, "gone").await, "finished");
+    refused(journal.ask(call, "q").await.map(drop), "finished");
+    refused(journal.acknowledge(call, task("task")).await, "finished");
+    let state = journal.get(call).await.unwrap().state;
+    assert_eq!(state, CallState::Finished(Finished::Cancelled));
+}
