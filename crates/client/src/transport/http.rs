@@ -10,7 +10,10 @@ use futures_util::StreamExt;
 use http::{HeaderMap, header};
 use longhaul_core::{BoxFuture, Clock, Millis};
 use longhaul_wire::{Generation, Message, Version};
-use reqwest::Response;
+use reqwest::{
+    Response, StatusCode,
+    redirect::{Action, Attempt, Policy},
+};
 use std::{sync::Arc, time::Duration};
 
 /// A server that accepts no connection within this time is down.
@@ -38,8 +41,7 @@ impl Http {
         let client = reqwest::Client::builder()
             .tcp_nodelay(true)
             .connect_timeout(CONNECT_TIMEOUT)
-            // A redirect could send arguments to another host than the user named.
-            .redirect(reqwest::redirect::Policy::none())
+            .redirect(Policy::custom(follow))
             // A proxy named by the environment would not reach a server on loopback, and would see the arguments of calls.
             .no_proxy()
             .build();
@@ -127,6 +129,16 @@ impl Http {
 
     fn unreachable(&self, error: &reqwest::Error) -> RequestError {
         unreachable(&self.shown, error)
+    }
+}
+
+/// Follows a redirect once: the Python SDK redirects `/mcp` to `/mcp/`. Not to another origin, which would get the arguments of calls, and not one
+/// that changes the method.
+fn follow(attempt: Attempt<'_>) -> Action {
+    let keeps_method = [StatusCode::TEMPORARY_REDIRECT, StatusCode::PERMANENT_REDIRECT].contains(&attempt.status());
+    match attempt.previous() {
+        [from] if keeps_method && from.origin() == attempt.url().origin() => attempt.follow(),
+        _ => attempt.stop(),
     }
 }
 

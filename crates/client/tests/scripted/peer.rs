@@ -3,7 +3,7 @@
 use axum::{
     Router,
     body::{Body, Bytes},
-    http::{HeaderMap, Method, Response},
+    http::{HeaderMap, Method, Response, Uri},
     routing::any,
 };
 use longhaul_client::{Connection, Options};
@@ -20,6 +20,7 @@ use tokio::runtime::{Builder, Runtime};
 #[derive(Debug, Clone)]
 pub(crate) struct ReceivedRequest {
     pub(crate) verb: Method,
+    pub(crate) path: String,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Value,
 }
@@ -123,9 +124,10 @@ impl Peer {
     fn run(&mut self, listener: TcpListener) {
         listener.set_nonblocking(true).unwrap();
         let (script, seen) = (self.script.clone(), self.seen.clone());
-        let handler = move |verb: Method, headers: HeaderMap, body: Bytes| async move {
+        let handler = move |verb: Method, uri: Uri, headers: HeaderMap, body: Bytes| async move {
             let request = ReceivedRequest {
                 verb,
+                path: uri.path().to_owned(),
                 headers,
                 body: serde_json::from_slice(&body).unwrap_or_default(),
             };
@@ -137,7 +139,7 @@ impl Peer {
             .enable_all()
             .build()
             .unwrap();
-        let app = Router::new().route("/mcp", any(handler));
+        let app = Router::new().fallback(any(handler));
         runtime.spawn(async move {
             let listener = tokio::net::TcpListener::from_std(listener).unwrap();
             axum::serve(listener, app).await.unwrap();

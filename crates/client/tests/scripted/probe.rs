@@ -98,6 +98,49 @@ async fn a_server_replaced_by_a_legacy_one_is_probed_again() {
     assert_eq!(peer.calls_of("initialize").len(), 1);
 }
 
+/// The Python SDK 1.30 redirects `/mcp` to `/mcp/`.
+#[tokio::test]
+async fn a_redirect_within_the_origin_is_followed_once() {
+    let answer = |seen: &ReceivedRequest| match seen.method() {
+        "server/discover" => seen.error(400, -32000, Value::Null),
+        "initialize" => seen.result(json!({"protocolVersion": "2025-11-25", "capabilities": {}})),
+        "notifications/initialized" => Response::builder().status(202).body(Body::empty()).unwrap(),
+        _ => seen.result(json!({"tools": []})),
+    };
+    let other = Peer::start(answer);
+    let elsewhere = other.url();
+    let redirects: [(u16, String, bool); 6] = [
+        (307, "/mcp/".to_owned(), true),
+        (308, "/mcp/".to_owned(), true),
+        (302, "/mcp/".to_owned(), false),
+        (303, "/mcp/".to_owned(), false),
+        (307, "/again".to_owned(), false),
+        (307, elsewhere, false),
+    ];
+    for (status, location, is_followed) in redirects {
+        let to = location.clone();
+        let peer = Peer::start(move |seen| match seen.path.as_str() {
+            "/mcp" | "/again" => Response::builder()
+                .status(status)
+                .header("location", &to)
+                .body(Body::empty())
+                .unwrap(),
+            _ => answer(seen),
+        });
+        let (connection, _) = peer.connection();
+        let listed = connection.list_tools().await;
+        assert_eq!(listed.is_ok(), is_followed, "{status} {location}: {listed:?}");
+        let followed = peer.seen().into_iter().filter(|seen| seen.path == "/mcp/");
+        assert!(
+            followed
+                .clone()
+                .all(|seen| seen.verb == "POST" && seen.body.is_object())
+        );
+        assert_eq!(followed.count() > 0, is_followed);
+    }
+    assert!(other.seen().is_empty(), "{:?}", other.seen());
+}
+
 #[tokio::test]
 async fn tools_are_listed_from_all_pages() {
     let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
