@@ -53,19 +53,29 @@ pub(crate) async fn probe(
         Finding::NotModern(response) => response,
     };
     tracing::debug!(response, "not a modern server; trying the handshake");
-    let legacy = initialize(transport, options, ids())
-        .await
-        .map_err(|error| match error {
-            error if error.is_transient() => error,
-            error => {
-                let legacy = describe(&error);
-                RequestError::HandshakeFailed(match legacy == response {
-                    true => format!("it answers clients of every revision with {response}"),
-                    false => format!("to a modern client it answers: {response}; to a legacy client: {legacy}"),
-                })
-            }
-        })?;
-    Ok(Era::Legacy(legacy))
+    let error = match initialize(transport, options, ids()).await {
+        Ok(legacy) => return Ok(Era::Legacy(legacy)),
+        Err(error) => error,
+    };
+    // The server started slowly, and has read the modern request by now.
+    if is_modern(&error)
+        && let Finding::Modern(server) = discover(transport, options, ids()).await?
+    {
+        return Ok(Era::Modern(server));
+    }
+    if error.is_transient() {
+        return Err(error);
+    }
+    let legacy = describe(&error);
+    Err(RequestError::HandshakeFailed(match legacy == response {
+        true => format!("it answers clients of every revision with {response}"),
+        false => format!("to a modern client it answers: {response}; to a legacy client: {legacy}"),
+    }))
+}
+
+/// Whether only a modern server refuses a handshake like this.
+fn is_modern(error: &RequestError) -> bool {
+    matches!(error, RequestError::Rpc(failure) if MODERN_CODES.contains(&failure.code))
 }
 
 async fn discover(transport: &dyn Transport, options: &Options, id: u64) -> Result<Finding, RequestError> {

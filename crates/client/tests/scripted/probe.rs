@@ -98,6 +98,21 @@ async fn a_server_replaced_by_a_legacy_one_is_probed_again() {
     assert_eq!(peer.calls_of("initialize").len(), 1);
 }
 
+/// FastMCP 4 over stdio, if it takes longer to start than the client waits.
+#[tokio::test]
+async fn a_modern_server_that_was_slow_to_answer_is_not_legacy() {
+    let asked = AtomicUsize::new(0);
+    let peer = Peer::start(move |seen| match seen.method() {
+        "server/discover" if asked.fetch_add(1, Ordering::Relaxed) == 0 => plain(404, "starting"),
+        "server/discover" => seen.result(json!({"supportedVersions": ["2026-07-28"]})),
+        "initialize" => seen.error(200, -32022, json!({"supported": ["2026-07-28"]})),
+        _ => seen.result(json!({"resultType": "complete", "tools": []})),
+    });
+    let (connection, _) = peer.connection();
+    assert_eq!(connection.server().await.unwrap().version, "2026-07-28");
+    connection.list_tools().await.unwrap();
+}
+
 /// The Python SDK 1.30 redirects `/mcp` to `/mcp/`.
 #[tokio::test]
 async fn a_redirect_within_the_origin_is_followed_once() {
