@@ -1,0 +1,128 @@
+//! The steps with tasks.
+
+use crate::{
+    arguments::Arguments,
+    steps::{Deviation, Session, check, ensure, is_unknown},
+    tools::Call,
+};
+use longhaul_client::{CallResponse, InputRequest, Outcome, TaskHandle};
+use std::process::Stdio;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::Command,
+};
+
+/// Calls a tool, which must answer with a task.
+async fn start(session: &Session, call: &Call) -> Result<TaskHandle, Deviation> {
+    match session.call(call, &mut |_| {}).await? {
+        CallResponse::Task(task) => Ok(task),
+        CallResponse::Done(outcome) => Err(format!("it became no task: {outcome:?}").into()),
+    }
+}
+
+pub(crate) async fn task(session: &Session) -> Result<(), Deviation> {
+    let call = session.arguments.tools.task();
+    let task = start(session, &call).await?;
+    check(&task.wait(&mut |_| {}).await?, &call)
+}
+
+pub(crate) async fn task_asks(session: &Session) -> Result<(), Deviation> {
+    let asked = answer(session, session.arguments.tools.task_asks(), false, 1).await?;
+    ensure!(asked.len() == 1, asked);
+    Ok(())
+}
+
+pub(crate) async fn task_is_declined(session: &Session) -> Result<(), Deviation> {
+    let asked = answer(session, session.arguments.tools.task_is_declined(), true, 1).await?;
+    ensure!(asked.len() == 1, asked);
+    Ok(())
+}
+
+/// The user answers when both questions are open.
+pub(crate) async fn questions_at_once(session: &Session) -> Result<(), Deviation> {
+    let call = session.arguments.tools.questions_at_once();
+    let asked = answer(session, call.ok_or("these tools ask one thing at a time")?, false, 2).await?;
+    ensure!(asked.len() == 2 && asked[0].message() != asked[1].message(), asked);
+    Ok(())
+}
+
+/// Runs a task that asks. Returns its questions.
+async fn answer(
+    session: &Session,
+    call: Call,
+    declines: bool,
+    together: usize,
+) -> Result<Vec<InputRequest>, Deviation> {
+    session.user.expect(declines, together);
+    let task = start(session, &call).await?;
+    check(&task.wait(&mut |_| {}).await?, &call)?;
+    Ok(session.user.asked())
+}
+
+/// An error of a tool is the same outcome in both generations.
+pub(crate) async fn tool_error(session: &Session) -> Result<(), Deviation> {
+    let call = session.arguments.tools.tool_error().ok_or("these tools do not fail")?;
+    let outcome = start(session, &call).await?.wait(&mut |_| {}).await?;
+    ensure!(matches!(outcome, Outcome::Result { is_error: true, .. }), outcome);
+    Ok(())
+}
+
+pub(crate) async fn cancel(session: &Session) -> Result<(), Deviation> {
+    let task = start(session, &session.arguments.tools.endless()).await?;
+    task.cancel().await?;
+    let outcome = task.wait(&mut |_| {}).await?;
+    ensure!(outcome == Outcome::Cancelled, outcome);
+    Ok(())
+}
+
+/// A task that has ended can be read again.
+pub(crate) async fn read_again(session: &Session) -> Result<(), Deviation> {
+    let call = session.arguments.tools.task();
+    let task = start(session, &call).await?;
+    let first = task.wait(&mut |_| {}).await?;
+    let again = session.connection.task(task.id()).wait(&mut |_| {}).await?;
+    check(&first, &call)?;
+    check(&again, &call)
+}
+
+pub(crate) async fn unknown_task(session: &Session) -> Result<(), Deviation> {
+    let read = session.connection.task("nothing").get().await;
+    ensure!(is_unknown(&read), read);
+    Ok(())
+}
+
+/// Another process starts a task and is killed. This one waits for the task.
+pub(crate) async fn killed_caller(session: &Session) -> Result<(), Deviation> {
+    let call = session.arguments.tools.long_task();
+    let task = session.connection.task(kill_a_caller(&session.arguments).await?);
+    check(&task.wait(&mut |_| {}).await?, &call)
+}
+
+/// The same with a server that knows only the tasks of the own session.
+pub(crate) async fn task_of_another_session(session: &Session) -> Result<(), Deviation> {
+    let task = session.connection.task(kill_a_caller(&session.arguments).await?);
+    let waited = task.wait(&mut |_| {}).await;
+    ensure!(is_unknown(&waited), waited);
+    Ok(())
+}
+
+/// Starts a task in another process, and kills that process. Returns the task's id.
+async fn kill_a_caller(arguments: &Arguments) -> Result<String, Deviation> {
+    let mut caller = Command::new(std::env::current_exe()?)
+        .arg("--start")
+        .args(&arguments.given)
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()?;
+    let output = caller.stdout.take().ok_or("it has no output")?;
+    let id = BufReader::new(output).lines().next_line().await?;
+    caller.kill().await?;
+    Ok(id.ok_or("the other process has started no task")?)
+}
+
+/// What the other process does.
+pub(crate) async fn start_and_stay(session: &Session) -> Result<(), Deviation> {
+    let task = start(session, &session.arguments.tools.long_task()).await?;
+    println!("{}", task.id());
+    std::future::pending().await
+}

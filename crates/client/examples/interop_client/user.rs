@@ -1,0 +1,104 @@
+//! A user who answers everything, and remembers what was asked.
+
+use longhaul_client::{InputRequest, InputResponse, Inputs};
+use parking_lot::Mutex;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// A user who answers everything.
+#[derive(Clone, Default)]
+pub(crate) struct User(Arc<State>);
+
+struct State {
+    asked: Mutex<Vec<InputRequest>>,
+    declines: Mutex<bool>,
+    /// How many questions were asked, and how many there must be before one is answered.
+    count: watch::Sender<usize>,
+    wanted: Mutex<usize>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            asked: Mutex::default(),
+            declines: Mutex::default(),
+            count: watch::Sender::new(0),
+            wanted: Mutex::default(),
+        }
+    }
+}
+
+impl User {
+    pub(crate) fn inputs(&self) -> Inputs {
+        let user = self.clone();
+        Inputs::new()
+            .elicit(move |question| {
+                let user = user.clone();
+                async move { Ok(user.answer(question).await) }
+            })
+            .sample(false, |_| async {
+                let content = json!({"type": "text", "text": "Paris"});
+                let answer =
+                    json!({"role": "assistant", "model": "a-model", "stopReason": "endTurn", "content": content});
+                Ok(InputResponse::result(answer))
+            })
+            .roots([("file:///srv/data", "data")])
+    }
+
+    /// Forgets what was asked. From now on the user declines, or agrees; and answers nothing before there are `together` questions.
+    pub(crate) fn expect(&self, declines: bool, together: usize) {
+        self.0.asked.lock().clear();
+        *self.0.declines.lock() = declines;
+        *self.0.wanted.lock() = together;
+        self.0.count.send_replace(0);
+    }
+
+    /// The questions since then.
+    pub(crate) fn asked(&self) -> Vec<InputRequest> {
+        self.0.asked.lock().clone()
+    }
+
+    async fn answer(&self, question: InputRequest) -> InputResponse {
+        self.0.asked.lock().push(question.clone());
+        self.0.count.send_modify(|count| *count += 1);
+        let wanted = *self.0.wanted.lock();
+        let _ = self.0.count.subscribe().wait_for(|count| *count >= wanted).await;
+        match *self.0.declines.lock() {
+            true => InputResponse::decline(),
+            false => InputResponse::accept(filled_in(&question)),
+        }
+    }
+}
+
+/// An answer that fits the form: its defaults, or else the simplest values.
+fn filled_in(question: &InputRequest) -> Map<String, Value> {
+    let mut content = question.defaults();
+    let fields = question.schema().and_then(|schema| schema["properties"].as_object());
+    let required = question
+        .schema()
+        .map(|schema| schema["required"].clone())
+        .unwrap_or_default();
+    for (name, field) in fields.into_iter().flatten() {
+        if required
+            .as_array()
+            .is_some_and(|required| required.iter().any(|it| it == name))
+        {
+            content.entry(name.clone()).or_insert_with(|| value_for(field));
+        }
+    }
+    content
+}
+
+fn value_for(field: &Value) -> Value {
+    match field["type"].as_str() {
+        Some("boolean") => json!(true),
+        Some("integer" | "number") => json!(5),
+        Some("array") => json!([]),
+        _ => {
+            let choices = [&field["enum"][0], &field["oneOf"][0]["const"]];
+            let choice = choices.into_iter().find(|choice| choice.is_string());
+            choice.cloned().unwrap_or_else(|| json!("Ada"))
+        }
+    }
+}
