@@ -1,6 +1,6 @@
 //! `longhaul answer`: answers what a task asks.
 
-use crate::{args, arguments, ask, failure::Failure, output, result::Exit, servers};
+use crate::{args, arguments, ask, failure::Failure, output, record::Named, result::Exit, servers};
 use longhaul_client::{InputRequest, InputResponse, RequestError, TaskHandle, TaskSnapshot};
 use serde_json::{Map, json};
 use std::{
@@ -19,12 +19,20 @@ pub(crate) async fn run(args: &args::Answer) -> ExitCode {
 
 async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
     let (server, rest) = servers::choose(&args.server, &args.words)?;
-    let Some((id, words)) = rest.split_first() else {
-        return Err(Failure::usage("name a task: the words are [SERVER] ID [NAME=VALUE]..."));
+    // A word with `=` is a value: no task has such an id.
+    let (id, words) = match (&args.id, rest.split_first()) {
+        (Some(id), _) => (Some(id), rest),
+        (None, Some((id, words))) if !id.contains('=') => (Some(id), words),
+        (None, _) => (None, rest),
     };
     let words = arguments::parse(words).map_err(Failure::usage)?;
-    let connection = server.connection(|_| {})?;
-    let task = connection.task(id);
+    let named = match id {
+        Some(id) => Named::find(server, id).await?,
+        None => Named::only(server, "answer").await?,
+    };
+    let connection = named.server.connection(|_| {})?;
+    named.resume(&connection).await;
+    let task = connection.task(&named.id);
     let snapshot = task.get().await?;
     let question = choose(&snapshot, args.question.as_deref())?;
     let response = match (args.decline, args.cancel) {
@@ -40,7 +48,9 @@ async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
     };
     let key = question.key.clone().unwrap_or_default();
     send(&task, &key, response).await?;
-    connection.close().await;
+    if !named.keeps_session() {
+        connection.close().await;
+    }
     if args.json {
         output::json_line(&json!({"taskId": task.id(), "answered": key}));
     } else {

@@ -40,6 +40,8 @@ pub(crate) enum Command {
     /// Show a task, wait for it, cancel it, or print its log or its history
     #[command(after_help = TASK_HELP)]
     Task(Task),
+    /// List the calls of this user: their tasks, states and servers
+    Tasks(Tasks),
     /// Answer what a task asks
     #[command(after_help = ANSWER_HELP)]
     Answer(Answer),
@@ -297,6 +299,20 @@ pub(crate) struct Resources {
 pub(crate) struct Prompts {
     /// URL or name of the server, name of the prompt, and its arguments
     #[arg(value_name = "WORD")]
+    pub(crate) words: Vec<String>,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// Print one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `longhaul tasks`
+#[derive(Debug, Args)]
+#[command(override_usage = "longhaul tasks [OPTIONS] [SERVER]")]
+pub(crate) struct Tasks {
+    /// Only the calls of this server: its URL or name
+    #[arg(value_name = "SERVER", num_args = 0..=1)]
     pub(crate) words: Vec<String>,
     #[command(flatten)]
     pub(crate) server: ServerArgs,

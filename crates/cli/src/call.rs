@@ -5,11 +5,12 @@ use crate::{
     ask::{Asking, Unasked},
     failure::Failure,
     listings, nearest, output,
+    record::Record,
     result::{Exit, print_outcome},
     servers::{self, Server},
     waiting::{Display, Ended, Interrupt, Waiting},
 };
-use longhaul_client::{CallOptions, CallResponse, Connection, Event, RequestError, TaskHandle, Tool};
+use longhaul_client::{CallOptions, CallResponse, Connection, Event, Finished, RequestError, TaskHandle, Tool};
 use serde_json::{Map, Value, json};
 use std::{
     fs,
@@ -92,6 +93,14 @@ impl Called<'_> {
             return Err(Failure::usage(reason));
         }
         let limit = call.timeout.map(Duration::from_millis);
+        let record = Record::begin(
+            self.server,
+            self.connection,
+            &tool.name,
+            &arguments,
+            call.idempotency_key.clone(),
+        )
+        .await;
         let response = {
             let display = &mut self.display;
             let mut show = |event: Event<'_>| display.show(&event);
@@ -101,6 +110,7 @@ impl Called<'_> {
         let task = match response {
             Ended::Done(Ok(CallResponse::Done(outcome))) => {
                 self.display.finish();
+                record.finish(Finished::Answered).await;
                 let exit = print_outcome(&outcome, self.json);
                 return Ok(if call.detach && exit == Exit::Answered {
                     Exit::AnsweredAtOnce
@@ -113,12 +123,16 @@ impl Called<'_> {
                 self.display.finish();
                 if error.is_transient() && !matches!(error, RequestError::Unavailable { .. }) {
                     output::note("the server may or may not have received the call; it was not sent again");
+                    record.mark_unknown(&error.to_string()).await;
+                } else {
+                    record.finish(Finished::Refused).await;
                 }
                 return Err(error.into());
             }
             Ended::Interrupted | Ended::TimedOut => {
                 let exit = response.exit();
                 self.display.finish();
+                record.finish(Finished::Cancelled).await;
                 output::note(&format!(
                     "{} before the server created a task; the call is cancelled",
                     response.what()
@@ -127,6 +141,7 @@ impl Called<'_> {
             }
             Ended::Asked(question) => {
                 self.display.finish();
+                record.finish(Finished::Cancelled).await;
                 let reason = format!(
                     "the tool asks before there is a task, and standard input is no terminal; the call is cancelled: {}",
                     question.message()
@@ -134,6 +149,7 @@ impl Called<'_> {
                 return Err(Failure::refused(reason));
             }
         };
+        record.acknowledge(&task).await;
         if call.detach {
             self.display.finish();
             print_task(self.server, &task, self.json);
@@ -141,10 +157,6 @@ impl Called<'_> {
         }
         self.display
             .note(&format!("task {} on {}", task.id(), self.connection.address()));
-        self.wait(&task, limit).await
-    }
-
-    async fn wait(mut self, task: &TaskHandle, limit: Option<Duration>) -> Result<Exit, Failure> {
         let mut waiting = Waiting {
             server: self.server,
             display: &mut self.display,
@@ -152,7 +164,13 @@ impl Called<'_> {
             unasked: &mut self.unasked,
             json: self.json,
         };
-        waiting.wait(task, limit).await
+        let waited = waiting.wait(&task, limit).await?;
+        match waited.finished {
+            Some(finished) => record.finish(finished).await,
+            None if waited.exit == Exit::Asks => record.note_question().await,
+            None => {}
+        }
+        Ok(waited.exit)
     }
 }
 

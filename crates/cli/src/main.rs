@@ -11,12 +11,14 @@ mod failure;
 mod listings;
 mod nearest;
 mod output;
+mod record;
 mod result;
 mod serve;
 mod servers;
 #[cfg(unix)]
 mod stdio;
 mod task;
+mod tasks;
 mod waiting;
 
 use clap::Parser;
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         args::Command::Tools(tools) => run_client(listings::tools(tools)),
         args::Command::Call(call) => run_client(call::run(call)),
         args::Command::Task(task) => run_client(task::run(task)),
+        args::Command::Tasks(tasks) => run_client(tasks::run(tasks)),
         args::Command::Answer(answer) => run_client(answer::run(answer)),
         args::Command::Cancel(cancel) => run_client(task::cancel_command(cancel)),
         args::Command::Resources(resources) => run_client(listings::resources(resources)),

@@ -5,8 +5,9 @@ use crate::{
     ask::Asking,
     failure::Failure,
     output,
+    record::Named,
     result::{self, Exit},
-    servers::{self, Server},
+    servers,
     waiting::{Display, Interrupt, Waiting, how_to_answer},
 };
 use longhaul_client::{Connection, HistoryEntry, Outcome, RequestError, TaskHandle, TaskSnapshot};
@@ -23,36 +24,46 @@ pub(crate) async fn run(task: &args::Task) -> ExitCode {
 }
 
 async fn act(args: &args::Task) -> Result<Exit, Failure> {
-    let (server, id) = choose(&args.server, &args.words, args.id.as_deref())?;
+    let named = choose(&args.server, &args.words, args.id.as_deref(), "task").await?;
+    let server = &named.server;
     let (asking, mut unasked) = Asking::new();
     let connection = server.connection(|options| {
         if args.action.wait {
             options.inputs = Some(asking.clone());
         }
     })?;
+    named.resume(&connection).await;
     if args.action.wait {
         reach(&connection).await?;
     }
-    let task = connection.task(id);
+    let task = connection.task(&named.id);
     let exit = match &args.action {
         args::TaskAction { wait: true, .. } => {
             let (mut display, mut interrupt) = (Display::new(), Interrupt::new());
             asking.hides(display.bar());
             let mut waiting = Waiting {
-                server: &server,
+                server,
                 display: &mut display,
                 interrupt: &mut interrupt,
                 unasked: &mut unasked,
                 json: args.json,
             };
-            waiting.wait(&task, None).await
+            match waiting.wait(&task, None).await {
+                Ok(waited) => {
+                    if let Some(finished) = waited.finished {
+                        named.finish(finished).await;
+                    }
+                    Ok(waited.exit)
+                }
+                Err(failure) => Err(failure),
+            }
         }
         args::TaskAction { cancel: true, .. } => cancel(&task, args.json).await,
         args::TaskAction { log: true, .. } => log(&task, args.json).await,
         args::TaskAction { history: true, .. } => history(&task, args.json).await,
-        _ => show(&server, &task, args.json).await,
+        _ => show(&named, &task, args.json).await,
     };
-    if server.is_child() || !matches!(exit, Ok(Exit::Interrupted | Exit::Asks)) {
+    if !named.keeps_session() && (server.is_child() || !matches!(exit, Ok(Exit::Interrupted | Exit::Asks))) {
         connection.close().await;
     }
     exit
@@ -66,17 +77,18 @@ async fn reach(connection: &Connection) -> Result<(), RequestError> {
     }
 }
 
-/// The server and the task that the words name, or `--id`.
-fn choose<'a>(
+/// The task that the words name, or `--id`; without any the only one.
+async fn choose(
     server: &args::ServerArgs,
-    words: &'a [String],
-    id: Option<&'a str>,
-) -> Result<(Server, &'a str), Failure> {
+    words: &[String],
+    id: Option<&str>,
+    command: &str,
+) -> Result<Named, Failure> {
     let (server, rest) = servers::choose(server, words)?;
     match (rest, id) {
-        ([id], None) => Ok((server, id)),
-        ([], Some(id)) => Ok((server, id)),
-        ([], None) => Err(Failure::usage("name a task: the words are [SERVER] ID")),
+        ([id], None) => Named::find(server, id).await,
+        ([], Some(id)) => Named::find(server, id).await,
+        ([], None) => Named::only(server, command).await,
         ([first, ..], _) => Err(Failure::usage(format!(
             "there is one word too many: `{first}` is not a URL and not a configured server"
         ))),
@@ -86,10 +98,16 @@ fn choose<'a>(
 /// `longhaul cancel`
 pub(crate) async fn cancel_command(args: &args::Cancel) -> ExitCode {
     let cancelled = async {
-        let (server, id) = choose(&args.server, &args.words, args.id.as_deref())?;
-        let connection = server.connection(|_| {})?;
-        let exit = cancel(&connection.task(id), args.json).await;
-        connection.close().await;
+        if args.words.is_empty() && args.id.is_none() {
+            return Err(Failure::usage("name the task: longhaul cancel [SERVER] ID"));
+        }
+        let named = choose(&args.server, &args.words, args.id.as_deref(), "cancel").await?;
+        let connection = named.server.connection(|_| {})?;
+        named.resume(&connection).await;
+        let exit = cancel(&connection.task(&named.id), args.json).await;
+        if !named.keeps_session() {
+            connection.close().await;
+        }
         exit
     };
     match cancelled.await {
@@ -170,14 +188,15 @@ fn format_entry(entry: &HistoryEntry) -> String {
     lines
 }
 
-async fn show(server: &Server, task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
+async fn show(named: &Named, task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
     let snapshot = task.get().await?;
+    named.note(&snapshot).await;
     if json {
         output::json_line(&as_json(&snapshot));
     } else {
         output::text(&describe(&snapshot));
         if !snapshot.input_requests.is_empty() {
-            output::note(&how_to_answer(server, task.id()));
+            output::note(&how_to_answer(&named.server, task.id()));
         }
     }
     Ok(Exit::Answered)

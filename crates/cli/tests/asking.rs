@@ -224,6 +224,101 @@ fn servers_have_names() {
     );
 }
 
+/// The journal knows the server of a task, and finds it by a part of its id.
+#[test]
+fn a_recorded_task_needs_no_server_and_no_whole_id() {
+    let served = served();
+    let run = |words: &[&str]| served.command(words).output().unwrap();
+    let id = exit(&run(&["call", &served.url, "ship", "--detach"]), 0);
+    asks(&served, &id, 1);
+    let listed: Value = serde_json::from_str(&exit(&run(&["tasks", "--json"]), 0)).unwrap();
+    let call = &listed["calls"][0];
+    assert_eq!(
+        (&call["taskId"], &call["state"]),
+        (&Value::from(id.as_str()), &Value::from("input_required"))
+    );
+    // Without an id: the only one.
+    assert!(exit(&run(&["task"]), 0).contains("Ship it?"));
+    let other = exit(&run(&["call", &served.url, "ship", "--detach"]), 0);
+    let several = run(&["task"]);
+    exit(&several, 2);
+    assert!(
+        text(&several.stderr).contains(&id) && text(&several.stderr).contains(&other),
+        "{several:?}"
+    );
+    exit(&run(&["cancel"]), 2);
+    exit(&run(&["cancel", &other[6..]]), 0);
+    exit(&run(&["task", &other[6..], "--wait"]), 4);
+    exit(&run(&["answer", &id[8..], "approved=true"]), 0);
+    assert_eq!(
+        exit(&run(&["task", &id[8..], "--wait"]), 0),
+        "approved: true, copies: None"
+    );
+    let none = run(&["task"]);
+    exit(&none, 2);
+    assert!(
+        text(&none.stderr).contains("none is recorded that has not ended"),
+        "{none:?}"
+    );
+    let states = exit(&run(&["tasks"]), 0);
+    assert!(states.contains("done") && states.contains("cancelled"), "{states}");
+}
+
+/// An intent is recorded before the call is sent.
+#[test]
+fn a_call_whose_program_was_killed_is_listed_as_unknown() {
+    let served = served();
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", silent.local_addr().unwrap());
+    // A server that answers everything but the call.
+    let serving = std::thread::Builder::new().spawn(move || {
+        use std::io::{BufRead, BufReader, Read, Write};
+        let mut held = Vec::new();
+        for stream in silent.incoming() {
+            let mut stream = stream.unwrap();
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            loop {
+                let (mut line, mut length) = (String::new(), 0);
+                while reader.read_line(&mut line).unwrap_or(0) > 2 {
+                    if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+                        length = value.trim().parse().unwrap();
+                    }
+                    line.clear();
+                }
+                let mut body = vec![0; length];
+                if length == 0 || reader.read_exact(&mut body).is_err() {
+                    break;
+                }
+                let request: Value = serde_json::from_slice(&body).unwrap();
+                let result = match request["method"].as_str().unwrap() {
+                    "server/discover" => serde_json::json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {}}),
+                    "tools/list" => serde_json::json!({"resultType": "complete", "tools": [{"name": "hang", "inputSchema": {"type": "object"}}]}),
+                    _ => {
+                        held.push(stream);
+                        break;
+                    }
+                };
+                let answer = serde_json::json!({"jsonrpc": "2.0", "id": request["id"], "result": result}).to_string();
+                let head = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", answer.len());
+                stream.write_all((head + &answer).as_bytes()).unwrap();
+            }
+        }
+    });
+    serving.unwrap();
+    let mut calling = served
+        .command(&["call", &url, "hang"])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let listed = || exit(&served.command(&["tasks"]).output().unwrap(), 0);
+    while !listed().contains("being sent") {
+        std::thread::yield_now();
+    }
+    calling.kill().unwrap();
+    calling.wait().unwrap();
+    assert!(listed().contains("outcome unknown"), "{}", listed());
+}
+
 /// The relay and the process behind it.
 #[test]
 fn a_server_is_started_as_a_child() {

@@ -1,8 +1,8 @@
 //! The connection to a server.
 
 use crate::{
-    Address, InvalidAddress, Options, RequestError, ServerDescription,
-    era::{self, Era},
+    Address, InvalidAddress, Options, RequestError, ServerDescription, SessionRef,
+    era::{self, Era, LegacySession},
     jitter::Jitter,
     listening::Listening,
     probe,
@@ -10,9 +10,9 @@ use crate::{
     transport::{Http, Outgoing, Reply, Transport},
 };
 use futures_util::FutureExt;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
 use longhaul_core::{Json, Millis};
-use longhaul_wire::Method;
+use longhaul_wire::{Generation, Method, Version};
 use serde_json::{Map, Value};
 use std::{
     fmt,
@@ -109,6 +109,30 @@ impl Connection {
         let era = self.0.era.lock().await.take();
         let headers = era.as_deref().and_then(Era::legacy).map(era::LegacySession::headers);
         self.0.transport.close(headers.unwrap_or_default()).await;
+    }
+
+    /// The legacy session over HTTP, for another process that goes on with its tasks: see [`resume`](Self::resume). `None` if there is none.
+    pub async fn session(&self) -> Option<SessionRef> {
+        let era = self.0.era.lock().await.clone()?;
+        let legacy = era.legacy()?;
+        Some(SessionRef {
+            id: legacy.session.as_ref()?.to_str().ok()?.to_owned(),
+            revision: legacy.version.as_str().to_owned(),
+            capabilities: Json::from(Value::from(self.0.options.declared())),
+        })
+    }
+
+    /// Goes on with a legacy session that another connection has opened. Nothing is sent. If the server has ended it meanwhile, there is a new one.
+    /// A session of an unknown revision is ignored.
+    pub async fn resume(&self, session: &SessionRef) {
+        let version = Version::parse(&session.revision).filter(|version| version.generation() == Generation::Legacy);
+        if let (Some(version), Ok(id)) = (version, HeaderValue::from_str(&session.id)) {
+            let era = Era::Legacy(LegacySession::resumed(version, id));
+            *self.0.era.lock().await = Some(Arc::new(era));
+            if self.0.options.inputs.is_some() {
+                self.listen();
+            }
+        }
     }
 
     /// The era. Probes the server if it is not known.

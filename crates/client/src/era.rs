@@ -109,6 +109,16 @@ impl Era {
 }
 
 impl LegacySession {
+    /// A session that another process has opened, with a server that has tasks.
+    pub(crate) fn resumed(version: Version, session: HeaderValue) -> Self {
+        Self {
+            version,
+            session: Some(session),
+            tool_tasks: true,
+            server: ServerDescription::read(version, &Value::Null),
+        }
+    }
+
     pub(crate) fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
         insert(&mut headers, PROTOCOL_VERSION, self.version.as_str());

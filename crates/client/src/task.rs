@@ -77,7 +77,7 @@ impl TaskHandle {
     }
 
     /// The task as the server created it, if this handle comes from a call.
-    pub(crate) fn created(&self) -> Option<&TaskSnapshot> {
+    pub fn created(&self) -> Option<&TaskSnapshot> {
         self.created.as_ref()
     }
 

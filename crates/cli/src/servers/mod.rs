@@ -5,7 +5,8 @@ mod expand;
 
 use crate::{args::ServerArgs, nearest};
 use config::{Configured, Entry};
-use longhaul_client::{ChildOptions, ChildProcess, Connection, EraChoice, InvalidAddress, Options};
+use longhaul_client::{ChildOptions, ChildProcess, Connection, EraChoice, InvalidAddress, Options, RecordedCall};
+use serde_json::json;
 use std::{env, path::PathBuf};
 
 /// The server of `longhaul serve` with the default address.
@@ -18,6 +19,10 @@ const DEFAULT_VARIABLE: &str = "LONGHAUL_SERVER";
 pub(crate) struct Server {
     endpoint: Endpoint,
     era: EraChoice,
+    /// Its configured name.
+    name: Option<String>,
+    /// Whether the command line or the environment says it.
+    chosen: bool,
     /// The words that choose it on a command line: those in front of the tool or task, and those behind all others.
     words: (Vec<String>, Vec<String>),
 }
@@ -80,6 +85,8 @@ fn choose_among<'a>(
                 cwd: None,
             }),
             era: EraChoice::Auto,
+            name: None,
+            chosen: true,
             words: (Vec::new(), behind),
         };
         return Ok((server, words));
@@ -90,8 +97,39 @@ fn choose_among<'a>(
         return Ok((configured.server(first, (vec![first.clone()], Vec::new()))?, rest));
     }
     let default = default.filter(|default| !default.is_empty());
+    let chosen = default.is_some();
     let default = default.unwrap_or_else(|| DEFAULT_URL.to_owned());
-    Ok((configured.server(&default, (Vec::new(), Vec::new()))?, words))
+    let server = configured.server(&default, (Vec::new(), Vec::new()))?;
+    Ok((Server { chosen, ..server }, words))
+}
+
+/// The server that a recorded call went to.
+pub(crate) fn recorded(call: &RecordedCall) -> Server {
+    let (endpoint, words) = match serde_json::from_str::<Vec<String>>(&call.server) {
+        Ok(line) => {
+            let mut behind = vec!["--".to_owned()];
+            behind.extend(line.iter().cloned());
+            let mut line = line.into_iter();
+            let command = Command {
+                program: line.next().unwrap_or_default(),
+                args: line.collect(),
+                env: Vec::new(),
+                cwd: None,
+            };
+            (Endpoint::Child(command), (Vec::new(), behind))
+        }
+        Err(_) => {
+            let words = (vec!["-s".to_owned(), call.server.clone()], Vec::new());
+            (Endpoint::Http(call.server.clone()), words)
+        }
+    };
+    Server {
+        endpoint,
+        era: EraChoice::Auto,
+        name: call.server_name.clone(),
+        chosen: false,
+        words,
+    }
 }
 
 fn is_url(word: &str) -> bool {
@@ -125,7 +163,13 @@ impl Configured {
             })?;
             (endpoint, entry.era.into())
         };
-        Ok(Server { endpoint, era, words })
+        Ok(Server {
+            endpoint,
+            era,
+            name: (!is_url(name)).then(|| name.to_owned()),
+            chosen: true,
+            words,
+        })
     }
 }
 
@@ -148,6 +192,27 @@ fn endpoint(entry: &Entry) -> Result<Endpoint, String> {
 }
 
 impl Server {
+    /// As it is recorded: its URL, or its command line as a JSON array.
+    pub(crate) fn recorded(&self) -> String {
+        match &self.endpoint {
+            Endpoint::Http(url) => url.clone(),
+            Endpoint::Child(command) => {
+                let line: Vec<&String> = std::iter::once(&command.program).chain(&command.args).collect();
+                json!(line).to_string()
+            }
+        }
+    }
+
+    /// Its configured name.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Whether the command line or the environment says it; else it is the default one.
+    pub(crate) fn is_chosen(&self) -> bool {
+        self.chosen
+    }
+
     /// Whether it is a child process of this command.
     pub(crate) fn is_child(&self) -> bool {
         matches!(self.endpoint, Endpoint::Child(_))

@@ -10,10 +10,11 @@ use crate::{
     ask::Unasked,
     failure::Failure,
     output,
+    record::finished,
     result::{Exit, print_outcome},
     servers::Server,
 };
-use longhaul_client::{Event, InputRequest, SystemClock, TaskHandle};
+use longhaul_client::{Event, Finished, InputRequest, SystemClock, TaskHandle};
 use longhaul_core::Clock;
 use serde_json::json;
 use std::time::Duration;
@@ -92,7 +93,7 @@ pub(crate) struct Waiting<'a> {
 
 impl Waiting<'_> {
     /// Waits for the task and prints its outcome. If something else comes first, the commands that go on with the task are printed.
-    pub(crate) async fn wait(&mut self, task: &TaskHandle, limit: Option<Duration>) -> Result<Exit, Failure> {
+    pub(crate) async fn wait(&mut self, task: &TaskHandle, limit: Option<Duration>) -> Result<Waited, Failure> {
         let ended = {
             let display = &mut *self.display;
             let mut show = |event: Event<'_>| display.show(&event);
@@ -103,7 +104,13 @@ impl Waiting<'_> {
         let exit = ended.exit();
         let url = task.connection().address();
         match ended {
-            Ended::Done(outcome) => return Ok(print_outcome(&outcome?, self.json)),
+            Ended::Done(outcome) => {
+                let outcome = outcome?;
+                return Ok(Waited {
+                    exit: print_outcome(&outcome, self.json),
+                    finished: Some(finished(&outcome)),
+                });
+            }
             Ended::Asked(question) => {
                 output::note(&format!("the task asks: {}", question.message()));
                 output::note(&how_to_answer(self.server, task.id()));
@@ -123,6 +130,13 @@ impl Waiting<'_> {
                 }
             }
         }
-        Ok(exit)
+        Ok(Waited { exit, finished: None })
     }
+}
+
+/// How a wait has ended.
+pub(crate) struct Waited {
+    pub(crate) exit: Exit,
+    /// If the outcome was fetched.
+    pub(crate) finished: Option<Finished>,
 }

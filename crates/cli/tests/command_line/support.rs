@@ -9,6 +9,7 @@ use std::{
     net::{SocketAddr, TcpStream},
     path::Path,
     process::{Child, ChildStderr, Command, Output, Stdio},
+    sync::LazyLock,
     thread,
 };
 use tempfile::TempDir;
@@ -55,8 +56,11 @@ task = "always"
 /// The built binary.
 pub(crate) fn longhaul(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+    // The journal of these calls is not that of whoever runs the tests.
+    static STATE: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().unwrap());
     command
         .args(words)
+        .env("XDG_STATE_HOME", STATE.path())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
