@@ -40,7 +40,7 @@ enum Task {
     Test(test::Args),
     /// Run the official conformance suite against the fixture server
     Conformance(conformance::Args),
-    /// Run clients of other projects against the fixture server
+    /// Run clients of other projects against the fixture server, and our client against their servers
     Interop(interop::Args),
     /// Kill the server repeatedly under load, and check that nothing acknowledged is lost
     Crash(crash::Args),

@@ -14,11 +14,11 @@ pub(crate) enum RequirementError {
     #[error("{name} is needed and not installed; install it, for example with `apt-get install {name}`")]
     Program { name: &'static str },
     #[error(
-        "npm is needed to get Node 22, the conformance suite and the clients in TypeScript; install Node with npm, any version"
+        "npm is needed to get Node 22, the conformance suite and the clients and servers in TypeScript; install Node with npm, any version"
     )]
     Npm,
     #[error(
-        "python3, 3.11 or later, and its pip are needed for the client in Python; install them, for example with `apt-get install python3-pip`"
+        "python3, 3.11 or later, and its pip are needed for the client and the servers in Python; install them, for example with `apt-get install python3-pip`"
     )]
     Python,
     #[error(

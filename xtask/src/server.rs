@@ -21,8 +21,8 @@ pub(crate) enum ServerError {
     Io(#[from] io::Error),
     #[error("the server ended by itself ({status}); see {log}")]
     Ended { status: ExitStatus, log: PathBuf },
-    #[error("the server did not print its address within {} s; see {log}", START.as_secs())]
-    Silent { log: PathBuf },
+    #[error("the server did not print its address within {} s; see {log}", limit.as_secs())]
+    Silent { limit: Duration, log: PathBuf },
     #[error("the server did not stop within {} s of SIGTERM", .0.as_secs())]
     DoesNotStop(Duration),
 }
@@ -54,7 +54,12 @@ impl Server {
 
     /// Waits until the server prints its address, the last step before it serves.
     pub(crate) fn ready(&mut self) -> Result<SocketAddr, ServerError> {
-        let address = clock::wait_for(START, || match self.child.try_wait() {
+        self.ready_within(START)
+    }
+
+    /// As [`ready`](Self::ready), with another limit.
+    pub(crate) fn ready_within(&mut self, limit: Duration) -> Result<SocketAddr, ServerError> {
+        let address = clock::wait_for(limit, || match self.child.try_wait() {
             Ok(Some(status)) => Some(Err(ServerError::Ended {
                 status,
                 log: self.log.clone(),
@@ -62,7 +67,12 @@ impl Server {
             Err(error) => Some(Err(error.into())),
             Ok(None) => self.address().transpose(),
         });
-        address.unwrap_or_else(|| Err(ServerError::Silent { log: self.log.clone() }))
+        address.unwrap_or_else(|| {
+            Err(ServerError::Silent {
+                limit,
+                log: self.log.clone(),
+            })
+        })
     }
 
     fn address(&self) -> Result<Option<SocketAddr>, ServerError> {

@@ -71,7 +71,7 @@ const PARTS: [(&str, Part); 8] = [
     ("planted faults are found", planted_faults),
     ("simulation", simulation),
     ("conformance", conformance),
-    ("clients by others", interop),
+    ("clients and servers by others", interop),
 ];
 
 /// The parts that need `/proc` or strace.
@@ -191,6 +191,7 @@ fn interop(json: bool) -> Result<(), Box<dyn Error>> {
     Ok(interop::run(&interop::Args {
         script: Vec::new(),
         program,
+        is_built: true,
         json,
     })?)
 }

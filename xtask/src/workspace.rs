@@ -56,6 +56,24 @@ pub(crate) fn under_fire() -> Program {
     }
 }
 
+/// The client that is run against the servers of others.
+pub(crate) fn interop_client() -> Program {
+    Program {
+        package: "longhaul-client",
+        target: &["--example", "interop_client"],
+        path: "debug/examples/interop_client",
+    }
+}
+
+/// The server with the official Rust SDK.
+pub(crate) fn interop_rmcp_server() -> Program {
+    Program {
+        package: "longhaul-interop-rmcp",
+        target: &["--bin", "interop-rmcp-server"],
+        path: "debug/interop-rmcp-server",
+    }
+}
+
 /// The client with the official Rust SDK.
 pub(crate) fn interop_rmcp() -> Program {
     Program {

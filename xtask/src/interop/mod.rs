@@ -1,19 +1,21 @@
-//! `cargo xtask interop`: clients of other projects against the fixture server.
+//! `cargo xtask interop`: clients of other projects against the fixture server, and our client against their servers.
 //!
-//! The scripts are in the folder `interop` and also serve as examples. Each writes one line of JSON for each step.
+//! The scripts are in the folder `interop` and also serve as examples. Each client writes one line of JSON for each step.
 
 mod peer;
 mod report;
+mod server_peer;
 
 use crate::{
     clock,
-    process::ProcessError,
+    process::{self, ProcessError},
     requirement::RequirementError,
     server::{Server, ServerError},
     side_by_side, workspace,
 };
 use peer::Peer;
 use report::Verdict;
+use server_peer::{Programs, Revision, ServerPeer};
 use std::{
     fs::{self, File},
     io,
@@ -36,33 +38,63 @@ enum Transport {
     Stdio,
 }
 
-/// All scripts, with their transports.
-const RUNS: &[(Peer, Transport)] = &[
-    (Peer::Rmcp, Transport::Http),
-    (Peer::Python("tasks.py"), Transport::Http),
-    (Peer::Python("hosted_tasks.py"), Transport::Http),
-    (Peer::TypeScript("tasks.mjs"), Transport::Http),
-    (Peer::TypeScript("hosted_tasks.mjs"), Transport::Http),
-    (Peer::TypeScript("ext_tasks.mjs"), Transport::Http),
-    (Peer::TypeScript("modern.mjs"), Transport::Http),
-    (Peer::Rmcp, Transport::Stdio),
-    (Peer::Python("tasks.py"), Transport::Stdio),
-    (Peer::Python("hosted_tasks.py"), Transport::Stdio),
-    (Peer::TypeScript("tasks.mjs"), Transport::Stdio),
-    (Peer::TypeScript("hosted_tasks.mjs"), Transport::Stdio),
-    (Peer::TypeScript("ext_tasks.mjs"), Transport::Stdio),
-    (Peer::TypeScript("modern.mjs"), Transport::Stdio),
+/// A client and a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Run {
+    /// A client of others, and our fixture server.
+    Client(Peer, Transport),
+    /// Our client, and a server.
+    Server(ServerPeer, Transport),
+}
+
+/// All runs; the slowest first.
+const RUNS: &[Run] = &[
+    Run::Server(ServerPeer::Reference, Transport::Http),
+    Run::Server(ServerPeer::Reference, Transport::Stdio),
+    Run::Server(ServerPeer::FastMcp3, Transport::Http),
+    Run::Server(ServerPeer::FastMcp3, Transport::Stdio),
+    Run::Server(ServerPeer::FastMcp4, Transport::Http),
+    Run::Server(ServerPeer::FastMcp4, Transport::Stdio),
+    Run::Server(ServerPeer::Mcp1, Transport::Http),
+    Run::Server(ServerPeer::Mcp1, Transport::Stdio),
+    Run::Server(ServerPeer::Rmcp(Revision::Modern), Transport::Http),
+    Run::Server(ServerPeer::Rmcp(Revision::Modern), Transport::Stdio),
+    Run::Server(ServerPeer::Rmcp(Revision::Legacy), Transport::Http),
+    Run::Server(ServerPeer::Rmcp(Revision::Legacy), Transport::Stdio),
+    Run::Server(ServerPeer::Fixtures(Revision::Modern), Transport::Http),
+    Run::Server(ServerPeer::Fixtures(Revision::Modern), Transport::Stdio),
+    Run::Server(ServerPeer::Fixtures(Revision::Legacy), Transport::Http),
+    Run::Server(ServerPeer::Fixtures(Revision::Legacy), Transport::Stdio),
+    Run::Server(ServerPeer::Relay(Revision::Modern), Transport::Stdio),
+    Run::Server(ServerPeer::Relay(Revision::Legacy), Transport::Stdio),
+    Run::Client(Peer::Rmcp, Transport::Http),
+    Run::Client(Peer::Python("tasks.py"), Transport::Http),
+    Run::Client(Peer::Python("hosted_tasks.py"), Transport::Http),
+    Run::Client(Peer::TypeScript("tasks.mjs"), Transport::Http),
+    Run::Client(Peer::TypeScript("hosted_tasks.mjs"), Transport::Http),
+    Run::Client(Peer::TypeScript("ext_tasks.mjs"), Transport::Http),
+    Run::Client(Peer::TypeScript("modern.mjs"), Transport::Http),
+    Run::Client(Peer::Rmcp, Transport::Stdio),
+    Run::Client(Peer::Python("tasks.py"), Transport::Stdio),
+    Run::Client(Peer::Python("hosted_tasks.py"), Transport::Stdio),
+    Run::Client(Peer::TypeScript("tasks.mjs"), Transport::Stdio),
+    Run::Client(Peer::TypeScript("hosted_tasks.mjs"), Transport::Stdio),
+    Run::Client(Peer::TypeScript("ext_tasks.mjs"), Transport::Stdio),
+    Run::Client(Peer::TypeScript("modern.mjs"), Transport::Stdio),
 ];
 
 /// `cargo xtask interop`
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only scripts with this in their name, like `python/tasks`; may be given several times
+    /// Only runs with this in their name, like `python/tasks` or `servers/`; may be given several times
     #[arg(long, value_name = "PART")]
     pub(crate) script: Vec<String>,
-    /// Use this server instead of building one
+    /// Use this fixture server instead of building one
     #[arg(long, value_name = "FILE")]
     pub(crate) program: Option<PathBuf>,
+    /// Whether all programs of this workspace are built
+    #[arg(skip)]
+    pub(crate) is_built: bool,
     /// Report as one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -89,13 +121,11 @@ pub(crate) enum InteropError {
     },
 }
 
-type Run = (Peer, Transport);
-
-/// Installs the clients and runs each script against a server of its own.
+/// Installs the clients and servers, and runs each pair.
 pub(crate) fn run(args: &Args) -> Result<(), InteropError> {
     let runs = chosen(&args.script)?;
-    let server = workspace::fixtures().or_build(args.program.as_ref())?;
-    let commands = runs.iter().map(|(peer, _)| peer.command());
+    let programs = programs(args)?;
+    let commands = runs.iter().map(|run| run.command(&programs));
     let commands = commands.collect::<Result<Vec<_>, _>>()?;
     let folder = workspace::target()
         .join("interop")
@@ -103,7 +133,7 @@ pub(crate) fn run(args: &Args) -> Result<(), InteropError> {
     fs::create_dir_all(&folder)?;
     let runs = runs.into_iter().zip(commands).collect();
     let verdicts = side_by_side::map(runs, AT_A_TIME, |(run, command)| {
-        run_one(run, command, &server, &folder)
+        run_one(run, command, &programs, &folder)
     });
     let verdicts = verdicts.into_iter().collect::<Result<Vec<_>, _>>()?;
     report::report(args.json, &verdicts);
@@ -118,8 +148,28 @@ pub(crate) fn run(args: &Args) -> Result<(), InteropError> {
     Ok(fs::remove_dir_all(folder)?)
 }
 
+/// Builds our programs, unless they are built.
+fn programs(args: &Args) -> Result<Programs, InteropError> {
+    let all = [
+        workspace::fixtures(),
+        workspace::interop_client(),
+        workspace::longhaul(),
+        workspace::interop_rmcp_server(),
+    ];
+    if !args.is_built {
+        process::run(&mut workspace::build(&all))?;
+    }
+    let [fixtures, client, longhaul, rmcp_server] = all.map(|program| program.path());
+    Ok(Programs {
+        fixtures: args.program.clone().unwrap_or(fixtures),
+        client,
+        longhaul,
+        rmcp_server,
+    })
+}
+
 fn chosen(asked: &[String]) -> Result<Vec<Run>, InteropError> {
-    let fits = |part: &String, (peer, _): &Run| peer.name().contains(part.as_str());
+    let fits = |part: &String, run: &Run| run.name().contains(part.as_str());
     if let Some(part) = asked.iter().find(|part| !RUNS.iter().any(|run| fits(part, run))) {
         return Err(InteropError::UnknownScript(part.clone()));
     }
@@ -127,29 +177,48 @@ fn chosen(asked: &[String]) -> Result<Vec<Run>, InteropError> {
     Ok(RUNS.iter().filter(wanted).copied().collect())
 }
 
-fn run_one(
-    (peer, transport): Run,
-    mut command: Command,
-    server: &Path,
-    folder: &Path,
-) -> Result<Verdict, InteropError> {
-    let name = format!("{} {}", peer.name(), transport.name());
+impl Run {
+    fn name(self) -> String {
+        match self {
+            Self::Client(peer, transport) => format!("{} {}", peer.name(), transport.name()),
+            Self::Server(peer, transport) => format!("{} {}", peer.name(), transport.name()),
+        }
+    }
+
+    /// Installs what the program of others needs, and returns the command that runs it.
+    fn command(self, programs: &Programs) -> Result<Command, InteropError> {
+        match self {
+            Self::Client(peer, _) => peer.command(),
+            Self::Server(peer, transport) => peer.command(transport, programs),
+        }
+    }
+}
+
+fn run_one(run: Run, mut command: Command, programs: &Programs, folder: &Path) -> Result<Verdict, InteropError> {
+    let name = run.name();
     let folder = folder.join(name.replace(['/', ' '], "-"));
     fs::create_dir_all(&folder)?;
-    let running = match transport {
-        Transport::Http => {
-            let mut listen = Command::new(server);
+    let running = match run {
+        Run::Client(_, Transport::Http) => {
+            let mut listen = Command::new(&programs.fixtures);
             let mut server = Server::start(listen.args(["--listen", "127.0.0.1:0"]), &folder.join("server.log"))?;
             command.args(["--url", &format!("http://{}/mcp", server.ready()?)]);
             Some(server)
         }
-        Transport::Stdio => {
-            command.arg("--stdio").arg(server).arg("--stdio");
+        Run::Client(_, Transport::Stdio) => {
+            command.arg("--stdio").arg(&programs.fixtures).arg("--stdio");
             None
+        }
+        Run::Server(peer, transport) => {
+            let server = std::mem::replace(&mut command, Command::new(&programs.client));
+            peer.connect(transport, &mut command, server, &folder)?
         }
     };
     let (output, log) = follow(&mut command, &name, &folder)?;
     drop(running);
+    if let Run::Server(peer, _) = run {
+        peer.wait_for_end(&folder)?;
+    }
     let verdict = Verdict::read(name, &output, &log);
     verdict.print_progress();
     Ok(verdict)

@@ -1,4 +1,4 @@
-//! The clients: installs what they need, and runs their scripts.
+//! The clients of others, and what their scripts and those of the servers need.
 
 use super::InteropError;
 use crate::{
@@ -37,16 +37,24 @@ impl Peer {
     pub(super) fn command(self) -> Result<Command, InteropError> {
         match self {
             Self::Rmcp => Ok(Command::new(workspace::interop_rmcp().or_build(None)?)),
-            Self::Python(file) => python(file),
-            Self::TypeScript(file) => typescript(file),
+            Self::Python(file) => python("python", "requirements.txt", file),
+            Self::TypeScript(file) => {
+                let home = node_packages("typescript")?;
+                // Node finds packages beside the script.
+                copy(&source("typescript"), &home, "mjs")?;
+                let mut command = Node::install()?.command();
+                command.arg(home.join(file));
+                Ok(command)
+            }
         }
     }
 }
 
-fn python(file: &str) -> Result<Command, InteropError> {
+/// The command that runs a script of a folder in `interop`. Installs the packages that it needs.
+pub(super) fn python(folder: &str, requirements: &str, script: &str) -> Result<Command, InteropError> {
     let version = requirement::python()?;
-    let source = source("python");
-    let wanted = source.join("requirements.txt");
+    let source = source(folder);
+    let wanted = source.join(requirements);
     let packages = installed("python", &(version, fs::read(&wanted)?));
     if !packages.exists() {
         requirement::install_whole(&packages, |draft| {
@@ -60,13 +68,14 @@ fn python(file: &str) -> Result<Command, InteropError> {
     }
     let mut command = Command::new("python3");
     // `-B`: writes no byte code into the source folder.
-    command.arg("-B").arg(source.join(file)).env("PYTHONPATH", packages);
+    command.arg("-B").arg(source.join(script)).env("PYTHONPATH", packages);
     Ok(command)
 }
 
-fn typescript(file: &str) -> Result<Command, InteropError> {
-    let source = source("typescript");
-    let home = installed("typescript", &fs::read(source.join("package-lock.json"))?);
+/// The folder where the packages for Node are installed that a folder in `interop` needs.
+pub(super) fn node_packages(folder: &str) -> Result<PathBuf, InteropError> {
+    let source = source(folder);
+    let home = installed(folder, &fs::read(source.join("package-lock.json"))?);
     if !home.exists() {
         requirement::install_whole(&home, |draft| {
             copy(&source, draft, "json").map_err(|source| RequirementError::Folder {
@@ -76,15 +85,12 @@ fn typescript(file: &str) -> Result<Command, InteropError> {
             node::npm(draft, &["ci"])
         })?;
     }
-    // Node finds packages beside the script.
-    copy(&source, &home, "mjs")?;
-    let mut command = Node::install()?.command();
-    command.arg(home.join(file));
-    Ok(command)
+    Ok(home)
 }
 
-fn source(language: &str) -> PathBuf {
-    workspace::root().join("interop").join(language)
+/// A folder in `interop`.
+pub(super) fn source(folder: &str) -> PathBuf {
+    workspace::root().join("interop").join(folder)
 }
 
 /// The folder of an installation; `description` identifies its content.

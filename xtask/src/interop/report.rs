@@ -9,6 +9,8 @@ use std::fmt;
 #[serde(untagged)]
 enum Line {
     Step {
+        /// Whoever is not ours.
+        #[serde(alias = "server")]
         client: String,
         step: String,
         ok: bool,
@@ -22,7 +24,7 @@ enum Line {
 #[derive(Serialize)]
 pub(super) struct Verdict {
     script: String,
-    /// The name and version of the client, as the script reports them.
+    /// The name and version of the client, as the script reports them; or of the server, if the client is ours.
     client: String,
     passed: usize,
     /// The steps that failed, and why.
