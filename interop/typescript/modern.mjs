@@ -42,7 +42,8 @@ await run("@modelcontextprotocol/client", {
     await client.connect(transport());
     assert.equal(client.getProtocolEra(), "modern");
     assert.equal(client.getNegotiatedProtocolVersion(), "2026-07-28");
-    assert.deepEqual(client.getServerCapabilities().extensions, { "io.modelcontextprotocol/tasks": {} });
+    const extensions = { "io.modelcontextprotocol/tasks": {}, "dev.longhaul/idempotency": {} };
+    assert.deepEqual(client.getServerCapabilities().extensions, extensions);
   },
 
   async "list tools"() {
