@@ -11,6 +11,10 @@ mod failure;
 mod listings;
 mod nearest;
 mod output;
+#[cfg(unix)]
+mod record;
+#[cfg(not(unix))]
+#[path = "unrecorded.rs"]
 mod record;
 mod result;
 mod serve;

@@ -41,6 +41,7 @@ mod param_headers;
 mod polling;
 mod probe;
 mod push_stream;
+mod recorded_call;
 mod response;
 mod rounds;
 mod rpc_failure;
@@ -63,13 +64,11 @@ pub use event::{Event, Observer, Progress};
 pub use history::{FailedStepAttempt, FailedStepAttempts, HistoryEntry};
 pub use input::{InputHandler, InputRequest, InputResponse, Inputs};
 #[cfg(unix)]
-pub use journal::{
-    Asked, CallFilter, CallId, CallState, ClientJournal, Finished, JournalError, NewCall, RecordedCall, SessionRef,
-    TaskRef,
-};
+pub use journal::{Asked, ClientJournal, JournalError};
 pub use longhaul_core::{ClientCapabilities, Json, Outcome, RpcFailure};
 pub use longhaul_wire::{Generation, TaskStatus};
 pub use options::{EraChoice, Options};
+pub use recorded_call::{CallFilter, CallId, CallState, Finished, NewCall, RecordedCall, SessionRef, TaskRef};
 pub use snapshot::TaskSnapshot;
 pub use task::TaskHandle;
 pub use tools::{TaskSupport, Tool};

@@ -3,10 +3,10 @@
 use super::{
     ClientJournal,
     error::{JournalError, Refusal},
-    records::{CallId, Finished, NewCall, StateCode, TaskRef},
     retention, sessions,
     worker::Scope,
 };
+use crate::recorded_call::{CallId, Finished, NewCall, StateCode, TaskRef};
 use longhaul_core::Millis;
 use longhaul_wire::{Generation, TaskStatus};
 use rusqlite::{OptionalExtension, named_params};

@@ -3,9 +3,9 @@
 use super::{
     ClientJournal,
     error::{JournalError, Refusal},
-    records::{CallFilter, CallId, CallState, Finished, RecordedCall, SessionRef, StateCode, TaskRef},
     worker::Scope,
 };
+use crate::recorded_call::{CallFilter, CallId, CallState, Finished, RecordedCall, SessionRef, StateCode, TaskRef};
 use longhaul_core::{Json, Millis, UnixMillis};
 use longhaul_wire::{Generation, TaskStatus};
 use rusqlite::{Error, Row, ToSql, types::Type};

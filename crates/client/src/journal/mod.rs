@@ -41,7 +41,6 @@ mod file;
 mod list;
 mod process_lock;
 mod questions;
-mod records;
 mod retention;
 mod schema;
 mod sessions;
@@ -52,7 +51,6 @@ mod tests;
 
 pub use error::JournalError;
 pub use questions::Asked;
-pub use records::{CallFilter, CallId, CallState, Finished, NewCall, RecordedCall, SessionRef, TaskRef};
 
 use crate::SystemClock;
 use longhaul_core::Clock;

@@ -4,9 +4,9 @@ use super::{
     ClientJournal,
     calls::Stored,
     error::{JournalError, Refusal},
-    records::{CallId, StateCode},
     worker::Scope,
 };
+use crate::recorded_call::{CallId, StateCode};
 use longhaul_core::Json;
 use rusqlite::{OptionalExtension, Params, named_params};
 use sha2::{Digest, Sha256};

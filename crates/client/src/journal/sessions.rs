@@ -3,9 +3,9 @@
 use super::{
     ClientJournal,
     error::{JournalError, Refusal},
-    records::SessionRef,
     worker::Scope,
 };
+use crate::recorded_call::SessionRef;
 use longhaul_core::Json;
 use rusqlite::{OptionalExtension, named_params};
 

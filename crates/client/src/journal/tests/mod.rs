@@ -4,7 +4,8 @@ mod crash;
 mod process_locks;
 mod transactions;
 
-use super::{ClientJournal, JournalError, NewCall};
+use super::{ClientJournal, JournalError};
+use crate::NewCall;
 use longhaul_core::{BoxFuture, Clock, UnixMillis};
 use std::{
     future::pending,

@@ -95,7 +95,7 @@ impl Finished {
     ];
 
     /// Its stored code.
-    pub(super) fn code(self) -> i64 {
+    pub(crate) fn code(self) -> i64 {
         match self {
             Self::Answered => 1,
             Self::Completed => 2,
@@ -105,7 +105,7 @@ impl Finished {
         }
     }
 
-    pub(super) fn from_code(code: i64) -> Option<Self> {
+    pub(crate) fn from_code(code: i64) -> Option<Self> {
         Self::ALL.into_iter().find(|finished| finished.code() == code)
     }
 }
@@ -117,7 +117,7 @@ pub enum CallState {
     /// A process that lives is sending it, or waits for its answer.
     InFlight,
     /// The process that sent it, or was about to, has ended without recording an answer. See
-    /// [`claim_unresolved`](super::ClientJournal::claim_unresolved).
+    /// [`claim_unresolved`](crate::ClientJournal::claim_unresolved).
     Interrupted,
     /// The server has made it a task, and its end was not fetched yet.
     Task,
@@ -178,7 +178,7 @@ pub struct CallFilter {
 
 /// The stored code of a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum StateCode {
+pub(crate) enum StateCode {
     Intent = 1,
     Task = 2,
     Unknown = 3,
@@ -189,16 +189,16 @@ pub(super) enum StateCode {
 impl StateCode {
     const ALL: [Self; 5] = [Self::Intent, Self::Task, Self::Unknown, Self::Lost, Self::Finished];
 
-    pub(super) fn code(self) -> i64 {
+    pub(crate) fn code(self) -> i64 {
         self as i64
     }
 
-    pub(super) fn from_code(code: i64) -> Option<Self> {
+    pub(crate) fn from_code(code: i64) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.code() == code)
     }
 
     /// In words, for errors.
-    pub(super) fn describe(self) -> &'static str {
+    pub(crate) fn describe(self) -> &'static str {
         match self {
             Self::Intent => "in flight",
             Self::Task => "a task",
