@@ -88,7 +88,7 @@ impl ServerPeer {
 
     /// The steps of the client.
     fn steps(self, transport: Transport) -> Vec<&'static str> {
-        let asks = ["task-asks", "task-is-declined"];
+        let asks = ["task-asks", "task-is-declined", "cancel-while-it-asks"];
         let mut steps = PLAIN.to_vec();
         match self {
             // It asks one thing at a time.
@@ -116,10 +116,15 @@ impl ServerPeer {
             Self::Relay(_) => steps.push("tool-error"),
         }
         steps.extend(TASKS);
-        steps.push(match self.keeps_tasks_of_others(transport) {
-            true => "killed-caller",
-            false => "task-of-another-session",
-        });
+        if !self.keeps_tasks_of_others(transport) {
+            steps.push("task-of-another-session");
+            return steps;
+        }
+        steps.push("killed-caller");
+        // FastMCP 3 asks in the session that is gone, and nowhere else.
+        if steps.contains(&"task-asks") && self != Self::FastMcp3 {
+            steps.push("killed-while-it-asks");
+        }
         steps
     }
 

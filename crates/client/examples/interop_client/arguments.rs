@@ -10,10 +10,26 @@ pub(crate) struct Arguments {
     pub(crate) version: String,
     /// The steps; `None` for all.
     pub(crate) only: Option<Vec<String>>,
-    pub(crate) start: bool,
+    pub(crate) start: Option<Start>,
     server: Server,
     /// All of them, for another process.
     pub(crate) given: Vec<String>,
+}
+
+/// Which task another process starts.
+#[derive(Clone, Copy)]
+pub(crate) enum Start {
+    Long,
+    Asks,
+}
+
+impl Start {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Long => "long",
+            Self::Asks => "asks",
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -26,7 +42,7 @@ impl Arguments {
     pub(crate) fn read(given: impl Iterator<Item = String>) -> Result<Self, String> {
         let given: Vec<String> = given.collect();
         let mut words = given.clone().into_iter();
-        let (mut tools, mut version, mut only, mut start) = (Tools::Fixture, "2026-07-28".to_owned(), None, false);
+        let (mut tools, mut version, mut only, mut start) = (Tools::Fixture, "2026-07-28".to_owned(), None, None);
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
             let server = match word.as_str() {
@@ -43,7 +59,11 @@ impl Arguments {
                     continue;
                 }
                 "--start" => {
-                    start = true;
+                    start = Some(match value()?.as_str() {
+                        "long" => Start::Long,
+                        "asks" => Start::Asks,
+                        other => return Err(format!("no task is named {other}")),
+                    });
                     continue;
                 }
                 "--url" => Server::Url(value()?),

@@ -5,7 +5,7 @@
 //! - `--tools fixture|reference`: which tools the server has. Default: those of the fixture server.
 //! - `--version REVISION`: the revision that must be spoken. `2025-11-25` is also asked for; otherwise the client finds out.
 //! - `--only STEP,…`: which steps. Default: all.
-//! - `--start`: only starts a task, prints its id and waits to be killed.
+//! - `--start long|asks`: only starts a task, prints its id and waits to be killed.
 
 mod arguments;
 mod steps;
@@ -27,8 +27,8 @@ async fn main() -> ExitCode {
         }
     };
     let session = Session::new(arguments);
-    if session.arguments.start {
-        return match task_steps::start_and_stay(&session).await {
+    if let Some(start) = session.arguments.start {
+        return match task_steps::start_and_stay(&session, start).await {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("interop_client: {error}");
@@ -55,9 +55,15 @@ async fn main() -> ExitCode {
         .await;
     steps.run("tool-error", task_steps::tool_error(&session)).await;
     steps.run("cancel", task_steps::cancel(&session)).await;
+    steps
+        .run("cancel-while-it-asks", task_steps::cancel_while_it_asks(&session))
+        .await;
     steps.run("read-again", task_steps::read_again(&session)).await;
     steps.run("unknown-task", task_steps::unknown_task(&session)).await;
     steps.run("killed-caller", task_steps::killed_caller(&session)).await;
+    steps
+        .run("killed-while-it-asks", task_steps::killed_while_it_asks(&session))
+        .await;
     steps
         .run("task-of-another-session", task_steps::task_of_another_session(&session))
         .await;

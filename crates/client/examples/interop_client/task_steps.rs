@@ -1,11 +1,11 @@
 //! The steps with tasks.
 
 use crate::{
-    arguments::Arguments,
+    arguments::{Arguments, Start},
     steps::{Deviation, Session, check, ensure, is_unknown},
     tools::Call,
 };
-use longhaul_client::{CallResponse, InputRequest, Outcome, TaskHandle};
+use longhaul_client::{CallResponse, Event, InputRequest, Outcome, TaskHandle};
 use std::process::Stdio;
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
@@ -75,6 +75,22 @@ pub(crate) async fn cancel(session: &Session) -> Result<(), Deviation> {
     Ok(())
 }
 
+/// The question is withdrawn: the user never answers it.
+pub(crate) async fn cancel_while_it_asks(session: &Session) -> Result<(), Deviation> {
+    session.user.expect(false, usize::MAX);
+    let task = start(session, &session.arguments.tools.task_asks()).await?;
+    let cancel = async {
+        session.user.is_asked().await;
+        task.cancel().await
+    };
+    let mut on_event = |_: Event<'_>| {};
+    let (outcome, cancelled) = tokio::join!(task.wait(&mut on_event), cancel);
+    cancelled?;
+    let outcome = outcome?;
+    ensure!(outcome == Outcome::Cancelled, outcome);
+    Ok(())
+}
+
 /// A task that has ended can be read again.
 pub(crate) async fn read_again(session: &Session) -> Result<(), Deviation> {
     let call = session.arguments.tools.task();
@@ -94,22 +110,39 @@ pub(crate) async fn unknown_task(session: &Session) -> Result<(), Deviation> {
 /// Another process starts a task and is killed. This one waits for the task.
 pub(crate) async fn killed_caller(session: &Session) -> Result<(), Deviation> {
     let call = session.arguments.tools.long_task();
-    let task = session.connection.task(kill_a_caller(&session.arguments).await?);
+    let task = session
+        .connection
+        .task(kill_a_caller(&session.arguments, Start::Long).await?);
     check(&task.wait(&mut |_| {}).await?, &call)
 }
 
-/// The same with a server that knows only the tasks of the own session.
+/// Another process starts a task and is killed before it has answered. This one answers.
+pub(crate) async fn killed_while_it_asks(session: &Session) -> Result<(), Deviation> {
+    session.user.expect(false, 1);
+    let call = session.arguments.tools.task_asks();
+    let task = session
+        .connection
+        .task(kill_a_caller(&session.arguments, Start::Asks).await?);
+    check(&task.wait(&mut |_| {}).await?, &call)?;
+    let asked = session.user.asked();
+    ensure!(asked.len() == 1, asked);
+    Ok(())
+}
+
+/// The same as [`killed_caller`] with a server that knows only the tasks of the own session.
 pub(crate) async fn task_of_another_session(session: &Session) -> Result<(), Deviation> {
-    let task = session.connection.task(kill_a_caller(&session.arguments).await?);
+    let task = session
+        .connection
+        .task(kill_a_caller(&session.arguments, Start::Long).await?);
     let waited = task.wait(&mut |_| {}).await;
     ensure!(is_unknown(&waited), waited);
     Ok(())
 }
 
 /// Starts a task in another process, and kills that process. Returns the task's id.
-async fn kill_a_caller(arguments: &Arguments) -> Result<String, Deviation> {
+async fn kill_a_caller(arguments: &Arguments, start: Start) -> Result<String, Deviation> {
     let mut caller = Command::new(std::env::current_exe()?)
-        .arg("--start")
+        .args(["--start", start.name()])
         .args(&arguments.given)
         .stdout(Stdio::piped())
         .kill_on_drop(true)
@@ -120,9 +153,14 @@ async fn kill_a_caller(arguments: &Arguments) -> Result<String, Deviation> {
     Ok(id.ok_or("the other process has started no task")?)
 }
 
-/// What the other process does.
-pub(crate) async fn start_and_stay(session: &Session) -> Result<(), Deviation> {
-    let task = start(session, &session.arguments.tools.long_task()).await?;
+/// What the other process does. It answers nothing.
+pub(crate) async fn start_and_stay(session: &Session, which: Start) -> Result<(), Deviation> {
+    session.user.expect(false, usize::MAX);
+    let call = match which {
+        Start::Long => session.arguments.tools.long_task(),
+        Start::Asks => session.arguments.tools.task_asks(),
+    };
+    let task = start(session, &call).await?;
     println!("{}", task.id());
     std::future::pending().await
 }

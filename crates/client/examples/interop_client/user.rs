@@ -59,6 +59,11 @@ impl User {
         self.0.asked.lock().clone()
     }
 
+    /// Waits for the first question.
+    pub(crate) async fn is_asked(&self) {
+        let _ = self.0.count.subscribe().wait_for(|count| *count > 0).await;
+    }
+
     async fn answer(&self, question: InputRequest) -> InputResponse {
         self.0.asked.lock().push(question.clone());
         self.0.count.send_modify(|count| *count += 1);
