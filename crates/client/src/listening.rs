@@ -15,9 +15,16 @@ pub(crate) struct Listening {
     pub(crate) stream: Mutex<Option<AbortHandle>>,
     pub(crate) served: Arc<Semaphore>,
     /// The requests that are being served, by their id.
-    pub(crate) serving: Arc<Mutex<HashMap<String, AbortHandle>>>,
+    pub(crate) serving: Arc<Mutex<HashMap<String, ServedRequest>>>,
     /// Changes whenever a task status is pushed.
     pub(crate) pushed: watch::Sender<Option<Arc<TaskSnapshot>>>,
+}
+
+/// A request of a server that is being served.
+pub(crate) struct ServedRequest {
+    pub(crate) running: AbortHandle,
+    /// The task that it belongs to.
+    pub(crate) task: Option<String>,
 }
 
 impl Default for Listening {
@@ -39,6 +46,18 @@ impl Listening {
         }
     }
 
+    /// Withdraws what a task has asked, because it has ended. Not every server does so itself. Nothing is answered: the Python SDK 1.30 ends the
+    /// session if the question of a cancelled task is answered.
+    pub(crate) fn withdraw(&self, task: &str) {
+        self.serving.lock().retain(|_, served| {
+            let is_open = served.task.as_deref() != Some(task);
+            if !is_open {
+                served.running.abort();
+            }
+            is_open
+        });
+    }
+
     /// The task statuses that are pushed. Some may be skipped.
     pub(crate) fn pushed(&self) -> watch::Receiver<Option<Arc<TaskSnapshot>>> {
         self.pushed.subscribe()
@@ -49,7 +68,7 @@ impl Drop for Listening {
     fn drop(&mut self) {
         self.stop();
         for (_, served) in self.serving.lock().drain() {
-            served.abort();
+            served.running.abort();
         }
     }
 }

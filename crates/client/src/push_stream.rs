@@ -4,7 +4,7 @@ use crate::{
     Connection, TaskSnapshot,
     era::LegacySession,
     input::{InputRequest, not_offered},
-    listening::MAX_SERVED,
+    listening::{MAX_SERVED, ServedRequest},
     response::ServerRequest,
 };
 use longhaul_core::RpcFailure;
@@ -80,7 +80,7 @@ impl Connection {
             method if method == Method::Cancelled.as_str() => {
                 let params: Value = serde_json::from_str(params.get()).unwrap_or_default();
                 if let Some(served) = self.listening().serving.lock().remove(&params["requestId"].to_string()) {
-                    served.abort();
+                    served.running.abort();
                 }
             }
             "notifications/elicitation/complete" => {
@@ -100,6 +100,7 @@ impl Connection {
         let permit = Arc::clone(&self.listening().served).try_acquire_owned();
         let serving = Arc::clone(&self.listening().serving);
         let id = request.id.clone();
+        let task = related_task(&request);
         // Held until the entry is made, so that it is not made after the request was served.
         let mut entries = serving.lock();
         let served = tokio::spawn({
@@ -119,7 +120,8 @@ impl Connection {
                 }
             }
         });
-        entries.insert(id, served.abort_handle());
+        let running = served.abort_handle();
+        entries.insert(id, ServedRequest { running, task });
     }
 
     async fn answer_request(&self, request: &ServerRequest) -> Result<Value, RpcFailure> {
@@ -131,10 +133,9 @@ impl Connection {
             return Err(not_offered(method));
         };
         let related = &request.params["_meta"][meta::RELATED_TASK];
-        let task = related["taskId"].as_str().map(str::to_owned);
         let asked = InputRequest {
             key: None,
-            task,
+            task: related_task(request),
             method: method.to_owned(),
             params: request.params.clone(),
         };
@@ -145,4 +146,10 @@ impl Connection {
         }
         Ok(result)
     }
+}
+
+/// The task that a request of the server belongs to, if it says so.
+fn related_task(request: &ServerRequest) -> Option<String> {
+    let related = &request.params["_meta"][meta::RELATED_TASK];
+    related["taskId"].as_str().map(str::to_owned)
 }

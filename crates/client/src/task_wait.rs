@@ -90,6 +90,7 @@ impl Wait<'_> {
             }
             return Ok(Polled::Live(snapshot));
         }
+        self.handle.connection().listening().withdraw(self.handle.id());
         let outcome = match &snapshot.outcome {
             Some(outcome) => outcome.clone(),
             None => self.handle.fetch_outcome(snapshot.status).await?,

@@ -88,6 +88,7 @@ pub(crate) async fn cancel_while_it_asks(session: &Session) -> Result<(), Deviat
     cancelled?;
     let outcome = outcome?;
     ensure!(outcome == Outcome::Cancelled, outcome);
+    session.user.has_no_open_question().await;
     Ok(())
 }
 

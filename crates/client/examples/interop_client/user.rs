@@ -16,6 +16,24 @@ struct State {
     /// How many questions were asked, and how many there must be before one is answered.
     count: watch::Sender<usize>,
     wanted: Mutex<usize>,
+    /// How many questions of tasks are open.
+    open: watch::Sender<usize>,
+}
+
+/// A question of a task, until it is answered or withdrawn.
+struct OpenQuestion(Arc<State>);
+
+impl OpenQuestion {
+    fn new(state: &Arc<State>) -> Self {
+        state.open.send_modify(|open| *open += 1);
+        Self(Arc::clone(state))
+    }
+}
+
+impl Drop for OpenQuestion {
+    fn drop(&mut self) {
+        self.0.open.send_modify(|open| *open -= 1);
+    }
 }
 
 impl Default for State {
@@ -25,6 +43,7 @@ impl Default for State {
             declines: Mutex::default(),
             count: watch::Sender::new(0),
             wanted: Mutex::default(),
+            open: watch::Sender::new(0),
         }
     }
 }
@@ -64,7 +83,13 @@ impl User {
         let _ = self.0.count.subscribe().wait_for(|count| *count > 0).await;
     }
 
+    /// Waits until every question that names its task is answered or withdrawn.
+    pub(crate) async fn has_no_open_question(&self) {
+        let _ = self.0.open.subscribe().wait_for(|open| *open == 0).await;
+    }
+
     async fn answer(&self, question: InputRequest) -> InputResponse {
+        let _open = question.task.is_some().then(|| OpenQuestion::new(&self.0));
         self.0.asked.lock().push(question.clone());
         self.0.count.send_modify(|count| *count += 1);
         let wanted = *self.0.wanted.lock();

@@ -231,3 +231,40 @@ async fn a_legacy_task_asks_on_the_stream_of_its_result() {
     assert_eq!(answer.header("mcp-session-id"), Some("session-1"));
     assert!(*answered.lock().unwrap());
 }
+
+/// The reference server does not cancel its request when the task is cancelled.
+#[tokio::test]
+async fn the_question_of_a_legacy_task_is_withdrawn_when_the_task_has_ended() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let is_asked = Arc::clone(&asked);
+    let peer = legacy(json!({"requests": {"tools": {"call": {}}}}), move |seen| {
+        match seen.method() {
+            "tasks/get" if is_asked.load(Ordering::Relaxed) > 0 => seen.result(task("cancelled", json!({}))),
+            "tasks/get" => seen.result(task("input_required", json!({}))),
+            "tasks/result" => {
+                let mut request = elicitation("?");
+                request["jsonrpc"] = "2.0".into();
+                request["id"] = "q".into();
+                request["params"]["_meta"] = json!({"io.modelcontextprotocol/related-task": {"taskId": "t-1"}});
+                seen.stream(&[request], done())
+            }
+            _ => plain(202, ""),
+        }
+    });
+    let (ended, mut has_ended) = tokio::sync::mpsc::channel::<()>(1);
+    let inputs = Inputs::new().elicit(move |_| {
+        asked.fetch_add(1, Ordering::Relaxed);
+        let open = ended.clone();
+        async move {
+            let _open = open;
+            std::future::pending().await
+        }
+    });
+    let (connection, _) = peer.connection_with(|options| options.inputs = Some(inputs.clone().into()));
+    let outcome = connection.task("t-1").wait(&mut |_| {}).await.unwrap();
+    assert_eq!(outcome, Outcome::Cancelled);
+    // Only the handler itself is left when its answer is dropped.
+    drop((connection, inputs));
+    assert_eq!(has_ended.recv().await, None);
+    assert!(peer.seen().iter().all(|seen| seen.body["id"] != "q"));
+}
