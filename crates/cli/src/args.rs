@@ -7,13 +7,7 @@ use std::{net::SocketAddr, path::PathBuf};
 
 /// Durable tasks for long-running MCP tool calls.
 #[derive(Debug, Parser)]
-#[command(
-    name = "longhaul",
-    version,
-    about,
-    propagate_version = true,
-    arg_required_else_help = true
-)]
+#[command(name = "longhaul", version, propagate_version = true, arg_required_else_help = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,

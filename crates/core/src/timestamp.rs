@@ -30,7 +30,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn moments_read_back_and_texts_sort_like_them(a in 0..=LAST, b in 0..=LAST) {
+        fn timestamps_read_back_and_texts_sort_like_them(a in 0..=LAST, b in 0..=LAST) {
             let (first, second) = (written(a), written(b));
             prop_assert_eq!(first.len(), 24);
             prop_assert_eq!(first.parse::<Timestamp>().unwrap().as_millisecond(), a);
@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn known_moments_and_the_ends_of_time() {
+    fn known_timestamps_and_both_ends_of_the_range() {
         assert_eq!(written(1_795_165_200_000), "2026-11-20T09:00:00.000Z");
         assert_eq!(written(951_782_400_007), "2000-02-29T00:00:00.007Z");
         assert_eq!(written(i64::MIN), "1970-01-01T00:00:00.000Z");

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_first_is_early() {
+    fn an_answer_before_the_sync_is_early() {
         assert_eq!(early(&[LAST, ROW, TELL, SYNC]), 1);
         assert_eq!(early(&[SYNC, LAST, ROW, TELL]), 1);
         assert_eq!(early(&[LAST, ROW, SYNC_ELSEWHERE, TELL]), 1);

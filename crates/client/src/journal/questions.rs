@@ -96,14 +96,14 @@ impl ClientJournal {
 const ASKED: i64 = 1;
 const ANSWERED: i64 = 2;
 
-struct Question {
+struct StoredQuestion {
     state: i64,
     process: Option<String>,
     answer: Option<String>,
     digest: Option<[u8; 32]>,
 }
 
-impl Question {
+impl StoredQuestion {
     fn read(scope: &Scope<'_>, call: CallId, key: &str) -> Result<Option<Self>, Refusal> {
         let stored = Stored::read(scope, call)?;
         if !matches!(stored.state, StateCode::Intent | StateCode::Task) {
@@ -133,7 +133,7 @@ impl Question {
 }
 
 fn ask(scope: &Scope<'_>, call: CallId, key: &str) -> Result<Asked, Refusal> {
-    let asked = match Question::read(scope, call, key)? {
+    let asked = match StoredQuestion::read(scope, call, key)? {
         None => {
             let sql = "INSERT INTO questions (call, key, state, process) VALUES (?1, ?2, ?3, ?4)";
             let question = (call.number(), key, ASKED, scope.process);
@@ -153,7 +153,7 @@ fn ask(scope: &Scope<'_>, call: CallId, key: &str) -> Result<Asked, Refusal> {
 
 fn record_answer(scope: &Scope<'_>, call: CallId, key: &str, answer: &Json) -> Result<bool, Refusal> {
     let digest: [u8; 32] = Sha256::digest(answer.as_str()).into();
-    match Question::read(scope, call, key)? {
+    match StoredQuestion::read(scope, call, key)? {
         Some(question) if question.state != ASKED => {
             // Repeated, for instance because the first return was an error.
             let is_same = question.digest == Some(digest) && question.process.as_deref() == Some(scope.process);

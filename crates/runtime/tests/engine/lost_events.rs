@@ -15,12 +15,12 @@ use std::{
 };
 
 /// A store whose events reach nobody, unless a test sends one.
-struct Deaf {
+struct WithoutHints {
     inner: MemoryStore,
     listeners: Mutex<Vec<Listener>>,
 }
 
-impl Deaf {
+impl WithoutHints {
     fn send(&self, event: StoreEvent) {
         let listeners = self.listeners.lock().unwrap().clone();
         listeners
@@ -35,7 +35,7 @@ impl Deaf {
     }
 }
 
-impl StoreLayer for Deaf {
+impl StoreLayer for WithoutHints {
     fn inner(&self) -> &dyn Store {
         &self.inner
     }
@@ -45,8 +45,8 @@ impl StoreLayer for Deaf {
     }
 }
 
-fn deaf() -> (World, Arc<Deaf>) {
-    let store = Arc::new(Deaf {
+fn without_hints() -> (World, Arc<WithoutHints>) {
+    let store = Arc::new(WithoutHints {
         inner: MemoryStore::new(),
         listeners: Mutex::default(),
     });
@@ -76,7 +76,7 @@ fn answered(nth: u32, words: &str) -> Event {
 
 #[tokio::test]
 async fn an_answer_reaches_code_in_memory() {
-    let (world, store) = deaf();
+    let (world, store) = without_hints();
     let asks = |cx| async move { ask(&cx, "well?").await.map_err(Into::into) };
     let engine = world.start([program("asks", asks)]).await;
     let task = engine.create(engine.call("asks")).await.unwrap();
@@ -95,7 +95,7 @@ fn ended() -> State {
 /// The engine looks at what the code waits for before it suspends it.
 #[tokio::test]
 async fn an_answer_after_the_last_reread_is_found_before_the_suspension() {
-    let (world, store) = deaf();
+    let (world, store) = without_hints();
     let asks = |cx| async move { ask(&cx, "well?").await.map_err(Into::into) };
     let engine = world.start([program("asks", asks)]).await;
     let task = engine.create(engine.call("asks")).await.unwrap();
@@ -112,7 +112,7 @@ async fn an_answer_after_the_last_reread_is_found_before_the_suspension() {
 
 #[tokio::test]
 async fn an_answer_resumes_a_suspended_task() {
-    let (world, store) = deaf();
+    let (world, store) = without_hints();
     let asks = |cx| async move { ask(&cx, "well?").await.map_err(Into::into) };
     let engine = world.start([program("asks", asks)]).await;
     let task = engine.create(engine.call("asks")).await.unwrap();
@@ -132,7 +132,7 @@ async fn an_answer_resumes_a_suspended_task() {
 /// Another node claims the child and runs it to its end.
 #[tokio::test]
 async fn the_end_of_a_child_reaches_its_parent() {
-    let (world, store) = deaf();
+    let (world, store) = without_hints();
     let (script, mut runs) = Script::new();
     let calls = |cx: TaskContext| async move {
         let end = cx.call("child", Json::trusted("{}")).await?;
@@ -159,7 +159,7 @@ async fn the_end_of_a_child_reaches_its_parent() {
 #[tokio::test]
 async fn a_cancel_reaches_the_attempt() {
     for mode in [CancelMode::AtOnce, CancelMode::Cooperative] {
-        let (world, store) = deaf();
+        let (world, store) = without_hints();
         let (script, mut runs) = Script::new();
         let engine = world.start([tool("a", script)]).await;
         let task = engine.create(engine.call("a")).await.unwrap();
@@ -179,8 +179,8 @@ async fn a_cancel_reaches_the_attempt() {
 
 /// The event arrives, but not the acknowledgement of a change: another node has written it.
 #[tokio::test]
-async fn a_cancel_that_is_told_stops_the_attempt_at_once() {
-    let (world, store) = deaf();
+async fn a_cancel_with_a_hint_stops_the_attempt_at_once() {
+    let (world, store) = without_hints();
     let (script, mut runs) = Script::new();
     let engine = world.start([tool("a", script)]).await;
     let task = engine.create(engine.call("a")).await.unwrap();
@@ -195,7 +195,7 @@ async fn a_cancel_that_is_told_stops_the_attempt_at_once() {
 /// The end of a stored plain call, for the caller that waits for it on another node.
 #[tokio::test]
 async fn the_end_of_a_plain_call_reaches_its_caller() {
-    let (world, store) = deaf();
+    let (world, store) = without_hints();
     let (script, mut runs) = Script::new();
     let engine = world.start([tool("a", script)]).await;
     let mut waiting = engine.begin(engine.call("a")).await.unwrap();
@@ -220,7 +220,7 @@ async fn the_end_of_a_plain_call_reaches_its_caller() {
 #[tokio::test]
 async fn a_queued_task_is_claimed() {
     for told in [false, true] {
-        let (world, store) = deaf();
+        let (world, store) = without_hints();
         let (script, mut runs) = Script::new();
         let engine = world.start([tool("a", script)]).await;
         let task = queue(&world, &store, &engine).await;
@@ -242,7 +242,7 @@ async fn a_queued_task_is_claimed() {
 /// When the store says that events may have been lost, nothing waits for the next re-read.
 #[tokio::test]
 async fn a_resync_reads_again_at_once() {
-    let (world, store) = deaf();
+    let (world, store) = without_hints();
     let (script, mut runs) = Script::new();
     let engine = world.start([tool("a", script)]).await;
     let task = queue(&world, &store, &engine).await;
@@ -261,7 +261,7 @@ async fn a_resync_reads_again_at_once() {
 /// Another node suspends a task until a time that is earlier than this node's longest sleep.
 #[tokio::test]
 async fn a_timer_of_another_node_fires() {
-    let (world, store) = deaf();
+    let (world, store) = without_hints();
     let naps = |cx: TaskContext| async move {
         cx.sleep(Duration::from_secs(3_600)).await?;
         Ok("rested".to_owned())
@@ -284,7 +284,7 @@ async fn a_timer_of_another_node_fires() {
 /// The other node is older, and dies after this one has looked for dead nodes at its start.
 #[tokio::test]
 async fn an_attempt_of_a_node_that_dies_later_is_adopted() {
-    let (world, store) = deaf();
+    let (world, store) = without_hints();
     let older = store
         .inner
         .open_node(&HostId("here".into()), world.clock.now())
@@ -313,7 +313,7 @@ async fn an_attempt_of_a_node_that_dies_later_is_adopted() {
 /// This node has lost its lease without knowing it, and another one has adopted its attempt.
 #[tokio::test]
 async fn an_attempt_that_another_node_has_taken_over_is_dropped() {
-    let (world, store) = deaf();
+    let (world, store) = without_hints();
     let (script, mut runs) = Script::new();
     let engine = world.start([tool("a", script)]).await;
     let task = engine.create(engine.call("a")).await.unwrap();
@@ -334,7 +334,7 @@ async fn an_attempt_that_another_node_has_taken_over_is_dropped() {
 }
 
 /// A task that another node has created and left in its queue.
-async fn queue(world: &World, store: &Deaf, engine: &Engine) -> TaskId {
+async fn queue(world: &World, store: &WithoutHints, engine: &Engine) -> TaskId {
     let now = world.clock.now();
     let header = TaskHeader {
         id: "queued".parse().unwrap(),

@@ -115,7 +115,7 @@ async fn an_attempt_whose_wait_is_dropped_runs_on() {
 }
 
 #[tokio::test]
-async fn an_abandoned_attempt_hears_of_it_before_its_wait_is_gone() {
+async fn an_attempt_without_a_client_is_asked_to_stop_before_its_wait_is_dropped() {
     let mut server = Server::start().await;
     let (waiting, run) = server.running_call().await;
     waiting.handle().abandon();

@@ -11,7 +11,7 @@ fn home() -> (tempfile::TempDir, Arc<ManualClock>) {
 
 /// A plain call's caller is gone with the process: its work is stopped, not awaited.
 #[test]
-fn forsaken_calls_are_cancelled_and_their_work_is_stopped() {
+fn orphaned_calls_are_cancelled_and_their_work_is_stopped() {
     let (directory, clock) = home();
     let (running, queued, announced) = Process::run(directory.path(), &clock, async |world| {
         let world = world.with_slots(2);

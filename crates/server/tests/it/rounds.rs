@@ -205,7 +205,11 @@ async fn an_expired_state_is_refused_and_its_call_abandoned() {
     .await;
     let first = call("ask_all name");
     let round = server.result(&first).await;
-    assert_eq!(server.stage.stopped.get(), 0, "parked, and nobody's connection counts");
+    assert_eq!(
+        server.stage.stopped.get(),
+        0,
+        "it waits, and nobody's connection counts"
+    );
     clock.advance(Duration::from_secs(15 * 60));
     server.stage.stopped.reaches(1).await;
     let late = retry(&first, &round, json!({"name": accept("name", "Ann")}));

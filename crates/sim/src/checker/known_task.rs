@@ -29,7 +29,7 @@ pub(super) struct KnownTask {
     /// The results of its program's acts, by number.
     pub(super) act_results: BTreeMap<u32, String>,
     task: Option<Task>,
-    questions: BTreeMap<InputKey, Question>,
+    questions: BTreeMap<InputKey, KnownQuestion>,
     /// Since when the task should have made progress, in milliseconds, and why.
     stalled: Option<(u64, String)>,
     /// The requests that clients have read, by key.
@@ -37,7 +37,7 @@ pub(super) struct KnownTask {
     entries: Vec<Entry>,
 }
 
-struct Question {
+struct KnownQuestion {
     request: Json,
     answer: Option<Json>,
 }
@@ -127,10 +127,13 @@ impl KnownTask {
 
     fn check_questions(&mut self, disk: &MemoryStore, record: &Record) -> Result<(), Broken> {
         for input in &record.inputs {
-            let question = self.questions.entry(input.key.clone()).or_insert_with(|| Question {
-                request: input.request.clone(),
-                answer: None,
-            });
+            let question = self
+                .questions
+                .entry(input.key.clone())
+                .or_insert_with(|| KnownQuestion {
+                    request: input.request.clone(),
+                    answer: None,
+                });
             if question.request != input.request || question.answer.is_some() {
                 return Err((
                     Invariant::ANSWERED_ONCE,

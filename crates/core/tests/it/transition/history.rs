@@ -1,7 +1,7 @@
 //! The laws under random events.
 
 use super::{
-    laws::{keeps_its_block, keeps_its_wake_ups, keeps_the_laws},
+    invariants::{keeps_its_block, keeps_its_wake_ups, keeps_the_invariants},
     place::{block, entry, transition},
 };
 use longhaul_core::{
@@ -176,7 +176,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn any_history_keeps_the_laws(task in new_task(), history in proptest::collection::vec((next(), step()), 0..40)) {
+    fn any_history_keeps_the_invariants(task in new_task(), history in proptest::collection::vec((next(), step()), 0..40)) {
         let mut task = task;
         let mut now = UnixMillis(0);
         let mut asked = BTreeSet::new();
@@ -214,7 +214,7 @@ proptest! {
             };
             for event in events {
                 let Ok((after, outcome)) = transition(&task, &event, now) else { continue };
-                keeps_the_laws(&task, &after);
+                keeps_the_invariants(&task, &after);
                 keeps_its_block(&task, &event, &after);
                 keeps_its_wake_ups(&task, &event, &after, now);
                 prop_assert_eq!(outcome.is_some(), after.is_done() && !task.is_done());

@@ -3,7 +3,7 @@
 mod blocked;
 mod entries;
 mod history;
-mod laws;
+mod invariants;
 mod place;
 mod suspension;
 mod table;

@@ -21,7 +21,7 @@ pub(crate) fn transition(task: &Task, event: &Event, at: UnixMillis) -> Result<(
     changed.map(|outcome| (next, outcome))
 }
 
-/// Where a task and its attempt can stand together. No other pair can arise; `any_history_keeps_the_laws` says so.
+/// Where a task and its attempt can stand together. No other pair can arise; `any_history_keeps_the_invariants` says so.
 pub(crate) const PLACES: [(&str, &str); 10] = [
     ("Queued", "None"),
     ("Queued", "Ended"),

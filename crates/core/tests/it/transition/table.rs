@@ -1,7 +1,7 @@
 //! What each event does in each place, written out.
 
 use super::{
-    laws::keeps_the_laws,
+    invariants::keeps_the_invariants,
     place::{NODE, NOW, PLACES, block, blocked_until, entry, task_at, transition},
 };
 use longhaul_core::{
@@ -93,7 +93,7 @@ fn every_event_does_in_every_place_what_the_table_says() {
                         outcome.as_ref().map(|outcome| State::Done(outcome.verdict())),
                         outcome.as_ref().map(|_| next.state)
                     );
-                    keeps_the_laws(&task, next);
+                    keeps_the_invariants(&task, next);
                 }
                 Err(illegal) => {
                     assert_eq!(reason(illegal.reason), expected, "{context}");

@@ -80,7 +80,7 @@ fn is_id(raw: &RawValue) -> bool {
     value.is_some_and(|id| id.is_string() || id.is_i64() || id.is_u64())
 }
 
-/// Asks at every door to be let in.
+/// Sends each message by every way in.
 fn knock(request: &Request<'_>) {
     let rules = AdmissionRules {
         strict_headers: false,

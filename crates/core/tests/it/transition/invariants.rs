@@ -5,7 +5,7 @@ use longhaul_core::{AttemptEnd, Event, InputKey, MAX_STATUS_BYTES, State, Task, 
 use std::collections::BTreeSet;
 
 /// What holds between any task and what any legal event makes of it.
-pub(crate) fn keeps_the_laws(before: &Task, after: &Task) {
+pub(crate) fn keeps_the_invariants(before: &Task, after: &Task) {
     assert_eq!(after.version, before.version + 1);
     assert!(after.updated_at >= before.updated_at);
     assert!(after.announced_until >= before.announced_until);
