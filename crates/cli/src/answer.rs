@@ -1,12 +1,22 @@
 //! `longhaul answer`: answers what a task asks.
 
-use crate::{args, arguments, ask, failure::Failure, output, record::Named, result::Exit, servers};
+use crate::{
+    args, arguments,
+    ask::{self, Answer},
+    failure::Failure,
+    output,
+    record::Named,
+    result::Exit,
+    servers,
+};
 use longhaul_client::{InputRequest, InputResponse, RequestError, TaskHandle, TaskSnapshot};
 use serde_json::{Map, json};
 use std::{
     io::{self, IsTerminal},
     process::ExitCode,
 };
+
+const NOTHING_ANSWERED: &str = "nothing was answered; --decline says no";
 
 /// Runs the command.
 pub(crate) async fn run(args: &args::Answer) -> ExitCode {
@@ -25,6 +35,11 @@ async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
         (None, Some((id, words))) if !id.contains('=') => (Some(id), words),
         (None, _) => (None, rest),
     };
+    if (args.decline || args.cancel) && !words.is_empty() {
+        return Err(Failure::usage(
+            "--decline and --cancel take no values; nothing was answered",
+        ));
+    }
     let words = arguments::parse(words).map_err(Failure::usage)?;
     let named = match id {
         Some(id) => Named::find(server, id).await?,
@@ -105,7 +120,7 @@ async fn form(question: &InputRequest) -> Result<InputResponse, Failure> {
     let question = question.clone();
     match ask::blocking(move || ask::fill_in(&question)).await {
         Ok(content) => Ok(InputResponse::accept(content)),
-        Err(ask::FormError::Dismissed) => Err(Failure::usage("nothing was answered; --decline says no")),
+        Err(ask::FormError::Dismissed | ask::FormError::Interrupted) => Err(Failure::usage(NOTHING_ANSWERED)),
         Err(ask::FormError::NoTerminal(why)) => Err(Failure::usage(why)),
     }
 }
@@ -118,7 +133,10 @@ async fn agree_to_page(question: &InputRequest) -> Result<InputResponse, Failure
         )));
     }
     let question = question.clone();
-    Ok(ask::blocking(move || ask::on_terminal(&question)).await)
+    match ask::blocking(move || ask::on_terminal(&question)).await {
+        Answer::Given(response) => Ok(response),
+        Answer::Later | Answer::Interrupted => Err(Failure::usage(NOTHING_ANSWERED)),
+    }
 }
 
 /// A question that was answered meanwhile is no longer asked, and the server ignores the answer.

@@ -92,9 +92,10 @@ Exit status:
     2  the command line is wrong, or the tool or argument does not exist; nothing was called
     3  the server cannot be reached, or is not an MCP server
     4  the task was cancelled
-    5  the server refused the call, or the task failed without a result
+    5  the server refused the call, or the task failed without a result, or the tool asked before there was a task and was not answered
     6  with --detach: the tool returned a result at once; it is printed
-    7  the task asks, and there is no terminal; it waits for `longhaul answer`
+    7  the task asks and was not answered; it waits for `longhaul answer`
+   74  the result could not be written to standard output
   124  --timeout is over; a task keeps running
   130  interrupted by Ctrl-C; a task keeps running";
 

@@ -1,14 +1,16 @@
 //! `longhaul call`: calls a tool and prints its result.
 
 use crate::{
-    args, arguments,
+    args,
+    arguments::{self, ArgumentError},
     ask::{Asking, Unasked},
     failure::Failure,
+    interrupt::Interrupt,
     listings, nearest, output,
     record::Record,
     result::{Exit, print_outcome},
     servers::{self, Server},
-    waiting::{Display, Ended, Interrupt, Waiting},
+    waiting::{Display, Ended, Waiting, what_goes_on},
 };
 use longhaul_client::{CallOptions, CallResponse, Connection, Event, Finished, RequestError, TaskHandle, Tool};
 use serde_json::{Map, Value, json};
@@ -34,7 +36,12 @@ async fn choose_and_call(call: &args::Call) -> Result<Exit, Failure> {
     let Some((tool, words)) = words.split_first() else {
         return listings::list_tools(&server, call.json).await;
     };
-    let words = arguments::parse(words).map_err(Failure::usage)?;
+    let words = arguments::parse(words).map_err(|error| match error {
+        ArgumentError::NoValue(_) => Failure::usage(format!(
+            "{error}. `{tool}` was taken for the tool, since no server of that name is configured"
+        )),
+        other => Failure::usage(other),
+    })?;
     let whole = call.input.as_deref().map(read_input).transpose()?.unwrap_or_default();
     let (asking, unasked) = Asking::new();
     let connection = server.connection(|options| options.inputs = Some(asking.clone()))?;
@@ -143,7 +150,7 @@ impl Called<'_> {
                 self.display.finish();
                 record.finish(Finished::Cancelled).await;
                 let reason = format!(
-                    "the tool asks before there is a task, and standard input is no terminal; the call is cancelled: {}",
+                    "the tool asks before there is a task, and it was not answered; the call is cancelled: {}",
                     question.message()
                 );
                 return Err(Failure::refused(reason));
@@ -182,7 +189,8 @@ fn print_task(server: &Server, task: &TaskHandle, json: bool) {
         output::text(task.id());
     }
     output::note(&format!(
-        "to wait for it:\n  {}",
+        "{}; to wait for it:\n  {}",
+        what_goes_on(server),
         server.command_line("task", &[task.id(), "--wait"])
     ));
 }

@@ -8,6 +8,7 @@ mod call;
 mod check;
 mod config;
 mod failure;
+mod interrupt;
 mod listings;
 mod nearest;
 mod output;
@@ -52,10 +53,13 @@ fn main() -> ExitCode {
 fn run_client(command: impl Future<Output = ExitCode>) -> ExitCode {
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => {
-            let exit = runtime.block_on(command);
+            let exit = runtime.block_on(interrupt::or_ended(command));
             // A form on the terminal that is no longer wanted must not keep the program.
             runtime.shutdown_background();
-            exit
+            match output::has_failed() {
+                true => result::Exit::NotWritten.into(),
+                false => exit,
+            }
         }
         Err(error) => {
             output::note(&format!("longhaul: {error}"));

@@ -2,8 +2,27 @@
 
 use std::{
     fmt::Display,
-    io::{self, IsTerminal, Write},
+    io::{self, ErrorKind, IsTerminal, Write},
+    sync::atomic::{AtomicBool, Ordering},
 };
+
+/// Whether data could not be written.
+static FAILED: AtomicBool = AtomicBool::new(false);
+
+/// Whether data could not be written to standard output, for another reason than that its reader has closed it.
+pub(crate) fn has_failed() -> bool {
+    FAILED.load(Ordering::Relaxed)
+}
+
+/// A reader that has closed the pipe (`| head`) is no error.
+fn written(result: io::Result<()>) {
+    if let Err(error) = result
+        && error.kind() != ErrorKind::BrokenPipe
+        && !FAILED.swap(true, Ordering::Relaxed)
+    {
+        note(&format!("longhaul: standard output cannot be written: {error}"));
+    }
+}
 
 /// Prints data, ending with a newline. On a terminal control characters are removed, because they could rewrite what the user sees.
 pub(crate) fn text(text: &str) {
@@ -18,14 +37,13 @@ pub(crate) fn text(text: &str) {
     } else {
         "\n"
     };
-    // A reader that has closed the pipe (`| head`) is no error.
-    let _ = write!(out, "{shown}{end}").and_then(|()| out.flush());
+    written(write!(out, "{shown}{end}").and_then(|()| out.flush()));
 }
 
 /// Prints a value that displays as one line of JSON.
 pub(crate) fn json_line(value: &impl Display) {
     let mut out = io::stdout().lock();
-    let _ = writeln!(out, "{value}").and_then(|()| out.flush());
+    written(writeln!(out, "{value}").and_then(|()| out.flush()));
 }
 
 /// Prints a line for people to standard error.

@@ -18,8 +18,11 @@ pub(crate) enum Exit {
     AnsweredAtOnce = 6,
     /// The task asks, and there is no terminal.
     Asks = 7,
+    /// The result could not be written.
+    NotWritten = 74,
     TimedOut = 124,
     Interrupted = 130,
+    Terminated = 143,
 }
 
 impl From<Exit> for ExitCode {

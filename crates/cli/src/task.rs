@@ -4,11 +4,12 @@ use crate::{
     args,
     ask::Asking,
     failure::Failure,
+    interrupt::Interrupt,
     output,
     record::Named,
     result::{self, Exit},
     servers,
-    waiting::{Display, Interrupt, Waiting, how_to_answer},
+    waiting::{Display, Waiting, how_to_answer},
 };
 use longhaul_client::{Connection, HistoryEntry, Outcome, RequestError, TaskHandle, TaskSnapshot};
 use serde_json::{Value, json};

@@ -6,53 +6,68 @@ use longhaul_client::{InputRequest, InputResponse};
 use serde_json::{Map, Value};
 use std::fmt;
 
+/// What has become of a question.
+pub(crate) enum Answer {
+    /// The server is answered this.
+    Given(InputResponse),
+    /// The user decides later.
+    Later,
+    /// The user has pressed Ctrl-C.
+    Interrupted,
+}
+
 /// Why a form was not filled in.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum FormError {
-    /// The user has dismissed it.
+    /// The user has left it.
     Dismissed,
+    /// The user has pressed Ctrl-C.
+    Interrupted,
     /// There is no terminal.
     NoTerminal(String),
 }
 
 /// Asks the user, and returns what the server is answered.
-pub(crate) fn ask(request: &InputRequest) -> InputResponse {
+pub(crate) fn ask(request: &InputRequest) -> Answer {
     if let Some(url) = request.url() {
         return ask_for_page(request, url);
     }
     match fill_in(request) {
-        Ok(content) => InputResponse::accept(content),
-        Err(FormError::Dismissed) => dismissed(),
+        Ok(content) => Answer::Given(InputResponse::accept(content)),
+        Err(FormError::Dismissed) => left(),
+        Err(FormError::Interrupted) => Answer::Interrupted,
         Err(FormError::NoTerminal(why)) => {
             note(&format!("longhaul: the question cannot be shown: {why}"));
-            InputResponse::cancel()
+            Answer::Later
         }
     }
 }
 
 /// Shows the whole URL before anything is opened: the server has chosen it.
-fn ask_for_page(request: &InputRequest, url: &str) -> InputResponse {
+fn ask_for_page(request: &InputRequest, url: &str) -> Answer {
     note(&format!(
         "{}\nThe server asks you to open this page:\n  {}",
         plain(request.message(), "\n"),
         plain(url, "")
     ));
     match Confirm::new("Will you open it?").with_default(false).prompt() {
-        Ok(true) => InputResponse::accept_url(),
-        Ok(false) => InputResponse::decline(),
-        Err(_) => InputResponse::cancel(),
+        Ok(true) => Answer::Given(InputResponse::accept_url()),
+        Ok(false) => Answer::Given(InputResponse::decline()),
+        Err(InquireError::OperationInterrupted) => Answer::Interrupted,
+        Err(_) => Answer::Later,
     }
 }
 
 /// What to do with a form that was left with Esc.
-fn dismissed() -> InputResponse {
-    let choice = Select::new(
-        "You have left the form.",
-        vec!["say no", "decide later, and let the tool go on without an answer"],
-    );
-    match choice.prompt() {
-        Ok("say no") => InputResponse::decline(),
-        _ => InputResponse::cancel(),
+fn left() -> Answer {
+    const LATER: &str = "decide later: the question stays open";
+    const NO: &str = "say no";
+    const DISMISS: &str = "dismiss the question: the tool goes on without an answer";
+    match Select::new("You have left the form.", vec![LATER, NO, DISMISS]).prompt() {
+        Ok(NO) => Answer::Given(InputResponse::decline()),
+        Ok(DISMISS) => Answer::Given(InputResponse::cancel()),
+        Ok(_) | Err(InquireError::OperationCanceled) => Answer::Later,
+        Err(_) => Answer::Interrupted,
     }
 }
 
@@ -85,7 +100,8 @@ pub(crate) fn fill_in(request: &InputRequest) -> Result<Map<String, Value>, Form
 impl From<InquireError> for FormError {
     fn from(error: InquireError) -> Self {
         match error {
-            InquireError::OperationCanceled | InquireError::OperationInterrupted => Self::Dismissed,
+            InquireError::OperationCanceled => Self::Dismissed,
+            InquireError::OperationInterrupted => Self::Interrupted,
             other => Self::NoTerminal(other.to_string()),
         }
     }
@@ -166,6 +182,7 @@ fn ask_field(name: &str, field: &Value, required: bool) -> Result<Option<Value>,
     }
     match field["type"].as_str() {
         Some("boolean") => {
+            let title = format!("{title} (y/n)");
             let mut confirm = Confirm::new(&title);
             confirm.help_message = help;
             confirm.default = default.and_then(Value::as_bool);

@@ -13,7 +13,7 @@ use std::{
 };
 use tokio::sync::{Mutex as AsyncMutex, mpsc};
 
-pub(crate) use form::{FormError, ask as on_terminal, fill_in};
+pub(crate) use form::{Answer, FormError, ask as on_terminal, fill_in};
 
 /// Asks on the terminal. Without one it tells what was asked, and leaves it open.
 pub(crate) struct Asking {
@@ -79,12 +79,22 @@ impl InputHandler for Asking {
             return Box::pin(std::future::pending());
         }
         let (turn, bar) = (Arc::clone(&self.turn), self.bar.lock().clone());
+        let unasked = self.unasked.clone();
         Box::pin(async move {
             let _turn = turn.lock().await;
             let hidden = Hidden::of(bar);
-            let asked = blocking(move || form::ask(&request)).await;
+            let mut terminal = Terminal::save();
+            let asked = request.clone();
+            let answer = blocking(move || form::ask(&asked)).await;
+            terminal.is_restored = true;
             drop(hidden);
-            Ok(asked)
+            match answer {
+                Answer::Given(response) => return Ok(response),
+                // Whoever waits ends the command, and the question stays open.
+                Answer::Later => drop(unasked.send(request)),
+                Answer::Interrupted => interrupt_self(),
+            }
+            std::future::pending().await
         })
     }
 }
@@ -95,6 +105,43 @@ pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send 
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
+    }
+}
+
+/// As if the user had pressed Ctrl-C outside of a form, in which it is no signal.
+fn interrupt_self() {
+    #[cfg(unix)]
+    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::INT);
+}
+
+/// The terminal as it was before a form, which puts it into raw mode. A form whose answer is no longer wanted cannot be closed, so the terminal is
+/// restored under it.
+struct Terminal {
+    #[cfg(unix)]
+    settings: Option<rustix::termios::Termios>,
+    /// Whether the form has restored it.
+    is_restored: bool,
+}
+
+impl Terminal {
+    fn save() -> Self {
+        Self {
+            #[cfg(unix)]
+            settings: rustix::termios::tcgetattr(io::stdin()).ok(),
+            is_restored: false,
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        #[cfg(unix)]
+        if let Some(settings) = self.settings.as_ref().filter(|_| !self.is_restored) {
+            use rustix::termios::{OptionalActions, tcsetattr};
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, settings);
+            // The cursor is within the form, and may be hidden.
+            eprintln!("\u{1b}[?25h");
+        }
     }
 }
 

@@ -31,6 +31,9 @@ pub(super) struct Entry {
     pub(super) disabled: bool,
     #[serde(default)]
     pub(super) era: EraName,
+    /// Of other clients; they are not supported.
+    #[serde(default)]
+    pub(super) headers: BTreeMap<String, String>,
 }
 
 /// `era`
@@ -147,6 +150,7 @@ impl From<StrictEntry> for Entry {
             cwd,
             disabled,
             era,
+            headers: BTreeMap::new(),
         }
     }
 }

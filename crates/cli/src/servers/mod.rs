@@ -60,7 +60,16 @@ pub(crate) enum ServerError {
 /// With a command behind `--`, or with `-s`, no word names the server. Else the first word does if it has `://` or is a configured name. Else it is
 /// the default server.
 pub(crate) fn choose<'a>(args: &ServerArgs, words: &'a [String]) -> Result<(Server, &'a [String]), ServerError> {
-    let configured = Configured::load(args.mcp_config.as_deref())?;
+    // A URL or a command needs no configuration, so a mistake in it is no obstacle.
+    let named = match (&args.server, words.first()) {
+        (Some(server), _) => !is_url(server),
+        (None, _) if !args.command.is_empty() => false,
+        (None, first) => !first.is_some_and(|first| is_url(first)),
+    };
+    let configured = match named || args.mcp_config.is_some() {
+        true => Configured::load(args.mcp_config.as_deref())?,
+        false => Configured::default(),
+    };
     choose_among(&configured, args, words, env::var(DEFAULT_VARIABLE).ok())
 }
 
@@ -175,6 +184,9 @@ impl Configured {
 
 /// What an entry says, with its variables expanded.
 fn endpoint(entry: &Entry) -> Result<Endpoint, String> {
+    if !entry.headers.is_empty() {
+        return Err("its `headers` are not supported yet".to_owned());
+    }
     let expand = |text: &String| expand::expand(text, |name| env::var(name).ok());
     match (&entry.url, &entry.command) {
         (Some(url), None) => Ok(Endpoint::Http(expand(url)?)),

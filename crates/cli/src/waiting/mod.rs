@@ -1,14 +1,13 @@
 //! Waiting for a call or a task: what is shown meanwhile, and what may come first.
 
 mod display;
-mod interrupt;
 
 pub(crate) use display::Display;
-pub(crate) use interrupt::Interrupt;
 
 use crate::{
     ask::Unasked,
     failure::Failure,
+    interrupt::Interrupt,
     output,
     record::finished,
     result::{Exit, print_outcome},
@@ -75,7 +74,7 @@ pub(crate) fn how_to_answer(server: &Server, id: &str) -> String {
 }
 
 /// What becomes of a task when this command ends.
-fn what_goes_on(server: &Server) -> &'static str {
+pub(crate) fn what_goes_on(server: &Server) -> &'static str {
     match server.is_child() {
         true => "the server is stopped with this command; the task goes on if the server keeps its tasks",
         false => "the task keeps running",
