@@ -73,6 +73,14 @@ pub(crate) fn commit(commit: &'static str) -> Result<(), RequirementError> {
         .ok_or(RequirementError::Commit { commit })
 }
 
+/// Whether this is a repository with all of its commits: no shallow clone, and no copy of the files alone.
+pub(crate) fn has_whole_history() -> bool {
+    let mut git = Command::new("git");
+    git.current_dir(workspace::root())
+        .args(["rev-parse", "--is-shallow-repository"]);
+    git.output().is_ok_and(|said| said.stdout.starts_with(b"false"))
+}
+
 /// Checks that npm is installed.
 pub(crate) fn npm() -> Result<(), RequirementError> {
     let there = process::answers(Command::new("npm").arg("--version"));

@@ -95,8 +95,12 @@ pub(crate) fn run(args: &Args) -> Result<(), TestError> {
         if args.without_upgrade {
             eprintln!("no upgrade is tested: --without-upgrade");
         } else {
-            requirement::commit(UPGRADE_FROM)?;
-            parts.push(("an upgrade", upgrade));
+            match requirement::commit(UPGRADE_FROM) {
+                Ok(()) => parts.push(("an upgrade", upgrade)),
+                // Then the older commit cannot be had. In a whole clone it must be there.
+                Err(why) if !requirement::has_whole_history() => eprintln!("no upgrade is tested: {why}"),
+                Err(why) => return Err(why.into()),
+            }
         }
         match requirement::program("valgrind") {
             Ok(()) => parts.push(("instruction counts", counts)),
