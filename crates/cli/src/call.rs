@@ -184,7 +184,7 @@ impl Called<'_> {
 /// Prints the id of a task that nobody waits for.
 fn print_task(server: &Server, task: &TaskHandle, json: bool) {
     if json {
-        output::json_line(&json!({"taskId": task.id(), "server": task.connection().address()}));
+        output::json_line(&json!({"taskId": task.id(), "url": task.connection().address()}));
     } else {
         output::text(task.id());
     }

@@ -54,18 +54,17 @@ impl Push {
         matches!(self, Self::Subscription(subscription) if subscription.is_acknowledged)
     }
 
-    /// The task after its next change. Never completes if nothing is pushed.
-    pub(crate) async fn next(&mut self, task: &str) -> TaskSnapshot {
+    /// The task after its next change; `None` once nothing more will be pushed. Never completes if nothing was pushed at all.
+    pub(crate) async fn next(&mut self, task: &str) -> Option<TaskSnapshot> {
         let changed = match self {
             Self::Subscription(subscription) => subscription.next(task).await,
             Self::Notifications(pushed) => next_notification(pushed, task).await,
-            Self::None => None,
+            Self::None => std::future::pending().await,
         };
-        if let Some(changed) = changed {
-            return changed;
+        if changed.is_none() {
+            *self = Self::None;
         }
-        *self = Self::None;
-        std::future::pending().await
+        changed
     }
 }
 

@@ -6,6 +6,9 @@ use crate::{
 };
 use futures_util::future::{BoxFuture, FutureExt};
 
+/// How often a subscription is opened that ends without a push.
+const MAX_ENDED_PUSHES: u32 = 3;
+
 impl TaskHandle {
     /// Waits until the task has ended and returns its outcome.
     ///
@@ -24,6 +27,7 @@ impl TaskHandle {
             failures: 0,
             polls: 0,
             push: Push::None,
+            ended_pushes: 0,
             questions: Questions::default(),
             held: None,
         };
@@ -52,6 +56,8 @@ enum Woken {
     /// It is time.
     Time,
     Pushed(TaskSnapshot),
+    /// Nothing more is pushed.
+    PushEnded,
     /// There is an answer to send.
     Answered(Result<(), RequestError>),
     /// The request that holds until there is a result has ended.
@@ -68,6 +74,8 @@ struct Wait<'a> {
     /// Polls of the running task so far.
     polls: u32,
     push: Push,
+    /// How often in a row it has ended without a push.
+    ended_pushes: u32,
     questions: Questions,
     /// A legacy server asks on the stream of this request. It is kept open while the task asks.
     held: Option<BoxFuture<'static, Result<Option<Outcome>, RequestError>>>,
@@ -85,7 +93,7 @@ impl Wait<'_> {
         let snapshot = self.handle.get().await?;
         if !snapshot.status.is_final() {
             self.polls = self.polls.saturating_add(1);
-            if self.polls > 1 && matches!(self.push, Push::None) {
+            if self.polls > 1 && matches!(self.push, Push::None) && self.ended_pushes < MAX_ENDED_PUSHES {
                 self.push = Push::open(self.handle).await;
             }
             return Ok(Polled::Live(snapshot));
@@ -115,7 +123,7 @@ impl Wait<'_> {
             let woken = tokio::select! {
                 biased;
                 answered = self.questions.answered() => Woken::Answered(answered),
-                pushed = self.push.next(self.handle.id()) => Woken::Pushed(pushed),
+                pushed = self.push.next(self.handle.id()) => pushed.map_or(Woken::PushEnded, Woken::Pushed),
                 _ = held(&mut self.held) => Woken::Held,
                 () = &mut pause => Woken::Time,
             };
@@ -132,7 +140,14 @@ impl Wait<'_> {
                 // The task has ended, or the server does not hold the request: the next poll tells.
                 Woken::Held => self.held = None,
                 Woken::Pushed(changed) if changed.status.is_final() => return Ok(()),
+                Woken::PushEnded => {
+                    self.ended_pushes = self.ended_pushes.saturating_add(1);
+                    // The server may be gone: it is asked at its usual pace again.
+                    let wait = polling::next_poll(snapshot.poll_interval, false, connection.jitter());
+                    pause = connection.sleep(wait).boxed();
+                }
                 Woken::Pushed(changed) => {
+                    self.ended_pushes = 0;
                     self.report(&changed);
                     self.ask(&changed);
                 }

@@ -369,3 +369,35 @@ async fn the_shown_part_of_an_error_body_ends_between_characters() {
     };
     assert_eq!(body, format!("x{}", "é".repeat(149)));
 }
+
+/// A subscription that ends is opened again a few times, and the task is polled at its usual pace.
+#[tokio::test]
+async fn a_subscription_that_ends_is_opened_a_few_times() {
+    let polls = AtomicUsize::new(0);
+    let snapshot = |status: &str| {
+        json!({
+            "taskId": "t-1", "status": status, "createdAt": "2026-11-20T09:00:00Z", "lastUpdatedAt": "2026-11-20T09:00:00Z",
+            "ttlMs": null, "pollIntervalMs": 100, "resultType": "complete",
+        })
+    };
+    let peer = modern(move |seen| match seen.method() {
+        "tasks/get" if polls.fetch_add(1, Ordering::Relaxed) < 6 => seen.result(snapshot("working")),
+        "tasks/get" => seen.result(snapshot("cancelled")),
+        "subscriptions/listen" => {
+            let accepted = json!({
+                "jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
+                "params": {"notifications": {"taskIds": ["t-1"]}},
+            });
+            seen.stream(&[accepted], json!({"resultType": "complete"}))
+        }
+        _ => plain(404, ""),
+    });
+    let (connection, clock) = peer.connection();
+    assert!(matches!(
+        connection.task("t-1").wait(&mut |_| {}).await.unwrap(),
+        Outcome::Cancelled
+    ));
+    assert_eq!(peer.calls_of("subscriptions/listen").len(), 3);
+    let longest = clock.sleeps().into_iter().max().unwrap();
+    assert!(longest <= Duration::from_millis(120), "{longest:?}");
+}
