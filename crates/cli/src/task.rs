@@ -196,8 +196,8 @@ async fn show(named: &Named, task: &TaskHandle, json: bool) -> Result<Exit, Fail
         output::json_line(&as_json(&snapshot));
     } else {
         output::text(&describe(&snapshot));
-        if !snapshot.input_requests.is_empty() {
-            output::note(&how_to_answer(&named.server, task.id()));
+        for question in &snapshot.input_requests {
+            output::note(&how_to_answer(&named.server, task.id(), question));
         }
     }
     Ok(Exit::Answered)

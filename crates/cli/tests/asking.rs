@@ -157,7 +157,10 @@ fn a_call_that_asks_ends_without_a_terminal_and_says_how_to_answer() {
         .skip_while(|word| *word != "answer")
         .nth(1)
         .unwrap();
-    assert!(said.contains("the task asks: Ship it?"), "{said}");
+    assert!(
+        said.contains("the task asks: Ship it?") && said.contains("approved=BOOLEAN"),
+        "{said}"
+    );
     exit(&served.run(&["answer", id, "--decline"]), 0);
     let declined = served.run(&["task", id, "--wait"]);
     assert_eq!(declined.status.code(), Some(1), "{declined:?}");

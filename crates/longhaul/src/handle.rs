@@ -97,6 +97,14 @@ impl ServerHandle {
     /// Serves MCP over a byte stream, one message a line, until the client closes it or the server stops. For standard input and output use
     /// [`serve_stdio`](crate::Server::serve_stdio).
     ///
+    /// ```no_run
+    /// # async fn f(handle: longhaul::ServerHandle) -> std::io::Result<()> {
+    /// let (stream, _address) = tokio::net::UnixListener::bind("/run/user/1000/tools.sock")?.accept().await?;
+    /// let (reader, writer) = stream.into_split();
+    /// handle.serve_lines(reader, writer).await
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// If reading or writing fails.
     pub async fn serve_lines(

@@ -244,6 +244,14 @@ impl Server {
     }
 
     /// Quotas of live tasks and stored bytes, for each principal and for all together; by default there are none.
+    ///
+    /// ```
+    /// use longhaul::{Limits, Quota, Server};
+    /// let server = Server::new("hello", "1.0.0")
+    ///     .max_running(8)
+    ///     .quota(Quota { live_per_principal: Some(100), bytes_in_all: Some(10 << 30), ..Quota::default() })
+    ///     .limits(Limits { streams: 64, ..Limits::default() });
+    /// ```
     pub fn quota(mut self, quota: Quota) -> Self {
         self.quota = quota;
         self
@@ -274,6 +282,11 @@ impl Server {
     /// Names this build of the program; by default it is a hash of the executable. A blocked task of a [durable](Tool::durable) tool is retried when a
     /// server of another build opens its data directory, so give each deploy a name of its own: a commit, or the digest of an image. Needed
     /// where code is not in the executable, for example in plugins.
+    ///
+    /// ```
+    /// use longhaul::Server;
+    /// let server = Server::new("hello", "1.0.0").build_id(option_env!("GIT_COMMIT").unwrap_or("development"));
+    /// ```
     pub fn build_id(mut self, name: impl Into<String>) -> Self {
         self.build = Some(BuildId::named(name.into()));
         self

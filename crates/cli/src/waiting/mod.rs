@@ -15,7 +15,7 @@ use crate::{
 };
 use longhaul_client::{Event, Finished, InputRequest, SystemClock, TaskHandle};
 use longhaul_core::Clock;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// What ended a wait.
@@ -67,10 +67,31 @@ impl<T> Ended<T> {
     }
 }
 
-/// How to answer a task.
-pub(crate) fn how_to_answer(server: &Server, id: &str) -> String {
-    let answer = server.command_line("answer", &[id, "NAME=VALUE"]);
+/// How to answer a question of a task.
+pub(crate) fn how_to_answer(server: &Server, id: &str, question: &InputRequest) -> String {
+    let values = values(question);
+    let mut words = vec![id];
+    if let Some(key) = &question.key {
+        words.extend(["--question", key]);
+    }
+    words.extend(values.iter().map(String::as_str));
+    let answer = server.command_line("answer", &words);
     format!("{}; to answer:\n  {answer}", what_goes_on(server))
+}
+
+/// `NAME=TYPE` for each field that the answer must have; for all fields if it must have none.
+fn values(question: &InputRequest) -> Vec<String> {
+    let Some(schema) = question.schema() else {
+        return Vec::new();
+    };
+    let required = schema["required"].as_array().filter(|required| !required.is_empty());
+    let is_wanted = |name: &str| required.is_none_or(|required| required.iter().any(|known| known == name));
+    let fields = schema["properties"].as_object().into_iter().flatten();
+    let wanted = fields.filter(|(name, _)| is_wanted(name));
+    let value = |(name, field): (&String, &Value)| {
+        format!("{name}={}", field["type"].as_str().unwrap_or("value").to_uppercase())
+    };
+    wanted.map(value).collect()
 }
 
 /// What becomes of a task when this command ends.
@@ -112,7 +133,7 @@ impl Waiting<'_> {
             }
             Ended::Asked(question) => {
                 output::note(&format!("the task asks: {}", question.message()));
-                output::note(&how_to_answer(self.server, task.id()));
+                output::note(&how_to_answer(self.server, task.id(), &question));
                 if self.json {
                     let asked = json!({"method": question.method, "params": question.params});
                     output::json_line(&json!({"taskId": task.id(), "url": url, "asks": asked}));

@@ -198,6 +198,13 @@ impl RequestContext {
 
 impl Ask<Sampling> {
     /// How long the answer may be, in tokens; by default 1024.
+    ///
+    /// ```
+    /// # async fn f(cx: longhaul::TaskContext) -> longhaul::ToolResult<()> {
+    /// let question = cx.sample("Name three fruits.").max_tokens(200).temperature(0.2).model_hint("haiku");
+    /// let answer = question.await?;
+    /// # Ok(()) }
+    /// ```
     pub fn max_tokens(mut self, most: u32) -> Self {
         self.question.max_tokens = most;
         self

@@ -142,6 +142,14 @@ impl StepError {
     }
 
     /// When and why the last 20 of its attempts failed, oldest first; empty if it is not the step that failed.
+    ///
+    /// ```
+    /// use longhaul::StepError;
+    /// fn summary(error: &StepError) -> String {
+    ///     let reasons = error.failures().iter().map(|failed| failed.why.to_string());
+    ///     format!("{} attempts: {}", error.attempts(), reasons.collect::<Vec<_>>().join("; "))
+    /// }
+    /// ```
     pub fn failures(&self) -> &[FailedStepAttempt] {
         match &self.0 {
             Cause::Step(_, _, trail) => &trail.last,

@@ -301,6 +301,16 @@ impl Tool {
     /// For clients without tasks: after this time the call is answered with "still running", and the client follows it with the tools `task_wait`
     /// and `task_cancel`. Without a hand-off such a client waits, and many give up after a minute. No other tool of the server may have one of
     /// those names.
+    ///
+    /// ```
+    /// use longhaul::{Tool, time::{days, minutes, seconds}};
+    /// let build = Tool::new("build", async || "built")
+    ///     .handoff(seconds(45)) // for clients without tasks
+    ///     .queue_timeout(minutes(10))
+    ///     .deadline(minutes(90))
+    ///     .retention(days(7))
+    ///     .max_retention(days(30));
+    /// ```
     #[must_use]
     pub fn handoff(mut self, after: Duration) -> Self {
         self.settings.handoff = Some(whole_millis(after));
