@@ -336,6 +336,7 @@ fn a_server_is_started_as_a_child() {
             .arg("--")
             .args(server)
             .current_dir(folder)
+            .env("XDG_STATE_HOME", folder)
             .stdin(Stdio::null())
             .output()
             .unwrap()
@@ -345,6 +346,26 @@ fn a_server_is_started_as_a_child() {
     // The process behind it outlives the relay, and so do its tasks.
     let id = exit(&run(&["call", "say", "word=later", "--detach"], folder.path()), 0);
     assert_eq!(exit(&run(&["task", &id, "--wait"], folder.path()), 0), "later");
+    // A recorded task of a configured server is looked for in the server's own folder.
+    let home = tempfile::tempdir().unwrap();
+    fs::create_dir(home.path().join("longhaul")).unwrap();
+    let configured = format!(
+        "[servers.jobs]\ncommand = {:?}\nargs = [\"stdio\", \"jobs.toml\"]\ncwd = {:?}\n",
+        env!("CARGO_BIN_EXE_longhaul"),
+        folder.path()
+    );
+    fs::write(home.path().join("longhaul/servers.toml"), configured).unwrap();
+    let run_at_home = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        let command = command.args(words).stdin(Stdio::null()).current_dir(home.path());
+        command
+            .env("XDG_CONFIG_HOME", home.path())
+            .env("XDG_STATE_HOME", folder.path())
+            .output()
+            .unwrap()
+    };
+    let id = exit(&run_at_home(&["call", "jobs", "say", "word=named", "--detach"]), 0);
+    assert_eq!(exit(&run_at_home(&["task", &id[8..], "--wait"]), 0), "named");
     let failed = Command::new(env!("CARGO_BIN_EXE_longhaul"))
         .args(["tools", "--", "no-such-program-here"])
         .output()

@@ -112,8 +112,19 @@ fn choose_among<'a>(
     Ok((Server { chosen, ..server }, words))
 }
 
-/// The server that a recorded call went to.
+/// The server that a recorded call went to: that of its name, which also has an environment and a folder, unless the name is another server's now.
 pub(crate) fn recorded(call: &RecordedCall) -> Server {
+    let named = call.server_name.as_ref().and_then(|name| {
+        let words = (vec!["-s".to_owned(), name.clone()], Vec::new());
+        Configured::load(None).ok()?.server(name, words).ok()
+    });
+    match named.filter(|named| named.recorded() == call.server) {
+        Some(named) => Server { chosen: false, ..named },
+        None => unnamed(call),
+    }
+}
+
+fn unnamed(call: &RecordedCall) -> Server {
     let (endpoint, words) = match serde_json::from_str::<Vec<String>>(&call.server) {
         Ok(line) => {
             let mut behind = vec!["--".to_owned()];

@@ -8,6 +8,7 @@ use longhaul::{
 use longhaul_core::{EntryKind, Store};
 use serde_json::json;
 use std::sync::Arc;
+use tokio::sync::watch;
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Approval {
@@ -17,9 +18,14 @@ struct Approval {
 }
 
 fn release(effects: &Effects) -> Tool {
+    release_once(effects, watch::Sender::new(true).subscribe())
+}
+
+/// Publishes only once it is `open`.
+fn release_once(effects: &Effects, open: watch::Receiver<bool>) -> Tool {
     let effects = effects.clone();
     Tool::durable("release", move |cx: TaskContext| {
-        let effects = effects.clone();
+        let (effects, open) = (effects.clone(), open.clone());
         async move {
             effects.record("run");
             cx.step("build", async || Ok::<_, Error>(effects.record("build")))
@@ -27,7 +33,11 @@ fn release(effects: &Effects) -> Tool {
             let ok: Approval = cx.elicit("Ship it?").within(days(3)).await?;
             cx.sleep_until(ok.window).await?;
             let published = cx
-                .step("publish", async || Ok::<_, Error>(effects.record("publish")))
+                .step("publish", async || {
+                    // The value of a sender that is gone stays.
+                    let _ = open.clone().wait_for(|open| *open).await;
+                    Ok::<_, Error>(effects.record("publish"))
+                })
                 .await?;
             ToolResult::Ok(format!("{} {published}", ok.approved))
         }
@@ -66,7 +76,10 @@ async fn a_question_survives_a_restart() {
 async fn an_answer_between_two_servers_is_not_lost() {
     for store_kind in TestStore::all() {
         let effects = Effects::default();
-        let (server, client, store) = store_kind.serve(vec![release(&effects)]).await;
+        // A step that runs when the server stops runs again, so none may have an effect on the first server.
+        let open = watch::Sender::new(false);
+        let release = || vec![release_once(&effects, open.subscribe())];
+        let (server, client, store) = store_kind.serve(release()).await;
         let task = client.start("release", json!({})).await.unwrap();
         let key = task.questions().await.unwrap().keys().next().unwrap().clone();
         let answer = json!({"action": "accept", "content": {"approved": false, "window": "2020-01-01T00:00:00Z"}});
@@ -75,7 +88,8 @@ async fn an_answer_between_two_servers_is_not_lost() {
         drop(task);
         server.stop().await;
         drop((server, client, store));
-        let (server, client, _) = store_kind.serve(vec![release(&effects)]).await;
+        open.send_replace(true);
+        let (server, client, _) = store_kind.serve(release()).await;
         assert_eq!(client.follow(id).wait().await.unwrap().text(), "false 1");
         assert_eq!((effects.count("build"), effects.count("publish")), (1, 1));
         server.stop().await;
