@@ -197,6 +197,7 @@ impl Connection {
         on_notification: OnNotification<'_>,
     ) -> Result<(Json, Arc<Era>), RequestError> {
         let era = self.era().await?;
+        self.listening().until_open().await;
         let first = self.attempt(&era, build(&era), on_notification).await;
         if self.0.transport.is_session() && matches!(first, Err(RequestError::Unreachable { .. })) {
             // The next request gets a new child, and a new handshake.
@@ -208,6 +209,7 @@ impl Connection {
         tracing::debug!("the server has lost the session or changed its era; probing it again");
         self.forget(&era).await;
         let era = self.era().await?;
+        self.listening().until_open().await;
         let second = self.attempt(&era, build(&era), on_notification).await;
         finish(second, era)
     }

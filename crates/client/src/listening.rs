@@ -2,11 +2,14 @@
 
 use crate::TaskSnapshot;
 use parking_lot::Mutex;
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::{
     sync::{Semaphore, watch},
     task::AbortHandle,
 };
+
+/// How long a request may wait for the push stream.
+const LONGEST_OPENING: Duration = Duration::from_secs(2);
 
 /// The requests of a server that are served at once. More are refused.
 pub(crate) const MAX_SERVED: usize = 64;
@@ -18,6 +21,17 @@ pub(crate) struct Listening {
     pub(crate) serving: Arc<Mutex<HashMap<String, ServedRequest>>>,
     /// Changes whenever a task status is pushed.
     pub(crate) pushed: watch::Sender<Option<Arc<TaskSnapshot>>>,
+    /// Whether the push stream is being opened for the first time.
+    opening: watch::Sender<bool>,
+}
+
+/// The push stream is being opened until this is dropped.
+pub(crate) struct Opening(watch::Sender<bool>);
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        self.0.send_replace(false);
+    }
 }
 
 /// A request of a server that is being served.
@@ -34,11 +48,32 @@ impl Default for Listening {
             served: Arc::new(Semaphore::new(MAX_SERVED)),
             serving: Arc::default(),
             pushed: watch::Sender::new(None),
+            opening: watch::Sender::new(false),
         }
     }
 }
 
 impl Listening {
+    /// The push stream is being opened from now on.
+    pub(crate) fn open(&self) -> Opening {
+        self.opening.send_replace(true);
+        Opening(self.opening.clone())
+    }
+
+    /// Waits until the push stream is open, or the server has refused it, but not for long. Some servers ask on it alone, and lose a question if it is
+    /// not open.
+    #[expect(clippy::disallowed_methods, reason = "the client is not simulated")]
+    pub(crate) async fn until_open(&self) {
+        let mut opening = self.opening.subscribe();
+        if tokio::time::timeout(LONGEST_OPENING, opening.wait_for(|opening| !opening))
+            .await
+            .is_err()
+        {
+            tracing::debug!("the push stream is not open yet");
+            self.opening.send_replace(false);
+        }
+    }
+
     /// Closes the push stream.
     pub(crate) fn stop(&self) {
         if let Some(stream) = self.stream.lock().take() {

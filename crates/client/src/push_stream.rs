@@ -24,6 +24,7 @@ impl Connection {
             return;
         }
         let connection = self.downgrade();
+        let mut opening = Some(self.listening().open());
         let listening = tokio::spawn(async move {
             loop {
                 // The connection is held only while there is something to do, so that dropping it ends this.
@@ -34,7 +35,9 @@ impl Connection {
                 };
                 let transport = Arc::clone(opened.transport());
                 drop(opened);
-                match transport.listen(headers).await {
+                let opened = transport.listen(headers).await;
+                drop(opening.take());
+                match opened {
                     Ok(Some(mut reply)) => {
                         while let Ok(Some(message)) = reply.next().await {
                             let Some(connection) = connection.upgrade() else { return };
