@@ -55,12 +55,14 @@ async fn choose_and_call(call: &args::Call) -> Result<Exit, Failure> {
     };
     asking.hides(called.display.bar());
     let exit = called.call(call, tool, words, whole).await;
-    // A session that a task asks in must not end while it does.
-    match exit {
-        Ok(Exit::Interrupted | Exit::Asks | Exit::TimedOut) if server.is_child() => connection.close().await,
-        Ok(Exit::Interrupted | Exit::Asks | Exit::TimedOut) => {}
-        _ if call.detach && !server.is_child() => {}
-        _ => connection.close().await,
+    // A session must not end while a task of it lives.
+    let is_over = match exit {
+        Ok(Exit::Answered) => !call.detach,
+        Ok(Exit::AnsweredAtOnce | Exit::ToolError | Exit::Cancelled | Exit::Refused) => true,
+        _ => false,
+    };
+    if is_over || server.is_child() {
+        connection.close().await;
     }
     exit
 }
@@ -117,8 +119,8 @@ impl Called<'_> {
         let task = match response {
             Ended::Done(Ok(CallResponse::Done(outcome))) => {
                 self.display.finish();
-                record.finish(Finished::Answered).await;
                 let exit = print_outcome(&outcome, self.json);
+                record.finish(Finished::Answered).await;
                 return Ok(if call.detach && exit == Exit::Answered {
                     Exit::AnsweredAtOnce
                 } else {
@@ -130,19 +132,21 @@ impl Called<'_> {
                 self.display.finish();
                 if error.is_transient() && !matches!(error, RequestError::Unavailable { .. }) {
                     output::note("the server may or may not have received the call; it was not sent again");
-                    record.mark_unknown(&error.to_string()).await;
-                } else {
+                }
+                if is_refusal(&error) {
                     record.finish(Finished::Refused).await;
+                } else {
+                    record.mark_unknown(&error.to_string()).await;
                 }
                 return Err(error.into());
             }
             Ended::Interrupted | Ended::TimedOut => {
                 let exit = response.exit();
                 self.display.finish();
-                record.finish(Finished::Cancelled).await;
+                let what = response.what();
+                record.mark_unknown(what).await;
                 output::note(&format!(
-                    "{} before the server created a task; the call is cancelled",
-                    response.what()
+                    "{what} before the server created a task; the call is no longer waited for, and may have run"
                 ));
                 return Ok(exit);
             }
@@ -181,7 +185,18 @@ impl Called<'_> {
     }
 }
 
-/// Prints the id of a task that nobody waits for.
+/// Whether the error says that the tool has not run. Any other response may come after it has.
+fn is_refusal(error: &RequestError) -> bool {
+    matches!(
+        error,
+        RequestError::Rpc(_)
+            | RequestError::Unavailable { .. }
+            | RequestError::NotStarted { .. }
+            | RequestError::Unanswered { .. }
+    )
+}
+
+/// Prints the id of a task that is not waited for.
 fn print_task(server: &Server, task: &TaskHandle, json: bool) {
     if json {
         output::json_line(&json!({"taskId": task.id(), "url": task.connection().address()}));

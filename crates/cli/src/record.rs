@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use std::time::Duration;
 
 /// How long a server may take to tell the status of a task for a list.
-const PATIENCE: Duration = Duration::from_secs(2);
+const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The record of one call. Without a journal nothing is recorded, and the user is told.
 pub(crate) struct Record(Option<(ClientJournal, CallId)>);
@@ -245,7 +245,7 @@ async fn refresh(journal: &ClientJournal, call: &mut RecordedCall) {
         return;
     }
     let Some(task) = &call.task else { return };
-    let Ok(connection) = server.connection(|options| options.request_timeout = PATIENCE) else {
+    let Ok(connection) = server.connection(|options| options.request_timeout = STATUS_TIMEOUT) else {
         return;
     };
     if let Some(session) = &task.session {

@@ -320,6 +320,15 @@ fn a_call_whose_program_was_killed_is_listed_as_unknown() {
     calling.kill().unwrap();
     calling.wait().unwrap();
     assert!(listed().contains("outcome unknown"), "{}", listed());
+    // So is one that is no longer waited for: the tool may have run.
+    exit(
+        &served
+            .command(&["call", &url, "hang", "--timeout", "100ms"])
+            .output()
+            .unwrap(),
+        124,
+    );
+    assert_eq!(listed().matches("outcome unknown").count(), 2, "{}", listed());
 }
 
 /// The relay and the process behind it.

@@ -13,6 +13,7 @@ const LONGEST_OPENING: Duration = Duration::from_secs(2);
 
 /// The requests of a server that are served at once. More are refused.
 pub(crate) const MAX_SERVED: usize = 64;
+
 /// The push stream of a legacy session, and those who wait for what comes on any stream.
 pub(crate) struct Listening {
     pub(crate) stream: Mutex<Option<AbortHandle>>,

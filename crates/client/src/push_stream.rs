@@ -28,13 +28,13 @@ impl Connection {
         let listening = tokio::spawn(async move {
             loop {
                 // The connection is held only while there is something to do, so that dropping it ends this.
-                let Some(opened) = connection.upgrade() else { return };
-                let Ok(era) = opened.era().await else { return };
+                let Some(used) = connection.upgrade() else { return };
+                let Ok(era) = used.era().await else { return };
                 let Some(headers) = era.legacy().map(LegacySession::headers) else {
                     return;
                 };
-                let transport = Arc::clone(opened.transport());
-                drop(opened);
+                let transport = Arc::clone(used.transport());
+                drop(used);
                 let opened = transport.listen(headers).await;
                 drop(opening.take());
                 match opened {
