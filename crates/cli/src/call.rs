@@ -192,6 +192,8 @@ fn is_refusal(error: &RequestError) -> bool {
         RequestError::Rpc(_)
             | RequestError::Unavailable { .. }
             | RequestError::NotStarted { .. }
+            | RequestError::Certificate { .. }
+            | RequestError::Setup(_)
             | RequestError::Unanswered { .. }
     )
 }

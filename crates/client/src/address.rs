@@ -18,9 +18,6 @@ pub enum InvalidAddress {
         /// Why it could not be parsed.
         reason: String,
     },
-    /// HTTPS.
-    #[error("https is not supported yet; only plain http:// is")]
-    Https,
     /// Some other scheme.
     #[error("`{0}:` is not supported; write for example http://127.0.0.1:7411/mcp")]
     Scheme(String),
@@ -45,10 +42,11 @@ impl FromStr for Address {
         };
         let mut url = Url::parse(text).map_err(|error| not_a_url(error.to_string()))?;
         match url.scheme() {
-            "http" => {}
-            "https" => return Err(InvalidAddress::Https),
+            "http" | "https" => {}
             // The parser reads "localhost:7411" as a URL with the scheme "localhost".
-            _ if !text.contains("://") => return Err(not_a_url("it does not begin with http://".to_owned())),
+            _ if !text.contains("://") => {
+                return Err(not_a_url("it does not begin with http:// or https://".to_owned()));
+            }
             other => return Err(InvalidAddress::Scheme(other.to_owned())),
         }
         if !url.username().is_empty() || url.password().is_some() {
@@ -70,13 +68,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_plain_http_is_an_address() {
+    fn only_http_and_https_are_addresses() {
         let parse = |text: &str| text.parse::<Address>();
         assert_eq!(
             parse("http://localhost:7411/mcp#x").unwrap().to_string(),
             "http://localhost:7411/mcp"
         );
-        assert_eq!(parse("https://example.com/mcp"), Err(InvalidAddress::Https));
+        assert_eq!(
+            parse("https://example.com/mcp").unwrap().to_string(),
+            "https://example.com/mcp"
+        );
         assert_eq!(
             parse("ftp://example.com/"),
             Err(InvalidAddress::Scheme("ftp".to_owned()))

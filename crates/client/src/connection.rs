@@ -60,17 +60,17 @@ impl Connection {
     /// down at the moment.
     ///
     /// # Errors
-    /// [`InvalidAddress`] when `url` is not an `http://` URL.
+    /// [`InvalidAddress`] when `url` is not an `http://` or `https://` URL.
     pub fn lazy(url: &str, options: Options) -> Result<Self, InvalidAddress> {
         let address: Address = url.parse()?;
-        let http = Http::new(address, options.max_response, Arc::clone(&options.clock));
+        let http = Http::new(address, &options);
         Ok(Self::over(http, options))
     }
 
     /// Connects over HTTP to the server and detects its era.
     ///
     /// # Errors
-    /// [`OpenError`] when `url` is not an `http://` URL, or no MCP server answers there.
+    /// [`OpenError`] when `url` is not an `http://` or `https://` URL, or no MCP server answers there.
     pub async fn open(url: &str, options: Options) -> Result<Self, OpenError> {
         let connection = Self::lazy(url, options)?;
         connection.era().await?;

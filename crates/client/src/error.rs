@@ -24,6 +24,17 @@ pub enum RequestError {
         /// What the system says.
         reason: String,
     },
+    /// The server's certificate cannot be trusted, so nothing was sent.
+    #[error("{address} cannot be trusted: {reason}")]
+    Certificate {
+        /// The server's address.
+        address: String,
+        /// What is wrong with the certificate.
+        reason: String,
+    },
+    /// This client cannot be set up as its options and its system say: the proxy, or the certificates of authorities.
+    #[error("this client cannot speak HTTP: {0}")]
+    Setup(String),
     /// An HTTP status without a JSON-RPC response.
     #[error("the server answered with HTTP status {status}{}", describe_body(*.status, .body))]
     Http {

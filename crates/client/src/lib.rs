@@ -19,7 +19,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Servers are reached over plain HTTP, as a child process ([`ChildProcess`]), or over a [`Transport`] of your own. What servers ask the user
+//! Servers are reached over HTTP and HTTPS, as a child process ([`ChildProcess`]), or over a [`Transport`] of your own. What servers ask the user
 //! is answered by the [`InputHandler`] in [`Options::inputs`], in whatever way they ask it. Without one the client declares that it cannot be asked.
 
 mod address;
@@ -40,6 +40,7 @@ mod options;
 mod param_headers;
 mod polling;
 mod probe;
+mod proxy;
 mod push_stream;
 mod recorded_call;
 mod response;
@@ -68,6 +69,7 @@ pub use journal::{Asked, ClientJournal, JournalError};
 pub use longhaul_core::{ClientCapabilities, Json, Outcome, RpcFailure};
 pub use longhaul_wire::{Generation, TaskStatus};
 pub use options::{EraChoice, Options};
+pub use proxy::Proxy;
 pub use recorded_call::{CallFilter, CallId, CallState, Finished, NewCall, RecordedCall, SessionRef, TaskRef};
 pub use snapshot::TaskSnapshot;
 pub use task::TaskHandle;

@@ -1,6 +1,6 @@
 //! Options of a connection.
 
-use crate::{InputHandler, SystemClock};
+use crate::{InputHandler, Proxy, SystemClock};
 use longhaul_core::Clock;
 use serde_json::{Map, Value, json};
 use std::{fmt, sync::Arc, time::Duration};
@@ -18,6 +18,8 @@ pub struct Options {
     pub call_timeout: Option<Duration>,
     /// The largest response, or event of a response that is a stream, in bytes. Default: 64 MiB.
     pub max_response: usize,
+    /// How a server is reached over HTTP. Default: [`Proxy::Environment`].
+    pub proxy: Proxy,
     /// Answers what servers ask the user. Without one, the client declares that it cannot be asked.
     pub inputs: Option<Arc<dyn InputHandler>>,
     /// The clock that times polls and retries.
@@ -38,6 +40,7 @@ impl Options {
             request_timeout: Duration::from_secs(30),
             call_timeout: None,
             max_response: 64 << 20,
+            proxy: Proxy::Environment,
             inputs: None,
             clock: Arc::new(SystemClock),
             jitter_seed: None,

@@ -57,11 +57,7 @@ fn mistakes_are_told_apart_by_exit_status() {
         (&["call", url, "echo"], 2, "missing `words` (what to say)"),
         (&["call", url, "echo", "word=x"], 2, "did you mean `words`?"),
         (&["call", url, "gate", "code=x"], 2, "`code` takes a whole number"),
-        (
-            &["call", "https://localhost/mcp", "echo"],
-            2,
-            "https is not supported yet",
-        ),
+        (&["call", "ftp://localhost/mcp", "echo"], 2, "`ftp:` is not supported"),
         (&["call", "http://127.0.0.1:1/mcp", "echo"], 3, "cannot be reached"),
         (&["task", "http://127.0.0.1:1/mcp", "x"], 3, "cannot be reached"),
         (

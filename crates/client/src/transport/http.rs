@@ -3,15 +3,18 @@
 use super::{
     Outgoing, Reply, Transport,
     sse::{EventStream, Resume},
+    tls,
     unreachable::unreachable,
 };
-use crate::{RequestError, RpcFailure, address::Address, error::is_transient_status, rpc_failure::read_failure};
+use crate::{
+    Options, RequestError, RpcFailure, address::Address, error::is_transient_status, rpc_failure::read_failure,
+};
 use futures_util::StreamExt;
 use http::{HeaderMap, header};
 use longhaul_core::{BoxFuture, Clock, Millis};
 use longhaul_wire::{Generation, Message, Version};
 use reqwest::{
-    Response, StatusCode,
+    Client, Response, StatusCode,
     redirect::{Action, Attempt, Policy},
 };
 use std::{sync::Arc, time::Duration};
@@ -29,7 +32,10 @@ pub(crate) const PROTOCOL_VERSION: &str = "mcp-protocol-version";
 
 /// An HTTP client for one address.
 pub(crate) struct Http {
-    client: reqwest::Client,
+    /// Or why there is none.
+    client: Result<Client, String>,
+    /// What requests go through, for error messages.
+    proxy: Option<String>,
     address: Address,
     shown: String,
     max_response: usize,
@@ -37,22 +43,25 @@ pub(crate) struct Http {
 }
 
 impl Http {
-    pub(crate) fn new(address: Address, max_response: usize, clock: Arc<dyn Clock>) -> Self {
-        let client = reqwest::Client::builder()
-            .tcp_nodelay(true)
-            .connect_timeout(CONNECT_TIMEOUT)
-            .redirect(Policy::custom(follow))
-            // A proxy named by the environment would not reach a server on loopback, and would see the arguments of calls.
-            .no_proxy()
-            .build();
-        // Building fails only for TLS and DNS settings, and none are used.
+    pub(crate) fn new(address: Address, options: &Options) -> Self {
+        let (client, proxy) = match build_client(&address, options) {
+            Ok((client, proxy)) => (Ok(client), proxy),
+            Err(reason) => (Err(reason), None),
+        };
         Self {
-            client: client.unwrap_or_default(),
+            client,
+            proxy,
             shown: address.to_string(),
             address,
-            max_response,
-            clock,
+            max_response: options.max_response,
+            clock: Arc::clone(&options.clock),
         }
+    }
+
+    fn client(&self) -> Result<&Client, RequestError> {
+        self.client
+            .as_ref()
+            .map_err(|reason| RequestError::Setup(reason.clone()))
     }
 
     async fn reply(&self, mut response: Response, resume: Option<Resume>) -> Result<Reply, RequestError> {
@@ -78,9 +87,9 @@ impl Http {
     }
 
     /// How a stream of a legacy session is opened again where it broke off.
-    fn resume(&self, headers: &HeaderMap) -> Option<Resume> {
+    fn resume(&self, client: &Client, headers: &HeaderMap) -> Option<Resume> {
         is_legacy(headers).then(|| Resume {
-            client: self.client.clone(),
+            client: client.clone(),
             url: self.address.url().clone(),
             headers: headers.clone(),
             clock: Arc::clone(&self.clock),
@@ -128,8 +137,20 @@ impl Http {
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> RequestError {
-        unreachable(&self.shown, error)
+        unreachable(&self.shown, self.proxy.as_deref(), error)
     }
+}
+
+/// Builds the client, and says which proxy it uses.
+fn build_client(address: &Address, options: &Options) -> Result<(Client, Option<String>), String> {
+    let builder = Client::builder()
+        .tcp_nodelay(true)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .redirect(Policy::custom(follow))
+        .tls_backend_preconfigured(tls::config(address.url())?);
+    let (builder, proxy) = options.proxy.apply(builder, address.url())?;
+    let client = builder.build().map_err(|error| error.to_string())?;
+    Ok((client, proxy))
 }
 
 /// Follows a redirect once: the Python SDK redirects `/mcp` to `/mcp/`. Not to another origin, which would get the arguments of calls, and not one
@@ -162,9 +183,9 @@ impl Transport for Http {
     /// Sends a message and reads the head of the response. A JSON body is read whole; a stream is read as it comes.
     fn send(&self, message: Outgoing) -> BoxFuture<'_, Result<Reply, RequestError>> {
         Box::pin(async move {
-            let resume = message.id.and_then(|_| self.resume(&message.headers));
-            let mut request = self
-                .client
+            let client = self.client()?;
+            let resume = message.id.and_then(|_| self.resume(client, &message.headers));
+            let mut request = client
                 .post(self.address.url().clone())
                 .headers(message.headers)
                 .header(header::CONTENT_TYPE, "application/json")
@@ -181,9 +202,9 @@ impl Transport for Http {
     /// Opens the push stream of a legacy session. A server may have none, or allow one only.
     fn listen(&self, headers: HeaderMap) -> BoxFuture<'_, Result<Option<Reply>, RequestError>> {
         Box::pin(async move {
-            let resume = self.resume(&headers);
-            let request = self
-                .client
+            let client = self.client()?;
+            let resume = self.resume(client, &headers);
+            let request = client
                 .get(self.address.url().clone())
                 .headers(headers)
                 .header(header::ACCEPT, "text/event-stream");
@@ -199,11 +220,10 @@ impl Transport for Http {
     /// Ends a legacy session (T-14). A server may refuse that, so a failure is only logged.
     fn close(&self, headers: HeaderMap) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            if !headers.contains_key(SESSION_ID) {
+            let (Ok(client), true) = (&self.client, headers.contains_key(SESSION_ID)) else {
                 return;
-            }
-            let request = self
-                .client
+            };
+            let request = client
                 .delete(self.address.url().clone())
                 .headers(headers)
                 .timeout(CLOSE_TIMEOUT);

@@ -5,6 +5,7 @@ mod demultiplexer;
 mod http;
 mod sse;
 mod stream;
+mod tls;
 mod unreachable;
 
 pub use child::{ChildOptions, ChildProcess};

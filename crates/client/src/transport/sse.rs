@@ -135,7 +135,7 @@ impl Events {
         let pending = Arc::new(AtomicUsize::new(0));
         let (seen, address) = (Arc::clone(&pending), address.to_owned());
         let chunks = response.bytes_stream().map(move |chunk| {
-            let chunk = chunk.map_err(|error| unreachable(&address, &error))?;
+            let chunk = chunk.map_err(|error| unreachable(&address, None, &error))?;
             if seen.fetch_add(chunk.len(), Ordering::Relaxed) + chunk.len() > max_message {
                 return Err(RequestError::TooLarge { limit: max_message });
             }

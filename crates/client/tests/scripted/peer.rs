@@ -147,6 +147,10 @@ impl Peer {
         self.runtime = Some(runtime);
     }
 
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     pub(crate) fn url(&self) -> String {
         format!("http://{}/mcp", self.address)
     }

@@ -1,0 +1,79 @@
+//! Which proxy a server is reached through.
+
+use hyper_util::client::proxy::matcher::Matcher;
+use reqwest::{ClientBuilder, Url};
+use std::net::IpAddr;
+
+/// How a server is reached over HTTP.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Proxy {
+    /// Through the proxy that the environment names: `HTTPS_PROXY` or `HTTP_PROXY`, else `ALL_PROXY`, unless `NO_PROXY` excludes the host; in
+    /// capitals or not. A server on loopback is reached directly.
+    #[default]
+    Environment,
+    /// Directly.
+    None,
+    /// Through this proxy, also to a server on loopback: an `http://`, `https://`, `socks5://` or `socks5h://` URL, which may have a user name and a password.
+    Url(String),
+}
+
+impl Proxy {
+    /// Sets the proxy of a client for `server`. Returns what an error message calls it, if there is one.
+    ///
+    /// # Errors
+    /// Why the proxy's URL cannot be used.
+    pub(crate) fn apply(
+        &self,
+        builder: ClientBuilder,
+        server: &Url,
+    ) -> Result<(ClientBuilder, Option<String>), String> {
+        match self {
+            Self::Environment if is_loopback(server) => Ok((builder.no_proxy(), None)),
+            Self::None => Ok((builder.no_proxy(), None)),
+            Self::Environment => Ok((builder, named_by_environment(server))),
+            Self::Url(url) => {
+                let invalid = |error: &dyn std::fmt::Display| format!("the proxy's URL cannot be used: {error}");
+                let proxy = reqwest::Proxy::all(url).map_err(|error| invalid(&error))?;
+                let mut shown = Url::parse(url).map_err(|error| invalid(&error))?;
+                if !["http", "https", "socks5", "socks5h"].contains(&shown.scheme()) {
+                    return Err(invalid(&format!("`{}:` is no kind of proxy", shown.scheme())));
+                }
+                // Fails only for URLs without a host, which have no password.
+                let _ = shown.set_username("").and_then(|()| shown.set_password(None));
+                Ok((builder.proxy(proxy), Some(format!("the proxy {shown}"))))
+            }
+        }
+    }
+}
+
+fn named_by_environment(server: &Url) -> Option<String> {
+    let server: http::Uri = server.as_str().parse().ok()?;
+    let proxy = Matcher::from_env().intercept(&server)?;
+    Some(format!("the proxy {} of the environment", proxy.uri()))
+}
+
+fn is_loopback(server: &Url) -> bool {
+    let host = server.host_str().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    match address {
+        Ok(address) => address.is_loopback(),
+        Err(_) => host == "localhost" || host.ends_with(".localhost"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_has_many_names() {
+        let is_loopback = |host: &str| is_loopback(&Url::parse(&format!("http://{host}:1/mcp")).unwrap());
+        for host in ["localhost", "a.localhost", "127.0.0.1", "127.3.2.1", "[::1]"] {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in ["example.com", "localhost.example.com", "10.0.0.1", "[2001:db8::1]"] {
+            assert!(!is_loopback(host), "{host}");
+        }
+    }
+}

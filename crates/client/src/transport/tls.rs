@@ -1,0 +1,111 @@
+//! TLS: whom the client trusts, and why it does not.
+
+use reqwest::Url;
+use rustls::{
+    CertificateError, ClientConfig, Error, InvalidMessage, RootCertStore,
+    crypto::{CryptoProvider, ring},
+    pki_types::UnixTime,
+};
+use rustls_platform_verifier::Verifier;
+use std::{io, sync::Arc};
+
+const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
+
+/// The TLS settings for a server. Those for `http://` trust nobody: reading the system's certificates takes milliseconds.
+///
+/// # Errors
+/// Why the system's certificates cannot be used.
+pub(super) fn config(url: &Url) -> Result<ClientConfig, String> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();
+    let builder = builder.map_err(|error| error.to_string())?;
+    let mut config = if url.scheme() == "https" {
+        builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier(provider)?))
+            .with_no_client_auth()
+    } else {
+        builder
+            .with_root_certificates(RootCertStore::empty())
+            .with_no_client_auth()
+    };
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+fn verifier(provider: Arc<CryptoProvider>) -> Result<Verifier, String> {
+    Verifier::new(provider).map_err(|error| match error {
+        Error::General(reason) => {
+            format!("{reason}; SSL_CERT_FILE can name a file with certificates of authorities")
+        }
+        error => error.to_string(),
+    })
+}
+
+/// The error of TLS inside another error.
+pub(super) fn find_error<'a>(outer: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error> {
+    let mut error = Some(outer);
+    while let Some(current) = error {
+        if let Some(found) = current.downcast_ref::<Error>() {
+            return Some(found);
+        }
+        // An I/O error hides what it is made of from `source`.
+        let inner = current.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        error = inner.map_or_else(|| current.source(), |inner| Some(inner));
+    }
+    None
+}
+
+/// Why the server's certificate is refused, if that is the error.
+pub(super) fn describe_certificate(error: &Error) -> Option<String> {
+    let Error::InvalidCertificate(error) = error else {
+        return None;
+    };
+    Some(match error {
+        // The signature is another one if the authority has the name of one that is trusted.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            "an authority that is not trusted here has issued its certificate; if you trust it, name its certificate in SSL_CERT_FILE".to_owned()
+        }
+        CertificateError::NotValidForNameContext { expected, presented } => {
+            format!("its certificate is for {}, and not for {}", list(presented), expected.to_str())
+        }
+        CertificateError::NotValidForName => "its certificate is for another name".to_owned(),
+        CertificateError::Expired => "its certificate has expired".to_owned(),
+        CertificateError::ExpiredContext { time, not_after } => {
+            format!("its certificate expired {} ago", days(*not_after, *time))
+        }
+        CertificateError::NotValidYet => "its certificate is not valid yet; is the clock of this machine right?".to_owned(),
+        CertificateError::NotValidYetContext { time, not_before } => format!(
+            "its certificate becomes valid in {}; is the clock of this machine right?",
+            days(*time, *not_before)
+        ),
+        CertificateError::Revoked => "its certificate was revoked".to_owned(),
+        error => format!("its certificate is not accepted: {error}"),
+    })
+}
+
+/// Whether the server answered in something else than TLS.
+pub(super) fn is_not_tls(error: &Error) -> bool {
+    matches!(error, Error::InvalidMessage(InvalidMessage::InvalidContentType))
+}
+
+/// The names in a certificate, which rustls shows as `DnsName("example.com")`.
+fn list(presented: &[String]) -> String {
+    const SHOWN: usize = 3;
+    let names = presented.iter().map(|name| name.split('"').nth(1).unwrap_or(name));
+    let mut shown = names.take(SHOWN).collect::<Vec<_>>().join(", ");
+    if presented.is_empty() {
+        shown.push_str("no name");
+    } else if presented.len() > SHOWN {
+        shown.push_str(", …");
+    }
+    shown
+}
+
+fn days(from: UnixTime, to: UnixTime) -> String {
+    match to.as_secs().saturating_sub(from.as_secs()) / SECONDS_PER_DAY {
+        0 => "less than a day".to_owned(),
+        1 => "1 day".to_owned(),
+        days => format!("{days} days"),
+    }
+}
