@@ -1,6 +1,7 @@
 //! The examples as processes, killed while they run.
 
 mod crashes;
+mod known;
 mod process;
 
 use process::{Running, Server, first_line, program};
