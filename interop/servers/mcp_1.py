@@ -6,11 +6,13 @@ import warnings
 import anyio
 import mcp.types as types
 from mcp.server.lowlevel import Server
+from mcp.server.sse import SseServerTransport
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from serve import main
 from starlette.applications import Starlette
-from starlette.routing import Mount
+from starlette.responses import Response
+from starlette.routing import Mount, Route
 
 # The SDK warns that version 2.0 has no Tasks.
 warnings.filterwarnings("ignore", category=DeprecationWarning)
@@ -131,5 +133,16 @@ def http_app():
     return Starlette(routes=[Mount("/mcp", app=manager.handle_request)], lifespan=lifespan)
 
 
+def sse_app():
+    transport = SseServerTransport("/messages/")
+
+    async def connect(request):
+        async with transport.connect_sse(request.scope, request.receive, request._send) as (read, write):
+            await server.run(read, write, server.create_initialization_options())
+        return Response()
+
+    return Starlette(routes=[Route("/sse", connect), Mount("/messages/", app=transport.handle_post_message)])
+
+
 if __name__ == "__main__":
-    main(over_stdio, http_app)
+    main(over_stdio, http_app, sse_app)

@@ -67,7 +67,7 @@ impl Connection {
         Ok(Self::over(http, options))
     }
 
-    /// Connects over HTTP to the server and detects its era.
+    /// Connects over HTTP to the server and detects its era, unless [`Options::era_cache`] knows it: nothing is sent to a modern server then.
     ///
     /// # Errors
     /// [`OpenError`] when `url` is not an `http://` or `https://` URL, or no MCP server answers there.
@@ -312,6 +312,9 @@ impl Connection {
         let mut known = self.0.era.lock().await;
         if known.as_ref().is_some_and(|era| Arc::ptr_eq(era, stale)) {
             self.0.listening.stop();
+            if stale.legacy().is_none() {
+                self.0.options.era_cache.forget(self.address(), Generation::Modern);
+            }
             *known = None;
         }
     }

@@ -1,6 +1,6 @@
 //! Options of a connection.
 
-use crate::{InputHandler, Proxy, SystemClock};
+use crate::{EraCache, InputHandler, Proxy, SystemClock};
 use longhaul_core::Clock;
 use serde_json::{Map, Value, json};
 use std::{fmt, sync::Arc, time::Duration};
@@ -12,6 +12,8 @@ pub struct Options {
     pub(crate) client: ClientInfo,
     /// Which era to speak. Default: [`EraChoice::Auto`].
     pub era: EraChoice,
+    /// The eras of servers, which connections with clones of these options share.
+    pub era_cache: EraCache,
     /// Timeout of every request except `tools/call`, up to the last byte of its response. Default: 30 seconds.
     pub request_timeout: Duration,
     /// Timeout of `tools/call`, which a server may answer only when the tool has finished. Default: none.
@@ -37,6 +39,7 @@ impl Options {
                 version: version.into(),
             },
             era: EraChoice::Auto,
+            era_cache: EraCache::default(),
             request_timeout: Duration::from_secs(30),
             call_timeout: None,
             max_response: 64 << 20,

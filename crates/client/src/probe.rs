@@ -1,8 +1,9 @@
 //! Detecting the era of a server: send a modern request first, then try the legacy handshake.
 
 use crate::{
-    EraChoice, Options, RequestError, RpcFailure,
-    era::{self, Era, LegacySession, ServerDescription},
+    EraChoice, Options, RequestError, RpcFailure, ServerDescription,
+    era::{self, Era, LegacySession},
+    era_cache::CachedEra,
     error::excerpt,
     response::{RpcResponse, read_response},
     transport::{Outgoing, Transport},
@@ -29,14 +30,53 @@ enum Finding {
     NotModern(String),
 }
 
-/// Detects the server's era. A legacy server is initialized on the way.
+/// Finds out the server's era, from the cache or by asking. A legacy server is initialized on the way.
 pub(crate) async fn probe(
     transport: &dyn Transport,
     options: &Options,
     ids: &(dyn Fn() -> u64 + Sync),
 ) -> Result<Era, RequestError> {
+    if transport.is_session() {
+        return detect(transport, options, ids).await;
+    }
+    let (cache, address) = (&options.era_cache, transport.address());
+    match cache.get(address, options.clock.monotonic()) {
+        Some(CachedEra::Modern(server)) if options.era != EraChoice::Legacy => return Ok(Era::Modern(server)),
+        Some(CachedEra::Legacy) if options.era == EraChoice::Auto => {
+            match initialize(transport, options, ids()).await {
+                Ok(legacy) => return Ok(Era::Legacy(legacy)),
+                Err(error) if error.is_transient() => return Err(error),
+                Err(_) => cache.forget(address, Generation::Legacy),
+            }
+        }
+        _ => {}
+    }
+    let era = detect(transport, options, ids).await?;
+    let cached = match &era {
+        Era::Modern(server) => CachedEra::Modern(server.clone()),
+        Era::Legacy(_) => CachedEra::Legacy,
+    };
+    // A server that speaks both eras must not be taken for one that only has the wanted one.
+    if options.era == EraChoice::Auto {
+        cache.insert(address, cached, options.clock.monotonic());
+    }
+    Ok(era)
+}
+
+/// Asks the server for its era.
+async fn detect(
+    transport: &dyn Transport,
+    options: &Options,
+    ids: &(dyn Fn() -> u64 + Sync),
+) -> Result<Era, RequestError> {
     if options.era == EraChoice::Legacy {
-        return initialize(transport, options, ids()).await.map(Era::Legacy);
+        let error = match initialize(transport, options, ids()).await {
+            Ok(legacy) => return Ok(Era::Legacy(legacy)),
+            Err(error) => error,
+        };
+        return initialize_otherwise(transport, options, ids, error)
+            .await
+            .map(Era::Legacy);
     }
     let mut finding = discover(transport, options, ids()).await?;
     if matches!(finding, Finding::Again) {
@@ -63,7 +103,11 @@ pub(crate) async fn probe(
     {
         return Ok(Era::Modern(server));
     }
-    if error.is_transient() {
+    let error = match initialize_otherwise(transport, options, ids, error).await {
+        Ok(legacy) => return Ok(Era::Legacy(legacy)),
+        Err(error) => error,
+    };
+    if error.is_transient() || matches!(error, RequestError::HandshakeFailed(_)) {
         return Err(error);
     }
     let legacy = describe(&error);
@@ -71,6 +115,25 @@ pub(crate) async fn probe(
         true => format!("it answers clients of every revision with {response}"),
         false => format!("to a modern client it answers: {response}; to a legacy client: {legacy}"),
     }))
+}
+
+/// Makes the handshake over the transport of 2024-11-05 (L-16), after `error`.
+async fn initialize_otherwise(
+    transport: &dyn Transport,
+    options: &Options,
+    ids: &(dyn Fn() -> u64 + Sync),
+    error: RequestError,
+) -> Result<LegacySession, RequestError> {
+    let is_refusal = match &error {
+        RequestError::Http { status, .. } => is_client_error(*status),
+        RequestError::Rpc(_) | RequestError::Invalid(_) => true,
+        // The stream that was the session has ended.
+        error => error.is_transient() && transport.is_session(),
+    };
+    if !is_refusal || !transport.fall_back().await? {
+        return Err(error);
+    }
+    initialize(transport, options, ids()).await
 }
 
 /// Whether only a modern server refuses a handshake like this.

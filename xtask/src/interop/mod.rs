@@ -34,6 +34,8 @@ const AT_A_TIME: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Transport {
     Http,
+    /// That of 2024-11-05, over HTTP.
+    Sse,
     /// The client starts the server.
     Stdio,
 }
@@ -50,12 +52,14 @@ enum Run {
 /// All runs; the slowest first.
 const RUNS: &[Run] = &[
     Run::Server(ServerPeer::Reference, Transport::Http),
+    Run::Server(ServerPeer::Reference, Transport::Sse),
     Run::Server(ServerPeer::Reference, Transport::Stdio),
     Run::Server(ServerPeer::FastMcp3, Transport::Http),
     Run::Server(ServerPeer::FastMcp3, Transport::Stdio),
     Run::Server(ServerPeer::FastMcp4, Transport::Http),
     Run::Server(ServerPeer::FastMcp4, Transport::Stdio),
     Run::Server(ServerPeer::Mcp1, Transport::Http),
+    Run::Server(ServerPeer::Mcp1, Transport::Sse),
     Run::Server(ServerPeer::Mcp1, Transport::Stdio),
     Run::Server(ServerPeer::Rmcp(Revision::Modern), Transport::Http),
     Run::Server(ServerPeer::Rmcp(Revision::Modern), Transport::Stdio),
@@ -199,7 +203,7 @@ fn run_one(run: Run, mut command: Command, programs: &Programs, folder: &Path) -
     let folder = folder.join(name.replace(['/', ' '], "-"));
     fs::create_dir_all(&folder)?;
     let running = match run {
-        Run::Client(_, Transport::Http) => {
+        Run::Client(_, Transport::Http | Transport::Sse) => {
             let mut listen = Command::new(&programs.fixtures);
             let mut server = Server::start(listen.args(["--listen", "127.0.0.1:0"]), &folder.join("server.log"))?;
             command.args(["--url", &format!("http://{}/mcp", server.ready()?)]);
@@ -248,6 +252,7 @@ impl Transport {
     fn name(self) -> &'static str {
         match self {
             Self::Http => "http",
+            Self::Sse => "sse",
             Self::Stdio => "stdio",
         }
     }

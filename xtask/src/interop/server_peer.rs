@@ -146,6 +146,7 @@ impl ServerPeer {
                 command.arg(home.join("node_modules/@modelcontextprotocol/server-everything/dist/index.js"));
                 command.arg(match transport {
                     Transport::Http => "streamableHttp",
+                    Transport::Sse => "sse",
                     Transport::Stdio => "stdio",
                 });
                 return Ok(command);
@@ -164,8 +165,10 @@ impl ServerPeer {
                 return Ok(command);
             }
         };
-        if transport == Transport::Stdio {
-            command.arg("--stdio");
+        match transport {
+            Transport::Http => {}
+            Transport::Sse => drop(command.arg("--sse")),
+            Transport::Stdio => drop(command.arg("--stdio")),
         }
         Ok(command)
     }
@@ -192,26 +195,27 @@ impl ServerPeer {
                 client.arg("--stdio").arg(server.get_program()).args(server.get_args());
                 Ok(None)
             }
-            Transport::Http => {
-                let (server, url) = self.listen(server, &folder.join("server.log"))?;
+            Transport::Http | Transport::Sse => {
+                let path = if transport == Transport::Sse { "sse" } else { "mcp" };
+                let (server, url) = self.listen(server, path, &folder.join("server.log"))?;
                 client.args(["--url", &url]);
                 Ok(Some(server))
             }
         }
     }
 
-    fn listen(self, mut command: Command, log: &Path) -> Result<(Server, String), InteropError> {
+    fn listen(self, mut command: Command, path: &str, log: &Path) -> Result<(Server, String), InteropError> {
         if self != Self::Reference {
             let mut server = Server::start(&mut command, log)?;
             let address = server.ready_within(START)?;
-            return Ok((server, format!("http://{address}/mcp")));
+            return Ok((server, format!("http://{address}/{path}")));
         }
         // It cannot choose a free port, and tells nobody which one it has.
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
         let server = Server::start(command.env("PORT", address.port().to_string()), log)?;
         // If it does not start, the client says so.
         clock::wait_for(START, || TcpStream::connect(address).ok());
-        Ok((server, format!("http://{address}/mcp")))
+        Ok((server, format!("http://{address}/{path}")))
     }
 
     /// Waits until no server uses the folder any more. One that `longhaul stdio` has started stays for a moment.

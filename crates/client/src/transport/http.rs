@@ -3,6 +3,7 @@
 use super::{
     Outgoing, Reply, Transport,
     sse::{EventStream, Resume},
+    sse_pair::SsePair,
     tls,
     unreachable::unreachable,
 };
@@ -13,14 +14,17 @@ use futures_util::StreamExt;
 use http::{HeaderMap, header};
 use longhaul_core::{BoxFuture, Clock, Millis};
 use longhaul_wire::{Generation, Message, Version};
+use parking_lot::Mutex;
 use reqwest::{
-    Client, Response, StatusCode,
+    Client, Response, StatusCode, Url,
     redirect::{Action, Attempt, Policy},
 };
 use std::{sync::Arc, time::Duration};
 
 /// A server that accepts no connection within this time is down.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// A server of 2024-11-05 says within this time where to post.
+const LONGEST_OPENING: Duration = Duration::from_secs(10);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The bytes of an error body that are read: enough for a JSON-RPC error. The rest is ignored.
 const MAX_ERROR_BODY: usize = 64 * 1024;
@@ -38,6 +42,11 @@ pub(crate) struct Http {
     proxy: Option<String>,
     address: Address,
     shown: String,
+    /// Where the server has redirected to, if it has.
+    redirected: Mutex<Option<Url>>,
+    /// The session with a server of 2024-11-05.
+    pair: Mutex<Option<Arc<SsePair>>>,
+    request_timeout: Duration,
     max_response: usize,
     clock: Arc<dyn Clock>,
 }
@@ -53,6 +62,9 @@ impl Http {
             proxy,
             shown: address.to_string(),
             address,
+            redirected: Mutex::default(),
+            pair: Mutex::default(),
+            request_timeout: options.request_timeout,
             max_response: options.max_response,
             clock: Arc::clone(&options.clock),
         }
@@ -62,6 +74,58 @@ impl Http {
         self.client
             .as_ref()
             .map_err(|reason| RequestError::Setup(reason.clone()))
+    }
+
+    /// Where the server is.
+    fn url(&self) -> Url {
+        let redirected = self.redirected.lock();
+        redirected.as_ref().unwrap_or(self.address.url()).clone()
+    }
+
+    /// Remembers a redirect, so that not every request makes two; and forgets it when nothing is there any more.
+    fn note_location(&self, response: &Response) {
+        let mut redirected = self.redirected.lock();
+        match response.status() {
+            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED | StatusCode::GONE => *redirected = None,
+            status if !status.is_redirection() && response.url() != self.address.url() => {
+                *redirected = Some(response.url().clone());
+            }
+            _ => {}
+        }
+    }
+
+    fn pair(&self) -> Option<Arc<SsePair>> {
+        self.pair.lock().clone()
+    }
+
+    /// Sends a message to a server of 2024-11-05. The reply comes on its stream.
+    async fn send_to_pair(&self, pair: &SsePair, message: Outgoing) -> Result<Reply, RequestError> {
+        let reply = pair.reply(message.id)?;
+        let request = self
+            .client()?
+            .post(pair.endpoint.clone())
+            .headers(message.headers)
+            .header(header::CONTENT_TYPE, "application/json")
+            .timeout(self.request_timeout)
+            .body(message.body);
+        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        if !response.status().is_success() {
+            return Err(self.read_error(response).await);
+        }
+        Ok(reply.within(message.timeout, &self.shown))
+    }
+
+    async fn open_pair(&self) -> Result<Option<SsePair>, RequestError> {
+        let request = self
+            .client()?
+            .get(self.url())
+            .header(header::ACCEPT, "text/event-stream");
+        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        match (response.status().as_u16(), content_type(&response)) {
+            (200, "text/event-stream") => SsePair::open(response, self.max_response, &self.shown).await,
+            (status, _) if is_transient_status(status) => Err(self.read_error(response).await),
+            _ => Ok(None),
+        }
     }
 
     async fn reply(&self, mut response: Response, resume: Option<Resume>) -> Result<Reply, RequestError> {
@@ -90,7 +154,7 @@ impl Http {
     fn resume(&self, client: &Client, headers: &HeaderMap) -> Option<Resume> {
         is_legacy(headers).then(|| Resume {
             client: client.clone(),
-            url: self.address.url().clone(),
+            url: self.url(),
             headers: headers.clone(),
             clock: Arc::clone(&self.clock),
         })
@@ -183,10 +247,13 @@ impl Transport for Http {
     /// Sends a message and reads the head of the response. A JSON body is read whole; a stream is read as it comes.
     fn send(&self, message: Outgoing) -> BoxFuture<'_, Result<Reply, RequestError>> {
         Box::pin(async move {
+            if let Some(pair) = self.pair() {
+                return self.send_to_pair(&pair, message).await;
+            }
             let client = self.client()?;
             let resume = message.id.and_then(|_| self.resume(client, &message.headers));
             let mut request = client
-                .post(self.address.url().clone())
+                .post(self.url())
                 .headers(message.headers)
                 .header(header::CONTENT_TYPE, "application/json")
                 .header(header::ACCEPT, "application/json, text/event-stream")
@@ -195,6 +262,7 @@ impl Transport for Http {
                 request = request.timeout(timeout);
             }
             let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+            self.note_location(&response);
             self.reply(response, resume).await
         })
     }
@@ -202,10 +270,13 @@ impl Transport for Http {
     /// Opens the push stream of a legacy session. A server may have none, or allow one only.
     fn listen(&self, headers: HeaderMap) -> BoxFuture<'_, Result<Option<Reply>, RequestError>> {
         Box::pin(async move {
+            if let Some(pair) = self.pair() {
+                return pair.listen().map(Some);
+            }
             let client = self.client()?;
             let resume = self.resume(client, &headers);
             let request = client
-                .get(self.address.url().clone())
+                .get(self.url())
                 .headers(headers)
                 .header(header::ACCEPT, "text/event-stream");
             let response = request.send().await.map_err(|error| self.unreachable(&error))?;
@@ -217,16 +288,31 @@ impl Transport for Http {
         })
     }
 
+    /// Opens the stream of 2024-11-05, for a session with it. Once a server was found to have one, it is used until it is gone.
+    #[expect(clippy::disallowed_methods, reason = "the client is not simulated")]
+    fn fall_back(&self) -> BoxFuture<'_, Result<bool, RequestError>> {
+        Box::pin(async move {
+            let limit = self.request_timeout.min(LONGEST_OPENING);
+            let opened = tokio::time::timeout(limit, self.open_pair())
+                .await
+                .unwrap_or(Ok(None))?;
+            let has_opened = opened.is_some();
+            *self.pair.lock() = opened.map(Arc::new);
+            Ok(has_opened)
+        })
+    }
+
     /// Ends a legacy session (T-14). A server may refuse that, so a failure is only logged.
     fn close(&self, headers: HeaderMap) -> BoxFuture<'_, ()> {
         Box::pin(async move {
+            if let Some(pair) = self.pair.lock().take() {
+                pair.close();
+                return;
+            }
             let (Ok(client), true) = (&self.client, headers.contains_key(SESSION_ID)) else {
                 return;
             };
-            let request = client
-                .delete(self.address.url().clone())
-                .headers(headers)
-                .timeout(CLOSE_TIMEOUT);
+            let request = client.delete(self.url()).headers(headers).timeout(CLOSE_TIMEOUT);
             if let Err(error) = request.send().await {
                 tracing::debug!(%error, "could not end the session");
             }
@@ -234,7 +320,7 @@ impl Transport for Http {
     }
 
     fn is_session(&self) -> bool {
-        false
+        self.pair.lock().is_some()
     }
 
     fn address(&self) -> &str {

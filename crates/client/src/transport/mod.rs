@@ -4,6 +4,7 @@ mod child;
 mod demultiplexer;
 mod http;
 mod sse;
+mod sse_pair;
 mod stream;
 mod tls;
 mod unreachable;
@@ -36,13 +37,22 @@ pub trait Transport: Send + Sync + 'static {
     /// As [`send`](Self::send).
     fn listen(&self, headers: HeaderMap) -> BoxFuture<'_, Result<Option<Reply>, RequestError>>;
 
+    /// Changes to an older way of carrying messages, if the server has one. Called when the server has refused every handshake, and when the session has
+    /// ended. Returns whether the handshake is worth another try; the default is that it is not.
+    ///
+    /// # Errors
+    /// Any [`RequestError`].
+    fn fall_back(&self) -> BoxFuture<'_, Result<bool, RequestError>> {
+        Box::pin(std::future::ready(Ok(false)))
+    }
+
     /// Ends the session or the connection. Failures are not reported.
     fn close(&self, headers: HeaderMap) -> BoxFuture<'_, ()>;
 
     /// Whether the transport is itself the session, as a pipe is: if it breaks, there is a new one, and the handshake is made again.
     fn is_session(&self) -> bool;
 
-    /// The server's address or command, for people.
+    /// The server's address or command, for people. If the transport is no session, another one with this address is taken to reach the same server.
     fn address(&self) -> &str;
 }
 

@@ -7,7 +7,7 @@ use futures_util::{StreamExt, stream::BoxStream};
 use http::{HeaderMap, HeaderValue, header};
 use longhaul_core::Clock;
 use reqwest::{Response, Url};
-use sse_stream::SseByteStream;
+use sse_stream::{Sse, SseByteStream};
 use std::{
     sync::{
         Arc,
@@ -44,7 +44,8 @@ pub(super) struct Resume {
     pub(super) clock: Arc<dyn Clock>,
 }
 
-struct Events {
+/// The events of one response.
+pub(super) struct Events {
     stream: SseByteStream<BoxStream<'static, Result<Bytes, RequestError>>>,
     /// Bytes since the last event, to limit the size of an event.
     pending: Arc<AtomicUsize>,
@@ -84,9 +85,7 @@ impl EventStream {
         let Some(events) = &mut self.events else {
             return Ok(None);
         };
-        while let Some(event) = events.stream.next().await {
-            let event = event.map_err(stream_error)?;
-            events.pending.store(0, Ordering::Relaxed);
+        while let Some(event) = events.next().await? {
             self.empty = 0;
             if let Some(id) = event.id.and_then(|id| HeaderValue::try_from(id).ok()) {
                 self.last_id = Some(id);
@@ -131,7 +130,7 @@ impl EventStream {
 }
 
 impl Events {
-    fn new(response: Response, max_message: usize, address: &str) -> Self {
+    pub(super) fn new(response: Response, max_message: usize, address: &str) -> Self {
         let pending = Arc::new(AtomicUsize::new(0));
         let (seen, address) = (Arc::clone(&pending), address.to_owned());
         let chunks = response.bytes_stream().map(move |chunk| {
@@ -145,6 +144,13 @@ impl Events {
             stream: SseByteStream::new(chunks.boxed()),
             pending,
         }
+    }
+
+    /// The next event; `None` at the end.
+    pub(super) async fn next(&mut self) -> Result<Option<Sse>, RequestError> {
+        let event = self.stream.next().await.transpose().map_err(stream_error)?;
+        self.pending.store(0, Ordering::Relaxed);
+        Ok(event)
     }
 }
 

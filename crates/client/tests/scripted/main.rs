@@ -8,3 +8,4 @@ mod peer;
 mod pipe;
 mod probe;
 mod questions;
+mod sse_pair;

@@ -2,9 +2,12 @@
 
 use crate::peer::{Peer, ReceivedRequest, modern, plain};
 use axum::{body::Body, http::Response};
-use longhaul_client::{Connection, OpenError, Options, RequestError};
+use longhaul_client::{Connection, EraCache, OpenError, Options, RequestError};
 use serde_json::{Value, json};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicUsize, Ordering},
+};
 
 type Answer = fn(&ReceivedRequest) -> Response<Body>;
 
@@ -154,6 +157,79 @@ async fn a_redirect_within_the_origin_is_followed_once() {
         assert_eq!(followed.count() > 0, is_followed);
     }
     assert!(other.seen().is_empty(), "{:?}", other.seen());
+}
+
+#[tokio::test]
+async fn a_redirect_is_remembered_while_it_is_right() {
+    let moved_back = AtomicUsize::new(0);
+    let peer = Peer::start(move |seen| {
+        let is_moved = moved_back.load(Ordering::Relaxed) == 0;
+        match (seen.path.as_str(), seen.method()) {
+            ("/mcp", _) if is_moved => Response::builder()
+                .status(307)
+                .header("location", "/mcp/")
+                .body(Body::empty())
+                .unwrap(),
+            ("/mcp/", _) if !is_moved => plain(404, ""),
+            (_, "server/discover") => seen.result(json!({"supportedVersions": ["2026-07-28"]})),
+            (_, "ping") => {
+                moved_back.store(1, Ordering::Relaxed);
+                seen.result(json!({}))
+            }
+            _ => seen.result(json!({"tools": []})),
+        }
+    });
+    let (connection, _) = peer.connection();
+    for _ in 0..3 {
+        connection.list_tools().await.unwrap();
+    }
+    let redirected = |seen: &&ReceivedRequest| seen.path == "/mcp";
+    assert_eq!(peer.seen().iter().filter(redirected).count(), 1);
+    connection.send("ping", Value::Null).await.unwrap();
+    connection.list_tools().await.unwrap();
+    assert_eq!(peer.calls_of("tools/list").last().unwrap().path, "/mcp");
+}
+
+/// L-17.
+#[tokio::test]
+async fn a_server_is_probed_once_for_all_connections_that_share_a_cache() {
+    let is_modern = Arc::new(AtomicBool::new(true));
+    let now = Arc::clone(&is_modern);
+    let peer = Peer::start(move |seen| match (seen.method(), now.load(Ordering::Relaxed)) {
+        ("server/discover", true) => seen.result(json!({"supportedVersions": ["2026-07-28"], "instructions": "Hi."})),
+        ("initialize", false) => seen.result(json!({"protocolVersion": "2025-11-25", "capabilities": {}})),
+        ("notifications/initialized", _) => Response::builder().status(202).body(Body::empty()).unwrap(),
+        ("tools/list", is_modern) if is_modern == seen.params()["_meta"].is_object() => {
+            seen.result(json!({"resultType": "complete", "tools": []}))
+        }
+        _ => seen.error(400, -32000, Value::Null),
+    });
+    let cache = EraCache::default();
+    let connect = || {
+        let (connection, _) = peer.connection_with(|options| options.era_cache = cache.clone());
+        connection
+    };
+    let probes = || ["server/discover", "initialize"].map(|method| peer.calls_of(method).len());
+    for _ in 0..2 {
+        let connection = connect();
+        connection.list_tools().await.unwrap();
+        assert_eq!(connection.server().await.unwrap().instructions.as_deref(), Some("Hi."));
+    }
+    assert_eq!(probes(), [1, 0]);
+
+    is_modern.store(false, Ordering::Relaxed);
+    connect().list_tools().await.unwrap();
+    assert_eq!(probes(), [2, 1], "the cache was wrong");
+    connect().list_tools().await.unwrap();
+    assert_eq!(probes(), [2, 2], "a handshake, and no probe");
+
+    is_modern.store(true, Ordering::Relaxed);
+    connect().list_tools().await.unwrap();
+    assert_eq!(probes(), [3, 3], "the cache was wrong again");
+
+    let (stranger, _) = peer.connection();
+    stranger.list_tools().await.unwrap();
+    assert_eq!(probes(), [4, 3]);
 }
 
 #[tokio::test]

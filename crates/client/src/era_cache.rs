@@ -1,0 +1,78 @@
+//! The eras of servers, for later connections.
+
+use crate::ServerDescription;
+use longhaul_wire::Generation;
+use parking_lot::Mutex;
+use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
+
+/// After this time a server is probed again: it may have learnt a new revision, or have other capabilities.
+const MAX_AGE: Duration = Duration::from_secs(10 * 60);
+/// With more servers than this, all are forgotten.
+const MAX_SERVERS: usize = 1_024;
+
+/// The eras of HTTP servers. Connections whose options share it probe each server once in ten minutes. Clones share their content, and so do clones of
+/// the [`Options`](crate::Options) that it is in.
+///
+/// ```
+/// use longhaul_client::Options;
+/// let options = Options::named("example", "1.0");
+/// let same_cache = options.clone();
+/// ```
+#[derive(Clone, Default)]
+pub struct EraCache(Arc<Mutex<HashMap<String, Entry>>>);
+
+struct Entry {
+    era: CachedEra,
+    /// By the clock's monotonic time.
+    since: Duration,
+}
+
+/// What is known of a server.
+#[derive(Clone)]
+pub(crate) enum CachedEra {
+    Modern(ServerDescription),
+    /// It needs a handshake.
+    Legacy,
+}
+
+impl CachedEra {
+    pub(crate) fn generation(&self) -> Generation {
+        match self {
+            Self::Modern(_) => Generation::Modern,
+            Self::Legacy => Generation::Legacy,
+        }
+    }
+}
+
+impl EraCache {
+    pub(crate) fn get(&self, address: &str, now: Duration) -> Option<CachedEra> {
+        let servers = self.0.lock();
+        let entry = servers.get(address)?;
+        (now.saturating_sub(entry.since) < MAX_AGE).then(|| entry.era.clone())
+    }
+
+    pub(crate) fn insert(&self, address: &str, era: CachedEra, now: Duration) {
+        let mut servers = self.0.lock();
+        if servers.len() >= MAX_SERVERS {
+            servers.clear();
+        }
+        servers.insert(address.to_owned(), Entry { era, since: now });
+    }
+
+    /// Forgets what has turned out to be wrong.
+    pub(crate) fn forget(&self, address: &str, wrong: Generation) {
+        let mut servers = self.0.lock();
+        if servers
+            .get(address)
+            .is_some_and(|entry| entry.era.generation() == wrong)
+        {
+            servers.remove(address);
+        }
+    }
+}
+
+impl fmt::Debug for EraCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EraCache({} servers)", self.0.lock().len())
+    }
+}

@@ -1,0 +1,52 @@
+//! What a server says about itself.
+
+use longhaul_wire::{Generation, Version, meta};
+use serde_json::Value;
+
+/// What a server says about itself.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ServerDescription {
+    /// The protocol revision that is spoken with it, such as `2026-07-28`.
+    pub version: &'static str,
+    /// Its name and version, if it gives them: `serverInfo`. For display only.
+    pub info: Value,
+    /// Its capabilities. Null if a modern server did not tell them.
+    pub capabilities: Value,
+    /// Its instructions for the model, if any.
+    pub instructions: Option<String>,
+}
+
+impl ServerDescription {
+    /// Reads the result of `server/discover` or `initialize`.
+    pub(crate) fn read(version: Version, result: &Value) -> Self {
+        let info = match version.generation() {
+            Generation::Modern => match &result["_meta"][meta::SERVER_INFO] {
+                Value::Null => &result["serverInfo"],
+                info => info,
+            },
+            Generation::Legacy => &result["serverInfo"],
+        };
+        Self {
+            version: version.as_str(),
+            info: info.clone(),
+            capabilities: result["capabilities"].clone(),
+            instructions: result["instructions"].as_str().map(str::to_owned),
+        }
+    }
+
+    /// Whether a call that is sent again with the same idempotency key is the same call (an extension of Longhaul).
+    pub fn takes_idempotency_keys(&self) -> bool {
+        ["extensions", "experimental"]
+            .iter()
+            .any(|place| self.capabilities[place][meta::IDEMPOTENCY].is_object())
+    }
+
+    /// Whether it makes tasks of the extension.
+    pub(crate) fn has_tasks_extension(&self) -> bool {
+        self.capabilities["extensions"][TASKS_EXTENSION].is_object()
+    }
+}
+
+/// Key of the tasks extension, in `extensions` of either side's capabilities.
+pub(crate) const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";

@@ -1,0 +1,97 @@
+//! The transport of 2024-11-05: a stream of events from the server, whose first event says where to post.
+
+use super::{Reply, demultiplexer::Demultiplexer, sse::Events};
+use crate::RequestError;
+use reqwest::{Response, Url};
+use std::sync::Arc;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// An open stream. It is the session: when it ends, so do all requests.
+pub(super) struct SsePair {
+    pub(super) endpoint: Url,
+    messages: Arc<Demultiplexer>,
+    _reading: DropGuard,
+}
+
+impl SsePair {
+    /// Waits for the first event of a stream. `None` if it does not say where to post, so that this is another kind of stream.
+    ///
+    /// # Errors
+    /// [`RequestError::HandshakeFailed`] if messages would have to be posted to another origin.
+    pub(super) async fn open(
+        response: Response,
+        max_message: usize,
+        address: &str,
+    ) -> Result<Option<Self>, RequestError> {
+        let opened_at = response.url().clone();
+        let mut events = Events::new(response, max_message, address);
+        let first = events
+            .next()
+            .await?
+            .filter(|first| first.event.as_deref() == Some("endpoint"));
+        let Some(data) = first.and_then(|first| first.data) else {
+            return Ok(None);
+        };
+        let endpoint = opened_at
+            .join(&data)
+            .map_err(|error| RequestError::HandshakeFailed(format!("its endpoint is not a URL: {error}")))?;
+        if endpoint.origin() != opened_at.origin() {
+            return Err(RequestError::HandshakeFailed(format!(
+                "it wants messages at another origin, {}",
+                endpoint.origin().ascii_serialization()
+            )));
+        }
+        Ok(Some(Self::start(endpoint, events, address)))
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the client is not simulated")]
+    fn start(endpoint: Url, mut events: Events, address: &str) -> Self {
+        let messages = Demultiplexer::new(address.to_owned());
+        let dropped = CancellationToken::new();
+        let reading = {
+            let messages = Arc::clone(&messages);
+            async move {
+                let reason = loop {
+                    match events.next().await {
+                        Ok(Some(event)) => {
+                            if let Some(data) = event.data.filter(|data| !data.is_empty()) {
+                                messages.deliver(data.into_bytes());
+                            }
+                        }
+                        Ok(None) => break "it closed the stream".to_owned(),
+                        Err(RequestError::Unreachable { reason, .. }) => break reason,
+                        Err(error) => break error.to_string(),
+                    }
+                };
+                messages.end(&reason);
+            }
+        };
+        tokio::spawn(dropped.clone().run_until_cancelled_owned(reading));
+        Self {
+            endpoint,
+            messages,
+            _reading: dropped.drop_guard(),
+        }
+    }
+
+    /// The messages that belong to request `id`; none for a message without an id.
+    ///
+    /// # Errors
+    /// [`RequestError::Unreachable`] if the stream has ended.
+    pub(super) fn reply(&self, id: Option<u64>) -> Result<Reply, RequestError> {
+        id.map_or_else(|| Ok(Reply::empty()), |id| self.messages.open(id))
+    }
+
+    /// The messages that belong to no request.
+    ///
+    /// # Errors
+    /// As [`reply`](Self::reply).
+    pub(super) fn listen(&self) -> Result<Reply, RequestError> {
+        self.messages.listen()
+    }
+
+    /// Ends all requests.
+    pub(super) fn close(&self) {
+        self.messages.end("the connection was closed");
+    }
+}
