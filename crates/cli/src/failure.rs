@@ -53,6 +53,14 @@ impl From<RequestError> for Failure {
                 message,
                 error: Some(rpc_error(&failure)),
             },
+            RequestError::InvalidOutput { result, .. } => Self {
+                exit: Exit::Refused,
+                error: Some(json!({
+                    "message": message,
+                    "result": serde_json::from_str::<serde_json::Value>(result.as_str()).ok(),
+                })),
+                message: format!("{message}; --json prints the result"),
+            },
             _ => Self {
                 exit: Exit::NoServer,
                 message,

@@ -29,6 +29,8 @@ pub struct CallOptions {
     pub ttl: Option<Millis>,
 }
 
+const HEADER_MISMATCH: i32 = -32020;
+
 /// The members that tell the kinds of results apart.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
@@ -45,7 +47,8 @@ impl Connection {
     /// before the response cancels the call, unless it asked a legacy server for a task. A task that was returned keeps running.
     ///
     /// # Errors
-    /// Any [`RequestError`]; [`RequestError::Rpc`] when the server refuses the call.
+    /// Any [`RequestError`]; [`RequestError::Rpc`] when the server refuses the call; [`RequestError::InvalidOutput`] when the result does not fit the
+    /// tool's output schema.
     pub async fn call_tool(
         &self,
         tool: &Tool,
@@ -68,10 +71,19 @@ impl Connection {
         on_event: Observer<'_>,
     ) -> Result<CallResponse, RequestError> {
         let build = |era: &Era| self.build_call(era, tool, arguments, options);
-        let (result, era) = self
-            .exchange_rounds(build, &mut |notification| report_progress(&notification, on_event))
-            .await?;
-        self.interpret(result, &era)
+        let on_notification = &mut |notification: Notification<'_>| report_progress(&notification, on_event);
+        let (result, era) = match self.exchange_rounds(build, on_notification).await {
+            Err(RequestError::Rpc(failure)) if failure.code == HEADER_MISMATCH => {
+                // The annotations may have changed since the tool was listed. The call was refused, so it has not run.
+                let Some(tool) = self.with_other_headers(tool).await? else {
+                    return Err(RequestError::Rpc(failure));
+                };
+                let build = |era: &Era| self.build_call(era, &tool, arguments, options);
+                self.exchange_rounds(build, on_notification).await?
+            }
+            answered => answered?,
+        };
+        self.interpret(result, &era, tool)
     }
 
     /// Whether a call of `tool` can become a task on this server. A modern server decides that for each call.
@@ -108,17 +120,23 @@ impl Connection {
         }
     }
 
-    fn interpret(&self, result: Json, era: &Era) -> Result<CallResponse, RequestError> {
+    fn interpret(&self, result: Json, era: &Era, tool: &Tool) -> Result<CallResponse, RequestError> {
         let parsed: ResultMembers = serde_json::from_str(result.as_str())
             .map_err(|error| RequestError::Invalid(format!("its result: {error}")))?;
-        let done = |result| Ok(CallResponse::Done(Outcome::result(result)));
+        let done = |result| {
+            let outcome = Outcome::result(result);
+            if let Some(output) = &tool.output {
+                output.check(&outcome)?;
+            }
+            Ok(CallResponse::Done(outcome))
+        };
         match (era, parsed.result_type.as_deref()) {
             (Era::Legacy(legacy), _) => match parsed.task {
-                Some(task) if legacy.tool_tasks && task["taskId"].is_string() => self.created(&task.to_string()),
+                Some(task) if legacy.tool_tasks && task["taskId"].is_string() => self.created(&task.to_string(), tool),
                 _ => done(result),
             },
             (Era::Modern(_), None | Some("complete")) => done(result),
-            (Era::Modern(_), Some("task")) => self.created(result.as_str()),
+            (Era::Modern(_), Some("task")) => self.created(result.as_str(), tool),
             (Era::Modern(_), Some(other)) => Err(RequestError::Invalid(format!(
                 "unknown resultType {:?}",
                 excerpt(other)
@@ -126,9 +144,9 @@ impl Connection {
         }
     }
 
-    fn created(&self, task: &str) -> Result<CallResponse, RequestError> {
+    fn created(&self, task: &str, tool: &Tool) -> Result<CallResponse, RequestError> {
         let snapshot = TaskSnapshot::read(task)?;
-        let handle = TaskHandle::new(self.clone(), snapshot.id.clone(), Some(snapshot));
+        let handle = TaskHandle::new(self.clone(), snapshot.id.clone(), Some(snapshot)).of_tool(tool);
         Ok(CallResponse::Task(handle))
     }
 }

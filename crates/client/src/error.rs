@@ -1,7 +1,7 @@
 //! The errors of requests.
 
 use crate::RpcFailure;
-use longhaul_core::Millis;
+use longhaul_core::{Json, Millis};
 use std::borrow::Cow;
 
 /// A request failed.
@@ -78,6 +78,14 @@ pub enum RequestError {
     /// A response that breaks the protocol.
     #[error("the server's response is invalid: {0}")]
     Invalid(String),
+    /// The result of a tool does not fit the output schema that the server declares for it.
+    #[error("the tool's result does not fit its output schema: {reason}")]
+    InvalidOutput {
+        /// What does not fit, and where.
+        reason: String,
+        /// The result, as it came.
+        result: Json,
+    },
     /// The id has a form that no task of a Longhaul server has, so there is no log and no history.
     #[error("only Longhaul servers keep logs and histories, and this task id is not from one")]
     InvalidTaskId,

@@ -38,6 +38,7 @@ mod journal;
 mod listening;
 mod listing;
 mod options;
+mod output_schema;
 mod param_headers;
 mod polling;
 mod probe;

@@ -1,10 +1,31 @@
 //! Lists of a server, page by page, and what they name.
 
-use crate::{Connection, RequestError, connection::Request, era::Era};
+use crate::{Connection, RequestError, connection::Request, era::Era, error::excerpt};
 use http::HeaderMap;
 use longhaul_core::Json;
 use longhaul_wire::Method;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
+
+/// What kind of result it is; legacy servers do not say.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ResultKind {
+    result_type: Option<String>,
+}
+
+impl ResultKind {
+    /// Only calls of tools have results of other kinds (G2-11, G2-12).
+    fn ensure_complete(&self) -> Result<(), RequestError> {
+        match self.result_type.as_deref() {
+            None | Some("complete") => Ok(()),
+            Some(other) => Err(RequestError::Invalid(format!(
+                "unexpected resultType {:?}",
+                excerpt(other)
+            ))),
+        }
+    }
+}
 
 /// A longer list is refused as endless.
 const MAX_PAGES: usize = 10_000;
@@ -81,7 +102,11 @@ impl Connection {
             timeout: Some(self.options().request_timeout),
             wants_progress: false,
         };
-        self.exchange_rounds(build, &mut |_| {}).await.map(|(result, _)| result)
+        let (result, _) = self.exchange_rounds(build, &mut |_| {}).await?;
+        let kind: ResultKind = serde_json::from_str(result.as_str())
+            .map_err(|error| RequestError::Invalid(format!("its result: {error}")))?;
+        kind.ensure_complete()?;
+        Ok(result)
     }
 
     /// All entries of a list.

@@ -1,6 +1,9 @@
 //! A task on a server: reading it, cancelling it.
 
-use crate::{Connection, Outcome, RequestError, TaskSnapshot, TaskStatus, connection::Request, era::Era};
+use crate::{
+    Connection, Outcome, RequestError, TaskSnapshot, TaskStatus, Tool, connection::Request, era::Era,
+    output_schema::OutputSchema,
+};
 use http::HeaderMap;
 use longhaul_core::Json;
 use longhaul_wire::Method;
@@ -13,6 +16,8 @@ pub struct TaskHandle {
     id: String,
     /// The task as the server created it, if this handle comes from a call.
     created: Option<TaskSnapshot>,
+    /// That of its tool, if this handle comes from a call.
+    output: Option<OutputSchema>,
 }
 
 impl Connection {
@@ -28,7 +33,21 @@ impl TaskHandle {
             connection,
             id,
             created,
+            output: None,
         }
+    }
+
+    /// The same task, whose result must fit the output schema of `tool`.
+    pub(crate) fn of_tool(self, tool: &Tool) -> Self {
+        Self {
+            output: tool.output.clone(),
+            ..self
+        }
+    }
+
+    /// Checks the outcome against the output schema of the tool, if that is known.
+    pub(crate) fn check(&self, outcome: &Outcome) -> Result<(), RequestError> {
+        self.output.as_ref().map_or(Ok(()), |output| output.check(outcome))
     }
 
     /// The task id. On a server without authentication, whoever knows it can read the task.

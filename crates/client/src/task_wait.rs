@@ -18,7 +18,8 @@ impl TaskHandle {
     ///
     /// # Errors
     /// A [`RequestError`] that is not transient, for example for an unknown task. [`RequestError::Unanswered`] if the task asks something that has
-    /// no answer; it is cancelled then.
+    /// no answer; it is cancelled then. [`RequestError::InvalidOutput`] if the result does not fit the output schema of the tool, which is known to
+    /// handles that a call returned.
     pub async fn wait(&self, on_event: Observer<'_>) -> Result<Outcome, RequestError> {
         let mut wait = Wait {
             handle: self,
@@ -104,6 +105,7 @@ impl Wait<'_> {
             None => self.handle.fetch_outcome(snapshot.status).await?,
         };
         self.report(&snapshot);
+        self.handle.check(&outcome)?;
         Ok(Polled::Ended(outcome))
     }
 

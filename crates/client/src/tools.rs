@@ -1,6 +1,6 @@
 //! The tools of a server.
 
-use crate::{Connection, RequestError};
+use crate::{Connection, RequestError, output_schema::OutputSchema};
 use longhaul_wire::{Method, ParamHeaders};
 use serde_json::Value;
 use std::sync::Arc;
@@ -21,6 +21,7 @@ pub struct Tool {
     /// Whether a legacy server allows calls of it as tasks. A modern server decides that for each call.
     pub task_support: TaskSupport,
     pub(crate) param_headers: Arc<ParamHeaders>,
+    pub(crate) output: Option<OutputSchema>,
 }
 
 /// `execution.taskSupport` of a legacy tool.
@@ -47,6 +48,15 @@ impl Connection {
     }
 }
 
+impl Connection {
+    /// The tool as it is listed now, if the headers of its calls are others than `stale` says (T-31).
+    pub(crate) async fn with_other_headers(&self, stale: &Tool) -> Result<Option<Tool>, RequestError> {
+        let tools = self.list_tools().await?;
+        let mut tools = tools.into_iter();
+        Ok(tools.find(|tool| tool.name == stale.name && tool.param_headers != stale.param_headers))
+    }
+}
+
 fn read_tool(mut tool: Value, modern: bool) -> Option<Tool> {
     let Some(Value::String(name)) = tool.get_mut("name").map(Value::take) else {
         tracing::warn!("ignored a tool without a name");
@@ -61,11 +71,16 @@ fn read_tool(mut tool: Value, modern: bool) -> Option<Tool> {
     let param_headers = param_headers
         .map_err(|error| tracing::warn!(tool = name, %error, "ignored a tool with an invalid x-mcp-header"))
         .ok()?;
+    let output_schema = tool
+        .get_mut("outputSchema")
+        .map(Value::take)
+        .filter(|schema| !schema.is_null());
     Some(Tool {
+        output: output_schema.clone().map(OutputSchema::new),
         name,
         description: tool["description"].as_str().unwrap_or_default().to_owned(),
         input_schema,
-        output_schema: tool.get_mut("outputSchema").map(Value::take),
+        output_schema,
         title: tool["title"].as_str().map(str::to_owned),
         task_support: match tool["execution"]["taskSupport"].as_str() {
             Some("optional") => TaskSupport::Optional,

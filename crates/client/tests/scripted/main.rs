@@ -9,3 +9,4 @@ mod pipe;
 mod probe;
 mod questions;
 mod sse_pair;
+mod tools;

@@ -169,6 +169,22 @@ async fn a_round_with_a_state_only_is_retried_and_others_are_refused() {
     }
 }
 
+/// G2-11, G2-12.
+#[tokio::test]
+async fn only_a_call_may_have_a_result_of_another_kind() {
+    for kind in ["task", "surprise"] {
+        let peer = modern(move |seen| seen.result(task("working", json!({"resultType": kind}))));
+        let (connection, _) = peer.connection();
+        for refused in [
+            connection.get_prompt("p", &Map::new()).await,
+            connection.read_resource("test://r").await,
+        ] {
+            let error = refused.unwrap_err();
+            assert!(error.to_string().contains(kind), "{error}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn every_final_status_has_its_outcome() {
     let ends = [
