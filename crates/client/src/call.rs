@@ -2,7 +2,7 @@
 
 use crate::{
     Connection, Event, Observer, Outcome, Progress, RequestError, TaskHandle, TaskSnapshot, TaskSupport, Tool,
-    connection::Request, era::Era, error::excerpt, param_headers,
+    call_record::CallRecord, connection::Request, era::Era, error::excerpt, param_headers,
 };
 use longhaul_core::{Json, Millis};
 use longhaul_wire::{Method, jsonrpc::Notification, meta};
@@ -70,16 +70,28 @@ impl Connection {
         options: &CallOptions,
         on_event: Observer<'_>,
     ) -> Result<CallResponse, RequestError> {
+        self.call_recorded(tool, arguments, options, None, on_event).await
+    }
+
+    /// As [`call_tool_with`](Self::call_tool_with). What the user answers is recorded.
+    pub(crate) async fn call_recorded(
+        &self,
+        tool: &Tool,
+        arguments: &Map<String, Value>,
+        options: &CallOptions,
+        record: Option<&CallRecord>,
+        on_event: Observer<'_>,
+    ) -> Result<CallResponse, RequestError> {
         let build = |era: &Era| self.build_call(era, tool, arguments, options);
         let on_notification = &mut |notification: Notification<'_>| report_progress(&notification, on_event);
-        let (result, era) = match self.exchange_rounds(build, on_notification).await {
+        let (result, era) = match self.exchange_rounds(build, on_notification, record).await {
             Err(RequestError::Rpc(failure)) if failure.code == HEADER_MISMATCH => {
                 // The annotations may have changed since the tool was listed. The call was refused, so it has not run.
                 let Some(tool) = self.with_other_headers(tool).await? else {
                     return Err(RequestError::Rpc(failure));
                 };
                 let build = |era: &Era| self.build_call(era, &tool, arguments, options);
-                self.exchange_rounds(build, on_notification).await?
+                self.exchange_rounds(build, on_notification, record).await?
             }
             answered => answered?,
         };

@@ -7,6 +7,7 @@ use crate::{
     listening::Listening,
     probe,
     response::{Incoming, OnNotification, RpcResponse, read_message},
+    task_pushes::TaskPushes,
     transport::{Http, Outgoing, Reply, Transport},
 };
 use futures_util::FutureExt;
@@ -42,6 +43,13 @@ struct Shared {
     next_id: AtomicU64,
     jitter: Jitter,
     listening: Listening,
+    task_pushes: TaskPushes,
+}
+
+/// A stream of notifications that a modern server was asked for. Dropping it ends the subscription.
+pub(crate) struct OpenSubscription {
+    pub(crate) reply: Reply,
+    _subscribed: Option<Subscribed>,
 }
 
 /// A request without what its era adds.
@@ -87,6 +95,7 @@ impl Connection {
             jitter: Jitter::new(options.jitter_seed),
             options,
             listening: Listening::default(),
+            task_pushes: TaskPushes::default(),
         }))
     }
 
@@ -103,12 +112,36 @@ impl Connection {
         Ok(self.era().await?.server().clone())
     }
 
-    /// Ends the connection: a legacy session over HTTP is deleted, a child process is stopped. Tasks keep running.
+    /// Ends the connection: a legacy session over HTTP is deleted, a child process is stopped. Tasks keep running, but some legacy servers bind a task to
+    /// its session: see [`Client::close`](crate::Client::close).
     pub async fn close(self) {
+        self.close_session(true).await;
+    }
+
+    /// Ends the connection, and its legacy session over HTTP only if `ends_session`.
+    pub(crate) async fn close_session(self, ends_session: bool) {
         self.0.listening.stop();
+        self.0.task_pushes.stop();
         let era = self.0.era.lock().await.take();
-        let headers = era.as_deref().and_then(Era::legacy).map(era::LegacySession::headers);
-        self.0.transport.close(headers.unwrap_or_default()).await;
+        if ends_session || self.0.transport.is_session() {
+            let headers = era.as_deref().and_then(Era::legacy).map(era::LegacySession::headers);
+            self.0.transport.close(headers.unwrap_or_default()).await;
+        }
+    }
+
+    /// Connects anew, with a new session.
+    pub(crate) async fn reconnect(&self) -> Result<(), RequestError> {
+        let era = self.era().await?;
+        self.forget(&era).await;
+        self.era().await.map(drop)
+    }
+
+    /// Goes on with a legacy session, unless there is a connection already.
+    pub(crate) async fn resume_unless_connected(&self, session: &SessionRef) {
+        let is_connected = self.0.era.lock().await.is_some();
+        if !is_connected {
+            self.resume(session).await;
+        }
     }
 
     /// The legacy session over HTTP, for another process that goes on with its tasks: see [`resume`](Self::resume). `None` if there is none.
@@ -279,7 +312,11 @@ impl Connection {
     }
 
     /// Opens a stream of notifications.
-    pub(crate) async fn open_subscription(&self, era: &Era, params: Map<String, Value>) -> Result<Reply, RequestError> {
+    pub(crate) async fn open_subscription(
+        &self,
+        era: &Era,
+        params: Map<String, Value>,
+    ) -> Result<OpenSubscription, RequestError> {
         let id = self.next_id();
         let (method, mut params) = (Method::SubscriptionsListen.as_str(), params);
         era.add_meta(&mut params, &self.0.options);
@@ -289,7 +326,17 @@ impl Connection {
             id: Some(id),
             timeout: None,
         };
-        self.0.transport.send(outgoing).await
+        let reply = self.0.transport.send(outgoing).await?;
+        let subscribed = Subscribed {
+            connection: self.downgrade(),
+            id,
+        };
+        // Over HTTP the disconnection ends it.
+        let subscribed = self.0.transport.is_session().then_some(subscribed);
+        Ok(OpenSubscription {
+            reply,
+            _subscribed: subscribed,
+        })
     }
 
     /// Sends a notification or a response. If there is no connection any more, nobody waits for it, and nothing is sent.
@@ -315,6 +362,7 @@ impl Connection {
             if stale.legacy().is_none() {
                 self.0.options.era_cache.forget(self.address(), Generation::Modern);
             }
+            self.0.task_pushes.restart();
             *known = None;
         }
     }
@@ -334,6 +382,10 @@ impl Connection {
 
     pub(crate) fn listening(&self) -> &Listening {
         &self.0.listening
+    }
+
+    pub(crate) fn task_pushes(&self) -> &TaskPushes {
+        &self.0.task_pushes
     }
 
     pub(crate) fn downgrade(&self) -> WeakConnection {
@@ -372,14 +424,37 @@ struct Cancellation<'a> {
 }
 
 impl Drop for Cancellation<'_> {
-    #[expect(clippy::disallowed_methods, reason = "the client is not simulated")]
     fn drop(&mut self) {
-        let (Some(id), Ok(runtime)) = (self.id, tokio::runtime::Handle::try_current()) else {
+        if let Some(id) = self.id {
+            self.connection.cancel_by_message(id);
+        }
+    }
+}
+
+/// Ends a subscription on a pipe when it is dropped.
+struct Subscribed {
+    connection: WeakConnection,
+    id: u64,
+}
+
+impl Drop for Subscribed {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.upgrade() {
+            connection.cancel_by_message(self.id);
+        }
+    }
+}
+
+impl Connection {
+    /// Tells the server that a request is no longer waited for.
+    #[expect(clippy::disallowed_methods, reason = "the client is not simulated")]
+    fn cancel_by_message(&self, request: u64) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;
         };
-        let params = Map::from_iter([("requestId".to_owned(), id.into())]);
+        let params = Map::from_iter([("requestId".to_owned(), request.into())]);
         let message = era::build_message(Method::Cancelled.as_str(), None, params);
-        let connection = self.connection.clone();
+        let connection = self.clone();
         runtime.spawn(async move { connection.send_message(message).await }.map(drop));
     }
 }

@@ -75,6 +75,9 @@ pub enum RequestError {
         /// Why there is no answer.
         reason: String,
     },
+    /// The user has given another answer to the question before, and it is in the journal. It is sent while the task is waited for.
+    #[error("the question was answered before; that answer is sent while the task is waited for")]
+    AnsweredBefore,
     /// A response that breaks the protocol.
     #[error("the server's response is invalid: {0}")]
     Invalid(String),
@@ -105,6 +108,14 @@ impl RequestError {
             Self::Http { status, .. } => is_transient_status(*status),
             _ => false,
         }
+    }
+
+    /// Whether the error of a call says that the tool has not run. Any other error may come after it has.
+    pub fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Self::Rpc(_) | Self::Unavailable { .. } | Self::NotStarted { .. } | Self::Unanswered { .. }
+        )
     }
 
     /// Whether the server does not know the task: it never existed, its retention is over, or it belongs to another principal. Only meaningful for

@@ -1,6 +1,6 @@
 //! Events while waiting for a result.
 
-use crate::{RequestError, TaskSnapshot};
+use crate::{JournalError, RequestError, TaskSnapshot};
 use longhaul_core::Millis;
 
 /// An event while a call or a task is waited for.
@@ -22,6 +22,11 @@ pub enum Event<'a> {
     },
     /// A request succeeded after [`Retrying`](Self::Retrying).
     Recovered,
+    /// The task of a recorded call could not be recorded, so no other process knows it.
+    NotRecorded {
+        /// Why.
+        error: &'a JournalError,
+    },
 }
 
 /// The progress of a tool.

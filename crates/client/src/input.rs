@@ -1,7 +1,7 @@
 //! What a server asks of the client's user: elicitation, sampling and roots.
 
-use crate::RpcFailure;
-use longhaul_core::{BoxFuture, ClientCapabilities};
+use crate::{RequestError, RpcFailure};
+use longhaul_core::{BoxFuture, ClientCapabilities, Json};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -143,6 +143,13 @@ impl InputResponse {
     pub(crate) fn into_value(self) -> Value {
         self.0
     }
+
+    /// An answer from the journal.
+    pub(crate) fn recorded(answer: &Json) -> Result<Self, RequestError> {
+        serde_json::from_str(answer.as_str())
+            .map(Self)
+            .map_err(|error| RequestError::Invalid(format!("the recorded answer: {error}")))
+    }
 }
 
 type Answering = Arc<dyn Fn(InputRequest) -> BoxFuture<'static, Result<InputResponse, RpcFailure>> + Send + Sync>;
@@ -168,12 +175,22 @@ pub struct Inputs {
     sample: Option<Answering>,
     sampling_tools: bool,
     roots: Option<InputResponse>,
+    is_deferred: bool,
 }
 
 impl Inputs {
     /// A handler that declares nothing.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// A handler that declares elicitation, and leaves what modern tasks ask to [`TaskHandle::answer`](crate::TaskHandle::answer). Elicitations that could
+    /// not be answered in this way, such as those of legacy servers, are answered with `cancel`.
+    pub fn deferred() -> Self {
+        Self {
+            is_deferred: true,
+            ..Self::default()
+        }
     }
 
     /// Answers form elicitations.
@@ -218,8 +235,8 @@ impl Inputs {
 impl InputHandler for Inputs {
     fn capabilities(&self) -> ClientCapabilities {
         ClientCapabilities {
-            elicitation_form: self.elicit.is_some(),
-            elicitation_url: self.open.is_some(),
+            elicitation_form: self.elicit.is_some() || self.is_deferred,
+            elicitation_url: self.open.is_some() || self.is_deferred,
             sampling: self.sample.is_some(),
             sampling_tools: self.sampling_tools && self.sample.is_some(),
             roots: self.roots.is_some(),
@@ -240,6 +257,12 @@ impl InputHandler for Inputs {
         };
         match answering {
             Some(answer) => answer(request),
+            None if self.is_deferred && request.is_elicitation() => {
+                match request.key.is_some() && request.task.is_some() {
+                    true => Box::pin(std::future::pending()),
+                    false => Box::pin(std::future::ready(Ok(InputResponse::cancel()))),
+                }
+            }
             None => Box::pin(std::future::ready(Err(not_offered(&request.method)))),
         }
     }

@@ -23,9 +23,15 @@
 //! is answered by the [`InputHandler`] in [`Options::inputs`], in whatever way they ask it. Without one the client declares that it cannot be asked.
 
 mod address;
+mod asking;
 mod call;
+mod call_error;
+mod call_record;
+mod client;
 mod clock;
 mod connection;
+#[cfg(test)]
+mod crash_tests;
 mod era;
 mod era_cache;
 mod error;
@@ -33,13 +39,13 @@ mod event;
 mod history;
 mod input;
 mod jitter;
-#[cfg(unix)]
 mod journal;
 mod listening;
 mod listing;
 mod options;
 mod output_schema;
 mod param_headers;
+mod pending_call;
 mod polling;
 mod probe;
 mod proxy;
@@ -48,18 +54,22 @@ mod recorded_call;
 mod response;
 mod rounds;
 mod rpc_failure;
+mod running_call;
 mod server_description;
 mod snapshot;
 mod task;
 mod task_log;
-mod task_push;
+mod task_pushes;
 mod task_questions;
+mod task_streams;
 mod task_wait;
 mod tools;
 mod transport;
 
 pub use address::{Address, InvalidAddress};
 pub use call::{CallOptions, CallResponse};
+pub use call_error::CallError;
+pub use client::Client;
 pub use clock::SystemClock;
 pub use connection::{Connection, OpenError};
 pub use era_cache::EraCache;
@@ -67,13 +77,14 @@ pub use error::RequestError;
 pub use event::{Event, Observer, Progress};
 pub use history::{FailedStepAttempt, FailedStepAttempts, HistoryEntry};
 pub use input::{InputHandler, InputRequest, InputResponse, Inputs};
-#[cfg(unix)]
 pub use journal::{Asked, ClientJournal, JournalError};
 pub use longhaul_core::{ClientCapabilities, Json, Outcome, RpcFailure};
 pub use longhaul_wire::{Generation, TaskStatus};
 pub use options::{EraChoice, Options};
+pub use pending_call::PendingCall;
 pub use proxy::Proxy;
 pub use recorded_call::{CallFilter, CallId, CallState, Finished, NewCall, RecordedCall, SessionRef, TaskRef};
+pub use running_call::{CallStatus, RunningCall};
 pub use server_description::ServerDescription;
 pub use snapshot::TaskSnapshot;
 pub use task::TaskHandle;

@@ -1,6 +1,5 @@
 //! What a connection keeps of its push stream and of the requests that it serves.
 
-use crate::TaskSnapshot;
 use parking_lot::Mutex;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::{
@@ -14,14 +13,12 @@ const LONGEST_OPENING: Duration = Duration::from_secs(2);
 /// The requests of a server that are served at once. More are refused.
 pub(crate) const MAX_SERVED: usize = 64;
 
-/// The push stream of a legacy session, and those who wait for what comes on any stream.
+/// The push stream of a legacy session, and the requests of the server that are served.
 pub(crate) struct Listening {
     pub(crate) stream: Mutex<Option<AbortHandle>>,
     pub(crate) served: Arc<Semaphore>,
     /// The requests that are being served, by their id.
     pub(crate) serving: Arc<Mutex<HashMap<String, ServedRequest>>>,
-    /// Changes whenever a task status is pushed.
-    pub(crate) pushed: watch::Sender<Option<Arc<TaskSnapshot>>>,
     /// Whether the push stream is being opened for the first time.
     opening: watch::Sender<bool>,
 }
@@ -48,7 +45,6 @@ impl Default for Listening {
             stream: Mutex::default(),
             served: Arc::new(Semaphore::new(MAX_SERVED)),
             serving: Arc::default(),
-            pushed: watch::Sender::new(None),
             opening: watch::Sender::new(false),
         }
     }
@@ -92,11 +88,6 @@ impl Listening {
             }
             is_open
         });
-    }
-
-    /// The task statuses that are pushed. Some may be skipped.
-    pub(crate) fn pushed(&self) -> watch::Receiver<Option<Arc<TaskSnapshot>>> {
-        self.pushed.subscribe()
     }
 }
 

@@ -102,7 +102,7 @@ impl Connection {
             timeout: Some(self.options().request_timeout),
             wants_progress: false,
         };
-        let (result, _) = self.exchange_rounds(build, &mut |_| {}).await?;
+        let (result, _) = self.exchange_rounds(build, &mut |_| {}, None).await?;
         let kind: ResultKind = serde_json::from_str(result.as_str())
             .map_err(|error| RequestError::Invalid(format!("its result: {error}")))?;
         kind.ensure_complete()?;

@@ -10,13 +10,19 @@ const MIN_INTERVAL: Millis = 20;
 const MAX_INTERVAL: Millis = 5 * 60_000;
 /// While all changes are pushed.
 const RARE_INTERVAL: Millis = 30_000;
+/// The same for each task, if there are many: a hundred polls a second for all of them.
+const RARE_INTERVAL_OF_EACH: Millis = 10;
 const FIRST_RETRY: Millis = 500;
 const MAX_RETRY: Millis = 15_000;
 
 /// Milliseconds until the next poll: the interval the server asks for (G1-23, G2-31) plus up to a fifth of it, so that many clients
-/// do not poll at the same moment. `jitter` is from 0 to 1. `rare` if the server pushes all changes: then a poll only finds what was lost.
-pub(crate) fn next_poll(hint: Option<Millis>, rare: bool, jitter: f64) -> Millis {
-    let shortest = if rare { RARE_INTERVAL } else { MIN_INTERVAL };
+/// do not poll at the same moment. `jitter` is from 0 to 1. With `pushed` the server pushes all changes of so many tasks: then a poll only finds what was
+/// lost.
+pub(crate) fn next_poll(hint: Option<Millis>, pushed: Option<usize>, jitter: f64) -> Millis {
+    let shortest = pushed.map_or(MIN_INTERVAL, |tasks| {
+        let of_each = (tasks as Millis).saturating_mul(RARE_INTERVAL_OF_EACH);
+        of_each.clamp(RARE_INTERVAL, MAX_INTERVAL)
+    });
     let interval = hint.unwrap_or(DEFAULT_INTERVAL).clamp(shortest, MAX_INTERVAL);
     interval + scaled(interval / 5, jitter)
 }
@@ -42,7 +48,7 @@ mod tests {
     proptest! {
         #[test]
         fn polls_are_never_faster_than_asked(hint in MIN_INTERVAL..MAX_INTERVAL, jitter in 0.0..1.0) {
-            let wait = next_poll(Some(hint), false, jitter);
+            let wait = next_poll(Some(hint), None, jitter);
             prop_assert!((hint..=hint + hint / 5).contains(&wait));
         }
 
@@ -57,9 +63,12 @@ mod tests {
 
     #[test]
     fn intervals_are_bounded() {
-        assert_eq!(next_poll(Some(0), false, 0.0), MIN_INTERVAL);
-        assert_eq!(next_poll(Some(u64::MAX), false, 0.0), MAX_INTERVAL);
-        assert_eq!(next_poll(None, false, 0.0), DEFAULT_INTERVAL);
+        assert_eq!(next_poll(Some(0), None, 0.0), MIN_INTERVAL);
+        assert_eq!(next_poll(Some(u64::MAX), None, 0.0), MAX_INTERVAL);
+        assert_eq!(next_poll(None, None, 0.0), DEFAULT_INTERVAL);
+        for (tasks, interval) in [(1, RARE_INTERVAL), (10_000, 100_000), (usize::MAX, MAX_INTERVAL)] {
+            assert_eq!(next_poll(Some(1), Some(tasks), 0.0), interval);
+        }
         assert!(next_retry(1, None, 0.99) < next_retry(3, None, 0.0));
     }
 }

@@ -77,7 +77,7 @@ impl Connection {
         match &*notification.method {
             method if method == Method::TaskStatus.as_str() => {
                 if let Ok(task) = TaskSnapshot::read(params.get()) {
-                    self.listening().pushed.send_replace(Some(Arc::new(task)));
+                    self.task_pushes().deliver(task);
                 }
             }
             method if method == Method::Cancelled.as_str() => {

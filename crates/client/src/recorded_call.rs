@@ -1,6 +1,6 @@
 //! What is recorded of a call.
 
-use longhaul_core::{Json, Millis, UnixMillis};
+use longhaul_core::{Json, Millis, Outcome, UnixMillis};
 use longhaul_wire::{Generation, TaskStatus};
 use std::fmt;
 
@@ -93,6 +93,15 @@ impl Finished {
         Self::Cancelled,
         Self::Refused,
     ];
+
+    /// How a task with this outcome finished.
+    pub(crate) fn of_task(outcome: &Outcome) -> Self {
+        match outcome {
+            Outcome::Result { is_error: false, .. } => Self::Completed,
+            Outcome::Result { .. } | Outcome::RpcError(_) => Self::Failed,
+            Outcome::Cancelled => Self::Cancelled,
+        }
+    }
 
     /// Its stored code.
     pub(crate) fn code(self) -> i64 {

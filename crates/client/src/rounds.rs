@@ -1,12 +1,18 @@
 //! Multi-round requests (MRTR): a modern server answers a request with questions, and the request is sent again with the answers.
 
 use crate::{
-    Connection, InputRequest, InputResponse, RequestError, connection::Request, era::Era, response::OnNotification,
+    Connection, InputRequest, InputResponse, RequestError,
+    asking::{Answered, HeldQuestion},
+    call_record::CallRecord,
+    connection::Request,
+    era::Era,
+    response::OnNotification,
 };
 use futures_util::future::try_join_all;
 use longhaul_core::Json;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
 /// How often a server may ask within one request.
@@ -18,6 +24,8 @@ struct Answers {
     /// Exactly as the server sent it.
     state: Option<String>,
     responses: Option<Map<String, Value>>,
+    /// Kept until the server has answered.
+    _held: Vec<HeldQuestion>,
 }
 
 #[derive(Deserialize, Default)]
@@ -29,19 +37,21 @@ struct Round {
 }
 
 impl Connection {
-    /// As [`exchange`](Self::exchange); answers what a modern server asks, until there is a result.
+    /// As [`exchange`](Self::exchange); answers what a modern server asks, until there is a result. The answers are kept in `record`, so that a call
+    /// that is made again asks nothing twice.
     pub(crate) async fn exchange_rounds(
         &self,
         build: impl Fn(&Era) -> Request,
         on_notification: OnNotification<'_>,
+        record: Option<&CallRecord>,
     ) -> Result<(Json, Arc<Era>), RequestError> {
         let mut answers = Answers::default();
-        for _ in 0..MAX_ROUNDS {
+        for number in 0..MAX_ROUNDS {
             let build = |era: &Era| answers.add_to(build(era));
             let (result, era) = self.exchange(build, on_notification).await?;
             match questions(&result, &era) {
                 None => return Ok((result, era)),
-                Some(round) => answers = self.answer_round(round).await?,
+                Some(round) => answers = self.answer_round(number, round, record).await?,
             }
         }
         Err(RequestError::Invalid(format!(
@@ -50,7 +60,12 @@ impl Connection {
     }
 
     /// Asks all questions at once, so that the user can be shown them together.
-    async fn answer_round(&self, round: Round) -> Result<Answers, RequestError> {
+    async fn answer_round(
+        &self,
+        number: usize,
+        round: Round,
+        record: Option<&CallRecord>,
+    ) -> Result<Answers, RequestError> {
         let requests = round.input_requests.unwrap_or_default();
         if requests.is_empty() && round.request_state.is_none() {
             return Err(RequestError::Invalid(
@@ -58,13 +73,26 @@ impl Connection {
             ));
         }
         let answers = requests.into_iter().map(|(key, request)| async move {
+            let recorded_as = question_name(number, &key, &request);
             let request = InputRequest::new(Some(key.clone()), None, request);
-            Ok::<_, RequestError>((key, self.ask(request).await?.into_value()))
+            Ok::<_, RequestError>((key, self.ask_once(request, record, &recorded_as).await?))
         });
-        let responses: Map<String, Value> = try_join_all(answers).await?.into_iter().collect();
+        let (mut responses, mut held) = (Map::new(), Vec::new());
+        for (
+            key,
+            Answered {
+                response,
+                held: question,
+            },
+        ) in try_join_all(answers).await?
+        {
+            responses.insert(key, response.into_value());
+            held.extend(question);
+        }
         Ok(Answers {
             state: round.request_state,
             responses: Some(responses).filter(|responses| !responses.is_empty()),
+            _held: held,
         })
     }
 
@@ -102,6 +130,13 @@ impl Answers {
         }
         request
     }
+}
+
+/// The name of a question in the journal. If the call is made again and the server then asks something else, that is another question.
+fn question_name(round: usize, key: &str, request: &Value) -> String {
+    let digest = Sha256::digest(request.to_string());
+    let digest: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    format!("round {round} {digest} {key}")
 }
 
 /// The questions in a result, if it is not the final one.

@@ -1,8 +1,8 @@
 //! A task on a server: reading it, cancelling it.
 
 use crate::{
-    Connection, Outcome, RequestError, TaskSnapshot, TaskStatus, Tool, connection::Request, era::Era,
-    output_schema::OutputSchema,
+    Connection, Finished, Generation, JournalError, Outcome, RequestError, TaskRef, TaskSnapshot, TaskStatus, Tool,
+    call_record::CallRecord, connection::Request, era::Era, output_schema::OutputSchema,
 };
 use http::HeaderMap;
 use longhaul_core::Json;
@@ -18,6 +18,7 @@ pub struct TaskHandle {
     created: Option<TaskSnapshot>,
     /// That of its tool, if this handle comes from a call.
     output: Option<OutputSchema>,
+    record: Option<CallRecord>,
 }
 
 impl Connection {
@@ -34,6 +35,60 @@ impl TaskHandle {
             id,
             created,
             output: None,
+            record: None,
+        }
+    }
+
+    /// The same task, with its record.
+    pub(crate) fn recorded(self, record: CallRecord) -> Self {
+        Self {
+            record: Some(record),
+            ..self
+        }
+    }
+
+    pub(crate) fn record(&self) -> Option<&CallRecord> {
+        self.record.as_ref()
+    }
+
+    /// What is recorded of the task.
+    pub(crate) async fn reference(&self) -> TaskRef {
+        let generation = match self.connection.server().await.map(|server| server.version) {
+            Ok("2026-07-28") => Generation::Modern,
+            _ => Generation::Legacy,
+        };
+        TaskRef {
+            task_id: self.id.clone(),
+            generation,
+            session: self.connection.session().await,
+            created_at: self.created().and_then(|created| created.created_at.clone()),
+            ttl: self.created().and_then(|created| created.ttl),
+        }
+    }
+
+    /// Records what other processes should know of the task.
+    pub(crate) async fn note(&self, snapshot: &TaskSnapshot) {
+        let Some(record) = &self.record else { return };
+        // The server has ended the session, and knows the task in the new one.
+        if record.has_other_session(self.connection.session().await.as_ref()) {
+            let task = self.reference().await;
+            if let Err(error) = record.acknowledge(task).await {
+                tracing::warn!(%error, "the session of a task is not recorded");
+            }
+        }
+        record.note_status(snapshot.status).await;
+    }
+
+    /// Records that the outcome was used, so that the task is listed as finished. Without a journal it does nothing.
+    ///
+    /// Until then [`Client::tasks`](crate::Client::tasks) returns the task, also in the next process.
+    ///
+    /// # Errors
+    /// Those of the journal.
+    pub async fn finish(&self, outcome: &Outcome) -> Result<(), JournalError> {
+        match &self.record {
+            Some(record) => record.finish(Finished::of_task(outcome)).await,
+            None => Ok(()),
         }
     }
 
@@ -60,13 +115,26 @@ impl TaskHandle {
         &self.connection
     }
 
-    /// Reads the task.
+    /// Reads the task. Of a recorded one it notes whether it asks, or that the server does not know it any more.
     ///
     /// # Errors
     /// Any [`RequestError`]; see [`RequestError::is_unknown_task`].
     pub async fn get(&self) -> Result<TaskSnapshot, RequestError> {
-        let task = self.request(Method::TasksGet).await?;
-        TaskSnapshot::read(task.as_str())
+        match self.request(Method::TasksGet).await {
+            Ok(task) => {
+                let task = TaskSnapshot::read(task.as_str())?;
+                self.note(&task).await;
+                Ok(task)
+            }
+            Err(error) => {
+                if let Some(record) = self.record.as_ref().filter(|_| error.is_unknown_task()) {
+                    record
+                        .mark_lost(&format!("the server does not know the task: {error}"))
+                        .await;
+                }
+                Err(error)
+            }
+        }
     }
 
     /// Asks the server to cancel the task. A modern server only acknowledges the request, so the task may still end with any outcome;

@@ -1,16 +1,20 @@
 //! Answering what a task asks while it is waited for.
 
-use crate::{InputResponse, RequestError, TaskHandle, TaskSnapshot};
+use crate::{
+    InputResponse, RequestError, TaskHandle, TaskSnapshot,
+    asking::{Answered, HeldQuestion},
+};
 use futures_util::{
     StreamExt,
     future::{AbortHandle, Abortable, BoxFuture},
     stream::FuturesUnordered,
 };
+use longhaul_core::Json;
 use longhaul_wire::Method;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
-type Answer = (String, Result<InputResponse, RequestError>);
+type Answer = (String, Result<Answered, RequestError>);
 
 /// The questions of one task. Each is put to the handler once.
 #[derive(Default)]
@@ -20,6 +24,8 @@ pub(crate) struct Questions {
     open: FuturesUnordered<Abortable<BoxFuture<'static, Answer>>>,
     /// Answers that the server has not acknowledged.
     unsent: Map<String, Value>,
+    /// The records of the questions with these answers.
+    held: Vec<HeldQuestion>,
 }
 
 impl Questions {
@@ -47,8 +53,12 @@ impl Questions {
             };
             let (handle, registration) = AbortHandle::new_pair();
             self.asked.insert(key.clone(), Some(handle));
-            let (connection, request) = (task.connection().clone(), request.clone());
-            let answer = async move { (key, connection.ask(request).await) };
+            let (task, request) = (task.clone(), request.clone());
+            let answer = async move {
+                let (connection, name) = (task.connection(), recorded_as(&key));
+                let answer = connection.ask_once(request, task.record(), &name).await;
+                (key, answer)
+            };
             self.open.push(Abortable::new(Box::pin(answer), registration));
         }
     }
@@ -62,7 +72,9 @@ impl Questions {
             match self.open.next().await {
                 Some(Ok((key, answer))) => {
                     self.asked.insert(key.clone(), None);
-                    self.unsent.insert(key, answer?.into_value());
+                    let Answered { response, held } = answer?;
+                    self.unsent.insert(key, response.into_value());
+                    self.held.extend(held);
                     return Ok(());
                 }
                 Some(Err(_withdrawn)) => {}
@@ -80,23 +92,52 @@ impl Questions {
             return Ok(());
         }
         let sent = task.update(self.unsent.clone()).await;
-        if !matches!(&sent, Err(error) if error.is_transient()) {
-            self.unsent.clear();
+        if matches!(&sent, Err(error) if error.is_transient()) {
+            return sent;
+        }
+        self.unsent.clear();
+        for question in self.held.drain(..) {
+            match &sent {
+                Ok(()) => question.accepted().await,
+                Err(_) => question.refused().await,
+            }
         }
         sent
     }
 }
 
+/// The name of a question in the journal. Questions from before the task have other names.
+fn recorded_as(key: &str) -> String {
+    format!("task {key}")
+}
+
 impl TaskHandle {
     /// Answers a question of a modern task; `key` is that of the [`InputRequest`](crate::InputRequest) in its snapshot. The server ignores answers to
-    /// questions that are no longer open.
+    /// questions that are no longer open. The answer to a recorded task is in the journal before it is sent.
     ///
     /// # Errors
     /// Any [`RequestError`]; [`RequestError::Rpc`] if the answer does not fit the question. A legacy server has no such request: it asks
-    /// [`Options::inputs`](crate::Options::inputs) while the task is waited for.
+    /// [`Options::inputs`](crate::Options::inputs) while the task is waited for. [`RequestError::AnsweredBefore`] if another answer is recorded.
     pub async fn answer(&self, key: &str, answer: InputResponse) -> Result<(), RequestError> {
-        self.update(Map::from_iter([(key.to_owned(), answer.into_value())]))
-            .await
+        let name = recorded_as(key);
+        if let Some(record) = self.record() {
+            match record.record_answer(&name, Json::from(answer.as_value().clone())).await {
+                Ok(true) => {}
+                Ok(false) => return Err(RequestError::AnsweredBefore),
+                Err(error) => tracing::warn!(%error, "an answer is not recorded"),
+            }
+        }
+        let sent = self
+            .update(Map::from_iter([(key.to_owned(), answer.into_value())]))
+            .await;
+        if let Some(record) = self.record() {
+            match &sent {
+                Ok(()) => record.answer_accepted(&name).await,
+                Err(error) if error.is_transient() => record.release_question(name),
+                Err(_) => record.answer_refused(&name).await,
+            }
+        }
+        sent
     }
 
     async fn update(&self, responses: Map<String, Value>) -> Result<(), RequestError> {

@@ -1,13 +1,11 @@
 //! Waiting for a task: polls, pushes, questions and retries.
 
 use crate::{
-    Event, Observer, Outcome, RequestError, TaskHandle, TaskSnapshot, TaskStatus, polling, task_push::Push,
+    Event, Observer, Outcome, RequestError, TaskHandle, TaskSnapshot, TaskStatus, polling,
+    task_pushes::{Change, Push},
     task_questions::Questions,
 };
 use futures_util::future::{BoxFuture, FutureExt};
-
-/// How often a subscription is opened that ends without a push.
-const MAX_ENDED_PUSHES: u32 = 3;
 
 impl TaskHandle {
     /// Waits until the task has ended and returns its outcome.
@@ -27,8 +25,7 @@ impl TaskHandle {
             last_seen: None,
             failures: 0,
             polls: 0,
-            push: Push::None,
-            ended_pushes: 0,
+            push: None,
             questions: Questions::default(),
             held: None,
         };
@@ -56,9 +53,7 @@ enum Polled {
 enum Woken {
     /// It is time.
     Time,
-    Pushed(TaskSnapshot),
-    /// Nothing more is pushed.
-    PushEnded,
+    Pushed(Change),
     /// There is an answer to send.
     Answered(Result<(), RequestError>),
     /// The request that holds until there is a result has ended.
@@ -74,9 +69,7 @@ struct Wait<'a> {
     failures: u32,
     /// Polls of the running task so far.
     polls: u32,
-    push: Push,
-    /// How often in a row it has ended without a push.
-    ended_pushes: u32,
+    push: Option<Push>,
     questions: Questions,
     /// A legacy server asks on the stream of this request. It is kept open while the task asks.
     held: Option<BoxFuture<'static, Result<Option<Outcome>, RequestError>>>,
@@ -94,8 +87,9 @@ impl Wait<'_> {
         let snapshot = self.handle.get().await?;
         if !snapshot.status.is_final() {
             self.polls = self.polls.saturating_add(1);
-            if self.polls > 1 && matches!(self.push, Push::None) && self.ended_pushes < MAX_ENDED_PUSHES {
-                self.push = Push::open(self.handle).await;
+            // A task that ends soon needs no subscription.
+            if self.polls > 1 && self.push.is_none() {
+                self.push = Some(self.handle.connection().push_changes(self.handle.id()));
             }
             return Ok(Polled::Live(snapshot));
         }
@@ -118,14 +112,15 @@ impl Wait<'_> {
     async fn pause(&mut self, snapshot: &TaskSnapshot) -> Result<(), RequestError> {
         let connection = self.handle.connection();
         self.ask(snapshot);
-        let rare = self.push.is_complete();
-        let wait = polling::next_poll(snapshot.poll_interval, rare, connection.jitter());
+        let is_pushed = self.push.as_ref().is_some_and(Push::is_complete);
+        let pushed = is_pushed.then(|| connection.task_pushes().watched());
+        let wait = polling::next_poll(snapshot.poll_interval, pushed, connection.jitter());
         let mut pause = connection.sleep(wait).boxed();
         loop {
             let woken = tokio::select! {
                 biased;
                 answered = self.questions.answered() => Woken::Answered(answered),
-                pushed = self.push.next(self.handle.id()) => pushed.map_or(Woken::PushEnded, Woken::Pushed),
+                change = next_push(&mut self.push) => Woken::Pushed(change),
                 _ = held(&mut self.held) => Woken::Held,
                 () = &mut pause => Woken::Time,
             };
@@ -141,15 +136,14 @@ impl Wait<'_> {
                 }
                 // The task has ended, or the server does not hold the request: the next poll tells.
                 Woken::Held => self.held = None,
-                Woken::Pushed(changed) if changed.status.is_final() => return Ok(()),
-                Woken::PushEnded => {
-                    self.ended_pushes = self.ended_pushes.saturating_add(1);
+                Woken::Pushed(Change::Task(changed)) if changed.status.is_final() => return Ok(()),
+                Woken::Pushed(Change::Incomplete) => {
                     // The server may be gone: it is asked at its usual pace again.
-                    let wait = polling::next_poll(snapshot.poll_interval, false, connection.jitter());
+                    let wait = polling::next_poll(snapshot.poll_interval, None, connection.jitter());
                     pause = connection.sleep(wait).boxed();
                 }
-                Woken::Pushed(changed) => {
-                    self.ended_pushes = 0;
+                Woken::Pushed(Change::Task(changed)) => {
+                    self.handle.note(&changed).await;
                     self.report(&changed);
                     self.ask(&changed);
                 }
@@ -180,7 +174,6 @@ impl Wait<'_> {
 
     async fn back_off(&mut self, error: &RequestError) {
         let connection = self.handle.connection();
-        self.push = Push::None;
         self.held = None;
         self.failures = self.failures.saturating_add(1);
         let retry_in = polling::next_retry(self.failures, error.retry_after(), connection.jitter());
@@ -190,6 +183,14 @@ impl Wait<'_> {
             retry_in,
         });
         connection.sleep(retry_in).await;
+    }
+}
+
+/// Waits for the next push, if there may be one.
+async fn next_push(push: &mut Option<Push>) -> Change {
+    match push {
+        Some(push) => push.next().await,
+        None => std::future::pending().await,
     }
 }
 

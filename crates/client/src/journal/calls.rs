@@ -80,6 +80,16 @@ impl ClientJournal {
         self.0.write(move |scope| claim(scope, call)).await
     }
 
+    /// Takes over a call with the same server, tool and arguments as `call` whose process has ended without recording an answer, as
+    /// [`claim_unresolved`](Self::claim_unresolved) does, so that it is sent again under its idempotency key: that of `call` if it has one, else any.
+    /// Returns the call that is to be sent again with its key. `None` if there is none, or only one that is older than a day, since servers forget keys.
+    ///
+    /// # Errors
+    /// [`JournalError::SessionEnded`] if another process was allowed to end the session of `call`. Otherwise those of the disk and the file.
+    pub async fn take_over(&self, call: NewCall) -> Result<Option<(CallId, String)>, JournalError> {
+        self.0.write(move |scope| take_over(scope, &call)).await
+    }
+
     /// Gives up a call that this process is sending, without waiting for its end, for example because it stopped waiting for the answer. The call
     /// is [`CallState::Interrupted`](super::CallState::Interrupted) from then on. Changes nothing if this process is not sending it.
     ///
@@ -287,6 +297,41 @@ fn claim(scope: &Scope<'_>, call: CallId) -> Result<bool, Refusal> {
     let changed = (call.number(), scope.process, scope.now.0);
     scope.connection.prepare_cached(sql)?.execute(changed)?;
     Ok(true)
+}
+
+fn take_over(scope: &Scope<'_>, call: &NewCall) -> Result<Option<(CallId, String)>, Refusal> {
+    let sql = "SELECT seq, idempotency_key FROM calls
+               WHERE state = :state AND server = :server AND tool = :tool AND arguments_digest = :digest
+                 AND idempotency_key IS NOT NULL AND (:key IS NULL OR idempotency_key = :key) AND begun_at > :oldest
+               ORDER BY seq";
+    let mut statement = scope.connection.prepare_cached(sql)?;
+    let earlier = statement.query_map(
+        named_params! {
+            ":state": StateCode::Intent.code(),
+            ":server": call.server,
+            ":tool": call.tool,
+            ":digest": call.arguments_digest,
+            ":key": call.idempotency_key,
+            ":oldest": scope.now.0 - stored_millis(retention::TAKEN_OVER),
+        },
+        |row| Ok((CallId::from_number(row.get(0)?), row.get(1)?)),
+    )?;
+    let earlier: Vec<(CallId, String)> = earlier.collect::<Result<_, _>>()?;
+    for (earlier, key) in earlier {
+        if !claim(scope, earlier)? {
+            continue;
+        }
+        if let Some(session) = &call.session {
+            let session = sessions::record_open(scope, &call.server, session)?;
+            let sql = "UPDATE calls SET session = ?2 WHERE seq = ?1";
+            scope
+                .connection
+                .prepare_cached(sql)?
+                .execute((earlier.number(), session))?;
+        }
+        return Ok(Some((earlier, key)));
+    }
+    Ok(None)
 }
 
 fn release(scope: &Scope<'_>, call: CallId) -> Result<(), Refusal> {

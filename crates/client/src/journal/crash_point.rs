@@ -2,11 +2,11 @@
 
 /// A place between two effects of a change.
 #[cfg(not(test))]
-pub(super) fn reached() {}
+pub(crate) fn reached() {}
 
 /// Kills this process with `SIGKILL` at the n-th place it reaches, if a test has asked for that.
 #[cfg(test)]
-pub(super) fn reached() {
+pub(crate) fn reached() {
     use std::sync::atomic::{AtomicU64, Ordering};
     static REACHED: AtomicU64 = AtomicU64::new(0);
     let wanted = std::env::var("LONGHAUL_TEST_KILL_AT").ok();

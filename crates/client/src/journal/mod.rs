@@ -49,6 +49,8 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
+pub(crate) use crash_point::reached as crash_point_reached;
 pub use error::JournalError;
 pub use questions::Asked;
 

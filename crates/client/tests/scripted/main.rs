@@ -1,12 +1,14 @@
 //! The client against scripted servers, which give every response that a server may give.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod client;
 mod https;
 mod legacy;
 mod modern;
 mod peer;
 mod pipe;
 mod probe;
+mod pushes;
 mod questions;
 mod sse_pair;
 mod tools;

@@ -1,0 +1,166 @@
+//! The record of one call in the client journal, as the call itself uses it.
+
+use crate::{
+    Asked, CallId, ClientJournal, Finished, JournalError, NewCall, RecordedCall, SessionRef, TaskRef, TaskStatus,
+};
+use longhaul_core::Json;
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// Where the calls of one server are recorded.
+#[derive(Debug, Clone)]
+pub(crate) struct Recording {
+    pub(crate) journal: ClientJournal,
+    /// The server, as it is recorded.
+    pub(crate) server: String,
+    pub(crate) server_name: Option<String>,
+}
+
+/// The record of a call. Cheap to clone. When the last clone is dropped before there is an answer, the call is released: another one with the same
+/// arguments takes it over.
+#[derive(Debug, Clone)]
+pub(crate) struct CallRecord(Arc<Record>);
+
+#[derive(Debug)]
+struct Record {
+    journal: ClientJournal,
+    call: CallId,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Nothing is recorded of an answer.
+    is_open: bool,
+    /// The legacy session that is recorded with the task.
+    session: Option<String>,
+    /// Whether the task asks, as it was last noted.
+    asks: bool,
+}
+
+impl Drop for Record {
+    #[expect(clippy::disallowed_methods, reason = "the client is not simulated")]
+    fn drop(&mut self) {
+        if !self.state.get_mut().is_open {
+            return;
+        }
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let (journal, call) = (self.journal.clone(), self.call);
+            runtime.spawn(async move {
+                if let Err(error) = journal.release_call(call).await {
+                    tracing::warn!(%error, "a call was not released in the journal");
+                }
+            });
+        }
+    }
+}
+
+impl CallRecord {
+    /// Records that a call is about to be sent.
+    pub(crate) async fn begin(journal: &ClientJournal, call: NewCall) -> Result<Self, JournalError> {
+        let call = journal.begin(call).await?;
+        Ok(Self::new(journal, call, true, None))
+    }
+
+    /// Takes over an interrupted call that is the same, and returns it with its idempotency key.
+    pub(crate) async fn take_over(
+        journal: &ClientJournal,
+        call: NewCall,
+    ) -> Result<Option<(Self, String)>, JournalError> {
+        let taken = journal.take_over(call).await?;
+        Ok(taken.map(|(call, key)| (Self::new(journal, call, true, None), key)))
+    }
+
+    /// The record of a task.
+    pub(crate) fn of_task(journal: &ClientJournal, recorded: &RecordedCall) -> Self {
+        let task = recorded.task.as_ref();
+        let session = task.and_then(|task| task.session.as_ref());
+        let record = Self::new(journal, recorded.id, false, session);
+        record.0.state.lock().asks = recorded.asks;
+        record
+    }
+
+    fn new(journal: &ClientJournal, call: CallId, is_open: bool, session: Option<&SessionRef>) -> Self {
+        Self(Arc::new(Record {
+            journal: journal.clone(),
+            call,
+            state: Mutex::new(State {
+                is_open,
+                session: session.map(|session| session.id.clone()),
+                asks: false,
+            }),
+        }))
+    }
+
+    /// Records the task that the server has created.
+    pub(crate) async fn acknowledge(&self, task: TaskRef) -> Result<(), JournalError> {
+        let session = task.session.as_ref().map(|session| session.id.clone());
+        self.0.journal.acknowledge(self.0.call, task).await?;
+        let mut state = self.0.state.lock();
+        state.is_open = false;
+        state.session = session;
+        Ok(())
+    }
+
+    /// Whether the task is recorded with another session than this one.
+    pub(crate) fn has_other_session(&self, session: Option<&SessionRef>) -> bool {
+        session.is_some_and(|session| self.0.state.lock().session.as_ref() != Some(&session.id))
+    }
+
+    /// Notes the status of the task, if lists would show it in another way.
+    pub(crate) async fn note_status(&self, status: TaskStatus) {
+        let asks = status == TaskStatus::InputRequired;
+        if std::mem::replace(&mut self.0.state.lock().asks, asks) != asks {
+            warn(self.0.journal.note_status(self.0.call, status).await);
+        }
+    }
+
+    pub(crate) async fn finish(&self, finished: Finished) -> Result<(), JournalError> {
+        self.0.journal.finish(self.0.call, finished).await?;
+        self.0.state.lock().is_open = false;
+        Ok(())
+    }
+
+    pub(crate) async fn mark_unknown(&self, reason: &str) {
+        let marked = self.0.journal.mark_unknown(self.0.call, reason).await;
+        self.0.state.lock().is_open = marked.is_err();
+        warn(marked);
+    }
+
+    pub(crate) async fn mark_lost(&self, reason: &str) {
+        warn(self.0.journal.mark_lost(self.0.call, reason).await);
+    }
+
+    pub(crate) async fn ask(&self, key: &str) -> Result<Asked, JournalError> {
+        self.0.journal.ask(self.0.call, key).await
+    }
+
+    /// Whether the answer may be sent.
+    pub(crate) async fn record_answer(&self, key: &str, answer: Json) -> Result<bool, JournalError> {
+        self.0.journal.record_answer(self.0.call, key, answer).await
+    }
+
+    pub(crate) async fn answer_accepted(&self, key: &str) {
+        warn(self.0.journal.answer_accepted(self.0.call, key).await);
+    }
+
+    pub(crate) async fn answer_refused(&self, key: &str) {
+        warn(self.0.journal.answer_refused(self.0.call, key).await);
+    }
+
+    /// Leaves a question to other processes, later.
+    #[expect(clippy::disallowed_methods, reason = "the client is not simulated")]
+    pub(crate) fn release_question(&self, key: String) {
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let (journal, call) = (self.0.journal.clone(), self.0.call);
+            runtime.spawn(async move { warn(journal.release_question(call, key).await) });
+        }
+    }
+}
+
+/// What is recorded late is not lost: the journal still has the step before it.
+fn warn(recorded: Result<(), JournalError>) {
+    if let Err(error) = recorded {
+        tracing::warn!(%error, "a step of a call is not recorded");
+    }
+}

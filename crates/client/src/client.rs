@@ -1,0 +1,228 @@
+//! A client whose calls outlive its process.
+
+use crate::{
+    CallError, CallFilter, CallOptions, CallState, ClientJournal, Connection, JournalError, Outcome, PendingCall,
+    RecordedCall, RunningCall, TaskHandle, Tool,
+    call_record::{CallRecord, Recording},
+};
+use parking_lot::Mutex;
+use serde_json::{Map, Value};
+use std::{fmt, sync::Arc};
+
+/// A client of one server. Its calls are driven to their end: through multi-round requests, tasks of either generation, questions, and restarts of
+/// the server. Cheap to clone.
+///
+/// With a [journal](Self::recorded) they also outlive this process. The call is on disk before it is sent, and then its task. So after a crash:
+///
+/// | it ended | what to do |
+/// | --- | --- |
+/// | before the server answered, and the server [takes idempotency keys](crate::ServerDescription::takes_idempotency_keys) | make the same call again: it is sent under the key of the first one, so it is the same call |
+/// | before the server answered, and it takes none | the call may have run: [`Client::calls`] lists it as [interrupted](CallState::Interrupted), and nothing is repeated |
+/// | after the server had created a task | [`Client::tasks`] returns its handle |
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use longhaul_client::{Client, ClientJournal, Connection, Options};
+/// use serde_json::json;
+///
+/// let connection = Connection::open("http://127.0.0.1:7411/mcp", Options::named("example", "1.0")).await?;
+/// let journal = ClientJournal::open(&ClientJournal::default_path()?).await?;
+/// let client = Client::recorded(connection, journal);
+/// // What an earlier process has begun:
+/// for task in client.tasks().await? {
+///     let outcome = task.wait(&mut |event| eprintln!("{event:?}")).await?;
+///     println!("{}: {:?}", task.id(), outcome.verdict());
+///     task.finish(&outcome).await?;
+/// }
+/// let outcome = client.call("build", json!({"target": "release"})).await?;
+/// println!("{:?}", outcome.verdict());
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Client(Arc<Shared>);
+
+struct Shared {
+    connection: Connection,
+    recording: Option<Recording>,
+    /// As they were last listed.
+    tools: Mutex<Arc<[Tool]>>,
+}
+
+impl Client {
+    /// A client that records nothing. Its calls and tasks are known to this process alone.
+    pub fn new(connection: Connection) -> Self {
+        Self::with(connection, None)
+    }
+
+    /// A client that records its calls in `journal`, under the address of the connection.
+    pub fn recorded(connection: Connection, journal: ClientJournal) -> Self {
+        let server = connection.address().to_owned();
+        Self::recorded_as(connection, journal, server, None)
+    }
+
+    /// As [`recorded`](Self::recorded), with the server as it is listed (see [`NewCall::server`](crate::NewCall::server)) and its name in the user's
+    /// configuration.
+    pub fn recorded_as(
+        connection: Connection,
+        journal: ClientJournal,
+        server: String,
+        server_name: Option<String>,
+    ) -> Self {
+        let recording = Recording {
+            journal,
+            server,
+            server_name,
+        };
+        Self::with(connection, Some(recording))
+    }
+
+    fn with(connection: Connection, recording: Option<Recording>) -> Self {
+        Self(Arc::new(Shared {
+            connection,
+            recording,
+            tools: Mutex::new(Arc::default()),
+        }))
+    }
+
+    /// The connection.
+    pub fn connection(&self) -> &Connection {
+        &self.0.connection
+    }
+
+    fn recording(&self) -> Option<&Recording> {
+        self.0.recording.as_ref()
+    }
+
+    /// Calls a tool and returns its outcome, whether it comes at once or is that of a task. `arguments` must be an object, or null.
+    ///
+    /// Dropping the future stops the wait and not the task. With a journal the call is recorded as finished when this returns.
+    ///
+    /// # Errors
+    /// [`CallError`]. If it is a [`RequestError`], the call may have run, unless [`RequestError::is_refusal`] says that it has not.
+    pub async fn call(&self, tool: &str, arguments: Value) -> Result<Outcome, CallError> {
+        self.start(tool, arguments).await?.result().await
+    }
+
+    /// Calls a tool, and returns when the call is recorded. It goes on by itself; the return value tells how it stands, and gives its result.
+    ///
+    /// # Errors
+    /// [`CallError`]. Nothing was sent then.
+    pub async fn start(&self, tool: &str, arguments: Value) -> Result<RunningCall, CallError> {
+        self.start_with(tool, arguments, CallOptions::default()).await
+    }
+
+    /// As [`start`](Self::start), with options.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn start_with(
+        &self,
+        tool: &str,
+        arguments: Value,
+        options: CallOptions,
+    ) -> Result<RunningCall, CallError> {
+        let found = match arguments {
+            Value::Object(arguments) => {
+                let tool = self.tool(tool).await?;
+                let call = self.prepare(&tool, &arguments, options).await?;
+                return Ok(RunningCall::start(call));
+            }
+            Value::Null => return Box::pin(self.start_with(tool, Value::Object(Map::new()), options)).await,
+            Value::Array(_) => "an array",
+            Value::String(_) => "a string",
+            Value::Number(_) => "a number",
+            Value::Bool(_) => "a boolean",
+        };
+        Err(CallError::InvalidArguments { found })
+    }
+
+    /// Records a call of `tool`, and returns it ready to be sent. With [`CallOptions::idempotency_key`] unset, a recorded call to a server that takes keys
+    /// gets one of its own; if the same call was interrupted within the last day, it is taken over with its key.
+    ///
+    /// [`start`](Self::start) does all that follows; use this to observe each step.
+    ///
+    /// # Errors
+    /// [`CallError`]. Nothing was sent then.
+    pub async fn prepare(
+        &self,
+        tool: &Tool,
+        arguments: &Map<String, Value>,
+        options: CallOptions,
+    ) -> Result<PendingCall, CallError> {
+        PendingCall::prepare(self.connection(), self.recording(), tool, arguments, options).await
+    }
+
+    /// The tool of this name. The tools are listed again if it is not among those listed before.
+    async fn tool(&self, name: &str) -> Result<Tool, CallError> {
+        let find = |tools: &[Tool]| tools.iter().find(|tool| tool.name == name).cloned();
+        if let Some(tool) = find(&self.0.tools.lock()) {
+            return Ok(tool);
+        }
+        let listed: Arc<[Tool]> = self.connection().list_tools().await?.into();
+        *self.0.tools.lock() = Arc::clone(&listed);
+        find(&listed).ok_or_else(|| CallError::NoSuchTool { tool: name.to_owned() })
+    }
+
+    /// The tasks of this server in the journal whose end was not fetched yet, the latest first: those of this process, and of any other one of the
+    /// same user. None without a journal.
+    ///
+    /// # Errors
+    /// Those of the journal.
+    pub async fn tasks(&self) -> Result<Vec<TaskHandle>, JournalError> {
+        let mut tasks = Vec::new();
+        for call in self.calls().await? {
+            if call.state == CallState::Task
+                && let Some(task) = self.task(&call).await
+            {
+                tasks.push(task);
+            }
+        }
+        Ok(tasks)
+    }
+
+    /// The calls of this server in the journal that are neither finished nor lost, the latest first. None without a journal.
+    ///
+    /// # Errors
+    /// Those of the journal.
+    pub async fn calls(&self) -> Result<Vec<RecordedCall>, JournalError> {
+        let Some(recording) = self.recording() else {
+            return Ok(Vec::new());
+        };
+        let filter = CallFilter {
+            server: Some(recording.server.clone()),
+            unfinished: true,
+            ..CallFilter::default()
+        };
+        recording.journal.list(filter).await
+    }
+
+    /// The task of a recorded call of this server, if it has one. A legacy task is read in the session that it was created in.
+    pub async fn task(&self, call: &RecordedCall) -> Option<TaskHandle> {
+        let (recording, task) = (self.recording()?, call.task.as_ref()?);
+        if let Some(session) = &task.session {
+            self.connection().resume_unless_connected(session).await;
+        }
+        let record = CallRecord::of_task(&recording.journal, call);
+        Some(self.connection().task(&task.task_id).recorded(record))
+    }
+
+    /// Ends the connection, as [`Connection::close`] does, but keeps a legacy session in which a recorded task lives: it may be bound to it.
+    pub async fn close(self) {
+        let connection = self.connection().clone();
+        let ends = match (self.recording(), connection.session().await) {
+            (Some(recording), Some(session)) => {
+                let ended = recording.journal.end_session(&recording.server, session.id).await;
+                // If nobody knows, it stays.
+                ended.unwrap_or(false)
+            }
+            _ => true,
+        };
+        connection.close_session(ends).await;
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Client({})", self.connection().address())
+    }
+}

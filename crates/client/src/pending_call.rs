@@ -1,0 +1,200 @@
+//! A call that is recorded and about to be sent.
+
+use crate::{
+    CallError, CallOptions, CallResponse, Connection, Event, Finished, JournalError, NewCall, Observer, RequestError,
+    TaskHandle, Tool,
+    call_record::{CallRecord, Recording},
+    polling,
+};
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+/// A call of a tool that is recorded, if its [`Client`](crate::Client) has a journal. [`send`](Self::send) sends it.
+///
+/// If it is dropped before there is an answer, it is interrupted: it may have run, and under its idempotency key it can be made again.
+#[derive(Debug)]
+pub struct PendingCall {
+    connection: Connection,
+    tool: Tool,
+    arguments: Map<String, Value>,
+    options: CallOptions,
+    record: Option<CallRecord>,
+    is_taken_over: bool,
+}
+
+impl PendingCall {
+    pub(crate) async fn prepare(
+        connection: &Connection,
+        recording: Option<&Recording>,
+        tool: &Tool,
+        arguments: &Map<String, Value>,
+        options: CallOptions,
+    ) -> Result<Self, CallError> {
+        let takes_keys = connection.server().await?.takes_idempotency_keys();
+        if options.idempotency_key.is_some() && !takes_keys {
+            return Err(CallError::NoIdempotencyKeys);
+        }
+        let mut call = Self {
+            connection: connection.clone(),
+            tool: tool.clone(),
+            arguments: arguments.clone(),
+            options,
+            record: None,
+            is_taken_over: false,
+        };
+        if let Some(recording) = recording {
+            match call.record(recording, takes_keys).await {
+                // Another process was allowed to end the session just now.
+                Err(JournalError::SessionEnded(_)) => {
+                    connection.reconnect().await?;
+                    call.record(recording, takes_keys).await?;
+                }
+                recorded => recorded?,
+            }
+        }
+        Ok(call)
+    }
+
+    async fn record(&mut self, recording: &Recording, takes_keys: bool) -> Result<(), JournalError> {
+        let journal = &recording.journal;
+        let mut call = NewCall {
+            server: recording.server.clone(),
+            server_name: recording.server_name.clone(),
+            tool: self.tool.name.clone(),
+            arguments_digest: Sha256::digest(Value::from(self.arguments.clone()).to_string()).into(),
+            idempotency_key: self.options.idempotency_key.clone(),
+            session: self.connection.session().await,
+        };
+        if takes_keys {
+            if let Some((record, key)) = CallRecord::take_over(journal, call.clone()).await? {
+                self.record = Some(record);
+                self.options.idempotency_key = Some(key);
+                self.is_taken_over = true;
+                return Ok(());
+            }
+            let key = call.idempotency_key.take().unwrap_or_else(new_key);
+            call.idempotency_key = Some(key.clone());
+            self.options.idempotency_key = Some(key);
+        }
+        self.record = Some(CallRecord::begin(journal, call).await?);
+        Ok(())
+    }
+
+    /// Whether the same call was interrupted before, and this is its continuation.
+    pub fn is_taken_over(&self) -> bool {
+        self.is_taken_over
+    }
+
+    /// The idempotency key that it is sent with.
+    pub fn idempotency_key(&self) -> Option<&str> {
+        self.options.idempotency_key.as_deref()
+    }
+
+    /// Sends the call. When a task is returned, it is recorded. A result is yours to [`finish`](Self::finish) once you have used it.
+    ///
+    /// With an idempotency key the call is sent again, with exponential backoff and without limit, while the server cannot be reached or is busy. Without
+    /// one it is sent once.
+    ///
+    /// # Errors
+    /// Any [`RequestError`]. The call is recorded as refused if the tool has not run, and as of unknown outcome otherwise.
+    pub async fn send(&mut self, on_event: Observer<'_>) -> Result<CallResponse, RequestError> {
+        let response = self.send_until_answered(on_event).await;
+        match &response {
+            Ok(_) => {}
+            Err(error) if error.is_refusal() => self.refused().await,
+            // Under its key it can be made again.
+            Err(_) if self.options.idempotency_key.is_some() => {}
+            Err(error) => self.unknown(&error.to_string()).await,
+        }
+        match response? {
+            CallResponse::Task(task) => Ok(CallResponse::Task(self.acknowledge(task, on_event).await)),
+            done => Ok(done),
+        }
+    }
+
+    async fn send_until_answered(&self, on_event: Observer<'_>) -> Result<CallResponse, RequestError> {
+        let mut failures = 0;
+        loop {
+            let sent = self
+                .connection
+                .call_recorded(
+                    &self.tool,
+                    &self.arguments,
+                    &self.options,
+                    self.record.as_ref(),
+                    on_event,
+                )
+                .await;
+            let error = match sent {
+                Err(error) if error.is_transient() && self.options.idempotency_key.is_some() => error,
+                answered => {
+                    if answered.is_ok() && failures > 0 {
+                        on_event(Event::Recovered);
+                    }
+                    return answered;
+                }
+            };
+            failures += 1;
+            let retry_in = polling::next_retry(failures, error.retry_after(), self.connection.jitter());
+            on_event(Event::Retrying {
+                error: &error,
+                attempt: failures,
+                retry_in,
+            });
+            self.connection.sleep(retry_in).await;
+        }
+    }
+
+    async fn acknowledge(&self, task: TaskHandle, on_event: Observer<'_>) -> TaskHandle {
+        let Some(record) = &self.record else { return task };
+        if let Err(error) = record.acknowledge(task.reference().await).await {
+            on_event(Event::NotRecorded { error: &error });
+        }
+        task.recorded(record.clone())
+    }
+
+    /// Records that the result was used, so nothing more is to be done. Until then a call of the same tool with the same arguments gets the same result, if
+    /// the server takes idempotency keys.
+    ///
+    /// # Errors
+    /// Those of the journal.
+    pub async fn finish(self) -> Result<(), JournalError> {
+        match self.record {
+            Some(record) => record.finish(Finished::Answered).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Records that the call is given up, and may have run. With an idempotency key it stays interrupted, and can be made again.
+    pub async fn give_up(self, reason: &str) {
+        if self.options.idempotency_key.is_none() {
+            self.unknown(reason).await;
+        }
+    }
+
+    /// Records that the call is given up and has not run, for example because what it asked was not answered.
+    pub async fn refused(&self) {
+        if let Some(record) = &self.record
+            && let Err(error) = record.finish(Finished::Refused).await
+        {
+            tracing::warn!(%error, "a refused call is not recorded as such");
+        }
+    }
+
+    async fn unknown(&self, reason: &str) {
+        if let Some(record) = &self.record {
+            record.mark_unknown(reason).await;
+        }
+    }
+}
+
+/// An idempotency key that nobody else has.
+#[expect(clippy::disallowed_methods, reason = "the client has no Entropy port")]
+fn new_key() -> String {
+    let mut random = [0; 16];
+    // Without the system's random numbers it is as unique as request ids are.
+    if getrandom::fill(&mut random).is_err() {
+        fastrand::fill(&mut random);
+    }
+    random.iter().map(|byte| format!("{byte:02x}")).collect()
+}

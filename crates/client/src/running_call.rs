@@ -1,0 +1,237 @@
+//! A call that goes on by itself.
+
+use crate::{
+    CallError, CallResponse, Event, InputResponse, JournalError, Outcome, PendingCall, Progress, TaskHandle,
+    TaskSnapshot,
+};
+use futures_util::{Stream, stream};
+use longhaul_core::Millis;
+use std::sync::Arc;
+use tokio::{
+    sync::{Notify, watch},
+    task::JoinHandle,
+};
+
+/// How a call stands.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum CallStatus {
+    /// It was sent, and the server has not answered. With the progress that the tool has reported so far.
+    Sent(Option<Progress>),
+    /// The server has made it a task. What it asks is in [`TaskSnapshot::input_requests`].
+    Task(Arc<TaskSnapshot>),
+    /// A request failed and will be sent again.
+    Retrying {
+        /// Why, for people.
+        reason: String,
+        /// Milliseconds until then.
+        retry_in: Millis,
+    },
+}
+
+/// A call that was started with [`Client::start`](crate::Client::start), and is driven to its end beside everything else.
+///
+/// Dropping it stops that. A task keeps running, and with a journal [`Client::tasks`](crate::Client::tasks) finds it again. A call that the server has not
+/// answered is cancelled; one with an idempotency key goes on at the server.
+///
+/// ```no_run
+/// # async fn example(client: longhaul_client::Client) -> Result<(), longhaul_client::CallError> {
+/// use futures_util::StreamExt;
+/// use serde_json::json;
+///
+/// let call = client.start("build", json!({"target": "release"})).await?;
+/// let mut status = std::pin::pin!(call.status());
+/// while let Some(status) = status.next().await {
+///     println!("{status:?}");
+/// }
+/// println!("{:?}", call.result().await?.verdict());
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct RunningCall {
+    status: watch::Receiver<CallStatus>,
+    answer: watch::Receiver<Option<Answer>>,
+    cancelled: Arc<Notify>,
+    driver: Driver,
+}
+
+/// What the server has answered.
+#[derive(Debug, Clone)]
+enum Answer {
+    Task(Box<TaskHandle>),
+    /// A result or an error.
+    Outcome,
+}
+
+/// Drives the call, until it is dropped.
+#[derive(Debug)]
+struct Driver(JoinHandle<Result<Driven, CallError>>);
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// A call with its outcome, which is not recorded yet.
+#[derive(Debug)]
+enum Driven {
+    Call(PendingCall, Outcome),
+    Task(TaskHandle, Outcome),
+}
+
+impl Driven {
+    async fn finish(self) -> (Outcome, Result<(), JournalError>) {
+        match self {
+            Self::Call(call, outcome) => {
+                let recorded = call.finish().await;
+                (outcome, recorded)
+            }
+            Self::Task(task, outcome) => {
+                let recorded = task.finish(&outcome).await;
+                (outcome, recorded)
+            }
+        }
+    }
+}
+
+impl RunningCall {
+    #[expect(clippy::disallowed_methods, reason = "the client is not simulated")]
+    pub(crate) fn start(call: PendingCall) -> Self {
+        let (status_sender, status) = watch::channel(CallStatus::Sent(None));
+        let (answer_sender, answer) = watch::channel(None);
+        let cancelled = Arc::new(Notify::new());
+        let driving = drive(call, status_sender, answer_sender, Arc::clone(&cancelled));
+        Self {
+            status,
+            answer,
+            cancelled,
+            driver: Driver(tokio::spawn(driving)),
+        }
+    }
+
+    /// How it stands now.
+    pub fn current_status(&self) -> CallStatus {
+        self.status.borrow().clone()
+    }
+
+    /// How it stands, and then each change. A slow reader misses what was changed again meanwhile. The stream ends with the call.
+    pub fn status(&self) -> impl Stream<Item = CallStatus> + Send + use<> {
+        let mut receiver = self.status.clone();
+        receiver.mark_changed();
+        stream::unfold(receiver, |mut receiver| async move {
+            receiver.changed().await.ok()?;
+            let status = receiver.borrow_and_update().clone();
+            Some((status, receiver))
+        })
+    }
+
+    /// Waits until the server has answered, and returns the task if it has made one.
+    pub async fn task(&self) -> Option<TaskHandle> {
+        let mut answer = self.answer.clone();
+        // Without a sender the call has ended.
+        let answer = answer.wait_for(Option::is_some).await.ok()?.clone();
+        match answer {
+            Some(Answer::Task(task)) => Some(*task),
+            _ => None,
+        }
+    }
+
+    /// Waits for the outcome. With a journal the call is recorded as finished then.
+    ///
+    /// # Errors
+    /// [`CallError`]; [`CallError::Cancelled`] after [`cancel`](Self::cancel) if the server had not answered.
+    pub async fn result(mut self) -> Result<Outcome, CallError> {
+        let driven = match (&mut self.driver.0).await {
+            Ok(driven) => driven?,
+            Err(ended) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
+            Err(_) => return Err(CallError::Cancelled),
+        };
+        let (outcome, recorded) = driven.finish().await;
+        if let Err(error) = recorded {
+            tracing::warn!(%error, "a finished call is not recorded as such");
+        }
+        Ok(outcome)
+    }
+
+    /// Asks the server to cancel the task, which may still end with any outcome. If the server has not answered, the call is given up; with an
+    /// idempotency key it may go on at the server.
+    ///
+    /// # Errors
+    /// [`CallError::Request`]; a legacy server refuses a task that has ended.
+    pub async fn cancel(&self) -> Result<(), CallError> {
+        let answer = self.answer.borrow().clone();
+        match answer {
+            Some(Answer::Task(task)) => task.cancel().await.map(drop)?,
+            Some(Answer::Outcome) => {}
+            None => self.cancelled.notify_one(),
+        }
+        Ok(())
+    }
+
+    /// Answers a question of the task, as [`TaskHandle::answer`] does. With [`Inputs::deferred`](crate::Inputs::deferred) this is the only answer.
+    ///
+    /// # Errors
+    /// As [`TaskHandle::answer`]; [`CallError::AsksNothing`] if there is no task.
+    pub async fn answer(&self, key: &str, answer: InputResponse) -> Result<(), CallError> {
+        let answered = self.answer.borrow().clone();
+        match answered {
+            Some(Answer::Task(task)) => Ok(task.answer(key, answer).await?),
+            _ => Err(CallError::AsksNothing),
+        }
+    }
+
+    /// Waits until the server has answered, and then leaves the task alone. A result that came at once is returned, and recorded as finished.
+    ///
+    /// # Errors
+    /// As [`result`](Self::result).
+    pub async fn detach(self) -> Result<CallResponse, CallError> {
+        match self.task().await {
+            Some(task) => Ok(CallResponse::Task(task)),
+            None => self.result().await.map(CallResponse::Done),
+        }
+    }
+}
+
+async fn drive(
+    mut call: PendingCall,
+    status: watch::Sender<CallStatus>,
+    answer: watch::Sender<Option<Answer>>,
+    cancelled: Arc<Notify>,
+) -> Result<Driven, CallError> {
+    let mut observe = |event: Event<'_>| {
+        let now = match event {
+            Event::Progress(progress) => CallStatus::Sent(Some(progress)),
+            Event::Status(task) => CallStatus::Task(Arc::new(task.clone())),
+            Event::Retrying { error, retry_in, .. } => CallStatus::Retrying {
+                reason: error.to_string(),
+                retry_in,
+            },
+            Event::NotRecorded { error } => {
+                tracing::warn!(%error, "the task of a call is not recorded");
+                return;
+            }
+            Event::Recovered => return,
+        };
+        status.send_replace(now);
+    };
+    let response = tokio::select! {
+        response = call.send(&mut observe) => Some(response),
+        () = cancelled.notified() => None,
+    };
+    let task = match response {
+        Some(Ok(CallResponse::Task(task))) => task,
+        Some(Ok(CallResponse::Done(outcome))) => {
+            answer.send_replace(Some(Answer::Outcome));
+            return Ok(Driven::Call(call, outcome));
+        }
+        Some(Err(error)) => return Err(error.into()),
+        None => {
+            call.give_up("it was cancelled before the server had answered").await;
+            return Err(CallError::Cancelled);
+        }
+    };
+    answer.send_replace(Some(Answer::Task(Box::new(task.clone()))));
+    let outcome = task.wait(&mut observe).await?;
+    Ok(Driven::Task(task, outcome))
+}
