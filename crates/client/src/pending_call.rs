@@ -102,6 +102,8 @@ impl PendingCall {
         match &response {
             Ok(_) => {}
             Err(error) if error.is_refusal() => self.refused().await,
+            // The result is in the error.
+            Err(RequestError::InvalidOutput { .. }) => self.record_finished(Finished::Answered).await,
             // Under its key it can be made again.
             Err(_) if self.options.idempotency_key.is_some() => {}
             Err(error) => self.unknown(&error.to_string()).await,
@@ -174,10 +176,14 @@ impl PendingCall {
 
     /// Records that the call is given up and has not run, for example because what it asked was not answered.
     pub async fn refused(&self) {
+        self.record_finished(Finished::Refused).await;
+    }
+
+    async fn record_finished(&self, finished: Finished) {
         if let Some(record) = &self.record
-            && let Err(error) = record.finish(Finished::Refused).await
+            && let Err(error) = record.finish(finished).await
         {
-            tracing::warn!(%error, "a refused call is not recorded as such");
+            tracing::warn!(%error, "the end of a call is not recorded");
         }
     }
 

@@ -1,8 +1,8 @@
 //! A call that goes on by itself.
 
 use crate::{
-    CallError, CallResponse, Event, InputResponse, JournalError, Outcome, PendingCall, Progress, TaskHandle,
-    TaskSnapshot,
+    CallError, CallResponse, Event, InputResponse, JournalError, Outcome, PendingCall, Progress, RequestError,
+    TaskHandle, TaskSnapshot,
 };
 use futures_util::{Stream, stream};
 use longhaul_core::Millis;
@@ -232,6 +232,15 @@ async fn drive(
         }
     };
     answer.send_replace(Some(Answer::Task(Box::new(task.clone()))));
-    let outcome = task.wait(&mut observe).await?;
-    Ok(Driven::Task(task, outcome))
+    match task.wait(&mut observe).await {
+        Ok(outcome) => Ok(Driven::Task(task, outcome)),
+        Err(error) => {
+            if let RequestError::InvalidOutput { result, .. } = &error {
+                // The result is in the error, so nothing more can be done.
+                let recorded = task.finish(&Outcome::result(result.clone())).await;
+                recorded.unwrap_or_else(|error| tracing::warn!(%error, "the end of a call is not recorded"));
+            }
+            Err(error.into())
+        }
+    }
 }
