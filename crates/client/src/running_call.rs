@@ -58,7 +58,7 @@ pub struct RunningCall {
 /// What the server has answered.
 #[derive(Debug, Clone)]
 enum Answer {
-    Task(Box<TaskHandle>),
+    Task(TaskHandle),
     /// A result or an error.
     Outcome,
 }
@@ -132,7 +132,7 @@ impl RunningCall {
         // Without a sender the call has ended.
         let answer = answer.wait_for(Option::is_some).await.ok()?.clone();
         match answer {
-            Some(Answer::Task(task)) => Some(*task),
+            Some(Answer::Task(task)) => Some(task),
             _ => None,
         }
     }
@@ -231,7 +231,7 @@ async fn drive(
             return Err(CallError::Cancelled);
         }
     };
-    answer.send_replace(Some(Answer::Task(Box::new(task.clone()))));
+    answer.send_replace(Some(Answer::Task(task.clone())));
     match task.wait(&mut observe).await {
         Ok(outcome) => Ok(Driven::Task(task, outcome)),
         Err(error) => {

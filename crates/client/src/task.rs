@@ -8,6 +8,7 @@ use http::HeaderMap;
 use longhaul_core::Json;
 use longhaul_wire::Method;
 use serde_json::{Map, Value};
+use std::sync::Arc;
 
 /// A task by its id. Cheap to clone. Dropping it does not affect the task.
 #[derive(Debug, Clone)]
@@ -15,7 +16,7 @@ pub struct TaskHandle {
     connection: Connection,
     id: String,
     /// The task as the server created it, if this handle comes from a call.
-    created: Option<TaskSnapshot>,
+    created: Option<Arc<TaskSnapshot>>,
     /// That of its tool, if this handle comes from a call.
     output: Option<OutputSchema>,
     record: Option<CallRecord>,
@@ -33,7 +34,7 @@ impl TaskHandle {
         Self {
             connection,
             id,
-            created,
+            created: created.map(Arc::new),
             output: None,
             record: None,
         }
@@ -165,7 +166,7 @@ impl TaskHandle {
 
     /// The task as the server created it, if this handle comes from a call.
     pub fn created(&self) -> Option<&TaskSnapshot> {
-        self.created.as_ref()
+        self.created.as_deref()
     }
 
     /// Waits for the result of a legacy task with the request that holds until there is one (G1-28). On its stream the server asks what the task
