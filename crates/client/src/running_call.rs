@@ -76,7 +76,7 @@ impl Drop for Driver {
 /// A call with its outcome, which is not recorded yet.
 #[derive(Debug)]
 enum Driven {
-    Call(PendingCall, Outcome),
+    Call(Box<PendingCall>, Outcome),
     Task(TaskHandle, Outcome),
 }
 
@@ -223,7 +223,7 @@ async fn drive(
         Some(Ok(CallResponse::Task(task))) => task,
         Some(Ok(CallResponse::Done(outcome))) => {
             answer.send_replace(Some(Answer::Outcome));
-            return Ok(Driven::Call(call, outcome));
+            return Ok(Driven::Call(Box::new(call), outcome));
         }
         Some(Err(error)) => return Err(error.into()),
         None => {
