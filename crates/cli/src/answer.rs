@@ -8,8 +8,9 @@ use crate::{
     record::Named,
     result::Exit,
     servers,
+    waiting::{how_to_be_asked, with_notice},
 };
-use longhaul_client::{InputRequest, InputResponse, RequestError, TaskHandle, TaskSnapshot};
+use longhaul_client::{InputRequest, InputResponse, RequestError, TaskHandle, TaskSnapshot, TaskStatus};
 use serde_json::{Map, json};
 use std::{
     io::{self, IsTerminal},
@@ -28,9 +29,9 @@ pub(crate) async fn run(args: &args::Answer) -> ExitCode {
 }
 
 async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
-    let (server, rest) = servers::choose(&args.server, &args.words)?;
+    let (server, rest) = servers::choose(&args.task.server, &args.task.words)?;
     // A word with `=` is a value: no task has such an id.
-    let (id, words) = match (&args.id, rest.split_first()) {
+    let (id, words) = match (&args.task.id, rest.split_first()) {
         (Some(id), _) => (Some(id), rest),
         (None, Some((id, words))) if !id.contains('=') => (Some(id), words),
         (None, _) => (None, rest),
@@ -48,7 +49,10 @@ async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
     let connection = named.server.connection(|_| {})?;
     named.resume(&connection).await;
     let task = connection.task(&named.id);
-    let snapshot = task.get().await?;
+    let snapshot = with_notice(connection.address(), task.get()).await?;
+    if snapshot.status == TaskStatus::InputRequired && snapshot.input_requests.is_empty() {
+        return Err(Failure::refused(how_to_be_asked(&named.server, task.id())));
+    }
     let question = choose(&snapshot, args.question.as_deref())?;
     let response = match (args.decline, args.cancel) {
         (true, _) => InputResponse::decline(),
@@ -58,11 +62,14 @@ async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
         _ => {
             let schema = question.schema().cloned().unwrap_or_default();
             let content = arguments::fit(words, Map::new(), &schema).map_err(Failure::usage)?;
+            if let Some(problem) = ask::form_problem(&schema, &content) {
+                return Err(Failure::usage(format!("{problem}; nothing was answered")));
+            }
             InputResponse::accept(content)
         }
     };
     let key = question.key.clone().unwrap_or_default();
-    send(&task, &key, response).await?;
+    with_notice(connection.address(), send(&task, &key, response)).await?;
     if !named.keeps_session() {
         connection.close().await;
     }

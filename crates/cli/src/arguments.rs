@@ -1,6 +1,9 @@
 //! `name=value` and `name:=JSON`, read by the tool's schema.
 
-use crate::nearest;
+use crate::{
+    json_text::{self, TextError},
+    nearest,
+};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,6 +32,8 @@ pub(crate) enum ArgumentError {
     NoValue(String),
     #[error("`{name}` is not valid JSON: {reason}")]
     NotJson { name: String, reason: String },
+    #[error("`{name}`: {reason}")]
+    TooLarge { name: String, reason: String },
     #[error("`{name}` cannot be read from {file}: {reason}")]
     File { name: String, file: String, reason: String },
     #[error("`{name}` is given {count} times, and takes one value")]
@@ -76,10 +81,18 @@ fn read_file(name: &str, file: &str) -> Result<String, ArgumentError> {
 }
 
 fn parse_json(name: &str, text: &str) -> Result<Value, ArgumentError> {
-    serde_json::from_str(text).map_err(|error| ArgumentError::NotJson {
-        name: name.to_owned(),
-        reason: error.to_string(),
-    })
+    json_text::read(text).map_err(|error| not_json(name, error))
+}
+
+fn not_json(name: &str, error: TextError) -> ArgumentError {
+    let name = name.to_owned();
+    match error {
+        TextError::NotJson(reason) => ArgumentError::NotJson { name, reason },
+        TextError::TooLarge(_) => ArgumentError::TooLarge {
+            name,
+            reason: error.to_string(),
+        },
+    }
 }
 
 /// Converts every word to the type in the schema and adds it to `arguments`. Checks only for typing mistakes; the server validates the rest.
@@ -227,14 +240,16 @@ impl<'a> Wanted<'a> {
         if self.types.is_empty() || self.types.contains("string") {
             return Ok(Value::String(text));
         }
-        let value: Option<Value> = serde_json::from_str(text.trim()).ok();
-        value
-            .filter(|value| self.takes(value))
-            .ok_or_else(|| ArgumentError::WrongType {
-                name: name.to_owned(),
-                expected: self.expected(),
-                given: text,
-            })
+        let wrong_type = |given: String| ArgumentError::WrongType {
+            name: name.to_owned(),
+            expected: self.expected(&given),
+            given,
+        };
+        match json_text::read::<Value>(text.trim()) {
+            Ok(value) if self.takes(&value) => Ok(value),
+            Err(error @ TextError::TooLarge(_)) if self.types.contains("number") => Err(not_json(name, error)),
+            _ => Err(wrong_type(text)),
+        }
     }
 
     fn takes(&self, value: &Value) -> bool {
@@ -242,17 +257,17 @@ impl<'a> Wanted<'a> {
         match value {
             Value::Null => is("null"),
             Value::Bool(_) => is("boolean"),
-            Value::Number(number) => {
-                is("number") || (is("integer") && number.as_f64().is_some_and(|number| number.fract() == 0.0))
-            }
+            Value::Number(number) => is("number") || (is("integer") && !number.is_f64()),
             Value::String(_) => is("string"),
             Value::Array(_) => is("array"),
             Value::Object(_) => is("object"),
         }
     }
 
-    fn expected(&self) -> String {
+    fn expected(&self, given: &str) -> String {
+        let is_whole = given.trim().parse::<f64>().is_ok_and(|number| number.fract() == 0.0);
         let words = self.types.iter().map(|name| match *name {
+            "integer" if is_whole => "a whole number of at most 64 bits, in digits alone",
             "integer" => "a whole number",
             "number" => "a number",
             "boolean" => "true or false",
@@ -366,6 +381,19 @@ mod tests {
             problem(&["path=a", "fast=yes"]),
             "`fast` takes true or false, not `yes`"
         );
+        for written in ["depth=1e3", "depth=5.0", "depth=1000000000000000000000"] {
+            let given = written.split_once('=').unwrap().1;
+            assert_eq!(
+                problem(&["path=a", written]),
+                format!("`depth` takes a whole number of at most 64 bits, in digits alone, not `{given}`")
+            );
+        }
+        for inexact in ["ratio=1000000000000000000000", "extra:={\"a\":1000000000000000000000}"] {
+            assert!(
+                problem(&["path=a", inexact]).contains("does not fit into 64 bits"),
+                "{inexact}"
+            );
+        }
         assert_eq!(problem(&["path=a", "sizes=x"]), "`sizes` takes a whole number, not `x`");
         assert_eq!(problem(&["depth=1"]), "missing `path` (where to look)");
         assert!(problem(&["path:=nope"]).starts_with("`path` is not valid JSON: "));

@@ -6,6 +6,7 @@ use crate::{
     ask::{Asking, Unasked},
     failure::Failure,
     interrupt::Interrupt,
+    json_text::{self, TextError},
     listings, nearest, output,
     record::Record,
     result::{Exit, print_outcome},
@@ -221,7 +222,10 @@ fn read_input(file: &Path) -> Result<Map<String, Value>, Failure> {
         false => fs::read_to_string(file).map(|read| text = read),
     };
     read.map_err(|error| wrong(&error))?;
-    serde_json::from_str(&text).map_err(|error| wrong(&format_args!("it must be a JSON object: {error}")))
+    json_text::read(&text).map_err(|error| match error {
+        TextError::NotJson(reason) => wrong(&format_args!("it must be a JSON object: {reason}")),
+        TextError::TooLarge(_) => wrong(&error),
+    })
 }
 
 fn find<'a>(tools: &'a [Tool], name: &str) -> Result<&'a Tool, Failure> {

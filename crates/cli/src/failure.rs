@@ -33,6 +33,15 @@ impl Failure {
         }
     }
 
+    /// The server answered with what no MCP server says.
+    pub(crate) fn no_server(message: String) -> Self {
+        Self {
+            exit: Exit::NoServer,
+            message,
+            error: None,
+        }
+    }
+
     /// Prints the failure; with `json`, also as JSON on standard output.
     pub(crate) fn report(self, json: bool) -> Exit {
         output::note(&format!("longhaul: {}", self.message));

@@ -6,10 +6,15 @@ use crate::{
     output::{self, plain},
     result::Exit,
     servers::{self, Server},
+    waiting::with_notice,
 };
-use longhaul_client::{Connection, Json, TaskSupport, Tool};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use longhaul_client::{Connection, Json, RequestError, TaskSupport, Tool};
 use serde_json::{Map, Value, json};
-use std::process::ExitCode;
+use std::{
+    io::{self, IsTerminal},
+    process::ExitCode,
+};
 
 /// `longhaul tools`
 pub(crate) async fn tools(args: &args::Tools) -> ExitCode {
@@ -24,7 +29,7 @@ pub(crate) async fn tools(args: &args::Tools) -> ExitCode {
 /// Lists the tools of a server.
 pub(crate) async fn list_tools(server: &Server, json: bool) -> Result<Exit, Failure> {
     let connection = server.connection(|_| {})?;
-    let tools = connection.list_tools().await?;
+    let tools = with_notice(connection.address(), connection.list_tools()).await?;
     if json {
         let listed: Vec<Value> = tools.iter().map(tool_as_json).collect();
         output::json_line(&json!({"tools": listed}));
@@ -101,7 +106,10 @@ pub(crate) async fn resources(args: &args::Resources) -> ExitCode {
         nothing_more(rest)?;
         let connection = server.connection(|_| {})?;
         match &args.uri {
-            Some(uri) => print_resource(&connection.read_resource(uri).await?, args.json),
+            Some(uri) => {
+                let read = with_notice(connection.address(), connection.read_resource(uri)).await?;
+                print_resource(&read, args.json)?;
+            }
             None => list_resources(&connection, args.json).await?,
         }
         connection.close().await;
@@ -111,9 +119,13 @@ pub(crate) async fn resources(args: &args::Resources) -> ExitCode {
 }
 
 async fn list_resources(connection: &Connection, json: bool) -> Result<(), Failure> {
-    let resources = connection.list_resources().await?;
-    // Not all servers have the method.
-    let templates = connection.list_resource_templates().await.unwrap_or_default();
+    let listed = async {
+        let resources = connection.list_resources().await?;
+        // Not all servers have the method.
+        let templates = connection.list_resource_templates().await.unwrap_or_default();
+        Ok::<_, RequestError>((resources, templates))
+    };
+    let (resources, templates) = with_notice(connection.address(), listed).await?;
     if json {
         output::json_line(&json!({"resources": resources, "resourceTemplates": templates}));
         return Ok(());
@@ -133,22 +145,35 @@ async fn list_resources(connection: &Connection, json: bool) -> Result<(), Failu
     Ok(())
 }
 
-fn print_resource(result: &Json, json: bool) {
+/// Texts and bytes as they are, so that they can be piped; on a terminal, what kind of bytes there are.
+fn print_resource(result: &Json, json: bool) -> Result<(), Failure> {
     let value: Value = serde_json::from_str(result.as_str()).unwrap_or_default();
     if json {
         output::json_line(&value);
-        return;
+        return Ok(());
     }
     for content in value["contents"].as_array().into_iter().flatten() {
-        match content["text"].as_str() {
-            Some(text) => output::text(text),
-            None => output::note(&format!(
-                "{}: {}; --json shows it",
-                plain(&as_word(&content["uri"]), ""),
-                plain(content["mimeType"].as_str().unwrap_or("binary"), "")
-            )),
+        let uri = plain(&as_word(&content["uri"]), "");
+        match (content["text"].as_str(), content["blob"].as_str()) {
+            (Some(text), _) => output::text(text),
+            (None, Some(blob)) => {
+                let bytes = STANDARD.decode(blob).map_err(|error| {
+                    Failure::no_server(format!("the server's response is invalid: the blob of {uri}: {error}"))
+                })?;
+                if io::stdout().is_terminal() {
+                    let kind = plain(content["mimeType"].as_str().unwrap_or("of unknown type"), "");
+                    output::note(&format!(
+                        "{uri}: {} bytes, {kind}; redirect standard output to save them, or use --json",
+                        bytes.len()
+                    ));
+                } else {
+                    output::bytes(&bytes);
+                }
+            }
+            (None, None) => output::note(&format!("{uri}: no content")),
         }
     }
+    Ok(())
 }
 
 /// `longhaul prompts`
@@ -167,7 +192,7 @@ pub(crate) async fn prompts(args: &args::Prompts) -> ExitCode {
 }
 
 async fn list_prompts(connection: &Connection, json: bool) -> Result<(), Failure> {
-    let prompts = connection.list_prompts().await?;
+    let prompts = with_notice(connection.address(), connection.list_prompts()).await?;
     if json {
         output::json_line(&json!({"prompts": prompts}));
         return Ok(());
@@ -199,7 +224,7 @@ async fn fill_in_prompt(connection: &Connection, name: &str, words: &[String], j
     let words = arguments::parse(words).map_err(Failure::usage)?;
     let texts = json!({"additionalProperties": {"type": "string"}});
     let arguments = arguments::fit(words, Map::new(), &texts).map_err(Failure::usage)?;
-    let filled = connection.get_prompt(name, &arguments).await?;
+    let filled = with_notice(connection.address(), connection.get_prompt(name, &arguments)).await?;
     let value: Value = serde_json::from_str(filled.as_str()).unwrap_or_default();
     if json {
         output::json_line(&value);

@@ -6,9 +6,12 @@ mod arguments;
 mod ask;
 mod call;
 mod check;
+mod complete;
 mod config;
 mod failure;
+mod inspect;
 mod interrupt;
+mod json_text;
 mod listings;
 mod nearest;
 mod output;
@@ -25,14 +28,14 @@ mod stdio;
 mod task;
 mod tasks;
 mod waiting;
+mod watch;
 
-use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     // This must come first: command supervisors are this program with other arguments.
     longhaul_upstream::command::become_supervisor_if_asked();
-    let cli = args::Cli::parse();
+    let cli = args::Cli::read();
     match &cli.command {
         args::Command::Serve(serve) => serve::run(serve),
         #[cfg(unix)]
@@ -42,10 +45,13 @@ fn main() -> ExitCode {
         args::Command::Call(call) => run_client(call::run(call)),
         args::Command::Task(task) => run_client(task::run(task)),
         args::Command::Tasks(tasks) => run_client(tasks::run(tasks)),
+        args::Command::Watch(watch) => run_client(watch::run(watch)),
         args::Command::Answer(answer) => run_client(answer::run(answer)),
         args::Command::Cancel(cancel) => run_client(task::cancel_command(cancel)),
         args::Command::Resources(resources) => run_client(listings::resources(resources)),
         args::Command::Prompts(prompts) => run_client(listings::prompts(prompts)),
+        args::Command::Complete(complete) => run_client(complete::run(complete)),
+        args::Command::Inspect(inspect) => run_client(inspect::run(inspect)),
     }
 }
 

@@ -26,18 +26,27 @@ fn written(result: io::Result<()>) {
 
 /// Prints data, ending with a newline. On a terminal control characters are removed, because they could rewrite what the user sees.
 pub(crate) fn text(text: &str) {
+    part(text);
+    if !text.is_empty() && !text.ends_with('\n') {
+        part("\n");
+    }
+}
+
+/// Prints a part of a text that goes on.
+pub(crate) fn part(text: &str) {
     let mut out = io::stdout().lock();
     let shown = if out.is_terminal() {
         plain(text, "\n\t")
     } else {
         text.to_owned()
     };
-    let end = if shown.is_empty() || shown.ends_with('\n') {
-        ""
-    } else {
-        "\n"
-    };
-    written(write!(out, "{shown}{end}").and_then(|()| out.flush()));
+    written(out.write_all(shown.as_bytes()).and_then(|()| out.flush()));
+}
+
+/// Prints bytes as they are.
+pub(crate) fn bytes(bytes: &[u8]) {
+    let mut out = io::stdout().lock();
+    written(out.write_all(bytes).and_then(|()| out.flush()));
 }
 
 /// Prints a value that displays as one line of JSON.

@@ -1,21 +1,12 @@
 //! What this user has called: the client journal, as the commands use it.
 
-use crate::{
-    failure::Failure,
-    output,
-    servers::{self, Server},
-};
-use futures_util::future::join_all;
+use crate::{failure::Failure, output, servers::Server};
 use longhaul_client::{
     CallFilter, CallId, CallState, ClientJournal, Connection, Finished, Generation, JournalError, NewCall, Outcome,
     RecordedCall, TaskHandle, TaskRef, TaskSnapshot, TaskStatus,
 };
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use std::time::Duration;
-
-/// How long a server may take to tell the status of a task for a list.
-const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The record of one call. Without a journal nothing is recorded, and the user is told.
 pub(crate) struct Record(Option<(ClientJournal, CallId)>);
@@ -135,10 +126,7 @@ impl Named {
         match (fitting.next(), fitting.next()) {
             (None, _) => Ok(Self::unrecorded(server, id)),
             (Some(call), None) => Ok(Self {
-                server: match server.is_chosen() {
-                    true => server,
-                    false => servers::recorded(call),
-                },
+                server: server.of_call(call),
                 id: call
                     .task
                     .as_ref()
@@ -182,12 +170,38 @@ impl Named {
         }
     }
 
+    /// The recorded tasks that have not ended, on this server if one was chosen.
+    pub(crate) async fn live(server: &Server) -> Vec<Self> {
+        let Ok(journal) = open().await else {
+            return Vec::new();
+        };
+        let address = server.recorded();
+        let live = journal.live().await.unwrap_or_default().into_iter();
+        let fitting = live.filter(|call| {
+            let has_ended = call.status.is_some_and(TaskStatus::is_final);
+            !has_ended && (!server.is_chosen() || call.server == address)
+        });
+        let named = fitting.filter_map(|call| {
+            Some(Self {
+                server: server.clone().of_call(&call),
+                id: call.task.as_ref()?.task_id.clone(),
+                recorded: Some((journal.clone(), call)),
+            })
+        });
+        named.collect()
+    }
+
     fn unrecorded(server: Server, id: &str) -> Self {
         Self {
             server,
             id: id.to_owned(),
             recorded: None,
         }
+    }
+
+    /// What is recorded of the call that has created it.
+    pub(crate) fn call(&self) -> Option<&RecordedCall> {
+        self.recorded.as_ref().map(|(_, call)| call)
     }
 
     /// Uses the legacy session that the task was created in.
@@ -225,47 +239,28 @@ impl Named {
     }
 }
 
-/// All recorded calls, the latest first; only those of the server, if one was chosen.
-pub(crate) async fn list(server: &Server) -> Result<Vec<RecordedCall>, JournalError> {
-    let journal = open().await?;
-    let filter = CallFilter {
-        server: server.is_chosen().then(|| server.recorded()),
-        ..CallFilter::default()
-    };
-    let mut calls = journal.list(filter).await?;
-    let live = calls.iter_mut().filter(|call| call.state == CallState::Task);
-    join_all(live.map(|call| refresh(&journal, call))).await;
-    Ok(calls)
+/// The recorded calls, the latest first.
+pub(crate) async fn list(filter: CallFilter) -> Result<Vec<RecordedCall>, JournalError> {
+    open().await?.list(filter).await
 }
 
-/// Asks the server of a recorded task for its status. A server that does not answer soon, or that would have to be started, is not asked.
-async fn refresh(journal: &ClientJournal, call: &mut RecordedCall) {
-    let server = servers::recorded(call);
-    if server.is_child() {
-        return;
+/// Notes the status of a call's task.
+pub(crate) async fn note_status(call: &mut RecordedCall, status: TaskStatus) {
+    call.status = Some(status);
+    let noted = async { open().await?.note_status(call.id, status).await };
+    if let Err(error) = noted.await {
+        warn(&error);
     }
-    let Some(task) = &call.task else { return };
-    let Ok(connection) = server.connection(|options| options.request_timeout = STATUS_TIMEOUT) else {
-        return;
+}
+
+/// Records that the server does not know the call's task any more.
+pub(crate) async fn mark_lost(call: &mut RecordedCall) {
+    let reason = "the server does not know the task any more";
+    call.state = CallState::Lost {
+        reason: reason.to_owned(),
     };
-    if let Some(session) = &task.session {
-        connection.resume(session).await;
-    }
-    let lost = match connection.task(&task.task_id).get().await {
-        Ok(snapshot) => {
-            call.status = Some(snapshot.status);
-            journal.note_status(call.id, snapshot.status).await
-        }
-        Err(error) if error.is_unknown_task() => {
-            let reason = "the server does not know the task any more";
-            call.state = CallState::Lost {
-                reason: reason.to_owned(),
-            };
-            journal.mark_lost(call.id, reason).await
-        }
-        Err(_) => return,
-    };
-    if let Err(error) = lost {
+    let marked = async { open().await?.mark_lost(call.id, reason).await };
+    if let Err(error) = marked.await {
         warn(&error);
     }
 }

@@ -1,7 +1,7 @@
 //! Where there is no client journal: nothing is recorded.
 
 use crate::{failure::Failure, servers::Server};
-use longhaul_client::{Connection, Finished, Outcome, RecordedCall, TaskHandle, TaskSnapshot};
+use longhaul_client::{CallFilter, Connection, Finished, Outcome, RecordedCall, TaskHandle, TaskSnapshot, TaskStatus};
 use serde_json::{Map, Value};
 
 /// The record of one call.
@@ -44,6 +44,14 @@ impl Named {
         Err(Failure::usage(format!("name a task: longhaul {command} [SERVER] ID")))
     }
 
+    pub(crate) async fn live(_: &Server) -> Vec<Self> {
+        Vec::new()
+    }
+
+    pub(crate) fn call(&self) -> Option<&RecordedCall> {
+        None
+    }
+
     pub(crate) async fn resume(&self, _: &Connection) {}
 
     pub(crate) async fn note(&self, _: &TaskSnapshot) {}
@@ -55,6 +63,10 @@ impl Named {
     }
 }
 
-pub(crate) async fn list(_: &Server) -> Result<Vec<RecordedCall>, String> {
+pub(crate) async fn note_status(_: &mut RecordedCall, _: TaskStatus) {}
+
+pub(crate) async fn mark_lost(_: &mut RecordedCall) {}
+
+pub(crate) async fn list(_: CallFilter) -> Result<Vec<RecordedCall>, String> {
     Err("calls are recorded on Unix only".to_owned())
 }

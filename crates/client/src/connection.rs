@@ -8,7 +8,7 @@ use crate::{
     probe,
     response::{Incoming, OnNotification, RpcResponse, read_message},
     task_pushes::TaskPushes,
-    transport::{Http, Outgoing, Reply, Transport},
+    transport::{Http, Observed, Outgoing, Reply, Transport},
 };
 use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue};
@@ -87,8 +87,12 @@ impl Connection {
 
     /// Creates a connection over a transport, such as a [`ChildProcess`](crate::ChildProcess), without sending anything.
     pub fn over(transport: impl Transport, options: Options) -> Self {
+        let transport: Arc<dyn Transport> = match &options.wire {
+            Some(observer) => Arc::new(Observed::new(transport, Arc::clone(observer))),
+            None => Arc::new(transport),
+        };
         Self(Arc::new(Shared {
-            transport: Arc::new(transport),
+            transport,
             era: Mutex::new(None),
             // Two processes may share a session, in which no id may be used twice.
             next_id: AtomicU64::new(fastrand::u64(1..1 << 50)),

@@ -65,6 +65,7 @@ mod task_streams;
 mod task_wait;
 mod tools;
 mod transport;
+mod wire_observer;
 
 pub use address::{Address, InvalidAddress};
 pub use call::{CallOptions, CallResponse};
@@ -88,5 +89,7 @@ pub use running_call::{CallStatus, RunningCall};
 pub use server_description::ServerDescription;
 pub use snapshot::TaskSnapshot;
 pub use task::TaskHandle;
+pub use task_log::LogChunk;
 pub use tools::{TaskSupport, Tool};
 pub use transport::{ChildOptions, ChildProcess, Outgoing, Reply, StreamTransport, Transport};
+pub use wire_observer::{WireEvent, WireObserver};

@@ -1,6 +1,6 @@
 //! Lists of a server, page by page, and what they name.
 
-use crate::{Connection, RequestError, connection::Request, era::Era, error::excerpt};
+use crate::{Connection, RequestError, TaskSnapshot, connection::Request, era::Era, error::excerpt};
 use http::HeaderMap;
 use longhaul_core::Json;
 use longhaul_wire::Method;
@@ -37,6 +37,15 @@ impl Connection {
     /// Any [`RequestError`]; [`RequestError::Invalid`] also for an endless list.
     pub async fn list_resources(&self) -> Result<Vec<Value>, RequestError> {
         self.list(Method::ResourcesList, "resources").await
+    }
+
+    /// The tasks that a legacy server lists. Modern servers have no such list, and legacy ones need not have it.
+    ///
+    /// # Errors
+    /// As [`list_resources`](Self::list_resources); [`RequestError::Rpc`] if the server has no such list.
+    pub async fn list_tasks(&self) -> Result<Vec<TaskSnapshot>, RequestError> {
+        let tasks = self.list(Method::TasksList, "tasks").await?;
+        tasks.iter().map(|task| TaskSnapshot::read(&task.to_string())).collect()
     }
 
     /// All resource templates, as the server lists them.

@@ -1,6 +1,6 @@
 //! Options of a connection.
 
-use crate::{EraCache, InputHandler, Proxy, SystemClock};
+use crate::{EraCache, InputHandler, Proxy, SystemClock, WireObserver};
 use longhaul_core::Clock;
 use serde_json::{Map, Value, json};
 use std::{fmt, sync::Arc, time::Duration};
@@ -24,6 +24,8 @@ pub struct Options {
     pub proxy: Proxy,
     /// Answers what servers ask the user. Without one, the client declares that it cannot be asked.
     pub inputs: Option<Arc<dyn InputHandler>>,
+    /// Sees every message as it is sent and received.
+    pub wire: Option<Arc<dyn WireObserver>>,
     /// The clock that times polls and retries.
     pub clock: Arc<dyn Clock>,
     /// The seed of the random jitter between polls. Set it in tests that need the same waits each time.
@@ -45,6 +47,7 @@ impl Options {
             max_response: 64 << 20,
             proxy: Proxy::Environment,
             inputs: None,
+            wire: None,
             clock: Arc::new(SystemClock),
             jitter_seed: None,
         }

@@ -3,9 +3,10 @@
 use crate::{RequestError, TaskHandle};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use longhaul_core::TaskId;
-use longhaul_wire::{Method, TaskPart, TaskUri};
+use longhaul_wire::{Method, TaskPart, TaskUri, meta};
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use std::fmt::Display;
 
 #[derive(Deserialize)]
 struct Read {
@@ -16,6 +17,27 @@ struct Read {
 struct Content {
     text: Option<String>,
     blob: Option<String>,
+    #[serde(rename = "_meta", default)]
+    meta: Map<String, Value>,
+}
+
+/// A part of a task's log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LogChunk {
+    /// What the task's command has written, both outputs in order of arrival.
+    pub bytes: Vec<u8>,
+    /// Where the next part begins, in bytes of the whole log.
+    pub next: u64,
+    /// How long the log is now, in bytes. It is shorter than before if the command was started again.
+    pub total: u64,
+}
+
+/// What a Longhaul server says about a part of a log.
+#[derive(Deserialize)]
+struct Page {
+    next: u64,
+    total: u64,
 }
 
 impl TaskHandle {
@@ -29,8 +51,27 @@ impl TaskHandle {
         self.read(TaskPart::Log, None).await
     }
 
+    /// The part of the task's log that begins at byte `from`, as much as the server returns at once; without `from`, its end. To follow a log, read on
+    /// at [`LogChunk::next`].
+    ///
+    /// # Errors
+    /// The same as [`log`](Self::log).
+    pub async fn read_log(&self, from: Option<u64>) -> Result<LogChunk, RequestError> {
+        let contents = self.read_contents(TaskPart::Log, from).await?;
+        let page = contents.last().and_then(|content| content.meta.get(meta::LOG_PAGE));
+        let page = page.ok_or_else(|| RequestError::Invalid("its log does not say where it ends".to_owned()))?;
+        let Page { next, total } = Page::deserialize(page).map_err(|error| invalid(TaskPart::Log, &error))?;
+        let bytes = bytes(TaskPart::Log, contents)?;
+        Ok(LogChunk { bytes, next, total })
+    }
+
     /// Reads a part of the task, beginning at `from`.
     pub(crate) async fn read(&self, part: TaskPart, from: Option<u64>) -> Result<Vec<u8>, RequestError> {
+        let contents = self.read_contents(part, from).await?;
+        bytes(part, contents)
+    }
+
+    async fn read_contents(&self, part: TaskPart, from: Option<u64>) -> Result<Vec<Content>, RequestError> {
         let id: TaskId = self.id().parse().map_err(|_| RequestError::InvalidTaskId)?;
         let uri = TaskUri {
             from,
@@ -38,16 +79,23 @@ impl TaskHandle {
         };
         let params = Map::from_iter([("uri".to_owned(), Value::from(uri.to_string()))]);
         let read = self.connection().request(Method::ResourcesRead, params).await?;
-        let invalid = |reason: String| RequestError::Invalid(format!("its {}: {reason}", part.name()));
-        let read: Read = serde_json::from_str(read.as_str()).map_err(|error| invalid(error.to_string()))?;
-        let mut bytes = Vec::new();
-        for content in read.contents {
-            match (content.text, content.blob) {
-                (Some(text), _) => bytes.extend_from_slice(text.as_bytes()),
-                (None, Some(blob)) => bytes.extend(STANDARD.decode(blob).map_err(|error| invalid(error.to_string()))?),
-                (None, None) => {}
-            }
-        }
-        Ok(bytes)
+        let read: Read = serde_json::from_str(read.as_str()).map_err(|error| invalid(part, &error))?;
+        Ok(read.contents)
     }
+}
+
+fn bytes(part: TaskPart, contents: Vec<Content>) -> Result<Vec<u8>, RequestError> {
+    let mut bytes = Vec::new();
+    for content in contents {
+        match (content.text, content.blob) {
+            (Some(text), _) => bytes.extend_from_slice(text.as_bytes()),
+            (None, Some(blob)) => bytes.extend(STANDARD.decode(blob).map_err(|error| invalid(part, &error))?),
+            (None, None) => {}
+        }
+    }
+    Ok(bytes)
+}
+
+fn invalid(part: TaskPart, reason: &impl Display) -> RequestError {
+    RequestError::Invalid(format!("its {}: {reason}", part.name()))
 }

@@ -1,5 +1,6 @@
 //! A question as a form on the terminal, made from its schema.
 
+use super::format::format_problem;
 use crate::output::{note, plain};
 use inquire::{Confirm, CustomType, InquireError, MultiSelect, Select, Text, validator::Validation};
 use longhaul_client::{InputRequest, InputResponse};
@@ -261,13 +262,17 @@ fn ask_text(
         field["minLength"].as_u64().unwrap_or(u64::from(required)),
         field["maxLength"].as_u64(),
     );
+    let format = field.clone();
     let mut text = Text::new(title).with_validator(move |given: &str| {
         let count = given.chars().count() as u64;
         Ok(match most {
             _ if count == 0 && !required => Validation::Valid,
             _ if count < least => Validation::Invalid(format!("at least {least} characters").into()),
             Some(most) if count > most => Validation::Invalid(format!("at most {most} characters").into()),
-            _ => Validation::Valid,
+            _ => match format_problem(&format, given) {
+                Some(problem) => Validation::Invalid(problem.into()),
+                None => Validation::Valid,
+            },
         })
     });
     text.help_message = help;

@@ -1,6 +1,7 @@
 //! What servers ask the user: on the terminal, if there is one.
 
 mod form;
+mod format;
 
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use longhaul_client::{ClientCapabilities, InputHandler, InputRequest, InputResponse, RpcFailure};
@@ -14,6 +15,7 @@ use std::{
 use tokio::sync::{Mutex as AsyncMutex, mpsc};
 
 pub(crate) use form::{Answer, FormError, ask as on_terminal, fill_in};
+pub(crate) use format::form_problem;
 
 /// Asks on the terminal. Without one it tells what was asked, and leaves it open.
 pub(crate) struct Asking {

@@ -1,7 +1,7 @@
 //! The configured servers: `servers.toml` of the user, and an `mcpServers` file in JSON.
 
 use super::ServerError;
-use longhaul_client::EraChoice;
+use crate::args::EraArg;
 use serde::Deserialize;
 use std::{
     collections::BTreeMap,
@@ -30,30 +30,10 @@ pub(super) struct Entry {
     #[serde(default)]
     pub(super) disabled: bool,
     #[serde(default)]
-    pub(super) era: EraName,
+    pub(super) era: EraArg,
     /// Of other clients; they are not supported.
     #[serde(default)]
     pub(super) headers: BTreeMap<String, String>,
-}
-
-/// `era`
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum EraName {
-    #[default]
-    Auto,
-    Modern,
-    Legacy,
-}
-
-impl From<EraName> for EraChoice {
-    fn from(name: EraName) -> Self {
-        match name {
-            EraName::Auto => Self::Auto,
-            EraName::Modern => Self::Modern,
-            EraName::Legacy => Self::Legacy,
-        }
-    }
 }
 
 /// `servers.toml`. A member that is not known is an error there, since it is our own format.
@@ -77,7 +57,7 @@ struct StrictEntry {
     #[serde(default)]
     disabled: bool,
     #[serde(default)]
-    era: EraName,
+    era: EraArg,
 }
 
 /// A file of an MCP client. Other clients have members of their own, which are ignored.

@@ -3,7 +3,11 @@
 mod config;
 mod expand;
 
-use crate::{args::ServerArgs, nearest};
+use crate::{
+    args::{EraArg, ServerArgs},
+    nearest,
+};
+use clap::ValueEnum;
 use config::{Configured, Entry};
 use longhaul_client::{ChildOptions, ChildProcess, Connection, EraChoice, InvalidAddress, Options, RecordedCall};
 use serde_json::json;
@@ -15,10 +19,12 @@ const DEFAULT_URL: &str = "http://127.0.0.1:7411/mcp";
 const DEFAULT_VARIABLE: &str = "LONGHAUL_SERVER";
 
 /// A server, as it was chosen.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Server {
     endpoint: Endpoint,
     era: EraChoice,
+    /// That of `--era`.
+    given_era: Option<EraArg>,
     /// Its configured name.
     name: Option<String>,
     /// Whether the command line or the environment says it.
@@ -70,7 +76,8 @@ pub(crate) fn choose<'a>(args: &ServerArgs, words: &'a [String]) -> Result<(Serv
         true => Configured::load(args.mcp_config.as_deref())?,
         false => Configured::default(),
     };
-    choose_among(&configured, args, words, env::var(DEFAULT_VARIABLE).ok())
+    let (server, rest) = choose_among(&configured, args, words, env::var(DEFAULT_VARIABLE).ok())?;
+    Ok((server.in_era(args.era), rest))
 }
 
 fn choose_among<'a>(
@@ -94,6 +101,7 @@ fn choose_among<'a>(
                 cwd: None,
             }),
             era: EraChoice::Auto,
+            given_era: None,
             name: None,
             chosen: true,
             words: (Vec::new(), behind),
@@ -146,6 +154,7 @@ fn unnamed(call: &RecordedCall) -> Server {
     Server {
         endpoint,
         era: EraChoice::Auto,
+        given_era: None,
         name: call.server_name.clone(),
         chosen: false,
         words,
@@ -186,6 +195,7 @@ impl Configured {
         Ok(Server {
             endpoint,
             era,
+            given_era: None,
             name: (!is_url(name)).then(|| name.to_owned()),
             chosen: true,
             words,
@@ -215,6 +225,27 @@ fn endpoint(entry: &Entry) -> Result<Endpoint, String> {
 }
 
 impl Server {
+    /// With the era of `--era`, if it is given.
+    fn in_era(mut self, given: Option<EraArg>) -> Self {
+        if let Some(era) = given {
+            self.era = era.into();
+            let name = era.to_possible_value().map(|value| value.get_name().to_owned());
+            self.words.0.extend(name.map(|name| format!("--era={name}")));
+        }
+        Self {
+            given_era: given,
+            ..self
+        }
+    }
+
+    /// The server to ask about a recorded call: this one if it was chosen, else that of the call.
+    pub(crate) fn of_call(self, call: &RecordedCall) -> Self {
+        match self.chosen {
+            true => self,
+            false => recorded(call).in_era(self.given_era),
+        }
+    }
+
     /// As it is recorded: its URL, or its command line as a JSON array.
     pub(crate) fn recorded(&self) -> String {
         match &self.endpoint {
@@ -229,6 +260,21 @@ impl Server {
     /// Its configured name.
     pub(crate) fn name(&self) -> Option<&str> {
         self.name.as_deref()
+    }
+
+    /// For people: its name, else its URL or its command line.
+    pub(crate) fn shown(&self) -> String {
+        match (&self.name, &self.endpoint) {
+            (Some(name), _) => name.clone(),
+            (None, Endpoint::Http(url)) => url.clone(),
+            (None, Endpoint::Child(command)) => {
+                let line: Vec<&str> = std::iter::once(&command.program)
+                    .chain(&command.args)
+                    .map(String::as_str)
+                    .collect();
+                line.join(" ")
+            }
+        }
     }
 
     /// Whether the command line or the environment says it; else it is the default one.

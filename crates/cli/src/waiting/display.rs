@@ -131,10 +131,8 @@ fn style(template: &str) -> ProgressStyle {
 
 fn status_line(task: &TaskSnapshot) -> String {
     match (task.status, &task.message) {
-        (TaskStatus::InputRequired, message) => {
-            let question = message.as_deref().unwrap_or("no details");
-            format!("asks: {question}")
-        }
+        (TaskStatus::InputRequired, Some(question)) => format!("asks: {question}"),
+        (TaskStatus::InputRequired, None) => "asks".to_owned(),
         (_, Some(message)) => message.clone(),
         (status, None) => status.as_str().to_owned(),
     }

@@ -1,8 +1,10 @@
 //! Waiting for a call or a task: what is shown meanwhile, and what may come first.
 
 mod display;
+mod notice;
 
 pub(crate) use display::Display;
+pub(crate) use notice::with_notice;
 
 use crate::{
     ask::Unasked,
@@ -77,6 +79,14 @@ pub(crate) fn how_to_answer(server: &Server, id: &str, question: &InputRequest) 
     words.extend(values.iter().map(String::as_str));
     let answer = server.command_line("answer", &words);
     format!("{}; to answer:\n  {answer}", what_goes_on(server))
+}
+
+/// What to do about a question that the server shows only to the one who waits for the result, as legacy servers do.
+pub(crate) fn how_to_be_asked(server: &Server, id: &str) -> String {
+    format!(
+        "the server asks only who waits for the result; to be asked:\n  {}",
+        server.command_line("task", &[id, "--wait"])
+    )
 }
 
 /// `NAME=TYPE` for each field that the answer must have; for all fields if it must have none.

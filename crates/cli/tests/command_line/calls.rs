@@ -2,7 +2,10 @@
 
 use super::support::*;
 use serde_json::Value;
-use std::fs;
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read},
+};
 
 #[test]
 fn results_go_to_standard_output_and_say_by_exit_status_what_they_are() {
@@ -109,6 +112,38 @@ fn ctrl_c_leaves_the_task_running_and_says_how_to_get_back() {
     );
     let unknown = run(&["task", &served.url, "nobody", "--history"]);
     assert_eq!(exit(&unknown), 5, "{unknown:?}");
+}
+
+/// What the command writes is shown while it runs.
+#[test]
+fn a_log_is_followed_until_the_task_ends() {
+    let talk = r#"
+[[tool]]
+name = "talk"
+description = "says one, and two when the gate is open"
+command = ["sh", "-c", "echo one; while [ -e jobs.toml ] && [ ! -e gate ]; do sleep 0.02; done; echo two"]
+task = "always"
+"#;
+    let served = Served::start_with(talk);
+    let begun = run(&["call", &served.url, "talk", "--detach"]);
+    let id = stdout(&begun).trim();
+    let mut following = longhaul(&["task", &served.url, id, "--log", "--follow"])
+        .spawn()
+        .unwrap();
+    let mut log = BufReader::new(following.stdout.take().unwrap());
+    let mut line = String::new();
+    log.read_line(&mut line).unwrap();
+    assert_eq!(line, "one\n");
+    served.open_gate();
+    let mut rest = String::new();
+    log.read_to_string(&mut rest).unwrap();
+    let ended = following.wait_with_output().unwrap();
+    assert_eq!(
+        (exit(&ended), rest.as_str(), stderr(&ended)),
+        (0, "two\n", "the task is completed\n")
+    );
+    let alone = run(&["task", &served.url, id, "--follow"]);
+    assert_eq!(exit(&alone), 2, "{alone:?}");
 }
 
 #[test]

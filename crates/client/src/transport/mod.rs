@@ -3,6 +3,7 @@
 mod child;
 mod demultiplexer;
 mod http;
+mod observed;
 mod sse;
 mod sse_pair;
 mod stream;
@@ -11,6 +12,7 @@ mod unreachable;
 
 pub use child::{ChildOptions, ChildProcess};
 pub(crate) use http::{Http, PROTOCOL_VERSION, SESSION_ID};
+pub(crate) use observed::Observed;
 pub use stream::StreamTransport;
 
 use crate::RequestError;

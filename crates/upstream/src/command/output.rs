@@ -237,7 +237,7 @@ fn log_uri(task: &TaskId) -> String {
 
 /// For programs and for people.
 fn log_address(task: &TaskId) -> String {
-    format!("{} (longhaul task URL {} --log)", log_uri(task), task.as_str())
+    format!("{} (longhaul task {} --log)", log_uri(task), task.as_str())
 }
 
 /// Says at the end of an output that there may be more of it than was read.

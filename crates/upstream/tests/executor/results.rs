@@ -69,7 +69,7 @@ async fn a_long_failure_shows_the_end_of_each_output_and_names_the_log() {
     );
     let log = format!("longhaul://task/{}/log", task.id.as_str());
     assert!(
-        text.contains(&format!("{log} (longhaul task URL {} --log)]", task.id.as_str())),
+        text.contains(&format!("{log} (longhaul task {} --log)]", task.id.as_str())),
         "{text}"
     );
     let incomplete = &value["_meta"]["dev.longhaul/incomplete"];
@@ -172,7 +172,7 @@ async fn output_is_decoded_and_its_tail_kept() {
     let task = create(&engine, json!({})).await;
     let id = task.id.as_str();
     let expected = format!(
-        "[longhaul: the first {} bytes were dropped; the log has them: longhaul://task/{id}/log (longhaul task URL {id} --log)]\n€€€",
+        "[longhaul: the first {} bytes were dropped; the log has them: longhaul://task/{id}/log (longhaul task {id} --log)]\n€€€",
         3000 - 9
     );
     let (value, is_error) = result(&outcome(&engine, &task.id).await);

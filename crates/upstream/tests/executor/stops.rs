@@ -28,10 +28,7 @@ async fn cancel_stops_the_command_also_after_a_restart() {
         assert_eq!(outcome(&engine, &id).await, Outcome::Cancelled);
         assert!(!alive(command));
         let status = engine.get(&scope(), &id).await.unwrap().unwrap().task.status.unwrap();
-        let log = format!(
-            "longhaul://task/{id}/log (longhaul task URL {id} --log)",
-            id = id.as_str()
-        );
+        let log = format!("longhaul://task/{id}/log (longhaul task {id} --log)", id = id.as_str());
         let expected = format!("Cancelled; sh was killed by signal 15 (TERM). Its log: {log}\n\nhalf done");
         assert_eq!(&*status, expected);
     }
@@ -85,10 +82,7 @@ async fn the_deadline_ends_the_command_also_while_the_server_is_down() {
             engine = server.start().await;
         }
         let (value, is_error) = result(&outcome(&engine, &id).await);
-        let log = format!(
-            "longhaul://task/{id}/log (longhaul task URL {id} --log)",
-            id = id.as_str()
-        );
+        let log = format!("longhaul://task/{id}/log (longhaul task {id} --log)", id = id.as_str());
         let expected = format!(
             "deadline of 1s500ms passed; sh was killed by signal 15 (TERM)\n\n[longhaul: its log is {log}]\n\nso far\nand this"
         );

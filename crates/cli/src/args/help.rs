@@ -1,0 +1,98 @@
+//! What `--help` says behind the options.
+
+pub(super) const SERVE: &str = "\
+Exit status:
+    0  stopped by SIGTERM, Ctrl-C or --idle-exit
+    1  the server could not be started, such as when the address or the data directory is in use
+    2  the command line or the configuration is wrong; nothing was started
+   74  the disk failed in a way that leaves its state unknown; nothing unsynced was acknowledged";
+
+pub(super) const CALL: &str = "\
+Values are converted to the types in the tool's schema: `depth=3` is a number where the schema says number, else text. Repeat a \
+name to fill an array. `name:=JSON` passes any JSON value.
+
+`name=@FILE` and `name:=@FILE` take the value from a file.
+
+Without a tool, the tools of the server are listed. SERVER is a URL, or a name in ~/.config/longhaul/servers.toml or in the file of \
+--mcp-config. Without it the server is LONGHAUL_SERVER, else http://127.0.0.1:7411/mcp.
+
+Example:
+    longhaul call http://127.0.0.1:7411/mcp build target=release flags:='[\"-v\"]'
+    longhaul call echo message=hi -- npx -y @modelcontextprotocol/server-everything
+
+What the tool asks is asked on the terminal. If standard input is no terminal, the command ends, and says how to answer the task.
+
+The result goes to standard output, everything else to standard error. Ctrl-C leaves the task running and prints the command \
+that waits for it again.
+
+Exit status:
+    0  the tool returned a result
+    1  the tool returned an error
+    2  the command line is wrong, or the tool or argument does not exist; nothing was called
+    3  the server cannot be reached, or is not an MCP server
+    4  the task was cancelled
+    5  the server refused the call, or the task failed without a result, or the tool asked before there was a task and was not answered
+    6  with --detach: the tool returned a result at once; it is printed
+    7  the task asks and was not answered; it waits for `longhaul answer`
+   74  the result could not be written to standard output
+  124  --timeout is over; a task keeps running
+  130  interrupted by Ctrl-C; a task keeps running";
+
+pub(super) const ANSWER: &str = "\
+Values are converted to the types in the question's form, as those of `longhaul call`. Without values the form is shown on the terminal.
+
+Exit status:
+    0  the server has taken the answer
+    2  the command line is wrong, or the answer does not fit the form; nothing was answered
+    3  the server cannot be reached, or is not an MCP server
+    5  the server does not know the task, or the task asks nothing, or the server refused the answer";
+
+#[cfg(unix)]
+pub(super) const STDIO: &str = "\
+This command connects to the server process of the data directory, and starts one if there is none. All clients of the data \
+directory share that process. It keeps running tasks after standard input ends, and exits when it has been idle for `idle_exit`. \
+Its log is `owner.log` in the data directory.
+
+Exit status:
+    0  standard input or standard output was closed
+    1  the server could not be started, or has exited
+    2  the configuration is invalid; nothing was started";
+
+pub(super) const TASK: &str = "\
+Exit status:
+    0  success; with --wait: the tool returned a result
+    1  with --wait: the tool returned an error
+    2  the command line is wrong
+    3  the server cannot be reached, or is not an MCP server
+    4  with --wait: the task was cancelled
+    5  the server does not know the task or refused the request; with --wait: the task failed without a result
+    7  with --wait: the task asks, and there is no terminal; it waits for `longhaul answer`
+  130  interrupted by Ctrl-C; the task keeps running";
+
+pub(super) const CANCEL: &str = "\
+Exit status:
+    0  the task is cancelled, or the server was asked to cancel it
+    2  the command line is wrong
+    3  the server cannot be reached, or is not an MCP server
+    5  the server does not know the task, or the task has ended";
+
+pub(super) const WATCH: &str = "\
+Nothing is answered and no result is fetched: `longhaul task ID --wait` does both.
+
+Exit status:
+    0  all tasks have ended
+    2  the command line is wrong
+    5  a server does not know one of the tasks
+  130  interrupted by Ctrl-C; the tasks keep running";
+
+pub(super) const COMPLETE: &str = "\
+Examples:
+    longhaul complete review language=ru
+    longhaul complete 'users://{id}' id=1 -- my-server";
+
+pub(super) const INSPECT: &str = "\
+Without METHOD: the handshake and the lists of the server. With it: one request. Values of members that are named like secrets are hidden.
+
+Examples:
+    longhaul inspect http://127.0.0.1:7411/mcp
+    longhaul inspect tools/call name=echo arguments:='{\"message\":\"hi\"}' -- npx -y @modelcontextprotocol/server-everything";

@@ -1,0 +1,111 @@
+//! The command line: commands, options and their help.
+
+mod client;
+mod help;
+mod serving;
+
+pub(crate) use client::*;
+pub(crate) use serving::*;
+
+use clap::{
+    Parser, Subcommand,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
+
+/// Durable tasks for long-running MCP tool calls.
+#[derive(Debug, Parser)]
+#[command(name = "longhaul", version, propagate_version = true, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+impl Cli {
+    /// Reads the command line. If it is wrong, prints why and ends the process.
+    pub(crate) fn read() -> Self {
+        Self::try_parse().unwrap_or_else(|error| with_tip(error).exit())
+    }
+}
+
+/// For an unknown option clap suggests `-- --option`, but behind `--` is the command of a server.
+fn with_tip(mut error: clap::Error) -> clap::Error {
+    let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else {
+        return error;
+    };
+    let name = option
+        .trim_start_matches('-')
+        .split('=')
+        .next()
+        .unwrap_or_default()
+        .to_owned();
+    if error.kind() == ErrorKind::UnknownArgument && error.remove(ContextKind::Suggested).is_some() {
+        let tip = format!("an argument of a tool or a prompt is written without dashes: '{name}=VALUE'");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
+}
+
+/// The command to run.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serve the commands of a configuration file as MCP tools
+    #[command(after_help = help::SERVE)]
+    Serve(Serve),
+    /// Serve a configuration file on standard input and output, for desktop clients
+    #[cfg(unix)]
+    #[command(after_help = help::STDIO)]
+    Stdio(Stdio),
+    /// Check a configuration file without serving it
+    #[command(after_help = "Exit status: 0 if the file can be served, 2 if not.")]
+    Check(Check),
+    /// List the tools of a server with their arguments
+    Tools(Tools),
+    /// Call a tool and wait for its result
+    #[command(after_help = help::CALL)]
+    Call(Call),
+    /// Show a task, wait for it, cancel it, or print its log or its history
+    #[command(after_help = help::TASK)]
+    Task(Task),
+    /// List the calls of this user, and the tasks that their servers list
+    Tasks(Tasks),
+    /// Show the states of tasks as they change, until all have ended
+    #[command(after_help = help::WATCH)]
+    Watch(Watch),
+    /// Answer what a task asks
+    #[command(after_help = help::ANSWER)]
+    Answer(Answer),
+    /// Cancel a task
+    #[command(after_help = help::CANCEL)]
+    Cancel(Cancel),
+    /// List the resources of a server, or read one
+    Resources(Resources),
+    /// List the prompts of a server, or fill one in
+    Prompts(Prompts),
+    /// List the values that a server suggests for an argument of a prompt or of a resource template
+    #[command(after_help = help::COMPLETE)]
+    Complete(Complete),
+    /// Show the messages between this client and a server
+    #[command(after_help = help::INSPECT)]
+    Inspect(Inspect),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn an_id_may_begin_with_a_dash_and_actions_exclude_each_other() {
+        let cli = Cli::try_parse_from(["longhaul", "task", "http://x/mcp", "--id=-abc", "--wait"]).unwrap();
+        let Command::Task(task) = cli.command else {
+            panic!("not a task")
+        };
+        assert_eq!((task.task.id.as_deref(), task.action.wait), (Some("-abc"), true));
+        assert!(Cli::try_parse_from(["longhaul", "task", "http://x/mcp", "a", "--wait", "--cancel"]).is_err());
+    }
+}

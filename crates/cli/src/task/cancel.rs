@@ -1,0 +1,62 @@
+//! Cancelling a task.
+
+use super::show::as_json;
+use crate::{failure::Failure, output, result::Exit, waiting::with_notice};
+use longhaul_client::{RequestError, TaskHandle, TaskSnapshot, TaskStatus};
+use serde_json::json;
+
+/// Asks the server to cancel the task, and says what has become of it.
+pub(super) async fn cancel(task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
+    let address = task.connection().address();
+    let before = with_notice(address, task.get()).await?;
+    if before.status.is_final() {
+        return ended_before(&before, json);
+    }
+    let shown = match with_notice(address, task.cancel()).await {
+        Ok(Some(shown)) => Some(shown),
+        // Modern servers only acknowledge: the tool may still finish first.
+        Ok(None) => with_notice(address, task.get()).await.ok(),
+        Err(RequestError::Rpc(failure)) => {
+            return match task.get().await {
+                Ok(now) if now.status.is_final() => ended_before(&now, json),
+                _ => Err(RequestError::Rpc(failure).into()),
+            };
+        }
+        Err(error) => return Err(error.into()),
+    };
+    match shown {
+        Some(shown) if shown.status.is_final() && shown.status != TaskStatus::Cancelled => ended_before(&shown, json),
+        Some(shown) if shown.status == TaskStatus::Cancelled => {
+            report(&shown, "the task is cancelled", json);
+            Ok(Exit::Answered)
+        }
+        _ => {
+            if json {
+                output::json_line(&json!({"taskId": task.id(), "cancelRequested": true}));
+            } else {
+                output::note("the server was asked to cancel the task; it has not ended yet");
+            }
+            Ok(Exit::Answered)
+        }
+    }
+}
+
+/// A task that has ended cannot be cancelled.
+fn ended_before(task: &TaskSnapshot, json: bool) -> Result<Exit, Failure> {
+    if task.status == TaskStatus::Cancelled {
+        report(task, "the task was cancelled already", json);
+        return Ok(Exit::Answered);
+    }
+    Err(Failure::refused(format!(
+        "the task has ended: it is {}; nothing was cancelled",
+        task.status.as_str()
+    )))
+}
+
+fn report(task: &TaskSnapshot, line: &str, json: bool) {
+    if json {
+        output::json_line(&as_json(task));
+    } else {
+        output::note(line);
+    }
+}

@@ -1,0 +1,86 @@
+//! The log of a task.
+
+use crate::{failure::Failure, output, result::Exit, waiting::with_notice};
+use longhaul_client::{RequestError, SystemClock, TaskHandle, TaskStatus};
+use longhaul_core::Clock;
+use serde_json::json;
+use std::time::Duration;
+
+/// How often a log that is followed is read, and a server that does not answer asked again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Prints the end of the log.
+pub(super) async fn print(task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
+    let log = with_notice(task.connection().address(), task.log()).await?;
+    let log = String::from_utf8_lossy(&log);
+    if json {
+        output::json_line(&json!({"taskId": task.id(), "log": log}));
+    } else {
+        output::text(&log);
+    }
+    Ok(Exit::Answered)
+}
+
+/// Prints the end of the log, and then what is added to it until the task ends.
+pub(super) async fn follow(task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
+    let mut next = None;
+    let mut is_retrying = false;
+    loop {
+        match read_on(task, &mut next, json).await {
+            Ok(Some(status)) => {
+                output::note(&format!("the task is {}", status.as_str()));
+                return Ok(Exit::Answered);
+            }
+            Ok(None) => is_retrying = false,
+            // Before the first answer the address may be wrong.
+            Err(error) if error.is_transient() && next.is_some() => {
+                if !is_retrying {
+                    output::note(&format!("{error}; retrying"));
+                }
+                is_retrying = true;
+            }
+            Err(error) => return Err(error.into()),
+        }
+        SystemClock.sleep(PAUSE).await;
+    }
+}
+
+/// Prints the log from `next` to its end, and returns the status of the task if it has ended.
+async fn read_on(task: &TaskHandle, next: &mut Option<u64>, json: bool) -> Result<Option<TaskStatus>, RequestError> {
+    // In this order: when the task has ended, nothing is added to its log.
+    let status = with_notice(task.connection().address(), task.get()).await?.status;
+    loop {
+        let chunk = match task.read_log(*next).await {
+            Ok(chunk) => chunk,
+            // A queued task has no log yet.
+            Err(RequestError::Rpc(_)) if next.is_none() && !status.is_final() && keeps_logs(task).await? => {
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        if next.is_some_and(|next| next > chunk.total) {
+            // That of another attempt, which begins anew.
+            *next = Some(0);
+            continue;
+        }
+        if !chunk.bytes.is_empty() {
+            let text = String::from_utf8_lossy(&chunk.bytes);
+            match json {
+                true => output::json_line(&json!({"taskId": task.id(), "log": text})),
+                false => output::part(&text),
+            }
+        }
+        *next = Some(chunk.next);
+        // The last bytes may be the beginning of a character.
+        if chunk.next >= chunk.total || chunk.bytes.is_empty() {
+            return Ok(status.is_final().then_some(status));
+        }
+    }
+}
+
+/// Whether the server keeps logs of any tasks.
+async fn keeps_logs(task: &TaskHandle) -> Result<bool, RequestError> {
+    let templates = task.connection().list_resource_templates().await?;
+    let mut uris = templates.iter().filter_map(|template| template["uriTemplate"].as_str());
+    Ok(uris.any(|uri| uri.starts_with("longhaul://task/{id}/log")))
+}

@@ -1,0 +1,118 @@
+//! `longhaul task` and `longhaul cancel`: show a task, wait for it, cancel it.
+
+mod cancel;
+mod history;
+mod log;
+mod show;
+
+use crate::{
+    args,
+    ask::Asking,
+    failure::Failure,
+    interrupt::Interrupt,
+    record::Named,
+    result::Exit,
+    servers,
+    waiting::{Display, Waiting},
+};
+use longhaul_client::{Connection, RequestError};
+use std::process::ExitCode;
+
+/// Runs the command.
+pub(crate) async fn run(task: &args::Task) -> ExitCode {
+    match act(task).await {
+        Ok(exit) => exit,
+        Err(failure) => failure.report(task.json),
+    }
+    .into()
+}
+
+async fn act(args: &args::Task) -> Result<Exit, Failure> {
+    let named = choose(&args.task, "task").await?;
+    let server = &named.server;
+    let (asking, mut unasked) = Asking::new();
+    let connection = server.connection(|options| {
+        if args.action.wait {
+            options.inputs = Some(asking.clone());
+        }
+    })?;
+    named.resume(&connection).await;
+    if args.action.wait {
+        reach(&connection).await?;
+    }
+    let task = connection.task(&named.id);
+    let exit = match &args.action {
+        args::TaskAction { wait: true, .. } => {
+            let (mut display, mut interrupt) = (Display::new(), Interrupt::new());
+            asking.hides(display.bar());
+            let mut waiting = Waiting {
+                server,
+                display: &mut display,
+                interrupt: &mut interrupt,
+                unasked: &mut unasked,
+                json: args.json,
+            };
+            match waiting.wait(&task, None).await {
+                Ok(waited) => {
+                    if let Some(finished) = waited.finished {
+                        named.finish(finished).await;
+                    }
+                    Ok(waited.exit)
+                }
+                Err(failure) => Err(failure),
+            }
+        }
+        args::TaskAction { cancel: true, .. } => cancel::cancel(&task, args.json).await,
+        args::TaskAction { log: true, .. } if args.follow => log::follow(&task, args.json).await,
+        args::TaskAction { log: true, .. } => log::print(&task, args.json).await,
+        args::TaskAction { history: true, .. } => history::print(&task, args.json).await,
+        _ => show::show(&named, &task, args.json).await,
+    };
+    if !named.keeps_session() && (server.is_child() || !matches!(exit, Ok(Exit::Interrupted | Exit::Asks))) {
+        connection.close().await;
+    }
+    exit
+}
+
+/// Connects. A server that is busy or stopping will be asked again, but not one that cannot be reached: the address may be wrong.
+async fn reach(connection: &Connection) -> Result<(), RequestError> {
+    match connection.server().await {
+        Err(error) if error.is_transient() && !matches!(error, RequestError::Unreachable { .. }) => Ok(()),
+        reached => reached.map(drop),
+    }
+}
+
+/// The task that the words name, or `--id`; without any the only one.
+async fn choose(args: &args::TaskArgs, command: &str) -> Result<Named, Failure> {
+    let (server, rest) = servers::choose(&args.server, &args.words)?;
+    match (rest, &args.id) {
+        ([id], None) => Named::find(server, id).await,
+        ([], Some(id)) => Named::find(server, id).await,
+        ([], None) => Named::only(server, command).await,
+        ([first, ..], _) => Err(Failure::usage(format!(
+            "there is one word too many: `{first}` is not a URL and not a configured server"
+        ))),
+    }
+}
+
+/// `longhaul cancel`
+pub(crate) async fn cancel_command(args: &args::Cancel) -> ExitCode {
+    let cancelled = async {
+        if args.task.words.is_empty() && args.task.id.is_none() {
+            return Err(Failure::usage("name the task: longhaul cancel [SERVER] ID"));
+        }
+        let named = choose(&args.task, "cancel").await?;
+        let connection = named.server.connection(|_| {})?;
+        named.resume(&connection).await;
+        let exit = cancel::cancel(&connection.task(&named.id), args.json).await;
+        if !named.keeps_session() {
+            connection.close().await;
+        }
+        exit
+    };
+    match cancelled.await {
+        Ok(exit) => exit,
+        Err(failure) => Failure::report(failure, args.json),
+    }
+    .into()
+}

@@ -1,0 +1,147 @@
+//! A task with all that its server tells of it.
+
+use crate::{
+    failure::Failure,
+    output,
+    record::Named,
+    result::{self, Exit},
+    waiting::{how_to_answer, how_to_be_asked, with_notice},
+};
+use longhaul_client::{Outcome, RecordedCall, TaskHandle, TaskSnapshot, TaskStatus};
+use serde_json::{Value, json};
+
+/// Reads the task and prints it.
+pub(super) async fn show(named: &Named, task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
+    let snapshot = with_notice(task.connection().address(), task.get()).await?;
+    named.note(&snapshot).await;
+    if json {
+        let mut shown = as_json(&snapshot);
+        if let Some(call) = named.call() {
+            shown["tool"] = call.tool.as_str().into();
+        }
+        shown["server"] = named.server.recorded().into();
+        output::json_line(&shown);
+    } else {
+        output::text(&describe(named, &snapshot));
+        if snapshot.status == TaskStatus::InputRequired && snapshot.input_requests.is_empty() {
+            output::note(&how_to_be_asked(&named.server, task.id()));
+        }
+        for question in &snapshot.input_requests {
+            output::note(&how_to_answer(&named.server, task.id(), question));
+        }
+    }
+    Ok(Exit::Answered)
+}
+
+fn describe(named: &Named, task: &TaskSnapshot) -> String {
+    let call = named.call();
+    let lines = [
+        ("task", Some(task.id.clone())),
+        ("tool", call.map(|call| call.tool.clone())),
+        ("server", Some(named.server.shown())),
+        ("status", Some(task.status.as_str().to_owned())),
+        ("message", task.message.clone()),
+        ("ended", task.outcome.as_ref().and_then(describe_outcome)),
+        ("created", task.created_at.clone()),
+        ("changed", task.last_updated_at.clone()),
+        // In whole seconds: an extended time to live has odd milliseconds.
+        (
+            "kept for",
+            task.ttl.map(|ttl| longhaul_core::format_duration(ttl - ttl % 1000)),
+        ),
+    ];
+    let lines = lines
+        .into_iter()
+        .filter_map(|(name, value)| Some(format!("{:<9} {}\n", name, output::plain(&value?, ""))));
+    let key = call.and_then(key_line);
+    lines.chain(key).chain(snapshot_questions(task)).collect()
+}
+
+fn key_line(call: &RecordedCall) -> Option<String> {
+    let key = call.idempotency_key.as_deref()?;
+    Some(format!("{:<9} {}\n", "key", output::plain(key, "")))
+}
+
+/// The questions, each with its fields.
+fn snapshot_questions(task: &TaskSnapshot) -> impl Iterator<Item = String> {
+    task.input_requests.iter().map(|request| {
+        let key = request.key.as_deref().unwrap_or_default();
+        let mut lines = format!(
+            "asks      {} [{}]\n",
+            output::plain(request.message(), ""),
+            output::plain(key, "")
+        );
+        if let Some(url) = request.url() {
+            lines.push_str(&format!("          open {}\n", output::plain(url, "")));
+        }
+        let fields = request.schema().and_then(|schema| schema["properties"].as_object());
+        for (name, field) in fields.into_iter().flatten() {
+            let kind = field["type"].as_str().unwrap_or("any");
+            let about = field["description"]
+                .as_str()
+                .or(field["title"].as_str())
+                .unwrap_or_default();
+            lines.push_str(&format!(
+                "          {}  {kind}  {}\n",
+                output::plain(name, ""),
+                output::plain(about, "")
+            ));
+        }
+        lines
+    })
+}
+
+/// Describes the outcome where the status does not.
+fn describe_outcome(outcome: &Outcome) -> Option<String> {
+    match outcome {
+        Outcome::Result { is_error: true, .. } => Some("with an error of the tool; --wait prints it".to_owned()),
+        Outcome::Result { .. } => Some("with a result; --wait prints it".to_owned()),
+        Outcome::RpcError(failure) => Some(format!("{} (error {})", failure.message, failure.code)),
+        Outcome::Cancelled => None,
+    }
+}
+
+/// The task with the member names of the modern generation.
+pub(super) fn as_json(task: &TaskSnapshot) -> Value {
+    let mut shown = json!({"taskId": task.id, "status": task.status.as_str(), "ttlMs": task.ttl});
+    let optional = [
+        ("statusMessage", task.message.clone().map(Value::from)),
+        ("createdAt", task.created_at.clone().map(Value::from)),
+        ("lastUpdatedAt", task.last_updated_at.clone().map(Value::from)),
+        ("pollIntervalMs", task.poll_interval.map(Value::from)),
+        ("inputRequests", questions_of(task)),
+        ("result", result_of(task)),
+        ("error", error_of(task)),
+    ];
+    for (name, value) in optional {
+        if let Some(value) = value {
+            shown[name] = value;
+        }
+    }
+    shown
+}
+
+fn questions_of(task: &TaskSnapshot) -> Option<Value> {
+    let asked = task.input_requests.iter();
+    let asked: serde_json::Map<String, Value> = asked
+        .filter_map(|request| {
+            let shown = json!({"method": request.method, "params": request.params});
+            Some((request.key.clone()?, shown))
+        })
+        .collect();
+    (!asked.is_empty()).then(|| asked.into())
+}
+
+fn result_of(task: &TaskSnapshot) -> Option<Value> {
+    match &task.outcome {
+        Some(Outcome::Result { json, .. }) => Some(result::value_or_text(json)),
+        _ => None,
+    }
+}
+
+fn error_of(task: &TaskSnapshot) -> Option<Value> {
+    match &task.outcome {
+        Some(Outcome::RpcError(failure)) => Some(result::rpc_error(failure)),
+        _ => None,
+    }
+}

@@ -1,0 +1,137 @@
+//! Asking the servers of tasks, all at once and for a short time.
+
+use super::Row;
+use crate::{record, servers::Server};
+use futures_util::{StreamExt, future::join_all, stream};
+use longhaul_client::{CallState, Connection, RequestError, SessionRef, SystemClock, TaskSnapshot};
+use longhaul_core::Clock;
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
+
+/// How long a server may take for all that it is asked. One that is slow must not hold up the list.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Requests to one server at once.
+const AT_ONCE: usize = 16;
+
+/// The rows of one server, and of one session with it.
+struct Group {
+    server: Server,
+    session: Option<SessionRef>,
+    /// Places in the list.
+    rows: Vec<usize>,
+}
+
+/// What a server has told before the time was over.
+#[derive(Default)]
+struct Told {
+    tasks: Vec<(usize, Result<TaskSnapshot, RequestError>)>,
+    listed: Vec<TaskSnapshot>,
+}
+
+/// Asks the servers about the rows that are open, and returns the tasks that they list and that are not among the rows. A server that would have to be
+/// started is asked only if it was chosen.
+pub(super) async fn ask(chosen: &Server, rows: &mut [Row]) -> Vec<Row> {
+    let groups = groups(chosen, rows);
+    let ids: Vec<Vec<(usize, String)>> = groups
+        .iter()
+        .map(|group| {
+            let id = |place: &usize| Some((*place, rows[*place].id()?.to_owned()));
+            group.rows.iter().filter_map(id).collect()
+        })
+        .collect();
+    let told = join_all(groups.iter().zip(ids).map(|(group, ids)| ask_group(group, ids))).await;
+    let mut known: HashSet<String> = rows.iter().filter_map(|row| row.id().map(str::to_owned)).collect();
+    let mut more = Vec::new();
+    for (group, told) in groups.iter().zip(told) {
+        for place in &group.rows {
+            rows[*place].not_reached = Some("it did not answer in time".to_owned());
+        }
+        for (place, answer) in told.tasks {
+            note(&mut rows[place], answer).await;
+        }
+        for task in told.listed {
+            if known.insert(task.id.clone()) {
+                more.push(Row::listed(&group.server, task));
+            }
+        }
+    }
+    more
+}
+
+fn groups(chosen: &Server, rows: &[Row]) -> Vec<Group> {
+    let mut groups: HashMap<(String, Option<String>), Group> = HashMap::new();
+    for (place, row) in rows.iter().enumerate() {
+        let Some(call) = row.call.as_ref().filter(|call| call.state == CallState::Task) else {
+            continue;
+        };
+        let server = chosen.clone().of_call(call);
+        if server.is_child() && !chosen.is_chosen() {
+            continue;
+        }
+        let session = call.task.as_ref().and_then(|task| task.session.clone());
+        let key = (server.recorded(), session.as_ref().map(|session| session.id.clone()));
+        let new = || Group {
+            server,
+            session,
+            rows: Vec::new(),
+        };
+        groups.entry(key).or_insert_with(new).rows.push(place);
+    }
+    if chosen.is_chosen() && groups.is_empty() {
+        let key = (chosen.recorded(), None);
+        groups.insert(
+            key,
+            Group {
+                server: chosen.clone(),
+                session: None,
+                rows: Vec::new(),
+            },
+        );
+    }
+    groups.into_values().collect()
+}
+
+async fn ask_group(group: &Group, ids: Vec<(usize, String)>) -> Told {
+    let mut told = Told::default();
+    let Ok(connection) = group.server.connection(|options| options.request_timeout = PATIENCE) else {
+        return told;
+    };
+    if let Some(session) = &group.session {
+        connection.resume(session).await;
+    }
+    tokio::select! {
+        () = ask_for_tasks(&connection, ids, &mut told) => {}
+        () = SystemClock.sleep(PATIENCE) => {}
+    }
+    // A session that is recorded stays open for its tasks.
+    if group.session.is_none() {
+        connection.close().await;
+    }
+    told
+}
+
+async fn ask_for_tasks(connection: &Connection, ids: Vec<(usize, String)>, told: &mut Told) {
+    let ask = |(place, id): (usize, String)| async move { (place, connection.task(id).get().await) };
+    let mut asked = stream::iter(ids).map(ask).buffer_unordered(AT_ONCE);
+    while let Some(answer) = asked.next().await {
+        told.tasks.push(answer);
+    }
+    // Most servers have no such list.
+    told.listed = connection.list_tasks().await.unwrap_or_default();
+}
+
+/// Takes over what the server told, also into the journal.
+async fn note(row: &mut Row, answer: Result<TaskSnapshot, RequestError>) {
+    let Some(call) = &mut row.call else { return };
+    row.not_reached = None;
+    match answer {
+        Ok(snapshot) => {
+            record::note_status(call, snapshot.status).await;
+            row.snapshot = Some(snapshot);
+        }
+        Err(error) if error.is_unknown_task() => record::mark_lost(call).await,
+        Err(error) => row.not_reached = Some(error.to_string()),
+    }
+}

@@ -1,0 +1,63 @@
+//! `longhaul tasks`: what this user has called, and what the servers list.
+
+mod ask_servers;
+mod row;
+
+pub(crate) use row::Row;
+
+use crate::{
+    args,
+    failure::Failure,
+    output, record,
+    result::Exit,
+    servers::{self, Server},
+    waiting::with_notice,
+};
+use longhaul_client::CallFilter;
+use serde_json::{Value, json};
+use std::process::ExitCode;
+
+/// Runs the command.
+pub(crate) async fn run(args: &args::Tasks) -> ExitCode {
+    match list(args).await {
+        Ok(exit) => exit,
+        Err(failure) => failure.report(args.json),
+    }
+    .into()
+}
+
+async fn list(args: &args::Tasks) -> Result<Exit, Failure> {
+    let (server, rest) = servers::choose(&args.server, &args.words)?;
+    if let Some(word) = rest.first() {
+        return Err(Failure::usage(format!(
+            "`{word}` is not a URL and not a configured server"
+        )));
+    }
+    let mut rows = recorded(&server).await?;
+    if !args.offline {
+        let asked = ask_servers::ask(&server, &mut rows);
+        let listed = with_notice("the servers", asked).await;
+        rows.extend(listed);
+    }
+    if args.json {
+        let listed: Vec<Value> = rows.iter().map(Row::as_json).collect();
+        output::json_line(&json!({"calls": listed}));
+    } else if rows.is_empty() {
+        output::note("no calls are recorded");
+    } else {
+        let now = longhaul_core::Clock::now(&longhaul_client::SystemClock);
+        let lines: String = rows.iter().map(|row| format!("{}\n", row.line(now))).collect();
+        output::text(&lines);
+    }
+    Ok(Exit::Answered)
+}
+
+/// The recorded calls, the latest first; only those of the server, if one was chosen.
+async fn recorded(server: &Server) -> Result<Vec<Row>, Failure> {
+    let filter = CallFilter {
+        server: server.is_chosen().then(|| server.recorded()),
+        ..CallFilter::default()
+    };
+    let calls = record::list(filter).await.map_err(Failure::usage)?;
+    Ok(calls.into_iter().map(Row::recorded).collect())
+}

@@ -1,0 +1,244 @@
+//! `longhaul watch`: the states of many tasks as they change.
+
+use crate::{
+    args,
+    failure::Failure,
+    output::{self, plain},
+    record::Named,
+    result::Exit,
+    servers,
+};
+use futures_util::{StreamExt, stream};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use longhaul_client::{Connection, RequestError, SystemClock, TaskSnapshot, TaskStatus};
+use longhaul_core::Clock;
+use serde_json::{Value, json};
+use std::{
+    collections::HashMap,
+    io::{self, IsTerminal},
+    process::ExitCode,
+    time::Duration,
+};
+
+/// The shortest time between two looks at a task. A server that asks for more time gets it.
+const ROUND: Duration = Duration::from_secs(1);
+/// The longest time between two looks, in rounds.
+const MOST_ROUNDS: u64 = 60;
+/// Requests at once.
+const AT_ONCE: usize = 16;
+/// The lines of the table on a terminal.
+const LINES: usize = 20;
+
+/// Runs the command.
+pub(crate) async fn run(args: &args::Watch) -> ExitCode {
+    match watch(args).await {
+        Ok(exit) => exit,
+        Err(failure) => failure.report(args.json),
+    }
+    .into()
+}
+
+async fn watch(args: &args::Watch) -> Result<Exit, Failure> {
+    let (server, ids) = servers::choose(&args.server, &args.words)?;
+    let mut named = Vec::new();
+    for id in ids {
+        named.push(Named::find(server.clone(), id).await?);
+    }
+    if ids.is_empty() {
+        named = Named::live(&server).await;
+    }
+    if named.is_empty() {
+        output::note("no task is recorded that has not ended");
+        return Ok(Exit::Answered);
+    }
+    let mut tasks = connect(named).await?;
+    let mut screen = Screen::new(args.json);
+    for round in 0u64.. {
+        look(&mut tasks, round).await;
+        screen.show(&mut tasks);
+        if tasks.iter().all(|task| task.has_ended) {
+            break;
+        }
+        SystemClock.sleep(ROUND).await;
+    }
+    screen.finish(&tasks);
+    Ok(match tasks.iter().any(|task| task.is_refused) {
+        true => Exit::Refused,
+        false => Exit::Answered,
+    })
+}
+
+/// A task that is watched.
+struct Watched {
+    named: Named,
+    connection: Connection,
+    /// What it is now, in words.
+    state: String,
+    snapshot: Option<TaskSnapshot>,
+    has_ended: bool,
+    /// The server does not know it.
+    is_refused: bool,
+    has_changed: bool,
+    /// How many rounds there are between two looks.
+    every: u64,
+}
+
+/// One connection for all tasks of the same session with a server.
+async fn connect(named: Vec<Named>) -> Result<Vec<Watched>, Failure> {
+    let mut connections: HashMap<(String, Option<String>), Connection> = HashMap::new();
+    let mut tasks = Vec::new();
+    for named in named {
+        let session = named.call().and_then(|call| call.task.as_ref()?.session.as_ref());
+        let key = (named.server.recorded(), session.map(|session| session.id.clone()));
+        let connection = match connections.get(&key) {
+            Some(connection) => connection.clone(),
+            None => {
+                let connection = named.server.connection(|_| {})?;
+                named.resume(&connection).await;
+                connections.insert(key, connection.clone());
+                connection
+            }
+        };
+        tasks.push(Watched {
+            named,
+            connection,
+            state: String::new(),
+            snapshot: None,
+            has_ended: false,
+            is_refused: false,
+            has_changed: false,
+            every: 1,
+        });
+    }
+    Ok(tasks)
+}
+
+/// Reads the tasks whose turn it is.
+async fn look(tasks: &mut [Watched], round: u64) {
+    let due = tasks
+        .iter_mut()
+        .filter(|task| !task.has_ended && round.is_multiple_of(task.every));
+    let reading = due.map(|task| async {
+        let read = task.connection.task(&task.named.id).get().await;
+        task.take(read).await;
+    });
+    stream::iter(reading).buffer_unordered(AT_ONCE).collect::<()>().await;
+}
+
+impl Watched {
+    async fn take(&mut self, read: Result<TaskSnapshot, RequestError>) {
+        let state = match read {
+            Ok(snapshot) => {
+                self.named.note(&snapshot).await;
+                self.has_ended = snapshot.status.is_final();
+                let rounds = snapshot
+                    .poll_interval
+                    .unwrap_or_default()
+                    .div_ceil(ROUND.as_millis() as u64);
+                self.every = rounds.clamp(1, MOST_ROUNDS);
+                let state = in_words(&snapshot);
+                self.snapshot = Some(snapshot);
+                state
+            }
+            Err(error) if error.is_transient() => format!("not reached: {error}; retrying"),
+            Err(error) => {
+                (self.has_ended, self.is_refused) = (true, true);
+                error.to_string()
+            }
+        };
+        self.has_changed |= self.state != state;
+        self.state = state;
+    }
+
+    fn line(&self) -> String {
+        let tool = self.named.call().map_or("-", |call| call.tool.as_str());
+        plain(&format!("{}  {tool}  {}", self.named.id, self.state), "")
+    }
+
+    fn as_json(&self) -> Value {
+        json!({
+            "taskId": self.named.id,
+            "tool": self.named.call().map(|call| &call.tool),
+            "server": self.named.server.recorded(),
+            "status": self.snapshot.as_ref().map(|task| task.status.as_str()),
+            "statusMessage": self.snapshot.as_ref().and_then(|task| task.message.as_ref()),
+            "state": self.state,
+            "ended": self.has_ended,
+        })
+    }
+}
+
+fn in_words(task: &TaskSnapshot) -> String {
+    let status = match task.status {
+        TaskStatus::InputRequired => "asks",
+        status => status.as_str(),
+    };
+    match &task.message {
+        Some(message) => format!("{status}: {message}"),
+        None => status.to_owned(),
+    }
+}
+
+/// Where the tasks are shown.
+enum Screen {
+    /// A table that is drawn again; the lines beyond it are counted.
+    Table(MultiProgress, Vec<ProgressBar>),
+    /// A line for each change.
+    Lines,
+    Json,
+}
+
+impl Screen {
+    fn new(json: bool) -> Self {
+        match json {
+            true => Self::Json,
+            false if io::stdout().is_terminal() && io::stderr().is_terminal() => {
+                Self::Table(MultiProgress::new(), Vec::new())
+            }
+            false => Self::Lines,
+        }
+    }
+
+    fn show(&mut self, tasks: &mut [Watched]) {
+        match self {
+            Self::Table(table, bars) => draw(table, bars, tasks),
+            Self::Lines => changed(tasks).for_each(|task| output::text(&task.line())),
+            Self::Json => changed(tasks).for_each(|task| output::json_line(&task.as_json())),
+        }
+    }
+
+    fn finish(self, tasks: &[Watched]) {
+        if let Self::Table(table, _) = self {
+            let _ = table.clear();
+            for task in tasks {
+                output::text(&task.line());
+            }
+        }
+    }
+}
+
+fn changed(tasks: &mut [Watched]) -> impl Iterator<Item = &Watched> {
+    tasks.iter_mut().filter_map(|task| {
+        let has_changed = std::mem::take(&mut task.has_changed);
+        has_changed.then_some(&*task)
+    })
+}
+
+/// Those that have not ended come first.
+fn draw(table: &MultiProgress, bars: &mut Vec<ProgressBar>, tasks: &[Watched]) {
+    let (open, ended): (Vec<_>, Vec<_>) = tasks.iter().partition(|task| !task.has_ended);
+    let mut lines: Vec<String> = open.iter().chain(&ended).take(LINES).map(|task| task.line()).collect();
+    let hidden = tasks.len() - lines.len();
+    lines.push(match hidden {
+        0 => format!("{} of {} have ended", ended.len(), tasks.len()),
+        _ => format!("{} of {} have ended; {hidden} are not shown", ended.len(), tasks.len()),
+    });
+    while bars.len() < lines.len() {
+        let style = ProgressStyle::with_template("{wide_msg}").unwrap_or_else(|_| ProgressStyle::default_spinner());
+        bars.push(table.add(ProgressBar::new_spinner().with_style(style)));
+    }
+    for (bar, line) in bars.iter().zip(lines) {
+        bar.set_message(line);
+        bar.tick();
+    }
+}

@@ -1,0 +1,84 @@
+//! What a server offers, and servers that cannot say it.
+
+use crate::support::*;
+use std::{
+    io::{BufRead, BufReader},
+    net::TcpListener,
+};
+
+#[test]
+fn a_resource_of_bytes_is_written_as_it_is() {
+    let served = served();
+    let read = served.run(&["resources", "--uri", "docs://bytes"]);
+    assert_eq!(
+        (read.status.code(), read.stdout.as_slice()),
+        (Some(0), &[0u8, 255, 10][..])
+    );
+    assert_eq!(exit(&served.run(&["resources", "-u", "docs://readme"]), 0), "Read me.");
+    let whole = json(&served.run(&["resources", "-u", "docs://bytes", "--json"]));
+    assert_eq!(whole["contents"][0]["blob"], "AP8K");
+}
+
+#[test]
+fn a_server_that_is_silent_is_waited_for_with_a_notice() {
+    let home = tempfile::tempdir().unwrap();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", silent.local_addr().unwrap());
+    for words in [&["tools", &url][..], &["task", &url, "some-task"], &["prompts", &url]] {
+        let mut waiting = longhaul(words, &home).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(waiting.stderr.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        waiting.kill().unwrap();
+        waiting.wait().unwrap();
+        assert_eq!(line, format!("waiting for {url} to answer\n"), "{words:?}");
+    }
+}
+
+/// The child prints the first message that it is sent.
+#[test]
+fn the_era_can_be_chosen_for_any_server() {
+    let home = tempfile::tempdir().unwrap();
+    let first_message = |era: &[&str]| {
+        let child = ["--", "sh", "-c", "read -r line; echo \"$line\" >&2"];
+        let failed = longhaul(&[&["tools"], era, &child].concat(), &home).output().unwrap();
+        exit(&failed, 3);
+        stderr(&failed)
+    };
+    let legacy = first_message(&["--era", "legacy"]);
+    assert!(
+        legacy.contains("\"initialize\"") && !legacy.contains("server/discover"),
+        "{legacy}"
+    );
+    let modern = first_message(&["--era=modern"]);
+    assert!(
+        modern.contains("server/discover") && !modern.contains("\"initialize\""),
+        "{modern}"
+    );
+
+    let served = served();
+    let called = served.run(&["call", "wait", "--era=legacy", "--timeout", "1s"]);
+    exit(&called, 124);
+    assert!(
+        stderr(&called)
+            .lines()
+            .any(|line| line.trim().starts_with("longhaul task --era=legacy ")),
+        "the way back keeps the era: {called:?}"
+    );
+    let wrong = served.run(&["tools", "--era", "new"]);
+    exit(&wrong, 2);
+}
+
+#[test]
+fn an_option_that_is_none_is_explained() {
+    let served = served();
+    let wrong = served.run(&["call", "echo", "--text", "x"]);
+    exit(&wrong, 2);
+    let explained = stderr(&wrong);
+    assert!(
+        explained.contains("written without dashes: 'text=VALUE'"),
+        "{explained}"
+    );
+    assert!(!explained.contains("-- --text"), "{explained}");
+}

@@ -1,0 +1,8 @@
+//! The client commands at a shell without a terminal, against a server in this process.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod listings;
+mod support;
+mod tasks;
+mod wire;

@@ -1,0 +1,159 @@
+//! A server in this process, and the command run against it.
+
+use longhaul::{
+    Json, Message, Prompt, Resource, ResourceTemplate, Server, TaskContext, TaskPolicy, Tool, ToolResult,
+    schemars::JsonSchema,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[schemars(crate = "longhaul::schemars")]
+struct Appointment {
+    /// On which day.
+    #[schemars(extend("format" = "date"))]
+    day: String,
+    #[schemars(range(max = 9))]
+    people: Option<u32>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[schemars(crate = "longhaul::schemars")]
+struct Echo {
+    text: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[schemars(crate = "longhaul::schemars")]
+struct Review {
+    language: String,
+}
+
+#[derive(Deserialize, Serialize, JsonSchema)]
+#[schemars(crate = "longhaul::schemars")]
+struct User {
+    id: u64,
+}
+
+/// A server over HTTP, to the end of this process.
+pub(crate) struct Served {
+    pub(crate) url: String,
+    pub(crate) home: TempDir,
+}
+
+/// Tools: `book` asks for a date, `pair` asks twice, `echo` answers at once, `wait` never ends.
+pub(crate) fn served() -> Served {
+    let book = Tool::durable("book", async |cx: TaskContext| -> ToolResult<String> {
+        let answer: Appointment = cx.elicit("When?").key("when").await?;
+        Ok(format!("booked for {}", answer.day))
+    });
+    let pair = Tool::new("pair", async |cx: TaskContext| -> ToolResult<String> {
+        let (one, two) = tokio::join!(
+            cx.elicit::<Appointment>("First?").key("one"),
+            cx.elicit::<Appointment>("Second?").key("two")
+        );
+        Ok(format!("{} {}", one?.day, two?.day))
+    });
+    let echo = Tool::new("echo", async |echo: Echo| echo.text).task(TaskPolicy::Never);
+    let wait = Tool::new("wait", async |_: TaskContext| -> ToolResult<String> {
+        std::future::pending().await
+    });
+    let prompt = Prompt::new("review", async |given: Review| {
+        Message::user(format!("Review this {}.", given.language))
+    });
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    let (url, running, listening) = runtime.block_on(async {
+        let server = Server::new("client-tests", "1")
+            .tool(book)
+            .tool(pair.task(TaskPolicy::Always))
+            .tool(echo)
+            .tool(wait.task(TaskPolicy::Always))
+            .prompt(prompt.complete_from("language", ["rust", "ruby", "zig"]))
+            .resource(Resource::text("docs://readme", "Read me.").name("readme"))
+            .resource(Resource::new("docs://bytes", async || vec![0u8, 255, 10]))
+            .template(
+                ResourceTemplate::new("users://{id}", async |user: User| Json(user))
+                    .complete_from("id", ["12", "13", "20"]),
+            );
+        let running = server.start().await.unwrap();
+        let listening = running.listen("127.0.0.1:0").await.unwrap();
+        (listening.url().to_string(), running, listening)
+    });
+    let serving = std::thread::Builder::new().spawn(move || {
+        let _running = running;
+        runtime.block_on(listening.serve_until(std::future::pending()))
+    });
+    serving.unwrap();
+    Served {
+        url,
+        home: tempfile::tempdir().unwrap(),
+    }
+}
+
+impl Served {
+    /// The command, with this server as the default one.
+    pub(crate) fn run(&self, words: &[&str]) -> Output {
+        self.command(words).output().unwrap()
+    }
+
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
+        let mut command = longhaul(words, &self.home);
+        command.env("LONGHAUL_SERVER", &self.url);
+        command
+    }
+
+    /// Calls a tool, and returns the id of its task.
+    pub(crate) fn detach(&self, tool: &str) -> String {
+        exit(&self.run(&["call", tool, "--detach"]), 0)
+    }
+
+    /// Waits until the task asks `count` questions.
+    pub(crate) fn asks(&self, id: &str, count: usize) {
+        loop {
+            let shown = json(&self.run(&["task", id, "--json"]));
+            if shown["inputRequests"].as_object().map_or(0, |asked| asked.len()) == count {
+                return;
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+pub(crate) fn longhaul(words: &[&str], home: &TempDir) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+    command
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .env_remove("LONGHAUL_SERVER")
+        .env("XDG_CONFIG_HOME", home.path())
+        .env("XDG_STATE_HOME", home.path());
+    command
+}
+
+pub(crate) fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).trim().to_owned()
+}
+
+/// What is on standard output, if the status is this.
+#[track_caller]
+pub(crate) fn exit(output: &Output, wanted: i32) -> String {
+    assert_eq!(output.status.code(), Some(wanted), "{output:?}");
+    stdout(output)
+}
+
+#[track_caller]
+pub(crate) fn json(output: &Output) -> Value {
+    serde_json::from_str(&stdout(output)).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}

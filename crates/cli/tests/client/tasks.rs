@@ -1,0 +1,210 @@
+//! What is told of tasks, and answering and cancelling them.
+
+use crate::support::*;
+
+#[test]
+fn an_answer_that_does_not_fit_is_refused_before_it_is_sent() {
+    let served = served();
+    let id = served.detach("book");
+    served.asks(&id, 1);
+    for (given, reason) in [
+        ("day=monday", "`day`: it must be a date, such as 2026-11-23"),
+        ("people=12", "missing `day` (On which day.)"),
+        (
+            "people=1e0",
+            "`people` takes a whole number of at most 64 bits, in digits alone, not `1e0`",
+        ),
+    ] {
+        let wrong = served.run(&["answer", &id, given]);
+        exit(&wrong, 2);
+        assert!(stderr(&wrong).contains(reason), "{wrong:?}");
+    }
+    let wrong = served.run(&["answer", &id, "day=2026-11-23", "people=12"]);
+    exit(&wrong, 2);
+    assert!(
+        stderr(&wrong).contains("`people`: 12 is greater than the maximum of 9"),
+        "{wrong:?}"
+    );
+    exit(&served.run(&["answer", &id, "day=2026-11-23"]), 0);
+    assert_eq!(exit(&served.run(&["task", &id, "--wait"]), 0), "booked for 2026-11-23");
+}
+
+#[test]
+fn cancelling_a_task_that_has_ended_says_so() {
+    let served = served();
+    for era in ["modern", "legacy"] {
+        let id = served.detach("wait");
+        let cancelled = served.run(&["cancel", "--era", era, &id]);
+        exit(&cancelled, 0);
+        exit(&served.run(&["task", "--era", era, &id, "--wait"]), 4);
+        let again = served.run(&["cancel", "--era", era, &id]);
+        exit(&again, 0);
+        assert_eq!(stderr(&again), "the task was cancelled already", "{era}");
+    }
+    let id = served.detach("book");
+    served.asks(&id, 1);
+    exit(&served.run(&["answer", &id, "day=2026-11-23"]), 0);
+    exit(&served.run(&["task", &id, "--wait"]), 0);
+    let late = served.run(&["cancel", &id]);
+    exit(&late, 5);
+    assert!(
+        stderr(&late).contains("the task has ended: it is completed; nothing was cancelled"),
+        "{late:?}"
+    );
+}
+
+/// A legacy server shows its questions only to who waits for the result.
+#[test]
+fn a_question_that_is_not_shown_is_explained() {
+    let served = served();
+    let id = exit(&served.run(&["call", "book", "--detach", "--era=legacy"]), 0);
+    let shown = loop {
+        let shown = served.run(&["task", &id, "--era=legacy"]);
+        if exit(&shown, 0).contains("input_required") {
+            break shown;
+        }
+        std::thread::yield_now();
+    };
+    let way = format!("longhaul task --era=legacy {id} --wait");
+    assert!(stderr(&shown).contains(&way), "{shown:?}");
+    assert!(stdout(&shown).contains("tool      book"), "{shown:?}");
+    let answered = served.run(&["answer", &id, "--era=legacy", "day=2026-11-23"]);
+    exit(&answered, 5);
+    assert!(stderr(&answered).contains(&way), "{answered:?}");
+}
+
+#[test]
+fn a_task_is_shown_with_its_tool_and_server() {
+    let served = served();
+    let id = served.detach("wait");
+    let shown = exit(&served.run(&["task", &id]), 0);
+    assert!(
+        shown.contains("tool      wait") && shown.contains(&format!("server    {}", served.url)),
+        "{shown}"
+    );
+    let shown = json(&served.run(&["task", &id, "--json"]));
+    assert_eq!(
+        (&shown["tool"], &shown["server"]),
+        (&"wait".into(), &served.url.as_str().into())
+    );
+    let log = served.run(&["task", &id, "--log", "--follow"]);
+    exit(&log, 5);
+}
+
+/// A list shows what a server tells, and is not held up by one that is silent or gone.
+#[test]
+fn the_list_is_bounded_in_time_and_says_which_servers_were_not_reached() {
+    let served = served();
+    let id = served.detach("book");
+    served.asks(&id, 1);
+    // The same task, recorded for a server that is silent now.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let gone = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let journal = served.home.path().join("longhaul/.client/handles.db");
+    for address in [silent.local_addr().unwrap(), gone] {
+        let sql = format!(
+            "INSERT INTO calls (server, tool, arguments_digest, state, task_id, generation, begun_at, changed_at)
+             SELECT 'http://{address}/mcp', 'elsewhere', arguments_digest, state, task_id || '{}', generation, begun_at, changed_at
+             FROM calls WHERE task_id = '{id}'",
+            address.port()
+        );
+        rusqlite::Connection::open(&journal)
+            .unwrap()
+            .execute_batch(&sql)
+            .unwrap();
+    }
+    let listed = longhaul(&["tasks"], &served.home).output().unwrap();
+    let lines = exit(&listed, 0);
+    assert!(lines.contains(&format!("{id}  book  asks")), "{lines}");
+    assert_eq!(lines.matches("elsewhere  working (not reached)").count(), 2, "{lines}");
+    let offline = longhaul(&["tasks", "--offline", "--json"], &served.home)
+        .output()
+        .unwrap();
+    let offline = json(&offline);
+    assert!(
+        offline["calls"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|call| call["notReached"].is_null()),
+        "{offline}"
+    );
+    exit(&served.run(&["cancel", &id]), 0);
+}
+
+/// A task that was not called from here is known to the server alone.
+#[test]
+fn what_a_legacy_server_lists_is_listed() {
+    let served = served();
+    let id = exit(&served.run(&["call", "wait", "--detach", "--era=legacy"]), 0);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    // Another program in the same session.
+    let other = runtime.block_on(async {
+        let journal = served.home.path().join("longhaul/.client/handles.db");
+        let journal = longhaul_client::ClientJournal::open(&journal).await.unwrap();
+        let call = journal.live().await.unwrap().pop().unwrap();
+        let session = call.task.unwrap().session.unwrap();
+        let options = longhaul_client::Options::named("other", "1");
+        let connection = longhaul_client::Connection::lazy(&served.url, options).unwrap();
+        connection.resume(&session).await;
+        let tools = connection.list_tools().await.unwrap();
+        let tool = tools.iter().find(|tool| tool.name == "book").unwrap();
+        match connection
+            .call_tool(tool, &Default::default(), &mut |_| {})
+            .await
+            .unwrap()
+        {
+            longhaul_client::CallResponse::Task(task) => task.id().to_owned(),
+            done => panic!("no task: {done:?}"),
+        }
+    });
+    let listed = json(&served.run(&["tasks", "--json"]));
+    let recorded = |id: &str| {
+        let calls = listed["calls"].as_array().unwrap();
+        let found = calls.iter().find(|call| call["taskId"] == id);
+        found.map(|call| call["recorded"].clone())
+    };
+    assert_eq!(
+        (recorded(&id), recorded(&other)),
+        (Some(true.into()), Some(false.into())),
+        "{listed}"
+    );
+    let lines = exit(&served.run(&["tasks"]), 0);
+    assert!(lines.contains(&format!("{other}  -  asks")), "{lines}");
+}
+
+#[test]
+fn tasks_are_watched_until_all_have_ended() {
+    let served = served();
+    let (one, two) = (served.detach("book"), served.detach("wait"));
+    served.asks(&one, 1);
+    let mut watching = served.command(&["watch", "--json"]).spawn().unwrap();
+    let lines = std::io::BufRead::lines(std::io::BufReader::new(watching.stdout.take().unwrap()));
+    let mut lines = lines.map(|line| serde_json::from_str::<serde_json::Value>(&line.unwrap()).unwrap());
+    let first: Vec<_> = lines.by_ref().take(2).map(|line| line["status"].clone()).collect();
+    assert!(
+        first.contains(&"input_required".into()) && first.contains(&"working".into()),
+        "{first:?}"
+    );
+    exit(&served.run(&["answer", &one, "day=2026-11-23"]), 0);
+    exit(&served.run(&["cancel", &two]), 0);
+    let rest: Vec<_> = lines.collect();
+    assert!(watching.wait().unwrap().success());
+    for (id, status) in [(&one, "completed"), (&two, "cancelled")] {
+        let last = rest.iter().rfind(|line| line["taskId"] == id.as_str()).unwrap();
+        assert_eq!(
+            (&last["status"], &last["ended"]),
+            (&status.into(), &true.into()),
+            "{rest:?}"
+        );
+    }
+    let nothing = served.run(&["watch"]);
+    assert_eq!(exit(&nothing, 0), "", "{nothing:?}");
+    exit(&served.run(&["watch", "no-such-task"]), 5);
+}

@@ -1,0 +1,95 @@
+//! Completion, and the messages as they flow.
+
+use crate::support::*;
+use serde_json::Value;
+
+#[test]
+fn values_are_completed() {
+    let served = served();
+    let completed = |words: &[&str]| exit(&served.run(&[&["complete"], words].concat()), 0);
+    assert_eq!(completed(&["review", "language=ru"]), "rust\nruby");
+    assert_eq!(completed(&["users://{id}", "id=1", "other=x"]), "12\n13");
+    assert_eq!(completed(&[&served.url, "review", "language=q"]), "");
+    let whole = json(&served.run(&["complete", "review", "language=z", "--json"]));
+    assert_eq!(whole["values"], serde_json::json!(["zig"]));
+    exit(&served.run(&["complete", "review"]), 2);
+    exit(&served.run(&["complete", "review", "language"]), 2);
+    exit(&served.run(&["complete", "nothing", "a=b"]), 5);
+}
+
+fn messages(output: &std::process::Output) -> Vec<Value> {
+    let lines = stdout(output);
+    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn the_wire_is_shown_with_its_secrets_hidden() {
+    let served = served();
+    let around = served.run(&["inspect", "--json"]);
+    exit(&around, 0);
+    let sent = messages(&around);
+    let sent = sent.iter().filter(|line| line["direction"] == "sent");
+    let sent: Vec<_> = sent
+        .map(|line| (line["message"]["method"].clone(), line["headers"]["mcp-method"].clone()))
+        .collect();
+    let methods = [
+        "server/discover",
+        "tools/list",
+        "resources/list",
+        "resources/templates/list",
+        "prompts/list",
+    ];
+    assert_eq!(sent, methods.map(|method| (method.into(), method.into())));
+
+    let called = served.run(&[
+        "inspect",
+        "tools/call",
+        "name=echo",
+        "arguments:={\"text\":\"hi\",\"token\":\"t0psecret\"}",
+        "--json",
+    ]);
+    assert!(!stdout(&called).contains("t0psecret"), "{called:?}");
+    let called = messages(&called);
+    let received = called.iter().rfind(|line| line["direction"] == "received").unwrap();
+    assert!(
+        received["message"]["result"].is_object() || received["message"]["error"].is_object(),
+        "{called:?}"
+    );
+
+    let legacy = served.run(&["inspect", "--era=legacy"]);
+    let shown = exit(&legacy, 0);
+    assert!(
+        shown.contains("--> POST ") && shown.contains("<-- HTTP status 200"),
+        "{shown}"
+    );
+    assert!(shown.contains("--> DELETE "), "the session is closed: {shown}");
+    let ids = shown
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("mcp-session-id: "));
+    assert!(
+        ids.clone().count() > 3 && ids.clone().all(|id| id.chars().count() == 9 && id.ends_with('…')),
+        "{shown}"
+    );
+
+    let refused = served.run(&["inspect", "no/such/method"]);
+    exit(&refused, 5);
+    assert!(stdout(&refused).contains("-32601"), "{refused:?}");
+    let home = tempfile::tempdir().unwrap();
+    let gone = longhaul(&["inspect", "http://127.0.0.1:1/mcp"], &home)
+        .output()
+        .unwrap();
+    exit(&gone, 3);
+}
+
+/// A pipe has no headers and no status.
+#[test]
+fn a_child_is_inspected() {
+    let home = tempfile::tempdir().unwrap();
+    let script = "read -r line; echo nonsense; sleep 1";
+    let inspected = longhaul(&["inspect", "--era=legacy", "--", "sh", "-c", script], &home)
+        .output()
+        .unwrap();
+    exit(&inspected, 3);
+    let shown = stdout(&inspected);
+    assert!(shown.contains("--> sh -c") && !shown.contains("HTTP"), "{shown}");
+}
