@@ -6,7 +6,8 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub i64);
 
-/// The machine (and data directory) on which host-bound work lives: only there can it be adopted.
+/// The machine on which host-bound work lives: only there can it be adopted. A data directory keeps the id, so that it stays the same from start to
+/// start. The id may be shown to operators, not to clients.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct HostId(pub Arc<str>);
 

@@ -4,7 +4,7 @@ use crate::{
     Error, Icon, Prompt, RequestContext, Resource, ResourceTemplate, ServeError, ServerHandle, ToAddress, Tool,
     method::Method, serve::stop_signal,
 };
-use longhaul_core::{BoxFuture, Quota, Store};
+use longhaul_core::{BoxFuture, HostId, Quota, Store};
 use longhaul_runtime::{BuildId, Provider, SUSPEND_AFTER, StepObserver};
 use longhaul_server::{Limits, http::HttpOptions};
 use serde_json::{Map, Value};
@@ -51,6 +51,7 @@ pub struct Server {
     pub(crate) templates: Vec<ResourceTemplate>,
     pub(crate) methods: Vec<Method>,
     pub(crate) storage: Storage,
+    pub(crate) host: Option<HostId>,
     pub(crate) providers: Vec<Arc<dyn Provider>>,
     pub(crate) max_running: Option<usize>,
     pub(crate) max_body: usize,
@@ -96,6 +97,7 @@ impl Server {
             templates: Vec::new(),
             methods: Vec::new(),
             storage: Storage::Memory,
+            host: None,
             providers: Vec::new(),
             max_running: None,
             max_body: MAX_BODY,
@@ -215,6 +217,14 @@ impl Server {
     /// Stores tasks in a store of your own. What survives depends on that store.
     pub fn store(mut self, store: Arc<dyn Store>) -> Self {
         self.storage = Storage::Store(store);
+        self
+    }
+
+    /// The id of the host that this server runs on, for a [`store`](Self::store) that several servers share. After a crash, work that lives outside of
+    /// this process, such as a command, is resumed by a server with the same id. One server at a time uses an id. A [data directory](Self::data_dir) has
+    /// an id of its own. Without either, each start is a new host.
+    pub fn host(mut self, id: HostId) -> Self {
+        self.host = Some(id);
         self
     }
 

@@ -21,16 +21,15 @@ impl ServerHandle {
             server.templates,
             server.methods,
         )?;
-        let mut store = open(server.storage, server.accept_restored, &ports).await?;
+        let (mut store, host) = open(server.storage, server.accept_restored, &ports).await?;
         if let Some(wrap) = server.wrap_store {
             store = wrap(store);
         }
         let store: Arc<dyn Store> = Arc::new(PlainCallStore::in_front_of(store));
         let (engine, recovered) = Engine::start(EngineOptions {
             store,
+            host: server.host.or(host).unwrap_or_else(|| host_of_this_start(&ports)),
             ports,
-            // The owner of the data directory may adopt its tasks.
-            host: HostId("data-dir".into()),
             catalog,
             providers: server.providers,
             max_running: server.max_running,
@@ -217,12 +216,24 @@ fn check_follow_tools(tool: &Tool, offered: &Snapshot) -> Result<(), DefinitionE
     names.find_map(name_conflict).map_or(Ok(()), Err)
 }
 
-async fn open(storage: Storage, accept_restored: bool, ports: &Ports) -> Result<Arc<dyn Store>, ServeError> {
+/// A host id of its own: nothing outlives a process that keeps no id.
+fn host_of_this_start(ports: &Ports) -> HostId {
+    let mut random = [0; 8];
+    ports.entropy.fill(&mut random);
+    HostId(format!("process-{:016x}", u64::from_le_bytes(random)).into())
+}
+
+/// Opens the store, and returns the id of this host if the storage keeps one.
+async fn open(
+    storage: Storage,
+    accept_restored: bool,
+    ports: &Ports,
+) -> Result<(Arc<dyn Store>, Option<HostId>), ServeError> {
     match storage {
-        Storage::Store(store) => Ok(store),
+        Storage::Store(store) => Ok((store, None)),
         Storage::Memory => {
             tracing::info!("tasks are kept in memory and end with this process; `data_dir` keeps them on disk");
-            Ok(Arc::new(MemoryStore::default()))
+            Ok((Arc::new(MemoryStore::default()), None))
         }
         Storage::Directory(path) => {
             // Waits up to two seconds for an earlier owner.
@@ -237,7 +248,8 @@ async fn open(storage: Storage, accept_restored: bool, ports: &Ports) -> Result<
                     "{why}. The server is read-only: no task runs until `Server::accept_restored_database` is set"
                 );
             }
-            Ok(ReadOnlyStore::unless_accepted(Arc::new(store)))
+            let host = store.host_id().clone();
+            Ok((ReadOnlyStore::unless_accepted(Arc::new(store)), Some(host)))
         }
     }
 }

@@ -147,6 +147,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         .tools(tools)
         .provider(Arc::clone(&commands) as Arc<dyn Provider>)
         .store(ReadOnlyStore::unless_accepted(Arc::clone(&store)))
+        .host(store.host_id().clone())
         .max_running(server.max_running as usize)
         .quota(server.limits.quota)
         .limits(server.limits.front.clone())

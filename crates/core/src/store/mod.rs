@@ -189,6 +189,8 @@ pub trait Store: Send + Sync + 'static {
     /// Hands `node` up to `limit` active attempts whose node is dead, having lost its lease, and that `host` can resume: those bound to `host`,
     /// and those bound to none; in order of their node, then id. They keep their epoch, so the fence changes by the node alone.
     /// Call it until it returns nothing.
+    ///
+    /// A store that only one process can open is one host, whatever it was called: all active attempts of earlier nodes are handed out.
     fn adopt(
         &self,
         node: NodeId,

@@ -95,7 +95,9 @@ impl TaskManagerBuilder {
         let opened = Ports::system()
             .blocking(move || SqliteStore::open(&path, options))
             .await;
-        self.with_store(Arc::new(opened.ok_or(OpenError::Stopped)??)).await
+        let store = opened.ok_or(OpenError::Stopped)??;
+        let host = store.host_id().clone();
+        self.start(Arc::new(store), host).await
     }
 
     /// Stores records in memory, for tests: they are lost with this process.
@@ -111,6 +113,11 @@ impl TaskManagerBuilder {
     /// # Errors
     /// [`OpenError`].
     pub async fn with_store(self, store: Arc<dyn Store>) -> Result<TaskManager, OpenError> {
+        // No other server uses the store, so it may have one host.
+        self.start(store, HostId("task-manager".into())).await
+    }
+
+    async fn start(self, store: Arc<dyn Store>, host: HostId) -> Result<TaskManager, OpenError> {
         let ports = Ports::system();
         let code = Arc::new(TaskCode {
             functions: self.functions,
@@ -119,8 +126,7 @@ impl TaskManagerBuilder {
         let options = EngineOptions {
             store,
             ports,
-            // The owner of the store may adopt its tasks.
-            host: HostId("data-dir".into()),
+            host,
             catalog: Catalog::default(),
             providers: vec![Arc::new(ExecutorProvider(Arc::clone(&code)))],
             max_running: None,

@@ -185,7 +185,7 @@ impl Store for MemoryStore {
         let orphans = held.filter(|(holder, _)| all.nodes.can_be_taken_over(*holder, node));
         let can_take = |task: &&Task| {
             let bound = task.active_attempt().and_then(|attempt| attempt.host.as_ref());
-            bound.is_none_or(|bound| bound == host)
+            !all.nodes.has_leases() || bound.is_none_or(|bound| bound == host)
         };
         let orphans = all.found(orphans).filter(can_take);
         let ids: Vec<TaskId> = orphans.take(limit).map(|task| task.id.clone()).collect();

@@ -1,6 +1,7 @@
 //! The data directory: private, local, and owned by one process.
 
-use super::{DATABASE, OpenError, database_file_check::DatabaseFileCheck, filesystem, node_file::NodeFile};
+use super::{DATABASE, OpenError, database_file_check::DatabaseFileCheck, filesystem, host_file, node_file::NodeFile};
+use longhaul_core::HostId;
 use longhaul_private_dir::{PrivateDir, check_file, is_at};
 use rustix::{
     fs::{FlockOperation, flock},
@@ -104,6 +105,11 @@ impl Directory {
             .and_then(|_| self.dir.sync())
             .map_err(unusable(&path))?;
         Ok(path)
+    }
+
+    /// The id of this host, which the directory keeps.
+    pub(super) fn host_id(&self) -> Result<HostId, OpenError> {
+        host_file::read_or_create(&self.dir)
     }
 
     /// The file that records each start.

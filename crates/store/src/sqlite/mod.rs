@@ -14,6 +14,7 @@ mod ended;
 mod fault;
 mod fault_injection;
 mod filesystem;
+mod host_file;
 mod journal;
 mod ledger;
 mod node_file;
@@ -85,6 +86,7 @@ pub struct SqliteStore {
     writer: Option<JoinHandle<()>>,
     published: Arc<PublishedState>,
     path: PathBuf,
+    host: HostId,
     node_file: NodeFile,
     disagreement: Option<Disagreement>,
     /// The latest start through this store. Locked while a start or a removal is being recorded.
@@ -111,6 +113,7 @@ impl SqliteStore {
     pub fn open(directory: &Path, options: SqliteOptions) -> Result<Self, OpenError> {
         let directory = Directory::own(directory)?;
         let path = directory.database()?;
+        let host = directory.host_id()?;
         let connection = connection::writer(&path, options.injected_fault)?;
         let failed = |error| schema::because(error, &path);
         let node_file = directory.node_file();
@@ -150,6 +153,7 @@ impl SqliteStore {
             writer: Some(writer),
             published,
             path,
+            host,
             node_file,
             disagreement,
             node: tokio::sync::Mutex::default(),
@@ -161,6 +165,11 @@ impl SqliteStore {
     /// [accepted](SqliteOptions::accept_restored). While there is a reason, no node is opened on it.
     pub fn disagreement(&self) -> Option<&Disagreement> {
         self.disagreement.as_ref()
+    }
+
+    /// The id of this host, which the file `host` in the data directory keeps from start to start. A copy of the directory has the same id.
+    pub fn host_id(&self) -> &HostId {
+        &self.host
     }
 
     /// The latest node that was opened; the number 0 if none was.

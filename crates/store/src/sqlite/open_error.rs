@@ -27,6 +27,12 @@ pub enum OpenError {
         /// What the other process wrote about itself, for example `pid 123, http://127.0.0.1:7411/mcp`.
         holder: String,
     },
+    /// The file that names the host is damaged.
+    #[error("{} holds no host id; restore it, or remove it: then the directory gets a new id, and its tasks stay", path.display())]
+    HostFile {
+        /// The file.
+        path: PathBuf,
+    },
     /// Locks and the shared memory of a write-ahead log do not work across machines.
     #[error("the data directory {} is on a network file system ({kind}); use a local disk", path.display())]
     NetworkFileSystem {

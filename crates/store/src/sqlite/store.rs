@@ -140,12 +140,11 @@ impl Store for SqliteStore {
     fn adopt(
         &self,
         node: NodeId,
-        host: &HostId,
+        _host: &HostId,
         limit: usize,
         at: UnixMillis,
     ) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
-        let host = host.clone();
-        Box::pin(self.write(0, move |tx| write::adopt(tx, node, &host, limit, at)))
+        Box::pin(self.write(0, move |tx| write::adopt(tx, node, limit, at)))
     }
 
     /// A data directory is one host.

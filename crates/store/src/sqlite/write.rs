@@ -31,8 +31,7 @@ pub(super) const CLAIM: &str = select_tasks!(
 pub(super) const ADOPT: &str = select_tasks!(
     ", arguments.json, arguments.requestor",
     "INDEXED BY tasks_working CROSS JOIN specs ON specs.seq = tasks.spec CROSS JOIN arguments ON arguments.task = tasks.seq \
-     WHERE attempt_state < 3 AND attempt_node < ?1 AND (attempt_host IS NULL OR attempt_host = ?2) \
-     ORDER BY attempt_node, tasks.id LIMIT ?3"
+     WHERE attempt_state < 3 AND attempt_node < ?1 ORDER BY attempt_node, tasks.id LIMIT ?2"
 );
 /// With the bytes that are deleted with it; SQLite knows the lengths without reading the values.
 pub(super) const DELETABLE: &str = "SELECT seq, principal, \
@@ -260,21 +259,16 @@ pub(super) fn claim(tx: &mut Tx<'_>, claim: &Claim) -> Result<Result<Vec<Claimed
 }
 
 /// [`longhaul_core::Store::adopt`].
+///
+/// A data directory is one host. Earlier releases called it `data-dir`, and its id is a new one if the file `host` was lost.
 pub(super) fn adopt(
     tx: &mut Tx<'_>,
     node: NodeId,
-    host: &HostId,
     limit: usize,
     at: UnixMillis,
 ) -> Result<Result<Vec<Claimed>, StoreError>> {
     let orphans = tx.connection.prepare_cached(ADOPT)?;
-    take(
-        tx,
-        orphans,
-        params![node.0, &host.0, bound(limit)],
-        &Event::Adopted { node },
-        at,
-    )
+    take(tx, orphans, params![node.0, bound(limit)], &Event::Adopted { node }, at)
 }
 
 /// Applies `event` to each task that `which` finds, with its arguments.

@@ -9,8 +9,9 @@ mod step;
 
 use super::{NewSubject, Subject};
 use crate::MemoryStore;
-use longhaul_core::{Store, Task, TaskId};
+use longhaul_core::{BoxFuture, Clock, Store, Task, TaskId, UnixMillis};
 use seen::Seen;
+use std::{sync::Arc, time::Duration};
 
 pub(crate) use chooser::Chooser;
 pub(crate) use step::{Answer, Refusal, StoreCall, perform};
@@ -31,11 +32,15 @@ pub async fn a_random_run_agrees_with_the_model(new_subject: NewSubject) {
 
 /// One run. Panics with the seed and the step at which the two disagree.
 pub async fn run(new_subject: NewSubject, seed: u64) {
+    let subject = new_subject().await;
     let mut run = Run {
         seed,
         steps: 0,
-        model: MemoryStore::new(),
-        subject: new_subject().await,
+        model: match subject.store().capabilities().many_nodes {
+            true => MemoryStore::of_many_nodes(Arc::new(StoppedClock), 15_000),
+            false => MemoryStore::new(),
+        },
+        subject,
         chooser: Chooser::new(seed),
         seen: Seen::default(),
     };
@@ -48,6 +53,23 @@ pub async fn run(new_subject: NewSubject, seed: u64) {
         run.step().await;
     }
     run.compare(usize::MAX).await;
+}
+
+/// The clock of a store of many nodes: no time passes in a run, so no lease ends by itself.
+struct StoppedClock;
+
+impl Clock for StoppedClock {
+    fn now(&self) -> UnixMillis {
+        UnixMillis(0)
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
 }
 
 struct Run {
