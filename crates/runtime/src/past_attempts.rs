@@ -1,7 +1,21 @@
 //! What is known of a task's attempts, and their logs.
 
-use crate::{AttemptExit, Engine, LogChunk, LogRange, PastAttempt};
-use longhaul_core::Task;
+use crate::{AttemptExit, Engine, LogChunk, LogError, LogRange, PastAttempt};
+use longhaul_core::{HostId, Task, store::StoreError};
+
+/// What the attempts of a task have left cannot be read. The texts are for the server's own log.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AttemptFilesError {
+    /// It is on the disk of another host, whose servers can read it.
+    #[error("it is on the host {}", .0.0)]
+    OnHost(HostId),
+    /// The store cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The disk cannot be read.
+    #[error(transparent)]
+    Log(#[from] LogError),
+}
 
 impl Engine {
     /// Whether any kind of tool may keep logs.
@@ -12,18 +26,27 @@ impl Engine {
     /// What is known of the attempts of a task that the caller has already been found to own: of those after `after`, at most `limit`.
     ///
     /// # Errors
-    /// A text for the server's own log.
-    pub async fn attempts(&self, task: &Task, after: u32, limit: usize) -> Result<Vec<PastAttempt>, String> {
+    /// [`AttemptFilesError`].
+    pub async fn attempts(&self, task: &Task, after: u32, limit: usize) -> Result<Vec<PastAttempt>, AttemptFilesError> {
         let Some(epoch) = task.attempt.as_ref().map(|attempt| attempt.epoch) else {
             return Ok(Vec::new());
         };
-        let kind = self.0.kind(task).await.map_err(|error| error.to_string())?;
+        self.check_host(task)?;
+        let kind = self.0.kind(task).await?;
         match kind.and_then(|kind| self.0.provider(&kind)) {
-            Some(provider) => provider
-                .attempts(&task.id, epoch, after, limit)
-                .await
-                .map_err(|error| error.to_string()),
+            Some(provider) => Ok(provider.attempts(&task.id, epoch, after, limit).await?),
             None => Ok(Vec::new()),
+        }
+    }
+
+    /// What the latest attempt has left must be on this host. A store that only one process can open is one host, whatever it was called.
+    fn check_host(&self, task: &Task) -> Result<(), AttemptFilesError> {
+        let bound = task.attempt.as_ref().and_then(|attempt| attempt.host.as_ref());
+        match bound {
+            Some(host) if *host != self.0.node.host && self.store().capabilities().many_nodes => {
+                Err(AttemptFilesError::OnHost(host.clone()))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -31,8 +54,8 @@ impl Engine {
     /// that.
     ///
     /// # Errors
-    /// A text for the server's own log.
-    pub async fn last_exit(&self, task: &Task) -> Result<Option<AttemptExit>, String> {
+    /// [`AttemptFilesError`].
+    pub async fn last_exit(&self, task: &Task) -> Result<Option<AttemptExit>, AttemptFilesError> {
         let Some(before) = task.attempt.as_ref().map(|attempt| attempt.epoch.saturating_sub(1)) else {
             return Ok(None);
         };
@@ -43,18 +66,15 @@ impl Engine {
     /// A part of the log of a task that the caller has already been found to own; `None` if it has none.
     ///
     /// # Errors
-    /// A text for the server's own log.
-    pub async fn read_log(&self, task: &Task, range: LogRange) -> Result<Option<LogChunk>, String> {
+    /// [`AttemptFilesError`].
+    pub async fn read_log(&self, task: &Task, range: LogRange) -> Result<Option<LogChunk>, AttemptFilesError> {
         let Some(epoch) = task.attempt.as_ref().map(|attempt| attempt.epoch) else {
             return Ok(None);
         };
-        let kind = self.0.kind(task).await.map_err(|error| error.to_string())?;
-        let provider = kind.and_then(|kind| self.0.provider(&kind));
-        match provider {
-            Some(provider) => provider
-                .read_log(&task.id, epoch, range)
-                .await
-                .map_err(|error| error.to_string()),
+        self.check_host(task)?;
+        let kind = self.0.kind(task).await?;
+        match kind.and_then(|kind| self.0.provider(&kind)) {
+            Some(provider) => Ok(provider.read_log(&task.id, epoch, range).await?),
             None => Ok(None),
         }
     }

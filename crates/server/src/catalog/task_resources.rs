@@ -5,13 +5,15 @@ use crate::{
     response::{Answer, store_failed},
 };
 use longhaul_core::{StopReason, Task, UnixMillis, push_timestamp};
-use longhaul_runtime::{AttemptExit, Engine, EntryStatus, EntrySummary, JournalPage, LogRange, PastAttempt, Snapshot};
+use longhaul_runtime::{
+    AttemptExit, AttemptFilesError, Engine, EntryStatus, EntrySummary, JournalPage, LogRange, PastAttempt, Snapshot,
+};
 use longhaul_wire::{
     CacheHints, CacheScope, Generation, InvalidTaskUri, LogPage, OutputPage, RpcError, ServerInfo, TaskPart, TaskUri,
     TextContent, legacy, modern,
 };
 use serde_json::{Value, json};
-use tracing::error;
+use tracing::{error, info};
 
 /// How logs are listed.
 const LOG_TEMPLATE: &str = concat!(
@@ -107,16 +109,31 @@ impl Reading<'_> {
         RpcError::resource_not_found(self.request.caller.generation, self.uri)
     }
 
+    /// The error for a client, which is not told the names of hosts.
+    fn unreadable(&self, what: &str, error: &AttemptFilesError) -> RpcError {
+        let task = self.task.id.as_str();
+        if let AttemptFilesError::OnHost(host) = error {
+            info!(
+                task,
+                host = &*host.0,
+                "the {what} of a task was asked for on another host than it is on"
+            );
+            return RpcError::internal(format!(
+                "The {what} of this task is on another host of this service, and can only be read there. \
+                 The server's log names the host"
+            ));
+        }
+        error!(task, %error, "the {what} of a task could not be read");
+        RpcError::internal(format!("The {what} cannot be read"))
+    }
+
     async fn log(&self) -> Result<Answer, RpcError> {
         let range = LogRange {
             offset: self.parsed.from,
             limit: self.parsed.limit,
         };
         let read = self.engine.read_log(self.task, range).await;
-        let chunk = read.map_err(|why| {
-            error!(why, "a log could not be read");
-            RpcError::internal("The log cannot be read")
-        })?;
+        let chunk = read.map_err(|error| self.unreadable("log", &error))?;
         let chunk = chunk.ok_or_else(|| self.not_found())?;
         Ok(self.text(&TextContent {
             uri: self.uri,
@@ -158,10 +175,7 @@ impl Reading<'_> {
         let (after, limit) = self.range();
         let text = if self.task.journaled == 0 {
             let read = self.engine.attempts(self.task, after, limit).await;
-            let attempts = read.map_err(|why| {
-                error!(why, "the attempts of a task could not be read");
-                RpcError::internal("The history cannot be read")
-            })?;
+            let attempts = read.map_err(|error| self.unreadable("history", &error))?;
             shown_attempts(self.task, after, &attempts).to_string()
         } else {
             let page = self.engine.history(self.task, after, limit).await;

@@ -2,10 +2,10 @@
 //! at each poll.
 
 use longhaul_core::{State, Task, TaskId, Verdict};
-use longhaul_runtime::Engine;
+use longhaul_runtime::{AttemptFilesError, Engine};
 use parking_lot::Mutex;
 use std::{collections::HashMap, sync::Arc};
-use tracing::warn;
+use tracing::{debug, warn};
 
 /// Ends that are kept. Beyond that all are dropped and read again.
 const MOST: usize = 1024;
@@ -24,7 +24,10 @@ impl CancelledExits {
             return Some(Arc::clone(known));
         }
         let exit = engine.last_exit(task).await;
-        let exit = exit.inspect_err(|why| warn!(why, "how a command ended cannot be read"));
+        let exit = exit.inspect_err(|error| match error {
+            AttemptFilesError::OnHost(_) => debug!(%error, "how a command ended cannot be read here"),
+            _ => warn!(%error, "how a command ended cannot be read"),
+        });
         let exit: Arc<str> = exit.ok()??.to_json()?.to_string().into();
         let mut known = self.0.lock();
         if known.len() >= MOST {

@@ -9,7 +9,7 @@ use crate::{
 };
 use futures_util::FutureExt;
 use longhaul_core::{Scope, Task, TaskId, store::StoreError};
-use longhaul_runtime::{Engine, LogRange, Watch};
+use longhaul_runtime::{AttemptFilesError, Engine, LogRange, Watch};
 use longhaul_wire::{RpcError, TaskPart, TaskUri};
 use parking_lot::Mutex;
 use std::{
@@ -199,10 +199,15 @@ impl Part {
                     offset: Some(0),
                     limit: Some(0),
                 };
-                let read = self.engine.read_log(task, nothing).await.map_err(ReadError::Log)?;
+                let bytes = match self.engine.read_log(task, nothing).await {
+                    Ok(log) => log.map_or(0, |log| log.total),
+                    // Its growth is not known here.
+                    Err(AttemptFilesError::OnHost(_)) => 0,
+                    Err(error) => return Err(error.into()),
+                };
                 PartState::Log {
                     epoch: task.attempt.as_ref().map_or(0, |attempt| attempt.epoch),
-                    bytes: read.map_or(0, |log| log.total),
+                    bytes,
                 }
             }
             (TaskPart::Output, Some(PartState::Output { seq, found })) => {
@@ -233,5 +238,5 @@ enum ReadError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("its log: {0}")]
-    Log(String),
+    Log(#[from] AttemptFilesError),
 }

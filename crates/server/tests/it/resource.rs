@@ -1,11 +1,62 @@
 //! The log of a task as a resource.
 
 use crate::{
+    clock::TestClock,
     request::{Post, act},
-    server::{Server, task_of},
+    server::{Options, Server, task_of},
     stage::LOG,
 };
+use longhaul_core::{
+    BoxFuture, HostId, Store, StoreLayer,
+    store::{CreateError, Created, NewTask},
+};
+use longhaul_store::MemoryStore;
 use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Two nodes share it. Work is bound to the host of the other one.
+struct BoundElsewhere(MemoryStore);
+
+impl StoreLayer for BoundElsewhere {
+    fn inner(&self) -> &dyn Store {
+        &self.0
+    }
+
+    fn create(&self, mut new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
+        if let Some((_, host)) = &mut new.claim {
+            *host = Some(HostId("web2".into()));
+        }
+        self.0.create(new)
+    }
+}
+
+/// A client learns that the log is elsewhere, and not where: names of hosts are for operators.
+#[tokio::test]
+async fn what_is_on_another_host_is_said_to_be_there() {
+    let clock = TestClock::default();
+    let store = MemoryStore::of_many_nodes(Arc::new(clock.clone()), 15_000);
+    let server = Server::with(Options {
+        store: Arc::new(BoundElsewhere(store)),
+        clock,
+        ..Options::default()
+    })
+    .await;
+    let task = task_of(&server.result(&Post::modern("tools/call", act("optional", "say"))).await);
+    server.poll(&task, "completed").await;
+    for part in ["log", "history"] {
+        let read = Post::modern(
+            "resources/read",
+            json!({"uri": format!("longhaul://task/{task}/{part}")}),
+        );
+        let reply = server.connect().await.exchange(&read).await;
+        assert_eq!(reply.error(), (200, -32603), "{part}");
+        let message = reply.json()["error"]["message"].to_string();
+        assert!(
+            message.contains("on another host") && !message.contains("web2"),
+            "{message}"
+        );
+    }
+}
 
 #[tokio::test]
 async fn a_log_is_read_in_ranges_that_name_their_offsets() {
