@@ -1,11 +1,14 @@
 //! The handle of a running server.
 
 use crate::{ChangeError, HttpListener, ServeError, ToAddress};
-use longhaul_runtime::{Catalog, Engine, Recovered, Spawner, Watch};
+use longhaul_runtime::{Catalog, Engine, EngineStop, Recovered, Spawner, Watch};
 use longhaul_server::{Front, http, stdio};
 use parking_lot::RwLock;
 use std::{fmt, io, sync::Arc, time::Duration};
-use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, DuplexStream},
+    sync::watch,
+};
 
 /// How long orphaned calls may take to stop when the server stops.
 const STOP_TIMEOUT: Duration = Duration::from_millis(1500);
@@ -29,7 +32,13 @@ const SUSPEND_TIMEOUT: Duration = Duration::from_secs(3);
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
-pub struct ServerHandle(Arc<RwLock<Option<Running>>>);
+pub struct ServerHandle(Arc<State>);
+
+#[derive(Default)]
+struct State {
+    running: RwLock<Option<Running>>,
+    lease_lost: watch::Sender<bool>,
+}
 
 /// The parts of a running server.
 #[derive(Clone)]
@@ -42,15 +51,22 @@ pub(crate) struct Running {
 impl ServerHandle {
     /// The handle of a server that does not run yet: handlers are built with it.
     pub(crate) fn stopped() -> Self {
-        Self(Arc::new(RwLock::new(None)))
+        Self(Arc::default())
     }
 
     pub(crate) fn set_running(&self, running: Running) {
-        *self.0.write() = Some(running);
+        let (handle, stopped) = (self.clone(), running.engine.stopped());
+        running.engine.ports().spawner.spawn(Box::pin(async move {
+            if stopped.await == EngineStop::LeaseLost {
+                handle.0.lease_lost.send_replace(true);
+                handle.stop().await;
+            }
+        }));
+        *self.0.running.write() = Some(running);
     }
 
     pub(crate) fn running(&self) -> Option<Running> {
-        self.0.read().clone()
+        self.0.running.read().clone()
     }
 
     pub(crate) fn change<T>(&self, change: impl FnOnce(&Catalog) -> T) -> Result<T, ChangeError> {
@@ -160,11 +176,30 @@ impl ServerHandle {
         Ok(HttpListener::new(listener, running.front))
     }
 
+    /// Completes if the server has lost its lease in a store that several servers share: it did not renew it in time, for example because it was
+    /// suspended or could not reach the store. Other servers take over its tasks, and it stops by itself, as after [`stop`](Self::stop). End the process
+    /// then, so that it is started anew; [`serve_http`](crate::Server::serve_http) and [`serve_stdio`](crate::Server::serve_stdio) return an error.
+    pub async fn lease_lost(&self) {
+        // Fails only without the sender, which is part of the handle.
+        let _ = self.0.lease_lost.subscribe().wait_for(|lost| *lost).await;
+    }
+
+    /// Whether the server has kept its [lease](Self::lease_lost), for the end of a program that serves in its own way.
+    ///
+    /// # Errors
+    /// [`ServeError::LeaseLost`].
+    pub fn check_lease(&self) -> Result<(), ServeError> {
+        match *self.0.lease_lost.borrow() {
+            true => Err(ServeError::LeaseLost),
+            false => Ok(()),
+        }
+    }
+
     /// Stops the server. Open calls end, and work in this process is dropped. Tasks of durable tools are suspended first, so that the stop costs
     /// them no attempt, and resume at the next start. Returns how many attempts were running; attempts of executors whose work is outside this
     /// process keep running.
     pub async fn stop(&self) -> usize {
-        let running = self.0.write().take();
+        let running = self.0.running.write().take();
         let Some(Running { engine, front, .. }) = running else {
             return 0;
         };

@@ -36,6 +36,11 @@ pub enum ServeError {
     /// Standard input or output failed.
     #[error("standard input or output failed: {0}")]
     Stdio(io::Error),
+    /// The lease of this server in the store was not renewed in time, so other servers take over its tasks.
+    #[error(
+        "the lease of this server was lost: it did not reach the store in time, and other servers take over its tasks. Start it again"
+    )]
+    LeaseLost,
     /// The server has stopped already.
     #[error("the server has stopped")]
     Stopped,
@@ -69,7 +74,7 @@ impl HttpListener {
         format!("http://{}{PATH}", self.address())
     }
 
-    /// Serves until `stop` completes; then open calls have some seconds to finish.
+    /// Serves until `stop` completes; then open calls have some seconds to finish. Also returns if the server itself is stopped.
     ///
     /// ```no_run
     /// # async fn serve(server: longhaul::Server, closed: impl Future<Output = ()> + Send) -> Result<(), longhaul::ServeError> {

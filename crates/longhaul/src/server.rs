@@ -359,7 +359,8 @@ impl Server {
     /// address, because there is no authentication yet. Prints the URL to standard error, unless [`print_url`](Self::print_url) is off.
     ///
     /// # Errors
-    /// [`ServeError`]: a definition is invalid, the data directory cannot be used, or the address is taken.
+    /// [`ServeError`]: a definition is invalid, the data directory cannot be used, the address is taken, or the
+    /// [lease was lost](ServerHandle::lease_lost).
     pub async fn serve_http(self, address: impl ToAddress) -> Result<(), ServeError> {
         let (name, print_url) = (self.name.clone(), self.print_url);
         let server = self.start().await?;
@@ -371,7 +372,7 @@ impl Server {
         }
         listening.serve_until_signal().await?;
         server.stop().await;
-        Ok(())
+        server.check_lease()
     }
 
     /// Serves MCP over standard input and output until the client closes them, or until SIGTERM or Ctrl-C. The program must print nothing else to
@@ -390,6 +391,7 @@ impl Server {
             () = stop => Ok(()),
         };
         server.stop().await;
+        server.check_lease()?;
         served.map_err(ServeError::Stdio)
     }
 

@@ -6,7 +6,7 @@ use crate::{
     change_feed::Watch,
     engine_clock::EngineClock,
     executor::Executor,
-    node::{Node, NodeOptions},
+    node::{EngineStop, Node, NodeOptions},
     progress_stream::ProgressStream,
     provider::Provider,
     slots::Slot,
@@ -72,6 +72,12 @@ impl Engine {
     /// Stops at once. Work outside this process continues; at the next start it is adopted, and other attempts count as crashed.
     pub fn stop(&self) {
         self.0.node.stop();
+    }
+
+    /// Completes when this engine stops, with the cause. A process whose engine has lost its lease should end, so that it is started anew.
+    pub fn stopped(&self) -> impl Future<Output = EngineStop> + Send + use<> {
+        let node = Arc::clone(&self.0.node);
+        async move { node.stopped().await }
     }
 
     /// Stops at once, and lets other servers of the store take over without waiting for the end of this one's lease.

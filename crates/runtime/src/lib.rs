@@ -73,6 +73,7 @@ pub use history::{EntrySummary, JournalPage};
 pub use journal::{
     Divergence, EntryStatus, FailedStepAttempt, FailedStepAttempts, JournalError, MAX_ENTRIES, MAX_ENTRY_BYTES,
 };
+pub use node::EngineStop;
 pub use past_attempts::AttemptFilesError;
 pub use pending_call::{CallHandle, CallState, PendingCall, Promotion};
 pub use ports::{Ports, Spawner};

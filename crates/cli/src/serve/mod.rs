@@ -176,7 +176,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         reads_only: store.disagreement().map(|why| why.to_string()),
     };
     report.print(asked.json);
-    let stop = stop(&front, asked.idle_exit)?;
+    let stop = stop(&front, &running, asked.idle_exit)?;
     let over_http = async {
         if let Some(listener) = listener {
             listener.serve(Arc::clone(&front), stop.cancelled()).await;
@@ -186,7 +186,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     let commands_left = running.stop().await;
     let left = report::count(commands_left as u64, "command");
     output::note(&format!("longhaul: stopped; {left} still running"));
-    Ok(())
+    Ok(running.check_lease()?)
 }
 
 async fn listen(address: std::net::SocketAddr) -> Result<Listener, ServeError> {
@@ -201,11 +201,15 @@ async fn listen(address: std::net::SocketAddr) -> Result<Listener, ServeError> {
     })
 }
 
-/// Cancelled when the server is to stop: at a signal, or when it has been idle for `idle_exit`.
-fn stop(front: &Arc<Front>, idle_exit: Option<Millis>) -> Result<CancellationToken, ServeError> {
+/// Cancelled when the server is to stop: at a signal, when it has been idle for `idle_exit`, or when it has lost its lease.
+fn stop(
+    front: &Arc<Front>,
+    running: &longhaul::ServerHandle,
+    idle_exit: Option<Millis>,
+) -> Result<CancellationToken, ServeError> {
     let stop = CancellationToken::new();
     let stopping = stop.clone();
-    let (signal, front) = (stop_signal()?, Arc::clone(front));
+    let (signal, front, running) = (stop_signal()?, Arc::clone(front), running.clone());
     Ports::system().spawner.spawn(Box::pin(async move {
         let idle = async {
             match idle_exit {
@@ -215,6 +219,7 @@ fn stop(front: &Arc<Front>, idle_exit: Option<Millis>) -> Result<CancellationTok
         };
         tokio::select! {
             () = signal => {}
+            () = running.lease_lost() => {}
             () = idle => output::note("longhaul: idle; stopping"),
         }
         stopping.cancel();

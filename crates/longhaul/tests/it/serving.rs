@@ -1,10 +1,17 @@
 //! Serving over HTTP, in a process of its own.
 
-use longhaul::{Server, Tool};
+use longhaul::{ServeError, Server, Tool};
+use longhaul_core::{
+    BoxFuture, NodeId, Store, StoreLayer,
+    store::{Renewal, StoreError},
+};
+use longhaul_runtime::Ports;
+use longhaul_store::MemoryStore;
 use std::{
     io::{BufRead, BufReader, Read},
     net::{SocketAddr, TcpListener, TcpStream},
     process::{Child, Command, Stdio},
+    sync::Arc,
     thread,
 };
 
@@ -61,4 +68,43 @@ fn a_server_can_be_kept_from_printing_its_url() {
     let mut printed = String::new();
     child.stderr.take().unwrap().read_to_string(&mut printed).unwrap();
     assert_eq!(printed, "");
+}
+
+/// A store of many nodes that has given up each node by its first renewal.
+struct LosesLeases(MemoryStore);
+
+impl LosesLeases {
+    fn new() -> Arc<Self> {
+        let lease = 300;
+        Arc::new(Self(MemoryStore::of_many_nodes(Ports::system().clock, lease)))
+    }
+}
+
+impl StoreLayer for LosesLeases {
+    fn inner(&self) -> &dyn Store {
+        &self.0
+    }
+
+    fn renew(&self, _: NodeId) -> BoxFuture<'_, Result<Renewal, StoreError>> {
+        Box::pin(async { Err(StoreError::LeaseLost) })
+    }
+}
+
+/// So that what has started the process starts it anew.
+#[tokio::test]
+async fn a_server_that_has_lost_its_lease_ends_with_an_error() {
+    let server = Server::new("lost", "1.0.0").store(LosesLeases::new()).print_url(false);
+    let served = server.serve_http("127.0.0.1:0").await;
+    assert!(matches!(served, Err(ServeError::LeaseLost)), "{served:?}");
+}
+
+#[tokio::test]
+async fn an_application_learns_that_its_server_has_lost_its_lease() {
+    let server = Server::new("lost", "1.0.0").store(LosesLeases::new());
+    let server = server.start().await.unwrap();
+    server.check_lease().unwrap();
+    let listener = server.listen("127.0.0.1:0").await.unwrap();
+    listener.serve_until(std::future::pending()).await;
+    server.lease_lost().await;
+    assert!(server.check_lease().is_err());
 }

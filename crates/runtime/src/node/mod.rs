@@ -18,12 +18,27 @@ use longhaul_core::{
     BoxFuture, CancelMode, HostId, NodeId, State, Store, Task, TaskId, UnixMillis,
     store::{ApplyError, Change, Record, StoreError},
 };
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// How often [`Node::settle`] checks.
 const SETTLE_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Why an engine has stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EngineStop {
+    /// It was asked to.
+    Requested,
+    /// The store gave up its node: its lease was not renewed in time. Other nodes take over its tasks. Only a new engine can work again.
+    LeaseLost,
+}
 
 pub(crate) struct Node {
     pub(crate) id: NodeId,
@@ -47,6 +62,7 @@ pub(crate) struct Node {
     /// Cancelled before a stop: attempts that can be replayed end as suspended.
     releasing: CancellationToken,
     stopping: CancellationToken,
+    lease_lost: AtomicBool,
     /// What ends when the node stops.
     running: TaskTracker,
 }
@@ -101,6 +117,7 @@ impl Node {
             cancelling: TaskTracker::new(),
             releasing: CancellationToken::new(),
             stopping: CancellationToken::new(),
+            lease_lost: AtomicBool::new(false),
             running: TaskTracker::new(),
         })
     }
@@ -144,6 +161,15 @@ impl Node {
         self.stopping.cancel();
     }
 
+    /// Completes when the node stops, with the cause.
+    pub(crate) async fn stopped(&self) -> EngineStop {
+        self.stopping.cancelled().await;
+        match self.lease_lost.load(Ordering::SeqCst) {
+            true => EngineStop::LeaseLost,
+            false => EngineStop::Requested,
+        }
+    }
+
     /// After a stop: whether everything has ended within `limit`.
     pub(crate) async fn stopped_within(&self, limit: Duration) -> bool {
         self.running.close();
@@ -152,6 +178,7 @@ impl Node {
 
     /// Ends everything at once: other nodes may have taken over what this one held.
     pub(crate) fn lose_lease(&self) {
+        self.lease_lost.store(true, Ordering::SeqCst);
         // Some run in the tasks that wait for them, and not in tasks of the node.
         self.active.lose_all();
         self.stop();

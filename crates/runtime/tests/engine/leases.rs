@@ -5,7 +5,7 @@ use longhaul_core::{
     BoxFuture, Clock, HostId, NodeId, Outcome, Retry, RetryOn, State, Store, StoreLayer, UnixMillis,
     store::{Claim, Claimed, Renewal, StoreError},
 };
-use longhaul_runtime::{Engine, ExecutionEnd, StartError};
+use longhaul_runtime::{Engine, EngineStop, ExecutionEnd, StartError};
 use longhaul_store::MemoryStore;
 use parking_lot::Mutex;
 use std::{
@@ -150,6 +150,11 @@ async fn a_node_that_cannot_renew_its_lease_is_taken_over_and_stops() {
     pass(&here, 2_000).await;
     assert!(run.is_dropped());
     assert_eq!(engine_here.running(), 0);
+    assert_eq!(
+        engine_here.stopped().await,
+        EngineStop::LeaseLost,
+        "its process can end"
+    );
     adopted.finish("there");
     assert_eq!(there.outcome(&engine_there, &task.id).await, text("there"));
 }
@@ -182,6 +187,7 @@ async fn the_lease_of_a_killed_process_is_waited_for() {
     drop(runs.next().await);
     // As `kill -9`: the lease is not given up.
     engine.stop();
+    assert_eq!(engine.stopped().await, EngineStop::Requested);
     let next = here.clone();
     let starting = beside(async move { next.start([tool("a", script)]).await });
     pass(&here, LEASE.cast_signed() - 1_000).await;

@@ -135,6 +135,7 @@ impl Listener {
             let (permit, accepted) = tokio::select! {
                 accepted = accepted => accepted,
                 () = &mut stop => break,
+                () = front.shutdown.closed() => break,
             };
             match accepted {
                 Ok((stream, from)) => {

@@ -69,6 +69,7 @@ impl OwnerSocket {
             let (permit, accepted) = tokio::select! {
                 accepted = accepted => accepted,
                 () = &mut stop => break,
+                () = front.shutdown.closed() => break,
             };
             match accepted {
                 Ok((stream, _)) => {
