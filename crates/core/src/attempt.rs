@@ -8,7 +8,7 @@ pub struct NodeId(pub i64);
 
 /// The machine on which host-bound work lives: only there can it be adopted. A data directory keeps the id, so that it stays the same from start to
 /// start. The id may be shown to operators, not to clients.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostId(pub Arc<str>);
 
 /// What a worker must show with every effect (invariant 3): the node that holds the attempt, and which attempt it is.

@@ -131,7 +131,9 @@ layer! {
     fn newest_created_at() -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
     fn expired(at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>>;
     fn record_removal() -> BoxFuture<'_, Result<(), StoreError>>;
-    fn delete(ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>>;
+    fn delete(host: &HostId, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>>;
+    fn tombstones(host: &HostId, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>>;
+    fn remove_tombstones(host: &HostId, ids: Vec<TaskId>) -> BoxFuture<'_, Result<(), StoreError>>;
     fn counts() -> BoxFuture<'_, Result<Counts, StoreError>>;
     fn signing_keys(purpose: &str, fresh: [u8; 32]) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>>;
     fn end_session(session: &SessionKey, until: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>>;

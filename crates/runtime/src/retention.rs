@@ -62,24 +62,32 @@ enum Batch {
     Last,
 }
 
-/// Files go before the row: should the process die between the two, the row is found again and nothing is left behind. The removal is recorded
-/// before that, so that an older copy of the store cannot pass for the present one without those files.
+/// Files go before the row or the tombstone: should the process die between the two, that is found again and nothing is left behind. The removal is
+/// recorded before that, so that an older copy of the store cannot pass for the present one without those files.
+///
+/// Any node deletes the rows of expired tasks. Their files on other hosts are removed by nodes of these hosts, which find tombstones.
 async fn delete_batch(inner: &Inner, stuck: &mut Stuck, tidy: bool) -> Result<Batch, StoreError> {
-    let now = inner.node.now();
+    let (store, host, now) = (&inner.node.store, &inner.node.host, inner.node.now());
     stuck.refresh(now);
     let limit = BATCH + stuck.tasks.len();
-    let mut expired = inner.node.store.expired(now, limit).await?;
-    let full = expired.len() == limit && stuck.tasks.len() < MOST_STUCK;
-    expired.retain(|id| !stuck.tasks.contains(id));
-    let files = files_of(inner, &expired).await;
-    if !files.is_empty() {
-        inner.node.store.record_removal().await?;
+    let mut expired = store.expired(now, limit).await?;
+    let mut tombstones = store.tombstones(host, limit).await?;
+    let full = expired.len().max(tombstones.len()) == limit && stuck.tasks.len() < MOST_STUCK;
+    for tasks in [&mut expired, &mut tombstones] {
+        tasks.retain(|id| !stuck.tasks.contains(id));
+        let files = files_of(inner, tasks).await;
+        if !files.is_empty() {
+            store.record_removal().await?;
+        }
+        let kept = remove(files).await;
+        tasks.retain(|id| !kept.contains(id));
+        stuck.tasks.extend(kept);
     }
-    let kept = remove(files).await;
-    expired.retain(|id| !kept.contains(id));
-    stuck.tasks.extend(kept);
     if tidy || !expired.is_empty() {
-        inner.node.store.delete(expired, now).await?;
+        store.delete(host, expired, now).await?;
+    }
+    if !tombstones.is_empty() {
+        store.remove_tombstones(host, tombstones).await?;
     }
     Ok(if full { Batch::Full } else { Batch::Last })
 }

@@ -1,9 +1,13 @@
 //! A tool whose work runs outside of the nodes, as a command does: it is bound to one host, and it outlives its node.
 
-use crate::run_context::{GRACE, RunContext};
+use crate::{
+    executor::Process,
+    run_context::{GRACE, RunContext},
+    world::World,
+};
 use futures_util::future::{Either, select};
-use longhaul_core::{AttemptState, BoxFuture, Outcome, text_result};
-use longhaul_runtime::{Attempt, ExecutionEnd, Executor, TaskContext};
+use longhaul_core::{AttemptState, BoxFuture, HostId, Json, Outcome, TaskId, text_result};
+use longhaul_runtime::{Attempt, ExecutionEnd, Executor, Provider, TaskContext};
 use std::sync::Arc;
 
 /// How long most commands run at most, and a few, in milliseconds. Few, so that the queues after the last fault are short.
@@ -52,6 +56,41 @@ impl Executor for Command {
                 // It was asked to stop before it had a folder.
                 None => ExecutionEnd::Crashed,
             }
+        })
+    }
+}
+
+/// Removes the folders of deleted tasks from the disk of one host.
+pub(crate) struct CommandProvider {
+    pub(crate) world: Arc<World>,
+    pub(crate) process: Process,
+    pub(crate) host: HostId,
+}
+
+impl Provider for CommandProvider {
+    fn kind(&self) -> &'static str {
+        "command"
+    }
+
+    fn revive(&self, _definition: &Json) -> Result<Arc<dyn Executor>, String> {
+        Err("the tool has no stored definition".to_owned())
+    }
+
+    fn left_by(&self, mut tasks: Vec<TaskId>) -> BoxFuture<'_, Vec<TaskId>> {
+        tasks.retain(|task| self.world.commands.has_folder(&self.host, task));
+        Box::pin(std::future::ready(tasks))
+    }
+
+    fn forget(&self, task: &TaskId) -> BoxFuture<'_, Result<(), String>> {
+        let (world, task) = (&self.world, task.clone());
+        Box::pin(async move {
+            world.sleep(world.between(0..=50)).await;
+            world.note(self.process, |checker| {
+                format!("removes the folders of {}", checker.name(&task))
+            });
+            world.commands.remove(&self.host, &task);
+            world.check(|checker| checker.folders_removed(&world.disk, &task));
+            Ok(())
         })
     }
 }

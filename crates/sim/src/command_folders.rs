@@ -49,6 +49,27 @@ impl CommandFolders {
         Some((folder.host.clone(), folder.ends_at))
     }
 
+    /// The tasks that have folders, with their hosts.
+    pub(crate) fn all(&self) -> Vec<(HostId, TaskId)> {
+        let folders = self.0.lock();
+        let all = folders.iter();
+        all.map(|((task, _), folder)| (folder.host.clone(), task.clone()))
+            .collect()
+    }
+
+    /// Whether a host has a folder of a task.
+    pub(crate) fn has_folder(&self, host: &HostId, task: &TaskId) -> bool {
+        let folders = self.0.lock();
+        let mut of_task = folders.range((task.clone(), 0)..=(task.clone(), u32::MAX));
+        of_task.any(|(_, folder)| folder.host == *host)
+    }
+
+    /// Removes a host's folders of a task.
+    pub(crate) fn remove(&self, host: &HostId, task: &TaskId) {
+        let mut folders = self.0.lock();
+        folders.retain(|(of, _), folder| of != task || folder.host != *host);
+    }
+
     pub(crate) fn kill(&self, attempt: &Attempt, now: u64) {
         if let Some(folder) = self.0.lock().get_mut(&(attempt.task.clone(), attempt.epoch)) {
             folder.ends_at = folder.ends_at.map(|end| end.min(now));

@@ -2,7 +2,7 @@
 
 use futures_util::FutureExt;
 use longhaul_core::{
-    Entry, Input, InputKey, Store, TaskId,
+    Entry, HostId, Input, InputKey, Store, TaskId,
     store::{Counts, Record},
 };
 use longhaul_store::MemoryStore;
@@ -25,6 +25,14 @@ pub(crate) fn input(disk: &MemoryStore, id: &TaskId, key: &InputKey) -> Option<I
 
 pub(crate) fn entries(disk: &MemoryStore, id: &TaskId) -> Vec<Entry> {
     now(disk.journal(id, 0, usize::MAX)).unwrap_or_default()
+}
+
+pub(crate) fn has_tombstone(disk: &MemoryStore, host: &HostId, id: &TaskId) -> bool {
+    tombstones(disk, host).contains(id)
+}
+
+pub(crate) fn tombstones(disk: &MemoryStore, host: &HostId) -> Vec<TaskId> {
+    now(disk.tombstones(host, usize::MAX)).unwrap_or_default()
 }
 
 pub(crate) fn counts(disk: &MemoryStore) -> Counts {

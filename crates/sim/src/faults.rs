@@ -1,6 +1,7 @@
 //! Fault injection: nodes crash and start, lose their lease while they run, and clocks jump.
 
 use crate::{
+    command::CommandProvider,
     deploys::Build,
     executor::Process,
     ports::{self, Skew},
@@ -163,7 +164,11 @@ async fn run(world: Arc<World>, process: Process, skew: Skew) {
         ports: ports::ports(&world.executor, process, &skew, world.fork_rng()),
         host: host.clone(),
         catalog,
-        providers: Vec::new(),
+        providers: vec![Arc::new(CommandProvider {
+            world: Arc::clone(&world),
+            process,
+            host: host.clone(),
+        })],
         max_running: (faults_are_over || world.one_in(2)).then(|| usize::try_from(world.between(1..=4)).unwrap_or(1)),
         quota: Quota::default(),
         suspend_after: longhaul_runtime::SUSPEND_AFTER,

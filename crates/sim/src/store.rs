@@ -460,12 +460,31 @@ impl StoreLayer for NodeStore {
         })
     }
 
-    fn delete(&self, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>> {
+    fn delete(&self, host: &HostId, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>> {
+        let host = host.clone();
         self.write(move |world, process| {
-            let count = disk::now(world.disk.delete(ids.clone(), at))?;
+            let count = disk::now(world.disk.delete(&host, ids.clone(), at))?;
             world.check(|checker| checker.deleted(&world.disk, &ids, at));
+            world.check_files();
             world.note(process, |_| format!("deletes {count}"));
             Ok(count)
+        })
+    }
+
+    fn tombstones(&self, host: &HostId, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>> {
+        let host = host.clone();
+        self.operate(false, None, move |world, _| {
+            disk::now(world.disk.tombstones(&host, limit))
+        })
+    }
+
+    fn remove_tombstones(&self, host: &HostId, ids: Vec<TaskId>) -> BoxFuture<'_, Result<(), StoreError>> {
+        let host = host.clone();
+        self.write(move |world, process| {
+            let removed = disk::now(world.disk.remove_tombstones(&host, ids.clone()));
+            world.note(process, |_| format!("removes {} tombstones", ids.len()));
+            world.check_files();
+            removed
         })
     }
 

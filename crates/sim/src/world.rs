@@ -179,8 +179,23 @@ impl World {
     pub(crate) fn is_over(&self) -> bool {
         let nodes = self.nodes();
         !nodes.is_empty()
+            && nodes
+                .iter()
+                .all(|node| disk::tombstones(&self.disk, &node.host).is_empty())
             && disk::counts(&self.disk) == Counts::default()
             && nodes.iter().all(|node| node.engine.running() == 0)
+    }
+
+    /// Checks that each folder has a task that needs it, or a tombstone by which its host finds it.
+    pub(crate) fn check_files(&self) {
+        let is_known = |host: &HostId, id: &TaskId| {
+            disk::record(&self.disk, id).is_some() || disk::has_tombstone(&self.disk, host, id)
+        };
+        for (host, task) in self.commands.all() {
+            if !is_known(&host, &task) {
+                self.check(|checker| checker.folder_left(&task, &host));
+            }
+        }
     }
 
     /// Describes what has not ended.

@@ -221,7 +221,10 @@ async fn deletes(store: &Arc<SqliteStore>, count: usize) {
         if ids.is_empty() {
             break;
         }
-        deleted += store.delete(ids, far).await.unwrap();
+        deleted += store
+            .delete(&longhaul_core::HostId("here".into()), ids, far)
+            .await
+            .unwrap();
     }
     println!(
         "delete in batches of 500     {:>10.0}/s",

@@ -119,7 +119,11 @@ impl StoreLayer for ReadOnlyStore {
         at_once(Err(StoreError::ReadOnly))
     }
 
-    fn delete(&self, _ids: Vec<TaskId>, _at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>> {
+    fn delete(&self, _host: &HostId, _ids: Vec<TaskId>, _at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>> {
         at_once(Ok(0))
+    }
+
+    fn tombstones(&self, _host: &HostId, _limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>> {
+        at_once(Ok(Vec::new()))
     }
 }

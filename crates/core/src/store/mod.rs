@@ -33,6 +33,9 @@ use crate::{
 };
 use std::sync::Arc;
 
+/// How long a [tombstone](Store::tombstones) is kept at least, in milliseconds: 90 days. A host that is away for longer keeps its files.
+pub const TOMBSTONE_RETENTION: Millis = 90 * 86_400_000;
+
 /// All that a reader may see of a task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
@@ -294,7 +297,26 @@ pub trait Store: Send + Sync + 'static {
 
     /// Deletes those of `ids` whose [`Task::delete_at`] has come, with all that belongs to them, and returns how many there were.
     /// There are no events of it. Also forgets ended sessions whose time is over.
-    fn delete(&self, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>>;
+    ///
+    /// The caller has removed the files of these tasks on `host`. In a store that [many nodes](StoreCapabilities::many_nodes) share, a task whose attempts
+    /// were bound to other hosts, too, leaves a [tombstone](Self::tombstones) for each of them. Tombstones that are older than [`TOMBSTONE_RETENTION`]
+    /// are forgotten: their hosts do not come back.
+    fn delete(&self, host: &HostId, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>>;
+
+    /// Up to `limit` deleted tasks that may have files on `host`, in order of their ids. The host removes the files, and then the
+    /// [tombstones](Self::remove_tombstones).
+    ///
+    /// A store that only one process can open is one host, so it has none.
+    fn tombstones(&self, host: &HostId, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>> {
+        let _ = (host, limit);
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// Removes the tombstones of `host` for these tasks, whose files are gone. Unknown ones are ignored.
+    fn remove_tombstones(&self, host: &HostId, ids: Vec<TaskId>) -> BoxFuture<'_, Result<(), StoreError>> {
+        let _ = (host, ids);
+        Box::pin(std::future::ready(Ok(())))
+    }
 
     /// Live tasks by state.
     fn counts(&self) -> BoxFuture<'_, Result<Counts, StoreError>>;

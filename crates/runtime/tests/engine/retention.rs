@@ -1,8 +1,9 @@
 //! Deleting what has been kept long enough.
 
 use crate::support::{CallOf, Script, World, guarded, settle, tool};
-use longhaul_core::{BoxFuture, Json, TaskId};
+use longhaul_core::{BoxFuture, HostId, Json, TaskId};
 use longhaul_runtime::{Executor, Provider};
+use longhaul_store::MemoryStore;
 use std::{
     collections::HashSet,
     sync::{Arc, Mutex, atomic::Ordering},
@@ -165,6 +166,58 @@ async fn a_sweep_that_removes_no_files_records_nothing() {
     world.clock.advance(RETENTION);
     until_left(&world, &ids, 0).await;
     assert_eq!(store.removals.load(Ordering::SeqCst), 0);
+}
+
+async fn tombstones(world: &World) -> Vec<TaskId> {
+    world.store.tombstones(&world.host, 9).await.unwrap()
+}
+
+/// Any node deletes the row, and only the host itself can remove the files, even if it was away.
+#[tokio::test]
+async fn files_are_removed_by_their_host_also_after_the_row() {
+    let mut here = World::in_memory();
+    here.store = Arc::new(MemoryStore::of_many_nodes(here.clock.clone(), 15_000));
+    let (files, others) = (Arc::new(Files::default()), Arc::new(Files::default()));
+    here.providers = vec![files.clone()];
+    let mut there = here.clone();
+    there.host = HostId("there".into());
+    there.providers = vec![others.clone()];
+    let (script, mut runs) = Script::bound(true);
+    let engine = here.start([tool("a", script)]).await;
+    let task = engine.create(engine.call("a")).await.unwrap();
+    runs.next().await.finish("done");
+    here.outcome(&engine, &task.id).await;
+    engine.end().await;
+    others.without.lock().unwrap().insert(task.id.clone());
+    let _there = there.start([]).await;
+    here.clock.advance(RETENTION);
+    until_left(&here, std::slice::from_ref(&task.id), 0).await;
+    assert_eq!(tombstones(&here).await, vec![task.id.clone()]);
+    assert_eq!((files.asked(&task.id), others.asked(&task.id)), (0, 0));
+
+    files.stuck.lock().unwrap().insert(task.id.clone());
+    let _here = here.start([]).await;
+    guarded("the host to try", async {
+        while files.asked(&task.id) == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(
+        tombstones(&here).await,
+        vec![task.id.clone()],
+        "not before they are gone"
+    );
+    files.stuck.lock().unwrap().clear();
+    guarded("the tombstone to be removed", async {
+        while !tombstones(&here).await.is_empty() {
+            here.clock.sleeper(2_000).await;
+            here.clock.advance(60_000);
+            settle().await;
+        }
+    })
+    .await;
+    assert_eq!((files.asked(&task.id), others.asked(&task.id)), (2, 0));
 }
 
 #[tokio::test]

@@ -44,6 +44,8 @@ impl Invariant {
         Self::unnumbered("a command starts after the earlier one of its task has ended or was lost with its host");
     pub(crate) const AT_HOME: Self =
         Self::unnumbered("a command is resumed on its host, and given up only when no node runs there");
+    pub(crate) const FILES_GO: Self =
+        Self::unnumbered("the files of a task are kept as long as the task, and then their host removes them");
     pub(crate) const LIMITED: Self =
         Self::unnumbered("no more of a tool runs at once than its limit, on all nodes together");
     pub(crate) const REPLAYS: Self = Self::unnumbered("a replay gets the recorded results");

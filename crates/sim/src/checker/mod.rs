@@ -16,8 +16,8 @@ use known_task::KnownTask;
 pub(crate) use limits::LIMIT;
 use limits::Limits;
 use longhaul_core::{
-    AttemptEnd, BlockReason, Entry, EntryKey, EntryKind, Event, Fence, Json, NodeId, State, Task, TaskId, UnixMillis,
-    Verdict,
+    AttemptEnd, BlockReason, Entry, EntryKey, EntryKind, Event, Fence, HostId, Json, NodeId, State, Task, TaskId,
+    UnixMillis, Verdict,
     store::{ApplyError, Change, NewTask, Record, UnwrittenCall},
 };
 use longhaul_store::MemoryStore;
@@ -276,6 +276,20 @@ impl Checker {
                 );
             }
         }
+    }
+
+    /// A host has removed the folders of a task.
+    pub(crate) fn folders_removed(&mut self, disk: &MemoryStore, id: &TaskId) {
+        if disk::record(disk, id).is_some_and(|record| record.task.delete_at().is_none()) {
+            let what = format!("the folders of {} were removed while it is needed", self.name(id));
+            self.report(Invariant::FILES_GO, what);
+        }
+    }
+
+    /// A deleted task has a folder of which its host does not know.
+    pub(crate) fn folder_left(&mut self, id: &TaskId, host: &HostId) {
+        let what = format!("{} was deleted, and its folder on {} is not", self.name(id), host.0);
+        self.report(Invariant::FILES_GO, what);
     }
 
     /// Compares a task in the store with what is known about it.

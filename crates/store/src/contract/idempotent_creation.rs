@@ -101,10 +101,10 @@ pub async fn a_key_lives_as_long_as_its_task(new_subject: NewSubject) {
         .delete_at()
         .expect("it is over");
     let early = UnixMillis(deletable.0 - 1);
-    assert_eq!(fixture.store.delete(vec![id("a")], early).await, Ok(0));
+    assert_eq!(fixture.store.delete(&host(), vec![id("a")], early).await, Ok(0));
     let other = fixture.store.create(keyed("b", &fixture, "key", 2)).await;
     assert_eq!(other, Err(CreateError::IdempotencyKeyConflict));
-    assert_eq!(fixture.store.delete(vec![id("a")], deletable).await, Ok(1));
+    assert_eq!(fixture.store.delete(&host(), vec![id("a")], deletable).await, Ok(1));
     assert_eq!(found(&fixture, "alice", "tool", 1).await, None);
     fixture.create(keyed("b", &fixture, "key", 2)).await;
 }

@@ -118,7 +118,7 @@ pub async fn output_is_found_among_other_entries(new_subject: NewSubject) {
     }
     assert_eq!(emitted(&id("nobody"), 0, 3).await, []);
     let over = fixture.get_unscoped(&task.id).await.task.announced_until;
-    assert_eq!(fixture.store.delete(vec![task.id.clone()], over).await, Ok(1));
+    assert_eq!(fixture.store.delete(&host(), vec![task.id.clone()], over).await, Ok(1));
     assert_eq!(emitted(&task.id, 0, 100).await, []);
 }
 
@@ -245,7 +245,7 @@ pub async fn entries_are_counted_and_go_with_their_task(new_subject: NewSubject)
         "a done task keeps its journal for those who look back"
     );
     let at = UnixMillis(done.announced_until.0);
-    assert_eq!(fixture.store.delete(vec![task.id.clone()], at).await, Ok(1));
+    assert_eq!(fixture.store.delete(&host(), vec![task.id.clone()], at).await, Ok(1));
     assert_eq!((usage().await, fixture.journal(&task.id).await), (0, vec![]));
 }
 

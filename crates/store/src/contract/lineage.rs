@@ -294,7 +294,7 @@ pub async fn the_end_of_a_child_changes_no_parent_that_is_over(new_subject: NewS
         before
     );
     let at = done.delete_at().expect("it is over");
-    assert_eq!(fixture.store.delete(vec![parent.id.clone()], at).await, Ok(1));
+    assert_eq!(fixture.store.delete(&host(), vec![parent.id.clone()], at).await, Ok(1));
     assert_eq!(ids(fixture.store.children_of_finished_parents(10).await), [id("c")]);
     assert!(fixture.store.apply(cancel("c")).await.expect("cancelled").is_done());
     assert_eq!(fixture.store.get_unscoped(&parent.id).await, Ok(None));

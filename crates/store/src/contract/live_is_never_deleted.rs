@@ -17,7 +17,7 @@ pub async fn invariant_6_live_work_is_not_deleted(new_subject: NewSubject) {
         .expect("cancelled");
     let all = vec![queued.id.clone(), running.id.clone(), stopping.id.clone()];
     assert_eq!(fixture.store.expired(FAR, 10).await, Ok(vec![]));
-    assert_eq!(fixture.store.delete(all.clone(), FAR).await, Ok(0));
+    assert_eq!(fixture.store.delete(&host(), all.clone(), FAR).await, Ok(0));
     for id in &all {
         fixture.get_unscoped(id).await;
     }
@@ -29,7 +29,7 @@ pub async fn invariant_6_live_work_is_not_deleted(new_subject: NewSubject) {
     let delete_at = over.delete_at().expect("a moment");
     let just_before = UnixMillis(delete_at.0 - 1);
     assert_eq!(
-        fixture.store.delete(all.clone(), just_before).await,
+        fixture.store.delete(&host(), all.clone(), just_before).await,
         Ok(0),
         "an announced task stays"
     );
@@ -37,7 +37,7 @@ pub async fn invariant_6_live_work_is_not_deleted(new_subject: NewSubject) {
         fixture.store.expired(delete_at, 10).await,
         Ok(vec![stopping.id.clone()])
     );
-    assert_eq!(fixture.store.delete(all, delete_at).await, Ok(1));
+    assert_eq!(fixture.store.delete(&host(), all, delete_at).await, Ok(1));
     assert_eq!(fixture.store.get_unscoped(&stopping.id).await, Ok(None));
 }
 
@@ -67,7 +67,10 @@ pub async fn a_deleted_task_leaves_nothing(new_subject: NewSubject) {
     let expired = fixture.store.expired(due, 10).await.expect("a list");
     assert_eq!(expired, [id("t0"), id("t1")]);
     assert_eq!(
-        fixture.store.delete([expired, vec![id("unknown")]].concat(), due).await,
+        fixture
+            .store
+            .delete(&host(), [expired, vec![id("unknown")]].concat(), due)
+            .await,
         Ok(2)
     );
     for gone in ["t0", "t1"] {

@@ -56,6 +56,7 @@ pub mod specs;
 pub mod stale_fences;
 pub mod suspension;
 pub mod timers;
+pub mod tombstones;
 
 /// A store under test.
 pub trait Subject: Send {
@@ -116,6 +117,7 @@ macro_rules! contract_tests {
                 timers_of_suspended_work_can_be_made_due_at_once,
                 suspended_work_holds_nothing;
             timers: due_tasks_are_listed_earliest_first;
+            tombstones: the_host_of_the_files_learns_of_a_deletion, a_host_that_lost_an_attempt_learns_of_the_deletion;
             differential: a_random_run_agrees_with_the_model;
         );
     };

@@ -120,7 +120,7 @@ pub async fn stored_bytes_are_limited(new_subject: NewSubject) {
     fits_to_the_byte(&fixture, expected).await;
 
     let delete_at = done.delete_at().expect("it is over");
-    assert_eq!(fixture.store.delete(vec![id("a")], delete_at).await, Ok(1));
+    assert_eq!(fixture.store.delete(&host(), vec![id("a")], delete_at).await, Ok(1));
     let rest = call_bytes(&of("alice", "b", &fixture, Quota::default()));
     assert_eq!(usage(&fixture, "alice").await, Usage { live: 1, bytes: rest });
     assert_eq!(usage_in_all(&fixture).await, Usage { live: 1, bytes: rest });

@@ -32,7 +32,7 @@ pub async fn ended_sessions_stay_ended_until_their_time(new_subject: NewSubject)
     assert_eq!(fixture.store.session_ended(&two).await, Ok(true));
     fixture
         .store
-        .delete(vec![], UnixMillis(100))
+        .delete(&host(), vec![], UnixMillis(100))
         .await
         .expect("the chore runs");
     assert_eq!(fixture.store.session_ended(&one).await, Ok(false));
@@ -58,6 +58,9 @@ pub async fn ended_sessions_are_bounded(new_subject: NewSubject) {
     for nth in [0, MAX_ENDED_SESSIONS / 2, MAX_ENDED_SESSIONS - 1] {
         assert_eq!(store.session_ended(&session(nth)).await, Ok(true));
     }
-    store.delete(vec![], UnixMillis(100)).await.expect("the chore runs");
+    store
+        .delete(&host(), vec![], UnixMillis(100))
+        .await
+        .expect("the chore runs");
     assert_eq!(end(MAX_ENDED_SESSIONS).await, Ok(()));
 }

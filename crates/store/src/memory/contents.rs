@@ -7,13 +7,15 @@ use super::{
     permits::PermitTable,
     stored_task::StoredTask,
     tasks::{TaskEvents, Tasks},
+    tombstones::Tombstones,
 };
 use crate::{
     decision::{Decision, decide, decide_start, end_for_parent},
     refusal,
 };
 use longhaul_core::{
-    Event, NodeId, Principal, Quota, QuotaExceeded, QuotaScope, SpecId, Task, TaskId, ToolSpec, UnixMillis, Usage,
+    Event, HostId, NodeId, Principal, Quota, QuotaExceeded, QuotaScope, SpecId, Task, TaskId, ToolSpec, UnixMillis,
+    Usage,
     store::{
         ApplyError, Change, Claimed, CreateError, Created, HeldAttempt, Idempotency, Listener, NewTask, PermitReport,
         Permits, SigningKey, StoreError, StoreEvent, UnwrittenCall,
@@ -34,6 +36,7 @@ pub(super) struct Contents {
     pub(super) permits: PermitTable,
     pub(super) keys: HashMap<String, Vec<SigningKey>>,
     pub(super) ended_sessions: EndedSessions,
+    pub(super) tombstones: Tombstones,
     pub(super) listeners: Vec<Listener>,
 }
 
@@ -260,15 +263,22 @@ impl Contents {
         }
     }
 
-    pub(super) fn delete(&mut self, ids: &[TaskId], at: UnixMillis) -> usize {
+    /// The caller has removed what the tasks have left on `host`.
+    pub(super) fn delete(&mut self, host: &HostId, ids: &[TaskId], at: UnixMillis) -> usize {
         self.ended_sessions.remove_expired(at);
+        self.tombstones.remove_expired(at);
         let mut deleted = 0;
         for id in ids {
             let over = self.tasks.task(id).and_then(Task::delete_at);
-            if over.is_some_and(|when| when <= at) {
-                self.tasks.remove(id);
-                deleted += 1;
+            if over.is_none_or(|when| when > at) {
+                continue;
             }
+            let hosts = self.tasks.remove(id).map(|stored| stored.hosts).unwrap_or_default();
+            if self.nodes.has_leases() {
+                let others = hosts.into_iter().filter(|other| other != host);
+                others.for_each(|other| self.tombstones.leave(other, id.clone(), at));
+            }
+            deleted += 1;
         }
         deleted
     }

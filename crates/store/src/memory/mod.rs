@@ -9,6 +9,7 @@ mod plain_calls;
 mod stored_task;
 mod tally;
 mod tasks;
+mod tombstones;
 
 pub use plain_calls::PlainCallStore;
 
@@ -356,8 +357,17 @@ impl Store for MemoryStore {
         answer(Ok(()))
     }
 
-    fn delete(&self, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>> {
-        answer(Ok(self.lock().delete(&ids, at)))
+    fn delete(&self, host: &HostId, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>> {
+        answer(Ok(self.lock().delete(host, &ids, at)))
+    }
+
+    fn tombstones(&self, host: &HostId, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>> {
+        answer(Ok(self.lock().tombstones.of(host).take(limit).cloned().collect()))
+    }
+
+    fn remove_tombstones(&self, host: &HostId, ids: Vec<TaskId>) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.lock().tombstones.remove(host, &ids);
+        answer(Ok(()))
     }
 
     fn counts(&self) -> BoxFuture<'_, Result<Counts, StoreError>> {

@@ -16,8 +16,8 @@
 use super::{answer, contents::Contents, stored_task::StoredTask};
 use crate::{decision::decide, usage};
 use longhaul_core::{
-    AttemptEnd, BoxFuture, Event, Json, NodeId, Principal, QuotaScope, Store, StoreLayer, Task, TaskId, ToolSpec,
-    UnixMillis, Usage,
+    AttemptEnd, BoxFuture, Event, HostId, Json, NodeId, Principal, QuotaScope, Store, StoreLayer, Task, TaskId,
+    ToolSpec, UnixMillis, Usage,
     store::{
         ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, HeldAttempt, Listener, NewTask, Record,
         Renewal, StoreCapabilities, StoreError, UnwrittenCall,
@@ -486,8 +486,8 @@ impl StoreLayer for PlainCallStore {
         Box::pin(async move { Ok(earliest(stored.await?, here)) })
     }
 
-    fn delete(&self, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>> {
-        let deleted = self.store.delete(ids, at);
+    fn delete(&self, host: &HostId, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>> {
+        let deleted = self.store.delete(host, ids, at);
         Box::pin(async move {
             let deleted = deleted.await;
             self.stored_usage.changed();

@@ -5,7 +5,7 @@ use crate::{
     usage,
 };
 use longhaul_core::{
-    Entry, EntryKind, Input, InputKey, InputState, Json, Outcome, Task, UnixMillis, Usage,
+    Entry, EntryKind, HostId, Input, InputKey, InputState, Json, Outcome, Task, UnixMillis, Usage,
     store::{Claimed, Idempotency, NewTask, Record, UnwrittenCall},
 };
 use std::{collections::BTreeMap, mem};
@@ -21,6 +21,8 @@ pub(super) struct StoredTask {
     journal: Vec<Entry>,
     /// The numbers of the entries that are output.
     emitted: Vec<u32>,
+    /// The hosts to which attempts were bound: they may have files.
+    pub(super) hosts: Vec<HostId>,
     /// Of all payloads, updated with each write.
     bytes: u64,
 }
@@ -33,6 +35,7 @@ impl From<UnwrittenCall> for StoredTask {
             arguments: call.arguments,
             requestor: call.requestor,
             idempotency: None,
+            hosts: Vec::new(),
             outcome: None,
             inputs: BTreeMap::new(),
             journal: Vec::new(),
@@ -62,12 +65,14 @@ impl Indexed<'_> {
 impl StoredTask {
     pub(super) fn new(new: NewTask) -> Self {
         let (task, outcome) = new.task();
+        let hosts = bound_to(&task).cloned().into_iter().collect();
         let bytes = usage::bytes(&new.arguments) + usage::bytes(&new.requestor);
         Self {
             task,
             arguments: new.arguments,
             requestor: new.requestor,
             idempotency: new.idempotency,
+            hosts,
             bytes: bytes + outcome.as_ref().map_or(0, usage::of_outcome),
             outcome,
             inputs: BTreeMap::new(),
@@ -158,6 +163,8 @@ impl StoredTask {
         for place in decision.entries {
             self.write_entry(place);
         }
+        let bound = bound_to(&decision.task).filter(|host| !self.hosts.contains(host));
+        self.hosts.extend(bound.cloned());
         mem::replace(&mut self.task, decision.task)
     }
 
@@ -208,6 +215,11 @@ impl StoredTask {
             }
         }
     }
+}
+
+/// The host of the latest attempt, if it is bound to one.
+fn bound_to(task: &Task) -> Option<&HostId> {
+    task.attempt.as_ref()?.host.as_ref()
 }
 
 fn at(place: u32) -> usize {

@@ -177,7 +177,10 @@ mod tests {
             let live = live + 1;
             // What was stored before is uncounted when it is deleted.
             let over = ["result", "error", "cancelled"].map(|id| id.parse().unwrap()).to_vec();
-            let deleted = store.delete(over, UnixMillis(14)).await.unwrap();
+            let deleted = store
+                .delete(&HostId("here".into()), over, UnixMillis(14))
+                .await
+                .unwrap();
             assert_eq!(deleted, 3);
             let rest = Usage { live: 1, bytes: live };
             assert_eq!((usage("alice").await, usage("bob").await), (rest, Usage::default()));

@@ -264,7 +264,7 @@ impl Store for SqliteStore {
         Box::pin(self.record_removal())
     }
 
-    fn delete(&self, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>> {
+    fn delete(&self, _host: &HostId, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>> {
         Box::pin(self.write(0, move |tx| write::delete(tx, &ids, at)))
     }
 

@@ -62,7 +62,10 @@ async fn deleted_tasks_leave_no_rows_and_their_pages_are_used_again() {
             if expired.is_empty() {
                 break;
             }
-            store.delete(expired, FAR).await.unwrap();
+            store
+                .delete(&longhaul_core::HostId("here".into()), expired, FAR)
+                .await
+                .unwrap();
         }
         for table in ["tasks", "arguments", "outcomes", "inputs", "journal"] {
             assert_eq!(

@@ -203,7 +203,10 @@ mod tests {
             let id = new.id.clone();
             model.put_spec(fixture::spec("spec")).await.unwrap();
             model.create(new).await.unwrap();
-            assert_eq!(model.delete(vec![id], UnixMillis(i64::MAX)).await, Ok(1));
+            assert_eq!(
+                model.delete(&fixture::host(), vec![id], UnixMillis(i64::MAX)).await,
+                Ok(1)
+            );
             assert_eq!(model.audit(), Ok(()));
         });
     }

@@ -1,5 +1,6 @@
 //! A call of the store and its answer, as values.
 
+use crate::contract::fixture::host;
 use longhaul_core::{
     Entry, HostId, Input, InputKey, Json, NodeId, Principal, Scope, SessionKey, SpecId, Store, Task, TaskId, ToolSpec,
     UnixMillis, Usage,
@@ -149,7 +150,7 @@ pub(crate) async fn perform(store: &dyn Store, step: &StoreCall) -> Result<Answe
         StoreCall::Due(at, limit) => Answer::Tasks(store.due_timers(at, limit).await?),
         StoreCall::NextWake => Answer::Timestamp(store.next_wake().await?),
         StoreCall::Expired(at, limit) => Answer::Ids(store.expired(at, limit).await?),
-        StoreCall::Delete(ids, at) => Answer::Number(store.delete(ids, at).await?),
+        StoreCall::Delete(ids, at) => Answer::Number(store.delete(&host(), ids, at).await?),
         StoreCall::Counts => Answer::Counts(store.counts().await?),
         StoreCall::SigningKeys(purpose, fresh) => Answer::Keys(store.signing_keys(purpose, fresh).await?),
         StoreCall::EndSession(session, until) => {
