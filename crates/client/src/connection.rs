@@ -1,12 +1,14 @@
 //! The connection to a server.
 
 use crate::{
-    Address, InvalidAddress, Options, RequestError, ServerDescription, SessionRef,
+    Address, InvalidAddress, Options, RequestError, ServerChange, ServerDescription, SessionRef,
     era::{self, Era, LegacySession},
     jitter::Jitter,
     listening::Listening,
     probe,
     response::{Incoming, OnNotification, RpcResponse, read_message},
+    response_cache::{Key, Lookup, ResponseCache},
+    server_change::Changes,
     task_pushes::TaskPushes,
     transport::{Http, Observed, Outgoing, Reply, Transport},
 };
@@ -43,6 +45,8 @@ struct Shared {
     next_id: AtomicU64,
     jitter: Jitter,
     listening: Listening,
+    cache: ResponseCache,
+    changes: Changes,
     task_pushes: TaskPushes,
 }
 
@@ -100,6 +104,8 @@ impl Connection {
             options,
             listening: Listening::default(),
             task_pushes: TaskPushes::default(),
+            cache: ResponseCache::default(),
+            changes: Changes::default(),
         }))
     }
 
@@ -182,7 +188,9 @@ impl Connection {
         let era = Arc::new(probe::probe(transport, &self.0.options, &|| self.next_id()).await?);
         tracing::debug!(?era, "connected");
         *known = Some(era.clone());
-        if era.legacy().is_some() && (self.0.options.inputs.is_some() || transport.is_session()) {
+        let options = &self.0.options;
+        let is_wanted = options.inputs.is_some() || options.logging.is_some() || self.0.listening.is_wanted();
+        if era.legacy().is_some() && (is_wanted || transport.is_session()) {
             self.listen();
         }
         Ok(era)
@@ -234,8 +242,25 @@ impl Connection {
         on_notification: OnNotification<'_>,
     ) -> Result<(Json, Arc<Era>), RequestError> {
         let era = self.era().await?;
+        let request = build(&era);
+        let key = Key::of(&request.method, &request.params).filter(|_| era.legacy().is_none());
+        let lookup = key.map(|key| (self.0.cache.get(&key, self.0.options.clock.monotonic()), key));
+        if let Some((Lookup::Found(result), _)) = lookup {
+            return Ok((result, era));
+        }
         self.listening().until_open().await;
-        let first = self.attempt(&era, build(&era), on_notification).await;
+        let first = self.attempt(&era, request, on_notification).await;
+        if let (
+            Some((Lookup::Missing(forgotten), key)),
+            Ok(RpcResponse {
+                outcome: Ok(result), ..
+            }),
+        ) = (lookup, &first)
+        {
+            self.0
+                .cache
+                .insert(key, result, self.0.options.clock.monotonic(), forgotten);
+        }
         if self.0.transport.is_session() && matches!(first, Err(RequestError::Unreachable { .. })) {
             // The next request gets a new child, and a new handshake.
             self.forget(&era).await;
@@ -358,11 +383,22 @@ impl Connection {
         self.0.transport.send(outgoing).await.map(drop)
     }
 
+    /// Something that the server offers has changed.
+    pub(crate) fn changed(&self, change: ServerChange) {
+        self.0.cache.forget(&change);
+        self.0.changes.send(change);
+    }
+
+    pub(crate) fn changes(&self) -> &Changes {
+        &self.0.changes
+    }
+
     /// Forgets the era, unless another request has probed it again already.
     pub(crate) async fn forget(&self, stale: &Arc<Era>) {
         let mut known = self.0.era.lock().await;
         if known.as_ref().is_some_and(|era| Arc::ptr_eq(era, stale)) {
             self.0.listening.stop();
+            self.0.cache.clear();
             if stale.legacy().is_none() {
                 self.0.options.era_cache.forget(self.address(), Generation::Modern);
             }

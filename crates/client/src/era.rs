@@ -86,11 +86,14 @@ impl LegacySession {
 pub(crate) fn add_modern_meta(params: &mut Map<String, Value>, options: &Options) {
     let mut capabilities = options.declared();
     capabilities.insert("extensions".to_owned(), json!({TASKS_EXTENSION: {}}));
-    let own = json!({
+    let mut own = json!({
         meta::PROTOCOL_VERSION: Version::V2026_07_28.as_str(),
         meta::CLIENT_INFO: options.client.to_json(),
         meta::CLIENT_CAPABILITIES: capabilities,
     });
+    if let Some(logging) = &options.logging {
+        own[meta::LOG_LEVEL] = logging.level.as_str().into();
+    }
     match (params.get_mut("_meta").and_then(Value::as_object_mut), own) {
         (Some(meta), Value::Object(own)) => meta.extend(own),
         (_, own) => drop(params.insert("_meta".to_owned(), own)),

@@ -1,7 +1,14 @@
 //! What a connection keeps of its push stream and of the requests that it serves.
 
 use parking_lot::Mutex;
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 use tokio::{
     sync::{Semaphore, watch},
     task::AbortHandle,
@@ -19,6 +26,8 @@ pub(crate) struct Listening {
     pub(crate) served: Arc<Semaphore>,
     /// The requests that are being served, by their id.
     pub(crate) serving: Arc<Mutex<HashMap<String, ServedRequest>>>,
+    /// Whether something is wanted that comes on the push stream alone.
+    is_wanted: AtomicBool,
     /// Whether the push stream is being opened for the first time.
     opening: watch::Sender<bool>,
 }
@@ -45,12 +54,22 @@ impl Default for Listening {
             stream: Mutex::default(),
             served: Arc::new(Semaphore::new(MAX_SERVED)),
             serving: Arc::default(),
+            is_wanted: AtomicBool::new(false),
             opening: watch::Sender::new(false),
         }
     }
 }
 
 impl Listening {
+    /// The push stream is wanted from now on, also after a new handshake.
+    pub(crate) fn want(&self) {
+        self.is_wanted.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.is_wanted.load(Ordering::Relaxed)
+    }
+
     /// The push stream is being opened from now on.
     pub(crate) fn open(&self) -> Opening {
         self.opening.send_replace(true);

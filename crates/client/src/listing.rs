@@ -1,6 +1,7 @@
 //! Lists of a server, page by page, and what they name.
 
 use crate::{Connection, RequestError, TaskSnapshot, connection::Request, era::Era, error::excerpt};
+use futures_util::{Stream, TryStreamExt, stream};
 use http::HeaderMap;
 use longhaul_core::Json;
 use longhaul_wire::Method;
@@ -44,8 +45,7 @@ impl Connection {
     /// # Errors
     /// As [`list_resources`](Self::list_resources); [`RequestError::Rpc`] if the server has no such list.
     pub async fn list_tasks(&self) -> Result<Vec<TaskSnapshot>, RequestError> {
-        let tasks = self.list(Method::TasksList, "tasks").await?;
-        tasks.iter().map(|task| TaskSnapshot::read(&task.to_string())).collect()
+        self.tasks().try_collect().await
     }
 
     /// All resource templates, as the server lists them.
@@ -62,6 +62,41 @@ impl Connection {
     /// As [`list_resources`](Self::list_resources).
     pub async fn list_prompts(&self) -> Result<Vec<Value>, RequestError> {
         self.list(Method::PromptsList, "prompts").await
+    }
+
+    /// The resources, as the server lists them, page by page: a page is requested when it is needed.
+    ///
+    /// ```no_run
+    /// # async fn example(connection: longhaul_client::Connection) -> Result<(), longhaul_client::RequestError> {
+    /// use futures_util::{TryStreamExt, pin_mut};
+    /// let resources = connection.resources();
+    /// pin_mut!(resources);
+    /// while let Some(resource) = resources.try_next().await? {
+    ///     println!("{}", resource["uri"]);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// Each item may be an error, after which there is no other: any [`RequestError`]; [`RequestError::Invalid`] also for a list of more bytes than
+    /// [`Options::max_response`](crate::Options::max_response), and for an endless one.
+    pub fn resources(&self) -> impl Stream<Item = Result<Value, RequestError>> + Send + 'static {
+        self.entries(Method::ResourcesList, "resources")
+    }
+
+    /// The resource templates, as [`resources`](Self::resources).
+    pub fn resource_templates(&self) -> impl Stream<Item = Result<Value, RequestError>> + Send + 'static {
+        self.entries(Method::ResourceTemplatesList, "resourceTemplates")
+    }
+
+    /// The prompts, as [`resources`](Self::resources).
+    pub fn prompts(&self) -> impl Stream<Item = Result<Value, RequestError>> + Send + 'static {
+        self.entries(Method::PromptsList, "prompts")
+    }
+
+    /// The tasks of this session on a legacy server, as [`resources`](Self::resources). Modern servers list no tasks.
+    pub fn tasks(&self) -> impl Stream<Item = Result<TaskSnapshot, RequestError>> + Send + 'static {
+        self.entries(Method::TasksList, "tasks")
+            .and_then(|task| std::future::ready(TaskSnapshot::read(&task.to_string())))
     }
 
     /// Reads a resource. The result has `contents`.
@@ -119,29 +154,72 @@ impl Connection {
     }
 
     /// All entries of a list.
-    pub(crate) async fn list(&self, method: Method, member: &str) -> Result<Vec<Value>, RequestError> {
-        let invalid = |what: &str| RequestError::Invalid(format!("its list of {member} {what}"));
-        let mut entries = Vec::new();
-        let mut cursor: Option<String> = None;
-        for _ in 0..MAX_PAGES {
-            let params = cursor
-                .iter()
-                .map(|cursor| ("cursor".to_owned(), cursor.as_str().into()))
-                .collect();
-            let page = self.request(method, params).await?;
-            let mut page: Map<String, Value> =
-                serde_json::from_str(page.as_str()).map_err(|error| invalid(&format!("cannot be read: {error}")))?;
-            let Some(Value::Array(listed)) = page.remove(member) else {
-                return Err(invalid(&format!("has no `{member}`")));
-            };
-            entries.extend(listed);
-            match page.remove("nextCursor") {
-                // An empty string is a valid cursor (U-07).
-                Some(Value::String(next)) if cursor.as_ref() != Some(&next) => cursor = Some(next),
-                Some(Value::String(_)) => return Err(invalid("repeats a cursor")),
-                _ => return Ok(entries),
-            }
+    pub(crate) async fn list(&self, method: Method, member: &'static str) -> Result<Vec<Value>, RequestError> {
+        self.entries(method, member).try_collect().await
+    }
+
+    /// The entries of a list, page by page.
+    pub(crate) fn entries(
+        &self,
+        method: Method,
+        member: &'static str,
+    ) -> impl Stream<Item = Result<Value, RequestError>> + Send + 'static {
+        let pages = Pages {
+            connection: self.clone(),
+            method,
+            member,
+            next: Some(None),
+            read: 0,
+            bytes: 0,
+        };
+        let pages = stream::try_unfold(pages, |mut pages| async move {
+            let page = pages.read_next().await?;
+            Ok::<_, RequestError>(page.map(|page| (stream::iter(page.into_iter().map(Ok)), pages)))
+        });
+        pages.try_flatten()
+    }
+}
+
+/// A list that is being read.
+struct Pages {
+    connection: Connection,
+    method: Method,
+    member: &'static str,
+    /// The cursor of the next page; `None` behind the last one.
+    next: Option<Option<String>>,
+    read: usize,
+    bytes: usize,
+}
+
+impl Pages {
+    async fn read_next(&mut self) -> Result<Option<Vec<Value>>, RequestError> {
+        let Some(cursor) = self.next.take() else {
+            return Ok(None);
+        };
+        let invalid = |what: &str| RequestError::Invalid(format!("its list of {} {what}", self.member));
+        let limit = self.connection.options().max_response;
+        if self.read == MAX_PAGES || self.bytes > limit {
+            return Err(invalid(&format!(
+                "does not end within {MAX_PAGES} pages or {limit} bytes"
+            )));
         }
-        Err(invalid("does not end"))
+        let params = cursor
+            .iter()
+            .map(|cursor| ("cursor".to_owned(), cursor.as_str().into()));
+        let page = self.connection.request(self.method, params.collect()).await?;
+        self.read += 1;
+        self.bytes += page.as_str().len();
+        let mut page: Map<String, Value> =
+            serde_json::from_str(page.as_str()).map_err(|error| invalid(&format!("cannot be read: {error}")))?;
+        let Some(Value::Array(listed)) = page.remove(self.member) else {
+            return Err(invalid(&format!("has no `{}`", self.member)));
+        };
+        self.next = match page.remove("nextCursor") {
+            // An empty string is a valid cursor (U-07).
+            Some(Value::String(next)) if cursor.as_ref() != Some(&next) => Some(Some(next)),
+            Some(Value::String(_)) => return Err(invalid("repeats a cursor")),
+            _ => None,
+        };
+        Ok(Some(listed))
     }
 }

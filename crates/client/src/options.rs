@@ -1,6 +1,6 @@
 //! Options of a connection.
 
-use crate::{EraCache, InputHandler, Proxy, SystemClock, WireObserver};
+use crate::{EraCache, InputHandler, Logging, Proxy, SystemClock, WireObserver};
 use longhaul_core::Clock;
 use serde_json::{Map, Value, json};
 use std::{fmt, sync::Arc, time::Duration};
@@ -26,6 +26,8 @@ pub struct Options {
     pub inputs: Option<Arc<dyn InputHandler>>,
     /// Sees every message as it is sent and received.
     pub wire: Option<Arc<dyn WireObserver>>,
+    /// Which log messages servers are asked for, and who gets them. Default: none.
+    pub logging: Option<Logging>,
     /// The clock that times polls and retries.
     pub clock: Arc<dyn Clock>,
     /// The seed of the random jitter between polls. Set it in tests that need the same waits each time.
@@ -48,6 +50,7 @@ impl Options {
             proxy: Proxy::Environment,
             inputs: None,
             wire: None,
+            logging: None,
             clock: Arc::new(SystemClock),
             jitter_seed: None,
         }

@@ -42,13 +42,11 @@ pub(crate) async fn probe(
     let (cache, address) = (&options.era_cache, transport.address());
     match cache.get(address, options.clock.monotonic()) {
         Some(CachedEra::Modern(server)) if options.era != EraChoice::Legacy => return Ok(Era::Modern(server)),
-        Some(CachedEra::Legacy) if options.era == EraChoice::Auto => {
-            match initialize(transport, options, ids()).await {
-                Ok(legacy) => return Ok(Era::Legacy(legacy)),
-                Err(error) if error.is_transient() => return Err(error),
-                Err(_) => cache.forget(address, Generation::Legacy),
-            }
-        }
+        Some(CachedEra::Legacy) if options.era == EraChoice::Auto => match initialize(transport, options, ids).await {
+            Ok(legacy) => return Ok(Era::Legacy(legacy)),
+            Err(error) if error.is_transient() => return Err(error),
+            Err(_) => cache.forget(address, Generation::Legacy),
+        },
         _ => {}
     }
     let era = detect(transport, options, ids).await?;
@@ -70,7 +68,7 @@ async fn detect(
     ids: &(dyn Fn() -> u64 + Sync),
 ) -> Result<Era, RequestError> {
     if options.era == EraChoice::Legacy {
-        let error = match initialize(transport, options, ids()).await {
+        let error = match initialize(transport, options, ids).await {
             Ok(legacy) => return Ok(Era::Legacy(legacy)),
             Err(error) => error,
         };
@@ -93,7 +91,7 @@ async fn detect(
         Finding::NotModern(response) => response,
     };
     tracing::debug!(response, "not a modern server; trying the handshake");
-    let error = match initialize(transport, options, ids()).await {
+    let error = match initialize(transport, options, ids).await {
         Ok(legacy) => return Ok(Era::Legacy(legacy)),
         Err(error) => error,
     };
@@ -133,7 +131,7 @@ async fn initialize_otherwise(
     if !is_refusal || !transport.fall_back().await? {
         return Err(error);
     }
-    initialize(transport, options, ids()).await
+    initialize(transport, options, ids).await
 }
 
 /// Whether only a modern server refuses a handshake like this.
@@ -231,7 +229,11 @@ fn version_list(versions: &Value) -> Vec<Version> {
 }
 
 /// Makes the legacy handshake (L-01, L-02).
-async fn initialize(transport: &dyn Transport, options: &Options, id: u64) -> Result<LegacySession, RequestError> {
+async fn initialize(
+    transport: &dyn Transport,
+    options: &Options,
+    ids: &(dyn Fn() -> u64 + Sync),
+) -> Result<LegacySession, RequestError> {
     let params = json!({
         "protocolVersion": Version::V2025_11_25.as_str(),
         "capabilities": options.declared(),
@@ -240,7 +242,7 @@ async fn initialize(transport: &dyn Transport, options: &Options, id: u64) -> Re
     let Value::Object(params) = params else {
         return Err(RequestError::Invalid("its handshake cannot be made".to_owned()));
     };
-    let response = send(transport, options, Method::Initialize, id, HeaderMap::new(), params).await?;
+    let response = send(transport, options, Method::Initialize, ids(), HeaderMap::new(), params).await?;
     let result: Value = serde_json::from_str(response.outcome.map_err(RequestError::Rpc)?.as_str()).unwrap_or_default();
 
     let version = result["protocolVersion"].as_str().unwrap_or_default();
@@ -262,6 +264,15 @@ async fn initialize(transport: &dyn Transport, options: &Options, id: u64) -> Re
         timeout: Some(options.request_timeout),
     };
     transport.send(initialized).await?;
+    if let Some(logging) = &options.logging
+        && legacy.server.capabilities["logging"].is_object()
+    {
+        let params = Map::from_iter([("level".to_owned(), logging.level.as_str().into())]);
+        let headers = legacy.headers();
+        if let Err(error) = send(transport, options, Method::LoggingSetLevel, ids(), headers, params).await {
+            tracing::warn!(%error, "the log level could not be set");
+        }
+    }
     Ok(legacy)
 }
 

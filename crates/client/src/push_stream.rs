@@ -1,7 +1,7 @@
 //! Messages of a server that belong to no request of ours, and serving its requests.
 
 use crate::{
-    Connection, TaskSnapshot,
+    Connection, ServerChange, TaskSnapshot,
     era::LegacySession,
     input::{InputRequest, not_offered},
     listening::{MAX_SERVED, ServedRequest},
@@ -71,6 +71,12 @@ impl Connection {
 
     /// Handles a notification on any stream.
     pub(crate) fn notified(&self, notification: &Notification<'_>) {
+        if let Some(change) = ServerChange::read(notification) {
+            return self.changed(change);
+        }
+        if let Some(logging) = &self.options().logging {
+            logging.notify(notification);
+        }
         let Some(params) = notification.raw_params() else {
             return;
         };

@@ -1,6 +1,6 @@
 //! The tools of a server.
 
-use crate::{Connection, RequestError, output_schema::OutputSchema};
+use crate::{Connection, RequestError, ServerChange, output_schema::OutputSchema};
 use longhaul_wire::{Method, ParamHeaders};
 use serde_json::Value;
 use std::sync::Arc;
@@ -51,6 +51,7 @@ impl Connection {
 impl Connection {
     /// The tool as it is listed now, if the headers of its calls are others than `stale` says (T-31).
     pub(crate) async fn with_other_headers(&self, stale: &Tool) -> Result<Option<Tool>, RequestError> {
+        self.changed(ServerChange::Tools);
         let tools = self.list_tools().await?;
         let mut tools = tools.into_iter();
         Ok(tools.find(|tool| tool.name == stale.name && tool.param_headers != stale.param_headers))

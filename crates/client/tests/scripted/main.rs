@@ -1,6 +1,7 @@
 //! The client against scripted servers, which give every response that a server may give.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod changes;
 mod client;
 mod https;
 mod legacy;

@@ -6,6 +6,7 @@ use axum::{
     http::{HeaderMap, Method, Response, Uri},
     routing::any,
 };
+use futures_util::stream;
 use longhaul_client::{Connection, Options};
 use longhaul_core::{BoxFuture, Clock, UnixMillis};
 use serde_json::{Value, json};
@@ -14,7 +15,10 @@ use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
-use tokio::runtime::{Builder, Runtime};
+use tokio::{
+    runtime::{Builder, Runtime},
+    sync::mpsc,
+};
 
 /// A request that the peer received.
 #[derive(Debug, Clone)]
@@ -78,6 +82,18 @@ pub(crate) fn plain(status: u16, text: impl Into<Body>) -> Response<Body> {
         .status(status)
         .header("content-type", "text/plain")
         .body(text.into())
+        .unwrap()
+}
+
+/// An event stream, open until the sender is dropped.
+pub(crate) fn event_stream(receiver: mpsc::UnboundedReceiver<String>) -> Response<Body> {
+    let events = stream::unfold(receiver, |mut receiver| async move {
+        let event = receiver.recv().await?;
+        Some((Ok::<_, std::convert::Infallible>(event), receiver))
+    });
+    Response::builder()
+        .header("content-type", "text/event-stream")
+        .body(Body::from_stream(events))
         .unwrap()
 }
 

@@ -1,8 +1,7 @@
 //! Against servers of 2024-11-05, and servers that only look like one.
 
-use crate::peer::{Peer, ReceivedRequest, plain};
+use crate::peer::{Peer, ReceivedRequest, event_stream, plain};
 use axum::{body::Body, http::Response};
-use futures_util::stream;
 use longhaul_client::{CallResponse, EraChoice, Event, InputResponse, Inputs, Options, Outcome, RequestError};
 use serde_json::{Map, Value, json};
 use std::sync::{Arc, Mutex};
@@ -34,17 +33,6 @@ impl Sessions {
     fn end(&self) {
         self.0.lock().unwrap().1 = None;
     }
-}
-
-fn event_stream(receiver: mpsc::UnboundedReceiver<String>) -> Response<Body> {
-    let events = stream::unfold(receiver, |mut receiver| async move {
-        let event = receiver.recv().await?;
-        Some((Ok::<_, std::convert::Infallible>(event), receiver))
-    });
-    Response::builder()
-        .header("content-type", "text/event-stream")
-        .body(Body::from_stream(events))
-        .unwrap()
 }
 
 /// A server whose tool asks, reports progress, and returns the answer.

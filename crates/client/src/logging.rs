@@ -1,0 +1,70 @@
+//! Log messages of servers.
+
+use longhaul_core::LogLevel;
+use longhaul_wire::{Method, jsonrpc::Notification};
+use serde::Deserialize;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// Which log messages servers are asked for, and who gets them: [`Options::logging`](crate::Options::logging).
+///
+/// A legacy server may send them at any time; a modern one only while it answers a request. The text is the server's, so do not trust it.
+///
+/// ```
+/// use longhaul_client::{LogLevel, Logging, Options};
+/// let mut options = Options::named("example", "1.0");
+/// options.logging = Some(Logging::new(LogLevel::Info, |message| eprintln!("{}: {}", message.level.as_str(), message.data)));
+/// ```
+#[derive(Clone)]
+pub struct Logging {
+    pub(crate) level: LogLevel,
+    handler: Arc<dyn Fn(LogMessage) + Send + Sync>,
+}
+
+/// A log message of a server.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct LogMessage {
+    /// Its severity.
+    pub level: LogLevel,
+    /// The part of the server that it comes from.
+    pub logger: Option<String>,
+    /// What it says: often a text, but any JSON.
+    pub data: Value,
+}
+
+impl Logging {
+    /// Asks for messages of `level` and above. The handler should return quickly, since the connection waits for it.
+    pub fn new(level: LogLevel, handler: impl Fn(LogMessage) + Send + Sync + 'static) -> Self {
+        Self {
+            level,
+            handler: Arc::new(handler),
+        }
+    }
+
+    /// Passes a notification on, if it is a log message of a wanted level.
+    pub(crate) fn notify(&self, notification: &Notification<'_>) {
+        #[derive(Deserialize)]
+        struct Params {
+            level: String,
+            logger: Option<String>,
+            #[serde(default)]
+            data: Value,
+        }
+        if notification.method != Method::LogMessage.as_str() {
+            return;
+        }
+        let params = notification.raw_params();
+        let Some(params) = params.and_then(|params| serde_json::from_str::<Params>(params.get()).ok()) else {
+            return;
+        };
+        match LogLevel::parse(&params.level) {
+            Some(level) if level >= self.level => (self.handler)(LogMessage {
+                level,
+                logger: params.logger,
+                data: params.data,
+            }),
+            _ => {}
+        }
+    }
+}
