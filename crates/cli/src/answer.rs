@@ -1,7 +1,8 @@
 //! `longhaul answer`: answers what a task asks.
 
 use crate::{
-    args, arguments,
+    args,
+    arguments::{self, Words},
     ask::{self, Answer},
     failure::Failure,
     output,
@@ -53,36 +54,44 @@ async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
     if snapshot.status == TaskStatus::InputRequired && snapshot.input_requests.is_empty() {
         return Err(Failure::refused(how_to_be_asked(&named.server, task.id())));
     }
-    let question = choose(&snapshot, args.question.as_deref())?;
-    let response = match (args.decline, args.cancel) {
-        (true, _) => InputResponse::decline(),
-        (_, true) => InputResponse::cancel(),
-        _ if question.url().is_some() => agree_to_page(&question).await?,
-        _ if words.is_empty() && asks_for_values(&question) => form(&question).await?,
+    for question in choose(&snapshot, args, &words)? {
+        let response = respond(&question, args, words.clone()).await?;
+        let key = question.key.clone().unwrap_or_default();
+        with_notice(connection.address(), send(&task, &key, response)).await?;
+        if args.json {
+            output::json_line(&json!({"taskId": task.id(), "answered": key}));
+        } else {
+            output::note("the server has taken the answer");
+        }
+    }
+    if !named.keeps_session() {
+        connection.close().await;
+    }
+    Ok(Exit::Answered)
+}
+
+/// What the command line says, or the user on the terminal.
+async fn respond(question: &InputRequest, args: &args::Answer, words: Words) -> Result<InputResponse, Failure> {
+    match (args.decline, args.cancel) {
+        (true, _) => Ok(InputResponse::decline()),
+        (_, true) => Ok(InputResponse::cancel()),
+        _ if question.url().is_some() => agree_to_page(question).await,
+        _ if words.is_empty() && asks_for_values(question) => form(question).await,
         _ => {
             let schema = question.schema().cloned().unwrap_or_default();
             let content = arguments::fit(words, Map::new(), &schema).map_err(Failure::usage)?;
             if let Some(problem) = ask::form_problem(&schema, &content) {
                 return Err(Failure::usage(format!("{problem}; nothing was answered")));
             }
-            InputResponse::accept(content)
+            Ok(InputResponse::accept(content))
         }
-    };
-    let key = question.key.clone().unwrap_or_default();
-    with_notice(connection.address(), send(&task, &key, response)).await?;
-    if !named.keeps_session() {
-        connection.close().await;
     }
-    if args.json {
-        output::json_line(&json!({"taskId": task.id(), "answered": key}));
-    } else {
-        output::note("the server has taken the answer");
-    }
-    Ok(Exit::Answered)
 }
 
-/// The question of this key, or the only one.
-fn choose(task: &TaskSnapshot, key: Option<&str>) -> Result<InputRequest, Failure> {
+/// The question of --question, or the only one; on a terminal all of them, one after the other.
+fn choose(task: &TaskSnapshot, args: &args::Answer, words: &Words) -> Result<Vec<InputRequest>, Failure> {
+    let is_form = words.is_empty() && !args.decline && !args.cancel && io::stdin().is_terminal();
+    let key = args.question.as_deref();
     let asked = &task.input_requests;
     let keys = || {
         asked
@@ -96,7 +105,8 @@ fn choose(task: &TaskSnapshot, key: Option<&str>) -> Result<InputRequest, Failur
             "the task asks nothing now; it is {}",
             task.status.as_str()
         ))),
-        (None, [only]) => Ok(only.clone()),
+        (None, [only]) => Ok(vec![only.clone()]),
+        (None, several) if is_form => Ok(several.to_vec()),
         (None, _) => Err(Failure::usage(format!(
             "the task asks several questions; choose one with --question: {}",
             keys()
@@ -104,7 +114,7 @@ fn choose(task: &TaskSnapshot, key: Option<&str>) -> Result<InputRequest, Failur
         (Some(key), _) => {
             let chosen = asked.iter().find(|request| request.key.as_deref() == Some(key));
             chosen
-                .cloned()
+                .map(|chosen| vec![chosen.clone()])
                 .ok_or_else(|| Failure::usage(format!("the task does not ask `{key}`; it asks {}", keys())))
         }
     }

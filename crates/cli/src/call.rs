@@ -4,6 +4,7 @@ use crate::{
     args,
     arguments::{self, ArgumentError},
     ask::{Asking, Unasked},
+    batch,
     failure::Failure,
     interrupt::Interrupt,
     json_text::{self, TextError},
@@ -33,6 +34,9 @@ pub(crate) async fn run(call: &args::Call) -> ExitCode {
 }
 
 async fn choose_and_call(call: &args::Call) -> Result<Exit, Failure> {
+    if let Some(file) = &call.batch {
+        return batch::run(call, file).await;
+    }
     let (server, words) = servers::choose(&call.server, &call.words)?;
     let Some((tool, words)) = words.split_first() else {
         return listings::list_tools(&server, call.json).await;

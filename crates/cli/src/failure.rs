@@ -5,7 +5,7 @@ use crate::{
     result::{Exit, rpc_error},
     servers::ServerError,
 };
-use longhaul_client::{InvalidAddress, OpenError, RequestError};
+use longhaul_client::{CallError, InvalidAddress, JournalError, OpenError, RequestError};
 use serde_json::json;
 
 /// A command failed.
@@ -42,12 +42,22 @@ impl Failure {
         }
     }
 
+    /// The exit status of it.
+    pub(crate) fn exit(&self) -> Exit {
+        self.exit
+    }
+
+    /// The server's JSON-RPC error, else the message.
+    pub(crate) fn as_json(&self) -> serde_json::Value {
+        let message = || json!({"message": self.message});
+        self.error.clone().unwrap_or_else(message)
+    }
+
     /// Prints the failure; with `json`, also as JSON on standard output.
     pub(crate) fn report(self, json: bool) -> Exit {
         output::note(&format!("longhaul: {}", self.message));
         if json {
-            let error = self.error.unwrap_or_else(|| json!({"message": self.message}));
-            output::json_line(&json!({"error": error}));
+            output::json_line(&json!({"error": self.as_json()}));
         }
         self.exit
     }
@@ -97,5 +107,21 @@ impl From<OpenError> for Failure {
             OpenError::Address(error) => Self::usage(error),
             OpenError::Request(error) => error.into(),
         }
+    }
+}
+
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Request(error) => error.into(),
+            CallError::Journal(error) => error.into(),
+            other => Self::usage(other),
+        }
+    }
+}
+
+impl From<JournalError> for Failure {
+    fn from(error: JournalError) -> Self {
+        Self::refused(format!("the client journal cannot be used: {error}"))
     }
 }

@@ -4,6 +4,7 @@ mod answer;
 mod args;
 mod arguments;
 mod ask;
+mod batch;
 mod call;
 mod check;
 mod complete;
@@ -15,14 +16,11 @@ mod json_text;
 mod listings;
 mod nearest;
 mod output;
-#[cfg(unix)]
-mod record;
-#[cfg(not(unix))]
-#[path = "unrecorded.rs"]
 mod record;
 mod result;
 mod serve;
 mod servers;
+mod shell;
 #[cfg(unix)]
 mod stdio;
 mod task;
@@ -51,6 +49,8 @@ fn main() -> ExitCode {
         args::Command::Resources(resources) => run_client(listings::resources(resources)),
         args::Command::Prompts(prompts) => run_client(listings::prompts(prompts)),
         args::Command::Complete(complete) => run_client(complete::run(complete)),
+        args::Command::Completions(completions) => shell::completions(completions),
+        args::Command::Man(man) => shell::man(man),
         args::Command::Inspect(inspect) => run_client(inspect::run(inspect)),
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::{failure::Failure, output, servers::Server};
 use longhaul_client::{
-    CallFilter, CallId, CallState, ClientJournal, Connection, Finished, Generation, JournalError, NewCall, Outcome,
-    RecordedCall, TaskHandle, TaskRef, TaskSnapshot, TaskStatus,
+    CallFilter, CallId, CallState, Client, ClientJournal, Connection, Finished, Generation, JournalError, NewCall,
+    Outcome, RecordedCall, TaskHandle, TaskRef, TaskSnapshot, TaskStatus,
 };
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -100,6 +100,20 @@ pub(crate) fn finished(outcome: &Outcome) -> Finished {
 /// The user's journal.
 pub(crate) async fn open() -> Result<ClientJournal, JournalError> {
     ClientJournal::open(&ClientJournal::default_path()?).await
+}
+
+/// A client whose calls are recorded. Without a journal nothing is recorded, and the user is told.
+pub(crate) async fn client(server: &Server, connection: Connection) -> Client {
+    match open().await {
+        Ok(journal) => {
+            let name = server.name().map(str::to_owned);
+            Client::recorded_as(connection, journal, server.recorded(), name)
+        }
+        Err(error) => {
+            output::note(&format!("longhaul: these calls are not recorded: {error}"));
+            Client::new(connection)
+        }
+    }
 }
 
 fn warn(error: &JournalError) {

@@ -97,6 +97,12 @@ pub(crate) struct Call {
     /// Name of the call: calling again with it is the same call, on servers that declare idempotency keys
     #[arg(long, value_name = "KEY")]
     pub(crate) idempotency_key: Option<String>,
+    /// Make the calls of this file: on each line `{"tool": …, "arguments": {…}}`, or only the arguments if TOOL is given
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["input", "detach", "timeout", "idempotency_key"])]
+    pub(crate) batch: Option<PathBuf>,
+    /// With --batch: so many calls at once
+    #[arg(long, value_name = "N", requires = "batch", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) concurrency: u16,
     /// Print the whole result as one line of JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -22,6 +22,9 @@ Example:
 
 What the tool asks is asked on the terminal. If standard input is no terminal, the command ends, and says how to answer the task.
 
+With --batch every line is checked before the first call is sent. The results are JSON lines with the number of their line, in the order in which the calls \
+end. The exit status is 0 if all calls succeeded, else that of the first line in the file that did not.
+
 The result goes to standard output, everything else to standard error. Ctrl-C leaves the task running and prints the command \
 that waits for it again.
 
@@ -96,3 +99,8 @@ Without METHOD: the handshake and the lists of the server. With it: one request.
 Examples:
     longhaul inspect http://127.0.0.1:7411/mcp
     longhaul inspect tools/call name=echo arguments:='{\"message\":\"hi\"}' -- npx -y @modelcontextprotocol/server-everything";
+
+pub(super) const COMPLETIONS: &str = "\
+Examples:
+    longhaul completions bash > ~/.local/share/bash-completion/completions/longhaul
+    longhaul completions fish > ~/.config/fish/completions/longhaul.fish";

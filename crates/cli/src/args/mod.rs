@@ -3,9 +3,11 @@
 mod client;
 mod help;
 mod serving;
+mod shell;
 
 pub(crate) use client::*;
 pub(crate) use serving::*;
+pub(crate) use shell::*;
 
 use clap::{
     Parser, Subcommand,
@@ -38,7 +40,8 @@ fn with_tip(mut error: clap::Error) -> clap::Error {
         .next()
         .unwrap_or_default()
         .to_owned();
-    if error.kind() == ErrorKind::UnknownArgument && error.remove(ContextKind::Suggested).is_some() {
+    let is_wrong = error.kind() == ErrorKind::UnknownArgument && error.remove(ContextKind::Suggested).is_some();
+    if is_wrong && error.get(ContextKind::SuggestedArg).is_none() {
         let tip = format!("an argument of a tool or a prompt is written without dashes: '{name}=VALUE'");
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
@@ -87,6 +90,11 @@ pub(crate) enum Command {
     /// Show the messages between this client and a server
     #[command(after_help = help::INSPECT)]
     Inspect(Inspect),
+    /// Print a script that completes the command line in a shell
+    #[command(after_help = help::COMPLETIONS)]
+    Completions(Completions),
+    /// Print the manual page, or write those of all commands
+    Man(Man),
 }
 
 #[cfg(test)]

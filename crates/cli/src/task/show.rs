@@ -81,11 +81,13 @@ fn snapshot_questions(task: &TaskSnapshot) -> impl Iterator<Item = String> {
                 .as_str()
                 .or(field["title"].as_str())
                 .unwrap_or_default();
-            lines.push_str(&format!(
-                "          {}  {kind}  {}\n",
+            let line = format!(
+                "          {}  {kind}  {}",
                 output::plain(name, ""),
                 output::plain(about, "")
-            ));
+            );
+            lines.push_str(line.trim_end());
+            lines.push('\n');
         }
         lines
     })

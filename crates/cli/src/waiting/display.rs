@@ -35,6 +35,14 @@ impl Display {
         Self::Bar(bar)
     }
 
+    /// A line of a table on the terminal, which begins with this name.
+    pub(crate) fn in_table(bar: ProgressBar, name: String) -> Self {
+        bar.set_style(spinner_style());
+        bar.set_prefix(name);
+        bar.enable_steady_tick(TICK);
+        Self::Bar(bar)
+    }
+
     /// The line on the terminal, if there is one.
     pub(crate) fn bar(&self) -> Option<ProgressBar> {
         match self {
@@ -117,11 +125,11 @@ impl Display {
 }
 
 fn spinner_style() -> ProgressStyle {
-    style("{spinner} {elapsed} {wide_msg}")
+    style("{spinner} {elapsed} {prefix}{wide_msg}")
 }
 
 fn bar_style() -> ProgressStyle {
-    style("{spinner} {elapsed} [{bar:30}] {percent}% {wide_msg}")
+    style("{spinner} {elapsed} [{bar:30}] {percent}% {prefix}{wide_msg}")
 }
 
 fn style(template: &str) -> ProgressStyle {

@@ -2,7 +2,9 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod batch;
 mod listings;
+mod snapshots;
 mod support;
 mod tasks;
 mod wire;

@@ -43,7 +43,7 @@ pub(crate) struct Served {
     pub(crate) home: TempDir,
 }
 
-/// Tools: `book` asks for a date, `pair` asks twice, `echo` answers at once, `wait` never ends.
+/// Tools: `book` asks for a date, `pair` asks twice, `echo` answers at once, `fail` fails, `wait` never ends.
 pub(crate) fn served() -> Served {
     let book = Tool::durable("book", async |cx: TaskContext| -> ToolResult<String> {
         let answer: Appointment = cx.elicit("When?").key("when").await?;
@@ -60,6 +60,9 @@ pub(crate) fn served() -> Served {
     let wait = Tool::new("wait", async |_: TaskContext| -> ToolResult<String> {
         std::future::pending().await
     });
+    let fail = Tool::new("fail", async || -> ToolResult<String> {
+        Err("it does not work".into())
+    });
     let prompt = Prompt::new("review", async |given: Review| {
         Message::user(format!("Review this {}.", given.language))
     });
@@ -73,6 +76,7 @@ pub(crate) fn served() -> Served {
             .tool(book)
             .tool(pair.task(TaskPolicy::Always))
             .tool(echo)
+            .tool(fail)
             .tool(wait.task(TaskPolicy::Always))
             .prompt(prompt.complete_from("language", ["rust", "ruby", "zig"]))
             .resource(Resource::text("docs://readme", "Read me.").name("readme"))

@@ -1,0 +1,106 @@
+//! What a batch shows on standard error: bars on a terminal, else a line for each call that has ended.
+
+use crate::{output, result::Exit, waiting::Display};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use longhaul_client::Event;
+use std::{
+    io::{self, IsTerminal},
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
+/// The calls that have a bar of their own at the same time.
+const MOST_BARS: usize = 10;
+
+/// The bars of a batch.
+pub(super) struct Bars {
+    /// On a terminal: the table, and the bar of the whole batch below it.
+    table: Option<(MultiProgress, ProgressBar)>,
+    shown: AtomicUsize,
+}
+
+impl Bars {
+    pub(super) fn new(total: usize) -> Self {
+        let table = io::stderr().is_terminal().then(|| {
+            let style = ProgressStyle::with_template("{elapsed} [{bar:30}] {pos} of {len} calls have ended");
+            let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+            let table = MultiProgress::new();
+            let whole = table.add(ProgressBar::new(total as u64).with_style(style));
+            whole.enable_steady_tick(Duration::from_millis(500));
+            (table, whole)
+        });
+        Self {
+            table,
+            shown: AtomicUsize::new(0),
+        }
+    }
+
+    /// A bar for the call of this line, if there is room.
+    pub(super) fn begin(&self, line: usize) -> Bar<'_> {
+        let display = self.table.as_ref().filter(|_| {
+            let has_room = |shown: usize| (shown < MOST_BARS).then_some(shown + 1);
+            let shown = self.shown.fetch_update(Ordering::Relaxed, Ordering::Relaxed, has_room);
+            shown.is_ok()
+        });
+        let display = display.map(|(table, whole)| {
+            let bar = table.insert_before(whole, ProgressBar::new_spinner());
+            Display::in_table(bar, format!("line {line}: "))
+        });
+        Bar { display, bars: self }
+    }
+
+    /// Prints above the bars.
+    pub(super) fn print(&self, print: impl FnOnce()) {
+        match &self.table {
+            Some((table, _)) => table.suspend(print),
+            None => print(),
+        }
+    }
+
+    pub(super) fn ended(&self, line: usize, exit: Exit, ended: usize, total: usize) {
+        match &self.table {
+            Some((_, whole)) => whole.inc(1),
+            None => {
+                let how = match exit {
+                    Exit::Answered => "done",
+                    Exit::ToolError => "error of the tool",
+                    Exit::Asks => "asks",
+                    Exit::Cancelled => "cancelled",
+                    _ => "failed",
+                };
+                output::note(&format!("line {line}: {how} ({ended} of {total})"));
+            }
+        }
+    }
+
+    pub(super) fn finish(&self) {
+        if let Some((table, _)) = &self.table {
+            let _ = table.clear();
+        }
+    }
+}
+
+/// The bar of a call; removed when it is dropped.
+pub(super) struct Bar<'a> {
+    display: Option<Display>,
+    bars: &'a Bars,
+}
+
+impl Bar<'_> {
+    pub(super) fn show(&mut self, event: &Event<'_>) {
+        if let Some(display) = &mut self.display {
+            display.show(event);
+        }
+    }
+}
+
+impl Drop for Bar<'_> {
+    fn drop(&mut self) {
+        let Some(display) = &mut self.display else { return };
+        display.finish();
+        if let (Some(bar), Some((table, _))) = (display.bar(), &self.bars.table) {
+            table.remove(&bar);
+        }
+        self.bars.shown.fetch_sub(1, Ordering::Relaxed);
+    }
+}

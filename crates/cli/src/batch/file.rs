@@ -1,0 +1,201 @@
+//! The file of a batch: a call on each line, as JSON.
+
+use crate::{
+    failure::Failure,
+    json_text::{self, TextError},
+    nearest,
+};
+use jsonschema::Validator;
+use longhaul_client::Tool;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::{
+    collections::{HashMap, HashSet},
+    fs::File,
+    io::{self, BufRead, BufReader, Seek},
+    path::Path,
+};
+
+/// The mistakes that are reported at once.
+const MOST_PROBLEMS: usize = 10;
+
+/// A line without its tool.
+pub(super) struct Line {
+    pub(super) number: usize,
+    pub(super) arguments: Map<String, Value>,
+    pub(super) key: Option<String>,
+}
+
+/// A call as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Written {
+    tool: String,
+    #[serde(default)]
+    arguments: Map<String, Value>,
+    idempotency_key: Option<String>,
+}
+
+/// The file is read twice, line by line: once to check it, and once for the calls. It may be larger than memory.
+pub(super) struct BatchFile<'a> {
+    shown: String,
+    reader: BufReader<File>,
+    /// The number of the line that was read last.
+    number: usize,
+    tools: HashMap<&'a str, CheckedTool<'a>>,
+    /// The tool of all lines, which then hold arguments alone.
+    tool: Option<&'a str>,
+    takes_keys: bool,
+}
+
+struct CheckedTool<'a> {
+    tool: &'a Tool,
+    /// `None` if the schema cannot be used; then only the server checks.
+    validator: Option<Validator>,
+}
+
+impl<'a> BatchFile<'a> {
+    pub(super) fn open(
+        path: &Path,
+        tools: &'a [Tool],
+        tool: Option<&'a str>,
+        takes_keys: bool,
+    ) -> Result<Self, Failure> {
+        let shown = path.display().to_string();
+        let file = File::open(path).and_then(|file| match file.metadata()?.is_file() {
+            true => Ok(file),
+            false => Err(io::Error::other("it must be a file, since it is read twice")),
+        });
+        let file = file.map_err(|error| Failure::usage(format!("--batch {shown}: {error}")))?;
+        let checked = tools.iter().map(|tool| {
+            let validator = jsonschema::validator_for(&tool.input_schema).ok();
+            (tool.name.as_str(), CheckedTool { tool, validator })
+        });
+        let file = Self {
+            shown,
+            reader: BufReader::new(file),
+            number: 0,
+            tools: checked.collect(),
+            tool,
+            takes_keys,
+        };
+        if let Some(tool) = tool {
+            file.find(tool).map_err(Failure::usage)?;
+        }
+        Ok(file)
+    }
+
+    /// Checks every line, and returns how many calls there are.
+    pub(super) fn check(&mut self) -> Result<usize, Failure> {
+        let (mut calls, mut problems) = (0, Vec::new());
+        let mut keys = HashSet::new();
+        while problems.len() < MOST_PROBLEMS {
+            let Some(text) = self.read_line().map_err(Failure::usage)? else {
+                break;
+            };
+            let problem = match self.parse(&text) {
+                Ok((line, _)) => {
+                    calls += 1;
+                    line.key.and_then(|key| {
+                        let again = format!("another line has the idempotency key `{key}`");
+                        (!keys.insert(key)).then_some(again)
+                    })
+                }
+                Err(problem) => Some(problem),
+            };
+            problems.extend(problem.map(|problem| format!("{}:{}: {problem}", self.shown, self.number)));
+        }
+        if !problems.is_empty() {
+            return Err(Failure::usage(format!("{}\nnothing was called", problems.join("\n"))));
+        }
+        if calls == 0 {
+            return Err(Failure::usage(format!(
+                "--batch {}: there are no calls in it",
+                self.shown
+            )));
+        }
+        let rewound = self.reader.rewind();
+        rewound.map_err(|error| Failure::usage(format!("--batch {}: {error}", self.shown)))?;
+        self.number = 0;
+        Ok(calls)
+    }
+
+    /// The next line that is not empty.
+    fn read_line(&mut self) -> Result<Option<String>, String> {
+        let mut text = String::new();
+        loop {
+            text.clear();
+            let read = self.reader.read_line(&mut text);
+            self.number += 1;
+            match read {
+                Ok(0) => return Ok(None),
+                Ok(_) if text.trim().is_empty() => {}
+                Ok(_) => return Ok(Some(text)),
+                Err(error) => return Err(format!("{}:{}: {error}", self.shown, self.number)),
+            }
+        }
+    }
+
+    fn parse(&self, text: &str) -> Result<(Line, &'a Tool), String> {
+        let read = |error: TextError| match error {
+            TextError::NotJson(reason) if self.tool.is_some() => {
+                format!("it must be a JSON object, the arguments: {reason}")
+            }
+            TextError::NotJson(reason) => {
+                format!("it must be {{\"tool\": …, \"arguments\": {{…}}, \"idempotencyKey\": …}}: {reason}")
+            }
+            TextError::TooLarge(_) => error.to_string(),
+        };
+        let written = match self.tool {
+            Some(tool) => Written {
+                tool: tool.to_owned(),
+                arguments: json_text::read(text).map_err(read)?,
+                idempotency_key: None,
+            },
+            None => json_text::read(text).map_err(read)?,
+        };
+        if written.idempotency_key.is_some() && !self.takes_keys {
+            return Err("this server does not declare idempotency keys, so it would ignore the key".to_owned());
+        }
+        let found = self.find(&written.tool)?;
+        let arguments = Value::from(written.arguments);
+        if let Some(error) = found
+            .validator
+            .as_ref()
+            .and_then(|validator| validator.iter_errors(&arguments).next())
+        {
+            let place = error.instance_path().to_string();
+            return Err(match place.strip_prefix('/') {
+                Some(name) => format!("`{name}`: {error}"),
+                None => error.to_string(),
+            });
+        }
+        let Value::Object(arguments) = arguments else {
+            return Err("the arguments must be a JSON object".to_owned());
+        };
+        let line = Line {
+            number: self.number,
+            arguments,
+            key: written.idempotency_key,
+        };
+        Ok((line, found.tool))
+    }
+
+    fn find(&self, name: &str) -> Result<&CheckedTool<'a>, String> {
+        self.tools.get(name).ok_or_else(|| {
+            let hint = nearest::suggestion(name, self.tools.keys().copied());
+            let hint = hint.unwrap_or_else(|| "the server has no tools".to_owned());
+            format!("there is no tool `{name}`; {hint}")
+        })
+    }
+}
+
+/// The calls of a file that was checked. One that was changed since ends where it is wrong.
+impl<'a> Iterator for BatchFile<'a> {
+    type Item = (Line, &'a Tool);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let text = self.read_line().ok()??;
+        self.parse(&text).ok()
+    }
+}

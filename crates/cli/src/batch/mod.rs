@@ -1,0 +1,248 @@
+//! `longhaul call --batch`: the calls of a file, several at once.
+
+mod bars;
+mod file;
+
+use crate::{
+    args,
+    failure::Failure,
+    interrupt::Interrupt,
+    output, record,
+    result::{self, Exit},
+    servers::{self, Server},
+    waiting::with_notice,
+};
+use bars::Bars;
+use file::{BatchFile, Line};
+use futures_util::{StreamExt, stream};
+use longhaul_client::{
+    CallOptions, CallResponse, Client, Event, Inputs, Outcome, RequestError, TaskHandle, TaskSnapshot, TaskStatus, Tool,
+};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+use tokio::sync::Notify;
+
+/// Checks every line of the file, and then makes the calls. Results are printed in the order in which the calls end.
+pub(crate) async fn run(call: &args::Call, file: &Path) -> Result<Exit, Failure> {
+    let (server, words) = servers::choose(&call.server, &call.words)?;
+    let tool = match words {
+        [] => None,
+        [tool] => Some(tool.as_str()),
+        [_, more, ..] => {
+            return Err(Failure::usage(format!(
+                "with --batch all arguments are in the file; `{more}` is one too many"
+            )));
+        }
+    };
+    // A question leaves its task waiting for `longhaul answer`.
+    let connection = server.connection(|options| options.inputs = Some(Arc::new(Inputs::deferred())))?;
+    let listed = async {
+        let tools = connection.list_tools().await?;
+        Ok::<_, RequestError>((tools, connection.server().await?.takes_idempotency_keys()))
+    };
+    let (tools, takes_keys) = with_notice(connection.address(), listed).await?;
+    let mut lines = BatchFile::open(file, &tools, tool, takes_keys)?;
+    let total = lines.check()?;
+    let batch = Batch {
+        server: &server,
+        client: record::client(&server, connection).await,
+        bars: Bars::new(total),
+        is_stopped: AtomicBool::new(false),
+    };
+    let exit = batch.call_all(lines, total, call.concurrency.into()).await;
+    batch.client.close().await;
+    Ok(exit)
+}
+
+/// A run over the lines of a file.
+struct Batch<'a> {
+    server: &'a Server,
+    client: Client,
+    bars: Bars,
+    /// Whether the server cannot be reached, so nothing more is sent.
+    is_stopped: AtomicBool,
+}
+
+/// How a line has ended.
+struct Ended {
+    line: usize,
+    exit: Exit,
+}
+
+/// What has become of a call.
+enum Response {
+    Outcome(Outcome),
+    Asks(TaskSnapshot),
+}
+
+impl Batch<'_> {
+    async fn call_all(&self, lines: BatchFile<'_>, total: usize, concurrency: usize) -> Exit {
+        let mut interrupt = Interrupt::new();
+        let mut tally = Tally::default();
+        let lines = lines.take_while(|_| !self.is_stopped.load(Ordering::Relaxed));
+        let mut calls = stream::iter(lines)
+            .map(|(line, tool)| self.call(line, tool))
+            .buffer_unordered(concurrency);
+        let is_interrupted = loop {
+            tokio::select! {
+                biased;
+                () = interrupt.pressed() => break true,
+                ended = calls.next() => match ended {
+                    Some(ended) => {
+                        tally.add(&ended);
+                        self.bars.ended(ended.line, ended.exit, tally.ended, total);
+                    }
+                    None => break false,
+                },
+            }
+        };
+        drop(calls);
+        self.bars.finish();
+        output::note(&tally.summary(total));
+        if is_interrupted || tally.counts.contains_key(&(Exit::Asks as u8)) {
+            let goes_on = match self.server.is_child() {
+                true => "the server is stopped with this command; its tasks go on if it keeps them",
+                false => "the tasks keep running",
+            };
+            let list = self.server.command_line("tasks", &[]);
+            output::note(&format!("{goes_on}; to see them:\n  {list}"));
+        }
+        match is_interrupted {
+            true => Exit::Interrupted,
+            false => tally.exit(),
+        }
+    }
+
+    /// Makes the call of a line, prints what has become of it, and records that nothing more is to be done.
+    async fn call(&self, line: Line, tool: &Tool) -> Ended {
+        let mut bar = self.bars.begin(line.number);
+        let mut shown = json!({"line": line.number, "tool": tool.name});
+        let mut options = CallOptions::default();
+        options.idempotency_key.clone_from(&line.key);
+        let ended = async {
+            let mut call = self.client.prepare(tool, &line.arguments, options).await?;
+            let response = call.send(&mut |event| bar.show(&event)).await?;
+            let task = match response {
+                CallResponse::Done(outcome) => {
+                    let exit = self.print(&mut shown, &Response::Outcome(outcome.clone()));
+                    call.finish().await?;
+                    return Ok(exit);
+                }
+                CallResponse::Task(task) => task,
+            };
+            shown["taskId"] = task.id().into();
+            let response = wait(&task, &mut bar).await?;
+            let exit = self.print(&mut shown, &response);
+            if let Response::Outcome(outcome) = &response {
+                task.finish(outcome).await?;
+            }
+            Ok::<_, Failure>(exit)
+        };
+        let ended = ended.await;
+        let exit = ended.unwrap_or_else(|failure| {
+            if failure.exit() == Exit::NoServer {
+                self.is_stopped.store(true, Ordering::Relaxed);
+            }
+            shown["exit"] = (failure.exit() as u8).into();
+            shown["error"] = failure.as_json();
+            self.bars.print(|| output::json_line(&shown));
+            failure.exit()
+        });
+        Ended {
+            line: line.number,
+            exit,
+        }
+    }
+
+    fn print(&self, shown: &mut Value, response: &Response) -> Exit {
+        let (exit, name, value) = match response {
+            Response::Outcome(Outcome::Result { json, is_error }) => {
+                let exit = if *is_error { Exit::ToolError } else { Exit::Answered };
+                (exit, "result", result::value_or_text(json))
+            }
+            Response::Outcome(Outcome::RpcError(failure)) => (Exit::Refused, "error", result::rpc_error(failure)),
+            Response::Outcome(Outcome::Cancelled) => (Exit::Cancelled, "cancelled", true.into()),
+            Response::Asks(task) => {
+                let asked = task.input_requests.iter().filter_map(|request| request.key.clone());
+                (Exit::Asks, "asks", asked.collect::<Vec<_>>().into())
+            }
+        };
+        shown["exit"] = (exit as u8).into();
+        shown[name] = value;
+        self.bars.print(|| output::json_line(&shown));
+        exit
+    }
+}
+
+/// Waits until the task ends or asks.
+async fn wait(task: &TaskHandle, bar: &mut bars::Bar<'_>) -> Result<Response, RequestError> {
+    let (asked, asks) = (Mutex::new(None), Notify::new());
+    let mut show = |event: Event<'_>| {
+        if let Event::Status(snapshot) = &event
+            && snapshot.status == TaskStatus::InputRequired
+        {
+            *asked.lock() = Some((*snapshot).clone());
+            asks.notify_one();
+        }
+        bar.show(&event);
+    };
+    tokio::select! {
+        outcome = task.wait(&mut show) => return outcome.map(Response::Outcome),
+        () = asks.notified() => {}
+    }
+    match asked.lock().take() {
+        Some(snapshot) => Ok(Response::Asks(snapshot)),
+        None => Err(RequestError::Invalid("its task asks nothing".to_owned())),
+    }
+}
+
+/// How many lines have ended, and how.
+#[derive(Default)]
+struct Tally {
+    ended: usize,
+    counts: BTreeMap<u8, usize>,
+    /// The first line of the file that has not succeeded.
+    first_failure: Option<(usize, Exit)>,
+}
+
+impl Tally {
+    fn add(&mut self, ended: &Ended) {
+        self.ended += 1;
+        *self.counts.entry(ended.exit as u8).or_default() += 1;
+        if ended.exit != Exit::Answered && self.first_failure.is_none_or(|(line, _)| ended.line < line) {
+            self.first_failure = Some((ended.line, ended.exit));
+        }
+    }
+
+    fn summary(&self, total: usize) -> String {
+        let names = [
+            (Exit::Answered, "done"),
+            (Exit::ToolError, "with an error of the tool"),
+            (Exit::NoServer, "without an answer"),
+            (Exit::Cancelled, "cancelled"),
+            (Exit::Refused, "refused or failed"),
+            (Exit::Asks, "waiting for an answer"),
+        ];
+        let counts = names.iter().filter_map(|(exit, name)| {
+            let count = self.counts.get(&(*exit as u8))?;
+            Some(format!("{count} {name}"))
+        });
+        let mut parts: Vec<String> = counts.collect();
+        if self.ended < total {
+            parts.push(format!("{} not ended or not sent", total - self.ended));
+        }
+        format!("{total} calls: {}", parts.join(", "))
+    }
+
+    fn exit(&self) -> Exit {
+        self.first_failure.map_or(Exit::Answered, |(_, exit)| exit)
+    }
+}

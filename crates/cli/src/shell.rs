@@ -1,0 +1,47 @@
+//! `longhaul completions` and `longhaul man`: what is generated from the command line's definition.
+
+use crate::{
+    args::{self, Cli},
+    output,
+    result::Exit,
+};
+use clap::CommandFactory;
+use std::{fs, io, process::ExitCode};
+
+/// Prints the script that completes the command line in a shell.
+pub(crate) fn completions(args: &args::Completions) -> ExitCode {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "longhaul", &mut script);
+    output::bytes(&script);
+    exit_status()
+}
+
+/// Prints the manual page of the command, or writes those of all commands into a folder.
+pub(crate) fn man(args: &args::Man) -> ExitCode {
+    let Some(folder) = &args.dir else {
+        let mut page = Vec::new();
+        return match clap_mangen::Man::new(Cli::command()).render(&mut page) {
+            Ok(()) => {
+                output::bytes(&page);
+                exit_status()
+            }
+            Err(error) => failed(&error, "the manual page"),
+        };
+    };
+    match fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(Cli::command(), folder)) {
+        Ok(()) => Exit::Answered.into(),
+        Err(error) => failed(&error, &folder.display().to_string()),
+    }
+}
+
+fn exit_status() -> ExitCode {
+    match output::has_failed() {
+        true => Exit::NotWritten.into(),
+        false => Exit::Answered.into(),
+    }
+}
+
+fn failed(error: &io::Error, what: &str) -> ExitCode {
+    output::note(&format!("longhaul: {what} cannot be written: {error}"));
+    Exit::NotWritten.into()
+}

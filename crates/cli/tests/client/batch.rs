@@ -1,0 +1,206 @@
+//! Many calls of one file.
+
+use crate::support::*;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    path::PathBuf,
+};
+
+fn write(served: &Served, lines: &str) -> PathBuf {
+    let file = served.home.path().join("calls.jsonl");
+    fs::write(&file, lines).unwrap();
+    file
+}
+
+fn lines(output: &std::process::Output) -> Vec<Value> {
+    let text = stdout(output);
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn all_calls_of_a_file_are_made() {
+    let served = served();
+    let calls: String = (1..=300).map(|n| format!("{{\"text\": \"{n}\"}}\n\n")).collect();
+    let file = write(&served, &calls);
+    let run = served.run(&["call", "echo", "--batch", file.to_str().unwrap(), "--concurrency", "8"]);
+    exit(&run, 0);
+    let mut results: Vec<(u64, String)> = lines(&run)
+        .iter()
+        .map(|line| {
+            let text = line["result"]["content"][0]["text"].as_str().unwrap();
+            (line["line"].as_u64().unwrap(), text.to_owned())
+        })
+        .collect();
+    results.sort();
+    let expected: Vec<_> = (1..=300u64).map(|n| (n * 2 - 1, n.to_string())).collect();
+    assert_eq!(results, expected);
+    assert!(stderr(&run).ends_with("300 calls: 300 done"), "{}", stderr(&run));
+    assert!(stderr(&run).contains("(300 of 300)"));
+}
+
+/// The status is that of the first line that has not succeeded, whichever ended first.
+#[test]
+fn each_line_ends_in_its_own_way() {
+    let served = served();
+    let file = write(
+        &served,
+        r#"{"tool": "echo", "arguments": {"text": "one"}}
+{"tool": "book"}
+{"tool": "fail", "idempotencyKey": "a"}
+{"tool": "echo", "arguments": {"text": "two"}, "idempotencyKey": "b"}
+"#,
+    );
+    let run = served.run(&["call", "--batch", file.to_str().unwrap()]);
+    exit(&run, 7);
+    let of = |number: u64| lines(&run).into_iter().find(|line| line["line"] == number).unwrap();
+    assert_eq!(
+        (&of(1)["exit"], &of(2)["exit"], &of(3)["exit"], &of(4)["exit"]),
+        (&0.into(), &7.into(), &1.into(), &0.into())
+    );
+    assert_eq!(of(2)["asks"].as_array().map(Vec::len), Some(1), "its question");
+    let id = of(2)["taskId"].as_str().unwrap().to_owned();
+    let said = stderr(&run);
+    assert!(
+        said.contains("4 calls: 2 done, 1 with an error of the tool, 1 waiting for an answer"),
+        "{said}"
+    );
+    assert!(said.contains("longhaul tasks"), "{said}");
+    // The task is recorded, and goes on.
+    exit(&served.run(&["answer", &id, "day=2026-11-23"]), 0);
+    assert_eq!(exit(&served.run(&["task", &id, "--wait"]), 0), "booked for 2026-11-23");
+}
+
+#[test]
+fn a_mistake_in_any_line_keeps_all_from_being_sent() {
+    let served = served();
+    for (text, problem) in [
+        (
+            "{\"tool\": \"ecco\"}",
+            ":2: there is no tool `ecco`; did you mean `echo`?",
+        ),
+        (
+            "{\"tool\": \"echo\", \"arguments\": {}}",
+            ":2: \"text\" is a required property",
+        ),
+        (
+            "{\"tool\": \"echo\", \"arguments\": {\"text\": 5}}",
+            ":2: `text`: 5 is not of type \"string\"",
+        ),
+        ("{\"tool\": \"echo\", \"argument\": {}}", ":2: it must be {\"tool\": "),
+        ("[]", ":2: it must be {\"tool\": "),
+        (
+            "{\"tool\": \"wait\", \"idempotencyKey\": \"k\"}",
+            ":2: another line has the idempotency key `k`",
+        ),
+    ] {
+        let file = write(
+            &served,
+            &format!("{{\"tool\": \"wait\", \"idempotencyKey\": \"k\"}}\n{text}\n"),
+        );
+        let run = served.run(&["call", "--batch", file.to_str().unwrap()]);
+        assert_eq!(exit(&run, 2), "", "{run:?}");
+        assert!(
+            stderr(&run).contains(problem) && stderr(&run).ends_with("nothing was called"),
+            "{run:?}"
+        );
+    }
+    assert_eq!(stderr(&served.run(&["tasks"])), "no calls are recorded");
+    let file = write(&served, "\n");
+    exit(&served.run(&["call", "--batch", file.to_str().unwrap()]), 2);
+    exit(
+        &served.run(&["call", "echo", "text=x", "--batch", file.to_str().unwrap()]),
+        2,
+    );
+    exit(&served.run(&["call", "--batch", "/dev/null"]), 2);
+}
+
+#[test]
+fn ctrl_c_leaves_the_tasks_running() {
+    let served = served();
+    let file = write(&served, &"{}\n".repeat(20));
+    let words = ["call", "wait", "--batch", file.to_str().unwrap(), "--concurrency", "3"];
+    let running = served.command(&words).spawn().unwrap();
+    let live = || {
+        json(&served.run(&["tasks", "--json"]))["calls"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|call| call["state"] == "working" && call["taskId"].is_string())
+            .count()
+    };
+    while live() < 3 {
+        std::thread::yield_now();
+    }
+    kill_process(Pid::from_child(&running), Signal::INT).unwrap();
+    let ended = running.wait_with_output().unwrap();
+    exit(&ended, 130);
+    let said = stderr(&ended);
+    assert!(
+        said.contains("20 calls: 20 not ended or not sent") && said.contains("longhaul tasks"),
+        "{said}"
+    );
+    assert_eq!(live(), 3, "no more than so many at once");
+}
+
+/// What is sent is recorded, and nothing more is sent to a server that is gone.
+#[test]
+fn a_server_that_is_gone_ends_the_batch() {
+    let served = served();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    // A server that lists its tool and closes every connection on which it is called.
+    let serving = std::thread::Builder::new().spawn(move || {
+        use std::io::{Read, Write};
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let (mut line, mut length) = (String::new(), 0);
+            while reader.read_line(&mut line).unwrap_or(0) > 2 {
+                if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+                    length = value.trim().parse().unwrap();
+                }
+                line.clear();
+            }
+            let mut body = vec![0; length];
+            if length == 0 || reader.read_exact(&mut body).is_err() {
+                continue;
+            }
+            let request: Value = serde_json::from_slice(&body).unwrap();
+            let result = match request["method"].as_str().unwrap() {
+                "server/discover" => serde_json::json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {}}),
+                "tools/list" => serde_json::json!({"resultType": "complete", "tools": [{"name": "hang", "inputSchema": {"type": "object"}}]}),
+                _ => continue,
+            };
+            let answer = serde_json::json!({"jsonrpc": "2.0", "id": request["id"], "result": result}).to_string();
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", answer.len());
+            stream.write_all((head + &answer).as_bytes()).unwrap();
+        }
+    });
+    serving.unwrap();
+    let file = write(&served, &"{}\n".repeat(50));
+    let run = served.run(&[
+        "call",
+        &url,
+        "hang",
+        "--batch",
+        file.to_str().unwrap(),
+        "--concurrency",
+        "1",
+    ]);
+    exit(&run, 3);
+    assert_eq!(lines(&run).len(), 1, "{run:?}");
+    assert!(
+        stderr(&run).contains("50 calls: 1 without an answer, 49 not ended or not sent"),
+        "{run:?}"
+    );
+    let listed = json(&served.run(&["tasks", &url, "--json", "--offline"]));
+    let calls = listed["calls"].as_array().unwrap();
+    assert_eq!(calls.len(), 1, "{listed}");
+    assert!(
+        calls[0]["state"].as_str().unwrap().starts_with("outcome unknown"),
+        "{listed}"
+    );
+}

@@ -1,0 +1,132 @@
+//! What a user reads, as files: `TRYCMD=overwrite` writes them again.
+
+use crate::support::*;
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    process::Child,
+};
+use tempfile::TempDir;
+
+/// Checks a file of commands and what they print.
+fn check(file: &str, server: Option<&str>, home: &TempDir) {
+    let cases = trycmd::TestCases::new();
+    cases
+        .register_bin("longhaul", std::path::Path::new(env!("CARGO_BIN_EXE_longhaul")))
+        .env("COLUMNS", "100")
+        .env("LONGHAUL_SERVER", server.unwrap_or_default())
+        .env("XDG_CONFIG_HOME", home.path().to_str().unwrap())
+        .env("XDG_STATE_HOME", home.path().to_str().unwrap())
+        .case(format!("tests/client/snapshots/{file}.trycmd"))
+        .run();
+}
+
+#[test]
+fn the_help_of_every_command() {
+    check("help", None, &tempfile::tempdir().unwrap());
+    let help = fs::read_to_string("tests/client/snapshots/help.trycmd").unwrap();
+    let listed = longhaul(&["--help"], &tempfile::tempdir().unwrap()).output().unwrap();
+    let listed = stdout(&listed);
+    let commands = listed.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let mut count = 0;
+    // A wrapped description is indented further.
+    let commands = commands.take_while(|line| !line.is_empty());
+    for line in commands.filter(|line| !line.starts_with("   ")) {
+        let command = line.split_whitespace().next().unwrap();
+        let is_shown = command == "help" || help.contains(&format!("$ longhaul {command} --help\n"));
+        assert!(is_shown, "`{command}` has no snapshot");
+        count += 1;
+    }
+    assert!(count > 10, "{listed}");
+}
+
+#[test]
+fn the_usual_mistakes() {
+    let served = served();
+    check("mistakes", Some(&served.url), &served.home);
+}
+
+#[test]
+fn a_task_that_asks() {
+    let served = served();
+    check("answering", Some(&served.url), &served.home);
+}
+
+/// `longhaul serve`, which ends with this value.
+struct Jobs(Child);
+
+impl Drop for Jobs {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_session_with_longhaul_serve() {
+    const JOBS: &str = r#"
+[server]
+name = "jobs"
+
+[[tool]]
+name = "say"
+description = "says it"
+command = ["echo", "{words}"]
+input = { words = { type = "array", items = { type = "string" }, description = "what to say" } }
+task = "never"
+
+[[tool]]
+name = "build"
+description = "builds until it is cancelled"
+command = ["sh", "-c", "while [ -e jobs.toml ]; do sleep 0.05; done"]
+task = "always"
+"#;
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("jobs.toml");
+    fs::write(&file, JOBS).unwrap();
+    let data = home.path().join("data");
+    let words = [
+        "serve",
+        file.to_str().unwrap(),
+        "--listen",
+        "127.0.0.1:0",
+        "--json",
+        "--data-dir",
+        data.to_str().unwrap(),
+    ];
+    let mut child = longhaul(&words, &home)
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let _jobs = Jobs(child);
+    let ready: serde_json::Value = serde_json::from_str(&line).unwrap();
+    check("session", ready["url"].as_str(), &home);
+}
+
+/// The generated files have every command in them.
+#[test]
+fn completions_and_manual_pages_are_generated() {
+    let home = tempfile::tempdir().unwrap();
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let script = exit(&longhaul(&["completions", shell], &home).output().unwrap(), 0);
+        assert!(script.contains("inspect") && script.contains("mcp-config"), "{shell}");
+    }
+    exit(&longhaul(&["completions", "csh"], &home).output().unwrap(), 2);
+    assert!(exit(&longhaul(&["man"], &home).output().unwrap(), 0).contains(".TH longhaul"));
+    let pages = home.path().join("man/man1");
+    let pages = pages.to_str().unwrap();
+    exit(&longhaul(&["man", "--dir", pages], &home).output().unwrap(), 0);
+    for page in ["longhaul.1", "longhaul-call.1", "longhaul-serve.1"] {
+        assert!(
+            fs::read_to_string(format!("{pages}/{page}"))
+                .unwrap()
+                .contains("Exit status")
+                || page == "longhaul.1"
+        );
+    }
+    exit(&longhaul(&["man", "--dir", "/dev/null/x"], &home).output().unwrap(), 74);
+}
