@@ -3,6 +3,7 @@
 use crate::{
     Address, InvalidAddress, Options, RequestError, ServerChange, ServerDescription, SessionRef,
     era::{self, Era, LegacySession},
+    hosted_tasks::HostedTasks,
     jitter::Jitter,
     listening::Listening,
     probe,
@@ -47,6 +48,7 @@ struct Shared {
     listening: Listening,
     cache: ResponseCache,
     changes: Changes,
+    hosted: Arc<HostedTasks>,
     task_pushes: TaskPushes,
 }
 
@@ -95,6 +97,7 @@ impl Connection {
             Some(observer) => Arc::new(Observed::new(transport, Arc::clone(observer))),
             None => Arc::new(transport),
         };
+        let hosted = Arc::new(HostedTasks::new(Arc::clone(&options.clock)));
         Self(Arc::new(Shared {
             transport,
             era: Mutex::new(None),
@@ -106,6 +109,7 @@ impl Connection {
             task_pushes: TaskPushes::default(),
             cache: ResponseCache::default(),
             changes: Changes::default(),
+            hosted,
         }))
     }
 
@@ -161,7 +165,7 @@ impl Connection {
         Some(SessionRef {
             id: legacy.session.as_ref()?.to_str().ok()?.to_owned(),
             revision: legacy.version.as_str().to_owned(),
-            capabilities: Json::from(Value::from(self.0.options.declared())),
+            capabilities: Json::from(Value::from(self.0.options.declared_to_legacy())),
         })
     }
 
@@ -387,6 +391,10 @@ impl Connection {
     pub(crate) fn changed(&self, change: ServerChange) {
         self.0.cache.forget(&change);
         self.0.changes.send(change);
+    }
+
+    pub(crate) fn hosted_tasks(&self) -> &Arc<HostedTasks> {
+        &self.0.hosted
     }
 
     pub(crate) fn changes(&self) -> &Changes {

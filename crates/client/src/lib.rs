@@ -37,6 +37,7 @@ mod era_cache;
 mod error;
 mod event;
 mod history;
+mod hosted_tasks;
 mod input;
 mod jitter;
 mod journal;

@@ -26,6 +26,9 @@ pub struct Options {
     pub inputs: Option<Arc<dyn InputHandler>>,
     /// Sees every message as it is sent and received.
     pub wire: Option<Arc<dyn WireObserver>>,
+    /// Whether legacy servers may ask for the answers of `inputs` to sampling and elicitation requests as tasks of this client, which they poll
+    /// (MCP 2025-11-25, Tasks). A connection keeps up to 64 of them, for at most a day. Default: no.
+    pub hosts_tasks: bool,
     /// Which log messages servers are asked for, and who gets them. Default: none.
     pub logging: Option<Logging>,
     /// The clock that times polls and retries.
@@ -50,6 +53,7 @@ impl Options {
             proxy: Proxy::Environment,
             inputs: None,
             wire: None,
+            hosts_tasks: false,
             logging: None,
             clock: Arc::new(SystemClock),
             jitter_seed: None,
@@ -62,6 +66,31 @@ impl Options {
         inputs
             .map(|inputs| inputs.capabilities().declaration())
             .unwrap_or_default()
+    }
+
+    /// The capabilities that a legacy server is told.
+    pub(crate) fn declared_to_legacy(&self) -> Map<String, Value> {
+        let mut declared = self.declared();
+        let mut requests = Map::new();
+        for (capability, request) in [("sampling", "createMessage"), ("elicitation", "create")] {
+            if self.hosts_tasks && declared.contains_key(capability) {
+                requests.insert(capability.to_owned(), json!({request: {}}));
+            }
+        }
+        if !requests.is_empty() {
+            declared.insert(
+                "tasks".to_owned(),
+                json!({"list": {}, "cancel": {}, "requests": requests}),
+            );
+        }
+        declared
+    }
+
+    /// Whether an answer to this request may be a task of this client (G1-05).
+    pub(crate) fn hosts(&self, method: &str) -> bool {
+        let capability = method.split('/').next().unwrap_or_default();
+        let is_eligible = matches!(method, "sampling/createMessage" | "elicitation/create");
+        self.hosts_tasks && is_eligible && self.declared().contains_key(capability)
     }
 }
 

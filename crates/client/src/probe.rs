@@ -236,7 +236,7 @@ async fn initialize(
 ) -> Result<LegacySession, RequestError> {
     let params = json!({
         "protocolVersion": Version::V2025_11_25.as_str(),
-        "capabilities": options.declared(),
+        "capabilities": options.declared_to_legacy(),
         "clientInfo": options.client.to_json(),
     });
     let Value::Object(params) = params else {

@@ -3,14 +3,14 @@
 use crate::{
     Connection, ServerChange, TaskSnapshot,
     era::LegacySession,
-    input::{InputRequest, not_offered},
+    input::{InputRequest, InputResponse, not_offered},
     listening::{MAX_SERVED, ServedRequest},
     response::ServerRequest,
 };
-use longhaul_core::RpcFailure;
+use longhaul_core::{BoxFuture, Json, Outcome, RpcFailure};
 use longhaul_wire::{Message, Method, jsonrpc::Notification, meta};
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// The wait before the push stream is opened again, in milliseconds.
 const OPEN_AGAIN: u64 = 1_000;
@@ -138,6 +138,15 @@ impl Connection {
         if method == Method::Ping.as_str() {
             return Ok(json!({}));
         }
+        let hosted = self.hosted_tasks();
+        match method {
+            _ if !self.options().hosts_tasks => {}
+            "tasks/get" => return hosted.get(&request.params),
+            "tasks/list" => return hosted.list(&request.params),
+            "tasks/cancel" => return hosted.cancel(&request.params),
+            "tasks/result" => return hosted.result(&request.params).await,
+            _ => {}
+        }
         let Some(inputs) = &self.options().inputs else {
             return Err(not_offered(method));
         };
@@ -148,12 +157,44 @@ impl Connection {
             method: method.to_owned(),
             params: request.params.clone(),
         };
-        let mut result = inputs.answer(asked).await?.into_value();
+        let answer = inputs.answer(asked);
+        if request.params["task"].is_object() && self.options().hosts(method) {
+            return self.answer_as_task(request, answer);
+        }
+        let mut result = answer.await?.into_value();
         if related.is_object() && result.is_object() {
             // G1-41.
             result["_meta"][meta::RELATED_TASK] = related.clone();
         }
         Ok(result)
+    }
+}
+
+impl Connection {
+    /// Answers a request with a task of this client, which ends with `answer` or with its time.
+    #[expect(clippy::disallowed_methods, reason = "the client is not simulated")]
+    fn answer_as_task(
+        &self,
+        request: &ServerRequest,
+        answer: BoxFuture<'static, Result<InputResponse, RpcFailure>>,
+    ) -> Result<Value, RpcFailure> {
+        let created = self.hosted_tasks().create(&request.method, &request.params)?;
+        let (hosted, clock) = (Arc::downgrade(self.hosted_tasks()), Arc::clone(&self.options().clock));
+        let id = created.id.clone();
+        let running = tokio::spawn(async move {
+            let outcome = tokio::select! {
+                answer = answer => match answer {
+                    Ok(answer) => Outcome::result(Json::from(answer.into_value())),
+                    Err(failure) => Outcome::RpcError(failure),
+                },
+                () = clock.sleep(Duration::from_millis(created.ttl)) => return,
+            };
+            if let Some(hosted) = hosted.upgrade() {
+                hosted.finish(&id, outcome);
+            }
+        });
+        self.hosted_tasks().started(&created.id, running.abort_handle());
+        Ok(created.result)
     }
 }
 

@@ -92,7 +92,11 @@ impl ServerPeer {
         let mut steps = PLAIN.to_vec();
         match self {
             // It asks one thing at a time.
-            Self::Reference => steps.extend(["progress", "ask", "sample", "roots"].iter().chain(&asks)),
+            Self::Reference => steps.extend(
+                ["progress", "ask", "sample", "hosted-task", "roots"]
+                    .iter()
+                    .chain(&asks),
+            ),
             Self::Mcp1 => {
                 steps.extend(["progress", "ask", "sample", "questions-at-once", "tool-error"]);
                 steps.extend(asks);

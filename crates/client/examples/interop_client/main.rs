@@ -43,6 +43,7 @@ async fn main() -> ExitCode {
     steps.run("progress", steps::progress(&session)).await;
     steps.run("ask", steps::ask(&session)).await;
     steps.run("sample", steps::sample(&session)).await;
+    steps.run("hosted-task", steps::hosted_task(&session)).await;
     steps.run("roots", steps::roots(&session)).await;
     steps.run("slow", steps::slow(&session)).await;
     steps.run("task", task_steps::task(&session)).await;

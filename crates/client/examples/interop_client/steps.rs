@@ -35,6 +35,7 @@ impl Session {
         let user = User::default();
         let mut options = Options::named("interop-client", env!("CARGO_PKG_VERSION"));
         options.inputs = Some(user.inputs().into());
+        options.hosts_tasks = arguments.tools.sample_as_task().is_some();
         let connection = match arguments.connection(options) {
             Ok(connection) => connection,
             Err(error) => {
@@ -198,6 +199,12 @@ pub(crate) async fn ask(session: &Session) -> Result<(), Deviation> {
 
 pub(crate) async fn sample(session: &Session) -> Result<(), Deviation> {
     session.outcome(&session.arguments.tools.sample()).await
+}
+
+pub(crate) async fn hosted_task(session: &Session) -> Result<(), Deviation> {
+    let tools = session.arguments.tools;
+    let call = tools.sample_as_task().ok_or("these tools ask for no tasks")?;
+    session.result(&call, &mut |_| {}).await
 }
 
 pub(crate) async fn roots(session: &Session) -> Result<(), Deviation> {

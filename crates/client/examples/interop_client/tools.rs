@@ -76,6 +76,13 @@ impl Tools {
         }
     }
 
+    /// A plain call that asks the model, for an answer that is a task of the client.
+    pub(crate) fn sample_as_task(self) -> Option<Call> {
+        let prompt = json!({"prompt": "What is the capital of France?"});
+        let call = call("trigger-sampling-request-async", prompt, "[COMPLETED]");
+        (self == Self::Reference).then_some(call)
+    }
+
     /// A plain call that asks for the roots.
     pub(crate) fn roots(self) -> Option<Call> {
         let call = call("get-roots-list", json!({}), "file:///srv/data");

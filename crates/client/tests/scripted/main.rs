@@ -3,6 +3,7 @@
 
 mod changes;
 mod client;
+mod hosted_tasks;
 mod https;
 mod legacy;
 mod modern;

@@ -5,16 +5,19 @@ use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf};
 
 /// The server's end of the pipe.
-struct Server {
+pub(crate) struct Server {
     lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
     writer: WriteHalf<DuplexStream>,
 }
 
 impl Server {
     fn connected() -> (Connection, Self) {
+        Self::connected_with(Options::named("test", "0"))
+    }
+
+    pub(crate) fn connected_with(options: Options) -> (Connection, Self) {
         let (client, server) = tokio::io::duplex(1 << 20);
         let (reader, writer) = tokio::io::split(client);
-        let options = Options::named("test", "0");
         let transport = StreamTransport::new("the test", reader, writer, 10_000);
         let (lines, writer) = tokio::io::split(server);
         let server = Self {
@@ -25,15 +28,15 @@ impl Server {
     }
 
     /// The next message of the client.
-    async fn next(&mut self) -> Value {
+    pub(crate) async fn next(&mut self) -> Value {
         serde_json::from_str(&self.lines.next_line().await.unwrap().unwrap()).unwrap()
     }
 
-    async fn send(&mut self, message: &Value) {
+    pub(crate) async fn send(&mut self, message: &Value) {
         self.writer.write_all(format!("{message}\n").as_bytes()).await.unwrap();
     }
 
-    async fn answer(&mut self, request: &Value, result: Value) {
+    pub(crate) async fn answer(&mut self, request: &Value, result: Value) {
         self.send(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}))
             .await;
     }
