@@ -95,6 +95,23 @@ impl ServerHandle {
             .unwrap_or(false)
     }
 
+    /// Notifies clients that the list of tools has changed, if you answer [`tools/list`](crate::Server::method). Other changes are known to the server.
+    pub fn tool_list_changed(&self) {
+        // A stopped server has no clients.
+        let _ = self.change(Catalog::tool_list_changed);
+    }
+
+    /// Notifies clients that the list of prompts has changed, if you answer [`prompts/list`](crate::Server::method).
+    pub fn prompt_list_changed(&self) {
+        let _ = self.change(Catalog::prompt_list_changed);
+    }
+
+    /// Notifies clients that the list of resources or of resource templates has changed, if you answer [`resources/list`](crate::Server::method)
+    /// or `resources/templates/list`.
+    pub fn resource_list_changed(&self) {
+        let _ = self.change(Catalog::resource_list_changed);
+    }
+
     /// Notifies the subscribers of the resource at `uri` that it has changed.
     pub fn resource_updated(&self, uri: impl Into<Arc<str>>) {
         // A stopped server has no subscribers.

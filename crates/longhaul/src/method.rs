@@ -1,4 +1,4 @@
-//! Custom JSON-RPC methods.
+//! JSON-RPC methods that the author answers.
 
 use crate::{DefinitionError, Error, RequestContext, ServerHandle};
 use longhaul_core::{BoxFuture, Json};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 type Function = Arc<dyn Fn(RequestContext, Map<String, Value>) -> FunctionFuture + Send + Sync>;
 type FunctionFuture = BoxFuture<'static, Result<Map<String, Value>, Error>>;
 
-/// A custom method that is not checked yet.
+/// A method that is not checked yet.
 pub(crate) struct Method {
     pub(crate) name: Arc<str>,
     function: Function,

@@ -123,6 +123,19 @@ impl Method {
         matches!(self, Self::TasksGet | Self::TasksUpdate | Self::TasksCancel)
     }
 
+    /// Whether modern results of it have caching hints.
+    pub const fn is_cacheable(self) -> bool {
+        matches!(
+            self,
+            Self::Discover
+                | Self::ToolsList
+                | Self::PromptsList
+                | Self::ResourcesList
+                | Self::ResourceTemplatesList
+                | Self::ResourcesRead
+        )
+    }
+
     /// Whether it is a task method of revision 2025-11-25, the only legacy revision that has them.
     pub const fn is_core_task(self) -> bool {
         matches!(

@@ -1,12 +1,8 @@
 //! Mistakes in definitions: all are reported before the server starts, and each error says what to do.
 
-use crate::{ERAS, connect, start};
-use longhaul::{
-    Error, Prompt, RequestContext, Resource, ResourceTemplate, ServeError, Server, Tool, schemars::JsonSchema,
-    time::seconds,
-};
+use longhaul::{Prompt, Resource, ResourceTemplate, ServeError, Server, Tool, schemars::JsonSchema, time::seconds};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 #[derive(Deserialize, JsonSchema)]
 struct Nested {
@@ -98,36 +94,4 @@ async fn an_invalid_address_is_refused() {
     let port = 0;
     let listening = server.listen(format!("localhost:{port}")).await.unwrap();
     assert!(listening.address().ip().is_loopback() && listening.address().port() != 0);
-}
-
-/// It is served in both eras. A name without a prefix of the author's is refused at the start.
-#[tokio::test]
-async fn a_custom_method_is_served() {
-    async fn echo(cx: RequestContext, params: Map<String, Value>) -> Result<Map<String, Value>, Error> {
-        let text = params
-            .get("text")
-            .ok_or_else(|| Error::invalid_params("the text is missing"))?;
-        let era = format!("{:?}", cx.era());
-        Ok(Map::from_iter([
-            ("echo".to_owned(), text.clone()),
-            ("era".to_owned(), era.into()),
-        ]))
-    }
-    let server = start(|server| server.method("com.example/echo", echo)).await;
-    for era in ERAS {
-        let client = connect(&server, era).await;
-        let result = client.request("com.example/echo", json!({"text": 5})).await.unwrap();
-        assert_eq!(
-            (&result["echo"], &result["era"]),
-            (&json!(5), &json!(format!("{era:?}")))
-        );
-        let refused = client.request("com.example/echo", json!({})).await.unwrap_err();
-        assert_eq!((refused.code, &*refused.message), (-32602, "the text is missing"));
-    }
-    let wrong = Server::new("test", "1")
-        .method("tasks/delete", echo)
-        .start()
-        .await
-        .unwrap_err();
-    assert!(wrong.to_string().contains("com.example/status"), "{wrong}");
 }

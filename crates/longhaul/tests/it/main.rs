@@ -10,6 +10,7 @@ mod crash;
 mod definitions;
 mod durable;
 mod examples;
+mod methods;
 mod outputs;
 mod prompts;
 mod questions;

@@ -166,19 +166,34 @@ impl Catalog {
         })
     }
 
-    /// The custom method of this name.
+    /// The method of this name, if an author answers it.
     pub fn method(&self, name: &str) -> Option<Arc<CustomMethod>> {
         self.now.load().methods.get(name).cloned()
     }
 
-    /// Adds a custom method, or replaces the one of the same name.
+    /// Has the author answer a method, in place of the one who answered it before.
     pub fn put_method(&self, method: CustomMethod) {
         self.change(|new| new.methods.insert(Arc::clone(method.name()), Arc::new(method)));
     }
 
-    /// Removes a custom method; returns whether there was one.
+    /// Removes a method that the author answers; returns whether there was one.
     pub fn remove_method(&self, name: &str) -> bool {
         self.change(|new| new.methods.shift_remove(name).is_some())
+    }
+
+    /// Reports that the answer to `tools/list` has changed, which an author gives.
+    pub fn tool_list_changed(&self) {
+        self.change(|new| new.versions.tools += 1);
+    }
+
+    /// Reports that the answer to `prompts/list` has changed, which an author gives.
+    pub fn prompt_list_changed(&self) {
+        self.change(|new| new.versions.prompts += 1);
+    }
+
+    /// Reports that the answer to `resources/list` or `resources/templates/list` has changed, which an author gives.
+    pub fn resource_list_changed(&self) {
+        self.change(|new| new.versions.resources += 1);
     }
 
     /// Reports that the content of a resource has changed.

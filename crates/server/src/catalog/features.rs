@@ -2,22 +2,36 @@
 
 use super::task_resources;
 use longhaul_runtime::Engine;
-use longhaul_wire::{ListCapability, ResourcesCapability, ServerCapabilities};
+use longhaul_wire::{ListCapability, Method, ResourcesCapability, ServerCapabilities};
 
 /// What is offered now. What was never offered is not declared, because each declared kind costs a client a request. A legacy session is notified
 /// of changes on its push stream, a modern client by `subscriptions/listen`.
 pub(crate) fn of(engine: &Engine) -> ServerCapabilities {
     let snapshot = engine.catalog().snapshot();
-    let completes = snapshot.prompts.values().any(|prompt| prompt.completer.is_some())
+    let author_answers = |methods: &[Method]| {
+        methods
+            .iter()
+            .any(|method| snapshot.methods.contains_key(method.as_str()))
+    };
+    let completes = author_answers(&[Method::CompletionComplete])
+        || snapshot.prompts.values().any(|prompt| prompt.completer.is_some())
         || snapshot.templates.values().any(|template| template.completer.is_some());
-    let resources = task_resources::are_kept(engine, &snapshot) || snapshot.versions.resources > 0;
+    let prompts = snapshot.versions.prompts > 0 || author_answers(&[Method::PromptsList, Method::PromptsGet]);
+    let author_reads = || {
+        author_answers(&[
+            Method::ResourcesList,
+            Method::ResourceTemplatesList,
+            Method::ResourcesRead,
+        ])
+    };
+    let resources = author_reads() || task_resources::are_kept(engine, &snapshot) || snapshot.versions.resources > 0;
     ServerCapabilities {
         tools: Some(ListCapability { list_changed: true }),
         resources: resources.then_some(ResourcesCapability {
             list_changed: true,
             subscribe: true,
         }),
-        prompts: (snapshot.versions.prompts > 0).then_some(ListCapability { list_changed: true }),
+        prompts: prompts.then_some(ListCapability { list_changed: true }),
         completions: completes,
         logging: true,
         tasks: true,

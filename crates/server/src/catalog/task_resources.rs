@@ -65,6 +65,11 @@ pub(crate) fn templates(engine: &Engine, offered: &Snapshot) -> impl Iterator<It
     log.into_iter().chain(output).chain(history)
 }
 
+/// Whether it is the URI of a resource of a task, which there may not be.
+pub(crate) fn is_uri(uri: &str) -> bool {
+    !matches!(uri.parse::<TaskUri>(), Err(InvalidTaskUri::NotATaskUri))
+}
+
 /// An unknown task, another principal's and one without the resource are answered alike.
 pub(crate) async fn read(
     engine: &Engine,

@@ -1,25 +1,81 @@
-//! Methods that the server's author has defined.
+//! Methods that the server's author answers: custom ones, and standard ones in place of the server's own answer.
 
-use crate::{admission::request::AdmittedRequest, handler, interaction::Interaction, response::Answer};
+use crate::{
+    admission::request::AdmittedRequest,
+    catalog::task_resources,
+    handler::{self, Handler},
+    interaction::{Interaction, rounds::Round},
+    methods::{Methods, logging_set_level, prompts_get, resources_read},
+    response::Answer,
+};
 use longhaul_core::Json;
 use longhaul_runtime::CustomMethod;
-use longhaul_wire::RpcError;
+use longhaul_wire::{Method, RpcError};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
+/// Answers a request of a custom method.
 pub(crate) fn call(
     interaction: &Arc<Interaction>,
     request: &AdmittedRequest<'_>,
     own: Arc<CustomMethod>,
     params: Option<&RawValue>,
 ) -> Result<Answer, RpcError> {
-    let params = params.map_or_else(|| Json::trusted("{}"), Json::from);
     handler::answer_with(
         interaction,
         request,
         None,
-        Box::new(move |cx| Arc::clone(&own.handler).call(params, cx)),
-        RpcError::invalid_params("There is nothing of this name"),
+        handler_of(own, params),
+        not_found(),
         handler::result_writer(&interaction.identity, request.caller.generation),
     )
+}
+
+/// Answers a request of a standard method as its author does. What clients have from the server itself stays the server's: the log level of
+/// their session, and the resources of their tasks.
+pub(crate) async fn call_standard(
+    methods: &Methods,
+    method: Method,
+    request: &AdmittedRequest<'_>,
+    own: Arc<CustomMethod>,
+    params: Option<&RawValue>,
+) -> Result<Answer, RpcError> {
+    let (interaction, generation) = (&methods.interaction, request.caller.generation);
+    let (round, not_found) = match method {
+        Method::LoggingSetLevel => {
+            logging_set_level::answer(methods, request)?;
+            (None, not_found())
+        }
+        Method::PromptsGet => {
+            let params = request.params.get_prompt()?;
+            let round = Round::of(interaction, request, prompts_get::asked(&params))?;
+            (
+                round,
+                RpcError::invalid_params(format!("Unknown prompt: {}", params.name)),
+            )
+        }
+        Method::ResourcesRead => {
+            let params = request.params.read_resource()?;
+            if task_resources::is_uri(&params.uri) {
+                return resources_read::answer(methods, request).await;
+            }
+            let round = Round::of(interaction, request, resources_read::asked(&params))?;
+            (round, RpcError::resource_not_found(generation, &params.uri))
+        }
+        _ => (None, not_found()),
+    };
+    let writer = match method.is_cacheable() {
+        true => handler::cacheable_result_writer(&methods.identity, generation, resources_read::READ_CACHE),
+        false => handler::result_writer(&methods.identity, generation),
+    };
+    handler::answer_with(interaction, request, round, handler_of(own, params), not_found, writer)
+}
+
+fn handler_of(own: Arc<CustomMethod>, params: Option<&RawValue>) -> Handler {
+    let params = params.map_or_else(|| Json::trusted("{}"), Json::from);
+    Box::new(move |cx| Arc::clone(&own.handler).call(params, cx))
+}
+
+fn not_found() -> RpcError {
+    RpcError::invalid_params("There is nothing of this name")
 }

@@ -79,11 +79,16 @@ impl Dispatcher {
     }
 
     async fn request(&self, request: &Request<'_>, incoming: &Incoming<'_>) -> Result<Answer, RpcError> {
-        if let Some(custom) = self.methods.engine.catalog().method(&request.method) {
-            let (era, params, meta) = admit_custom(request, &incoming.peer)?;
-            let admitted = self.admitted(request, incoming, &era, params, meta);
-            return custom_method::call(&self.methods.interaction, &admitted, custom, request.raw_params());
-        }
+        let custom = self.methods.engine.catalog().method(&request.method);
+        let custom = match custom {
+            Some(custom) if custom.is_standard() => Some(custom),
+            None => None,
+            Some(custom) => {
+                let (era, params, meta) = admit_custom(request, &incoming.peer)?;
+                let admitted = self.admitted(request, incoming, &era, params, meta);
+                return custom_method::call(&self.methods.interaction, &admitted, custom, request.raw_params());
+            }
+        };
         let rules = AdmissionRules {
             strict_headers: self.strict_headers,
             serves: table::serves,
@@ -95,7 +100,21 @@ impl Dispatcher {
             meta,
         } = admit(request, &incoming.peer, &rules)?;
         let admitted = self.admitted(request, incoming, &era, params, meta);
-        table::call(&self.methods, method, &admitted).await
+        match custom {
+            None => table::call(&self.methods, method, &admitted).await,
+            // Boxed, since it is rare.
+            Some(custom) => {
+                let params = request.raw_params();
+                Box::pin(custom_method::call_standard(
+                    &self.methods,
+                    method,
+                    &admitted,
+                    custom,
+                    params,
+                ))
+                .await
+            }
+        }
     }
 
     /// An admitted request with its caller.

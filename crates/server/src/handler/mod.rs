@@ -1,4 +1,4 @@
-//! Runs handlers that answer while their request is open: prompts, resources, completions, intakes.
+//! Runs handlers that answer while their request is open: prompts, resources, completions, intakes, methods that the author answers.
 //!
 //! A legacy client is asked by requests of ours (`client_requests`), a modern one in the response to its request (`replay`).
 
@@ -20,7 +20,7 @@ use client_requests::ClientRequests;
 use futures_util::FutureExt;
 use longhaul_core::{BoxFuture, Capability, Json, RpcFailure};
 use longhaul_runtime::{AskError, HandlerError, Question, RequestChannel, RequestContext, Requestor, ToolMessage};
-use longhaul_wire::{Generation, RequestId, RpcError, ServerInfo, legacy, modern};
+use longhaul_wire::{CacheHints, Generation, RequestId, RpcError, ServerInfo, legacy, modern};
 use outbox::{Outbox, OutboxItem};
 use replay::Replay;
 use std::{panic::AssertUnwindSafe, sync::Arc};
@@ -44,6 +44,19 @@ pub(crate) fn result_writer(identity: &Arc<ServerInfo>, generation: Generation) 
     Box::new(move |out, id, result| match generation {
         Generation::Legacy => legacy::result::write(out, id, result),
         Generation::Modern => modern::result::write(out, id, result, None, &identity),
+    })
+}
+
+/// Writes the result of a cacheable method, with these caching hints unless the handler has set others.
+pub(crate) fn cacheable_result_writer(
+    identity: &Arc<ServerInfo>,
+    generation: Generation,
+    default: CacheHints,
+) -> Writer {
+    let identity = Arc::clone(identity);
+    Box::new(move |out, id, result| match generation {
+        Generation::Legacy => legacy::result::write_cacheable(out, id, result),
+        Generation::Modern => modern::result::write(out, id, result, Some(default), &identity),
     })
 }
 

@@ -9,7 +9,7 @@ use crate::{
 };
 use longhaul_core::Json;
 use longhaul_runtime::Prompt;
-use longhaul_wire::{Method, RpcError};
+use longhaul_wire::{Method, RpcError, params::GetPrompt};
 use serde_json::value::RawValue;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -19,14 +19,7 @@ pub(crate) fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result
     let snapshot = methods.engine.catalog().snapshot();
     let prompt = snapshot.prompts.get(&*params.name).cloned().ok_or_else(unknown)?;
     let arguments = arguments(&prompt, params.arguments)?;
-    let asked = Asked {
-        method: Method::PromptsGet,
-        target: &params.name,
-        arguments: params.arguments.map(Json::from),
-        answers: &params.input_responses,
-        state: params.request_state.as_deref(),
-    };
-    let round = Round::of(&methods.interaction, request, asked)?;
+    let round = Round::of(&methods.interaction, request, asked(&params))?;
     let handler = Box::new(move |cx| Arc::clone(&prompt.handler).get(arguments, cx));
     handler::answer_with(
         &methods.interaction,
@@ -36,6 +29,17 @@ pub(crate) fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result
         unknown(),
         handler::result_writer(&methods.identity, request.caller.generation),
     )
+}
+
+/// What a series of rounds needs of it.
+pub(crate) fn asked<'a>(params: &'a GetPrompt<'_>) -> Asked<'a> {
+    Asked {
+        method: Method::PromptsGet,
+        target: &params.name,
+        arguments: params.arguments.map(Json::from),
+        answers: &params.input_responses,
+        state: params.request_state.as_deref(),
+    }
 }
 
 fn arguments(prompt: &Prompt, given: Option<&RawValue>) -> Result<BTreeMap<String, String>, RpcError> {

@@ -12,11 +12,11 @@ use crate::{
     response::Answer,
 };
 use longhaul_runtime::ResourceHandler;
-use longhaul_wire::{CacheHints, CacheScope, Generation, Method, RpcError, legacy, modern, params::ReadResource};
+use longhaul_wire::{CacheHints, CacheScope, Method, RpcError, params::ReadResource};
 use std::sync::Arc;
 
 /// The default; a handler's result may override it.
-const READ_CACHE: CacheHints = CacheHints {
+pub(crate) const READ_CACHE: CacheHints = CacheHints {
     ttl_ms: 0,
     scope: CacheScope::Private,
 };
@@ -36,25 +36,26 @@ fn read_with(
     reader: Arc<dyn ResourceHandler>,
     variables: Variables,
 ) -> Result<Answer, RpcError> {
-    let asked = Asked {
+    let generation = request.caller.generation;
+    let not_found = RpcError::resource_not_found(generation, &params.uri);
+    let uri = params.uri.to_string();
+    handler::answer_with(
+        &methods.interaction,
+        request,
+        Round::of(&methods.interaction, request, asked(params))?,
+        Box::new(move |cx| reader.read(uri, variables, cx)),
+        not_found,
+        handler::cacheable_result_writer(&methods.identity, generation, READ_CACHE),
+    )
+}
+
+/// What a series of rounds needs of it.
+pub(crate) fn asked<'a>(params: &'a ReadResource<'_>) -> Asked<'a> {
+    Asked {
         method: Method::ResourcesRead,
         target: &params.uri,
         arguments: None,
         answers: &params.input_responses,
         state: params.request_state.as_deref(),
-    };
-    let generation = request.caller.generation;
-    let not_found = RpcError::resource_not_found(generation, &params.uri);
-    let (uri, identity) = (params.uri.to_string(), Arc::clone(&methods.identity));
-    handler::answer_with(
-        &methods.interaction,
-        request,
-        Round::of(&methods.interaction, request, asked)?,
-        Box::new(move |cx| reader.read(uri, variables, cx)),
-        not_found,
-        Box::new(move |out, id, result| match generation {
-            Generation::Legacy => legacy::result::write_cacheable(out, id, result),
-            Generation::Modern => modern::result::write(out, id, result, Some(READ_CACHE), &identity),
-        }),
-    )
+    }
 }
