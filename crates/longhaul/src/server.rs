@@ -299,13 +299,16 @@ impl Server {
         self
     }
 
-    /// The allowed hosts and origins over HTTP, and whether the endpoints of 2024-11-05 are served.
+    /// The allowed hosts and origins over HTTP, whether clients of revisions up to 2025-11-25 have sessions, whether answers may be streams, and whether
+    /// the endpoints of 2024-11-05 are served.
     ///
     /// ```
     /// use longhaul::{HttpOptions, Server};
     /// # fn f() -> Result<Server, Box<dyn std::error::Error>> {
     /// let server = Server::new("hello", "1.0.0").http(HttpOptions {
     ///     allowed_hosts: vec!["mcp.example.com".parse()?], // a proxy's name, for example
+    ///     stateful_mode: false, // no session: any process on the same store may answer the next request
+    ///     json_response: true,  // no streams of events
     ///     ..HttpOptions::default()
     /// });
     /// # Ok(server) }

@@ -26,6 +26,8 @@ pub struct ServerCapabilities {
     pub logging: bool,
     /// `tasks/*`, those of each generation.
     pub tasks: bool,
+    /// `tasks/list`, which only the legacy generation has.
+    pub task_list: bool,
 }
 
 /// The capability of `tools` or `prompts`.

@@ -77,6 +77,8 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<S
     let allowed_origins = all(section, "allowed_origins");
     let allowed_hosts = all(section, "allowed_hosts");
     let legacy_sse = section.get_or("legacy_sse", false, |entry| entry.flag());
+    let stateful_mode = section.get_or("stateful_mode", true, |entry| entry.flag());
+    let json_response = section.get_or("json_response", false, |entry| entry.flag());
     let limits = section.get_or("limits", LimitsConfig::default(), |entry| {
         limits::read(&entry.section("[server.limits]", "such as [server.limits]")?)
     });
@@ -104,6 +106,8 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<S
             allowed_origins: allowed_origins?,
             allowed_hosts: allowed_hosts?,
             legacy_sse: legacy_sse?,
+            stateful_mode: stateful_mode?,
+            json_response: json_response?,
         },
         idle_exit: idle_exit?,
         limits: limits?,

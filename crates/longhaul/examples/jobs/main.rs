@@ -32,6 +32,8 @@ pub fn server() -> Server {
 
 /// The server, for the service at this URL.
 pub fn server_for(url: impl Into<String>) -> Server {
+    // Here reqwest is built without a crypto provider, and wants one for plain HTTP, too. An error says that there is one already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let jobs = Arc::new(JobClient {
         url: url.into(),
         http: Client::new(),

@@ -15,6 +15,31 @@ pub(crate) enum PeerScope {
     OneUser,
 }
 
+/// What the settings of a transport leave of the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TransportMode {
+    /// Legacy clients have sessions.
+    pub(crate) sessions: bool,
+    /// An answer may be a stream, and a client may open one.
+    pub(crate) streams: bool,
+}
+
+impl TransportMode {
+    /// Everything.
+    pub(crate) const FULL: Self = Self {
+        sessions: true,
+        streams: true,
+    };
+
+    /// Whether clients of the generation can be notified of changes.
+    pub(crate) fn notifies(self, generation: Generation) -> bool {
+        match generation {
+            Generation::Legacy => self.sessions && self.streams,
+            Generation::Modern => self.streams,
+        }
+    }
+}
+
 /// The sender of one message.
 pub(crate) struct Caller {
     /// The family of revisions it speaks.
@@ -25,6 +50,8 @@ pub(crate) struct Caller {
     pub(crate) declares_tasks: bool,
     /// Whether it accepts a stream of events as an answer.
     pub(crate) takes_stream: bool,
+    /// What its transport may do.
+    pub(crate) mode: TransportMode,
     reach: PeerScope,
     principal: Principal,
     session: Option<Session>,
@@ -37,14 +64,17 @@ impl Caller {
         principal: Principal,
         session: Option<&Session>,
         takes_stream: bool,
-        reach: PeerScope,
+        (reach, mode): (PeerScope, TransportMode),
     ) -> Self {
         let (version, declares_tasks, capabilities) = match era {
-            // Without a session the client's capabilities are not known, so it is asked nothing (C-51).
+            // Without a session the client's capabilities are not known, and without streams it cannot be sent a request, so it is asked
+            // nothing (C-51).
             Era::Legacy(legacy) => (
                 LegacyPhase::version(*legacy),
                 false,
-                session.map_or(ClientCapabilities::default(), |session| session.capabilities),
+                session
+                    .filter(|_| mode.streams)
+                    .map_or(ClientCapabilities::default(), |session| session.capabilities),
             ),
             Era::Modern(modern) => (Some(modern.version), modern.capabilities.tasks, modern.capabilities),
         };
@@ -54,6 +84,7 @@ impl Caller {
             version,
             declares_tasks,
             takes_stream,
+            mode,
             reach,
             principal,
             // A modern message stands alone, also beside a session (L-07).
@@ -117,11 +148,28 @@ impl Caller {
     pub(crate) fn list_scope(&self) -> Result<Scope, RpcError> {
         match (self.reach, self.owner()) {
             (PeerScope::OneUser, Owner { principal, .. }) => Ok(Scope::of(principal)),
-            (PeerScope::Anyone, Owner { session: None, .. }) => Err(RpcError::invalid_request(
-                "tasks/list lists what a session has created: send the Mcp-Session-Id that came with the answer to initialize",
-            )),
+            (PeerScope::Anyone, Owner { session: None, .. }) => {
+                Err(self.no_session("tasks/list lists what a session has created"))
+            }
             (PeerScope::Anyone, Owner { principal, session }) => Ok(Scope { principal, session }),
         }
+    }
+
+    /// The error of a request that is only served in a session, for this reason.
+    pub(crate) fn no_session(&self, why: &str) -> RpcError {
+        RpcError::invalid_request(match self.mode.sessions {
+            true => format!("{why}: send the Mcp-Session-Id that came with the answer to initialize"),
+            false => format!("{why}, and this server has no sessions"),
+        })
+    }
+
+    /// The error of a request that is only answered with a stream.
+    pub(crate) fn no_stream(&self) -> RpcError {
+        let why = match self.mode.streams {
+            true => "Accept must list text/event-stream",
+            false => "This server answers with JSON only, so it has no streams: poll instead",
+        };
+        RpcError::invalid_request(why).with_status(406)
     }
 
     /// The key of its session.
@@ -132,6 +180,11 @@ impl Caller {
     /// Its session.
     pub(crate) fn session(&self) -> Option<&Session> {
         self.session.as_ref()
+    }
+
+    /// Its session, if requests of ours reach it there: they go on streams.
+    pub(crate) fn session_to_ask(&self) -> Option<&Session> {
+        self.session().filter(|_| self.mode.streams)
     }
 
     /// Whether core tasks (G1) are part of its revision.

@@ -1,12 +1,14 @@
 //! Which server capabilities are declared.
 
 use super::task_resources;
+use crate::admission::caller::Caller;
 use longhaul_runtime::Engine;
 use longhaul_wire::{ListCapability, Method, ResourcesCapability, ServerCapabilities};
 
 /// What is offered now. What was never offered is not declared, because each declared kind costs a client a request. A legacy session is notified
-/// of changes on its push stream, a modern client by `subscriptions/listen`.
-pub(crate) fn of(engine: &Engine) -> ServerCapabilities {
+/// of changes on its push stream, a modern client by `subscriptions/listen`, if its transport may stream.
+pub(crate) fn of(engine: &Engine, caller: &Caller) -> ServerCapabilities {
+    let notifies = caller.mode.notifies(caller.generation);
     let snapshot = engine.catalog().snapshot();
     let author_answers = |methods: &[Method]| {
         methods
@@ -26,14 +28,15 @@ pub(crate) fn of(engine: &Engine) -> ServerCapabilities {
     };
     let resources = author_reads() || task_resources::are_kept(engine, &snapshot) || snapshot.versions.resources > 0;
     ServerCapabilities {
-        tools: Some(ListCapability { list_changed: true }),
+        tools: Some(ListCapability { list_changed: notifies }),
         resources: resources.then_some(ResourcesCapability {
-            list_changed: true,
-            subscribe: true,
+            list_changed: notifies,
+            subscribe: notifies,
         }),
-        prompts: prompts.then_some(ListCapability { list_changed: true }),
+        prompts: prompts.then_some(ListCapability { list_changed: notifies }),
         completions: completes,
-        logging: true,
+        logging: caller.mode.streams,
         tasks: true,
+        task_list: caller.mode.sessions,
     }
 }

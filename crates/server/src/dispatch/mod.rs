@@ -5,7 +5,7 @@ mod table;
 
 use crate::{
     admission::{
-        caller::{Caller, PeerScope},
+        caller::{Caller, PeerScope, TransportMode},
         request::AdmittedRequest,
     },
     interaction::{Interaction, input_requests},
@@ -38,6 +38,8 @@ pub(crate) struct Incoming<'a> {
     pub(crate) takes_stream: bool,
     /// Who can have sent it.
     pub(crate) reach: PeerScope,
+    /// What the transport may do.
+    pub(crate) mode: TransportMode,
 }
 
 /// Finds the era and the method of each message.
@@ -141,7 +143,7 @@ impl Dispatcher {
             self.methods.interaction.admission.principal.clone(),
             incoming.session.as_ref(),
             incoming.takes_stream,
-            incoming.reach,
+            (incoming.reach, incoming.mode),
         )
     }
 

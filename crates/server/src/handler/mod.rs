@@ -113,7 +113,7 @@ pub(crate) fn run(
         (Some((replay, _)), _) => Arc::clone(replay) as _,
         (None, Generation::Legacy) => Arc::new(ClientRequests {
             interaction: Arc::clone(interaction),
-            session: request.caller.session().map(|session| session.key.clone()),
+            session: request.caller.session_to_ask().map(|session| session.key.clone()),
             outbox: Arc::clone(&outbox),
         }),
         (None, Generation::Modern) => Arc::new(NoRequests(Arc::clone(&outbox))),

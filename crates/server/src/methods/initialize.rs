@@ -19,7 +19,12 @@ pub(crate) fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result
     );
     let mut text = String::new();
     write_result(&mut text, request.id, |out| {
-        legacy::handshake::write_initialize(out, version, &features::of(&methods.engine), &methods.identity);
+        legacy::handshake::write_initialize(
+            out,
+            version,
+            &features::of(&methods.engine, &request.caller),
+            &methods.identity,
+        );
     });
     Ok(Answer::Session {
         text,

@@ -6,11 +6,11 @@ use longhaul_wire::RpcError;
 
 pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
     let uri = request.params.uri()?;
-    let session = request.caller.session().ok_or_else(|| {
-        RpcError::invalid_request(
-            "resources/subscribe needs a session: send the Mcp-Session-Id that came with the answer to initialize",
-        )
-    })?;
+    let no_session = || request.caller.no_session("resources/subscribe needs a session");
+    let session = request.caller.session().ok_or_else(no_session)?;
+    if !request.caller.mode.streams {
+        return Err(request.caller.no_stream());
+    }
     let guard = resources::subscribe(&methods.interaction, &request.caller, &uri).await?;
     let preferences = &methods.interaction.sessions.preferences;
     let subscribed = preferences.subscribe(session, &uri, guard);

@@ -12,6 +12,11 @@ const CACHE: CacheHints = CacheHints {
 
 pub(crate) fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
     Ok(Answer::result(request.id, |out| {
-        modern::handshake::write_discover(out, &features::of(&methods.engine), CACHE, &methods.identity);
+        modern::handshake::write_discover(
+            out,
+            &features::of(&methods.engine, &request.caller),
+            CACHE,
+            &methods.identity,
+        );
     }))
 }

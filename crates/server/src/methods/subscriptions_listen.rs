@@ -22,7 +22,7 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
         return Err(RpcError::missing_capability(Capability::Tasks));
     }
     if !request.caller.takes_stream {
-        return Err(RpcError::invalid_request("Accept must list text/event-stream").with_status(406));
+        return Err(request.caller.no_stream());
     }
     let permit = interaction.admission.meter.stream(request.caller.principal())?;
     let names_something = !params.task_ids.is_empty() || !params.resource_subscriptions.is_empty();

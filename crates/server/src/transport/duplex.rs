@@ -2,7 +2,10 @@
 //! another and are answered concurrently, each answer as a whole.
 
 use crate::{
-    admission::{caller::PeerScope, limits::Reservation},
+    admission::{
+        caller::{PeerScope, TransportMode},
+        limits::Reservation,
+    },
     dispatch::{Incoming, refuse_message},
     interaction::push::{session_stream, streams::PushChannel},
     response::{
@@ -225,6 +228,7 @@ impl Duplex {
             session,
             takes_stream: true,
             reach: self.reach,
+            mode: TransportMode::FULL,
         };
         self.front.dispatcher.dispatch(&incoming).await
     }

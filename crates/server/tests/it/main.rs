@@ -18,6 +18,7 @@ mod fuzz;
 mod handlers;
 mod handoff;
 mod hostile;
+mod http_modes;
 mod intake;
 mod isolation;
 mod legacy;

@@ -19,7 +19,10 @@ pub fn write_initialize(out: &mut String, version: Version, features: &ServerCap
     if features.tasks && version.has_core_tasks() {
         out.push(',');
         // Objects, not booleans; exactly what is served (G1-02, C-22).
-        out.push_str(r#""tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}"#);
+        let list = if features.task_list { r#""list":{},"# } else { "" };
+        out.push_str(r#""tasks":{"#);
+        out.push_str(list);
+        out.push_str(r#""cancel":{},"requests":{"tools":{"call":{}}}}"#);
     }
     out.push_str(r#"},"serverInfo":"#);
     out.push_str(identity.info());

@@ -35,6 +35,7 @@ fn features() -> impl Strategy<Value = ServerCapabilities> {
             completions,
             logging,
             tasks,
+            task_list: tasks,
         },
     )
 }

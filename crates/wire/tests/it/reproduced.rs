@@ -152,6 +152,7 @@ fn legacy_handshake_tools_questions_and_progress() {
     let features = ServerCapabilities {
         tools: Some(ListCapability { list_changed: true }),
         tasks: true,
+        task_list: true,
         ..ServerCapabilities::default()
     };
     let got = written(|out| legacy::handshake::write_initialize(out, Version::V2025_11_25, &features, &identity()));
@@ -324,6 +325,7 @@ fn stdio_of_both_generations() {
     let features = ServerCapabilities {
         tools: Some(ListCapability::default()),
         tasks: true,
+        task_list: true,
         ..ServerCapabilities::default()
     };
     let stale = CacheHints {
@@ -350,6 +352,7 @@ fn modern_discovery_and_errors() {
     let features = ServerCapabilities {
         tools: Some(ListCapability { list_changed: true }),
         tasks: true,
+        task_list: true,
         ..ServerCapabilities::default()
     };
     let cache = CacheHints {

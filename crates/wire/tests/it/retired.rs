@@ -103,6 +103,7 @@ fn features() -> ServerCapabilities {
         completions: true,
         logging: true,
         tasks: true,
+        task_list: true,
     }
 }
 

@@ -62,6 +62,8 @@ queue_timeout = "1h30m"
 allowed_origins = ["https://app.example.com", "http://box:3000"]
 allowed_hosts = ["mcp.example.com"]
 legacy_sse = true
+stateful_mode = false
+json_response = true
 idle_exit = "5m"
 
 [server.limits]
@@ -128,6 +130,8 @@ task = "always"
             .to_vec(),
         allowed_hosts: vec!["mcp.example.com".parse().unwrap()],
         legacy_sse: true,
+        stateful_mode: false,
+        json_response: true,
     };
     assert_eq!((config.server.http, config.server.idle_exit), (http, 300_000));
 

@@ -1,6 +1,6 @@
 //! The durable examples, killed around each of their writes.
 
-use super::process::{Running, first_line, program};
+use super::process::{Running, first_line, get, program};
 use longhaul::testing::crash::{self, CrashTest};
 use serde_json::json;
 use std::{fs, path::Path, process::Stdio};
@@ -67,14 +67,7 @@ fn a_job_is_submitted_once() {
         .call("render", json!({"scene": "beach", "seconds": 0}))
         .run();
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let jobs = runtime.block_on(async {
-        reqwest::get(format!("{submitted}/jobs"))
-            .await
-            .unwrap()
-            .text()
-            .await
-            .unwrap()
-    });
+    let jobs = runtime.block_on(get(format!("{submitted}/jobs")));
     // Each run has one call and so one job, whether killed or not.
     assert_eq!(jobs, json!({"jobs": report.runs}).to_string());
     drop(service);

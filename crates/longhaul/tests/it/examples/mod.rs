@@ -4,7 +4,7 @@ mod crashes;
 mod known;
 mod process;
 
-use process::{Running, Server, first_line, program};
+use process::{Running, Server, first_line, get, program};
 use serde_json::json;
 use std::{fs, path::Path, process::Stdio};
 
@@ -15,7 +15,7 @@ async fn a_job_is_submitted_once_and_found_again_after_a_crash() {
     service.args(["--service", "127.0.0.1:0"]).stdout(Stdio::piped());
     let mut service = Running(service.spawn().unwrap());
     let url = first_line(&mut service.0);
-    let submitted = async || reqwest::get(format!("{url}/jobs")).await.unwrap().text().await.unwrap();
+    let submitted = async || get(format!("{url}/jobs")).await;
 
     let data = tempfile::tempdir().unwrap();
     let server = || {

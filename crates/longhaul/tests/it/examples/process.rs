@@ -37,6 +37,13 @@ pub(super) fn first_line(child: &mut Child) -> String {
     line.trim().to_owned()
 }
 
+/// What a GET of this URL is answered with.
+pub(super) async fn get(url: String) -> String {
+    // An error says that the process has a crypto provider already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::get(url).await.unwrap().text().await.unwrap()
+}
+
 /// A server on standard input and output.
 pub(super) struct Server {
     /// Dropping this kills it, as does the end of the test.

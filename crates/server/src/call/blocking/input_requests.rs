@@ -146,7 +146,7 @@ impl BlockingCall {
                 let input = self.open[0].clone();
                 self.refuse(
                     input,
-                    &RpcError::internal("The client cannot be asked without a session"),
+                    &RpcError::internal("The client cannot be asked without a session and a stream"),
                 )
                 .await
             }

@@ -103,7 +103,7 @@ pub(crate) enum InputRequestMode {
     Rounds(Round),
     /// By requests of ours.
     Requests,
-    /// Not at all: without a session there is no way for it to answer.
+    /// Not at all: without a session there is no way for it to answer, and without streams none to ask it.
     Nobody,
 }
 
@@ -112,7 +112,7 @@ impl InputRequestMode {
     pub(crate) fn of(request: &AdmittedRequest<'_>, round: Option<Round>) -> Self {
         match round {
             Some(round) => Self::Rounds(round),
-            None if request.caller.session().is_some() => Self::Requests,
+            None if request.caller.session_to_ask().is_some() => Self::Requests,
             None => Self::Nobody,
         }
     }

@@ -1,12 +1,13 @@
 //! What the endpoints need beside what every transport needs.
 
 use super::{HttpOptions, allowed_hosts::AllowedHosts, legacy_sse::LegacySseStreams, replay::ReplayBuffers};
-use crate::{shutdown::Shutdown, signer::Signer};
+use crate::{admission::caller::TransportMode, shutdown::Shutdown, signer::Signer};
 use longhaul_runtime::Ports;
 
 pub(crate) struct HttpContext {
     pub(super) allowed_hosts: AllowedHosts,
     pub(super) replay_buffers: ReplayBuffers,
+    pub(super) mode: TransportMode,
     /// Whether the endpoints of 2024-11-05 are served.
     pub(super) legacy_sse: bool,
     pub(super) legacy_sse_streams: LegacySseStreams,
@@ -20,6 +21,10 @@ impl HttpContext {
                 hosts: options.allowed_hosts,
             },
             replay_buffers: ReplayBuffers::new(ports, shutdown, event_ids),
+            mode: TransportMode {
+                sessions: options.stateful_mode,
+                streams: !options.json_response,
+            },
             legacy_sse: options.legacy_sse,
             legacy_sse_streams: LegacySseStreams::default(),
         }

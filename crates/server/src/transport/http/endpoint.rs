@@ -8,7 +8,7 @@ use super::{
     response::{Response, empty, event_stream, held_with, method_not_allowed, refuse, replayed, response},
 };
 use crate::{
-    admission::caller::PeerScope,
+    admission::caller::{PeerScope, TransportMode},
     dispatch::{Incoming, refuse_message},
     response::{Answer, store_failed, stream::Events},
     session::Session,
@@ -25,7 +25,14 @@ use http_body::Body;
 use longhaul_wire::{Generation, Headers, RpcError, Transport, Version};
 use std::sync::Arc;
 
-const METHODS: &str = "POST, GET, DELETE";
+/// The methods of the endpoint.
+fn methods(mode: TransportMode) -> &'static str {
+    match (mode.sessions, mode.streams) {
+        (true, true) => "POST, GET, DELETE",
+        (true, false) => "POST, DELETE",
+        (false, _) => "POST",
+    }
+}
 
 /// The endpoint at `/mcp`, to be served by [`Listener`](super::Listener) or mounted into an application of yours; with
 /// [`legacy_sse`](super::HttpOptions::legacy_sse) also the pair at `/sse` and `/messages`.
@@ -51,11 +58,14 @@ async fn mcp(State(front): State<Arc<Front>>, request: Request) -> axum::respons
 
 /// Answers a request for the endpoint.
 pub(super) async fn answer<B: Body<Data = Bytes> + Unpin>(front: &Arc<Front>, request: http::Request<B>) -> Response {
-    guarded(front, METHODS, request, async |front, parts, body| match parts.method {
-        Method::POST => Some(post(front, parts, body).await),
-        Method::GET => Some(get(front, parts).await),
-        Method::DELETE => Some(end_session(front, parts).await),
-        _ => None,
+    let mode = front.http.mode;
+    guarded(front, methods(mode), request, async |front, parts, body| {
+        match parts.method {
+            Method::POST => Some(post(front, parts, body).await),
+            Method::GET if mode.sessions && mode.streams => Some(get(front, parts).await),
+            Method::DELETE if mode.sessions => Some(end_session(front, parts).await),
+            _ => None,
+        }
     })
     .await
 }
@@ -145,7 +155,7 @@ async fn resumable(front: &Arc<Front>, session: &Session, events: Events) -> Res
 async fn get(front: &Arc<Front>, parts: &Parts) -> Result<Response, RpcError> {
     let headers = mcp_headers(parts)?;
     let Some(id) = headers.session_id.filter(|_| !is_modern(&headers)) else {
-        return Ok(method_not_allowed(METHODS));
+        return Ok(method_not_allowed(methods(front.http.mode)));
     };
     let session = live_session(front, id).await?.ok_or_else(RpcError::session_not_found)?;
     if !takes_stream(&parts.headers) {
@@ -178,8 +188,9 @@ pub(crate) async fn incoming_message<'a>(
             sessionless: true,
         },
         session,
-        takes_stream,
+        takes_stream: takes_stream && front.http.mode.streams,
         reach: PeerScope::Anyone,
+        mode: front.http.mode,
     })
 }
 
@@ -203,12 +214,13 @@ fn takes_stream(headers: &HeaderMap) -> bool {
     headers.get_all(header::ACCEPT).iter().any(accepts)
 }
 
-/// The session of an id. A modern message has none, so its id is ignored (T-20).
+/// The session of an id. A modern message has none, so its id is ignored (T-20), as it is by a server without sessions.
 async fn find_session(
     front: &Front,
     headers: &Headers<'_>,
 ) -> Result<(Option<Session>, longhaul_wire::SessionState), RpcError> {
-    let Some(id) = headers.session_id.filter(|_| !is_modern(headers)) else {
+    let takes_id = front.http.mode.sessions && !is_modern(headers);
+    let Some(id) = headers.session_id.filter(|_| takes_id) else {
         return Ok((None, longhaul_wire::SessionState::None));
     };
     match live_session(front, id).await? {
@@ -238,7 +250,7 @@ async fn live_session(front: &Front, id: &[u8]) -> Result<Option<Session>, RpcEr
 async fn end_session(front: &Front, parts: &Parts) -> Result<Response, RpcError> {
     let headers = mcp_headers(parts)?;
     let Some(id) = headers.session_id.filter(|_| !is_modern(&headers)) else {
-        return Ok(method_not_allowed(METHODS));
+        return Ok(method_not_allowed(methods(front.http.mode)));
     };
     let session = live_session(front, id).await?.ok_or_else(RpcError::session_not_found)?;
     front

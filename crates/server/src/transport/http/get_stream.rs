@@ -89,6 +89,7 @@ async fn ask_again(
         session: Some(session.clone()),
         takes_stream: true,
         reach: PeerScope::Anyone,
+        mode: front.http.mode,
     };
     let answer = front.dispatcher.dispatch(&incoming).await.settled().await;
     let events = match answer {

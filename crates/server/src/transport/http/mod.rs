@@ -29,12 +29,37 @@ const SSE_PATH: &str = "/sse";
 const MESSAGES_PATH: &str = "/messages";
 
 /// How the server is reached over HTTP. The default accepts requests of this machine only.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpOptions {
     /// Web pages that may speak to this server, besides those of this machine.
     pub allowed_origins: Vec<Origin>,
     /// Names under which clients reach this server, besides those of this machine: a proxy's, for example.
     pub allowed_hosts: Vec<HostName>,
-    /// Serve the pair of endpoints of revision 2024-11-05, too, at `/sse` and `/messages`.
+    /// Serve the pair of endpoints of revision 2024-11-05, too, at `/sse` and `/messages`. Each of its streams is a session by itself, so the two
+    /// options below do not apply to it.
     pub legacy_sse: bool,
+    /// Whether clients of revisions up to 2025-11-25 get a session; `true` by default. Modern clients never have one.
+    ///
+    /// Without sessions nothing is remembered between two requests of such a client, so any process on the same store can answer the next one.
+    /// Then it has no push stream (GET is refused), cannot resume a stream, and cannot cancel a request, subscribe to resources, set the log level
+    /// or list its tasks. What it can be asked is not known, so a tool that asks it gets the error of a client that cannot be asked. It can still
+    /// create tasks, and follow and cancel them by id.
+    pub stateful_mode: bool,
+    /// Whether requests are answered with `application/json` only, never with a stream of events; `false` by default.
+    ///
+    /// Then progress and log messages of a running call are not sent, and nobody is notified of anything: clients poll. A tool cannot ask a client of
+    /// revisions up to 2025-11-25. A modern client is still asked in rounds, and tasks of both eras work.
+    pub json_response: bool,
+}
+
+impl Default for HttpOptions {
+    fn default() -> Self {
+        Self {
+            allowed_origins: Vec::new(),
+            allowed_hosts: Vec::new(),
+            legacy_sse: false,
+            stateful_mode: true,
+            json_response: false,
+        }
+    }
 }

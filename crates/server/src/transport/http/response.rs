@@ -43,7 +43,9 @@ pub(super) fn response(front: &Front, answer: Answer) -> Response {
         }
         Answer::Session { text, session } => {
             let mut response = json(200, text.into());
-            if let Ok(id) = HeaderValue::try_from(session.to_id(&front.sessions.ids)) {
+            if front.http.mode.sessions
+                && let Ok(id) = HeaderValue::try_from(session.to_id(&front.sessions.ids))
+            {
                 response.headers_mut().insert(SESSION_ID, id);
             }
             response
