@@ -2,7 +2,7 @@
 
 use crate::{ChangeError, HttpListener, ServeError, ToAddress};
 use longhaul_runtime::{Catalog, Engine, EngineStop, Recovered, Spawner, Watch};
-use longhaul_server::{Front, http, stdio};
+use longhaul_server::{Front, Transport, http, stdio};
 use parking_lot::RwLock;
 use std::{fmt, io, sync::Arc, time::Duration};
 use tokio::{
@@ -127,8 +127,8 @@ impl ServerHandle {
         }
     }
 
-    /// Serves MCP over a byte stream, one message a line, until the client closes it or the server stops. For standard input and output use
-    /// [`serve_stdio`](crate::Server::serve_stdio).
+    /// Serves MCP over a byte stream of this user, one message a line, until the client closes it or the server stops. For standard input and output use
+    /// [`serve_stdio`](crate::Server::serve_stdio), for other connections a [`Transport`].
     ///
     /// ```no_run
     /// # async fn f(handle: longhaul::ServerHandle) -> std::io::Result<()> {
@@ -147,6 +147,60 @@ impl ServerHandle {
     ) -> io::Result<()> {
         match self.running() {
             Some(running) => stdio::serve(running.front, reader, writer).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Serves one client over a transport of your own, until the client closes it or the server stops. The same server may be served over several
+    /// transports at once, each call of this for one client.
+    ///
+    /// ```
+    /// use longhaul::{Received, Server, Tool, Transport};
+    /// use std::io;
+    /// use tokio::sync::{Mutex, mpsc};
+    ///
+    /// /// Messages over a pair of channels. A WebSocket has a stream and a sink instead.
+    /// struct Channels {
+    ///     incoming: Mutex<mpsc::Receiver<String>>,
+    ///     outgoing: mpsc::Sender<String>,
+    /// }
+    ///
+    /// impl Transport for Channels {
+    ///     async fn receive(&self) -> io::Result<Received> {
+    ///         let message = self.incoming.lock().await.recv().await;
+    ///         Ok(message.map_or(Received::Closed, |message| Received::Message(message.into())))
+    ///     }
+    ///
+    ///     async fn send(&self, messages: Vec<String>) -> io::Result<()> {
+    ///         for message in messages {
+    ///             self.outgoing.send(message).await.map_err(|_| io::ErrorKind::BrokenPipe)?;
+    ///         }
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (to_server, incoming) = mpsc::channel(16);
+    /// let (outgoing, mut from_server) = mpsc::channel(16);
+    /// let server = Server::new("hello", "1.0.0").tool(Tool::new("hello", async || "Hello!")).start().await?;
+    /// let channels = Channels { incoming: Mutex::new(incoming), outgoing };
+    /// let client = async {
+    ///     let initialize = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",
+    ///         "capabilities":{},"clientInfo":{"name":"client","version":"1"}}}"#;
+    ///     to_server.send(initialize.to_owned()).await.unwrap();
+    ///     assert!(from_server.recv().await.unwrap().contains(r#""name":"hello""#));
+    ///     drop(to_server); // closes the connection
+    /// };
+    /// let (served, ()) = tokio::join!(server.serve(channels), client);
+    /// served?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of the transport.
+    pub async fn serve(&self, transport: impl Transport) -> io::Result<()> {
+        match self.running() {
+            Some(running) => longhaul_server::serve(running.front, transport).await,
             None => Ok(()),
         }
     }
@@ -173,7 +227,7 @@ impl ServerHandle {
         self.running().map(|running| running.recovered).unwrap_or_default()
     }
 
-    /// The protocol layer, for transports of your own; a [`Listener`](longhaul_server::http::Listener) serves it. `None` if the server has stopped.
+    /// The protocol layer, to be served by parts of [`longhaul_server`]; a [`Listener`](longhaul_server::http::Listener) serves it. `None` if the server has stopped.
     pub fn front(&self) -> Option<Arc<Front>> {
         self.running().map(|running| running.front)
     }

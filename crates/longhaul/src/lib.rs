@@ -74,7 +74,7 @@ pub use longhaul_core::{
 };
 pub use longhaul_runtime::{JournalError, Question};
 pub use longhaul_server::{
-    Limits,
+    Limits, Received, Transport,
     http::{HostName, HttpOptions, Origin},
 };
 pub use schemars;

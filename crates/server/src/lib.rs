@@ -23,6 +23,7 @@ pub use admission::limits::Limits;
 pub use call::follow_tools::FOLLOW_TOOLS;
 pub use longhaul_wire::ServerInfo;
 pub use transport::{
+    connection::{Received, Transport, serve},
     front::{Front, FrontError, FrontOptions},
     http, stdio,
 };

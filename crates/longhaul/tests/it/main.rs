@@ -18,6 +18,7 @@ mod resources;
 mod serving;
 mod tasks;
 mod tools;
+mod transport;
 
 use longhaul::{Era, Server, ServerHandle, testing::Client};
 

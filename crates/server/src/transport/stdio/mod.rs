@@ -1,7 +1,6 @@
 //! MCP over a stream of bytes, one message a line: standard input and output, or a socket that stands for them.
 //!
-//! Both eras are served, message by message; a legacy `initialize` makes the connection a session, and messages to that session
-//! are sent here. Nothing is fatal: a line that is no message is answered with an error, one that is too long is skipped to its end.
+//! Nothing is fatal: a line that is no message is answered with an error, one that is too long is skipped to its end.
 
 mod lines;
 #[cfg(unix)]
@@ -10,32 +9,24 @@ mod socket;
 #[cfg(unix)]
 pub use socket::{OwnerSocket, connect};
 
-use crate::{
-    admission::{
-        caller::PeerScope,
-        limits::{Busy, Exhausted, Reservation},
-    },
-    response::{Answer, stream::Text},
-    transport::{duplex::Duplex, front::Front},
+use crate::transport::{
+    connection::{self, Received, Transport},
+    front::Front,
 };
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use lines::{Line, Lines};
-use longhaul_wire::{Message, RpcError};
-use std::{io, sync::Arc, time::Duration};
+use std::{io, sync::Arc};
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt},
-    sync::mpsc,
+    sync::Mutex,
 };
 
 /// The longest line: 16 MiB.
 pub const MAX_LINE: usize = 16 << 20;
-/// How long answers may still take after the end of the input.
-const TIMEOUT: Duration = Duration::from_secs(5);
-/// Messages are written together up to so many bytes.
-const BATCH: usize = 64 * 1024;
+/// A larger buffer is not kept for the next messages.
+const KEPT_BUFFER: usize = 128 * 1024;
 
-/// Serves one connection until its client closes it, or the front drains. Requests that are open then have 5 s to be answered; after
-/// that plain calls are cancelled, but for those with an idempotency key. Tasks are not touched in any case.
+/// Serves one connection of this user, as [`serve`](crate::serve) does.
 ///
 /// ```no_run
 /// # async fn example(front: std::sync::Arc<longhaul_server::Front>) -> std::io::Result<()> {
@@ -50,144 +41,57 @@ pub async fn serve(
     reader: impl AsyncRead + Send + Unpin,
     writer: impl AsyncWrite + Send + Unpin,
 ) -> io::Result<()> {
-    let (duplex, outgoing) = Duplex::open(&front, PeerScope::OneUser);
-    let ended = {
-        let writing = write(outgoing, writer, duplex.closed());
-        let reading = async {
-            let read = read(&duplex, &front, reader).await;
-            let answered = async {
-                match read {
-                    Ok(ReadEnd::Drained) => duplex.done().await,
-                    _ => duplex.idle().await,
-                }
-            };
-            let _ = front.engine.ports().within(TIMEOUT, answered).await;
-            duplex.close();
-            read
-        };
-        tokio::pin!(writing);
-        tokio::select! {
-            read = reading => {
-                // Earlier messages may still wait for a slow reader.
-                let written = front.engine.ports().within(TIMEOUT, writing).await;
-                read.map(drop).and(written.unwrap_or(Ok(())))
-            }
-            written = &mut writing => written,
-        }
+    let transport = LineTransport {
+        lines: Mutex::new(Lines::new(reader, MAX_LINE)),
+        output: Mutex::new(Output {
+            writer,
+            buffer: BytesMut::new(),
+        }),
     };
-    duplex.close();
-    ended.or_else(|error| if has_left(&error) { Ok(()) } else { Err(error) })
+    connection::serve(front, transport).await
 }
 
-/// The other side reads no more.
-fn has_left(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+/// Messages as lines.
+struct LineTransport<R, W> {
+    lines: Mutex<Lines<R>>,
+    output: Mutex<Output<W>>,
 }
 
-/// Why nothing more is read.
-enum ReadEnd {
-    /// The client has closed its side, or disconnected.
-    Client,
-    /// The front drains.
-    Drained,
+struct Output<W> {
+    writer: W,
+    buffer: BytesMut,
 }
 
-async fn read(duplex: &Arc<Duplex>, front: &Front, reader: impl AsyncRead + Unpin) -> io::Result<ReadEnd> {
-    let mut lines = Lines::new(reader, MAX_LINE);
-    loop {
-        let line = tokio::select! {
-            line = lines.next() => line?,
-            () = front.shutdown.drained() => return Ok(ReadEnd::Drained),
-        };
-        let Some(line) = line else { return Ok(ReadEnd::Client) };
-        let refused = match front.admission.meter.message(&front.admission.principal) {
-            Ok(()) => None,
-            Err(busy) => tokio::select! {
-                refused = answer_over_rate(front, &line, busy) => refused,
-                () = front.shutdown.drained() => return Ok(ReadEnd::Drained),
-            },
-        };
-        let taken = match (refused, line) {
-            (Some(refused), _) => duplex.deliver(refused).await,
-            (None, Line::Message(bytes)) => match enter(front, &bytes) {
-                Ok(reservation) => duplex.take(bytes, reservation).await,
-                Err(refused) => duplex.deliver(refused).await,
-            },
-            (None, Line::TooLong) => duplex.deliver(Answer::error(None, &too_long())).await,
-        };
-        if taken.is_err() {
-            return Ok(ReadEnd::Client);
+impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin> Transport for LineTransport<R, W> {
+    async fn receive(&self) -> io::Result<Received> {
+        Ok(match self.lines.lock().await.next().await? {
+            Some(Line::Message(bytes)) => Received::Message(bytes),
+            Some(Line::TooLong) => Received::TooLong(MAX_LINE),
+            None => Received::Closed,
+        })
+    }
+
+    async fn send(&self, messages: Vec<String>) -> io::Result<()> {
+        let Output { writer, buffer } = &mut *self.output.lock().await;
+        for message in messages {
+            push_line(buffer, message);
         }
-    }
-}
-
-/// The answer to a line over the rate limit: a request is refused. Anything else has no response and must not be lost: it is
-/// taken as soon as the rate allows, and until then nothing more is read.
-async fn answer_over_rate(front: &Front, line: &Line, mut busy: Busy) -> Option<Answer> {
-    if let Line::Message(bytes) = line
-        && let Ok(Message::Request(request)) = Message::parse(bytes)
-    {
-        return Some(Answer::error(Some(request.id), &busy.into()));
-    }
-    loop {
-        front.engine.ports().clock.sleep(busy.wait()).await;
-        busy = front.admission.meter.message(&front.admission.principal).err()?;
-    }
-}
-
-/// Reserves memory for a large request. A message without a response is accepted without memory, since it must not be lost.
-fn enter(front: &Front, bytes: &Bytes) -> Result<Option<Reservation>, Answer> {
-    let mut reservation = front.admission.memory.body();
-    if reservation.grow(bytes.len()) == Err(Exhausted)
-        && let Ok(Message::Request(request)) = Message::parse(bytes)
-    {
-        return Err(Answer::error(Some(request.id), &Busy::Bodies.into()));
-    }
-    Ok(reservation.keep())
-}
-
-fn too_long() -> RpcError {
-    RpcError::invalid_request(format!("The line is longer than {MAX_LINE} bytes"))
-}
-
-/// Writes outgoing messages, one a line, until the connection is closed.
-async fn write(
-    mut outgoing: mpsc::Receiver<Text>,
-    mut writer: impl AsyncWrite + Unpin,
-    closed: impl Future<Output = ()>,
-) -> io::Result<()> {
-    let mut batch = BytesMut::new();
-    tokio::pin!(closed);
-    loop {
-        let message = tokio::select! {
-            biased;
-            message = outgoing.recv() => message,
-            () = &mut closed, if !outgoing.is_closed() => {
-                outgoing.close();
-                continue;
-            }
-        };
-        let Some(message) = message else { break };
-        let mut reservations = Vec::new();
-        let mut push = |batch: &mut BytesMut, message: Text| {
-            push_line(batch, message.text);
-            reservations.extend(message.reservation);
-        };
-        push(&mut batch, message);
-        while batch.len() < BATCH
-            && let Ok(message) = outgoing.try_recv()
-        {
-            push(&mut batch, message);
-        }
-        writer.write_all(&batch).await?;
+        writer.write_all(buffer).await?;
         writer.flush().await?;
-        drop(reservations);
-        batch.clear();
-        if batch.capacity() > 2 * BATCH {
-            batch = BytesMut::new();
+        buffer.clear();
+        if buffer.capacity() > KEPT_BUFFER {
+            *buffer = BytesMut::new();
         }
+        Ok(())
     }
-    writer.shutdown().await
+
+    async fn close(&self) -> io::Result<()> {
+        self.output.lock().await.writer.shutdown().await
+    }
+
+    fn is_of_one_user(&self) -> bool {
+        true
+    }
 }
 
 /// A line break between the values of JSON is white space; within them there is none.
