@@ -69,6 +69,7 @@ pub mod internals {
 }
 
 pub use longhaul_core::{Capability, ClientCapabilities as Capabilities};
+pub use longhaul_core::{EventLimits, EventStore, EventStream, KeptEvent};
 pub use longhaul_core::{
     Json as RawJson, LogLevel, OnNonDeterminism, Outcome, Principal, Quota, RetryOn, StopReason, TaskId, TaskPolicy,
 };
@@ -77,5 +78,6 @@ pub use longhaul_server::{
     Limits, Received, Transport,
     http::{HostName, HttpOptions, Origin},
 };
+pub use longhaul_store::{MemoryEventStore, OpenEventStoreError, SqliteEventStore};
 pub use schemars;
 pub use serde;

@@ -4,7 +4,7 @@ use crate::{
     Error, Icon, Prompt, RequestContext, Resource, ResourceTemplate, ServeError, ServerHandle, ToAddress, Tool,
     method::Method, serve::stop_signal,
 };
-use longhaul_core::{BoxFuture, HostId, Quota, Store};
+use longhaul_core::{BoxFuture, EventStore, HostId, Quota, Store};
 use longhaul_runtime::{BuildId, Provider, SUSPEND_AFTER, StepObserver};
 use longhaul_server::{Limits, http::HttpOptions};
 use serde_json::{Map, Value};
@@ -59,6 +59,7 @@ pub struct Server {
     pub(crate) quota: Quota,
     pub(crate) limits: Limits,
     pub(crate) http: HttpOptions,
+    pub(crate) events: Option<Arc<dyn EventStore>>,
     pub(crate) suspend_after: Duration,
     pub(crate) build: Option<BuildId>,
     pub(crate) step_observer: Option<Arc<dyn StepObserver>>,
@@ -105,6 +106,7 @@ impl Server {
             quota: Quota::default(),
             limits: Limits::default(),
             http: HttpOptions::default(),
+            events: None,
             suspend_after: SUSPEND_AFTER,
             build: None,
             step_observer: None,
@@ -315,6 +317,29 @@ impl Server {
     /// ```
     pub fn http(mut self, options: HttpOptions) -> Self {
         self.http = options;
+        self
+    }
+
+    /// Keeps the events of HTTP streams in this store, for clients of revisions up to 2025-11-25 whose connection broke and that come back with
+    /// `Last-Event-ID`. Without one, they are kept in memory: 256 of each stream, for five minutes after its end, in this process only.
+    ///
+    /// With a [`SqliteEventStore`](crate::SqliteEventStore) a client that comes back after a restart of the server gets the events that it missed.
+    /// What survives a restart:
+    /// - its session, if the server has a [data directory](Self::data_dir); so give it one
+    /// - its push stream, which goes on under the same event ids. Subscriptions and the log level do not survive: the client sets them again
+    /// - what was sent on the stream of a call, its response included. A plain call that was still running has ended with the process, and then its
+    ///   stream has no more than what was sent; a task goes on, and `tasks/result` is answered in any case
+    ///
+    /// ```no_run
+    /// use longhaul::{EventLimits, Server, SqliteEventStore};
+    /// use std::{path::Path, sync::Arc};
+    /// # fn f() -> Result<Server, Box<dyn std::error::Error>> {
+    /// let events = SqliteEventStore::open(Path::new("studio-data/events"), EventLimits::default())?;
+    /// let server = Server::new("studio", "1.0.0").data_dir("studio-data").event_store(Arc::new(events));
+    /// # Ok(server) }
+    /// ```
+    pub fn event_store(mut self, store: Arc<dyn EventStore>) -> Self {
+        self.events = Some(store);
         self
     }
 

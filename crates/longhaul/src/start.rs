@@ -68,6 +68,7 @@ impl ServerHandle {
             strict_headers: server.strict_headers,
             limits: server.limits,
             http: server.http,
+            events: server.events,
         });
         let running = Running {
             front: Arc::new(front.await?),

@@ -4,17 +4,20 @@
 //! - [`MemoryStore`]: maps and sets; its contents end with it. The model that other stores are compared with.
 //! - [`PlainCallStore`]: in front of another store; it keeps plain calls in memory until a client may know their ids.
 //! - [`contract`]: what every store must pass, shipped as library code so that a store written elsewhere can be tested too.
+//! - [`SqliteEventStore`] and [`MemoryEventStore`]: what `Last-Event-ID` is answered from, for clients whose stream broke.
 //!
-//! What the methods promise is written on [`longhaul_core::Store`].
+//! What the methods promise is written on [`longhaul_core::Store`] and [`longhaul_core::EventStore`].
 
 pub mod contract;
 mod decision;
+mod event_store;
 mod memory;
 mod read_only_store;
 mod refusal;
 pub mod sqlite;
 mod usage;
 
+pub use event_store::{MemoryEventStore, OpenEventStoreError, SqliteEventStore};
 pub use memory::{MemoryStore, PlainCallStore};
 pub use read_only_store::ReadOnlyStore;
 pub use sqlite::{Disagreement, OpenError, SqliteOptions, SqliteStore};

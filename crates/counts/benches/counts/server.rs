@@ -120,6 +120,7 @@ async fn serve() -> Arc<Front> {
         strict_headers: false,
         limits: Limits::default(),
         http: longhaul_server::http::HttpOptions::default(),
+        events: None,
     });
     Arc::new(front.await.unwrap())
 }

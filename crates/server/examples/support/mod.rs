@@ -67,6 +67,7 @@ async fn serve(listen: SocketAddr, store: Arc<dyn Store>, catalog: Catalog) -> O
         strict_headers: false,
         limits: longhaul_server::Limits::default(),
         http: longhaul_server::http::HttpOptions::default(),
+        events: None,
     });
     let front = Arc::new(front.await?);
     println!("http://{}/mcp", listener.address());

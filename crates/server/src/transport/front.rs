@@ -1,6 +1,6 @@
 //! The server as its transports see it.
 
-use super::http::{HttpContext, HttpOptions};
+use super::http::{HttpContext, HttpOptions, ReplayBuffers};
 use crate::{
     admission::{Admission, limits::Limits},
     dispatch::Dispatcher,
@@ -11,7 +11,7 @@ use crate::{
     shutdown::Shutdown,
     signer::Signer,
 };
-use longhaul_core::store::StoreError;
+use longhaul_core::{EventStore, store::StoreError};
 use longhaul_runtime::Engine;
 use longhaul_wire::ServerInfo;
 use std::{sync::Arc, time::Duration};
@@ -33,6 +33,8 @@ pub struct FrontOptions {
     pub limits: Limits,
     /// How it is reached over HTTP.
     pub http: HttpOptions,
+    /// Keeps the events of streams beyond this process; without one they are kept in memory for some minutes.
+    pub events: Option<Arc<dyn EventStore>>,
 }
 
 /// A [`Front`] cannot be made.
@@ -67,6 +69,7 @@ impl Front {
             strict_headers,
             limits,
             http,
+            events,
         } = options;
         let session_ids = signer(&engine, "session").await?;
         let cursors = signer(&engine, "cursor").await?;
@@ -88,7 +91,7 @@ impl Front {
             cancelled_exits: CancelledExits::default(),
             round_states,
         });
-        let http = HttpContext::new(http, engine.ports(), &shutdown, event_ids);
+        let http = HttpContext::new(http, ReplayBuffers::new(engine.ports(), &shutdown, event_ids, events));
         Ok(Self {
             engine,
             admission,

@@ -14,6 +14,7 @@ mod cors;
 mod drain;
 mod durable;
 mod era;
+mod event_store;
 mod fuzz;
 mod handlers;
 mod handoff;

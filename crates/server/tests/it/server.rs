@@ -6,7 +6,7 @@ use crate::{
     request::{self, Post},
     stage::{Logs, Stage},
 };
-use longhaul_core::{HostId, Quota, Store};
+use longhaul_core::{EventStore, HostId, Quota, Store};
 use longhaul_runtime::{Engine, EngineOptions, Ports};
 use longhaul_server::{
     Front, FrontOptions, Limits,
@@ -34,6 +34,7 @@ pub(crate) struct Options {
     pub(crate) host: &'static str,
     pub(crate) strict_headers: bool,
     pub(crate) http: HttpOptions,
+    pub(crate) events: Option<Arc<dyn EventStore>>,
     pub(crate) limits: Limits,
     pub(crate) quota: Quota,
     pub(crate) clock: TestClock,
@@ -47,6 +48,7 @@ impl Default for Options {
             host: "test",
             strict_headers: false,
             http: HttpOptions::default(),
+            events: None,
             limits: Limits::default(),
             quota: Quota::default(),
             clock: TestClock::default(),
@@ -98,6 +100,7 @@ impl Server {
             strict_headers: options.strict_headers,
             limits: options.limits,
             http: options.http,
+            events: options.events,
         });
         let front = Arc::new(front.await.unwrap());
         let listener = Listener::bind(([127, 0, 0, 1], 0).into()).await.unwrap();

@@ -1,8 +1,7 @@
 //! What the endpoints need beside what every transport needs.
 
 use super::{HttpOptions, allowed_hosts::AllowedHosts, legacy_sse::LegacySseStreams, replay::ReplayBuffers};
-use crate::{admission::caller::TransportMode, shutdown::Shutdown, signer::Signer};
-use longhaul_runtime::Ports;
+use crate::admission::caller::TransportMode;
 
 pub(crate) struct HttpContext {
     pub(super) allowed_hosts: AllowedHosts,
@@ -14,13 +13,13 @@ pub(crate) struct HttpContext {
 }
 
 impl HttpContext {
-    pub(crate) fn new(options: HttpOptions, ports: &Ports, shutdown: &Shutdown, event_ids: Signer) -> Self {
+    pub(crate) fn new(options: HttpOptions, replay_buffers: ReplayBuffers) -> Self {
         Self {
             allowed_hosts: AllowedHosts {
                 origins: options.allowed_origins,
                 hosts: options.allowed_hosts,
             },
-            replay_buffers: ReplayBuffers::new(ports, shutdown, event_ids),
+            replay_buffers,
             mode: TransportMode {
                 sessions: options.stateful_mode,
                 streams: !options.json_response,

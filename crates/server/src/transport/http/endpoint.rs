@@ -258,6 +258,6 @@ async fn end_session(front: &Front, parts: &Parts) -> Result<Response, RpcError>
         .end(&front.engine, &session)
         .await
         .map_err(store_failed)?;
-    front.http.replay_buffers.end_session(&session.key);
+    front.http.replay_buffers.end_session(&session.key).await;
     Ok(empty(StatusCode::NO_CONTENT))
 }

@@ -1,7 +1,7 @@
 //! GET (legacy): a stream for messages that belong to no request (T-09), or the rest of one that broke off (T-11).
 
 use super::{
-    replay::{EventId, MOST_OF_ONE, NotKept, ReplayBuffer, StreamKind, TooManyStreams},
+    replay::{EventId, MOST_OF_ONE, NotKept, ReplayBuffer, StreamKind, TooManyStreams, event, is_push},
     response::{Response, event_stream, replayed},
 };
 use crate::{
@@ -15,7 +15,9 @@ use crate::{
     session::Session,
     transport::front::Front,
 };
-use futures_util::StreamExt;
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt};
+use longhaul_core::KeptEvent;
 use longhaul_wire::{Headers, RpcError, Transport};
 use std::sync::Arc;
 
@@ -29,7 +31,7 @@ pub(super) async fn end_if_ended(front: &Front, session: &Session) {
         .await
         .unwrap_or_default()
     {
-        front.http.replay_buffers.end_session(&session.key);
+        front.http.replay_buffers.end_session(&session.key).await;
     }
 }
 
@@ -51,11 +53,73 @@ pub(super) async fn resume(front: &Arc<Front>, session: &Session, last_event: &[
     let permit = front.admission.meter.stream(&session.principal)?;
     let id = std::str::from_utf8(last_event).ok().and_then(EventId::parse);
     let EventId { stream, nth } = id.ok_or_else(not_kept)?;
-    let buffer = match front.http.replay_buffers.find(&session.key, stream) {
-        Some(buffer) => buffer,
-        None => ask_again(front, session, stream, nth + 1).await?,
-    };
+    let replay_buffers = &front.http.replay_buffers;
+    if let Some(buffer) = replay_buffers.find(&session.key, stream) {
+        let first = buffer.first();
+        if nth + 1 >= first {
+            return read(front, &buffer, nth + 1, permit);
+        }
+        let missed = replay_buffers.kept_after(&session.key, stream, nth).await;
+        let mut missed = missed.ok_or_else(not_kept)?;
+        missed.retain(|event| event.nth < first);
+        if missed.last().is_none_or(|last| last.nth + 1 < first) {
+            return Err(not_kept());
+        }
+        return followed_by(front, stream, &missed, (&buffer, first), permit);
+    }
+    if let Some(missed) = replay_buffers.kept_after(&session.key, stream, nth).await {
+        return go_on(front, session, (stream, nth), missed, permit).await;
+    }
+    let buffer = ask_again(front, session, stream, nth + 1).await?;
     read(front, &buffer, nth + 1, permit)
+}
+
+/// Continues a stream of an earlier process with the events that the client has missed. A push stream then goes on; the request of any other
+/// has ended with its process.
+async fn go_on(
+    front: &Arc<Front>,
+    session: &Session,
+    (stream, nth): (&str, u64),
+    missed: Vec<KeptEvent>,
+    permit: StreamPermit,
+) -> Result<Response, RpcError> {
+    let last = missed.last().map_or(nth, |event| event.nth);
+    if !is_push(stream) {
+        // Without this, a client would resume for ever.
+        return match last > nth {
+            true => Ok(event_stream(sent_again(stream, &missed))),
+            false => Err(not_kept()),
+        };
+    }
+    let events = session_stream::open(&front.interaction, session, PushChannel::Dedicated);
+    let buffer = front
+        .http
+        .replay_buffers
+        .begin_again(session, events, (stream, last + 1), StreamKind::Push)
+        .map_err(|TooManyStreams(_)| too_many())?;
+    end_if_ended(front, session).await;
+    followed_by(front, stream, &missed, (&buffer, last + 1), permit)
+}
+
+/// Events of a stream, and then what its buffer has from the event `next` on.
+fn followed_by(
+    front: &Front,
+    stream: &str,
+    missed: &[KeptEvent],
+    (buffer, next): (&Arc<ReplayBuffer>, u64),
+    permit: StreamPermit,
+) -> Result<Response, RpcError> {
+    let reader = buffer.read(next, &front.engine.ports().clock);
+    let rest = replayed(reader.map_err(|NotKept| not_kept())?);
+    let events = sent_again(stream, missed).chain(rest);
+    Ok(event_stream(events.inspect(move |_| {
+        let _held = &permit;
+    })))
+}
+
+fn sent_again(stream: &str, events: &[KeptEvent]) -> impl Stream<Item = Bytes> + Send + use<> {
+    let events: Vec<Bytes> = events.iter().map(|kept| event(stream, kept)).collect();
+    futures_util::stream::iter(events)
 }
 
 fn read(front: &Front, buffer: &Arc<ReplayBuffer>, next: u64, permit: StreamPermit) -> Result<Response, RpcError> {
@@ -103,7 +167,7 @@ async fn ask_again(
     let buffer = front
         .http
         .replay_buffers
-        .begin_again(session, events, stream, first)
+        .begin_again(session, events, (stream, first), StreamKind::Answer)
         .map_err(|TooManyStreams(_)| too_many())?;
     end_if_ended(front, session).await;
     Ok(buffer)

@@ -20,6 +20,7 @@ pub(crate) use context::HttpContext;
 pub(crate) use endpoint::incoming_message;
 pub use endpoint::router;
 pub use listener::{ListenError, Listener};
+pub(crate) use replay::ReplayBuffers;
 
 /// Where the endpoint is.
 pub const PATH: &str = "/mcp";

@@ -75,6 +75,7 @@ impl World {
                 strict_headers: false,
                 limits: longhaul_server::Limits::default(),
                 http: longhaul_server::http::HttpOptions::default(),
+                events: None,
             });
             (engine, Arc::new(front.await.unwrap()))
         });

@@ -157,6 +157,16 @@ impl ReplayBuffer {
         &self.name
     }
 
+    /// The number of the first event that is kept; of the next one if there is none.
+    pub(crate) fn first(&self) -> u64 {
+        self.state.borrow().first
+    }
+
+    /// The number of the next event.
+    pub(super) fn next(&self) -> u64 {
+        self.state.borrow().next()
+    }
+
     /// Sends the client the event id from which it can resume, before anything else (T-06).
     pub(super) fn prime(&self) {
         self.push("", Some(RETRY_MS), None);

@@ -1,13 +1,13 @@
 //! All replay buffers of this process: found by session and name, and bounded.
 
-use super::{buffer::ReplayBuffer, event_id};
+use super::{buffer::ReplayBuffer, event_id, kept_events::KeptEvents};
 use crate::{
     response::stream::{Events, Frame, Text},
     session::Session,
     shutdown::Shutdown,
     signer::Signer,
 };
-use longhaul_core::{SessionKey, UnixMillis};
+use longhaul_core::{EventStore, KeptEvent, SessionKey, UnixMillis};
 use longhaul_runtime::Ports;
 use longhaul_wire::Version;
 use parking_lot::Mutex;
@@ -39,6 +39,7 @@ struct Shared {
     shutdown: Shutdown,
     /// Signs the names of streams that another process can find again.
     event_ids: Signer,
+    kept_events: KeptEvents,
 }
 
 #[derive(Default)]
@@ -64,12 +65,21 @@ pub(crate) enum StreamKind {
 pub(crate) struct TooManyStreams(pub(crate) Events);
 
 impl ReplayBuffers {
-    pub(crate) fn new(ports: &Ports, shutdown: &Shutdown, event_ids: Signer) -> Self {
+    pub(crate) fn new(
+        ports: &Ports,
+        shutdown: &Shutdown,
+        event_ids: Signer,
+        events: Option<Arc<dyn EventStore>>,
+    ) -> Self {
         Self(Arc::new(Shared {
             table: Mutex::default(),
             ports: ports.clone(),
             shutdown: shutdown.clone(),
             event_ids,
+            kept_events: KeptEvents {
+                store: events,
+                clock: Arc::clone(&ports.clock),
+            },
         }))
     }
 
@@ -83,12 +93,11 @@ impl ReplayBuffers {
         events: Events,
         kind: StreamKind,
     ) -> Result<Arc<ReplayBuffer>, TooManyStreams> {
-        let name = event_id::name(
-            &self.0.event_ids,
-            &*self.0.ports.entropy,
-            session,
-            events.repeat_request(),
-        );
+        let entropy = &*self.0.ports.entropy;
+        let name = match kind {
+            StreamKind::Answer => event_id::name(&self.0.event_ids, entropy, session, events.repeat_request()),
+            StreamKind::Push => event_id::push_name(entropy),
+        };
         let Some(buffer) = self.enter(&session.key, name, 0, &events) else {
             return Err(TooManyStreams(events));
         };
@@ -100,7 +109,7 @@ impl ReplayBuffers {
         Ok(buffer)
     }
 
-    /// Records the same answer as an earlier process did under this name, from its event `first` on.
+    /// Records a stream that an earlier process had under this name, from its event `first` on.
     ///
     /// # Errors
     /// [`TooManyStreams`], with the events.
@@ -108,13 +117,13 @@ impl ReplayBuffers {
         &self,
         session: &Session,
         events: Events,
-        name: &str,
-        first: u64,
+        (name, first): (&str, u64),
+        kind: StreamKind,
     ) -> Result<Arc<ReplayBuffer>, TooManyStreams> {
         let Some(buffer) = self.enter(&session.key, name.to_owned(), first, &events) else {
             return Err(TooManyStreams(events));
         };
-        self.run(&session.key, &buffer, events, StreamKind::Answer);
+        self.run(&session.key, &buffer, events, kind);
         Ok(buffer)
     }
 
@@ -130,11 +139,18 @@ impl ReplayBuffers {
         event_id::request_of(&self.0.event_ids, session, name)
     }
 
+    /// The events of a stream after the `nth`, if an event store has them all.
+    pub(crate) async fn kept_after(&self, session: &SessionKey, name: &str, nth: u64) -> Option<Vec<KeptEvent>> {
+        self.0.kept_events.after(session, name, nth).await
+    }
+
     /// Ends all streams of a session: it has ended itself.
-    pub(crate) fn end_session(&self, session: &SessionKey) {
-        for buffer in self.0.table.lock().remove_all(session) {
+    pub(crate) async fn end_session(&self, session: &SessionKey) {
+        let ended = self.0.table.lock().remove_all(session);
+        for buffer in ended {
             buffer.end();
         }
+        self.0.kept_events.end_session(session).await;
     }
 
     fn enter(&self, session: &SessionKey, name: String, first: u64, events: &Events) -> Option<Arc<ReplayBuffer>> {
@@ -160,7 +176,7 @@ impl ReplayBuffers {
         let buffer = Arc::clone(buffer);
         self.0.ports.spawner.spawn(Box::pin(async move {
             tokio::select! {
-                () = record(&buffer, events) => {}
+                () = record(&buffer, events, &all.0.kept_events, &session) => {}
                 () = buffer.over() => {}
                 () = unread(&all.0, &buffer), if kind == StreamKind::Push => {}
             }
@@ -187,10 +203,17 @@ impl ReplayBuffers {
 }
 
 /// Records events until the stream ends.
-async fn record(buffer: &ReplayBuffer, mut events: Events) {
+async fn record(buffer: &ReplayBuffer, mut events: Events, kept_events: &KeptEvents, session: &SessionKey) {
+    let stream = kept_events.stream(session, buffer.name());
     while let Some(frame) = events.next().await {
         match frame {
-            Frame::Message(Text { text, reservation }) => buffer.message(&text, reservation).await,
+            Frame::Message(Text { text, reservation }) => {
+                // First, so that it is kept whatever becomes of this process and the connection.
+                if let Some(stream) = &stream {
+                    kept_events.append(stream, buffer.next(), &text).await;
+                }
+                buffer.message(&text, reservation).await;
+            }
             Frame::CloseStream => buffer.disconnect_reader(),
             // Each connection sends its own keep-alives.
             Frame::KeepAlive => {}

@@ -8,6 +8,8 @@ const LONGEST_REQUEST: usize = 256;
 /// No stream has more events. A client may make up an event number of its own stream, from which the numbers then continue.
 const MOST_EVENTS: u64 = u32::MAX as u64;
 const NAME_BYTES: usize = 16;
+/// What the names of push streams begin with.
+const PUSH: &str = "push-";
 
 /// Up to where a client has read a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +37,22 @@ pub(super) fn name(signer: &Signer, entropy: &dyn Entropy, session: &Session, ag
         }
         _ => random_name(entropy),
     }
+}
+
+/// An unguessable name for a push stream.
+pub(super) fn push_name(entropy: &dyn Entropy) -> String {
+    format!("{PUSH}{}", random_name(entropy))
+}
+
+/// Whether a name is that of a push stream.
+pub(crate) fn is_push(name: &str) -> bool {
+    name.starts_with(PUSH)
+}
+
+/// Whether a name is random, so that only an event store has the stream's events after its process.
+pub(super) fn is_random(name: &str) -> bool {
+    let digits = name.strip_prefix(PUSH).unwrap_or(name);
+    digits.len() == 2 * NAME_BYTES && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// The request that leads to the stream of this name, if `session` once had such a stream.
