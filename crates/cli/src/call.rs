@@ -90,7 +90,8 @@ impl Called<'_> {
         words: arguments::Words,
         whole: Map<String, Value>,
     ) -> Result<Exit, Failure> {
-        let tools = self.connection.list_tools().await?;
+        let listing = self.connection.list_tools();
+        let tools = self.display.waits_for(self.connection.address(), listing).await?;
         let tool = find(&tools, tool)?;
         let arguments = arguments::fit(words, whole, &tool.input_schema).map_err(Failure::usage)?;
         if call.detach && !self.connection.can_be_task(tool).await? {

@@ -1,5 +1,6 @@
 //! Progress on standard error: a bar on a terminal, else plain lines.
 
+use super::with_notice;
 use crate::output;
 use indicatif::{ProgressBar, ProgressStyle};
 use longhaul_client::{Event, Progress, TaskSnapshot, TaskStatus};
@@ -48,6 +49,19 @@ impl Display {
         match self {
             Self::Bar(bar) => Some(bar.clone()),
             Self::Lines { .. } => None,
+        }
+    }
+
+    /// Does the work, and shows meanwhile that the server is waited for.
+    pub(crate) async fn waits_for<T>(&self, address: &str, work: impl Future<Output = T>) -> T {
+        match self {
+            Self::Bar(bar) => {
+                bar.set_message(output::plain(&format!("waiting for {address} to answer"), ""));
+                let done = work.await;
+                bar.set_message("");
+                done
+            }
+            Self::Lines { .. } => with_notice(address, work).await,
         }
     }
 

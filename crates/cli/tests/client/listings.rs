@@ -24,7 +24,12 @@ fn a_server_that_is_silent_is_waited_for_with_a_notice() {
     let home = tempfile::tempdir().unwrap();
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp", silent.local_addr().unwrap());
-    for words in [&["tools", &url][..], &["task", &url, "some-task"], &["prompts", &url]] {
+    for words in [
+        &["tools", &url][..],
+        &["task", &url, "some-task"],
+        &["prompts", &url],
+        &["call", &url, "x"],
+    ] {
         let mut waiting = longhaul(words, &home).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(waiting.stderr.take().unwrap())
