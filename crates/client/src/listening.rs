@@ -19,11 +19,14 @@ const LONGEST_OPENING: Duration = Duration::from_secs(2);
 
 /// The requests of a server that are served at once. More are refused.
 pub(crate) const MAX_SERVED: usize = 64;
+/// The refusals that are being sent at once. More requests are dropped.
+const MAX_REFUSALS: usize = 64;
 
 /// The push stream of a legacy session, and the requests of the server that are served.
 pub(crate) struct Listening {
     pub(crate) stream: Mutex<Option<AbortHandle>>,
     pub(crate) served: Arc<Semaphore>,
+    pub(crate) refusals: Arc<Semaphore>,
     /// The requests that are being served, by their id.
     pub(crate) serving: Arc<Mutex<HashMap<String, ServedRequest>>>,
     /// Whether something is wanted that comes on the push stream alone.
@@ -53,6 +56,7 @@ impl Default for Listening {
         Self {
             stream: Mutex::default(),
             served: Arc::new(Semaphore::new(MAX_SERVED)),
+            refusals: Arc::new(Semaphore::new(MAX_REFUSALS)),
             serving: Arc::default(),
             is_wanted: AtomicBool::new(false),
             opening: watch::Sender::new(false),

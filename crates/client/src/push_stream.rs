@@ -106,7 +106,17 @@ impl Connection {
     #[expect(clippy::disallowed_methods, reason = "the client is not simulated")]
     pub(crate) fn serve(&self, request: ServerRequest) {
         let connection = self.clone();
-        let permit = Arc::clone(&self.listening().served).try_acquire_owned();
+        let served = Arc::clone(&self.listening().served).try_acquire_owned();
+        let permit = served
+            .map(Ok)
+            .or_else(|_| Arc::clone(&self.listening().refusals).try_acquire_owned().map(Err));
+        let Ok(permit) = permit else {
+            tracing::warn!(
+                method = request.method,
+                "ignored a request of the server: it sends too many"
+            );
+            return;
+        };
         let serving = Arc::clone(&self.listening().serving);
         let id = request.id.clone();
         let task = related_task(&request);

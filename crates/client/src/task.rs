@@ -2,7 +2,7 @@
 
 use crate::{
     Connection, Finished, Generation, JournalError, Outcome, RequestError, TaskRef, TaskSnapshot, TaskStatus, Tool,
-    call_record::CallRecord, connection::Request, era::Era, output_schema::OutputSchema,
+    call_record::CallRecord, connection::Request, era::Era, error::excerpt, output_schema::OutputSchema,
 };
 use http::HeaderMap;
 use longhaul_core::Json;
@@ -124,6 +124,10 @@ impl TaskHandle {
         match self.request(Method::TasksGet).await {
             Ok(task) => {
                 let task = TaskSnapshot::read(task.as_str())?;
+                if task.id != self.id() {
+                    let other = excerpt(&task.id);
+                    return Err(RequestError::Invalid(format!("it is about another task, {other:?}")));
+                }
                 self.note(&task).await;
                 Ok(task)
             }

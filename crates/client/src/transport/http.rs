@@ -8,7 +8,10 @@ use super::{
     unreachable::unreachable,
 };
 use crate::{
-    Options, RequestError, RpcFailure, address::Address, error::is_transient_status, rpc_failure::read_failure,
+    Options, RequestError, RpcFailure,
+    address::Address,
+    error::{excerpt, is_transient_status},
+    rpc_failure::read_failure,
 };
 use futures_util::StreamExt;
 use http::{HeaderMap, header};
@@ -128,13 +131,26 @@ impl Http {
         }
     }
 
-    async fn reply(&self, mut response: Response, resume: Option<Resume>) -> Result<Reply, RequestError> {
+    async fn reply(
+        &self,
+        mut response: Response,
+        is_request: bool,
+        resume: Option<Resume>,
+    ) -> Result<Reply, RequestError> {
         let status = response.status().as_u16();
         let session = response.headers().get(SESSION_ID).cloned();
         let reply = match content_type(&response) {
             "text/event-stream" if status == 200 => self.events(response, resume),
             "application/json" if !is_transient_status(status) && !matches!(status, 401 | 403) => {
                 Reply::message(self.read_whole(&mut response).await?)
+            }
+            _ if matches!(status, 200..=299) && is_request => {
+                let content_type = response.headers().get(header::CONTENT_TYPE);
+                let content_type = content_type.map_or("".into(), |value| String::from_utf8_lossy(value.as_bytes()));
+                return Err(RequestError::Invalid(format!(
+                    "HTTP status {status} without a response; its content type is {:?}",
+                    excerpt(&content_type)
+                )));
             }
             _ if matches!(status, 200..=299) => Reply::empty(),
             _ => return Err(self.read_error(response).await),
@@ -263,7 +279,7 @@ impl Transport for Http {
             }
             let response = request.send().await.map_err(|error| self.unreachable(&error))?;
             self.note_location(&response);
-            self.reply(response, resume).await
+            self.reply(response, message.id.is_some(), resume).await
         })
     }
 

@@ -74,7 +74,7 @@ impl Peers {
         options.inputs = Some(inputs.into());
         options.hosts_tasks = hosts_tasks;
         options.clock = clock.clone();
-        let (connection, mut server) = Server::connected_with(options);
+        let (connection, mut server) = Server::connected_with(options, 1 << 20);
         let opening = connection.clone();
         let shake = async {
             let discover = server.next().await;

@@ -4,6 +4,7 @@
 mod changes;
 mod client;
 mod hosted_tasks;
+mod hostile;
 mod https;
 mod legacy;
 mod modern;

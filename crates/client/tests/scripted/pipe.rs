@@ -12,11 +12,12 @@ pub(crate) struct Server {
 
 impl Server {
     fn connected() -> (Connection, Self) {
-        Self::connected_with(Options::named("test", "0"))
+        Self::connected_with(Options::named("test", "0"), 1 << 20)
     }
 
-    pub(crate) fn connected_with(options: Options) -> (Connection, Self) {
-        let (client, server) = tokio::io::duplex(1 << 20);
+    /// `buffer`: the bytes that either side may send before the other one reads.
+    pub(crate) fn connected_with(options: Options, buffer: usize) -> (Connection, Self) {
+        let (client, server) = tokio::io::duplex(buffer);
         let (reader, writer) = tokio::io::split(client);
         let transport = StreamTransport::new("the test", reader, writer, 10_000);
         let (lines, writer) = tokio::io::split(server);
