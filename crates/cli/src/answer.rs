@@ -48,8 +48,7 @@ async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
         None => Named::only(server, "answer").await?,
     };
     let connection = named.server.connection(|_| {})?;
-    named.resume(&connection).await;
-    let task = connection.task(&named.id);
+    let (client, task) = named.open(&connection).await;
     let snapshot = with_notice(connection.address(), task.get()).await?;
     if snapshot.status == TaskStatus::InputRequired && snapshot.input_requests.is_empty() {
         return Err(Failure::refused(how_to_be_asked(&named.server, task.id())));
@@ -64,9 +63,7 @@ async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
             output::note("the server has taken the answer");
         }
     }
-    if !named.keeps_session() {
-        connection.close().await;
-    }
+    client.close().await;
     Ok(Exit::Answered)
 }
 

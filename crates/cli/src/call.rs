@@ -8,13 +8,14 @@ use crate::{
     failure::Failure,
     interrupt::Interrupt,
     json_text::{self, TextError},
-    listings, nearest, output,
-    record::Record,
+    listings, nearest, output, record,
     result::{Exit, print_outcome},
     servers::{self, Server},
     waiting::{Display, Ended, Waiting, what_goes_on},
 };
-use longhaul_client::{CallOptions, CallResponse, Connection, Event, Finished, RequestError, TaskHandle, Tool};
+use longhaul_client::{
+    CallError, CallOptions, CallResponse, Client, Event, JournalError, PendingCall, TaskHandle, Tool,
+};
 use serde_json::{Map, Value, json};
 use std::{
     fs,
@@ -50,9 +51,10 @@ async fn choose_and_call(call: &args::Call) -> Result<Exit, Failure> {
     let whole = call.input.as_deref().map(read_input).transpose()?.unwrap_or_default();
     let (asking, unasked) = Asking::new();
     let connection = server.connection(|options| options.inputs = Some(asking.clone()))?;
+    let client = record::client(&server, connection.clone()).await;
     let called = Called {
         server: &server,
-        connection: &connection,
+        client: &client,
         display: Display::new(),
         interrupt: Interrupt::new(),
         unasked,
@@ -60,14 +62,14 @@ async fn choose_and_call(call: &args::Call) -> Result<Exit, Failure> {
     };
     asking.hides(called.display.bar());
     let exit = called.call(call, tool, words, whole).await;
-    // A session must not end while a task of it lives.
+    // A session must not end while a task of it lives. With a journal the client knows that.
     let is_over = match exit {
         Ok(Exit::Answered) => !call.detach,
         Ok(Exit::AnsweredAtOnce | Exit::ToolError | Exit::Cancelled | Exit::Refused) => true,
         _ => false,
     };
-    if is_over || server.is_child() {
-        connection.close().await;
+    if is_over || server.is_child() || client.has_journal() {
+        client.close().await;
     }
     exit
 }
@@ -75,7 +77,7 @@ async fn choose_and_call(call: &args::Call) -> Result<Exit, Failure> {
 /// A call, and what is shown of it.
 struct Called<'a> {
     server: &'a Server,
-    connection: &'a Connection,
+    client: &'a Client,
     display: Display,
     interrupt: Interrupt,
     unasked: Unasked,
@@ -90,11 +92,11 @@ impl Called<'_> {
         words: arguments::Words,
         whole: Map<String, Value>,
     ) -> Result<Exit, Failure> {
-        let listing = self.connection.list_tools();
-        let tools = self.display.waits_for(self.connection.address(), listing).await?;
+        let connection = self.client.connection();
+        let tools = self.display.waits_for(connection.address(), connection.list_tools()).await?;
         let tool = find(&tools, tool)?;
         let arguments = arguments::fit(words, whole, &tool.input_schema).map_err(Failure::usage)?;
-        if call.detach && !self.connection.can_be_task(tool).await? {
+        if call.detach && !self.client.connection().can_be_task(tool).await? {
             let reason = format!(
                 "`{}` cannot become a task on this server; nothing was called",
                 tool.name
@@ -103,30 +105,22 @@ impl Called<'_> {
         }
         let mut options = CallOptions::default();
         options.idempotency_key.clone_from(&call.idempotency_key);
-        if call.idempotency_key.is_some() && !self.connection.server().await?.takes_idempotency_keys() {
-            let reason = "this server does not declare idempotency keys, so it would ignore --idempotency-key; nothing was called";
-            return Err(Failure::usage(reason));
-        }
         let limit = call.timeout.map(Duration::from_millis);
-        let record = Record::begin(
-            self.server,
-            self.connection,
-            &tool.name,
-            &arguments,
-            call.idempotency_key.clone(),
-        )
-        .await;
+        let mut pending = self.prepare(tool, &arguments, options).await?;
+        if pending.is_taken_over() {
+            self.display
+                .note("this call was interrupted before; it is continued, and not made again");
+        }
         let response = {
             let display = &mut self.display;
             let mut show = |event: Event<'_>| display.show(&event);
-            let calling = self.connection.call_tool_with(tool, &arguments, &options, &mut show);
-            Ended::first(calling, &mut self.interrupt, &mut self.unasked, limit).await
+            Ended::first(pending.send(&mut show), &mut self.interrupt, &mut self.unasked, limit).await
         };
         let task = match response {
             Ended::Done(Ok(CallResponse::Done(outcome))) => {
                 self.display.finish();
                 let exit = print_outcome(&outcome, self.json);
-                record.finish(Finished::Answered).await;
+                recorded(pending.finish().await);
                 return Ok(if call.detach && exit == Exit::Answered {
                     Exit::AnsweredAtOnce
                 } else {
@@ -136,13 +130,8 @@ impl Called<'_> {
             Ended::Done(Ok(CallResponse::Task(task))) => task,
             Ended::Done(Err(error)) => {
                 self.display.finish();
-                if error.is_transient() && !matches!(error, RequestError::Unavailable { .. }) {
+                if !error.is_refusal() && pending.idempotency_key().is_none() {
                     output::note("the server may or may not have received the call; it was not sent again");
-                }
-                if is_refusal(&error) {
-                    record.finish(Finished::Refused).await;
-                } else {
-                    record.mark_unknown(&error.to_string()).await;
                 }
                 return Err(error.into());
             }
@@ -150,15 +139,17 @@ impl Called<'_> {
                 let exit = response.exit();
                 self.display.finish();
                 let what = response.what();
-                record.mark_unknown(what).await;
-                output::note(&format!(
-                    "{what} before the server created a task; the call is no longer waited for, and may have run"
-                ));
+                let then = match pending.idempotency_key() {
+                    Some(_) => "it may go on at the server, and the same call again continues it",
+                    None => "the call is no longer waited for, and may have run",
+                };
+                output::note(&format!("{what} before the server created a task; {then}"));
+                pending.give_up(what).await;
                 return Ok(exit);
             }
             Ended::Asked(question) => {
                 self.display.finish();
-                record.finish(Finished::Cancelled).await;
+                pending.refused().await;
                 let reason = format!(
                     "the tool asks before there is a task, and it was not answered; the call is cancelled: {}",
                     question.message()
@@ -166,14 +157,13 @@ impl Called<'_> {
                 return Err(Failure::refused(reason));
             }
         };
-        record.acknowledge(&task).await;
         if call.detach {
             self.display.finish();
             print_task(self.server, &task, self.json);
             return Ok(Exit::Answered);
         }
         self.display
-            .note(&format!("task {} on {}", task.id(), self.connection.address()));
+            .note(&format!("task {} on {}", task.id(), self.client.connection().address()));
         let mut waiting = Waiting {
             server: self.server,
             display: &mut self.display,
@@ -181,27 +171,35 @@ impl Called<'_> {
             unasked: &mut self.unasked,
             json: self.json,
         };
-        let waited = waiting.wait(&task, limit).await?;
-        match waited.finished {
-            Some(finished) => record.finish(finished).await,
-            None if waited.exit == Exit::Asks => record.note_question().await,
-            None => {}
+        waiting.wait(&task, limit).await
+    }
+
+    /// Records the call. If that is not possible it is made without a record.
+    async fn prepare(
+        &self,
+        tool: &Tool,
+        arguments: &Map<String, Value>,
+        options: CallOptions,
+    ) -> Result<PendingCall, Failure> {
+        match self.client.prepare(tool, arguments, options.clone()).await {
+            Err(CallError::NoIdempotencyKeys) => Err(Failure::usage(
+                "this server does not declare idempotency keys, so it would ignore --idempotency-key; nothing was called",
+            )),
+            Err(CallError::Journal(error)) => {
+                record::warn(&error);
+                let unrecorded = Client::new(self.client.connection().clone());
+                Ok(unrecorded.prepare(tool, arguments, options).await?)
+            }
+            prepared => Ok(prepared?),
         }
-        Ok(waited.exit)
     }
 }
 
-/// Whether the error says that the tool has not run. Any other response may come after it has.
-fn is_refusal(error: &RequestError) -> bool {
-    matches!(
-        error,
-        RequestError::Rpc(_)
-            | RequestError::Unavailable { .. }
-            | RequestError::NotStarted { .. }
-            | RequestError::Certificate { .. }
-            | RequestError::Setup(_)
-            | RequestError::Unanswered { .. }
-    )
+/// Warns of what is not recorded.
+fn recorded(recorded: Result<(), JournalError>) {
+    if let Err(error) = recorded {
+        record::warn(&error);
+    }
 }
 
 /// Prints the id of a task that is not waited for.

@@ -2,100 +2,8 @@
 
 use crate::{failure::Failure, output, servers::Server};
 use longhaul_client::{
-    CallFilter, CallId, CallState, Client, ClientJournal, Connection, Finished, Generation, JournalError, NewCall,
-    Outcome, RecordedCall, TaskHandle, TaskRef, TaskSnapshot, TaskStatus,
+    CallFilter, CallState, Client, ClientJournal, Connection, JournalError, RecordedCall, TaskHandle, TaskStatus,
 };
-use serde_json::{Map, Value};
-use sha2::{Digest, Sha256};
-
-/// The record of one call. Without a journal nothing is recorded, and the user is told.
-pub(crate) struct Record(Option<(ClientJournal, CallId)>);
-
-impl Record {
-    /// Records that the tool is about to be called.
-    pub(crate) async fn begin(
-        server: &Server,
-        connection: &Connection,
-        tool: &str,
-        arguments: &Map<String, Value>,
-        idempotency_key: Option<String>,
-    ) -> Self {
-        let begun = async {
-            let journal = open().await?;
-            let call = NewCall {
-                server: server.recorded(),
-                server_name: server.name().map(str::to_owned),
-                tool: tool.to_owned(),
-                arguments_digest: Sha256::digest(Value::from(arguments.clone()).to_string()).into(),
-                idempotency_key,
-                session: connection.session().await,
-            };
-            let id = journal.begin(call).await?;
-            Ok::<_, JournalError>((journal, id))
-        };
-        Self(begun.await.map_err(|error| warn(&error)).ok())
-    }
-
-    /// Records the task that the server has created.
-    pub(crate) async fn acknowledge(&self, task: &TaskHandle) {
-        let Some((journal, call)) = &self.0 else { return };
-        let connection = task.connection();
-        let version = connection.server().await.map(|server| server.version);
-        let snapshot = task.created();
-        let recorded = journal.acknowledge(
-            *call,
-            TaskRef {
-                task_id: task.id().to_owned(),
-                generation: match version {
-                    Ok("2026-07-28") => Generation::Modern,
-                    _ => Generation::Legacy,
-                },
-                session: connection.session().await,
-                created_at: snapshot.and_then(|created| created.created_at.clone()),
-                ttl: snapshot.and_then(|created| created.ttl),
-            },
-        );
-        if let Err(error) = recorded.await {
-            warn(&error);
-        }
-    }
-
-    /// Records that the task waits for an answer.
-    pub(crate) async fn note_question(&self) {
-        if let Some((journal, call)) = &self.0
-            && let Err(error) = journal.note_status(*call, TaskStatus::InputRequired).await
-        {
-            warn(&error);
-        }
-    }
-
-    /// Records that nothing more is to be done.
-    pub(crate) async fn finish(&self, finished: Finished) {
-        if let Some((journal, call)) = &self.0
-            && let Err(error) = journal.finish(*call, finished).await
-        {
-            warn(&error);
-        }
-    }
-
-    /// Records that the call may or may not have been carried out.
-    pub(crate) async fn mark_unknown(&self, reason: &str) {
-        if let Some((journal, call)) = &self.0
-            && let Err(error) = journal.mark_unknown(*call, reason).await
-        {
-            warn(&error);
-        }
-    }
-}
-
-/// How a call with this outcome has finished.
-pub(crate) fn finished(outcome: &Outcome) -> Finished {
-    match outcome {
-        Outcome::Result { is_error: false, .. } => Finished::Completed,
-        Outcome::Result { .. } | Outcome::RpcError(_) => Finished::Failed,
-        Outcome::Cancelled => Finished::Cancelled,
-    }
-}
 
 /// The user's journal.
 pub(crate) async fn open() -> Result<ClientJournal, JournalError> {
@@ -116,7 +24,7 @@ pub(crate) async fn client(server: &Server, connection: Connection) -> Client {
     }
 }
 
-fn warn(error: &JournalError) {
+pub(crate) fn warn(error: &JournalError) {
     output::note(&format!("longhaul: this call is not recorded: {error}"));
 }
 
@@ -218,38 +126,15 @@ impl Named {
         self.recorded.as_ref().map(|(_, call)| call)
     }
 
-    /// Uses the legacy session that the task was created in.
-    pub(crate) async fn resume(&self, connection: &Connection) {
-        let session = self
-            .recorded
-            .as_ref()
-            .and_then(|(_, call)| call.task.as_ref()?.session.as_ref());
-        if let Some(session) = session {
-            connection.resume(session).await;
-        }
-    }
-
-    /// Notes the status of the task, for lists.
-    pub(crate) async fn note(&self, snapshot: &TaskSnapshot) {
-        if let Some((journal, call)) = &self.recorded
-            && let Err(error) = journal.note_status(call.id, snapshot.status).await
-        {
-            warn(&error);
-        }
-    }
-
-    /// Records that the result was fetched.
-    pub(crate) async fn finish(&self, finished: Finished) {
-        if let Some((journal, call)) = &self.recorded
-            && let Err(error) = journal.finish(call.id, finished).await
-        {
-            warn(&error);
-        }
-    }
-
-    /// Whether the session that the task was created in must be kept open.
-    pub(crate) fn keeps_session(&self) -> bool {
-        self.recorded.is_some() && !self.server.is_child()
+    /// A client of its server, which uses the legacy session that the task was created in, and the task.
+    pub(crate) async fn open(&self, connection: &Connection) -> (Client, TaskHandle) {
+        let Some((journal, call)) = &self.recorded else {
+            return (Client::new(connection.clone()), connection.task(&self.id));
+        };
+        let name = self.server.name().map(str::to_owned);
+        let client = Client::recorded_as(connection.clone(), journal.clone(), call.server.clone(), name);
+        let task = client.task(call).await.unwrap_or_else(|| connection.task(&self.id));
+        (client, task)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
 };
 use futures_util::{StreamExt, stream};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use longhaul_client::{Connection, RequestError, SystemClock, TaskSnapshot, TaskStatus};
+use longhaul_client::{Connection, RequestError, SystemClock, TaskHandle, TaskSnapshot, TaskStatus};
 use longhaul_core::Clock;
 use serde_json::{Value, json};
 use std::{
@@ -71,7 +71,7 @@ async fn watch(args: &args::Watch) -> Result<Exit, Failure> {
 /// A task that is watched.
 struct Watched {
     named: Named,
-    connection: Connection,
+    task: TaskHandle,
     /// What it is now, in words.
     state: String,
     snapshot: Option<TaskSnapshot>,
@@ -94,14 +94,14 @@ async fn connect(named: Vec<Named>) -> Result<Vec<Watched>, Failure> {
             Some(connection) => connection.clone(),
             None => {
                 let connection = named.server.connection(|_| {})?;
-                named.resume(&connection).await;
                 connections.insert(key, connection.clone());
                 connection
             }
         };
+        let (_, task) = named.open(&connection).await;
         tasks.push(Watched {
             named,
-            connection,
+            task,
             state: String::new(),
             snapshot: None,
             has_ended: false,
@@ -119,7 +119,7 @@ async fn look(tasks: &mut [Watched], round: u64) {
         .iter_mut()
         .filter(|task| !task.has_ended && round.is_multiple_of(task.every));
     let reading = due.map(|task| async {
-        let read = task.connection.task(&task.named.id).get().await;
+        let read = task.task.get().await;
         task.take(read).await;
     });
     stream::iter(reading).buffer_unordered(AT_ONCE).collect::<()>().await;
@@ -129,7 +129,6 @@ impl Watched {
     async fn take(&mut self, read: Result<TaskSnapshot, RequestError>) {
         let state = match read {
             Ok(snapshot) => {
-                self.named.note(&snapshot).await;
                 self.has_ended = snapshot.status.is_final();
                 let rounds = snapshot
                     .poll_interval

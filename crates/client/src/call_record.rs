@@ -34,8 +34,8 @@ struct State {
     is_open: bool,
     /// The legacy session that is recorded with the task.
     session: Option<String>,
-    /// Whether the task asks, as it was last noted.
-    asks: bool,
+    /// Whether the task asks, and whether it has ended, as it was last noted.
+    noted: (bool, bool),
 }
 
 impl Drop for Record {
@@ -76,7 +76,8 @@ impl CallRecord {
         let task = recorded.task.as_ref();
         let session = task.and_then(|task| task.session.as_ref());
         let record = Self::new(journal, recorded.id, false, session);
-        record.0.state.lock().asks = recorded.asks;
+        let has_ended = recorded.status.is_some_and(TaskStatus::is_final);
+        record.0.state.lock().noted = (recorded.asks, has_ended);
         record
     }
 
@@ -87,7 +88,7 @@ impl CallRecord {
             state: Mutex::new(State {
                 is_open,
                 session: session.map(|session| session.id.clone()),
-                asks: false,
+                noted: (false, false),
             }),
         }))
     }
@@ -109,8 +110,8 @@ impl CallRecord {
 
     /// Notes the status of the task, if lists would show it in another way.
     pub(crate) async fn note_status(&self, status: TaskStatus) {
-        let asks = status == TaskStatus::InputRequired;
-        if std::mem::replace(&mut self.0.state.lock().asks, asks) != asks {
+        let now = (status == TaskStatus::InputRequired, status.is_final());
+        if std::mem::replace(&mut self.0.state.lock().noted, now) != now {
             warn(self.0.journal.note_status(self.0.call, status).await);
         }
     }

@@ -89,6 +89,11 @@ impl Client {
         &self.0.connection
     }
 
+    /// Whether its calls are recorded.
+    pub fn has_journal(&self) -> bool {
+        self.0.recording.is_some()
+    }
+
     fn recording(&self) -> Option<&Recording> {
         self.0.recording.as_ref()
     }

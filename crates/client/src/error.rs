@@ -114,7 +114,12 @@ impl RequestError {
     pub fn is_refusal(&self) -> bool {
         matches!(
             self,
-            Self::Rpc(_) | Self::Unavailable { .. } | Self::NotStarted { .. } | Self::Unanswered { .. }
+            Self::Rpc(_)
+                | Self::Unavailable { .. }
+                | Self::NotStarted { .. }
+                | Self::Certificate { .. }
+                | Self::Setup(_)
+                | Self::Unanswered { .. }
         )
     }
 

@@ -9,6 +9,9 @@ use crate::{
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
+/// How often a call is sent again: for about a minute.
+const RETRIES: u32 = 8;
+
 /// A call of a tool that is recorded, if its [`Client`](crate::Client) has a journal. [`send`](Self::send) sends it.
 ///
 /// If it is dropped before there is an answer, it is interrupted: it may have run, and under its idempotency key it can be made again.
@@ -92,8 +95,8 @@ impl PendingCall {
 
     /// Sends the call. When a task is returned, it is recorded. A result is yours to [`finish`](Self::finish) once you have used it.
     ///
-    /// With an idempotency key the call is sent again, with exponential backoff and without limit, while the server cannot be reached or is busy. Without
-    /// one it is sent once.
+    /// With an idempotency key the call is sent again, with exponential backoff for about a minute, while the server cannot be reached. Without one it is
+    /// sent once.
     ///
     /// # Errors
     /// Any [`RequestError`]. The call is recorded as refused if the tool has not run, and as of unknown outcome otherwise.
@@ -128,7 +131,7 @@ impl PendingCall {
                 )
                 .await;
             let error = match sent {
-                Err(error) if error.is_transient() && self.options.idempotency_key.is_some() => error,
+                Err(error) if failures < RETRIES && self.may_be_sent_again(&error) => error,
                 answered => {
                     if answered.is_ok() && failures > 0 {
                         on_event(Event::Recovered);
@@ -145,6 +148,11 @@ impl PendingCall {
             });
             self.connection.sleep(retry_in).await;
         }
+    }
+
+    /// Whether it is not known if the server has the call, and sending it again is the same call.
+    fn may_be_sent_again(&self, error: &RequestError) -> bool {
+        self.options.idempotency_key.is_some() && error.is_transient() && !error.is_refusal()
     }
 
     async fn acknowledge(&self, task: TaskHandle, on_event: Observer<'_>) -> TaskHandle {

@@ -36,11 +36,10 @@ async fn act(args: &args::Task) -> Result<Exit, Failure> {
             options.inputs = Some(asking.clone());
         }
     })?;
-    named.resume(&connection).await;
+    let (client, task) = named.open(&connection).await;
     if args.action.wait {
         reach(&connection).await?;
     }
-    let task = connection.task(&named.id);
     let exit = match &args.action {
         args::TaskAction { wait: true, .. } => {
             let (mut display, mut interrupt) = (Display::new(), Interrupt::new());
@@ -52,15 +51,7 @@ async fn act(args: &args::Task) -> Result<Exit, Failure> {
                 unasked: &mut unasked,
                 json: args.json,
             };
-            match waiting.wait(&task, None).await {
-                Ok(waited) => {
-                    if let Some(finished) = waited.finished {
-                        named.finish(finished).await;
-                    }
-                    Ok(waited.exit)
-                }
-                Err(failure) => Err(failure),
-            }
+            waiting.wait(&task, None).await
         }
         args::TaskAction { cancel: true, .. } => cancel::cancel(&task, args.json).await,
         args::TaskAction { log: true, .. } if args.follow => log::follow(&task, args.json).await,
@@ -68,8 +59,8 @@ async fn act(args: &args::Task) -> Result<Exit, Failure> {
         args::TaskAction { history: true, .. } => history::print(&task, args.json).await,
         _ => show::show(&named, &task, args.json).await,
     };
-    if !named.keeps_session() && (server.is_child() || !matches!(exit, Ok(Exit::Interrupted | Exit::Asks))) {
-        connection.close().await;
+    if client.has_journal() || server.is_child() || !matches!(exit, Ok(Exit::Interrupted | Exit::Asks)) {
+        client.close().await;
     }
     exit
 }
@@ -103,11 +94,9 @@ pub(crate) async fn cancel_command(args: &args::Cancel) -> ExitCode {
         }
         let named = choose(&args.task, "cancel").await?;
         let connection = named.server.connection(|_| {})?;
-        named.resume(&connection).await;
-        let exit = cancel::cancel(&connection.task(&named.id), args.json).await;
-        if !named.keeps_session() {
-            connection.close().await;
-        }
+        let (client, task) = named.open(&connection).await;
+        let exit = cancel::cancel(&task, args.json).await;
+        client.close().await;
         exit
     };
     match cancelled.await {

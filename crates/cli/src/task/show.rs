@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 /// Reads the task and prints it.
 pub(super) async fn show(named: &Named, task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
     let snapshot = with_notice(task.connection().address(), task.get()).await?;
-    named.note(&snapshot).await;
     if json {
         let mut shown = as_json(&snapshot);
         if let Some(call) = named.call() {

@@ -105,7 +105,10 @@ impl Row {
         match self.call.as_ref().map(|call| &call.state) {
             None | Some(CallState::Task) => of_task(),
             Some(CallState::InFlight) => "being sent".to_owned(),
-            Some(CallState::Interrupted) => "outcome unknown: the program ended before there was an answer".to_owned(),
+            Some(CallState::Interrupted) => match self.call.as_ref().is_some_and(|call| call.idempotency_key.is_some()) {
+                true => "interrupted: the same call again continues it, within a day".to_owned(),
+                false => "outcome unknown: the program ended before there was an answer".to_owned(),
+            },
             Some(CallState::Unknown { reason }) => format!("outcome unknown: {}", plain(reason, "")),
             Some(CallState::Lost { reason }) => format!("lost: {}", plain(reason, "")),
             Some(CallState::Finished(finished)) => match finished {

@@ -10,12 +10,11 @@ use crate::{
     ask::Unasked,
     failure::Failure,
     interrupt::Interrupt,
-    output,
-    record::finished,
+    output, record,
     result::{Exit, print_outcome},
     servers::Server,
 };
-use longhaul_client::{Event, Finished, InputRequest, SystemClock, TaskHandle};
+use longhaul_client::{Event, InputRequest, SystemClock, TaskHandle};
 use longhaul_core::Clock;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -123,7 +122,7 @@ pub(crate) struct Waiting<'a> {
 
 impl Waiting<'_> {
     /// Waits for the task and prints its outcome. If something else comes first, the commands that go on with the task are printed.
-    pub(crate) async fn wait(&mut self, task: &TaskHandle, limit: Option<Duration>) -> Result<Waited, Failure> {
+    pub(crate) async fn wait(&mut self, task: &TaskHandle, limit: Option<Duration>) -> Result<Exit, Failure> {
         let ended = {
             let display = &mut *self.display;
             let mut show = |event: Event<'_>| display.show(&event);
@@ -136,10 +135,11 @@ impl Waiting<'_> {
         match ended {
             Ended::Done(outcome) => {
                 let outcome = outcome?;
-                return Ok(Waited {
-                    exit: print_outcome(&outcome, self.json),
-                    finished: Some(finished(&outcome)),
-                });
+                let exit = print_outcome(&outcome, self.json);
+                if let Err(error) = task.finish(&outcome).await {
+                    record::warn(&error);
+                }
+                return Ok(exit);
             }
             Ended::Asked(question) => {
                 output::note(&format!("the task asks: {}", question.message()));
@@ -160,13 +160,6 @@ impl Waiting<'_> {
                 }
             }
         }
-        Ok(Waited { exit, finished: None })
+        Ok(exit)
     }
-}
-
-/// How a wait has ended.
-pub(crate) struct Waited {
-    pub(crate) exit: Exit,
-    /// If the outcome was fetched.
-    pub(crate) finished: Option<Finished>,
 }
