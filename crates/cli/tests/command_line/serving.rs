@@ -194,7 +194,7 @@ fn a_call_that_is_open_when_the_server_is_asked_to_stop_may_end() {
 #[test]
 fn the_command_of_a_call_that_does_not_end_in_time_is_told_before_the_server_goes() {
     let mut served = Served::start_with(HELD);
-    let call = served.hold();
+    let call = served.hold_unrecorded();
     served.ask_to_stop();
     let call = call.wait_with_output().unwrap();
     assert_eq!(exit(&call), 5, "{call:?}");
