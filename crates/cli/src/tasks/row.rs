@@ -105,7 +105,8 @@ impl Row {
         match self.call.as_ref().map(|call| &call.state) {
             None | Some(CallState::Task) => of_task(),
             Some(CallState::InFlight) => "being sent".to_owned(),
-            Some(CallState::Interrupted) => match self.call.as_ref().is_some_and(|call| call.idempotency_key.is_some()) {
+            Some(CallState::Interrupted) => match self.call.as_ref().is_some_and(|call| call.idempotency_key.is_some())
+            {
                 true => "interrupted: the same call again continues it, within a day".to_owned(),
                 false => "outcome unknown: the program ended before there was an answer".to_owned(),
             },
