@@ -93,7 +93,10 @@ impl Called<'_> {
         whole: Map<String, Value>,
     ) -> Result<Exit, Failure> {
         let connection = self.client.connection();
-        let tools = self.display.waits_for(connection.address(), connection.list_tools()).await?;
+        let tools = self
+            .display
+            .waits_for(connection.address(), connection.list_tools())
+            .await?;
         let tool = find(&tools, tool)?;
         let arguments = arguments::fit(words, whole, &tool.input_schema).map_err(Failure::usage)?;
         if call.detach && !self.client.connection().can_be_task(tool).await? {
