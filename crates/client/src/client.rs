@@ -2,12 +2,13 @@
 
 use crate::{
     CallError, CallFilter, CallOptions, CallState, ClientJournal, Connection, JournalError, Outcome, PendingCall,
-    RecordedCall, RunningCall, TaskHandle, Tool,
+    RecordedCall, RunningCall, SessionRef, TaskHandle, Tool,
     call_record::{CallRecord, Recording},
 };
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
-use std::{fmt, sync::Arc};
+use std::{collections::HashMap, fmt, sync::Arc};
+use tokio::sync::Mutex as AsyncMutex;
 
 /// A client of one server. Its calls are driven to their end: through multi-round requests, tasks of either generation, questions, and restarts of
 /// the server. Cheap to clone.
@@ -46,6 +47,8 @@ struct Shared {
     recording: Option<Recording>,
     /// As they were last listed.
     tools: Mutex<Arc<[Tool]>>,
+    /// Connections in legacy sessions that earlier processes have opened, by their ids. Some servers bind a task to its session.
+    sessions: AsyncMutex<HashMap<String, Connection>>,
 }
 
 impl Client {
@@ -81,6 +84,7 @@ impl Client {
             connection,
             recording,
             tools: Mutex::new(Arc::default()),
+            sessions: AsyncMutex::default(),
         }))
     }
 
@@ -204,25 +208,40 @@ impl Client {
     /// The task of a recorded call of this server, if it has one. A legacy task is read in the session that it was created in.
     pub async fn task(&self, call: &RecordedCall) -> Option<TaskHandle> {
         let (recording, task) = (self.recording()?, call.task.as_ref()?);
-        if let Some(session) = &task.session {
-            self.connection().resume_unless_connected(session).await;
-        }
+        let connection = match &task.session {
+            Some(session) => self.in_session(session).await,
+            None => self.connection().clone(),
+        };
         let record = CallRecord::of_task(&recording.journal, call);
-        Some(self.connection().task(&task.task_id).recorded(record))
+        Some(connection.task(&task.task_id).recorded(record))
+    }
+
+    async fn in_session(&self, session: &SessionRef) -> Connection {
+        let mut sessions = self.0.sessions.lock().await;
+        if let Some(connection) = sessions.get(&session.id) {
+            return connection.clone();
+        }
+        let connection = self.connection().in_session(session).await;
+        sessions.insert(session.id.clone(), connection.clone());
+        connection
     }
 
     /// Ends the connection, as [`Connection::close`] does, but keeps a legacy session in which a recorded task lives: it may be bound to it.
     pub async fn close(self) {
-        let connection = self.connection().clone();
-        let ends = match (self.recording(), connection.session().await) {
-            (Some(recording), Some(session)) => {
-                let ended = recording.journal.end_session(&recording.server, session.id).await;
-                // If nobody knows, it stays.
-                ended.unwrap_or(false)
-            }
-            _ => true,
+        let sessions = std::mem::take(&mut *self.0.sessions.lock().await);
+        for connection in sessions.into_values().chain([self.connection().clone()]) {
+            let ends = self.may_end_session(&connection).await;
+            connection.close_session(ends).await;
+        }
+    }
+
+    /// Whether no recorded call needs the legacy session of the connection. If nobody knows, it stays.
+    async fn may_end_session(&self, connection: &Connection) -> bool {
+        let (Some(recording), Some(session)) = (self.recording(), connection.session().await) else {
+            return true;
         };
-        connection.close_session(ends).await;
+        let ended = recording.journal.end_session(&recording.server, session.id).await;
+        ended.unwrap_or(false)
     }
 }
 

@@ -97,6 +97,10 @@ impl Connection {
             Some(observer) => Arc::new(Observed::new(transport, Arc::clone(observer))),
             None => Arc::new(transport),
         };
+        Self::with(transport, options)
+    }
+
+    fn with(transport: Arc<dyn Transport>, options: Options) -> Self {
         let hosted = Arc::new(HostedTasks::new(Arc::clone(&options.clock)));
         Self(Arc::new(Shared {
             transport,
@@ -150,12 +154,18 @@ impl Connection {
         self.era().await.map(drop)
     }
 
-    /// Goes on with a legacy session, unless there is a connection already.
-    pub(crate) async fn resume_unless_connected(&self, session: &SessionRef) {
-        let is_connected = self.0.era.lock().await.is_some();
-        if !is_connected {
-            self.resume(session).await;
+    /// The connection in a legacy session: this one if it is in it, or in none yet; else another one to the same server.
+    pub(crate) async fn in_session(&self, session: &SessionRef) -> Self {
+        if self.session().await.is_some_and(|own| own.id == session.id) {
+            return self.clone();
         }
+        let is_connected = self.0.era.lock().await.is_some();
+        let connection = match is_connected {
+            true => Self::with(Arc::clone(&self.0.transport), self.0.options.clone()),
+            false => self.clone(),
+        };
+        connection.resume(session).await;
+        connection
     }
 
     /// The legacy session over HTTP, for another process that goes on with its tasks: see [`resume`](Self::resume). `None` if there is none.

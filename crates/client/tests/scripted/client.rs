@@ -310,11 +310,19 @@ async fn a_session_with_a_task_is_kept_and_resumed() {
     assert_eq!(deleted(), 0);
 
     ends.store(true, Ordering::SeqCst);
+    // The next client has a session of its own when it looks for tasks.
     let (second, _) = client(&peer, directory.path()).await;
+    second.connection().list_tools().await.unwrap();
     let [task] = second.tasks().await.unwrap().try_into().unwrap();
     let outcome = task.wait(&mut |_| {}).await.unwrap();
     task.finish(&outcome).await.unwrap();
     second.close().await;
-    assert_eq!(deleted(), 1);
-    assert_eq!(peer.calls_of("initialize").len(), 1);
+    assert_eq!(deleted(), 2);
+    assert_eq!(peer.calls_of("initialize").len(), 2);
+    let polls = peer.calls_of("tasks/get");
+    assert!(
+        polls
+            .iter()
+            .all(|poll| poll.header("mcp-session-id") == Some("session-1"))
+    );
 }

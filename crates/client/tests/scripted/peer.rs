@@ -12,7 +12,10 @@ use longhaul_core::{BoxFuture, Clock, UnixMillis};
 use serde_json::{Value, json};
 use std::{
     net::{SocketAddr, TcpListener, TcpStream},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 use tokio::{
@@ -245,6 +248,7 @@ pub(crate) fn legacy(
     tasks: Value,
     script: impl Fn(&ReceivedRequest) -> Response<Body> + Send + Sync + 'static,
 ) -> Peer {
+    let sessions = AtomicUsize::new(0);
     Peer::start(move |seen| match seen.method() {
         "server/discover" => seen.error(400, -32000, json!("no session")),
         "initialize" => {
@@ -253,12 +257,11 @@ pub(crate) fn legacy(
             } else {
                 json!({"tools": {}, "tasks": tasks})
             };
+            let session = format!("session-{}", sessions.fetch_add(1, Ordering::Relaxed) + 1);
             let mut answer = seen.result(json!({
                 "protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": {"name": "peer", "version": "0"},
             }));
-            answer
-                .headers_mut()
-                .insert("mcp-session-id", "session-1".parse().unwrap());
+            answer.headers_mut().insert("mcp-session-id", session.parse().unwrap());
             answer
         }
         "notifications/initialized" => Response::builder().status(202).body(Body::empty()).unwrap(),
