@@ -112,7 +112,7 @@ impl Called<'_> {
         let mut pending = self.prepare(tool, &arguments, options).await?;
         if pending.is_taken_over() {
             self.display
-                .note("this call was interrupted before; it is continued, and not made again");
+                .note("this call was interrupted before; it is sent again under the key of the first one");
         }
         let response = {
             let display = &mut self.display;

@@ -80,6 +80,7 @@ impl From<RequestError> for Failure {
                 })),
                 message: format!("{message}; --json prints the result"),
             },
+            RequestError::Unanswered { .. } => Self::refused(message),
             _ => Self {
                 exit: Exit::NoServer,
                 message,

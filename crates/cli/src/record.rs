@@ -75,7 +75,17 @@ impl Named {
             Err(_) => Vec::new(),
         };
         let address = server.recorded();
-        let mut fitting = live.iter().filter(|call| !server.is_chosen() || call.server == address);
+        let is_open = |call: &&RecordedCall| !call.status.is_some_and(TaskStatus::is_final);
+        let of_server = |call: &&RecordedCall| !server.is_chosen() || call.server == address;
+        let live: Vec<&RecordedCall> = live.iter().filter(is_open).filter(of_server).collect();
+        let asking: Vec<&RecordedCall> = live.iter().copied().filter(|call| call.asks).collect();
+        // The journal may not know yet that a task asks.
+        let live = if command == "answer" && !asking.is_empty() {
+            asking
+        } else {
+            live
+        };
+        let mut fitting = live.iter();
         let id = |call: &RecordedCall| call.task.as_ref().map(|task| task.task_id.clone()).unwrap_or_default();
         match (fitting.next(), fitting.next()) {
             (Some(only), None) => Self::find(server, &id(only)).await,

@@ -122,6 +122,13 @@ impl CallRecord {
         Ok(())
     }
 
+    /// Leaves the call to whoever makes the same one.
+    pub(crate) async fn release(&self) {
+        let released = self.0.journal.release_call(self.0.call).await;
+        self.0.state.lock().is_open = released.is_err();
+        warn(released);
+    }
+
     pub(crate) async fn mark_unknown(&self, reason: &str) {
         let marked = self.0.journal.mark_unknown(self.0.call, reason).await;
         self.0.state.lock().is_open = marked.is_err();

@@ -7,7 +7,14 @@ use crate::{
 };
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 use tokio::sync::Mutex as AsyncMutex;
 
 /// A client of one server. Its calls are driven to their end: through multi-round requests, tasks of either generation, questions, and restarts of
@@ -49,6 +56,8 @@ struct Shared {
     tools: Mutex<Arc<[Tool]>>,
     /// Connections in legacy sessions that earlier processes have opened, by their ids. Some servers bind a task to its session.
     sessions: AsyncMutex<HashMap<String, Connection>>,
+    /// A call could not be recorded. It may have been made without a record, so the journal does not know who needs the session.
+    is_incomplete: AtomicBool,
 }
 
 impl Client {
@@ -85,6 +94,7 @@ impl Client {
             recording,
             tools: Mutex::new(Arc::default()),
             sessions: AsyncMutex::default(),
+            is_incomplete: AtomicBool::new(false),
         }))
     }
 
@@ -158,7 +168,11 @@ impl Client {
         arguments: &Map<String, Value>,
         options: CallOptions,
     ) -> Result<PendingCall, CallError> {
-        PendingCall::prepare(self.connection(), self.recording(), tool, arguments, options).await
+        let prepared = PendingCall::prepare(self.connection(), self.recording(), tool, arguments, options).await;
+        if matches!(prepared, Err(CallError::Journal(_))) {
+            self.0.is_incomplete.store(true, Ordering::Relaxed);
+        }
+        prepared
     }
 
     /// The tool of this name. The tools are listed again if it is not among those listed before.
@@ -240,6 +254,9 @@ impl Client {
         let (Some(recording), Some(session)) = (self.recording(), connection.session().await) else {
             return true;
         };
+        if self.0.is_incomplete.load(Ordering::Relaxed) {
+            return false;
+        }
         let ended = recording.journal.end_session(&recording.server, session.id).await;
         ended.unwrap_or(false)
     }

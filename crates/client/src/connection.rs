@@ -154,16 +154,12 @@ impl Connection {
         self.era().await.map(drop)
     }
 
-    /// The connection in a legacy session: this one if it is in it, or in none yet; else another one to the same server.
+    /// The connection in a legacy session: this one if it is in it, else another one to the same server. This one keeps what the server said about itself.
     pub(crate) async fn in_session(&self, session: &SessionRef) -> Self {
         if self.session().await.is_some_and(|own| own.id == session.id) {
             return self.clone();
         }
-        let is_connected = self.0.era.lock().await.is_some();
-        let connection = match is_connected {
-            true => Self::with(Arc::clone(&self.0.transport), self.0.options.clone()),
-            false => self.clone(),
-        };
+        let connection = Self::with(Arc::clone(&self.0.transport), self.0.options.clone());
         connection.resume(session).await;
         connection
     }

@@ -75,9 +75,6 @@ pub enum RequestError {
         /// Why there is no answer.
         reason: String,
     },
-    /// The user has given another answer to the question before, and it is in the journal. It is sent while the task is waited for.
-    #[error("the question was answered before; that answer is sent while the task is waited for")]
-    AnsweredBefore,
     /// A response that breaks the protocol.
     #[error("the server's response is invalid: {0}")]
     Invalid(String),

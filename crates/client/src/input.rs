@@ -20,6 +20,12 @@ pub trait InputHandler: Send + Sync + 'static {
     /// answered with `cancel`, and for everything else the call or the task is cancelled.
     fn answer(&self, request: InputRequest) -> BoxFuture<'static, Result<InputResponse, RpcFailure>>;
 
+    /// Whether to leave a question where it is, because nobody can be asked now. A legacy task shows its question only to who opens `tasks/result`, and some
+    /// servers take it out of their queue then. `request` has no details. Default: `false`.
+    fn leaves_open(&self, _request: &InputRequest) -> bool {
+        false
+    }
+
     /// The user has finished with the page of a URL elicitation (2025-11-25).
     fn elicitation_complete(&self, _elicitation_id: &str) {}
 }

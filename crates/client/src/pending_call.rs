@@ -102,13 +102,36 @@ impl PendingCall {
     /// Any [`RequestError`]. The call is recorded as refused if the tool has not run, and as of unknown outcome otherwise.
     pub async fn send(&mut self, on_event: Observer<'_>) -> Result<CallResponse, RequestError> {
         let response = self.send_until_answered(on_event).await;
+        self.note_response(response, on_event).await
+    }
+
+    /// As [`send`](Self::send); gives the call up when `cancelled` completes before there is an answer, and returns `None` then.
+    pub(crate) async fn send_unless(
+        &mut self,
+        cancelled: impl Future<Output = ()>,
+        on_event: Observer<'_>,
+    ) -> Option<Result<CallResponse, RequestError>> {
+        // What follows the answer is not interrupted: the handle would be lost.
+        let response = tokio::select! {
+            biased;
+            () = cancelled => return None,
+            response = self.send_until_answered(on_event) => response,
+        };
+        Some(self.note_response(response, on_event).await)
+    }
+
+    async fn note_response(
+        &self,
+        response: Result<CallResponse, RequestError>,
+        on_event: Observer<'_>,
+    ) -> Result<CallResponse, RequestError> {
         match &response {
             Ok(_) => {}
             Err(error) if error.is_refusal() => self.refused().await,
             // The result is in the error.
             Err(RequestError::InvalidOutput { .. }) => self.record_finished(Finished::Answered).await,
-            // Under its key it can be made again.
-            Err(_) if self.options.idempotency_key.is_some() => {}
+            // Under its key it can be made again, also at once.
+            Err(_) if self.options.idempotency_key.is_some() => self.release().await,
             Err(error) => self.unknown(&error.to_string()).await,
         }
         match response? {
@@ -192,6 +215,12 @@ impl PendingCall {
             && let Err(error) = record.finish(finished).await
         {
             tracing::warn!(%error, "the end of a call is not recorded");
+        }
+    }
+
+    async fn release(&self) {
+        if let Some(record) = &self.record {
+            record.release().await;
         }
     }
 

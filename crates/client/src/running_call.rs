@@ -4,7 +4,7 @@ use crate::{
     CallError, CallResponse, Event, InputResponse, JournalError, Outcome, PendingCall, Progress, RequestError,
     TaskHandle, TaskSnapshot,
 };
-use futures_util::{Stream, stream};
+use futures_util::{FutureExt, Stream, stream};
 use longhaul_core::Millis;
 use std::sync::Arc;
 use tokio::{
@@ -32,7 +32,7 @@ pub enum CallStatus {
 /// A call that was started with [`Client::start`](crate::Client::start), and is driven to its end beside everything else.
 ///
 /// Dropping it stops that. A task keeps running, and with a journal [`Client::tasks`](crate::Client::tasks) finds it again. A call that the server has not
-/// answered is cancelled; one with an idempotency key goes on at the server.
+/// answered is cancelled; it goes on at the server if it has an idempotency key, or asked a legacy server for a task.
 ///
 /// ```no_run
 /// # async fn example(client: longhaul_client::Client) -> Result<(), longhaul_client::CallError> {
@@ -215,10 +215,7 @@ async fn drive(
         };
         status.send_replace(now);
     };
-    let response = tokio::select! {
-        response = call.send(&mut observe) => Some(response),
-        () = cancelled.notified() => None,
-    };
+    let response = call.send_unless(cancelled.notified(), &mut observe).await;
     let task = match response {
         Some(Ok(CallResponse::Task(task))) => task,
         Some(Ok(CallResponse::Done(outcome))) => {
@@ -232,6 +229,10 @@ async fn drive(
         }
     };
     answer.send_replace(Some(Answer::Task(task.clone())));
+    // Between the answer and here.
+    if cancelled.notified().now_or_never().is_some() {
+        task.cancel().await?;
+    }
     match task.wait(&mut observe).await {
         Ok(outcome) => Ok(Driven::Task(task, outcome)),
         Err(error) => {

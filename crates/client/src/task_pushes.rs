@@ -251,10 +251,12 @@ impl Shared {
     }
 
     pub(crate) fn acknowledged<'a>(&mut self, number: u64, accepted: impl Iterator<Item = &'a str>) {
-        for task in accepted {
-            if let Some(watched) = self.tasks.get(task).filter(|watched| watched.stream == Some(number)) {
-                watched.pushed.send_modify(|pushed| pushed.is_complete = true);
-            }
+        let accepted: HashSet<&str> = accepted.collect();
+        for (task, watched) in self.tasks.iter().filter(|(_, watched)| watched.stream == Some(number)) {
+            let is_complete = accepted.contains(task.as_str());
+            watched
+                .pushed
+                .send_if_modified(|pushed| std::mem::replace(&mut pushed.is_complete, is_complete) != is_complete);
         }
         let replaced = self
             .streams

@@ -113,17 +113,17 @@ fn recorded_as(key: &str) -> String {
 
 impl TaskHandle {
     /// Answers a question of a modern task; `key` is that of the [`InputRequest`](crate::InputRequest) in its snapshot. The server ignores answers to
-    /// questions that are no longer open. The answer to a recorded task is in the journal before it is sent.
+    /// questions that are no longer open. The answer to a recorded task is in the journal before it is sent, unless there is another one; the server takes the first that arrives.
     ///
     /// # Errors
     /// Any [`RequestError`]; [`RequestError::Rpc`] if the answer does not fit the question. A legacy server has no such request: it asks
-    /// [`Options::inputs`](crate::Options::inputs) while the task is waited for. [`RequestError::AnsweredBefore`] if another answer is recorded.
+    /// [`Options::inputs`](crate::Options::inputs) while the task is waited for.
     pub async fn answer(&self, key: &str, answer: InputResponse) -> Result<(), RequestError> {
         let name = recorded_as(key);
         if let Some(record) = self.record() {
             match record.record_answer(&name, Json::from(answer.as_value().clone())).await {
-                Ok(true) => {}
-                Ok(false) => return Err(RequestError::AnsweredBefore),
+                // After another answer, which may not have arrived, the server decides: it takes one.
+                Ok(_) => {}
                 Err(error) => tracing::warn!(%error, "an answer is not recorded"),
             }
         }

@@ -1,11 +1,12 @@
 //! Waiting for a task: polls, pushes, questions and retries.
 
 use crate::{
-    Event, Observer, Outcome, RequestError, TaskHandle, TaskSnapshot, TaskStatus, polling,
+    Event, InputRequest, Observer, Outcome, RequestError, TaskHandle, TaskSnapshot, TaskStatus, polling,
     task_pushes::{Change, Push},
     task_questions::Questions,
 };
 use futures_util::future::{BoxFuture, FutureExt};
+use serde_json::json;
 
 impl TaskHandle {
     /// Waits until the task has ended and returns its outcome.
@@ -154,9 +155,12 @@ impl Wait<'_> {
     /// Puts what the task asks to the user.
     fn ask(&mut self, snapshot: &TaskSnapshot) {
         self.questions.update(self.handle, snapshot);
-        let asks = snapshot.status == TaskStatus::InputRequired && self.handle.connection().options().inputs.is_some();
+        let asks = snapshot.status == TaskStatus::InputRequired && snapshot.input_requests.is_empty();
+        let Some(inputs) = self.handle.connection().options().inputs.as_deref().filter(|_| asks) else {
+            return;
+        };
         // A legacy server asks on a stream of its own (G1-37).
-        if asks && snapshot.input_requests.is_empty() && self.held.is_none() {
+        if self.held.is_none() && !inputs.leaves_open(&of_status(snapshot)) {
             let handle = self.handle.clone();
             self.held = Some(async move { handle.hold_for_outcome().await }.boxed());
         }
@@ -184,6 +188,13 @@ impl Wait<'_> {
         });
         connection.sleep(retry_in).await;
     }
+}
+
+/// What a legacy task asks, as far as its status says it.
+fn of_status(task: &TaskSnapshot) -> InputRequest {
+    let message = task.message.as_deref().unwrap_or_default();
+    let request = json!({"method": "elicitation/create", "params": {"message": message}});
+    InputRequest::new(None, Some(task.id.clone()), request)
 }
 
 /// Waits for the next push, if there may be one.

@@ -67,6 +67,13 @@ impl InputHandler for Asking {
         }
     }
 
+    fn leaves_open(&self, request: &InputRequest) -> bool {
+        if !self.terminal {
+            let _ = self.unasked.send(request.clone());
+        }
+        !self.terminal
+    }
+
     fn answer(&self, request: InputRequest) -> BoxFuture<'static, Result<InputResponse, RpcFailure>> {
         if !request.is_elicitation() {
             return Box::pin(std::future::ready(Err(RpcFailure {

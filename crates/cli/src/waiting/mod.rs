@@ -143,7 +143,10 @@ impl Waiting<'_> {
             }
             Ended::Asked(question) => {
                 output::note(&format!("the task asks: {}", question.message()));
-                output::note(&how_to_answer(self.server, task.id(), &question));
+                output::note(&match question.key {
+                    Some(_) => how_to_answer(self.server, task.id(), &question),
+                    None => how_to_be_asked(self.server, task.id()),
+                });
                 if self.json {
                     let asked = json!({"method": question.method, "params": question.params});
                     output::json_line(&json!({"taskId": task.id(), "url": url, "asks": asked}));
