@@ -80,7 +80,7 @@ impl Server {
         file.seek(SeekFrom::Start(self.begin))?;
         let mut text = String::new();
         file.read_to_string(&mut text)?;
-        let address = text.split_once("http://").and_then(|(_, rest)| rest.split_once("/mcp"));
+        let address = text.split_once("http://").and_then(|(_, rest)| rest.split_once('/'));
         Ok(address.and_then(|(address, _)| address.parse().ok()))
     }
 
