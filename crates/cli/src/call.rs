@@ -14,8 +14,9 @@ use crate::{
     waiting::{Display, Ended, Waiting, what_goes_on},
 };
 use longhaul_client::{
-    CallError, CallOptions, CallResponse, Client, Event, JournalError, PendingCall, TaskHandle, Tool,
+    CallError, CallOptions, CallResponse, Client, Event, JournalError, PendingCall, SystemClock, TaskHandle, Tool,
 };
+use longhaul_core::{Clock, format_duration};
 use serde_json::{Map, Value, json};
 use std::{
     fs,
@@ -110,9 +111,12 @@ impl Called<'_> {
         options.idempotency_key.clone_from(&call.idempotency_key);
         let limit = call.timeout.map(Duration::from_millis);
         let mut pending = self.prepare(tool, &arguments, options).await?;
-        if pending.is_taken_over() {
-            self.display
-                .note("this call was interrupted before; it is sent again under the key of the first one");
+        if let Some(before) = pending.interrupted() {
+            let age = SystemClock.now().0.saturating_sub(before.0).max(0) as u64;
+            self.display.note(&format!(
+                "the same call was interrupted {} ago; it is sent again under its key, so this is its result (for a new call: --idempotency-key NEW)",
+                format_duration(age - age % 1000)
+            ));
         }
         let response = {
             let display = &mut self.display;
@@ -123,7 +127,7 @@ impl Called<'_> {
             Ended::Done(Ok(CallResponse::Done(outcome))) => {
                 self.display.finish();
                 let exit = print_outcome(&outcome, self.json);
-                recorded(pending.finish().await);
+                recorded(pending.finish(&outcome).await);
                 return Ok(if call.detach && exit == Exit::Answered {
                     Exit::AnsweredAtOnce
                 } else {
@@ -143,8 +147,10 @@ impl Called<'_> {
                 self.display.finish();
                 let what = response.what();
                 let then = match pending.idempotency_key() {
-                    Some(_) => "it may go on at the server, and the same call again continues it",
-                    None => "the call is no longer waited for, and may have run",
+                    Some(key) => format!(
+                        "it may go on at the server; for its result make the same call with --idempotency-key {key}"
+                    ),
+                    None => "the call is no longer waited for, and may have run".to_owned(),
                 };
                 output::note(&format!("{what} before the server created a task; {then}"));
                 pending.give_up(what).await;

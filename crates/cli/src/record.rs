@@ -4,6 +4,7 @@ use crate::{failure::Failure, output, servers::Server};
 use longhaul_client::{
     CallFilter, CallState, Client, ClientJournal, Connection, JournalError, RecordedCall, TaskHandle, TaskStatus,
 };
+use std::collections::HashSet;
 
 /// The user's journal.
 pub(crate) async fn open() -> Result<ClientJournal, JournalError> {
@@ -44,7 +45,8 @@ impl Named {
         let found = journal.find(id).await.unwrap_or_default();
         let address = server.recorded();
         let fitting = |call: &&RecordedCall| !server.is_chosen() || call.server == address;
-        let mut fitting = found.iter().filter(fitting);
+        let fitting = distinct(found.iter().filter(fitting));
+        let mut fitting = fitting.into_iter();
         match (fitting.next(), fitting.next()) {
             (None, _) => Ok(Self::unrecorded(server, id)),
             (Some(call), None) => Ok(Self {
@@ -85,6 +87,7 @@ impl Named {
         } else {
             live
         };
+        let live = distinct(live.into_iter());
         let mut fitting = live.iter();
         let id = |call: &RecordedCall| call.task.as_ref().map(|task| task.task_id.clone()).unwrap_or_default();
         match (fitting.next(), fitting.next()) {
@@ -146,6 +149,18 @@ impl Named {
         let task = client.task(call).await.unwrap_or_else(|| connection.task(&self.id));
         (client, task)
     }
+}
+
+/// The latest call of each task: a call that was made twice under one idempotency key has one task.
+fn distinct<'a>(calls: impl Iterator<Item = &'a RecordedCall>) -> Vec<&'a RecordedCall> {
+    let mut seen = HashSet::new();
+    let mut latest = Vec::new();
+    for call in calls {
+        if seen.insert((&call.server, call.task.as_ref().map(|task| &task.task_id))) {
+            latest.push(call);
+        }
+    }
+    latest
 }
 
 /// The recorded calls, the latest first.

@@ -1,7 +1,8 @@
 //! The record of one call in the client journal, as the call itself uses it.
 
 use crate::{
-    Asked, CallId, ClientJournal, Finished, JournalError, NewCall, RecordedCall, SessionRef, TaskRef, TaskStatus,
+    Asked, CallId, ClientJournal, Finished, JournalError, NewCall, RecordedCall, SessionRef, TakenOver, TaskRef,
+    TaskStatus,
 };
 use longhaul_core::Json;
 use parking_lot::Mutex;
@@ -62,13 +63,13 @@ impl CallRecord {
         Ok(Self::new(journal, call, true, None))
     }
 
-    /// Takes over an interrupted call that is the same, and returns it with its idempotency key.
+    /// Takes over an interrupted call that is the same.
     pub(crate) async fn take_over(
         journal: &ClientJournal,
         call: NewCall,
-    ) -> Result<Option<(Self, String)>, JournalError> {
+    ) -> Result<Option<(Self, TakenOver)>, JournalError> {
         let taken = journal.take_over(call).await?;
-        Ok(taken.map(|(call, key)| (Self::new(journal, call, true, None), key)))
+        Ok(taken.map(|taken| (Self::new(journal, taken.call, true, None), taken)))
     }
 
     /// The record of a task.

@@ -90,7 +90,9 @@ pub use longhaul_wire::{Generation, TaskStatus};
 pub use options::{EraChoice, Options};
 pub use pending_call::PendingCall;
 pub use proxy::Proxy;
-pub use recorded_call::{CallFilter, CallId, CallState, Finished, NewCall, RecordedCall, SessionRef, TaskRef};
+pub use recorded_call::{
+    CallFilter, CallId, CallState, Finished, NewCall, RecordedCall, SessionRef, TakenOver, TaskRef,
+};
 pub use running_call::{CallStatus, RunningCall};
 pub use server_change::ServerChange;
 pub use server_description::ServerDescription;

@@ -1,11 +1,12 @@
 //! A call that is recorded and about to be sent.
 
 use crate::{
-    CallError, CallOptions, CallResponse, Connection, Event, Finished, JournalError, NewCall, Observer, RequestError,
-    TaskHandle, Tool,
+    CallError, CallOptions, CallResponse, Connection, Event, Finished, JournalError, NewCall, Observer, Outcome,
+    RequestError, TaskHandle, Tool,
     call_record::{CallRecord, Recording},
     polling,
 };
+use longhaul_core::UnixMillis;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
@@ -22,7 +23,7 @@ pub struct PendingCall {
     arguments: Map<String, Value>,
     options: CallOptions,
     record: Option<CallRecord>,
-    is_taken_over: bool,
+    interrupted: Option<UnixMillis>,
 }
 
 impl PendingCall {
@@ -43,7 +44,7 @@ impl PendingCall {
             arguments: arguments.clone(),
             options,
             record: None,
-            is_taken_over: false,
+            interrupted: None,
         };
         if let Some(recording) = recording {
             match call.record(recording, takes_keys).await {
@@ -69,10 +70,10 @@ impl PendingCall {
             session: self.connection.session().await,
         };
         if takes_keys {
-            if let Some((record, key)) = CallRecord::take_over(journal, call.clone()).await? {
+            if let Some((record, taken)) = CallRecord::take_over(journal, call.clone()).await? {
                 self.record = Some(record);
-                self.options.idempotency_key = Some(key);
-                self.is_taken_over = true;
+                self.options.idempotency_key = Some(taken.idempotency_key);
+                self.interrupted = Some(taken.begun_at);
                 return Ok(());
             }
             let key = call.idempotency_key.take().unwrap_or_else(new_key);
@@ -83,9 +84,9 @@ impl PendingCall {
         Ok(())
     }
 
-    /// Whether the same call was interrupted before, and this is its continuation.
-    pub fn is_taken_over(&self) -> bool {
-        self.is_taken_over
+    /// When the same call was begun before, if it was interrupted and this is its continuation.
+    pub fn interrupted(&self) -> Option<UnixMillis> {
+        self.interrupted
     }
 
     /// The idempotency key that it is sent with.
@@ -191,18 +192,17 @@ impl PendingCall {
     ///
     /// # Errors
     /// Those of the journal.
-    pub async fn finish(self) -> Result<(), JournalError> {
+    pub async fn finish(self, outcome: &Outcome) -> Result<(), JournalError> {
         match self.record {
-            Some(record) => record.finish(Finished::Answered).await,
+            Some(record) => record.finish(Finished::of_call(outcome)).await,
             None => Ok(()),
         }
     }
 
-    /// Records that the call is given up, and may have run. With an idempotency key it stays interrupted, and can be made again.
+    /// Records that the call is given up, and may have run. The same call is another one then, unless it is made with this
+    /// [idempotency key](Self::idempotency_key).
     pub async fn give_up(self, reason: &str) {
-        if self.options.idempotency_key.is_none() {
-            self.unknown(reason).await;
-        }
+        self.unknown(reason).await;
     }
 
     /// Records that the call is given up and has not run, for example because what it asked was not answered.

@@ -43,6 +43,17 @@ pub struct NewCall {
     pub session: Option<SessionRef>,
 }
 
+/// A call that this process has taken over from one that has ended; see [`take_over`](crate::ClientJournal::take_over).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TakenOver {
+    /// The call.
+    pub call: CallId,
+    /// The idempotency key to send it with.
+    pub idempotency_key: String,
+    /// When it was begun.
+    pub begun_at: UnixMillis,
+}
+
 /// A task that a server has created for a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskRef {
@@ -73,11 +84,11 @@ pub struct SessionRef {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Finished {
-    /// The server answered the call directly, without a task.
+    /// The server answered the call directly with a result, without a task.
     Answered,
     /// The task completed, and its result was fetched.
     Completed,
-    /// The task failed, and its error was fetched.
+    /// The tool or the task failed, and its error was fetched.
     Failed,
     /// The call or its task was cancelled.
     Cancelled,
@@ -93,6 +104,14 @@ impl Finished {
         Self::Cancelled,
         Self::Refused,
     ];
+
+    /// How a call finished that this was the answer to.
+    pub(crate) fn of_call(outcome: &Outcome) -> Self {
+        match outcome {
+            Outcome::Result { is_error: false, .. } => Self::Answered,
+            other => Self::of_task(other),
+        }
+    }
 
     /// How a task with this outcome finished.
     pub(crate) fn of_task(outcome: &Outcome) -> Self {

@@ -84,7 +84,7 @@ impl Driven {
     async fn finish(self) -> (Outcome, Result<(), JournalError>) {
         match self {
             Self::Call(call, outcome) => {
-                let recorded = call.finish().await;
+                let recorded = call.finish(&outcome).await;
                 (outcome, recorded)
             }
             Self::Task(task, outcome) => {

@@ -91,7 +91,7 @@ pub(crate) struct Call {
     /// Do not wait: print the id of the task alone. Refused, before the call, if the tool cannot become a task
     #[arg(long)]
     pub(crate) detach: bool,
-    /// Stop waiting after this time. A task keeps running; a call without a task is cancelled
+    /// Stop waiting after this time. A task keeps running, and so does a call on a server that takes idempotency keys; any other call is cancelled
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "detach")]
     pub(crate) timeout: Option<Millis>,
     /// Name of the call: calling again with it is the same call, on servers that declare idempotency keys

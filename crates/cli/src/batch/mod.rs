@@ -133,7 +133,7 @@ impl Batch<'_> {
             let task = match response {
                 CallResponse::Done(outcome) => {
                     let exit = self.print(&mut shown, &Response::Outcome(outcome.clone()));
-                    call.finish().await?;
+                    call.finish(&outcome).await?;
                     return Ok(exit);
                 }
                 CallResponse::Task(task) => task,

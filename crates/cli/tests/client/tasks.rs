@@ -208,3 +208,27 @@ fn tasks_are_watched_until_all_have_ended() {
     assert_eq!(exit(&nothing, 0), "", "{nothing:?}");
     exit(&served.run(&["watch", "no-such-task"]), 5);
 }
+
+/// Two calls under one key are one task, which has one id.
+#[test]
+fn a_call_that_is_made_twice_has_one_task() {
+    let served = served();
+    let call = ["call", "wait", "--detach", "--idempotency-key", "once"];
+    let first = exit(&served.run(&call), 0);
+    assert_eq!(exit(&served.run(&call), 0), first);
+    let shown = exit(&served.run(&["task", &first]), 0);
+    assert!(shown.contains(&first), "{shown}");
+    // It is also the only one, so it need not be named.
+    assert_eq!(exit(&served.run(&["task"]), 0), shown);
+    exit(&served.run(&["cancel", &first]), 0);
+}
+
+/// Who cannot be asked leaves the question of a legacy task where it is.
+#[test]
+fn without_a_terminal_a_legacy_question_stays() {
+    let served = served();
+    let called = served.run(&["call", "book", "--era=legacy"]);
+    exit(&called, 7);
+    assert!(stderr(&called).contains("--wait"), "{called:?}");
+    assert!(!stderr(&called).contains("longhaul answer"), "{called:?}");
+}

@@ -6,8 +6,8 @@ use super::{
     retention, sessions,
     worker::Scope,
 };
-use crate::recorded_call::{CallId, Finished, NewCall, StateCode, TaskRef};
-use longhaul_core::Millis;
+use crate::recorded_call::{CallId, Finished, NewCall, StateCode, TakenOver, TaskRef};
+use longhaul_core::{Millis, UnixMillis};
 use longhaul_wire::{Generation, TaskStatus};
 use rusqlite::{OptionalExtension, named_params};
 
@@ -82,11 +82,11 @@ impl ClientJournal {
 
     /// Takes over a call with the same server, tool and arguments as `call` whose process has ended without recording an answer, as
     /// [`claim_unresolved`](Self::claim_unresolved) does, so that it is sent again under its idempotency key: that of `call` if it has one, else any.
-    /// Returns the call that is to be sent again with its key. `None` if there is none, or only one that is older than a day, since servers forget keys.
+    /// `None` if there is none, or only one that is older than a day, since servers forget keys.
     ///
     /// # Errors
     /// [`JournalError::SessionEnded`] if another process was allowed to end the session of `call`. Otherwise those of the disk and the file.
-    pub async fn take_over(&self, call: NewCall) -> Result<Option<(CallId, String)>, JournalError> {
+    pub async fn take_over(&self, call: NewCall) -> Result<Option<TakenOver>, JournalError> {
         self.0.write(move |scope| take_over(scope, &call)).await
     }
 
@@ -299,8 +299,8 @@ fn claim(scope: &Scope<'_>, call: CallId) -> Result<bool, Refusal> {
     Ok(true)
 }
 
-fn take_over(scope: &Scope<'_>, call: &NewCall) -> Result<Option<(CallId, String)>, Refusal> {
-    let sql = "SELECT seq, idempotency_key FROM calls
+fn take_over(scope: &Scope<'_>, call: &NewCall) -> Result<Option<TakenOver>, Refusal> {
+    let sql = "SELECT seq, idempotency_key, begun_at FROM calls
                WHERE state = :state AND server = :server AND tool = :tool AND arguments_digest = :digest
                  AND idempotency_key IS NOT NULL AND (:key IS NULL OR idempotency_key = :key) AND begun_at > :oldest
                ORDER BY seq";
@@ -314,11 +314,17 @@ fn take_over(scope: &Scope<'_>, call: &NewCall) -> Result<Option<(CallId, String
             ":key": call.idempotency_key,
             ":oldest": scope.now.0 - stored_millis(retention::TAKEN_OVER),
         },
-        |row| Ok((CallId::from_number(row.get(0)?), row.get(1)?)),
+        |row| {
+            Ok(TakenOver {
+                call: CallId::from_number(row.get(0)?),
+                idempotency_key: row.get(1)?,
+                begun_at: UnixMillis(row.get(2)?),
+            })
+        },
     )?;
-    let earlier: Vec<(CallId, String)> = earlier.collect::<Result<_, _>>()?;
-    for (earlier, key) in earlier {
-        if !claim(scope, earlier)? {
+    let earlier: Vec<TakenOver> = earlier.collect::<Result<_, _>>()?;
+    for earlier in earlier {
+        if !claim(scope, earlier.call)? {
             continue;
         }
         if let Some(session) = &call.session {
@@ -327,9 +333,9 @@ fn take_over(scope: &Scope<'_>, call: &NewCall) -> Result<Option<(CallId, String
             scope
                 .connection
                 .prepare_cached(sql)?
-                .execute((earlier.number(), session))?;
+                .execute((earlier.call.number(), session))?;
         }
-        return Ok(Some((earlier, key)));
+        return Ok(Some(earlier));
     }
     Ok(None)
 }

@@ -4,9 +4,10 @@ use crate::peer::{Peer, ReceivedRequest, legacy, plain};
 use axum::{body::Body, http::Response};
 use futures_util::StreamExt;
 use longhaul_client::{
-    CallError, CallFilter, CallOptions, CallResponse, CallState, CallStatus, Client, ClientJournal, Finished,
-    InputResponse, Inputs, RequestError,
+    CallError, CallFilter, CallOptions, CallResponse, CallState, CallStatus, Client, ClientCapabilities, ClientJournal,
+    Finished, InputHandler, InputRequest, InputResponse, Inputs, RequestError, RpcFailure,
 };
+use longhaul_core::BoxFuture;
 use serde_json::{Map, Value, json};
 use std::{
     path::Path,
@@ -320,4 +321,49 @@ async fn a_session_with_a_task_is_kept_and_resumed() {
             .iter()
             .all(|poll| poll.header("mcp-session-id") == Some("session-1"))
     );
+}
+
+/// Declares that the user can be asked, but there is nobody.
+struct Nobody;
+
+impl InputHandler for Nobody {
+    fn capabilities(&self) -> ClientCapabilities {
+        ClientCapabilities {
+            elicitation_form: true,
+            ..ClientCapabilities::default()
+        }
+    }
+
+    fn leaves_open(&self, _: &InputRequest) -> bool {
+        true
+    }
+
+    fn answer(&self, _: InputRequest) -> BoxFuture<'static, Result<InputResponse, RpcFailure>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// Some servers take a question out of their queue when `tasks/result` is requested.
+#[tokio::test]
+async fn a_question_that_nobody_can_answer_stays_at_the_server() {
+    let polls = AtomicUsize::new(0);
+    let peer = legacy(json!({"requests": {"tools": {"call": {}}}}), move |seen| {
+        match seen.method() {
+            "tasks/get" => {
+                let status = match polls.fetch_add(1, Ordering::SeqCst) {
+                    0..5 => "input_required",
+                    _ => "cancelled",
+                };
+                seen.result(json!({
+                    "taskId": "t-1", "status": status, "createdAt": "2026-11-20T09:00:00Z",
+                    "lastUpdatedAt": "2026-11-20T09:00:00Z", "ttl": null,
+                }))
+            }
+            "tasks/result" => seen.error(200, -32602, Value::Null),
+            _ => plain(405, ""),
+        }
+    });
+    let (connection, _) = peer.connection_with(|options| options.inputs = Some(Arc::new(Nobody)));
+    connection.task("t-1").wait(&mut |_| {}).await.unwrap();
+    assert!(peer.calls_of("tasks/result").is_empty());
 }
