@@ -7,13 +7,13 @@ use crate::{
     listening::{MAX_SERVED, ServedRequest},
     response::ServerRequest,
 };
-use longhaul_core::{BoxFuture, Json, Outcome, RpcFailure};
+use longhaul_core::{BoxFuture, Json, Millis, Outcome, RpcFailure};
 use longhaul_wire::{Message, Method, jsonrpc::Notification, meta};
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 
-/// The wait before the push stream is opened again, in milliseconds.
-const OPEN_AGAIN: u64 = 1_000;
+/// The first and the longest wait before the push stream is opened again, in milliseconds.
+const OPEN_AGAIN: (Millis, Millis) = (1_000, 30_000);
 
 impl Connection {
     /// Opens the push stream of a legacy session, if it is not open.
@@ -26,6 +26,7 @@ impl Connection {
         let connection = self.downgrade();
         let mut opening = Some(self.listening().open());
         let listening = tokio::spawn(async move {
+            let mut wait = OPEN_AGAIN.0;
             loop {
                 // The connection is held only while there is something to do, so that dropping it ends this.
                 let Some(used) = connection.upgrade() else { return };
@@ -39,6 +40,7 @@ impl Connection {
                 drop(opening.take());
                 match opened {
                     Ok(Some(mut reply)) => {
+                        wait = OPEN_AGAIN.0;
                         while let Ok(Some(message)) = reply.next().await {
                             let Some(connection) = connection.upgrade() else { return };
                             connection.receive(&message);
@@ -53,7 +55,8 @@ impl Connection {
                 }
                 drop(transport);
                 let Some(connection) = connection.upgrade() else { return };
-                connection.sleep(OPEN_AGAIN).await;
+                connection.sleep(wait).await;
+                wait = (wait * 2).min(OPEN_AGAIN.1);
             }
         });
         *stream = Some(listening.abort_handle());

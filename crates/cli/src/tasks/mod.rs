@@ -38,6 +38,12 @@ async fn list(args: &args::Tasks) -> Result<Exit, Failure> {
         let asked = ask_servers::ask(&server, &mut rows);
         let listed = with_notice("the servers", asked).await;
         rows.extend(listed);
+        // Nothing is known of this server, so it was not said either whether it can be reached.
+        if rows.is_empty() && server.is_chosen() {
+            let connection = server.connection(|_| {})?;
+            with_notice(connection.address(), connection.server()).await?;
+            connection.close().await;
+        }
     }
     if args.json {
         let listed: Vec<Value> = rows.iter().map(Row::as_json).collect();

@@ -232,3 +232,11 @@ fn without_a_terminal_a_legacy_question_stays() {
     assert!(stderr(&called).contains("--wait"), "{called:?}");
     assert!(!stderr(&called).contains("longhaul answer"), "{called:?}");
 }
+
+#[test]
+fn a_list_of_a_server_that_cannot_be_reached_is_no_empty_list() {
+    let served = served();
+    let gone = served.run(&["tasks", "http://127.0.0.1:1/mcp"]);
+    exit(&gone, 3);
+    assert!(stderr(&gone).contains("cannot be reached"), "{gone:?}");
+}

@@ -298,7 +298,8 @@ impl Transport for Http {
             let response = request.send().await.map_err(|error| self.unreachable(&error))?;
             match (response.status().as_u16(), content_type(&response)) {
                 (200, "text/event-stream") => Ok(Some(self.events(response, resume))),
-                (status, _) if is_transient_status(status) => Err(self.read_error(response).await),
+                // Another process has the stream of this session, and may end.
+                (status, _) if status == 409 || is_transient_status(status) => Err(self.read_error(response).await),
                 _ => Ok(None),
             }
         })

@@ -367,3 +367,17 @@ async fn a_question_that_nobody_can_answer_stays_at_the_server() {
     connection.task("t-1").wait(&mut |_| {}).await.unwrap();
     assert!(peer.calls_of("tasks/result").is_empty());
 }
+
+#[tokio::test]
+async fn a_push_stream_that_another_process_has_is_opened_later() {
+    let opened = AtomicUsize::new(0);
+    let peer = legacy(Value::Null, move |seen| match seen.verb == "GET" {
+        true if opened.fetch_add(1, Ordering::SeqCst) < 2 => plain(409, ""),
+        _ => plain(405, ""),
+    });
+    let (connection, _) = peer.connection_with(|options| options.inputs = Some(Arc::new(Nobody)));
+    connection.list_tools().await.unwrap();
+    while peer.seen().iter().filter(|seen| seen.verb == "GET").count() < 3 {
+        tokio::task::yield_now().await;
+    }
+}
