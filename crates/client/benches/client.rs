@@ -82,7 +82,9 @@ async fn answer(State(polls): State<Arc<AtomicU64>>, Json(request): Json<Value>)
             "protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "bench", "version": "0"},
         }),
         "server/discover" => json!({
-            "resultType": "complete", "supportedVersions": ["2026-07-28"],
+            "resultType": "complete", "supportedVersions": ["2026-07-28"], "ttlMs": 0, "cacheScope": "private",
+            "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "bench", "version": "0"}},
+            "serverInfo": {"name": "bench", "version": "0"},
             "capabilities": {"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}},
         }),
         "tools/list" => json!({
@@ -291,6 +293,8 @@ async fn main() {
     if std::env::args().any(|argument| argument == "--serve") {
         return serve().await;
     }
+    // The SDK's HTTP client wants one.
+    rustls::crypto::ring::default_provider().install_default().unwrap();
     let server = Server::start();
     compare(&server.1).await;
     follow(&server.1).await;
