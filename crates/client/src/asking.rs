@@ -15,25 +15,32 @@ pub(crate) struct Answered {
 
 /// A recorded question that this process deals with until this is dropped.
 pub(crate) struct HeldQuestion {
-    record: CallRecord,
+    /// `None` once nothing more is to be recorded.
+    record: Option<CallRecord>,
     key: String,
 }
 
 impl HeldQuestion {
     /// The server has accepted the answer.
-    pub(crate) async fn accepted(self) {
-        self.record.answer_accepted(&self.key).await;
+    pub(crate) async fn accepted(mut self) {
+        if let Some(record) = self.record.take() {
+            record.answer_accepted(&self.key).await;
+        }
     }
 
     /// The server has refused the answer.
-    pub(crate) async fn refused(self) {
-        self.record.answer_refused(&self.key).await;
+    pub(crate) async fn refused(mut self) {
+        if let Some(record) = self.record.take() {
+            record.answer_refused(&self.key).await;
+        }
     }
 }
 
 impl Drop for HeldQuestion {
     fn drop(&mut self) {
-        self.record.release_question(self.key.clone());
+        if let Some(record) = &self.record {
+            record.release_question(self.key.clone());
+        }
     }
 }
 
@@ -61,7 +68,7 @@ impl Connection {
                 _ => {}
             }
             let held = HeldQuestion {
-                record: record.clone(),
+                record: Some(record.clone()),
                 key: key.to_owned(),
             };
             match asked {

@@ -100,7 +100,8 @@ impl PendingCall {
     /// sent once.
     ///
     /// # Errors
-    /// Any [`RequestError`]. The call is recorded as refused if the tool has not run, and as of unknown outcome otherwise.
+    /// Any [`RequestError`]. The call is recorded as refused if the tool has not run. Otherwise it is of unknown outcome; with an idempotency key it is
+    /// interrupted, and the same call continues it.
     pub async fn send(&mut self, on_event: Observer<'_>) -> Result<CallResponse, RequestError> {
         let response = self.send_until_answered(on_event).await;
         self.note_response(response, on_event).await
@@ -174,7 +175,7 @@ impl PendingCall {
         }
     }
 
-    /// Whether it is not known if the server has the call, and sending it again is the same call.
+    /// Whether the server may have the call or not, and sending it again is the same call.
     fn may_be_sent_again(&self, error: &RequestError) -> bool {
         self.options.idempotency_key.is_some() && error.is_transient() && !error.is_refusal()
     }

@@ -193,7 +193,7 @@ impl Shared {
         }
     }
 
-    /// A task of the stream is no longer waited for, or has another stream.
+    /// A task of the stream is no longer waited for.
     fn leave(&mut self, number: u64) {
         let Some(stream) = self.streams.get_mut(&number) else {
             return;
