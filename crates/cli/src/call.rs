@@ -11,12 +11,13 @@ use crate::{
     listings, nearest, output, record,
     result::{Exit, print_outcome},
     servers::{self, Server},
+    tool_schema::ToolSchema,
     waiting::{Display, Ended, Waiting, what_goes_on},
 };
 use longhaul_client::{
-    CallError, CallOptions, CallResponse, Client, Event, JournalError, PendingCall, SystemClock, TaskHandle, Tool,
+    CallError, CallOptions, CallResponse, Client, Event, JournalError, PendingCall, TaskHandle, Tool,
 };
-use longhaul_core::{Clock, format_duration};
+use longhaul_core::format_duration;
 use serde_json::{Map, Value, json};
 use std::{
     fs,
@@ -100,6 +101,9 @@ impl Called<'_> {
             .await?;
         let tool = find(&tools, tool)?;
         let arguments = arguments::fit(words, whole, &tool.input_schema).map_err(Failure::usage)?;
+        if let Some(problem) = ToolSchema::of(tool).problem(&arguments) {
+            return Err(Failure::usage(format!("{problem}; nothing was called")));
+        }
         if call.detach && !self.client.connection().can_be_task(tool).await? {
             let reason = format!(
                 "`{}` cannot become a task on this server; nothing was called",
@@ -110,13 +114,17 @@ impl Called<'_> {
         let mut options = CallOptions::default();
         options.idempotency_key.clone_from(&call.idempotency_key);
         let limit = call.timeout.map(Duration::from_millis);
+        // Without a journal that can be read there is nothing to warn of, and `prepare` says so.
+        let earlier = self.client.calls().await.unwrap_or_default();
         let mut pending = self.prepare(tool, &arguments, options).await?;
         if let Some(before) = pending.interrupted() {
-            let age = SystemClock.now().0.saturating_sub(before.0).max(0) as u64;
+            let age = record::age(before);
             self.display.note(&format!(
                 "the same call was interrupted {} ago; it is sent again under its key, so this is its result (for a new call: --idempotency-key NEW)",
-                format_duration(age - age % 1000)
+                format_duration(age)
             ));
+        } else if let Some(warning) = record::repeated(self.server, &pending, &earlier) {
+            self.display.note(&warning);
         }
         let response = {
             let display = &mut self.display;

@@ -25,6 +25,7 @@ mod shell;
 mod stdio;
 mod task;
 mod tasks;
+mod tool_schema;
 mod waiting;
 mod watch;
 

@@ -2,8 +2,10 @@
 
 use crate::{failure::Failure, output, servers::Server};
 use longhaul_client::{
-    CallFilter, CallState, Client, ClientJournal, Connection, JournalError, RecordedCall, TaskHandle, TaskStatus,
+    CallFilter, CallState, Client, ClientJournal, Connection, JournalError, PendingCall, RecordedCall, SystemClock,
+    TaskHandle, TaskStatus,
 };
+use longhaul_core::{Clock, Millis, UnixMillis, format_duration};
 use std::collections::HashSet;
 
 /// The user's journal.
@@ -27,6 +29,35 @@ pub(crate) async fn client(server: &Server, connection: Connection) -> Client {
 
 pub(crate) fn warn(error: &JournalError) {
     output::note(&format!("longhaul: this call is not recorded: {error}"));
+}
+
+/// How long ago that was, in milliseconds of whole seconds.
+pub(crate) fn age(begun_at: UnixMillis) -> Millis {
+    let age = SystemClock.now().0.saturating_sub(begun_at.0).max(0) as u64;
+    age - age % 1000
+}
+
+/// What to say before a call that was made before, if that has a task whose end was not fetched.
+pub(crate) fn repeated(server: &Server, call: &PendingCall, earlier: &[RecordedCall]) -> Option<String> {
+    let tasks = earlier
+        .iter()
+        .filter(|earlier| earlier.state == CallState::Task && call.repeats(earlier));
+    let tasks = distinct(tasks);
+    let latest = tasks.first()?;
+    let id = &latest.task.as_ref()?.task_id;
+    let state = match latest.status.filter(|status| status.is_final()) {
+        Some(status) => format!("is {}, and its result was not fetched", status.as_str()),
+        None => "has not ended".to_owned(),
+    };
+    let more = match tasks.len() - 1 {
+        0 => String::new(),
+        more => format!(" ({more} more: {})", server.command_line("tasks", &[])),
+    };
+    Some(format!(
+        "the same call was made {} ago, and its task {state}; this is a new call. To wait for that task instead:\n  {}{more}",
+        format_duration(age(latest.begun_at)),
+        server.command_line("task", &[id, "--wait"])
+    ))
 }
 
 /// A task that a command names.
@@ -79,7 +110,14 @@ impl Named {
         let address = server.recorded();
         let is_open = |call: &&RecordedCall| !call.status.is_some_and(TaskStatus::is_final);
         let of_server = |call: &&RecordedCall| !server.is_chosen() || call.server == address;
-        let live: Vec<&RecordedCall> = live.iter().filter(is_open).filter(of_server).collect();
+        let of_server: Vec<&RecordedCall> = live.iter().filter(of_server).collect();
+        let open: Vec<&RecordedCall> = of_server.iter().copied().filter(is_open).collect();
+        // One that has ended, and whose result was not fetched, can still be shown.
+        let live = if open.is_empty() && command == "task" {
+            of_server
+        } else {
+            open
+        };
         let asking: Vec<&RecordedCall> = live.iter().copied().filter(|call| call.asks).collect();
         // The journal may not know yet that a task asks.
         let live = if command == "answer" && !asking.is_empty() {

@@ -69,7 +69,13 @@ impl Place {
             .unwrap();
         let report: Value = serde_json::from_str(&line).unwrap();
         let url = report["url"].as_str().unwrap().to_owned();
-        Served { child, report, url }
+        let home = self.file("home");
+        Served {
+            child,
+            report,
+            url,
+            home,
+        }
     }
 }
 
@@ -78,6 +84,8 @@ struct Served {
     child: Child,
     report: Value,
     url: String,
+    /// Where the client keeps its journal and its configuration.
+    home: PathBuf,
 }
 
 impl Served {
@@ -86,6 +94,8 @@ impl Served {
         Command::new(env!("CARGO_BIN_EXE_longhaul"))
             .args([*word, &self.url])
             .args(rest)
+            .env("XDG_STATE_HOME", &self.home)
+            .env("XDG_CONFIG_HOME", &self.home)
             .stdin(Stdio::null())
             .output()
             .unwrap()
@@ -95,6 +105,8 @@ impl Served {
     fn begin(&self) -> String {
         let mut call = Command::new(env!("CARGO_BIN_EXE_longhaul"))
             .args(["call", &self.url, "gate"])
+            .env("XDG_STATE_HOME", &self.home)
+            .env("XDG_CONFIG_HOME", &self.home)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -103,7 +115,7 @@ impl Served {
         let lines = BufReader::new(call.stderr.take().unwrap())
             .lines()
             .map_while(Result::ok);
-        let line = lines.into_iter().find(|line| line.contains("task ")).unwrap();
+        let line = lines.into_iter().find(|line| line.starts_with("task ")).unwrap();
         call.kill().unwrap();
         call.wait().unwrap();
         line.split_whitespace().nth(1).unwrap().to_owned()

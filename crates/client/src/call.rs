@@ -6,7 +6,7 @@ use crate::{
 };
 use longhaul_core::{Json, Millis};
 use longhaul_wire::{Method, jsonrpc::Notification, meta};
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Map, Value, json};
 
 /// The response to a call.
@@ -37,6 +37,7 @@ const HEADER_MISMATCH: i32 = -32020;
 struct ResultMembers {
     result_type: Option<String>,
     task: Option<Value>,
+    content: Option<IgnoredAny>,
 }
 
 impl Connection {
@@ -105,7 +106,7 @@ impl Connection {
     pub async fn can_be_task(&self, tool: &Tool) -> Result<bool, RequestError> {
         let era = self.era().await?;
         Ok(match era.legacy() {
-            Some(legacy) => legacy.tool_tasks && tool.task_support != TaskSupport::Forbidden,
+            Some(_) => asks_for_task(&era, tool),
             None => era.server().has_tasks_extension(),
         })
     }
@@ -117,9 +118,7 @@ impl Connection {
         if let Some(key) = &options.idempotency_key {
             params.insert("_meta".to_owned(), json!({meta::IDEMPOTENCY_KEY: key}));
         }
-        let augment =
-            era.legacy().is_some_and(|legacy| legacy.tool_tasks) && tool.task_support != TaskSupport::Forbidden;
-        if augment {
+        if asks_for_task(era, tool) {
             let task = options.ttl.map_or_else(|| json!({}), |ttl| json!({"ttl": ttl}));
             params.insert("task".to_owned(), task);
         }
@@ -143,8 +142,17 @@ impl Connection {
             Ok(CallResponse::Done(outcome))
         };
         match (era, parsed.result_type.as_deref()) {
-            (Era::Legacy(legacy), _) => match parsed.task {
-                Some(task) if legacy.tool_tasks && task["taskId"].is_string() => self.created(&task.to_string(), tool),
+            (Era::Legacy(_), _) => match parsed.task {
+                Some(task) if asks_for_task(era, tool) && task["taskId"].is_string() => {
+                    self.created(&task.to_string(), tool)
+                }
+                // A result may have such a member of its own.
+                Some(task) if parsed.content.is_none() && task["taskId"].is_string() => {
+                    let tool = excerpt(&tool.name);
+                    Err(RequestError::Invalid(format!(
+                        "it is a task, but the call of {tool:?} did not ask for one, since the server or the tool does not allow it"
+                    )))
+                }
                 _ => done(result),
             },
             (Era::Modern(_), None | Some("complete")) => done(result),
@@ -161,6 +169,11 @@ impl Connection {
         let handle = TaskHandle::new(self.clone(), snapshot.id.clone(), Some(snapshot)).of_tool(tool);
         Ok(CallResponse::Task(handle))
     }
+}
+
+/// Whether a call of the tool asks a legacy server for a task (G1-06, G1-07).
+fn asks_for_task(era: &Era, tool: &Tool) -> bool {
+    era.legacy().is_some_and(|legacy| legacy.tool_tasks) && tool.task_support != TaskSupport::Forbidden
 }
 
 fn report_progress(notification: &Notification<'_>, on_event: Observer<'_>) {

@@ -26,6 +26,9 @@ pub trait InputHandler: Send + Sync + 'static {
         false
     }
 
+    /// A legacy server has got the answer to its request, or the error: over HTTP it has accepted the message, over a pipe the message was written.
+    fn delivered(&self, _request: &InputRequest) {}
+
     /// The user has finished with the page of a URL elicitation (2025-11-25).
     fn elicitation_complete(&self, _elicitation_id: &str) {}
 }

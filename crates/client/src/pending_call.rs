@@ -2,7 +2,7 @@
 
 use crate::{
     CallError, CallOptions, CallResponse, Connection, Event, Finished, JournalError, NewCall, Observer, Outcome,
-    RequestError, TaskHandle, Tool,
+    RecordedCall, RequestError, TaskHandle, Tool,
     call_record::{CallRecord, Recording},
     polling,
 };
@@ -24,6 +24,7 @@ pub struct PendingCall {
     options: CallOptions,
     record: Option<CallRecord>,
     interrupted: Option<UnixMillis>,
+    arguments_digest: [u8; 32],
 }
 
 impl PendingCall {
@@ -45,6 +46,7 @@ impl PendingCall {
             options,
             record: None,
             interrupted: None,
+            arguments_digest: Sha256::digest(Value::from(arguments.clone()).to_string()).into(),
         };
         if let Some(recording) = recording {
             match call.record(recording, takes_keys).await {
@@ -65,7 +67,7 @@ impl PendingCall {
             server: recording.server.clone(),
             server_name: recording.server_name.clone(),
             tool: self.tool.name.clone(),
-            arguments_digest: Sha256::digest(Value::from(self.arguments.clone()).to_string()).into(),
+            arguments_digest: self.arguments_digest,
             idempotency_key: self.options.idempotency_key.clone(),
             session: self.connection.session().await,
         };
@@ -92,6 +94,15 @@ impl PendingCall {
     /// The idempotency key that it is sent with.
     pub fn idempotency_key(&self) -> Option<&str> {
         self.options.idempotency_key.as_deref()
+    }
+
+    /// Whether `other` is another call of the same tool with the same arguments. With the same idempotency key it is the same call, not another one. The
+    /// servers are not compared.
+    ///
+    /// Ask before [`send`](Self::send), of [`Client::calls`](crate::Client::calls): a user who repeats a command may have forgotten the task of the first one.
+    pub fn repeats(&self, other: &RecordedCall) -> bool {
+        let is_same = self.idempotency_key().is_some() && self.idempotency_key() == other.idempotency_key.as_deref();
+        !is_same && self.tool.name == other.tool && self.arguments_digest == other.arguments_digest
     }
 
     /// Sends the call. When a task is returned, it is recorded. A result is yours to [`finish`](Self::finish) once you have used it.

@@ -137,8 +137,15 @@ impl Connection {
                     }),
                 };
                 serving.lock().remove(&request.id);
-                if let Err(error) = connection.send_message(request.respond(outcome)).await {
-                    tracing::warn!(%error, method = request.method, "the server did not get the answer to its request");
+                match (
+                    connection.send_message(request.respond(outcome)).await,
+                    &connection.options().inputs,
+                ) {
+                    (Ok(()), Some(inputs)) => inputs.delivered(&asked_by(&request)),
+                    (Ok(()), None) => {}
+                    (Err(error), _) => {
+                        tracing::warn!(%error, method = request.method, "the server did not get the answer to its request");
+                    }
                 }
             }
         });
@@ -164,13 +171,7 @@ impl Connection {
             return Err(not_offered(method));
         };
         let related = &request.params["_meta"][meta::RELATED_TASK];
-        let asked = InputRequest {
-            key: None,
-            task: related_task(request),
-            method: method.to_owned(),
-            params: request.params.clone(),
-        };
-        let answer = inputs.answer(asked);
+        let answer = inputs.answer(asked_by(request));
         if request.params["task"].is_object() && self.options().hosts(method) {
             return self.answer_as_task(request, answer);
         }
@@ -208,6 +209,15 @@ impl Connection {
         });
         self.hosted_tasks().started(&created.id, running.abort_handle());
         Ok(created.result)
+    }
+}
+
+fn asked_by(request: &ServerRequest) -> InputRequest {
+    InputRequest {
+        key: None,
+        task: related_task(request),
+        method: request.method.clone(),
+        params: request.params.clone(),
     }
 }
 

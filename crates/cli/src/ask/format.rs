@@ -1,5 +1,6 @@
 //! Whether the answer to a question fits its form. The server has the last word; this gives the reason before anything is sent.
 
+use crate::tool_schema::ToolSchema;
 use serde_json::{Map, Value, json};
 
 /// The formats that MCP allows in a form, each in words and with an example.
@@ -32,14 +33,7 @@ pub(crate) fn form_problem(schema: &Value, content: &Map<String, Value>) -> Opti
             return Some(format!("`{name}`: {problem}"));
         }
     }
-    let validator = jsonschema::validator_for(schema).ok()?;
-    let content = Value::from(content.clone());
-    let error = validator.iter_errors(&content).next()?;
-    let place = error.instance_path().to_string();
-    Some(match place.strip_prefix('/') {
-        Some(name) => format!("`{name}`: {error}"),
-        None => error.to_string(),
-    })
+    ToolSchema::new(schema).problem(content)
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ mod form;
 mod format;
 
 use indicatif::{ProgressBar, ProgressDrawTarget};
-use longhaul_client::{ClientCapabilities, InputHandler, InputRequest, InputResponse, RpcFailure};
-use longhaul_core::BoxFuture;
+use longhaul_client::{ClientCapabilities, InputHandler, InputRequest, InputResponse, RpcFailure, SystemClock};
+use longhaul_core::{BoxFuture, Clock};
 use parking_lot::Mutex;
 use std::{
     io::{self, IsTerminal},
@@ -17,11 +17,14 @@ use tokio::sync::{Mutex as AsyncMutex, mpsc};
 pub(crate) use form::{Answer, FormError, ask as on_terminal, fill_in};
 pub(crate) use format::form_problem;
 
+/// How long a legacy server may take to withdraw a question that it has asked twice.
+const WITHDRAWAL: Duration = Duration::from_secs(1);
+
 /// Asks on the terminal. Without one it tells what was asked, and leaves it open.
 pub(crate) struct Asking {
     terminal: bool,
-    /// One question at a time.
-    turn: Arc<AsyncMutex<()>>,
+    /// One question at a time; the one that was answered last.
+    turn: Arc<AsyncMutex<Option<InputRequest>>>,
     /// What is drawn, and must not be while something is asked.
     bar: Arc<Mutex<Option<ProgressBar>>>,
     unasked: mpsc::UnboundedSender<InputRequest>,
@@ -90,13 +93,18 @@ impl InputHandler for Asking {
         let (turn, bar) = (Arc::clone(&self.turn), self.bar.lock().clone());
         let unasked = self.unasked.clone();
         Box::pin(async move {
-            let _turn = turn.lock().await;
+            let mut last = turn.lock().await;
+            if request.key.is_none() && last.as_ref() == Some(&request) {
+                // A legacy server may ask the same on two streams, and withdraws one when it has the answer to the other.
+                SystemClock.sleep(WITHDRAWAL).await;
+            }
             let hidden = Hidden::of(bar);
             let mut terminal = Terminal::save();
             let asked = request.clone();
             let answer = blocking(move || form::ask(&asked)).await;
             terminal.is_restored = true;
             drop(hidden);
+            *last = Some(request.clone());
             match answer {
                 Answer::Given(response) => return Ok(response),
                 // Whoever waits ends the command, and the question stays open.

@@ -4,8 +4,8 @@ use crate::{
     failure::Failure,
     json_text::{self, TextError},
     nearest,
+    tool_schema::ToolSchema,
 };
-use jsonschema::Validator;
 use longhaul_client::Tool;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -50,8 +50,7 @@ pub(super) struct BatchFile<'a> {
 
 struct CheckedTool<'a> {
     tool: &'a Tool,
-    /// `None` if the schema cannot be used; then only the server checks.
-    validator: Option<Validator>,
+    schema: ToolSchema,
 }
 
 impl<'a> BatchFile<'a> {
@@ -68,8 +67,8 @@ impl<'a> BatchFile<'a> {
         });
         let file = file.map_err(|error| Failure::usage(format!("--batch {shown}: {error}")))?;
         let checked = tools.iter().map(|tool| {
-            let validator = jsonschema::validator_for(&tool.input_schema).ok();
-            (tool.name.as_str(), CheckedTool { tool, validator })
+            let schema = ToolSchema::of(tool);
+            (tool.name.as_str(), CheckedTool { tool, schema })
         });
         let file = Self {
             shown,
@@ -158,24 +157,12 @@ impl<'a> BatchFile<'a> {
             return Err("this server does not declare idempotency keys, so it would ignore the key".to_owned());
         }
         let found = self.find(&written.tool)?;
-        let arguments = Value::from(written.arguments);
-        if let Some(error) = found
-            .validator
-            .as_ref()
-            .and_then(|validator| validator.iter_errors(&arguments).next())
-        {
-            let place = error.instance_path().to_string();
-            return Err(match place.strip_prefix('/') {
-                Some(name) => format!("`{name}`: {error}"),
-                None => error.to_string(),
-            });
+        if let Some(problem) = found.schema.problem(&written.arguments) {
+            return Err(problem);
         }
-        let Value::Object(arguments) = arguments else {
-            return Err("the arguments must be a JSON object".to_owned());
-        };
         let line = Line {
             number: self.number,
-            arguments,
+            arguments: written.arguments,
             key: written.idempotency_key,
         };
         Ok((line, found.tool))

@@ -16,7 +16,8 @@ use bars::Bars;
 use file::{BatchFile, Line};
 use futures_util::{StreamExt, stream};
 use longhaul_client::{
-    CallOptions, CallResponse, Client, Event, Inputs, Outcome, RequestError, TaskHandle, TaskSnapshot, TaskStatus, Tool,
+    CallOptions, CallResponse, Client, Event, Inputs, Outcome, RecordedCall, RequestError, TaskHandle, TaskSnapshot,
+    TaskStatus, Tool,
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -25,7 +26,7 @@ use std::{
     path::Path,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 use tokio::sync::Notify;
@@ -51,9 +52,12 @@ pub(crate) async fn run(call: &args::Call, file: &Path) -> Result<Exit, Failure>
     let (tools, takes_keys) = with_notice(connection.address(), listed).await?;
     let mut lines = BatchFile::open(file, &tools, tool, takes_keys)?;
     let total = lines.check()?;
+    let client = record::client(&server, connection).await;
     let batch = Batch {
         server: &server,
-        client: record::client(&server, connection).await,
+        earlier: client.calls().await.unwrap_or_default(),
+        repeated: AtomicUsize::new(0),
+        client,
         bars: Bars::new(total),
         is_stopped: AtomicBool::new(false),
     };
@@ -67,6 +71,10 @@ struct Batch<'a> {
     server: &'a Server,
     client: Client,
     bars: Bars,
+    /// The calls that were unfinished before.
+    earlier: Vec<RecordedCall>,
+    /// The lines that repeat one of them.
+    repeated: AtomicUsize,
     /// Whether the server cannot be reached, so nothing more is sent.
     is_stopped: AtomicBool,
 }
@@ -107,6 +115,9 @@ impl Batch<'_> {
         drop(calls);
         self.bars.finish();
         output::note(&tally.summary(total));
+        if let repeated @ 2.. = self.repeated.load(Ordering::Relaxed) {
+            output::note(&format!("{repeated} lines repeat calls whose tasks had not ended"));
+        }
         if is_interrupted || tally.counts.contains_key(&(Exit::Asks as u8)) {
             let goes_on = match self.server.is_child() {
                 true => "the server is stopped with this command; its tasks go on if it keeps them",
@@ -129,6 +140,12 @@ impl Batch<'_> {
         options.idempotency_key.clone_from(&line.key);
         let ended = async {
             let mut call = self.client.prepare(tool, &line.arguments, options).await?;
+            if let Some(warning) = record::repeated(self.server, &call, &self.earlier)
+                && self.repeated.fetch_add(1, Ordering::Relaxed) == 0
+            {
+                self.bars
+                    .print(|| output::note(&format!("line {}: {warning}", line.number)));
+            }
             let response = call.send(&mut |event| bar.show(&event)).await?;
             let task = match response {
                 CallResponse::Done(outcome) => {

@@ -80,11 +80,11 @@ pub(crate) fn how_to_answer(server: &Server, id: &str, question: &InputRequest) 
     format!("{}; to answer:\n  {answer}", what_goes_on(server))
 }
 
-/// What to do about a question that the server shows only to the one who waits for the result, as legacy servers do.
+/// What to do about a question that the server shows only to the client that answers it, as legacy servers do.
 pub(crate) fn how_to_be_asked(server: &Server, id: &str) -> String {
     format!(
-        "the server asks only who waits for the result; to be asked:\n  {}",
-        server.command_line("task", &[id, "--wait"])
+        "the server shows the question only to the client that answers it; to answer, on a terminal or with NAME=VALUE:\n  {}",
+        server.command_line("answer", &[id])
     )
 }
 

@@ -117,6 +117,22 @@ impl Served {
         exit(&self.run(&["call", tool, "--detach"]), 0)
     }
 
+    /// As [`detach`](Self::detach), at a server of 2025-11-25.
+    pub(crate) fn detach_legacy(&self, tool: &str) -> String {
+        exit(&self.run(&["call", tool, "--detach", "--era=legacy"]), 0)
+    }
+
+    /// Waits until the legacy task asks, and returns how it is shown then.
+    pub(crate) fn asks_legacy(&self, id: &str) -> Output {
+        loop {
+            let shown = self.run(&["task", id, "--era=legacy"]);
+            if exit(&shown, 0).contains("input_required") {
+                return shown;
+            }
+            std::thread::yield_now();
+        }
+    }
+
     /// Waits until the task asks `count` questions.
     pub(crate) fn asks(&self, id: &str, count: usize) {
         loop {

@@ -53,24 +53,66 @@ fn cancelling_a_task_that_has_ended_says_so() {
     );
 }
 
-/// A legacy server shows its questions only to who waits for the result.
+/// A legacy server shows its questions only to the client that requests the result.
 #[test]
-fn a_question_that_is_not_shown_is_explained() {
+fn a_legacy_task_is_answered_without_waiting_for_it() {
     let served = served();
-    let id = exit(&served.run(&["call", "book", "--detach", "--era=legacy"]), 0);
-    let shown = loop {
-        let shown = served.run(&["task", &id, "--era=legacy"]);
-        if exit(&shown, 0).contains("input_required") {
-            break shown;
-        }
-        std::thread::yield_now();
-    };
-    let way = format!("longhaul task --era=legacy {id} --wait");
+    let id = served.detach_legacy("book");
+    let shown = served.asks_legacy(&id);
+    let way = format!("longhaul answer --era=legacy {id}");
     assert!(stderr(&shown).contains(&way), "{shown:?}");
     assert!(stdout(&shown).contains("tool      book"), "{shown:?}");
+    for (given, reason) in [
+        (&["--question=when", "day=2026-11-23"][..], "have no keys"),
+        (&[], "give the answer as NAME=VALUE"),
+        (&["day=monday"], "`day`: it must be a date"),
+    ] {
+        let words = [&["answer", &id, "--era=legacy"], given].concat();
+        let wrong = served.run(&words);
+        exit(&wrong, 2);
+        assert!(stderr(&wrong).contains(reason), "{wrong:?}");
+    }
+    // The question is still open.
     let answered = served.run(&["answer", &id, "--era=legacy", "day=2026-11-23"]);
-    exit(&answered, 5);
-    assert!(stderr(&answered).contains(&way), "{answered:?}");
+    exit(&answered, 0);
+    assert_eq!(stderr(&answered), "the server has taken the answer");
+    let result = served.run(&["task", &id, "--wait", "--era=legacy"]);
+    assert_eq!(exit(&result, 0), "booked for 2026-11-23");
+    exit(&served.run(&["answer", &id, "--era=legacy", "day=2026-11-23"]), 5);
+}
+
+#[test]
+fn a_legacy_task_is_declined() {
+    let served = served();
+    let id = served.detach_legacy("book");
+    served.asks_legacy(&id);
+    let declined = served.run(&["answer", &id, "--era=legacy", "--decline", "--json"]);
+    exit(&declined, 0);
+    assert_eq!(json(&declined), serde_json::json!({"taskId": id, "answered": null}));
+    exit(&served.run(&["task", &id, "--wait", "--era=legacy"]), 1);
+}
+
+/// The values are those of one question; the other one stays open.
+#[test]
+fn one_of_several_legacy_questions_is_answered() {
+    let served = served();
+    let id = served.detach_legacy("pair");
+    served.asks_legacy(&id);
+    for (day, others) in [("day=2026-11-23", 1), ("day=2026-11-24", 0)] {
+        let answered = served.run(&["answer", &id, "--era=legacy", day]);
+        exit(&answered, 0);
+        assert_eq!(
+            stderr(&answered).matches("the task also asks").count(),
+            others,
+            "{answered:?}"
+        );
+    }
+    let result = served.run(&["task", &id, "--wait", "--era=legacy"]);
+    let result = exit(&result, 0);
+    assert!(
+        result.contains("2026-11-23") && result.contains("2026-11-24"),
+        "{result}"
+    );
 }
 
 #[test]
@@ -229,8 +271,53 @@ fn without_a_terminal_a_legacy_question_stays() {
     let served = served();
     let called = served.run(&["call", "book", "--era=legacy"]);
     exit(&called, 7);
-    assert!(stderr(&called).contains("--wait"), "{called:?}");
-    assert!(!stderr(&called).contains("longhaul answer"), "{called:?}");
+    assert!(stderr(&called).contains("longhaul answer --era=legacy"), "{called:?}");
+    exit(&served.run(&["answer", "day=2026-11-23"]), 0);
+    assert_eq!(exit(&served.run(&["task", "--wait"]), 0), "booked for 2026-11-23");
+}
+
+/// A repeated command may be a mistake: the task of the first one is still there.
+#[test]
+fn a_call_that_repeats_an_unfinished_one_says_so() {
+    let served = served();
+    let first = served.detach("wait");
+    let second = served.run(&["call", "wait", "--detach"]);
+    let way = format!("longhaul task {first} --wait");
+    assert!(
+        stderr(&second).contains("its task has not ended; this is a new call"),
+        "{second:?}"
+    );
+    assert!(stderr(&second).contains(&way), "{second:?}");
+    assert_ne!(exit(&second, 0), first);
+    let third = served.run(&["call", "wait", "--detach"]);
+    assert!(stderr(&third).contains("(1 more: longhaul tasks)"), "{third:?}");
+    let other = served.run(&["call", "book", "--detach"]);
+    assert!(!stderr(&other).contains("a new call"), "{other:?}");
+    for id in [first, stdout(&second), stdout(&third)] {
+        exit(&served.run(&["cancel", &id]), 0);
+        exit(&served.run(&["task", &id, "--wait"]), 4);
+    }
+    let last = served.run(&["call", "wait", "--detach"]);
+    assert!(!stderr(&last).contains("a new call"), "{last:?}");
+}
+
+/// As those of a batch are, with the same status.
+#[test]
+fn arguments_are_checked_before_the_call() {
+    let served = served();
+    for (given, reason) in [
+        ("text:=5", "`text`: 5 is not of type \"string\"; nothing was called"),
+        (
+            "text:=null",
+            "`text`: null is not of type \"string\"; nothing was called",
+        ),
+    ] {
+        let wrong = served.run(&["call", "echo", given]);
+        exit(&wrong, 2);
+        assert!(stderr(&wrong).contains(reason), "{wrong:?}");
+    }
+    let listed = json(&served.run(&["tasks", "--json"]));
+    assert_eq!(listed["calls"], serde_json::json!([]), "nothing was recorded");
 }
 
 #[test]

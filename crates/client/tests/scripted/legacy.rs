@@ -88,6 +88,38 @@ async fn a_call_asks_for_a_task_only_if_server_and_tool_allow_it() {
     }
 }
 
+/// The handle of such a task could not be trusted: the server does not serve `tasks/get`, or runs the tool at once.
+#[tokio::test]
+async fn a_task_that_was_not_asked_for_is_refused() {
+    for tasks in [all_tasks(), json!({"list": {}}), Value::Null] {
+        let peer = legacy(tasks.clone(), |seen| seen.result(json!({"task": task("working")})));
+        let (connection, _) = peer.connection();
+        let tools = connection.list_tools().await.unwrap();
+        let forbidden = tools.iter().find(|tool| tool.name == "forbidden").unwrap();
+        let refused = connection
+            .call_tool(forbidden, &Map::new(), &mut |_| {})
+            .await
+            .unwrap_err();
+        assert!(matches!(&refused, RequestError::Invalid(_)), "{refused}");
+        assert!(
+            refused.to_string().contains("\"forbidden\" did not ask for one"),
+            "{refused}"
+        );
+        assert!(!refused.is_refusal(), "the tool may have run");
+        let optional = tools.iter().find(|tool| tool.name == "optional").unwrap();
+        let called = connection.call_tool(optional, &Map::new(), &mut |_| {}).await;
+        assert_eq!(called.is_ok(), tasks == all_tasks(), "{tasks}");
+    }
+    // A member of a result that has its content.
+    let peer = legacy(Value::Null, |seen| {
+        seen.result(json!({"content": [], "task": {"taskId": "of the tool's own"}}))
+    });
+    let (connection, _) = peer.connection();
+    let tool = connection.list_tools().await.unwrap().remove(0);
+    let called = connection.call_tool(&tool, &Map::new(), &mut |_| {}).await.unwrap();
+    assert!(matches!(called, CallResponse::Done(_)));
+}
+
 #[tokio::test]
 async fn every_final_status_has_its_outcome() {
     type Answer = fn(&crate::peer::ReceivedRequest) -> axum::http::Response<axum::body::Body>;

@@ -1,5 +1,7 @@
 //! `longhaul answer`: answers what a task asks.
 
+mod held;
+
 use crate::{
     args,
     arguments::{self, Words},
@@ -9,7 +11,7 @@ use crate::{
     record::Named,
     result::Exit,
     servers,
-    waiting::{how_to_be_asked, with_notice},
+    waiting::with_notice,
 };
 use longhaul_client::{InputRequest, InputResponse, RequestError, TaskHandle, TaskSnapshot, TaskStatus};
 use serde_json::{Map, json};
@@ -47,24 +49,57 @@ async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
         Some(id) => Named::find(server, id).await?,
         None => Named::only(server, "answer").await?,
     };
-    let connection = named.server.connection(|_| {})?;
+    let (relay, questions) = held::Relay::new();
+    let connection = named.server.connection(|options| options.inputs = Some(relay))?;
     let (client, task) = named.open(&connection).await;
     let snapshot = with_notice(connection.address(), task.get()).await?;
     if snapshot.status == TaskStatus::InputRequired && snapshot.input_requests.is_empty() {
-        return Err(Failure::refused(how_to_be_asked(&named.server, task.id())));
+        let answered = answer_held(&named, &task, args, &words, questions).await;
+        client.close().await;
+        return answered;
     }
     for question in choose(&snapshot, args, &words)? {
         let response = respond(&question, args, words.clone()).await?;
         let key = question.key.clone().unwrap_or_default();
         with_notice(connection.address(), send(&task, &key, response)).await?;
-        if args.json {
-            output::json_line(&json!({"taskId": task.id(), "answered": key}));
-        } else {
-            output::note("the server has taken the answer");
-        }
+        answered(&task, Some(&key), args.json);
     }
     client.close().await;
     Ok(Exit::Answered)
+}
+
+/// Answers a legacy task. Nothing is requested if the answer could not be given: some servers ask only once.
+async fn answer_held(
+    named: &Named,
+    task: &TaskHandle,
+    args: &args::Answer,
+    words: &Words,
+    questions: held::Questions,
+) -> Result<Exit, Failure> {
+    if args.question.is_some() {
+        return Err(Failure::usage(
+            "the questions of this server have no keys: leave --question out, and the first one is answered",
+        ));
+    }
+    let is_form = words.is_empty() && !args.decline && !args.cancel;
+    if is_form && !io::stdin().is_terminal() {
+        return Err(Failure::usage(
+            "this server shows the question only to the client that answers it; give the answer as NAME=VALUE, or answer on a terminal",
+        ));
+    }
+    let respond = async |question: &InputRequest| respond(question, args, words.clone()).await;
+    let exit = held::answer(named, task, questions, is_form, respond).await?;
+    answered(task, None, args.json);
+    Ok(exit)
+}
+
+/// The key is unknown for a legacy task.
+fn answered(task: &TaskHandle, key: Option<&str>, json: bool) {
+    if json {
+        output::json_line(&json!({"taskId": task.id(), "answered": key}));
+    } else {
+        output::note("the server has taken the answer");
+    }
 }
 
 /// What the command line says, or the user on the terminal.

@@ -1,0 +1,152 @@
+//! Answering a task of a legacy server, which asks only the client that requests its result. Some servers ask only once.
+
+use crate::{failure::Failure, output, record::Named, result::Exit, waiting};
+use longhaul_client::{
+    ClientCapabilities, Event, InputHandler, InputRequest, InputResponse, RpcFailure, SystemClock, TaskHandle,
+    TaskStatus,
+};
+use longhaul_core::{BoxFuture, Clock};
+use std::{pin::pin, sync::Arc, time::Duration};
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// How long a server may take to ask after its result was requested.
+const LONGEST_SILENCE: Duration = Duration::from_secs(30);
+/// How long the task may take to continue once the server has the answer. It is not an error if it takes longer.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// A question, and where its answer goes. Without an answer it stays open.
+struct Asked {
+    question: InputRequest,
+    reply: oneshot::Sender<InputResponse>,
+}
+
+enum Message {
+    Asked(Asked),
+    Delivered,
+}
+
+/// Passes on what the server asks.
+pub(super) struct Relay(mpsc::UnboundedSender<Message>);
+
+/// What the server asks.
+pub(super) struct Questions(mpsc::UnboundedReceiver<Message>);
+
+impl Relay {
+    pub(super) fn new() -> (Arc<Self>, Questions) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        (Arc::new(Self(sender)), Questions(receiver))
+    }
+}
+
+impl InputHandler for Relay {
+    fn capabilities(&self) -> ClientCapabilities {
+        ClientCapabilities {
+            elicitation_form: true,
+            elicitation_url: true,
+            ..ClientCapabilities::default()
+        }
+    }
+
+    fn answer(&self, request: InputRequest) -> BoxFuture<'static, Result<InputResponse, RpcFailure>> {
+        if !request.is_elicitation() {
+            return Box::pin(std::future::ready(Err(RpcFailure {
+                code: -32601,
+                message: format!("This client does not offer {}", request.method).into(),
+                data: None,
+            })));
+        }
+        let (reply, answer) = oneshot::channel();
+        let question = request;
+        let _ = self.0.send(Message::Asked(Asked { question, reply }));
+        Box::pin(async {
+            match answer.await {
+                Ok(answer) => Ok(answer),
+                Err(_left_open) => std::future::pending().await,
+            }
+        })
+    }
+
+    fn delivered(&self, request: &InputRequest) {
+        if request.is_elicitation() {
+            let _ = self.0.send(Message::Delivered);
+        }
+    }
+}
+
+/// Requests the result, answers the first question with what `respond` returns, and returns when the server has the answer and, if that does not take long,
+/// the task continues. With `all` further questions are answered too.
+pub(super) async fn answer(
+    named: &Named,
+    task: &TaskHandle,
+    mut questions: Questions,
+    all: bool,
+    respond: impl AsyncFn(&InputRequest) -> Result<InputResponse, Failure>,
+) -> Result<Exit, Failure> {
+    let (gone_on, mut has_gone_on) = watch::channel(false);
+    let mut observe = |event: Event<'_>| match event {
+        Event::Status(task) => drop(gone_on.send_replace(task.status != TaskStatus::InputRequired)),
+        Event::Retrying { error, attempt: 1, .. } => output::note(&format!("{error}; retrying")),
+        _ => {}
+    };
+    let mut waiting = pin!(task.wait(&mut observe));
+    let (mut answered, mut delivered, mut others) = (Vec::<InputRequest>::new(), 0, Vec::new());
+    // On another stream the server asks the same again. It withdraws that when it has the answer.
+    let mut again = Vec::new();
+    let mut limit = SystemClock.sleep(LONGEST_SILENCE);
+    let ended = loop {
+        let is_delivered = !answered.is_empty() && delivered >= answered.len();
+        if is_delivered && !others.is_empty() {
+            break Ok(());
+        }
+        let message = tokio::select! {
+            biased;
+            message = questions.0.recv() => message,
+            ended = &mut waiting => break ended.map(drop),
+            _ = has_gone_on.wait_for(|gone_on| *gone_on), if is_delivered => break Ok(()),
+            () = &mut limit => break Ok(()),
+        };
+        match message {
+            Some(Message::Asked(asked)) if answered.contains(&asked.question) => again.push(asked),
+            // The values are those of one question.
+            Some(Message::Asked(asked)) if !answered.is_empty() && !all => others.push(asked),
+            Some(Message::Asked(asked)) => {
+                // The task may end while the user thinks.
+                let response = tokio::select! {
+                    biased;
+                    response = respond(&asked.question) => response?,
+                    ended = &mut waiting => break ended.map(drop),
+                };
+                let _ = asked.reply.send(response);
+                answered.push(asked.question);
+                limit = SystemClock.sleep(LONGEST_SILENCE);
+            }
+            Some(Message::Delivered) => {
+                delivered += 1;
+                limit = SystemClock.sleep(LONGEST_PAUSE);
+            }
+            None => break Ok(()),
+        }
+    };
+    if delivered > 0 {
+        for other in &others {
+            output::note(&format!("the task also asks: {}", other.question.message()));
+        }
+        if !others.is_empty() {
+            output::note(&waiting::how_to_be_asked(&named.server, task.id()));
+        }
+        return Ok(Exit::Answered);
+    }
+    ended?;
+    let status = task.get().await?.status;
+    Err(Failure::refused(match (status.is_final(), answered.is_empty()) {
+        (true, _) => format!("the task has ended: it is {}", status.as_str()),
+        (false, true) => format!(
+            "the server has not asked within {} s; some servers ask only once, and this one may have asked another client",
+            LONGEST_SILENCE.as_secs()
+        ),
+        (false, false) => format!(
+            "the server has not taken the answer within {} s",
+            LONGEST_SILENCE.as_secs()
+        ),
+    }))
+}

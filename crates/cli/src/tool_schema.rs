@@ -1,0 +1,67 @@
+//! Whether arguments fit the schema of their tool, or an answer the form of its question. The server has the last word; this says what is wrong before
+//! anything is sent.
+
+use jsonschema::Validator;
+use longhaul_client::Tool;
+use serde_json::{Map, Value};
+
+/// The input schema of a tool, or the form of a question.
+pub(crate) struct ToolSchema {
+    /// `None` if the schema cannot be used; then only the server checks.
+    validator: Option<Validator>,
+}
+
+impl ToolSchema {
+    pub(crate) fn of(tool: &Tool) -> Self {
+        Self::new(&tool.input_schema)
+    }
+
+    pub(crate) fn new(schema: &Value) -> Self {
+        Self {
+            validator: jsonschema::validator_for(schema).ok(),
+        }
+    }
+
+    /// What does not fit first, with its place if that is not the whole.
+    pub(crate) fn problem(&self, values: &Map<String, Value>) -> Option<String> {
+        let values = Value::from(values.clone());
+        let error = self.validator.as_ref()?.iter_errors(&values).next()?;
+        let place = error.instance_path().to_string();
+        Some(match place.strip_prefix('/') {
+            Some(name) => format!("`{name}`: {error}"),
+            None => error.to_string(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_does_not_fit_is_said_with_its_place() {
+        let schema = json!({"type": "object", "required": ["n"], "additionalProperties": false, "properties": {
+            "n": {"type": "integer", "maximum": 9},
+            "tags": {"type": "array", "items": {"type": "string"}},
+        }});
+        let problem = |values: Value| ToolSchema::new(&schema).problem(values.as_object().unwrap());
+        assert_eq!(problem(json!({"n": 9, "tags": ["a"]})), None);
+        assert_eq!(
+            problem(json!({"n": 10})).unwrap(),
+            "`n`: 10 is greater than the maximum of 9"
+        );
+        assert_eq!(
+            problem(json!({"n": 1, "tags": [1]})).unwrap(),
+            "`tags/0`: 1 is not of type \"string\""
+        );
+        assert_eq!(problem(json!({})).unwrap(), "\"n\" is a required property");
+    }
+
+    #[test]
+    fn a_schema_that_cannot_be_used_is_left_to_the_server() {
+        for schema in [json!({"type": 5}), json!({"$ref": "https://schemas.invalid/x.json"})] {
+            assert_eq!(ToolSchema::new(&schema).problem(&Map::new()), None, "{schema}");
+        }
+    }
+}
