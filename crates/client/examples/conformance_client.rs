@@ -2,10 +2,16 @@
 //! the environment.
 
 use longhaul_client::{
-    CallResponse, Connection, EraChoice, InputResponse, Inputs, Options, RequestError, RpcFailure, Tool,
+    CallResponse, Connection, Consent, EraChoice, InputResponse, Inputs, Login, LoginOptions, Options,
+    RegisteredByHand, RequestError, RpcFailure, TokenError, TokenFile, Tool,
 };
+use longhaul_core::BoxFuture;
+use reqwest::{Url, redirect::Policy};
 use serde_json::{Map, Value, json};
-use std::{env, error::Error, process::ExitCode};
+use std::{env, error::Error, process::ExitCode, sync::Arc};
+
+/// The metadata document of this client, by the name that the suite knows.
+const METADATA_URL: &str = "https://conformance-test.local/client-metadata.json";
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -30,6 +36,11 @@ async fn run(url: &str, scenario: &str) -> Result<(), Box<dyn Error>> {
         options.era = EraChoice::Legacy;
     }
     options.inputs = Some(inputs().into());
+    let folder = tempfile::tempdir()?;
+    if scenario.starts_with("auth/") {
+        let file = TokenFile::open(&folder.path().join("tokens.json"))?;
+        options.tokens = Some(Arc::new(Login::new(url, file, login(scenario, &context))?));
+    }
     let connection = Connection::open(url, options).await?;
     let tools = connection.list_tools().await?;
     match scenario {
@@ -51,6 +62,42 @@ async fn run(url: &str, scenario: &str) -> Result<(), Box<dyn Error>> {
     }
     connection.close().await;
     Ok(())
+}
+
+fn login(scenario: &str, context: &Value) -> LoginOptions {
+    let text = |name: &str| context[name].as_str().map(str::to_owned);
+    let mut login = LoginOptions::default();
+    login.identity.metadata_url = Some(METADATA_URL.to_owned());
+    login.identity.registered = text("client_id").map(|client_id| RegisteredByHand {
+        client_id,
+        client_secret: text("client_secret"),
+    });
+    login.as_client = scenario.starts_with("auth/client-credentials");
+    login.consent = Some(Arc::new(Agreeing));
+    login
+}
+
+/// A user who agrees to every login at once: the authorization servers of the suite answer with a redirect.
+struct Agreeing;
+
+impl Consent for Agreeing {
+    fn redirect_uri<'a>(&'a self, _: Option<&'a str>) -> BoxFuture<'a, Result<String, TokenError>> {
+        Box::pin(std::future::ready(Ok("http://127.0.0.1:3000/callback".to_owned())))
+    }
+
+    fn authorize<'a>(&'a self, url: &'a Url) -> BoxFuture<'a, Result<Url, TokenError>> {
+        Box::pin(async move {
+            let answer = async {
+                let browser = reqwest::Client::builder().redirect(Policy::none()).build()?;
+                let answer = browser.get(url.clone()).send().await?;
+                let location = answer.headers().get("location").ok_or("no redirect")?;
+                Ok::<_, Box<dyn Error>>(Url::parse(location.to_str()?)?)
+            };
+            answer.await.map_err(|error| TokenError::Failed {
+                reason: error.to_string(),
+            })
+        })
+    }
 }
 
 /// Agrees to everything.

@@ -1,6 +1,6 @@
 //! The errors of requests.
 
-use crate::RpcFailure;
+use crate::{RpcFailure, TokenError};
 use longhaul_core::{Json, Millis};
 use std::borrow::Cow;
 
@@ -32,11 +32,25 @@ pub enum RequestError {
         /// What is wrong with the certificate.
         reason: String,
     },
+    /// The server does not accept the caller, who showed no token, or one that it does not know or that has ended. Nothing was started.
+    #[error("{address} requires a login or a key, and what was sent is not accepted (HTTP status 401)")]
+    Unauthorized {
+        /// The server's address.
+        address: String,
+    },
+    /// There is no token for the server, so nothing was sent, or a refused request was not sent again.
+    #[error("{address}: {error}")]
+    Token {
+        /// The server's address.
+        address: String,
+        /// Why there is none.
+        error: TokenError,
+    },
     /// This client cannot be set up as its options and its system say: the proxy, or the certificates of authorities.
     #[error("this client cannot speak HTTP: {0}")]
     Setup(String),
     /// An HTTP status without a JSON-RPC response.
-    #[error("the server answered with HTTP status {status}{}", describe_body(*.status, .body))]
+    #[error("the server answered with HTTP status {status}{}", describe_body(.body))]
     Http {
         /// The status.
         status: u16,
@@ -102,6 +116,7 @@ impl RequestError {
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Unavailable { .. } => true,
+            Self::Token { error, .. } => matches!(error, TokenError::Unavailable { .. }),
             Self::Http { status, .. } => is_transient_status(*status),
             _ => false,
         }
@@ -115,6 +130,8 @@ impl RequestError {
                 | Self::Unavailable { .. }
                 | Self::NotStarted { .. }
                 | Self::Certificate { .. }
+                | Self::Unauthorized { .. }
+                | Self::Token { .. }
                 | Self::Setup(_)
                 | Self::Unanswered { .. }
         )
@@ -142,11 +159,10 @@ pub(crate) fn is_transient_status(status: u16) -> bool {
     matches!(status, 408 | 429 | 500..=599)
 }
 
-fn describe_body(status: u16, body: &str) -> String {
-    match status {
-        401 => ": it requires authentication, which this client does not support".to_owned(),
-        _ if body.is_empty() => String::new(),
-        _ => format!(": {body}"),
+fn describe_body(body: &str) -> String {
+    match body.is_empty() {
+        true => String::new(),
+        false => format!(": {body}"),
     }
 }
 

@@ -22,6 +22,7 @@
 //! Servers are reached over HTTP and HTTPS, as a child process ([`ChildProcess`]), or over a [`Transport`] of your own. What servers ask the user
 //! is answered by the [`InputHandler`] in [`Options::inputs`], in whatever way they ask it. Without one the client declares that it cannot be asked.
 
+mod access_token;
 mod address;
 mod asking;
 mod call;
@@ -44,6 +45,8 @@ mod journal;
 mod listening;
 mod listing;
 mod logging;
+#[cfg(feature = "login")]
+mod login;
 mod options;
 mod output_schema;
 mod param_headers;
@@ -72,6 +75,7 @@ mod transport;
 mod watch;
 mod wire_observer;
 
+pub use access_token::{AccessToken, InvalidToken, Refusal, TokenError, TokenProvider};
 pub use address::{Address, InvalidAddress};
 pub use call::{CallOptions, CallResponse};
 pub use call_error::CallError;
@@ -85,6 +89,10 @@ pub use history::{FailedStepAttempt, FailedStepAttempts, HistoryEntry};
 pub use input::{InputHandler, InputRequest, InputResponse, Inputs};
 pub use journal::{Asked, ClientJournal, JournalError};
 pub use logging::{LogMessage, Logging};
+#[cfg(feature = "login")]
+pub use login::{
+    ClientIdentity, Consent, LoggedIn, Login, LoginOptions, Loopback, RegisteredByHand, TokenFile, TokenFileError,
+};
 pub use longhaul_core::{ClientCapabilities, Json, LogLevel, Outcome, RpcFailure};
 pub use longhaul_wire::{Generation, TaskStatus};
 pub use options::{EraChoice, Options};

@@ -1,6 +1,6 @@
 //! Options of a connection.
 
-use crate::{EraCache, InputHandler, Logging, Proxy, SystemClock, WireObserver};
+use crate::{EraCache, InputHandler, Logging, Proxy, SystemClock, TokenProvider, WireObserver};
 use longhaul_core::Clock;
 use serde_json::{Map, Value, json};
 use std::{fmt, sync::Arc, time::Duration};
@@ -22,6 +22,8 @@ pub struct Options {
     pub max_response: usize,
     /// How a server is reached over HTTP. Default: [`Proxy::Environment`].
     pub proxy: Proxy,
+    /// Gives the tokens for an HTTP server that requires them. Use one for each server: a token must not be sent to another one. Default: none.
+    pub tokens: Option<Arc<dyn TokenProvider>>,
     /// Answers what servers ask the user. Without one, the client declares that it cannot be asked.
     pub inputs: Option<Arc<dyn InputHandler>>,
     /// Sees every message as it is sent and received.
@@ -51,6 +53,7 @@ impl Options {
             call_timeout: None,
             max_response: 64 << 20,
             proxy: Proxy::Environment,
+            tokens: None,
             inputs: None,
             wire: None,
             hosts_tasks: false,

@@ -2,6 +2,7 @@
 
 use super::{
     Outgoing, Reply, Transport,
+    authorized::{AuthorizedClient, SendError},
     sse::{EventStream, Resume},
     sse_pair::SsePair,
     tls,
@@ -40,7 +41,7 @@ pub(crate) const PROTOCOL_VERSION: &str = "mcp-protocol-version";
 /// An HTTP client for one address.
 pub(crate) struct Http {
     /// Or why there is none.
-    client: Result<Client, String>,
+    client: Result<AuthorizedClient, String>,
     /// What requests go through, for error messages.
     proxy: Option<String>,
     address: Address,
@@ -57,7 +58,7 @@ pub(crate) struct Http {
 impl Http {
     pub(crate) fn new(address: Address, options: &Options) -> Self {
         let (client, proxy) = match build_client(&address, options) {
-            Ok((client, proxy)) => (Ok(client), proxy),
+            Ok((client, proxy)) => (Ok(AuthorizedClient::new(client, options.tokens.clone())), proxy),
             Err(reason) => (Err(reason), None),
         };
         Self {
@@ -73,7 +74,7 @@ impl Http {
         }
     }
 
-    fn client(&self) -> Result<&Client, RequestError> {
+    fn client(&self) -> Result<&AuthorizedClient, RequestError> {
         self.client
             .as_ref()
             .map_err(|reason| RequestError::Setup(reason.clone()))
@@ -104,14 +105,15 @@ impl Http {
     /// Sends a message to a server of 2024-11-05. The reply comes on its stream.
     async fn send_to_pair(&self, pair: &SsePair, message: Outgoing) -> Result<Reply, RequestError> {
         let reply = pair.reply(message.id)?;
-        let request = self
-            .client()?
+        let client = self.client()?;
+        let request = client
+            .client()
             .post(pair.endpoint.clone())
             .headers(message.headers)
             .header(header::CONTENT_TYPE, "application/json")
             .timeout(self.request_timeout)
             .body(message.body);
-        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        let response = client.send(request).await.map_err(|error| self.not_sent(error))?;
         if !response.status().is_success() {
             return Err(self.read_error(response).await);
         }
@@ -119,11 +121,12 @@ impl Http {
     }
 
     async fn open_pair(&self) -> Result<Option<SsePair>, RequestError> {
-        let request = self
-            .client()?
+        let client = self.client()?;
+        let request = client
+            .client()
             .get(self.url())
             .header(header::ACCEPT, "text/event-stream");
-        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        let response = client.send(request).await.map_err(|error| self.not_sent(error))?;
         match (response.status().as_u16(), content_type(&response)) {
             (200, "text/event-stream") => SsePair::open(response, self.max_response, &self.shown).await,
             (status, _) if is_transient_status(status) => Err(self.read_error(response).await),
@@ -167,7 +170,7 @@ impl Http {
     }
 
     /// How a stream of a legacy session is opened again where it broke off.
-    fn resume(&self, client: &Client, headers: &HeaderMap) -> Option<Resume> {
+    fn resume(&self, client: &AuthorizedClient, headers: &HeaderMap) -> Option<Resume> {
         is_legacy(headers).then(|| Resume {
             client: client.clone(),
             url: self.url(),
@@ -192,6 +195,11 @@ impl Http {
     /// Reads the error for a reply that holds no JSON-RPC message.
     async fn read_error(&self, mut response: Response) -> RequestError {
         let status = response.status().as_u16();
+        if status == 401 {
+            return RequestError::Unauthorized {
+                address: self.shown.clone(),
+            };
+        }
         let retry_after = retry_after(&response);
         let is_text = ["text/plain", "application/json"].contains(&content_type(&response));
         let mut body = Vec::new();
@@ -213,6 +221,16 @@ impl Http {
             status,
             body: shown.trim().replace(char::is_control, " "),
             retry_after,
+        }
+    }
+
+    fn not_sent(&self, error: SendError) -> RequestError {
+        match error {
+            SendError::Http(error) => self.unreachable(&error),
+            SendError::Token(error) => RequestError::Token {
+                address: self.shown.clone(),
+                error,
+            },
         }
     }
 
@@ -269,6 +287,7 @@ impl Transport for Http {
             let client = self.client()?;
             let resume = message.id.and_then(|_| self.resume(client, &message.headers));
             let mut request = client
+                .client()
                 .post(self.url())
                 .headers(message.headers)
                 .header(header::CONTENT_TYPE, "application/json")
@@ -277,7 +296,7 @@ impl Transport for Http {
             if let Some(timeout) = message.timeout {
                 request = request.timeout(timeout);
             }
-            let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+            let response = client.send(request).await.map_err(|error| self.not_sent(error))?;
             self.note_location(&response);
             self.reply(response, message.id.is_some(), resume).await
         })
@@ -292,10 +311,11 @@ impl Transport for Http {
             let client = self.client()?;
             let resume = self.resume(client, &headers);
             let request = client
+                .client()
                 .get(self.url())
                 .headers(headers)
                 .header(header::ACCEPT, "text/event-stream");
-            let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+            let response = client.send(request).await.map_err(|error| self.not_sent(error))?;
             match (response.status().as_u16(), content_type(&response)) {
                 (200, "text/event-stream") => Ok(Some(self.events(response, resume))),
                 // Another process has the stream of this session, and may end.
@@ -329,9 +349,13 @@ impl Transport for Http {
             let (Ok(client), true) = (&self.client, headers.contains_key(SESSION_ID)) else {
                 return;
             };
-            let request = client.delete(self.url()).headers(headers).timeout(CLOSE_TIMEOUT);
-            if let Err(error) = request.send().await {
-                tracing::debug!(%error, "could not end the session");
+            let request = client
+                .client()
+                .delete(self.url())
+                .headers(headers)
+                .timeout(CLOSE_TIMEOUT);
+            if let Err(error) = client.send(request).await {
+                tracing::debug!(error = %self.not_sent(error), "could not end the session");
             }
         })
     }

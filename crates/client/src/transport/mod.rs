@@ -1,5 +1,6 @@
 //! Transports: how messages reach a server and come back.
 
+mod authorized;
 mod child;
 mod demultiplexer;
 mod http;

@@ -1,6 +1,6 @@
 //! Server-sent events, and opening a broken stream again where it broke off.
 
-use super::unreachable::unreachable;
+use super::{authorized::AuthorizedClient, unreachable::unreachable};
 use crate::RequestError;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream::BoxStream};
@@ -38,7 +38,7 @@ pub(super) struct EventStream {
 
 /// How a stream of a legacy session is opened again (T-06, T-11).
 pub(super) struct Resume {
-    pub(super) client: reqwest::Client,
+    pub(super) client: AuthorizedClient,
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
     pub(super) clock: Arc<dyn Clock>,
@@ -113,11 +113,12 @@ impl EventStream {
         resume.clock.sleep(self.retry).await;
         let request = resume
             .client
+            .client()
             .get(resume.url.clone())
             .headers(resume.headers.clone())
             .header(header::ACCEPT, "text/event-stream")
             .header("last-event-id", last_id.clone());
-        match request.send().await {
+        match resume.client.send(request).await {
             Ok(response) if response.status().is_success() => {
                 self.events = Some(Events::new(response, self.max_message, &self.address));
                 true

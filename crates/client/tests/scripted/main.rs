@@ -1,12 +1,14 @@
 //! The client against scripted servers, which give every response that a server may give.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod authorization_server;
 mod changes;
 mod client;
 mod hosted_tasks;
 mod hostile;
 mod https;
 mod legacy;
+mod login;
 mod modern;
 mod peer;
 mod pipe;

@@ -62,7 +62,7 @@ async fn a_server_that_is_not_mcp_is_an_error_at_once() {
     );
 
     let locked = is_initialized(|_| plain(401, "")).await.unwrap_err();
-    assert!(locked.to_string().contains("authentication"), "{locked}");
+    assert!(matches!(locked, RequestError::Unauthorized { .. }), "{locked}");
 
     let web = Peer::start(|_| plain(404, "<html>"));
     let open = Connection::open(&web.url(), Options::named("test", "0"))

@@ -1,0 +1,363 @@
+//! The exchanges with authorization servers, by rmcp's authorization client.
+
+use super::{
+    ClientIdentity, LoggedIn, LoginOptions,
+    credential_store::ServerCredentials,
+    loopback::query_value,
+    registered_client::{RegisteredByHand, RegisteredClient},
+    token_file::{TokenFile, TokenFileError},
+};
+use crate::{AccessToken, Address, TokenError};
+use oauth2::TokenResponse;
+use reqwest::Url;
+use rmcp::transport::auth::{
+    AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationRequest, AuthorizationSession,
+    ClientCredentialsConfig, OAuthClientConfig, StoredCredentials, WWWAuthenticateParams,
+};
+use std::time::{Duration, SystemTime};
+
+/// What authorization servers show to users.
+const CLIENT_NAME: &str = "Longhaul";
+
+pub(super) struct Flow {
+    server: Url,
+    store: ServerCredentials,
+    options: LoginOptions,
+}
+
+/// The tokens of a login.
+#[derive(Clone)]
+pub(super) struct Tokens {
+    pub(super) access: AccessToken,
+    pub(super) scopes: Vec<String>,
+    /// There is a refresh token.
+    pub(super) refreshes: bool,
+    /// Issued a moment ago.
+    pub(super) is_new: bool,
+    expires_at: Option<SystemTime>,
+    issuer: Option<String>,
+    client_id: String,
+}
+
+impl Tokens {
+    /// The tokens in `stored`; `None` if there are none, or if the token cannot be sent.
+    fn read(stored: &StoredCredentials) -> Option<Self> {
+        let response = stored.token_response.as_ref()?;
+        let received_at = stored
+            .token_received_at
+            .map(|at| SystemTime::UNIX_EPOCH + Duration::from_secs(at));
+        Some(Self {
+            access: AccessToken::new(response.access_token().secret()).ok()?,
+            scopes: stored.granted_scopes.clone(),
+            refreshes: response.refresh_token().is_some(),
+            is_new: received_at
+                .is_some_and(|at| now().duration_since(at).unwrap_or_default() < Duration::from_secs(30)),
+            expires_at: received_at.zip(response.expires_in()).map(|(at, life)| at + life),
+            issuer: stored.issuer.clone(),
+            client_id: stored.client_id.clone(),
+        })
+    }
+
+    pub(super) fn ends_within(&self, time: Duration) -> bool {
+        self.expires_at.is_some_and(|end| now() + time >= end)
+    }
+
+    pub(super) fn describe(&self) -> LoggedIn {
+        LoggedIn {
+            issuer: self.issuer.clone(),
+            client_id: self.client_id.clone(),
+            scopes: self.scopes.clone(),
+            expires_at: self.expires_at,
+            refreshes: self.refreshes,
+        }
+    }
+}
+
+impl Flow {
+    pub(super) fn new(server: Address, file: TokenFile, options: LoginOptions) -> Self {
+        Self {
+            server: server.url().clone(),
+            store: ServerCredentials {
+                file,
+                server: server.to_string().into(),
+            },
+            options,
+        }
+    }
+
+    pub(super) fn server(&self) -> &Url {
+        &self.server
+    }
+
+    /// The tokens in the file.
+    pub(super) fn stored(&self) -> Result<Option<Tokens>, TokenError> {
+        let kept = self.store.file.get(&self.store.server).map_err(unusable)?;
+        Ok(kept.credentials.as_ref().and_then(Tokens::read))
+    }
+
+    pub(super) fn forget(&self) -> Result<bool, TokenError> {
+        let forgotten = (self.store.file).update(&self.store.server, |kept| kept.credentials.take().is_some());
+        forgotten.map_err(unusable)
+    }
+
+    /// New tokens for a login whose token has ended or was refused; `None` if the user has to log in again.
+    pub(super) async fn refresh(&self, tokens: &Tokens) -> Result<Option<Tokens>, TokenError> {
+        let _lock = self.store.lock_refresh().await.map_err(unusable)?;
+        // Another process may have refreshed it while it had the lock.
+        if let Some(newer) = self.stored()?.filter(|stored| stored.access != tokens.access) {
+            return Ok(Some(newer));
+        }
+        let Manager(mut manager, metadata) = self.discover(None).await?;
+        let issuer = metadata.issuer;
+        if tokens.issuer.is_some() && tokens.issuer != issuer {
+            // The server has moved to another authorization server, which does not know the token (S-33).
+            return Ok(None);
+        }
+        let kept = self.store.file.get(&self.store.server).map_err(unusable)?;
+        let registered = kept.clients.get(issuer.as_deref().unwrap_or_default());
+        let secret = match (&self.options.identity.registered, registered) {
+            (Some(by_hand), _) if by_hand.client_id == tokens.client_id => by_hand.client_secret.clone(),
+            (_, Some(client)) if client.client_id == tokens.client_id => client.client_secret.clone(),
+            _ => None,
+        };
+        let redirect = registered.map_or_else(|| self.server.to_string(), |client| client.redirect_uri.clone());
+        let mut client = OAuthClientConfig::new(&tokens.client_id, redirect);
+        client.client_secret = secret;
+        manager.configure_client(client).map_err(refused)?;
+        match manager.refresh_token().await {
+            Ok(_) => self.stored(),
+            Err(AuthError::AuthorizationRequired | AuthError::TokenRefreshRejected(_)) => Ok(None),
+            Err(error) => Err(refused(error)),
+        }
+    }
+
+    /// Logs in: as the client itself, or by asking the user. `scopes` are asked for beside those of the challenge.
+    pub(super) async fn obtain(&self, challenge: Option<&str>, scopes: &[String]) -> Result<Tokens, TokenError> {
+        let scopes = match self.options.scopes.is_empty() {
+            false if scopes.is_empty() => &self.options.scopes,
+            _ => scopes,
+        };
+        match self.options.as_client {
+            true => self.log_in_as_client(challenge, scopes).await?,
+            false => self.log_in_as_user(challenge, scopes).await?,
+        }
+        self.stored()?.ok_or_else(|| TokenError::Failed {
+            reason: "the authorization server issued a token that cannot be sent".to_owned(),
+        })
+    }
+
+    async fn log_in_as_client(&self, challenge: Option<&str>, scopes: &[String]) -> Result<(), TokenError> {
+        let Some(RegisteredByHand {
+            client_id,
+            client_secret: Some(client_secret),
+        }) = self.options.identity.registered.clone()
+        else {
+            return Err(TokenError::Failed {
+                reason: "a login without a user needs a client id and a secret".to_owned(),
+            });
+        };
+        let Manager(mut manager, _) = self.discover(challenge).await?;
+        let scopes = match scopes.is_empty() {
+            true => manager.select_initial_scopes(&[]).await,
+            false => scopes.to_vec(),
+        };
+        let config = ClientCredentialsConfig::ClientSecret {
+            client_id,
+            client_secret,
+            scopes,
+            resource: Some(self.server.to_string()),
+        };
+        manager.configure_client_credentials(&config).map_err(refused)?;
+        manager.exchange_client_credentials(&config).await.map_err(refused)?;
+        Ok(())
+    }
+
+    async fn log_in_as_user(&self, challenge: Option<&str>, scopes: &[String]) -> Result<(), TokenError> {
+        let Some(consent) = &self.options.consent else {
+            let reason = match scopes_of(challenge).as_slice() {
+                [] => "there is no token for it, or it has ended".to_owned(),
+                wanted => format!("it wants a token that permits {}", wanted.join(" ")),
+            };
+            return Err(TokenError::LoginRequired { reason });
+        };
+        let Manager(manager, metadata) = self.discover(challenge).await?;
+        if metadata.code_challenge_methods_supported.is_none() {
+            return Err(refused(AuthError::PkceUnsupported));
+        }
+        let issuer = metadata.issuer.clone().unwrap_or_default();
+        let known = self.store.file.get(&self.store.server).map_err(unusable)?;
+        let known = known.clients.get(&issuer).cloned();
+        let preferred = known.as_ref().map(|client| client.redirect_uri.as_str());
+        let redirect_uri = consent.redirect_uri(preferred).await?;
+        let scopes = match scopes.is_empty() {
+            true => manager.select_initial_scopes(&[]).await,
+            false => scopes.to_vec(),
+        };
+        let (manager, client) = self
+            .client(manager, &metadata, known, redirect_uri.clone(), &scopes)
+            .await?;
+        let client = RegisteredClient { redirect_uri, ..client };
+        let mut request = AuthorizationRequest::new(&client.redirect_uri)
+            .with_preregistered_client(&client.client_id)
+            .with_scopes(scopes)
+            .with_initial_scope_selection();
+        request.client_secret.clone_from(&client.client_secret);
+        // Before the login, so that a crash in the middle of it does not register this client again.
+        let recorded = (self.store.file).update(&self.store.server, |kept| kept.clients.insert(issuer, client));
+        recorded.map_err(unusable)?;
+        let session = AuthorizationSession::new(manager, request).await;
+        let session = session.map_err(|(_, error)| refused(error))?;
+        let url = Url::parse(session.get_authorization_url()).map_err(|error| TokenError::Failed {
+            reason: format!("the address of its login is no URL: {error}"),
+        })?;
+        if !matches!(url.scheme(), "https" | "http") {
+            return Err(TokenError::Failed {
+                reason: format!("its login is at a `{}:` address, which is not opened", url.scheme()),
+            });
+        }
+        let answer = consent.authorize(&url).await?;
+        check_answer(&url, &answer, &metadata)?;
+        session.handle_callback_url(answer.as_str()).await.map_err(refused)?;
+        Ok(())
+    }
+
+    /// How this client is known to the authorization server: registered by hand, by its metadata document, by an earlier registration, or now (S-33).
+    async fn client(
+        &self,
+        mut manager: AuthorizationManager,
+        metadata: &AuthorizationMetadata,
+        known: Option<RegisteredClient>,
+        redirect_uri: String,
+        scopes: &[String],
+    ) -> Result<(AuthorizationManager, RegisteredClient), TokenError> {
+        let ClientIdentity {
+            registered,
+            metadata_url,
+        } = &self.options.identity;
+        let client = |client_id: String, client_secret| RegisteredClient {
+            client_id,
+            client_secret,
+            redirect_uri: redirect_uri.clone(),
+        };
+        if let Some(RegisteredByHand {
+            client_id,
+            client_secret,
+        }) = registered.clone()
+        {
+            return Ok((manager, client(client_id, client_secret)));
+        }
+        let reads_documents = metadata.additional_fields.get("client_id_metadata_document_supported");
+        if let (Some(url), Some(true)) = (metadata_url, reads_documents.and_then(serde_json::Value::as_bool)) {
+            return Ok((manager, client(url.clone(), None)));
+        }
+        if let Some(known) = known.filter(|known| known.redirect_uri == redirect_uri) {
+            return Ok((manager, known));
+        }
+        if metadata.registration_endpoint.is_none() {
+            return Err(TokenError::Failed {
+                reason: "its authorization server registers no clients by itself; ask its operator for a client id, and give that".to_owned(),
+            });
+        }
+        let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
+        let registered = manager.register_client(CLIENT_NAME, &redirect_uri, &scopes).await;
+        let OAuthClientConfig {
+            client_id,
+            client_secret,
+            ..
+        } = registered.map_err(refused)?;
+        Ok((manager, client(client_id, client_secret)))
+    }
+
+    /// Finds the authorization server (S-30).
+    async fn discover(&self, challenge: Option<&str>) -> Result<Manager, TokenError> {
+        let manager = match self.options.public_addresses_only {
+            true => AuthorizationManager::new(self.server.clone()).await,
+            false => AuthorizationManager::new_allowing_private_addresses(self.server.clone()).await,
+        };
+        let mut manager = manager.map_err(refused)?;
+        manager.set_credential_store(self.store.clone());
+        let found = manager
+            .resolve_metadata_from_challenge(challenge)
+            .await
+            .map_err(refused)?;
+        if !found.source.is_discovered() {
+            return Err(TokenError::Failed {
+                reason: "it does not say which authorization server it trusts; if it takes keys, configure one"
+                    .to_owned(),
+            });
+        }
+        manager.set_metadata(found.metadata.clone());
+        Ok(Manager(manager, found.metadata))
+    }
+}
+
+/// rmcp's client for one authorization server, and what that says of itself.
+struct Manager(AuthorizationManager, AuthorizationMetadata);
+
+/// Checks that the browser brings the answer to this login, and not an error. Who answers is checked first: the error of another server means nothing (S-32).
+fn check_answer(asked: &Url, answer: &Url, metadata: &AuthorizationMetadata) -> Result<(), TokenError> {
+    let failed = |reason: String| Err(TokenError::Failed { reason });
+    if query_value(answer, "state") != query_value(asked, "state") {
+        return failed("the browser brought the answer of another login".to_owned());
+    }
+    let issuer = metadata.issuer.as_deref();
+    if let Some(answering) = query_value(answer, "iss")
+        && Some(answering.as_str()) != issuer
+    {
+        return failed(format!(
+            "another authorization server has answered: {answering} instead of {}",
+            issuer.unwrap_or("one without a name")
+        ));
+    }
+    match (query_value(answer, "error"), query_value(answer, "error_description")) {
+        (None, _) => Ok(()),
+        (Some(error), None) => failed(format!("the authorization server says {error}")),
+        (Some(error), Some(text)) => failed(format!("the authorization server says {error}: {text}")),
+    }
+}
+
+/// The scopes that a challenge asks for.
+pub(super) fn scopes_of(challenge: Option<&str>) -> Vec<String> {
+    let Some(challenge) = challenge else { return Vec::new() };
+    // The base is for relative URLs, which are not looked at here.
+    let Ok(base) = Url::parse("http://127.0.0.1/") else {
+        return Vec::new();
+    };
+    let wanted = WWWAuthenticateParams::parse(challenge, &base).scope;
+    wanted
+        .iter()
+        .flat_map(|scopes| scopes.split_whitespace())
+        .map(str::to_owned)
+        .collect()
+}
+
+fn unusable(error: TokenFileError) -> TokenError {
+    TokenError::Failed {
+        reason: error.to_string(),
+    }
+}
+
+/// In the words of rmcp, with what the error hides.
+fn refused(error: AuthError) -> TokenError {
+    let mut reason = error.to_string();
+    let mut source = std::error::Error::source(&error);
+    while let Some(inner) = source {
+        let text = inner.to_string();
+        if !reason.contains(&text) {
+            reason = format!("{reason}: {text}");
+        }
+        source = inner.source();
+    }
+    match error {
+        AuthError::HttpError(_)
+        | AuthError::DiscoveryRequestFailed { .. }
+        | AuthError::AuthorizationServersUnavailable { .. }
+        | AuthError::TokenRefreshFailed(_) => TokenError::Unavailable { reason },
+        _ => TokenError::Failed { reason },
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "tokens end by the system's clock")]
+fn now() -> SystemTime {
+    SystemTime::now()
+}

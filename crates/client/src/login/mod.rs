@@ -1,0 +1,236 @@
+//! Logging in to servers that are protected by OAuth 2.1 (MCP, Authorization).
+
+mod consent;
+mod credential_store;
+mod flow;
+mod loopback;
+mod registered_client;
+mod token_file;
+
+pub use consent::Consent;
+pub use loopback::Loopback;
+pub use registered_client::{ClientIdentity, RegisteredByHand};
+pub use token_file::{TokenFile, TokenFileError};
+
+use crate::{AccessToken, Address, InvalidAddress, Refusal, TokenError, TokenProvider};
+use flow::{Flow, Tokens};
+use longhaul_core::BoxFuture;
+use std::{fmt, sync::Arc, time::SystemTime};
+use tokio::sync::Mutex;
+
+/// A token that ends within this time is refreshed before it is used.
+const REFRESH_BEFORE: std::time::Duration = std::time::Duration::from_secs(30);
+/// How often in a row a server may ask for more permissions.
+const MOST_STEPS: u32 = 2;
+
+/// How a [`Login`] logs in. Start from [`LoginOptions::default`].
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct LoginOptions {
+    /// How this client is known to authorization servers. By default it registers itself, where servers let it.
+    pub identity: ClientIdentity,
+    /// The permissions to ask for, instead of those the server asks for.
+    pub scopes: Vec<String>,
+    /// Log in as the client itself, without a user: `identity` must have been registered by hand, with a secret.
+    pub as_client: bool,
+    /// Asks the user to log in when a server requires it. Without it, a request fails with [`TokenError::LoginRequired`].
+    pub consent: Option<Arc<dyn Consent>>,
+    /// Do not follow the metadata of servers to private addresses. Set it in programs that connect where others tell them to; loopback and link-local
+    /// addresses are never followed from elsewhere (MCP security best practices, SSRF).
+    pub public_addresses_only: bool,
+}
+
+impl fmt::Debug for LoginOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoginOptions")
+            .field("identity", &self.identity)
+            .field("scopes", &self.scopes)
+            .field("as_client", &self.as_client)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The login of this user at one server: gets tokens, keeps them in a [`TokenFile`], refreshes them, and asks for more permissions when the server
+/// requires them.
+///
+/// Processes that share the file share the login, and refresh its token one at a time.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use longhaul_client::{Connection, Login, LoginOptions, Loopback, Options, TokenFile};
+/// use std::sync::Arc;
+///
+/// let server = "https://mcp.example.com/mcp";
+/// let mut login = LoginOptions::default();
+/// login.consent = Some(Arc::new(Loopback::new(|url: &_| println!("Log in at {url}"))));
+/// let mut options = Options::named("example", "1.0");
+/// options.tokens = Some(Arc::new(Login::new(server, TokenFile::open_default()?, login)?));
+/// let connection = Connection::open(server, options).await?;
+/// # Ok(()) }
+/// ```
+pub struct Login {
+    flow: Flow,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// `None` until the file was read.
+    tokens: Option<Option<Tokens>>,
+    /// How often the request at hand was refused. Each request asks for its token first.
+    refusals: u32,
+}
+
+/// A login that exists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LoggedIn {
+    /// The authorization server, if its metadata name it.
+    pub issuer: Option<String>,
+    /// How this client is known there.
+    pub client_id: String,
+    /// What the token permits, as far as the authorization server says.
+    pub scopes: Vec<String>,
+    /// When the token ends, if the authorization server says so.
+    pub expires_at: Option<SystemTime>,
+    /// Whether the token is refreshed when it ends.
+    pub refreshes: bool,
+}
+
+impl Login {
+    /// The login at `server`, the URL of its MCP endpoint. Nothing is read or sent yet.
+    ///
+    /// # Errors
+    /// [`InvalidAddress`].
+    pub fn new(server: &str, file: TokenFile, options: LoginOptions) -> Result<Self, InvalidAddress> {
+        let server: Address = server.parse()?;
+        // For the client that asks authorization servers, which brings none of its own.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        Ok(Self {
+            flow: Flow::new(server, file, options),
+            state: Mutex::default(),
+        })
+    }
+
+    /// Logs in now, also if there is a token already. `challenge` is the server's `WWW-Authenticate`, if it is known.
+    ///
+    /// # Errors
+    /// [`TokenError`].
+    pub async fn log_in(&self, challenge: Option<&str>) -> Result<LoggedIn, TokenError> {
+        let mut state = self.state.lock().await;
+        let tokens = self.flow.obtain(challenge, &[]).await?;
+        let logged_in = tokens.describe();
+        state.tokens = Some(Some(tokens));
+        Ok(logged_in)
+    }
+
+    /// Forgets the tokens. Returns whether there were any. The authorization server is not told; its tokens end by themselves.
+    ///
+    /// # Errors
+    /// [`TokenError::Failed`] if the file cannot be changed.
+    pub async fn log_out(&self) -> Result<bool, TokenError> {
+        let mut state = self.state.lock().await;
+        state.tokens = Some(None);
+        self.flow.forget()
+    }
+
+    /// The login that the file has, if it has one.
+    ///
+    /// # Errors
+    /// [`TokenError::Failed`] if the file cannot be read.
+    pub async fn who(&self) -> Result<Option<LoggedIn>, TokenError> {
+        Ok(self.flow.stored()?.map(|tokens| tokens.describe()))
+    }
+
+    /// What may replace a token that was refused with 401.
+    async fn after_unauthorized(&self, state: &mut State, refusal: Refusal<'_>) -> Result<Option<Tokens>, TokenError> {
+        // Another request, or another process, may have a newer one.
+        let stored = self.flow.stored()?;
+        if let Some(newer) = stored.as_ref().filter(|stored| Some(&stored.access) != refusal.sent) {
+            return Ok(Some(newer.clone()));
+        }
+        if state.refusals > 1 && stored.as_ref().is_some_and(|stored| stored.is_new) {
+            return Err(TokenError::Failed {
+                reason: "the server does not accept the token that its authorization server has just issued".to_owned(),
+            });
+        }
+        if let Some(refusable) = stored.filter(|stored| stored.refreshes)
+            && let Some(refreshed) = self.flow.refresh(&refusable).await?
+        {
+            return Ok(Some(refreshed));
+        }
+        self.flow.obtain(refusal.challenge, &[]).await.map(Some)
+    }
+
+    /// What may replace a token that permits too little.
+    async fn after_forbidden(&self, state: &mut State, refusal: Refusal<'_>) -> Result<Option<Tokens>, TokenError> {
+        let wanted = flow::scopes_of(refusal.challenge);
+        let stored = self.flow.stored()?;
+        if let Some(newer) = stored.as_ref().filter(|stored| Some(&stored.access) != refusal.sent) {
+            return Ok(Some(newer.clone()));
+        }
+        let granted = stored.map(|stored| stored.scopes).unwrap_or_default();
+        let missing = |granted: &[String]| -> Vec<String> {
+            let missing = wanted.iter().filter(|scope| !granted.contains(scope));
+            missing.cloned().collect()
+        };
+        if missing(&granted).is_empty() || state.refusals > MOST_STEPS {
+            return Ok(None);
+        }
+        // The new token must still permit what the old one did (S-34).
+        let all = [granted.clone(), missing(&granted)].concat();
+        let tokens = self.flow.obtain(refusal.challenge, &all).await?;
+        match missing(&tokens.scopes).as_slice() {
+            [] => Ok(Some(tokens)),
+            missing => Err(TokenError::Failed {
+                reason: format!("its authorization server does not grant {}", missing.join(" ")),
+            }),
+        }
+    }
+}
+
+impl TokenProvider for Login {
+    fn token(&self) -> BoxFuture<'_, Result<Option<AccessToken>, TokenError>> {
+        Box::pin(async move {
+            let mut state = self.state.lock().await;
+            state.refusals = 0;
+            if state.tokens.is_none() {
+                state.tokens = Some(self.flow.stored()?);
+            }
+            let Some(Some(tokens)) = &state.tokens else {
+                return Ok(None);
+            };
+            if tokens.refreshes && tokens.ends_within(REFRESH_BEFORE) {
+                // If that is not possible, the server decides about the old token, and says what it wants.
+                if let Some(refreshed) = self.flow.refresh(tokens).await? {
+                    state.tokens = Some(Some(refreshed));
+                }
+            }
+            Ok((state.tokens.iter().flatten())
+                .map(|tokens| tokens.access.clone())
+                .next())
+        })
+    }
+
+    fn replace<'a>(&'a self, refusal: Refusal<'a>) -> BoxFuture<'a, Result<Option<AccessToken>, TokenError>> {
+        Box::pin(async move {
+            let mut state = self.state.lock().await;
+            state.refusals += 1;
+            let replaced = match refusal.status {
+                401 => self.after_unauthorized(&mut state, refusal).await?,
+                _ => self.after_forbidden(&mut state, refusal).await?,
+            };
+            let access = replaced.as_ref().map(|tokens| tokens.access.clone());
+            if replaced.is_some() {
+                state.tokens = Some(replaced);
+            }
+            Ok(access)
+        })
+    }
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Login({})", self.flow.server())
+    }
+}

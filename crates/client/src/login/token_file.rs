@@ -1,0 +1,251 @@
+//! The tokens of a user, kept in one file.
+
+use super::registered_client::RegisteredClient;
+use longhaul_private_dir::PrivateDir;
+use rmcp::transport::auth::StoredCredentials;
+use rustix::fs::FlockOperation;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::{
+    collections::BTreeMap,
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// The file cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {reason}", path.display())]
+pub struct TokenFileError {
+    path: PathBuf,
+    reason: String,
+}
+
+/// The tokens of one user: a file that only this user may read, for any number of processes.
+///
+/// It holds what a login has given: access and refresh tokens, by server, and the clients that were registered for them. The tokens are not
+/// encrypted; who can read the files of this user can use them. A change is on disk when its function returns.
+#[derive(Debug, Clone)]
+pub struct TokenFile {
+    directory: Arc<PrivateDir>,
+    path: PathBuf,
+}
+
+/// What is kept of one server.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct Kept {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) credentials: Option<StoredCredentials>,
+    /// By issuer: another authorization server knows nothing of a client (S-33).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) clients: BTreeMap<String, RegisteredClient>,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct Content {
+    version: u32,
+    #[serde(default)]
+    servers: BTreeMap<String, Kept>,
+}
+
+const VERSION: u32 = 1;
+
+/// Held while a token is refreshed: many servers accept a refresh token once.
+pub(super) struct RefreshLock {
+    _file: File,
+}
+
+impl TokenFile {
+    /// The file beside the journal of calls: `$XDG_STATE_HOME/longhaul/.client/tokens.json`, else under `~/.local/state`.
+    ///
+    /// # Errors
+    /// [`TokenFileError`] if the directory cannot be made private, or neither variable names one.
+    pub fn open_default() -> Result<Self, TokenFileError> {
+        let journal = crate::ClientJournal::default_path().map_err(|error| TokenFileError {
+            path: PathBuf::from("tokens.json"),
+            reason: error.to_string(),
+        })?;
+        Self::open(&journal.with_file_name("tokens.json"))
+    }
+
+    /// The file at `path`, which need not be there yet. All permissions of other users are removed from its directory.
+    ///
+    /// # Errors
+    /// [`TokenFileError`] if the directory or a file in it cannot be made private.
+    pub fn open(path: &Path) -> Result<Self, TokenFileError> {
+        let refuse = |reason: &dyn std::fmt::Display| TokenFileError {
+            path: path.to_owned(),
+            reason: reason.to_string(),
+        };
+        let (Some(parent), Some(_)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
+            return Err(refuse(&"it is no path of a file"));
+        };
+        let directory = PrivateDir::create(parent).map_err(|error| refuse(&error))?;
+        Ok(Self {
+            directory: Arc::new(directory),
+            path: path.to_owned(),
+        })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn get(&self, server: &str) -> Result<Kept, TokenFileError> {
+        let content = self.read().map_err(|reason| self.error(&reason))?;
+        Ok(content.servers.get(server).cloned().unwrap_or_default())
+    }
+
+    /// Changes what is kept of a server, and returns what `change` does.
+    pub(super) fn update<T>(&self, server: &str, change: impl FnOnce(&mut Kept) -> T) -> Result<T, TokenFileError> {
+        let update = || -> io::Result<T> {
+            let _lock = self.lock("lock", FlockOperation::LockExclusive)?;
+            let mut content = self.read()?;
+            let kept = content.servers.entry(server.to_owned()).or_default();
+            let result = change(kept);
+            if kept.credentials.is_none() && kept.clients.is_empty() {
+                content.servers.remove(server);
+            }
+            content.version = VERSION;
+            self.write(&content)?;
+            Ok(result)
+        };
+        update().map_err(|reason| self.error(&reason))
+    }
+
+    /// The lock for refreshing the token of `server`, unless another process has it.
+    pub(super) fn try_lock_refresh(&self, server: &str) -> Result<Option<RefreshLock>, TokenFileError> {
+        let digest: String = Sha256::digest(server)
+            .iter()
+            .take(8)
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        match self.lock(&digest, FlockOperation::NonBlockingLockExclusive) {
+            Ok(file) => Ok(Some(RefreshLock { _file: file })),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(self.error(&error)),
+        }
+    }
+
+    fn read(&self) -> io::Result<Content> {
+        let text = match longhaul_private_dir::read_file(&self.path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Content::default()),
+            Err(error) => return Err(error),
+        };
+        let content: Content = serde_json::from_slice(&text).map_err(|error| {
+            let reason = format!("it is damaged ({error}); move it away and log in again");
+            io::Error::new(io::ErrorKind::InvalidData, reason)
+        })?;
+        if content.version > VERSION {
+            let reason = format!(
+                "a newer version of this program has written it (format {})",
+                content.version
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+        }
+        Ok(content)
+    }
+
+    /// Replaces the file: a crash leaves the old one or the new one.
+    fn write(&self, content: &Content) -> io::Result<()> {
+        let text = serde_json::to_vec_pretty(content)?;
+        let new = self.sibling("new");
+        let mut file = self.own_file(&new)?;
+        file.set_len(0)?;
+        file.write_all(&text)?;
+        file.sync_all()?;
+        fs::rename(self.directory.path().join(&new), &self.path)?;
+        self.directory.sync()
+    }
+
+    fn lock(&self, extension: &str, operation: FlockOperation) -> io::Result<File> {
+        let file = self.own_file(&self.sibling(extension))?;
+        rustix::fs::flock(&file, operation)?;
+        Ok(file)
+    }
+
+    fn own_file(&self, name: &str) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        self.directory.file(name, options.write(true).create(true).mode(0o600))
+    }
+
+    fn sibling(&self, extension: &str) -> String {
+        let name = self.path.file_name().and_then(|name| name.to_str());
+        format!("{}.{extension}", name.unwrap_or_default())
+    }
+
+    fn error(&self, reason: &io::Error) -> TokenFileError {
+        TokenFileError {
+            path: self.path.clone(),
+            reason: reason.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn registered(id: &str) -> RegisteredClient {
+        RegisteredClient {
+            client_id: id.to_owned(),
+            client_secret: None,
+            redirect_uri: "http://127.0.0.1:1/callback".to_owned(),
+        }
+    }
+
+    #[test]
+    fn servers_are_kept_apart_and_only_the_user_reads_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("inner/tokens.json");
+        let file = TokenFile::open(&path).unwrap();
+        assert!(file.get("http://a/").unwrap().clients.is_empty());
+        for server in ["http://a/", "http://b/"] {
+            file.update(server, |kept| {
+                kept.clients.insert("issuer".to_owned(), registered(server))
+            })
+            .unwrap();
+        }
+        file.update("http://b/", |kept| kept.clients.clear()).unwrap();
+        let other = TokenFile::open(&path).unwrap();
+        assert_eq!(
+            other.get("http://a/").unwrap().clients["issuer"],
+            registered("http://a/")
+        );
+        assert!(other.get("http://b/").unwrap().clients.is_empty());
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
+    }
+
+    #[test]
+    fn a_damaged_file_is_kept_and_explained() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = TokenFile::open(&folder.path().join("tokens.json")).unwrap();
+        file.update("http://a/", |kept| kept.clients.insert("i".to_owned(), registered("c")))
+            .unwrap();
+        for damaged in ["{", r#"{"version":2,"servers":{}}"#] {
+            fs::write(file.path(), damaged).unwrap();
+            file.update("http://a/", |kept| kept.clients.clear()).unwrap_err();
+            let error = file.get("http://a/").unwrap_err().to_string();
+            assert!(error.contains("tokens.json: "), "{error}");
+            assert_eq!(fs::read_to_string(file.path()).unwrap(), damaged);
+        }
+    }
+
+    #[test]
+    fn one_process_at_a_time_refreshes_a_token() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = TokenFile::open(&folder.path().join("tokens.json")).unwrap();
+        let held = file.try_lock_refresh("http://a/").unwrap();
+        assert!(held.is_some());
+        assert!(file.try_lock_refresh("http://a/").unwrap().is_none());
+        assert!(file.try_lock_refresh("http://b/").unwrap().is_some());
+        drop(held);
+        assert!(file.try_lock_refresh("http://a/").unwrap().is_some());
+    }
+}

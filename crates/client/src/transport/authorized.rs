@@ -1,0 +1,91 @@
+//! HTTP requests with the token of their server.
+
+use crate::{AccessToken, Refusal, TokenError, TokenProvider};
+use http::header;
+use reqwest::{Client, Request, RequestBuilder, Response, StatusCode};
+use std::sync::Arc;
+
+/// How often a request is sent with another token: once for a token that has ended, once for one that permits too little, and once more.
+const MOST_REPLACEMENTS: u32 = 3;
+
+/// An HTTP client that shows a token to its server.
+#[derive(Clone)]
+pub(super) struct AuthorizedClient {
+    client: Client,
+    tokens: Option<Arc<dyn TokenProvider>>,
+}
+
+/// A request was not answered.
+pub(super) enum SendError {
+    /// There is no token for it.
+    Token(TokenError),
+    Http(reqwest::Error),
+}
+
+impl From<reqwest::Error> for SendError {
+    fn from(error: reqwest::Error) -> Self {
+        Self::Http(error)
+    }
+}
+
+impl From<TokenError> for SendError {
+    fn from(error: TokenError) -> Self {
+        Self::Token(error)
+    }
+}
+
+impl AuthorizedClient {
+    pub(super) fn new(client: Client, tokens: Option<Arc<dyn TokenProvider>>) -> Self {
+        Self { client, tokens }
+    }
+
+    /// For building requests; they are sent with [`send`](Self::send).
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Sends a request. If the server refuses its token and there is another one, sends it again: a refused request has done nothing.
+    pub(super) async fn send(&self, request: RequestBuilder) -> Result<Response, SendError> {
+        let request = request.build()?;
+        let Some(tokens) = &self.tokens else {
+            return Ok(self.client.execute(request).await?);
+        };
+        let mut token = tokens.token().await?;
+        for _ in 0..MOST_REPLACEMENTS {
+            let Some(attempt) = request.try_clone() else { break };
+            let response = self.execute(attempt, token.as_ref()).await?;
+            let status = response.status();
+            let challenge = response.headers().get(header::WWW_AUTHENTICATE);
+            let challenge = challenge.and_then(|challenge| challenge.to_str().ok());
+            if !is_refusal(status, challenge) {
+                return Ok(response);
+            }
+            let refusal = Refusal {
+                status: status.as_u16(),
+                challenge,
+                sent: token.as_ref(),
+            };
+            match tokens.replace(refusal).await? {
+                Some(other) => token = Some(other),
+                None => return Ok(response),
+            }
+        }
+        Ok(self.execute(request, token.as_ref()).await?)
+    }
+
+    async fn execute(&self, mut request: Request, token: Option<&AccessToken>) -> Result<Response, reqwest::Error> {
+        if let Some(token) = token {
+            request.headers_mut().insert(header::AUTHORIZATION, token.header());
+        }
+        self.client.execute(request).await
+    }
+}
+
+/// Whether another token may help: 403 is also the answer to what nobody may do.
+fn is_refusal(status: StatusCode, challenge: Option<&str>) -> bool {
+    match status {
+        StatusCode::UNAUTHORIZED => true,
+        StatusCode::FORBIDDEN => challenge.is_some_and(|challenge| challenge.contains("insufficient_scope")),
+        _ => false,
+    }
+}

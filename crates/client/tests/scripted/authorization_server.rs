@@ -1,0 +1,251 @@
+//! A server that requires tokens, and the authorization server that issues them: PKCE is verified, codes and refresh tokens work once.
+
+use axum::{
+    Form, Json, Router,
+    extract::{Query, State},
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Redirect, Response},
+    routing::{get, post},
+};
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use longhaul_client::{Connection, Consent, Login, LoginOptions, Options, TokenError, TokenFile};
+use longhaul_core::BoxFuture;
+use reqwest::{Url, redirect::Policy};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::{
+    collections::{BTreeSet, HashMap},
+    path::Path,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+/// What the authorization server has issued, and what a test asks of it.
+#[derive(Default)]
+pub(crate) struct Issued {
+    /// Codes with what they were asked with.
+    codes: HashMap<String, HashMap<String, String>>,
+    /// Access tokens that are accepted, with their scopes.
+    pub(crate) access: HashMap<String, String>,
+    /// Refresh tokens that were not used yet, with their scopes.
+    pub(crate) refresh: HashMap<String, String>,
+    /// The tokens end after this many seconds.
+    pub(crate) lifetime: u64,
+    /// What a call needs.
+    pub(crate) call_scope: &'static str,
+    /// Each token permits this, whatever was asked for.
+    pub(crate) grants_only: Option<&'static str>,
+    pub(crate) has_pkce: bool,
+    /// How often a token was asked for, by grant.
+    pub(crate) grants: Vec<String>,
+    pub(crate) registrations: usize,
+    /// The scopes of each login.
+    pub(crate) asked: Vec<String>,
+    next: u32,
+}
+
+impl Issued {
+    fn name(&mut self, kind: &str) -> String {
+        self.next += 1;
+        format!("{kind}-{}", self.next)
+    }
+
+    fn issue(&mut self, scope: &str) -> Value {
+        let scope = self.grants_only.unwrap_or(scope);
+        let (access, refresh) = (self.name("access"), self.name("refresh"));
+        self.access.insert(access.clone(), scope.to_owned());
+        self.refresh.insert(refresh.clone(), scope.to_owned());
+        json!({
+            "access_token": access, "token_type": "Bearer", "expires_in": self.lifetime,
+            "refresh_token": refresh, "scope": scope,
+        })
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct Protected {
+    pub(crate) origin: String,
+    pub(crate) issued: Arc<Mutex<Issued>>,
+}
+
+impl Protected {
+    #[expect(clippy::disallowed_methods, reason = "real sockets are not simulated")]
+    pub(crate) async fn start() -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let issued = Issued {
+            lifetime: 3600,
+            call_scope: "read",
+            has_pkce: true,
+            ..Issued::default()
+        };
+        let server = Self {
+            origin: format!("http://{}", listener.local_addr().unwrap()),
+            issued: Arc::new(Mutex::new(issued)),
+        };
+        let app = Router::new()
+            .route("/mcp", post(mcp))
+            .route("/.well-known/oauth-protected-resource/mcp", get(resource_metadata))
+            .route("/.well-known/oauth-authorization-server", get(server_metadata))
+            .route("/register", post(register))
+            .route("/authorize", get(authorize))
+            .route("/token", post(token))
+            .with_state(server.clone());
+        tokio::spawn(async move { axum::serve(listener, app).await });
+        server
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("{}/mcp", self.origin)
+    }
+
+    pub(crate) fn login(&self, folder: &Path, consent: Option<Arc<dyn Consent>>) -> Arc<Login> {
+        let mut options = LoginOptions::default();
+        options.consent = consent;
+        let file = TokenFile::open(&folder.join("tokens.json")).unwrap();
+        Arc::new(Login::new(&self.url(), file, options).unwrap())
+    }
+
+    /// A connection with this login.
+    pub(crate) fn connect(&self, login: &Arc<Login>) -> Connection {
+        let mut options = Options::named("test", "0");
+        options.tokens = Some(Arc::clone(login) as _);
+        Connection::lazy(&self.url(), options).unwrap()
+    }
+
+    pub(crate) fn issued<T>(&self, look: impl FnOnce(&mut Issued) -> T) -> T {
+        look(&mut self.issued.lock().unwrap())
+    }
+}
+
+async fn resource_metadata(State(server): State<Protected>) -> Json<Value> {
+    Json(json!({"resource": server.url(), "authorization_servers": [server.origin], "scopes_supported": ["read"]}))
+}
+
+async fn server_metadata(State(server): State<Protected>) -> Json<Value> {
+    let at = |path: &str| format!("{}{path}", server.origin);
+    let mut metadata = json!({
+        "issuer": server.origin, "authorization_endpoint": at("/authorize"), "token_endpoint": at("/token"),
+        "registration_endpoint": at("/register"), "response_types_supported": ["code"],
+        "authorization_response_iss_parameter_supported": true,
+    });
+    if server.issued(|issued| issued.has_pkce) {
+        metadata["code_challenge_methods_supported"] = json!(["S256"]);
+    }
+    Json(metadata)
+}
+
+async fn register(State(server): State<Protected>, Json(client): Json<Value>) -> Json<Value> {
+    let client_id = server.issued(|issued| {
+        issued.registrations += 1;
+        issued.name("client")
+    });
+    Json(json!({"client_id": client_id, "redirect_uris": client["redirect_uris"]}))
+}
+
+async fn authorize(State(server): State<Protected>, Query(asked): Query<HashMap<String, String>>) -> Redirect {
+    assert_eq!(asked["code_challenge_method"], "S256");
+    assert_eq!(asked["resource"], server.url());
+    let to = format!(
+        "{}?state={}&iss={}",
+        asked["redirect_uri"], asked["state"], server.origin
+    );
+    let code = server.issued(|issued| {
+        issued.asked.push(asked["scope"].clone());
+        let code = issued.name("code");
+        issued.codes.insert(code.clone(), asked);
+        code
+    });
+    Redirect::to(&format!("{to}&code={code}"))
+}
+
+async fn token(State(server): State<Protected>, Form(asked): Form<HashMap<String, String>>) -> Response {
+    let refuse = || (StatusCode::BAD_REQUEST, Json(json!({"error": "invalid_grant"}))).into_response();
+    assert_eq!(asked["resource"], server.url());
+    server.issued(|issued| {
+        issued.grants.push(asked["grant_type"].clone());
+        let scope = match asked["grant_type"].as_str() {
+            "authorization_code" => {
+                let Some(code) = issued.codes.remove(&asked["code"]) else {
+                    return refuse();
+                };
+                let verifier = URL_SAFE_NO_PAD.encode(Sha256::digest(&asked["code_verifier"]));
+                let same = |name: &str| code[name] == asked[name];
+                if verifier != code["code_challenge"] || !same("redirect_uri") || !same("client_id") {
+                    return refuse();
+                }
+                code["scope"].clone()
+            }
+            _ => match issued.refresh.remove(&asked["refresh_token"]) {
+                Some(scope) => scope,
+                None => return refuse(),
+            },
+        };
+        Json(issued.issue(&scope)).into_response()
+    })
+}
+
+async fn mcp(State(server): State<Protected>, headers: HeaderMap, Json(message): Json<Value>) -> Response {
+    let token = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let token = token.and_then(|token| token.strip_prefix("Bearer "));
+    let is_call = message["method"] == "tools/call";
+    let (scope, wanted) = server.issued(|issued| {
+        let scope = token.and_then(|token| issued.access.get(token)).cloned();
+        (scope, if is_call { issued.call_scope } else { "read" })
+    });
+    let refuse = |status: StatusCode, error: &str| {
+        let metadata = format!("{}/.well-known/oauth-protected-resource/mcp", server.origin);
+        let challenge = format!(r#"Bearer {error}resource_metadata="{metadata}", scope="{wanted}""#);
+        (status, [(header::WWW_AUTHENTICATE, challenge)]).into_response()
+    };
+    let Some(scope) = scope else {
+        return refuse(StatusCode::UNAUTHORIZED, "");
+    };
+    if !scope.split(' ').any(|granted| granted == wanted) {
+        return refuse(StatusCode::FORBIDDEN, r#"error="insufficient_scope", "#);
+    }
+    let result = match message["method"].as_str() {
+        Some("server/discover") => json!({
+            "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
+            "serverInfo": {"name": "protected", "version": "0"},
+        }),
+        Some("tools/list") => json!({
+            "resultType": "complete", "tools": [{"name": "deploy", "inputSchema": {"type": "object"}}],
+        }),
+        _ => json!({"resultType": "complete", "content": []}),
+    };
+    Json(json!({"jsonrpc": "2.0", "id": message["id"], "result": result})).into_response()
+}
+
+/// A user with a browser, who agrees to every login.
+#[derive(Default)]
+pub(crate) struct Browser {
+    pub(crate) logins: AtomicUsize,
+    /// What becomes of the URL that the browser is sent to.
+    pub(crate) tamper: Option<fn(&str) -> String>,
+}
+
+impl Consent for Browser {
+    fn redirect_uri<'a>(&'a self, _: Option<&'a str>) -> BoxFuture<'a, Result<String, TokenError>> {
+        Box::pin(std::future::ready(Ok("http://127.0.0.1:9/callback".to_owned())))
+    }
+
+    fn authorize<'a>(&'a self, url: &'a Url) -> BoxFuture<'a, Result<Url, TokenError>> {
+        Box::pin(async move {
+            self.logins.fetch_add(1, Ordering::Relaxed);
+            let browser = reqwest::Client::builder().redirect(Policy::none()).build().unwrap();
+            let answer = browser.get(url.clone()).send().await.unwrap();
+            let location = answer.headers()["location"].to_str().unwrap();
+            let location = self
+                .tamper
+                .map_or_else(|| location.to_owned(), |tamper| tamper(location));
+            Ok(Url::parse(&location).unwrap())
+        })
+    }
+}
+
+/// The words of a scope, in no order.
+pub(crate) fn words(scope: &str) -> BTreeSet<&str> {
+    scope.split(' ').collect()
+}

@@ -1,0 +1,208 @@
+//! Logging in to a protected server, and staying logged in.
+
+use crate::authorization_server::{Browser, Protected, words};
+use longhaul_client::{AccessToken, CallResponse, Connection, Login, Options, RequestError, TokenError};
+use serde_json::Map;
+use std::sync::{Arc, atomic::Ordering};
+use tempfile::tempdir;
+
+type Tamper = fn(&str) -> String;
+
+async fn call(connection: &Connection) -> Result<(), RequestError> {
+    let tool = connection.list_tools().await?.remove(0);
+    match connection.call_tool(&tool, &Map::new(), &mut |_| {}).await? {
+        CallResponse::Done(_) => Ok(()),
+        CallResponse::Task(_) => panic!("a task"),
+    }
+}
+
+fn browser() -> Arc<Browser> {
+    Arc::default()
+}
+
+fn token_error(result: Result<(), RequestError>) -> TokenError {
+    match result {
+        Err(RequestError::Token { error, .. }) => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// S-30, S-31, S-33, S-36: one login serves every later process.
+#[tokio::test]
+async fn a_login_is_made_once_and_outlives_the_process() {
+    let (server, folder, browser) = (Protected::start().await, tempdir().unwrap(), browser());
+    let login = server.login(folder.path(), Some(browser.clone()));
+    assert_eq!(login.who().await.unwrap(), None);
+    call(&server.connect(&login)).await.unwrap();
+    let who = login.who().await.unwrap().unwrap();
+    assert_eq!((who.issuer.as_deref(), who.refreshes), (Some(&*server.origin), true));
+    assert_eq!(who.scopes, ["read"]);
+
+    let later = server.login(folder.path(), None);
+    call(&server.connect(&later)).await.unwrap();
+    assert_eq!(browser.logins.load(Ordering::Relaxed), 1);
+
+    // The client stays registered; a second login is not another client.
+    assert!(later.log_out().await.unwrap());
+    assert!(!later.log_out().await.unwrap());
+    let error = token_error(call(&server.connect(&later)).await);
+    assert!(matches!(error, TokenError::LoginRequired { .. }), "{error}");
+    login.log_in(None).await.unwrap();
+    assert_eq!(server.issued(|issued| issued.registrations), 1);
+    call(&server.connect(&server.login(folder.path(), None))).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_ended_token_is_refreshed_once_by_many() {
+    let (server, folder, browser) = (Protected::start().await, tempdir().unwrap(), browser());
+    // Within the time before its end in which a token is refreshed.
+    server.issued(|issued| issued.lifetime = 5);
+    call(&server.connect(&server.login(folder.path(), Some(browser.clone()))))
+        .await
+        .unwrap();
+    server.issued(|issued| {
+        issued.access.clear();
+        issued.grants.clear();
+        issued.lifetime = 3600;
+    });
+    // Each is a process of its own, as far as the file is concerned; the server accepts each refresh token once.
+    let logins: Vec<Arc<Login>> = (0..8).map(|_| server.login(folder.path(), None)).collect();
+    let calls = logins.iter().map(|login| async { call(&server.connect(login)).await });
+    for called in futures_util::future::join_all(calls).await {
+        called.unwrap();
+    }
+    assert_eq!(server.issued(|issued| issued.grants.clone()), ["refresh_token"]);
+
+    // A token that the server forgot before its end.
+    server.issued(|issued| issued.access.clear());
+    call(&server.connect(&logins[0])).await.unwrap();
+    assert_eq!(browser.logins.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn a_refused_refresh_token_needs_a_new_login() {
+    let (server, folder, browser) = (Protected::start().await, tempdir().unwrap(), browser());
+    let login = server.login(folder.path(), Some(browser.clone()));
+    call(&server.connect(&login)).await.unwrap();
+    server.issued(|issued| {
+        issued.access.clear();
+        issued.refresh.clear();
+    });
+    let error = token_error(call(&server.connect(&server.login(folder.path(), None))).await);
+    assert!(matches!(error, TokenError::LoginRequired { .. }), "{error}");
+    call(&server.connect(&login)).await.unwrap();
+    assert_eq!(browser.logins.load(Ordering::Relaxed), 2);
+}
+
+/// S-34: the new token permits what the old one did, and a server that is never content is not asked for ever.
+#[tokio::test]
+async fn a_server_that_wants_more_permissions_gets_them_beside_the_old_ones() {
+    let (server, folder, browser) = (Protected::start().await, tempdir().unwrap(), browser());
+    let login = server.login(folder.path(), Some(browser.clone()));
+    let connection = server.connect(&login);
+    call(&connection).await.unwrap();
+    server.issued(|issued| issued.call_scope = "deploy");
+    let error = token_error(call(&server.connect(&server.login(folder.path(), None))).await);
+    assert!(error.to_string().contains("permits deploy"), "{error}");
+    call(&connection).await.unwrap();
+    let asked = server.issued(|issued| issued.asked.clone());
+    assert_eq!(asked.len(), 2);
+    assert_eq!(words(&asked[1]), words("read deploy"));
+
+    server.issued(|issued| {
+        issued.call_scope = "more";
+        issued.grants_only = Some("read deploy");
+    });
+    let error = token_error(call(&connection).await).to_string();
+    assert!(error.contains("does not grant more"), "{error}");
+    assert_eq!(browser.logins.load(Ordering::Relaxed), 3);
+}
+
+/// S-31, S-32: no login is made with a server that cannot be trusted, and the texts of a stranger are not shown.
+#[tokio::test]
+async fn an_answer_that_does_not_fit_the_login_is_refused() {
+    let tampered: [(Tamper, &str); 5] = [
+        (|to| to.replace("state=", "state=x"), "another login"),
+        (
+            |to| to.replace("iss=", "iss=https://evil.example"),
+            "another authorization server",
+        ),
+        (
+            |to| {
+                format!(
+                    "{}&error=access_denied&error_description=no+luck",
+                    to.replace("code=", "c=")
+                )
+            },
+            "no luck",
+        ),
+        (|to| to.replace("code=", "code=x"), "exchange failed"),
+        (
+            |to| {
+                to.split_once("&iss").map_or(String::new(), |(head, tail)| {
+                    format!("{head}&{}", tail.split_once('&').unwrap().1)
+                })
+            },
+            "missing required issuer",
+        ),
+    ];
+    for (tamper, expected) in tampered {
+        let (server, folder) = (Protected::start().await, tempdir().unwrap());
+        let browser = Browser {
+            tamper: Some(tamper),
+            ..Browser::default()
+        };
+        let login = server.login(folder.path(), Some(Arc::new(browser)));
+        let error = token_error(call(&server.connect(&login)).await).to_string();
+        assert!(error.contains(expected), "{expected}: {error}");
+        assert_eq!(login.who().await.unwrap(), None);
+        assert!(server.issued(|issued| issued.access.is_empty()));
+    }
+    let stranger = Browser {
+        tamper: Some(|to| {
+            format!(
+                "{}&error=x&error_description=buy+this",
+                to.replace("iss=", "iss=https://evil.example")
+            )
+        }),
+        ..Browser::default()
+    };
+    let (server, folder) = (Protected::start().await, tempdir().unwrap());
+    let login = server.login(folder.path(), Some(Arc::new(stranger)));
+    let error = token_error(call(&server.connect(&login)).await).to_string();
+    assert!(!error.contains("buy"), "{error}");
+
+    server.issued(|issued| issued.has_pkce = false);
+    let login = server.login(folder.path(), Some(browser()));
+    let error = token_error(call(&server.connect(&login)).await).to_string();
+    assert!(error.contains("PKCE"), "{error}");
+}
+
+#[tokio::test]
+async fn a_key_is_sent_and_not_replaced() {
+    let server = Protected::start().await;
+    server.issued(|issued| issued.access.insert("lhk_1".to_owned(), "read".to_owned()));
+    let with = |key: &str| {
+        let mut options = Options::named("test", "0");
+        options.tokens = Some(Arc::new(AccessToken::new(key).unwrap()));
+        Connection::lazy(&server.url(), options).unwrap()
+    };
+    call(&with("lhk_1")).await.unwrap();
+    let error = call(&with("lhk_2")).await.unwrap_err();
+    assert!(matches!(error, RequestError::Unauthorized { .. }), "{error}");
+    assert!(error.is_refusal() && !error.to_string().contains("lhk_2"), "{error}");
+}
+
+/// A server that refuses without saying where to log in.
+#[tokio::test]
+async fn a_server_that_names_no_authorization_server_is_named_as_the_reason() {
+    let peer = crate::peer::Peer::start(|_| crate::peer::plain(401, ""));
+    let folder = tempdir().unwrap();
+    let file = longhaul_client::TokenFile::open(&folder.path().join("tokens.json")).unwrap();
+    let mut login = longhaul_client::LoginOptions::default();
+    login.consent = Some(browser());
+    let mut options = Options::named("test", "0");
+    options.tokens = Some(Arc::new(Login::new(&peer.url(), file, login).unwrap()));
+    let error = token_error(call(&Connection::lazy(&peer.url(), options).unwrap()).await).to_string();
+    assert!(error.contains("which authorization server"), "{error}");
+}
