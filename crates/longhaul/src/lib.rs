@@ -75,7 +75,7 @@ pub use longhaul_core::{
 };
 pub use longhaul_runtime::{JournalError, Question};
 pub use longhaul_server::{
-    Limits, Received, Transport,
+    Limits, Received, Transport, auth,
     http::{HostName, HttpOptions, Origin},
 };
 pub use longhaul_store::{MemoryEventStore, OpenEventStoreError, SqliteEventStore};

@@ -6,7 +6,11 @@ use crate::{
 };
 use longhaul_core::{BoxFuture, EventStore, HostId, Quota, Store};
 use longhaul_runtime::{BuildId, Provider, SUSPEND_AFTER, StepObserver};
-use longhaul_server::{Limits, http::HttpOptions};
+use longhaul_server::{
+    Limits,
+    auth::{Authentication, Authenticator},
+    http::HttpOptions,
+};
 use serde_json::{Map, Value};
 use std::{
     io::{self, Write as _},
@@ -58,6 +62,7 @@ pub struct Server {
     pub(crate) strict_headers: bool,
     pub(crate) quota: Quota,
     pub(crate) limits: Limits,
+    pub(crate) authentication: Authentication,
     pub(crate) http: HttpOptions,
     pub(crate) events: Option<Arc<dyn EventStore>>,
     pub(crate) suspend_after: Duration,
@@ -105,6 +110,7 @@ impl Server {
             strict_headers: false,
             quota: Quota::default(),
             limits: Limits::default(),
+            authentication: Authentication::default(),
             http: HttpOptions::default(),
             events: None,
             suspend_after: SUSPEND_AFTER,
@@ -298,6 +304,42 @@ impl Server {
     /// Limits on requests, connections and streams, for each client and for all together.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// Lets this authenticator decide who sends a request over HTTP; may be called several times. Without one, everyone who can connect is served, and all
+    /// are the same [`Principal`](crate::Principal). With one, only those are served whom one of them knows; their tasks do not exist for others.
+    ///
+    /// ```
+    /// use longhaul::{Principal, Server, auth::{Authenticator, Decision, Denied, Identity, Permissions, RequestHead}};
+    /// use std::sync::Arc;
+    ///
+    /// /// A proxy in front of this server has verified who it is.
+    /// struct ByProxy;
+    ///
+    /// impl Authenticator for ByProxy {
+    ///     fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> Decision<'a> {
+    ///         let Some(user) = head.headers.get("x-verified-user") else {
+    ///             return Decision::NotMine;
+    ///         };
+    ///         Decision::Known(match user.to_str() {
+    ///             Ok(user) => Ok(Arc::new(Identity::verified(Principal::named(format!("user:{user}")), Permissions::all()))),
+    ///             Err(_) => Err(Denied::invalid("the user has no name")),
+    ///         })
+    ///     }
+    /// }
+    ///
+    /// let server = Server::new("hello", "1.0.0").authenticator(ByProxy);
+    /// ```
+    pub fn authenticator(mut self, authenticator: impl Authenticator + 'static) -> Self {
+        self.authentication.authenticators.push(Arc::new(authenticator));
+        self
+    }
+
+    /// Whether requests without credentials are served, too, although there are [authenticators](Self::authenticator): anyone may call every tool.
+    /// They have a principal of their own. By default they are refused.
+    pub fn allow_unauthenticated(mut self, allow: bool) -> Self {
+        self.authentication.allow_unauthenticated = allow;
         self
     }
 

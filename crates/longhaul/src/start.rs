@@ -67,6 +67,7 @@ impl ServerHandle {
             max_body: server.max_body,
             strict_headers: server.strict_headers,
             limits: server.limits,
+            authentication: server.authentication,
             http: server.http,
             events: server.events,
         });

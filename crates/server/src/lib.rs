@@ -19,6 +19,20 @@ mod shutdown;
 mod signer;
 mod transport;
 
+pub mod auth {
+    //! Who may use the server over HTTP.
+    //!
+    //! An [`Authenticator`] decides who sends a request, before its body is read. It gives an [`Identity`], with the principal that tasks belong to and
+    //! the [`Permissions`] that each request is checked against.
+
+    pub use crate::admission::{
+        access::Authentication,
+        authenticator::{Authenticator, Challenge, Decision, Denied, Peer, PeerUser, RequestHead},
+        identity::{Identity, Revocation},
+        permissions::{Grant, InvalidGrant, Permission, Permissions, ToolPattern},
+    };
+}
+
 pub use admission::limits::Limits;
 pub use call::follow_tools::FOLLOW_TOOLS;
 pub use longhaul_wire::ServerInfo;

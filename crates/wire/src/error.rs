@@ -13,6 +13,8 @@ use longhaul_core::{Capability, Json, RpcFailure};
 use std::{borrow::Cow, time::Duration};
 
 const BAD_REQUEST: u16 = 400;
+/// As with [`LIMIT_REACHED`], the protocol has no code for it.
+const FORBIDDEN: u16 = 403;
 const NOT_FOUND: u16 = 404;
 const TOO_MANY_REQUESTS: u16 = 429;
 /// The protocol has no code for a reached limit; this one is outside the reserved range (C-47, X-15).
@@ -206,6 +208,15 @@ impl RpcError {
         });
         error.retry_after = Some(u64::try_from(millis.div_ceil(1000)).unwrap_or(u64::MAX));
         error
+    }
+
+    /// HTTP 403: the sender is known, and may not do this. `needed` names what it would need, separated by blanks.
+    pub fn not_permitted(needed: &str) -> Self {
+        Self::new(
+            FORBIDDEN.into(),
+            FORBIDDEN,
+            format!("Not permitted: this needs {needed}"),
+        )
     }
 
     /// An application's own error. Its message is not shortened.

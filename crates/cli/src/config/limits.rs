@@ -52,11 +52,15 @@ pub(super) fn read(section: &Section<'_>) -> Option<LimitsConfig> {
     let rate = |key| section.optional(key, |entry| NonZeroU32::new(entry.count(MAX_COUNT)?));
     let requests = rate("requests_per_second");
     let requests_in_all = rate("requests_per_second_in_all");
+    let denied = section.get_or("denied_per_second", front.denied_per_second, |entry| {
+        NonZeroU32::new(entry.count(MAX_COUNT)?).map(Some)
+    });
     section.finish();
     Some(LimitsConfig {
         front: Limits {
             requests_per_second: requests?,
             requests_per_second_in_all: requests_in_all?,
+            denied_per_second: denied?,
             connections: connections?,
             connections_in_all: connections_in_all?,
             streams: streams?,

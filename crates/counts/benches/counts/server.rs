@@ -120,6 +120,7 @@ async fn serve() -> Arc<Front> {
         max_body: 1 << 20,
         strict_headers: false,
         limits: Limits::default(),
+        authentication: longhaul_server::auth::Authentication::default(),
         http: longhaul_server::http::HttpOptions::default(),
         events: None,
     });

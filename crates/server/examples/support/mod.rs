@@ -66,6 +66,7 @@ async fn serve(listen: SocketAddr, store: Arc<dyn Store>, catalog: Catalog) -> O
         max_body: 32 << 20,
         strict_headers: false,
         limits: longhaul_server::Limits::default(),
+        authentication: longhaul_server::auth::Authentication::default(),
         http: longhaul_server::http::HttpOptions::default(),
         events: None,
     });

@@ -1,19 +1,12 @@
 //! The sender of a message, as methods need it.
 
+use super::identity::Identity;
 use crate::session::Session;
 use longhaul_core::{ClientCapabilities, Json, Origin, Owner, Principal, Scope, SessionKey};
 use longhaul_runtime::{Requestor, Trace};
 use longhaul_wire::{Era, Generation, LegacyPhase, Meta, RpcError, Version};
 use serde_json::{Value, value::RawValue};
-
-/// Who can connect.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PeerScope {
-    /// Anyone who reaches the port.
-    Anyone,
-    /// Only the user who runs this process: the clients of that user may see each other's tasks.
-    OneUser,
-}
+use std::sync::Arc;
 
 /// What the settings of a transport leave of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,8 +45,7 @@ pub(crate) struct Caller {
     pub(crate) takes_stream: bool,
     /// What its transport may do.
     pub(crate) mode: TransportMode,
-    reach: PeerScope,
-    principal: Principal,
+    identity: Arc<Identity>,
     session: Option<Session>,
     capabilities: ClientCapabilities,
 }
@@ -61,10 +53,10 @@ pub(crate) struct Caller {
 impl Caller {
     pub(crate) fn new(
         era: &Era<'_>,
-        principal: Principal,
+        identity: &Arc<Identity>,
         session: Option<&Session>,
         takes_stream: bool,
-        (reach, mode): (PeerScope, TransportMode),
+        mode: TransportMode,
     ) -> Self {
         let (version, declares_tasks, capabilities) = match era {
             // Without a session the client's capabilities are not known, and without streams it cannot be sent a request, so it is asked
@@ -85,8 +77,7 @@ impl Caller {
             declares_tasks,
             takes_stream,
             mode,
-            reach,
-            principal,
+            identity: Arc::clone(identity),
             // A modern message stands alone, also beside a session (L-07).
             session: session.filter(|_| generation == Generation::Legacy).cloned(),
             capabilities,
@@ -126,32 +117,35 @@ impl Caller {
     /// The owner of its tasks.
     pub(crate) fn owner(&self) -> Owner {
         Owner {
-            principal: self.principal.clone(),
+            principal: self.principal().clone(),
             session: self.session_key().cloned(),
         }
     }
 
     /// Its principal.
     pub(crate) fn principal(&self) -> &Principal {
-        &self.principal
+        self.identity.principal()
+    }
+
+    /// Who it is, and what it may do.
+    pub(crate) fn identity(&self) -> &Arc<Identity> {
+        &self.identity
     }
 
     /// What it may read by id.
     pub(crate) fn scope(&self) -> Scope {
-        Scope::of(self.principal.clone())
+        Scope::of(self.principal().clone())
     }
 
-    /// The tasks it may list: without authentication only those of its session (C-24), unless only one user can connect.
+    /// The tasks it may list: all of a verified principal, otherwise only those of its session (C-24).
     ///
     /// # Errors
     /// −32600 without a session: all tasks of all clients would be listed.
     pub(crate) fn list_scope(&self) -> Result<Scope, RpcError> {
-        match (self.reach, self.owner()) {
-            (PeerScope::OneUser, Owner { principal, .. }) => Ok(Scope::of(principal)),
-            (PeerScope::Anyone, Owner { session: None, .. }) => {
-                Err(self.no_session("tasks/list lists what a session has created"))
-            }
-            (PeerScope::Anyone, Owner { principal, session }) => Ok(Scope { principal, session }),
+        match (self.identity.lists_all(), self.owner()) {
+            (true, Owner { principal, .. }) => Ok(Scope::of(principal)),
+            (false, Owner { session: None, .. }) => Err(self.no_session("tasks/list lists what a session has created")),
+            (false, Owner { principal, session }) => Ok(Scope { principal, session }),
         }
     }
 

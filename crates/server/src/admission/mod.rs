@@ -1,19 +1,23 @@
 //! Who sends a message, and whether the limits allow it.
 
+pub(crate) mod access;
+pub(crate) mod authenticator;
 pub(crate) mod caller;
 pub(crate) mod connection_count;
+pub(crate) mod identity;
 pub(crate) mod limits;
+pub(crate) mod permissions;
 pub(crate) mod request;
 
+use access::{Access, Authentication};
 use connection_count::ConnectionCount;
 use limits::{ByteBudget, Limits, Meter};
-use longhaul_core::{Clock, Principal};
+use longhaul_core::Clock;
 use std::sync::Arc;
 
-/// The principal of messages, and the limits that are checked before any work.
+/// Who is served, and the limits that are checked before any work.
 pub(crate) struct Admission {
-    /// Without authentication all senders are the same principal.
-    pub(crate) principal: Principal,
+    pub(crate) access: Access,
     pub(crate) meter: Meter,
     pub(crate) memory: ByteBudget,
     /// The largest body accepted, in bytes.
@@ -22,9 +26,14 @@ pub(crate) struct Admission {
 }
 
 impl Admission {
-    pub(crate) fn new(limits: &Limits, max_body: usize, clock: &Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(
+        authentication: Authentication,
+        limits: &Limits,
+        max_body: usize,
+        clock: &Arc<dyn Clock>,
+    ) -> Self {
         Self {
-            principal: Principal::local(),
+            access: Access::new(authentication),
             meter: Meter::new(limits, clock),
             memory: ByteBudget::new(limits.memory, max_body),
             max_body,

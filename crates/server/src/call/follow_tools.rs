@@ -4,7 +4,7 @@
 //! and `task_cancel`, which are listed for everyone as soon as one tool hands off.
 
 use crate::{
-    admission::request::AdmittedRequest,
+    admission::{permissions::Permission, request::AdmittedRequest},
     handler,
     interaction::{
         Interaction,
@@ -66,6 +66,14 @@ const CANCEL: ToolEntry<'static> = ToolEntry {
 };
 
 impl FollowTool {
+    /// What its caller needs. It is no tool of the catalog, so no pattern of tools counts.
+    pub(crate) fn needs(self) -> Permission<'static> {
+        match self {
+            Self::Wait => Permission::ReadTasks,
+            Self::Cancel => Permission::WriteTasks,
+        }
+    }
+
     /// The tool of this name, if some tool hands off. A tool of the catalog with this name takes precedence.
     pub(crate) fn named(name: &str, snapshot: &Snapshot) -> Option<Self> {
         let follow = match name {

@@ -4,11 +4,17 @@
 
 use super::task_resources;
 use crate::{
-    admission::request::AdmittedRequest,
-    call::follow_tools,
+    admission::{
+        identity::Identity,
+        permissions::{Permission, Permissions},
+        request::AdmittedRequest,
+    },
+    call::follow_tools::{self, FollowTool},
+    interaction::Interaction,
     response::Answer,
     signer::{Signer, Verified},
 };
+use longhaul_core::Principal;
 use longhaul_runtime::{Engine, Snapshot, Tool};
 use longhaul_wire::{
     CacheHints, CacheScope, Generation, ListKind, RpcError, ServerInfo, ToolEntry, Version, legacy, modern,
@@ -18,11 +24,8 @@ use std::{collections::HashMap, sync::Arc};
 
 /// Entries on one page.
 const PAGE: usize = 100;
-/// A client may cache a list for a minute; one that needs changes sooner subscribes.
-const CACHE: CacheHints = CacheHints {
-    ttl_ms: 60_000,
-    scope: CacheScope::Public,
-};
+/// A client may cache a list for a minute, in milliseconds; one that needs changes sooner subscribes.
+const CACHE_TTL: u64 = 60_000;
 
 /// What is listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -37,25 +40,48 @@ pub(crate) enum List {
 pub(crate) struct Lists {
     engine: Engine,
     identity: Arc<ServerInfo>,
+    /// Where senders are told apart, what one may list is not for others.
+    cache_scope: CacheScope,
     /// Signs where the next page begins.
     pub(crate) cursors: Signer,
-    /// First pages as they were last written.
+    /// First pages as they were last written, for senders who may see everything. A page with a cursor is for one principal.
     first_pages: Mutex<HashMap<(List, Dialect), Written>>,
 }
 
+/// A part of a list, and for whom.
+struct PageRequest<'a> {
+    lists: &'a Lists,
+    snapshot: &'a Snapshot,
+    list: List,
+    dialect: Dialect,
+    sender: &'a Identity,
+    /// The index of its first entry.
+    from: usize,
+}
+
 impl Lists {
-    pub(crate) fn new(engine: &Engine, identity: &Arc<ServerInfo>, cursors: Signer) -> Self {
+    pub(crate) fn new(interaction: &Interaction, cursors: Signer) -> Self {
         Self {
-            engine: engine.clone(),
-            identity: Arc::clone(identity),
+            engine: interaction.engine.clone(),
+            identity: Arc::clone(&interaction.identity),
+            cache_scope: match interaction.admission.access.everyone() {
+                Some(_) => CacheScope::Public,
+                None => CacheScope::Private,
+            },
             cursors,
             first_pages: Mutex::default(),
         }
     }
 }
 
-/// A page and the version of the list it shows.
-type Written = (u64, Arc<str>);
+/// A page.
+struct Written {
+    /// The version of the list it shows.
+    version: u64,
+    text: Arc<str>,
+    /// Whom it is for, if it has a cursor.
+    only_for: Option<Principal>,
+}
 
 /// The formats of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -70,77 +96,129 @@ pub(crate) fn list_page(lists: &Lists, request: &AdmittedRequest<'_>, list: List
         Generation::Legacy => Dialect::Legacy(request.caller.version.unwrap_or(Version::ASSUMED)),
         Generation::Modern => Dialect::Modern,
     };
+    let sender = &**request.caller.identity();
+    let mut asked = PageRequest {
+        lists,
+        snapshot: &snapshot,
+        list,
+        dialect,
+        sender,
+        from: 0,
+    };
     let text = match request.params.cursor()? {
-        None => first_page(lists, &snapshot, list, dialect),
+        None if list == List::Tools && !sender.permissions().allows_everything() => asked.write().0.into(),
+        None => asked.first_page(),
         Some(cursor) => {
-            let from = list.after(&cursor, &snapshot, &lists.cursors).ok_or_else(|| {
+            let from = list.after(&cursor, sender.principal(), &snapshot, &lists.cursors);
+            asked.from = from.ok_or_else(|| {
                 RpcError::invalid_params(
                     "params.cursor is not one this list gave out, or the list has changed: begin again without it",
                 )
             })?;
-            page(lists, &snapshot, list, dialect, from).into()
+            asked.write().0.into()
         }
     };
     Ok(Answer::result(request.id, |out| out.push_str(&text)))
 }
 
-fn first_page(lists: &Lists, snapshot: &Snapshot, list: List, dialect: Dialect) -> Arc<str> {
-    let version = list.version(snapshot);
-    let mut pages = lists.first_pages.lock();
-    match pages.get(&(list, dialect)) {
-        Some((of, text)) if *of == version => Arc::clone(text),
-        _ => {
-            let text: Arc<str> = page(lists, snapshot, list, dialect, 0).into();
-            pages.insert((list, dialect), (version, Arc::clone(&text)));
-            text
+impl PageRequest<'_> {
+    fn first_page(&self) -> Arc<str> {
+        let (version, key) = (self.list.version(self.snapshot), (self.list, self.dialect));
+        let mut pages = self.lists.first_pages.lock();
+        let is_current = |page: &&Written| {
+            let for_sender = (page.only_for.as_ref()).is_none_or(|principal| principal == self.sender.principal());
+            page.version == version && for_sender
+        };
+        if let Some(page) = pages.get(&key).filter(is_current) {
+            return Arc::clone(&page.text);
         }
+        let (text, has_cursor) = self.write();
+        let text: Arc<str> = text.into();
+        let page = Written {
+            version,
+            text: Arc::clone(&text),
+            only_for: has_cursor.then(|| self.sender.principal().clone()),
+        };
+        pages.insert(key, page);
+        text
+    }
+
+    /// The result that lists the entries, and whether there are more.
+    fn write(&self) -> (String, bool) {
+        let Self {
+            lists,
+            snapshot,
+            list,
+            dialect,
+            from,
+            ..
+        } = *self;
+        let mut out = String::with_capacity(4096);
+        let kind = match list {
+            List::Tools => {
+                let has_more = self.write_tools(&mut out);
+                return (out, has_more);
+            }
+            List::Prompts => ListKind::Prompts,
+            List::Resources => ListKind::Resources,
+            List::Templates => ListKind::ResourceTemplates,
+        };
+        let next = list
+            .name(snapshot, from + PAGE - 1)
+            .filter(|_| list.name(snapshot, from + PAGE).is_some())
+            .map(|last| self.cursor(last));
+        let next = next.as_deref();
+        let entries = list.entries(lists, snapshot, from);
+        match dialect {
+            Dialect::Legacy(_) => legacy::list::write(&mut out, kind, &entries, next),
+            Dialect::Modern => modern::list::write(&mut out, kind, &entries, next, self.cache(), &lists.identity),
+        }
+        (out, next.is_some())
+    }
+
+    /// Writes the tools that the sender may call; returns whether there are more.
+    fn write_tools(&self, out: &mut String) -> bool {
+        let permissions = self.sender.permissions();
+        let mut tools = (self.snapshot.tools.values().skip(self.from))
+            .filter(|tool| permissions.allows(Permission::Call(tool.name())));
+        let texts: Vec<ToolTexts<'_>> = tools.by_ref().take(PAGE).map(|tool| ToolTexts::of(tool)).collect();
+        let last = texts.last().filter(|_| tools.next().is_some());
+        let next = last.map(|last| self.cursor(last.tool.name()));
+        let next = next.as_deref();
+        let mut entries: Vec<ToolEntry<'_>> = texts.iter().map(ToolTexts::entry).collect();
+        if next.is_none() {
+            entries.extend(follow_tools(self.snapshot, permissions));
+        }
+        match self.dialect {
+            Dialect::Legacy(version) => legacy::tools::write_list(out, &entries, next, version),
+            Dialect::Modern => modern::tools::write_list(out, &entries, next, self.cache(), &self.lists.identity),
+        }
+        next.is_some()
+    }
+
+    fn cache(&self) -> CacheHints {
+        CacheHints {
+            ttl_ms: CACHE_TTL,
+            scope: self.lists.cache_scope,
+        }
+    }
+
+    /// The cursor of the page after the entry `last`. It is valid for this sender's principal only.
+    fn cursor(&self, last: &str) -> String {
+        let (list, principal) = (self.list, self.sender.principal().as_str());
+        let body = format!("{list:?}\0{principal}\0{last}");
+        self.lists.cursors.sign(body.as_bytes())
     }
 }
 
-/// The result that lists the entries from `from` on.
-fn page(lists: &Lists, snapshot: &Snapshot, list: List, dialect: Dialect, from: usize) -> String {
-    let next = list
-        .name(snapshot, from + PAGE - 1)
-        .filter(|_| list.name(snapshot, from + PAGE).is_some())
-        .map(|last| list.cursor(last, &lists.cursors));
-    let next = next.as_deref();
-    let mut out = String::with_capacity(4096);
-    let listing = match list {
-        List::Tools => {
-            write_tools(&mut out, lists, snapshot, dialect, from, next);
-            return out;
-        }
-        List::Prompts => ListKind::Prompts,
-        List::Resources => ListKind::Resources,
-        List::Templates => ListKind::ResourceTemplates,
-    };
-    let entries = list.entries(lists, snapshot, from);
-    match dialect {
-        Dialect::Legacy(_) => legacy::list::write(&mut out, listing, &entries, next),
-        Dialect::Modern => modern::list::write(&mut out, listing, &entries, next, CACHE, &lists.identity),
-    }
-    out
-}
-
-fn write_tools(
-    out: &mut String,
-    lists: &Lists,
-    snapshot: &Snapshot,
-    dialect: Dialect,
-    from: usize,
-    next: Option<&str>,
-) {
-    let texts: Vec<ToolTexts<'_>> = (snapshot.tools.values().skip(from).take(PAGE))
-        .map(|tool| ToolTexts::of(tool))
-        .collect();
-    let mut entries: Vec<ToolEntry<'_>> = texts.iter().map(ToolTexts::entry).collect();
-    if next.is_none() {
-        entries.extend(follow_tools::listed(snapshot));
-    }
-    match dialect {
-        Dialect::Legacy(version) => legacy::tools::write_list(out, &entries, next, version),
-        Dialect::Modern => modern::tools::write_list(out, &entries, next, CACHE, &lists.identity),
-    }
+/// The tools that follow handed-off calls, if the sender may use them.
+fn follow_tools(snapshot: &Snapshot, permissions: &Permissions) -> Vec<ToolEntry<'static>> {
+    let mut listed = follow_tools::listed(snapshot);
+    listed.retain(|entry| match FollowTool::named(entry.name, snapshot) {
+        Some(tool) => permissions.allows(tool.needs()),
+        None => false,
+    });
+    listed
 }
 
 impl List {
@@ -197,18 +275,12 @@ impl List {
         }
     }
 
-    fn cursor(self, last: &str, signer: &Signer) -> String {
-        signer.sign(format!("{self:?}\0{last}").as_bytes())
-    }
-
-    /// Where the list continues after `cursor`; `None` if it is not a cursor of this list, or its entry is gone.
-    fn after(self, cursor: &str, snapshot: &Snapshot, signer: &Signer) -> Option<usize> {
+    /// Where the list continues after `cursor`; `None` if it is not a cursor of this list for this principal, or its entry is gone.
+    fn after(self, cursor: &str, principal: &Principal, snapshot: &Snapshot, signer: &Signer) -> Option<usize> {
         let Verified(body) = signer.verify(cursor)?;
         let body = String::from_utf8(body).ok()?;
-        let (list, last) = body.split_once('\0')?;
-        if list != format!("{self:?}") {
-            return None;
-        }
+        let of_list = body.strip_prefix(&*format!("{self:?}\0"))?;
+        let last = of_list.strip_prefix(principal.as_str())?.strip_prefix('\0')?;
         Some(self.position(snapshot, last)? + 1)
     }
 }

@@ -1,11 +1,13 @@
 //! From bytes to the method that answers them.
 
 mod custom_method;
+mod permission;
 mod table;
 
 use crate::{
     admission::{
-        caller::{Caller, PeerScope, TransportMode},
+        caller::{Caller, TransportMode},
+        identity::Identity,
         request::AdmittedRequest,
     },
     interaction::{Interaction, input_requests},
@@ -36,8 +38,8 @@ pub(crate) struct Incoming<'a> {
     pub(crate) session: Option<Session>,
     /// Whether its sender takes a stream of events as an answer.
     pub(crate) takes_stream: bool,
-    /// Who can have sent it.
-    pub(crate) reach: PeerScope,
+    /// Who has sent it.
+    pub(crate) identity: &'a Arc<Identity>,
     /// What the transport may do.
     pub(crate) mode: TransportMode,
 }
@@ -102,6 +104,9 @@ impl Dispatcher {
             meta,
         } = admit(request, &incoming.peer, &rules)?;
         let admitted = self.admitted(request, incoming, &era, params, meta);
+        if let Some(refused) = permission::refuse(&self.methods.interaction, method, &admitted) {
+            return Ok(refused);
+        }
         match custom {
             None => table::call(&self.methods, method, &admitted).await,
             // Boxed, since it is rare.
@@ -140,15 +145,21 @@ impl Dispatcher {
     fn caller(&self, incoming: &Incoming<'_>, era: &Era<'_>) -> Caller {
         Caller::new(
             era,
-            self.methods.interaction.admission.principal.clone(),
+            incoming.identity,
             incoming.session.as_ref(),
             incoming.takes_stream,
-            (incoming.reach, incoming.mode),
+            incoming.mode,
         )
     }
 
     /// Handles a response to a request of ours. Only sessions get such requests, and a modern client must not respond (T-22).
     async fn response(&self, response: &Response<'_>, incoming: &Incoming<'_>) -> Result<Answer, RpcError> {
+        if !incoming.identity.permissions().allows_answers() {
+            return Ok(permission::refuse_response(
+                &self.methods.interaction,
+                incoming.identity,
+            ));
+        }
         match (&incoming.session, &incoming.peer) {
             (Some(session), _) => input_requests::response::accept(&self.methods.interaction, session, response).await,
             (

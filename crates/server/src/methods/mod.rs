@@ -41,7 +41,7 @@ impl Methods {
         Self {
             engine: engine.clone(),
             identity: Arc::clone(identity),
-            lists: Lists::new(engine, identity, cursors),
+            lists: Lists::new(interaction, cursors),
             calls: Arc::new(Calls::new(interaction)),
             interaction: Arc::clone(interaction),
         }

@@ -46,7 +46,7 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
     write_acknowledged(&mut acknowledged, request.id, &accepted);
     let subscription = Subscription::new(
         interaction,
-        OwnedRequestId::of(request.id),
+        (request.caller.identity(), OwnedRequestId::of(request.id)),
         &accepted,
         (tasks, names_something),
         held,

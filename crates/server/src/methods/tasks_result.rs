@@ -5,7 +5,7 @@
 
 use super::Methods;
 use crate::{
-    admission::request::AdmittedRequest,
+    admission::{authenticator::Denied, identity::Identity, request::AdmittedRequest},
     interaction::{
         Interaction,
         push::{
@@ -32,6 +32,7 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
     let (task, interaction) = (request.task_id()?, &methods.interaction);
     let wait = Wait {
         interaction: Arc::clone(interaction),
+        sender: Arc::clone(request.caller.identity()),
         scope: request.caller.scope(),
         watch: interaction.engine.watch(&task),
         task,
@@ -85,6 +86,7 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
 /// One wait for a task's end. Dropping it ends the wait and nothing else.
 struct Wait {
     interaction: Arc<Interaction>,
+    sender: Arc<Identity>,
     scope: Scope,
     task: TaskId,
     watch: Watch,
@@ -100,6 +102,8 @@ enum Next {
     Silence,
     /// The client has cancelled the request.
     Cancelled,
+    /// The client's credentials have expired or were revoked.
+    Denied,
     /// The server stops.
     Draining,
 }
@@ -159,6 +163,7 @@ impl Wait {
             () = self.watch.changed() => Next::Read,
             () = self.interaction.engine.ports().clock.sleep(KEEP_ALIVE) => Next::Silence,
             () = self.in_flight.cancelled() => Next::Cancelled,
+            () = self.sender.ended(&*self.interaction.engine.ports().clock), if self.sender.can_end() => Next::Denied,
             () = self.interaction.shutdown.drained() => Next::Draining,
         }
     }
@@ -173,10 +178,18 @@ impl Wait {
                 },
                 Next::Silence => {}
                 Next::Cancelled => return Answer::Accepted,
+                Next::Denied => return self.denied(),
                 // The HTTP status shows that the server stopped, not the task.
                 Next::Draining => return Answer::error(Some(self.id.get()), &shutting_down()),
             }
         }
+    }
+
+    /// What the next request would be answered with.
+    fn denied(&self) -> Answer {
+        let access = &self.interaction.admission.access;
+        let error = RpcError::invalid_request("The credentials have expired or were revoked").with_status(401);
+        Answer::challenge(Some(self.id.get()), &error, access.challenge(&Denied::ended()))
     }
 
     async fn stream(mut self, sink: Sink, mut messages: Option<TaskMessages>, mut record: Record) -> Result<(), Gone> {
@@ -209,7 +222,7 @@ impl Wait {
                     Next::Silence => sink.keep_alive(),
                     // An error on a stream would read as the outcome of the task (G1-29): the stream just ends, and the client asks
                     // again.
-                    Next::Cancelled | Next::Draining => return Ok(()),
+                    Next::Cancelled | Next::Denied | Next::Draining => return Ok(()),
                 }
             }
             record = match self.read().await {

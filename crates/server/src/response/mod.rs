@@ -33,6 +33,15 @@ pub(crate) enum Answer {
         /// The session.
         session: Box<Session>,
     },
+    /// A response with an error, and what HTTP says in `WWW-Authenticate`.
+    Challenge {
+        /// HTTP's status.
+        status: u16,
+        /// The challenge.
+        challenge: Box<str>,
+        /// The response.
+        text: String,
+    },
     /// No response, since the message was not a request.
     Accepted,
     /// Several messages, the response last.
@@ -66,6 +75,17 @@ impl Answer {
             status: 200,
             retry_after: None,
             text: text.into(),
+        }
+    }
+
+    /// An error response with a challenge.
+    pub(crate) fn challenge(id: Option<RequestId<'_>>, error: &RpcError, challenge: String) -> Self {
+        let mut text = String::new();
+        error.write_response(&mut text, id);
+        Self::Challenge {
+            status: error.status(),
+            challenge: challenge.into(),
+            text,
         }
     }
 

@@ -88,9 +88,12 @@ pub(crate) async fn answer_batch(front: &Arc<Front>, incoming: &Incoming<'_>) ->
         // Without requests the answer only shows whether the messages were accepted (T-04).
         return unaccepted.unwrap_or(Answer::Accepted);
     }
-    let ready = pending
-        .iter()
-        .all(|answer| matches!(answer, Answer::Message { .. } | Answer::Accepted));
+    let ready = pending.iter().all(|answer| {
+        matches!(
+            answer,
+            Answer::Message { .. } | Answer::Challenge { .. } | Answer::Accepted
+        )
+    });
     if incoming.takes_stream && !ready {
         return Answer::Stream(stream::events(front.engine.ports(), |sink| async move {
             join_all(pending.into_iter().map(|answer| send_answer(answer, &sink))).await;
@@ -127,7 +130,7 @@ async fn one(front: &Arc<Front>, incoming: &Incoming<'_>, member: &[u8], is_coun
     let read = Message::parse(member);
     let counted = match is_counted {
         true => Ok(()),
-        false => count(front, &front.admission.principal, member).await,
+        false => count(front, incoming.identity.principal(), member).await,
     };
     let refused = match &read {
         Ok(Message::Request(request)) => refusal(request),
@@ -161,7 +164,7 @@ async fn send_answer(mut answer: Answer, sink: &Sink) {
             answer = match answer {
                 Answer::Later(later) => later.await,
                 Answer::Message { text, .. } => return sink.message(text).await,
-                Answer::Session { text, .. } => return sink.message(text).await,
+                Answer::Session { text, .. } | Answer::Challenge { text, .. } => return sink.message(text).await,
                 Answer::Accepted => return Ok(()),
                 Answer::Stream(mut events) => {
                     while let Some(frame) = events.next().await {
@@ -186,7 +189,7 @@ async fn response(mut answer: Answer) -> Option<Text> {
         answer = match answer {
             Answer::Later(later) => later.await,
             Answer::Message { text, .. } => return Some(text),
-            Answer::Session { text, .. } => return Some(text.into()),
+            Answer::Session { text, .. } | Answer::Challenge { text, .. } => return Some(text.into()),
             // A client that takes no stream is not answered with one.
             Answer::Accepted | Answer::Stream(_) => return None,
         }

@@ -2,7 +2,7 @@
 
 use crate::{
     admission::{
-        caller::PeerScope,
+        identity::Identity,
         limits::{Busy, Exhausted, Reservation},
     },
     response::{Answer, stream::Text},
@@ -46,10 +46,10 @@ pub trait Transport: Send + Sync {
         std::future::ready(Ok(()))
     }
 
-    /// Whether only one user can connect, so that `tasks/list` may list the tasks of all connections. Otherwise it lists those that this
-    /// connection has created.
-    fn is_of_one_user(&self) -> bool {
-        false
+    /// Who the client is, if the transport knows. By default nobody has verified that: then it is [`Principal::local`], and `tasks/list` lists only what
+    /// this connection has created. A server with [authenticators](crate::auth::Authenticator) does not serve such a connection.
+    fn identity(&self) -> Option<Arc<Identity>> {
+        None
     }
 }
 
@@ -68,17 +68,17 @@ pub enum Received {
 /// answered; after that plain calls are cancelled, but for those with an idempotency key. Tasks are not touched in any case.
 ///
 /// # Errors
-/// If the transport fails. A client that no longer reads has left, which is no error.
+/// If the transport fails, or does not know who its client is and the server serves only whom it knows. A client that no longer reads has left, which is no error.
 pub async fn serve(front: Arc<Front>, transport: impl Transport) -> io::Result<()> {
-    let reach = match transport.is_of_one_user() {
-        true => PeerScope::OneUser,
-        false => PeerScope::Anyone,
-    };
-    let (duplex, outgoing) = Duplex::open(&front, reach);
+    let identity = transport
+        .identity()
+        .or_else(|| front.admission.access.everyone().cloned())
+        .ok_or_else(unknown_client)?;
+    let (duplex, outgoing) = Duplex::open(&front);
     let ended = {
         let sending = send(outgoing, &transport, duplex.closed());
         let receiving = async {
-            let received = receive(&duplex, &front, &transport).await;
+            let received = receive((&duplex, &identity), &front, &transport).await;
             let answered = async {
                 match received {
                     Ok(End::Drained) => duplex.done().await,
@@ -103,6 +103,13 @@ pub async fn serve(front: Arc<Front>, transport: impl Transport) -> io::Result<(
     ended.or_else(|error| if has_left(&error) { Ok(()) } else { Err(error) })
 }
 
+fn unknown_client() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        "the server has authenticators, so a transport must say who its client is (Transport::identity)",
+    )
+}
+
 /// The other side reads no more.
 fn has_left(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
@@ -116,7 +123,11 @@ enum End {
     Drained,
 }
 
-async fn receive(duplex: &Arc<Duplex>, front: &Front, transport: &impl Transport) -> io::Result<End> {
+async fn receive(
+    (duplex, identity): (&Arc<Duplex>, &Arc<Identity>),
+    front: &Front,
+    transport: &impl Transport,
+) -> io::Result<End> {
     loop {
         let received = tokio::select! {
             received = transport.receive() => received?,
@@ -125,17 +136,17 @@ async fn receive(duplex: &Arc<Duplex>, front: &Front, transport: &impl Transport
         if received == Received::Closed {
             return Ok(End::Client);
         }
-        let refused = match front.admission.meter.message(&front.admission.principal) {
+        let refused = match front.admission.meter.message(identity.principal()) {
             Ok(()) => None,
             Err(busy) => tokio::select! {
-                refused = answer_over_rate(front, &received, busy) => refused,
+                refused = answer_over_rate(front, identity, &received, busy) => refused,
                 () = front.shutdown.drained() => return Ok(End::Drained),
             },
         };
         let taken = match (refused, received) {
             (Some(refused), _) => duplex.deliver(refused).await,
             (None, Received::Message(bytes)) => match enter(front, &bytes) {
-                Ok(reservation) => duplex.take(bytes, reservation).await,
+                Ok(reservation) => duplex.take(identity, bytes, reservation).await,
                 Err(refused) => duplex.deliver(refused).await,
             },
             (None, Received::TooLong(limit)) => duplex.deliver(Answer::error(None, &too_long(limit))).await,
@@ -149,7 +160,7 @@ async fn receive(duplex: &Arc<Duplex>, front: &Front, transport: &impl Transport
 
 /// The answer to a message over the rate limit: a request is refused. Anything else has no response and must not be lost: it is
 /// taken as soon as the rate allows, and until then nothing more is received.
-async fn answer_over_rate(front: &Front, received: &Received, mut busy: Busy) -> Option<Answer> {
+async fn answer_over_rate(front: &Front, identity: &Identity, received: &Received, mut busy: Busy) -> Option<Answer> {
     if let Received::Message(bytes) = received
         && let Ok(Message::Request(request)) = Message::parse(bytes)
     {
@@ -157,7 +168,7 @@ async fn answer_over_rate(front: &Front, received: &Received, mut busy: Busy) ->
     }
     loop {
         front.engine.ports().clock.sleep(busy.wait()).await;
-        busy = front.admission.meter.message(&front.admission.principal).err()?;
+        busy = front.admission.meter.message(identity.principal()).err()?;
     }
 }
 

@@ -2,10 +2,7 @@
 //! another and are answered concurrently, each answer as a whole.
 
 use crate::{
-    admission::{
-        caller::{PeerScope, TransportMode},
-        limits::Reservation,
-    },
+    admission::{caller::TransportMode, identity::Identity, limits::Reservation},
     dispatch::{Incoming, refuse_message},
     interaction::push::{session_stream, streams::PushChannel},
     response::{
@@ -44,7 +41,6 @@ const OUTGOING: usize = 16;
 /// One connection.
 pub(crate) struct Duplex {
     front: Arc<Front>,
-    reach: PeerScope,
     out: mpsc::Sender<Text>,
     /// The session of a legacy client.
     session: Mutex<Option<Session>>,
@@ -106,11 +102,10 @@ pub(crate) struct Closed;
 
 impl Duplex {
     /// A connection, and what goes out on it.
-    pub(crate) fn open(front: &Arc<Front>, reach: PeerScope) -> (Arc<Self>, mpsc::Receiver<Text>) {
+    pub(crate) fn open(front: &Arc<Front>) -> (Arc<Self>, mpsc::Receiver<Text>) {
         let (out, outgoing) = mpsc::channel(OUTGOING);
         let duplex = Self {
             front: Arc::clone(front),
-            reach,
             out,
             session: Mutex::default(),
             requests: Mutex::default(),
@@ -121,21 +116,31 @@ impl Duplex {
         (Arc::new(duplex), outgoing)
     }
 
-    /// Handles a message, with the memory reserved for it. Returns when it was handled or is being answered, and the client has read enough of
+    /// Handles a message of this sender, with the memory reserved for it. Returns when it was handled or is being answered, and the client has read enough of
     /// what was sent to it.
     ///
     /// # Errors
     /// [`Closed`]
-    pub(crate) async fn take(self: &Arc<Self>, bytes: Bytes, reservation: Option<Reservation>) -> Result<(), Closed> {
+    pub(crate) async fn take(
+        self: &Arc<Self>,
+        identity: &Arc<Identity>,
+        bytes: Bytes,
+        reservation: Option<Reservation>,
+    ) -> Result<(), Closed> {
         let is_batch = batch::is_taken(&bytes, self.session().as_ref());
         match is_batch {
-            true => self.take_batch(&bytes, reservation).await,
-            false => self.take_one(bytes, reservation, None).await,
+            true => self.take_batch(identity, &bytes, reservation).await,
+            false => self.take_one(identity, bytes, reservation, None).await,
         }
     }
 
     /// Takes the messages of a batch, the first of which has been counted with its line. Their responses go out together.
-    async fn take_batch(self: &Arc<Self>, bytes: &Bytes, reservation: Option<Reservation>) -> Result<(), Closed> {
+    async fn take_batch(
+        self: &Arc<Self>,
+        identity: &Arc<Identity>,
+        bytes: &Bytes,
+        reservation: Option<Reservation>,
+    ) -> Result<(), Closed> {
         let batch = match Batch::parse(bytes) {
             Ok(batch) => batch,
             Err(error) => return self.deliver(Answer::error(None, &error)).await,
@@ -144,7 +149,7 @@ impl Duplex {
         for (nth, member) in batch.members().enumerate() {
             let counted = match nth {
                 0 => Ok(()),
-                _ => batch::count(&self.front, &self.front.admission.principal, member).await,
+                _ => batch::count(&self.front, identity.principal(), member).await,
             };
             let refused = match Message::parse(member) {
                 Ok(Message::Request(request)) => batch::refusal(&request),
@@ -156,7 +161,8 @@ impl Duplex {
                         .await?
                 }
                 None => {
-                    self.take_one(bytes.slice_ref(member), None, Some(&responses)).await?;
+                    self.take_one(identity, bytes.slice_ref(member), None, Some(&responses))
+                        .await?;
                 }
             }
         }
@@ -165,6 +171,7 @@ impl Duplex {
 
     async fn take_one(
         self: &Arc<Self>,
+        identity: &Arc<Identity>,
         bytes: Bytes,
         reservation: Option<Reservation>,
         batch: Option<&Arc<BatchResponses>>,
@@ -175,16 +182,19 @@ impl Duplex {
                 self.deliver_to(answer, batch.map(|batch| &**batch)).await
             }
             Ok(Message::Request(request)) if request.method == Method::Initialize.as_str() => {
-                self.initialize(&bytes).await
+                self.initialize(identity, &bytes).await
             }
-            Ok(Message::Request(request)) => self.request(&request, (bytes.clone(), reservation), batch).await,
+            Ok(Message::Request(request)) => {
+                self.request((identity, &request), (bytes.clone(), reservation), batch)
+                    .await
+            }
             Ok(Message::Notification(notification)) => {
-                self.notified(&notification, &bytes).await;
+                self.notified(identity, &notification, &bytes).await;
                 Ok(())
             }
             Ok(Message::Response(_)) => {
                 // There is no response.
-                self.dispatch(&bytes).await;
+                self.dispatch(identity, &bytes).await;
                 Ok(())
             }
         }
@@ -218,7 +228,7 @@ impl Duplex {
         self.closed.cancelled().await;
     }
 
-    async fn dispatch(&self, bytes: &[u8]) -> Answer {
+    async fn dispatch(&self, identity: &Arc<Identity>, bytes: &[u8]) -> Answer {
         let session = self.session().clone();
         let incoming = Incoming {
             bytes,
@@ -227,16 +237,16 @@ impl Duplex {
             },
             session,
             takes_stream: true,
-            reach: self.reach,
+            identity,
             mode: TransportMode::FULL,
         };
         self.front.dispatcher.dispatch(&incoming).await
     }
 
     /// All earlier messages are dispatched before the handshake, and all later ones after it.
-    async fn initialize(self: &Arc<Self>, bytes: &[u8]) -> Result<(), Closed> {
+    async fn initialize(self: &Arc<Self>, identity: &Arc<Identity>, bytes: &[u8]) -> Result<(), Closed> {
         self.caught_up().await;
-        let answer = self.dispatch(bytes).await;
+        let answer = self.dispatch(identity, bytes).await;
         if let Answer::Session { session, .. } = &answer {
             *self.session() = Some((**session).clone());
             self.open_push_stream(session);
@@ -257,7 +267,7 @@ impl Duplex {
 
     async fn request(
         self: &Arc<Self>,
-        request: &Request<'_>,
+        (identity, request): (&Arc<Identity>, &Request<'_>),
         (bytes, held): (Bytes, Option<Reservation>),
         batch: Option<&Arc<BatchResponses>>,
     ) -> Result<(), Closed> {
@@ -274,10 +284,10 @@ impl Duplex {
         let kib = u32::try_from(bytes.len() / 1024 + 1).map_or(QUEUE_KIB, |kib| kib.min(QUEUE_KIB));
         // The semaphore is never closed.
         let permit = Arc::clone(&self.queue_space).acquire_many_owned(kib).await.ok();
-        let duplex = Arc::clone(self);
+        let (duplex, identity) = (Arc::clone(self), Arc::clone(identity));
         let (work, abort) = abortable(async move {
             let _held = held;
-            let answer = duplex.dispatch(&bytes).await;
+            let answer = duplex.dispatch(&identity, &bytes).await;
             let answer =
                 answer.with_memory_reserved(&duplex.front.admission.memory, |error| refuse_message(&bytes, error));
             drop((bytes, permit));
@@ -323,7 +333,7 @@ impl Duplex {
         }
     }
 
-    async fn notified(&self, notification: &Notification<'_>, bytes: &[u8]) {
+    async fn notified(&self, identity: &Arc<Identity>, notification: &Notification<'_>, bytes: &[u8]) {
         // A cancellation finds the request that was sent before it.
         self.caught_up().await;
         if notification.method == Method::Cancelled.as_str()
@@ -332,7 +342,7 @@ impl Duplex {
             return abort.abort();
         }
         // There is no response.
-        self.dispatch(bytes).await;
+        self.dispatch(identity, bytes).await;
     }
 
     /// The running modern request that a cancellation names.
@@ -361,7 +371,9 @@ impl Duplex {
         loop {
             answer = match answer {
                 Answer::Message { text, .. } => return self.respond(text, batch).await,
-                Answer::Session { text, .. } => return self.respond(text.into(), batch).await,
+                Answer::Session { text, .. } | Answer::Challenge { text, .. } => {
+                    return self.respond(text.into(), batch).await;
+                }
                 Answer::Accepted => return Ok(()),
                 Answer::Later(later) => later.await,
                 Answer::Stream(mut events) => {

@@ -2,7 +2,7 @@
 
 use super::http::{HttpContext, HttpOptions, ReplayBuffers};
 use crate::{
-    admission::{Admission, limits::Limits},
+    admission::{Admission, access::Authentication, limits::Limits},
     dispatch::Dispatcher,
     interaction::{
         CancelledExits, Interaction, input_requests::InputRequests, push::Push, resource_watch::ResourceWatchers,
@@ -31,6 +31,8 @@ pub struct FrontOptions {
     pub strict_headers: bool,
     /// How much may be asked.
     pub limits: Limits,
+    /// Who may use it over HTTP.
+    pub authentication: Authentication,
     /// How it is reached over HTTP.
     pub http: HttpOptions,
     /// Keeps the events of streams beyond this process; without one they are kept in memory for some minutes.
@@ -68,6 +70,7 @@ impl Front {
             max_body,
             strict_headers,
             limits,
+            authentication,
             http,
             events,
         } = options;
@@ -77,7 +80,7 @@ impl Front {
         let round_states = signer(&engine, "request-state").await?;
         let shutdown = Shutdown::default();
         let clock = &engine.ports().clock;
-        let admission = Arc::new(Admission::new(&limits, max_body, clock));
+        let admission = Arc::new(Admission::new(authentication, &limits, max_body, clock));
         let sessions = Arc::new(Sessions::new(session_ids, clock.now()));
         let interaction = Arc::new(Interaction {
             engine: engine.clone(),

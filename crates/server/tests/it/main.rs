@@ -7,6 +7,7 @@ mod request;
 mod server;
 mod stage;
 
+mod auth;
 mod batch;
 mod cancellation;
 mod connection;

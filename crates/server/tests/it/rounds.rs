@@ -152,9 +152,9 @@ async fn u_12_a_state_is_valid_for_its_own_request_only() {
     let answers = json!({"name": accept("name", "Ann")});
     let mut arguments = retry(&first, &round, answers.clone());
     arguments.body["params"]["arguments"]["more"] = json!(1);
-    assert!(refusal(&server, &arguments).await.contains("another request"));
+    assert!(refusal(&server, &arguments).await.contains("not one that"));
     let tool = retry(&call_of("never", "ask_all name"), &round, answers.clone());
-    assert!(refusal(&server, &tool).await.contains("another request"));
+    assert!(refusal(&server, &tool).await.contains("not one that"));
     let state = round["requestState"].as_str().unwrap();
     for altered in [
         "",
@@ -165,7 +165,7 @@ async fn u_12_a_state_is_valid_for_its_own_request_only() {
     ] {
         let mut post = retry(&first, &round, answers.clone());
         post.body["params"]["requestState"] = json!(altered);
-        assert!(refusal(&server, &post).await.contains("altered"), "{altered}");
+        assert!(refusal(&server, &post).await.contains("not one that"), "{altered}");
     }
     // After all that the call is still there.
     text_of(&server.result(&retry(&first, &round, answers)).await);

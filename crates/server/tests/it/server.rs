@@ -10,6 +10,7 @@ use longhaul_core::{EventStore, HostId, Quota, Store};
 use longhaul_runtime::{Engine, EngineOptions, Ports};
 use longhaul_server::{
     Front, FrontOptions, Limits,
+    auth::Authentication,
     http::{HttpOptions, Listener, PATH},
 };
 use longhaul_store::{MemoryStore, PlainCallStore};
@@ -36,6 +37,7 @@ pub(crate) struct Options {
     pub(crate) http: HttpOptions,
     pub(crate) events: Option<Arc<dyn EventStore>>,
     pub(crate) limits: Limits,
+    pub(crate) authentication: Authentication,
     pub(crate) quota: Quota,
     pub(crate) clock: TestClock,
     pub(crate) max_running: Option<usize>,
@@ -50,6 +52,7 @@ impl Default for Options {
             http: HttpOptions::default(),
             events: None,
             limits: Limits::default(),
+            authentication: Authentication::default(),
             quota: Quota::default(),
             clock: TestClock::default(),
             max_running: None,
@@ -99,6 +102,7 @@ impl Server {
             max_body: MAX_BODY,
             strict_headers: options.strict_headers,
             limits: options.limits,
+            authentication: options.authentication,
             http: options.http,
             events: options.events,
         });

@@ -76,6 +76,7 @@ streams_in_all = 9
 memory = "64MiB"
 requests_per_second = 50
 requests_per_second_in_all = 60
+denied_per_second = 5
 
 [[tool]]
 name = "hash_tree"
@@ -147,6 +148,7 @@ task = "always"
     let limits = Limits {
         requests_per_second: NonZeroU32::new(50),
         requests_per_second_in_all: NonZeroU32::new(60),
+        denied_per_second: NonZeroU32::new(5),
         connections: 20,
         connections_in_all: 30,
         streams: 7,

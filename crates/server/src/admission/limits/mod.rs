@@ -8,7 +8,7 @@ mod tally;
 
 use longhaul_core::{Clock, Principal, QuotaExceeded};
 use longhaul_wire::RpcError;
-use rate::Rates;
+use rate::{DeniedRates, Rates};
 use std::{net::IpAddr, num::NonZeroU32, sync::Arc, time::Duration};
 use tally::{Permit, Tally};
 
@@ -24,6 +24,9 @@ pub struct Limits {
     pub requests_per_second: Option<NonZeroU32>,
     /// Requests of all together in a second, with bursts of twice as many; by default as many as can be answered.
     pub requests_per_second_in_all: Option<NonZeroU32>,
+    /// Requests from one address that are denied in a second, with bursts of twice as many; 20 by default. Further ones are answered with 429 and not
+    /// with 401, and credentials that only another server can verify are not verified. Requests with credentials that are known to be valid are served.
+    pub denied_per_second: Option<NonZeroU32>,
     /// HTTP connections from one address at once, 4096 by default. A new connection has no principal yet, so connections are counted by
     /// address; behind a proxy all clients have the proxy's. One more is answered with 429, whatever it asks, and closed.
     pub connections: usize,
@@ -44,6 +47,7 @@ impl Default for Limits {
         Self {
             requests_per_second: None,
             requests_per_second_in_all: None,
+            denied_per_second: NonZeroU32::new(20),
             connections: 4096,
             connections_in_all: 8192,
             streams: 1024,
@@ -121,6 +125,7 @@ pub(crate) type ConnectionPermit = Permit<IpAddr>;
 /// The counters of all limits.
 pub(crate) struct Meter {
     requests: Rates,
+    denied: Option<DeniedRates>,
     connections: Tally<IpAddr>,
     streams: Tally<Principal>,
 }
@@ -129,6 +134,7 @@ impl Meter {
     pub(crate) fn new(limits: &Limits, clock: &Arc<dyn Clock>) -> Self {
         Self {
             requests: Rates::new(limits.requests_per_second, limits.requests_per_second_in_all, clock),
+            denied: limits.denied_per_second.map(|most| DeniedRates::new(most, clock)),
             connections: Tally::new(limits.connections, limits.connections_in_all),
             streams: Tally::new(limits.streams, limits.streams_in_all),
         }
@@ -137,6 +143,22 @@ impl Meter {
     /// Counts a message of a principal, before any work for it.
     pub(crate) fn message(&self, principal: &Principal) -> Result<(), Busy> {
         self.requests.count(principal)
+    }
+
+    /// Counts a denied request from an address, if it has one.
+    pub(crate) fn denied(&self, from: Option<IpAddr>) -> Result<(), Busy> {
+        match (&self.denied, from) {
+            (Some(denied), Some(from)) => denied.count(from.to_canonical()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a request from an address would be one too many if it were denied.
+    pub(crate) fn check_denied(&self, from: Option<IpAddr>) -> Result<(), Busy> {
+        match (&self.denied, from) {
+            (Some(denied), Some(from)) => denied.check(from.to_canonical()),
+            _ => Ok(()),
+        }
     }
 
     /// Counts a connection for as long as the permit lives.

@@ -9,45 +9,53 @@ use governor::{
     state::{InMemoryState, NotKeyed, keyed::HashMapStateStore},
 };
 use longhaul_core::{Clock, Principal};
+use parking_lot::Mutex;
 use std::{
+    collections::HashMap,
+    hash::Hash,
+    net::IpAddr,
     num::NonZeroU32,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
-/// How many principals are kept before idle ones are removed for the first time.
-const MIN_KEPT_PRINCIPALS: usize = 10_000;
+/// How many senders are kept before idle ones are removed for the first time.
+const MIN_KEPT: usize = 10_000;
 
 type DirectLimiter<State> = RateLimiter<NotKeyed, State, PortClock, NoOpMiddleware<MonotonicInstant>>;
-type KeyedLimiter = RateLimiter<Principal, HashMapStateStore<Principal>, PortClock, NoOpMiddleware<MonotonicInstant>>;
+type KeyedLimiter<K> = RateLimiter<K, HashMapStateStore<K>, PortClock, NoOpMiddleware<MonotonicInstant>>;
 
 /// Counts requests.
 pub(super) struct Rates {
     clock: PortClock,
-    per_principal: Option<(NonZeroU32, PrincipalLimiter)>,
+    per_principal: Option<(NonZeroU32, SenderLimiter<Principal>)>,
     in_all: Option<(NonZeroU32, DirectLimiter<InMemoryState>)>,
 }
 
-/// Counts requests by principal.
-struct PrincipalLimiter {
-    limiter: KeyedLimiter,
+/// Counts denied requests by the address that they came from.
+pub(super) struct DeniedRates {
+    clock: PortClock,
+    most: NonZeroU32,
+    each: SenderLimiter<IpAddr>,
+    /// Addresses over the rate, until when. Bounded as the limiter is.
+    over: Mutex<HashMap<IpAddr, MonotonicInstant>>,
+}
+
+/// Counts requests by sender.
+struct SenderLimiter<K: Clone + Hash + Eq> {
+    limiter: KeyedLimiter<K>,
     /// How many are kept before idle ones are removed again: twice as many as were left the last time, so that the cost of a sweep is spread
-    /// over as many new principals.
+    /// over as many new senders.
     sweep_above: AtomicUsize,
 }
 
 impl Rates {
     pub(super) fn new(per_principal: Option<NonZeroU32>, in_all: Option<NonZeroU32>, clock: &Arc<dyn Clock>) -> Self {
         let clock = PortClock(Arc::clone(clock));
-        let per_principal = per_principal.map(|most| {
-            let each = PrincipalLimiter {
-                limiter: RateLimiter::new(rate(most), HashMapStateStore::default(), clock.clone()),
-                sweep_above: AtomicUsize::new(MIN_KEPT_PRINCIPALS),
-            };
-            (most, each)
-        });
+        let per_principal = per_principal.map(|most| (most, SenderLimiter::new(most, &clock)));
         let in_all = in_all.map(|most| (most, RateLimiter::direct_with_clock(rate(most), clock.clone())));
         Self {
             clock,
@@ -58,10 +66,6 @@ impl Rates {
 
     /// Counts a request. A principal over its own rate is refused before the common rate is charged.
     pub(super) fn count(&self, principal: &Principal) -> Result<(), Busy> {
-        let busy = |most: NonZeroU32, wait| Busy::Rate {
-            limit: most.get(),
-            wait,
-        };
         if let Some((most, each)) = &self.per_principal {
             each.remove_idle();
             let early = each.limiter.check_key(principal);
@@ -75,7 +79,59 @@ impl Rates {
     }
 }
 
-impl PrincipalLimiter {
+impl DeniedRates {
+    pub(super) fn new(most: NonZeroU32, clock: &Arc<dyn Clock>) -> Self {
+        let clock = PortClock(Arc::clone(clock));
+        Self {
+            most,
+            each: SenderLimiter::new(most, &clock),
+            over: Mutex::default(),
+            clock,
+        }
+    }
+
+    /// Counts a denied request.
+    pub(super) fn count(&self, address: IpAddr) -> Result<(), Busy> {
+        self.each.remove_idle();
+        self.each.limiter.check_key(&address).map_err(|early| {
+            let now = self.clock.now();
+            let wait = early.wait_time_from(now);
+            let mut over = self.over.lock();
+            if over.len() >= MIN_KEPT {
+                over.retain(|_, until| *until > now);
+            }
+            if over.len() < MIN_KEPT {
+                over.insert(address, now + Nanos::from(wait));
+            }
+            busy(self.most, wait)
+        })
+    }
+
+    /// Whether the next denied request of the address would be too many.
+    pub(super) fn check(&self, address: IpAddr) -> Result<(), Busy> {
+        let now = self.clock.now();
+        match self.over.lock().get(&address) {
+            Some(until) if *until > now => Err(busy(self.most, until.duration_since(now).into())),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn busy(most: NonZeroU32, wait: Duration) -> Busy {
+    Busy::Rate {
+        limit: most.get(),
+        wait,
+    }
+}
+
+impl<K: Clone + Hash + Eq> SenderLimiter<K> {
+    fn new(most: NonZeroU32, clock: &PortClock) -> Self {
+        Self {
+            limiter: RateLimiter::new(rate(most), HashMapStateStore::default(), clock.clone()),
+            sweep_above: AtomicUsize::new(MIN_KEPT),
+        }
+    }
+
     fn remove_idle(&self) {
         let above = self.sweep_above.load(Ordering::Relaxed);
         if self.limiter.len() <= above {
@@ -87,7 +143,7 @@ impl PrincipalLimiter {
             .compare_exchange(above, usize::MAX, Ordering::Relaxed, Ordering::Relaxed);
         if mine.is_ok() {
             self.limiter.retain_recent();
-            let next = self.limiter.len().saturating_mul(2).max(MIN_KEPT_PRINCIPALS);
+            let next = self.limiter.len().saturating_mul(2).max(MIN_KEPT);
             self.sweep_above.store(next, Ordering::Relaxed);
         }
     }
@@ -134,7 +190,7 @@ impl std::ops::Add<Nanos> for MonotonicInstant {
 mod tests {
     use super::*;
     use longhaul_core::{BoxFuture, UnixMillis};
-    use std::{sync::atomic::AtomicI64, time::Duration};
+    use std::sync::atomic::AtomicI64;
 
     #[derive(Default)]
     struct ManualClock {
@@ -237,20 +293,38 @@ mod tests {
     }
 
     #[test]
+    fn s_06_denied_requests_are_counted_by_their_address() {
+        let hand = Arc::new(ManualClock::default());
+        let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(&hand);
+        let denied = DeniedRates::new(NonZeroU32::new(5).unwrap(), &clock);
+        let (one, other) = (IpAddr::from([127, 0, 0, 1]), IpAddr::from([127, 0, 0, 2]));
+        for _ in 0..10 {
+            denied.count(one).unwrap();
+            denied.check(one).unwrap();
+        }
+        let busy = denied.count(one).unwrap_err();
+        assert_eq!(denied.check(one), Err(busy.clone()));
+        assert_eq!(busy.wait(), Duration::from_millis(200));
+        assert_eq!((denied.check(other), denied.count(other)), (Ok(()), Ok(())));
+        hand.advance(200);
+        assert_eq!((denied.check(one), denied.count(one)), (Ok(()), Ok(())));
+    }
+
+    #[test]
     fn idle_principals_are_removed() {
         let (hand, rates) = rates(Some(1), None);
         let (_, each) = rates.per_principal.as_ref().unwrap();
         for group in ["first", "second", "third"] {
-            newcomers(&rates, group, MIN_KEPT_PRINCIPALS + 1);
+            newcomers(&rates, group, MIN_KEPT + 1);
             hand.advance(10_000);
         }
         newcomers(&rates, "last", 2);
-        assert!(each.limiter.len() <= MIN_KEPT_PRINCIPALS, "{}", each.limiter.len());
+        assert!(each.limiter.len() <= MIN_KEPT, "{}", each.limiter.len());
     }
 
     #[test]
     fn sweeps_that_find_no_idle_principal_become_rarer() {
         let (_, rates) = rates(Some(1), None);
-        assert_eq!(newcomers(&rates, "busy", 16 * MIN_KEPT_PRINCIPALS), 4);
+        assert_eq!(newcomers(&rates, "busy", 16 * MIN_KEPT), 4);
     }
 }

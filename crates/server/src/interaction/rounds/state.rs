@@ -70,16 +70,18 @@ impl State {
     /// # Errors
     /// −32602 for one that is not ours, or no longer what it was; that has expired; or that belongs to another request or sender.
     pub(crate) fn open(text: &str, signer: &Signer, binding: &Binding, now: UnixMillis) -> Result<Self, RpcError> {
-        let altered =
-            || RpcError::invalid_params("params.requestState is not one that this server gave out, or it was altered");
+        // Also for a state of another sender, who is not told that it is one.
+        let altered = || {
+            RpcError::invalid_params(
+                "params.requestState is not one that this server gave out for this request: retry with the same name, arguments and sender",
+            )
+        };
         let Verified(body) = signer.verify(text).ok_or_else(altered)?;
         let (head, state) = body.split_at_checked(HEAD_BYTES).ok_or_else(altered)?;
         let (digest, until) = head.split_at(DIGEST_BYTES);
         let until = UnixMillis(i64::from_be_bytes(until.try_into().map_err(|_| altered())?));
         if digest != binding.digest() {
-            return Err(RpcError::invalid_params(
-                "params.requestState belongs to another request: retry with the same name, arguments and sender",
-            ));
+            return Err(altered());
         }
         if until <= now {
             return Err(RpcError::invalid_params(
@@ -164,7 +166,10 @@ mod tests {
     #[test]
     fn u_12_hostile_states_are_refused_with_a_reason() {
         let text = state().sign(&signer(1), &mine(), UNTIL);
-        assert!(why(&text, &signer(2), &mine(), NOW).contains("altered"), "another key");
+        assert!(
+            why(&text, &signer(2), &mine(), NOW).contains("not one that"),
+            "another key"
+        );
         assert!(why(&text, &signer(1), &mine(), UNTIL).contains("expired"));
         for other in [
             binding("you", "tool", mine().arguments.as_ref().map(Json::as_str)),
@@ -172,7 +177,7 @@ mod tests {
             binding("me", "tool", Some(r#"{"a":{"x":1,"y":[2]},"b":"d"}"#)),
             binding("me", "tool", None),
         ] {
-            assert!(why(&text, &signer(1), &other, NOW).contains("another request"));
+            assert!(why(&text, &signer(1), &other, NOW).contains("not one that"));
         }
         for at in 0..text.len() {
             for bit in 0..7 {
@@ -180,18 +185,21 @@ mod tests {
                 altered[at] ^= 1 << bit;
                 let altered = String::from_utf8(altered).unwrap();
                 assert!(
-                    why(&altered, &signer(1), &mine(), NOW).contains("altered"),
+                    why(&altered, &signer(1), &mine(), NOW).contains("not one that"),
                     "byte {at}, bit {bit}"
                 );
             }
             assert!(
-                why(&text[..at], &signer(1), &mine(), NOW).contains("altered"),
+                why(&text[..at], &signer(1), &mine(), NOW).contains("not one that"),
                 "cut at {at}"
             );
         }
         for longer in ["A", "-TAMPERED", "==", " "] {
             let longer = format!("{text}{longer}");
-            assert!(why(&longer, &signer(1), &mine(), NOW).contains("altered"), "{longer}");
+            assert!(
+                why(&longer, &signer(1), &mine(), NOW).contains("not one that"),
+                "{longer}"
+            );
         }
     }
 }

@@ -3,6 +3,7 @@
 mod tasks;
 
 use crate::{
+    admission::identity::Identity,
     interaction::Interaction,
     response::{
         OwnedRequestId,
@@ -24,6 +25,7 @@ const WINDOW: Duration = Duration::from_millis(50);
 /// One subscription.
 pub(crate) struct Subscription {
     interaction: Arc<Interaction>,
+    sender: Arc<Identity>,
     /// The id of the request that opened it, which every message names (U-21).
     id: OwnedRequestId,
     lists: Lists,
@@ -50,6 +52,8 @@ enum Event {
     Silence,
     /// Nothing more can come, or the server drains.
     Over,
+    /// The client's credentials have expired or were revoked.
+    Denied,
 }
 
 impl Subscription {
@@ -57,7 +61,7 @@ impl Subscription {
     /// accepted, it ends when these tasks have ended: at once if there are none.
     pub(crate) fn new(
         interaction: &Arc<Interaction>,
-        id: OwnedRequestId,
+        (sender, id): (&Arc<Identity>, OwnedRequestId),
         accepted: &SubscriptionFilter<'_>,
         (tasks, names_something): (SubscribedTasks, bool),
         held: Vec<SubscriptionGuard>,
@@ -78,6 +82,7 @@ impl Subscription {
                 .collect(),
             updates: catalog.updates(),
             interaction: Arc::clone(interaction),
+            sender: Arc::clone(sender),
             id,
             tasks,
             ends_with_tasks: names_something && nothing_else,
@@ -106,6 +111,8 @@ impl Subscription {
                 }
                 Event::Task(changed) => sink.message(changed.message(&self.interaction, self.id.get())).await?,
                 Event::Silence => sink.keep_alive(),
+                // The next request is told why.
+                Event::Denied => return Ok(()),
                 Event::Over => {
                     let mut text = String::new();
                     subscription::write_end(&mut text, self.id.get(), &self.interaction.identity);
@@ -132,6 +139,7 @@ impl Subscription {
                 },
                 () = &mut silence => return Event::Silence,
                 () = self.interaction.shutdown.drained() => return Event::Over,
+                () = self.sender.ended(&**clock), if self.sender.can_end() => return Event::Denied,
             }
         }
     }

@@ -20,6 +20,10 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a body whose Content-Length is over [`SMALL`] may wait for memory, before any of it is read.
 const MEMORY_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// How much is read of the body of a request whose sender is not known, and for how long.
+const DENIED_BYTES: usize = 256 * 1024;
+const DENIED_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// A body, and the memory reserved for it.
 pub(super) struct ReceivedBody {
     pub(super) bytes: Bytes,
@@ -88,6 +92,22 @@ pub(super) async fn read_or_drop<B: Body<Data = Bytes> + Unpin>(mut body: B, fro
     }
     drop_rest(&mut body, front).await;
     Bytes::new()
+}
+
+/// Reads and drops some of the body of a request whose sender is not known: enough for an honest client, which then reads why it is refused.
+pub(super) async fn drop_some<B: Body<Data = Bytes> + Unpin>(mut body: B, front: &Front) {
+    if body.is_end_stream() {
+        return;
+    }
+    let drop_some = async {
+        let mut left = DENIED_BYTES;
+        while let Ok(Some(piece)) = next(&mut body).await
+            && piece.len() <= left
+        {
+            left -= piece.len();
+        }
+    };
+    let _ = front.engine.ports().within(DENIED_TIMEOUT, drop_some).await;
 }
 
 /// Reads and drops what is left, up to `max_body`: a client whose connection is reset while it writes may never read why.

@@ -5,10 +5,17 @@ use super::{
     body::{self, ReceivedBody},
     cors, get_stream, legacy_sse,
     replay::{StreamKind, TooManyStreams},
-    response::{Response, empty, event_stream, held_with, method_not_allowed, refuse, replayed, response},
+    response::{
+        NO_STORE, Response, empty, ended_with, event_stream, held_with, method_not_allowed, refuse, replayed, response,
+    },
 };
 use crate::{
-    admission::caller::{PeerScope, TransportMode},
+    admission::{
+        access::Refused,
+        authenticator::{Denied, Peer},
+        caller::TransportMode,
+        identity::Identity,
+    },
     dispatch::{Incoming, refuse_message},
     response::{Answer, store_failed, stream::Events},
     session::Session,
@@ -53,47 +60,69 @@ pub(super) async fn elsewhere() -> (StatusCode, String) {
 }
 
 async fn mcp(State(front): State<Arc<Front>>, request: Request) -> axum::response::Response {
-    answer(&front, request).await.map(axum::body::Body::new)
+    let peer = peer(&request);
+    answer(&front, &peer, request).await.map(axum::body::Body::new)
+}
+
+/// What is known of the connection, if the request came through our listener.
+fn peer(request: &Request) -> Peer {
+    request.extensions().get::<Peer>().cloned().unwrap_or_default()
 }
 
 /// Answers a request for the endpoint.
-pub(super) async fn answer<B: Body<Data = Bytes> + Unpin>(front: &Arc<Front>, request: http::Request<B>) -> Response {
+pub(super) async fn answer<B: Body<Data = Bytes> + Unpin>(
+    front: &Arc<Front>,
+    peer: &Peer,
+    request: http::Request<B>,
+) -> Response {
     let mode = front.http.mode;
-    guarded(front, methods(mode), request, async |front, parts, body| {
-        match parts.method {
-            Method::POST => Some(post(front, parts, body).await),
-            Method::GET if mode.sessions && mode.streams => Some(get(front, parts).await),
-            Method::DELETE if mode.sessions => Some(end_session(front, parts).await),
+    guarded(
+        front,
+        methods(mode),
+        (peer, request),
+        async |front, identity, parts, body| match parts.method {
+            Method::POST => Some(post(front, identity, parts, body).await),
+            Method::GET if mode.sessions && mode.streams => Some(get(front, identity, parts).await),
+            Method::DELETE if mode.sessions => Some(end_session(front, identity, parts).await),
             _ => None,
-        }
-    })
+        },
+    )
     .await
 }
 
 async fn sse(State(front): State<Arc<Front>>, request: Request) -> axum::response::Response {
-    let answer = guarded(&front, "GET", request, async |front, parts, _| {
-        (parts.method == Method::GET).then(|| legacy_sse::open(front, parts))
+    let peer = peer(&request);
+    let answer = guarded(&front, "GET", (&peer, request), async |front, identity, parts, _| {
+        let opened = || Ok(ended_with(front, identity, legacy_sse::open(front, identity, parts)?));
+        (parts.method == Method::GET).then(opened)
     });
     answer.await.map(axum::body::Body::new)
 }
 
 async fn messages(State(front): State<Arc<Front>>, request: Request) -> axum::response::Response {
-    let answer = guarded(&front, "POST", request, async |front, parts, body| match parts.method {
-        Method::POST => Some(match check_content_type(&parts.headers) {
-            Ok(()) => legacy_sse::post(front, parts, body).await,
-            Err(wrong) => Err(wrong),
-        }),
-        _ => None,
-    });
+    let peer = peer(&request);
+    let answer = guarded(
+        &front,
+        "POST",
+        (&peer, request),
+        async |front, identity, parts, body| match parts.method {
+            Method::POST => Some(match check_content_type(&parts.headers) {
+                Ok(()) => legacy_sse::post(front, identity, parts, body).await,
+                Err(wrong) => Err(wrong),
+            }),
+            _ => None,
+        },
+    );
     answer.await.map(axum::body::Body::new)
 }
 
-/// Answers a request with an allowed host and origin, so that an allowed web page can read the answer. `None` means that there is no such method.
+/// Answers a request of a known sender, with an allowed host and origin, so that an allowed web page can read the answer. `None` means that there is no such
+/// method.
 async fn guarded<B: Body<Data = Bytes> + Unpin>(
     front: &Arc<Front>,
     methods: &'static str,
-    request: http::Request<B>,
-    answer: impl AsyncFnOnce(&Arc<Front>, &Parts, B) -> Option<Result<Response, RpcError>>,
+    (peer, request): (&Peer, http::Request<B>),
+    answer: impl AsyncFnOnce(&Arc<Front>, &Arc<Identity>, &Parts, B) -> Option<Result<Response, RpcError>>,
 ) -> Response {
     let (parts, body) = request.into_parts();
     if let Err(not_allowed) = front.http.allowed_hosts.check(&parts.headers, &parts.uri) {
@@ -103,24 +132,76 @@ async fn guarded<B: Body<Data = Bytes> + Unpin>(
     let mut response = if parts.method == Method::OPTIONS {
         // A browser sends this by itself, before there is a request, and the answer costs nothing.
         cors::preflight(&parts.headers, methods)
-    } else if let Err(busy) = front.admission.meter.message(&front.admission.principal) {
-        let bytes = body::read_or_drop(body, front).await;
-        response(front, refuse_message(&bytes, &busy.into()))
     } else {
-        match answer(front, &parts, body).await {
-            Some(answered) => answered.unwrap_or_else(|error| refuse(front, &error)),
-            None => method_not_allowed(methods),
+        let access = &front.admission.access;
+        let known;
+        let identity = match access.everyone() {
+            Some(everyone) => Ok(everyone),
+            None => {
+                let head = (&parts.headers, &parts.uri, peer);
+                let clock = &*front.engine.ports().clock;
+                known = Box::pin(access.authenticate(head, &front.admission.meter, clock)).await;
+                known.as_ref()
+            }
+        };
+        match identity {
+            Err(refused) => {
+                body::drop_some(body, front).await;
+                denied(front, refused)
+            }
+            Ok(identity) => match front.admission.meter.message(identity.principal()) {
+                Err(busy) => {
+                    let bytes = body::read_or_drop(body, front).await;
+                    response(front, refuse_message(&bytes, &busy.into()))
+                }
+                Ok(()) => match answer(front, identity, &parts, body).await {
+                    Some(answered) => answered.unwrap_or_else(|error| refuse(front, &error)),
+                    None => method_not_allowed(methods),
+                },
+            },
         }
     };
     cors::expose(&mut response, parts.headers.get(header::ORIGIN).cloned());
     response
 }
 
-async fn post<B: Body<Data = Bytes> + Unpin>(front: &Arc<Front>, parts: &Parts, body: B) -> Result<Response, RpcError> {
+/// The response to a request whose sender is not known: it tells nothing else.
+fn denied(front: &Front, refused: &Refused) -> Response {
+    let denied = match refused {
+        Refused::Busy(busy) => return refuse(front, &busy.clone().into()),
+        Refused::Denied(denied) => denied,
+    };
+    let mut response = match denied {
+        Denied::Unavailable { retry_after } => {
+            let mut response = empty(StatusCode::SERVICE_UNAVAILABLE);
+            let seconds = retry_after.as_millis().div_ceil(1000).max(1);
+            let seconds = u64::try_from(seconds).unwrap_or(u64::MAX);
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+            response
+        }
+        _ => {
+            let mut response = empty(StatusCode::UNAUTHORIZED);
+            let challenge = front.admission.access.challenge(denied);
+            if let Ok(challenge) = HeaderValue::try_from(challenge) {
+                response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+            }
+            response
+        }
+    };
+    response.headers_mut().insert(header::CACHE_CONTROL, NO_STORE);
+    response
+}
+
+async fn post<B: Body<Data = Bytes> + Unpin>(
+    front: &Arc<Front>,
+    identity: &Arc<Identity>,
+    parts: &Parts,
+    body: B,
+) -> Result<Response, RpcError> {
     check_content_type(&parts.headers)?;
     // The body comes first, since every later error carries the id that is in it.
     let ReceivedBody { bytes, reservation } = body::read(body, front).await?;
-    let (answer, session) = match message(front, parts, &bytes).await {
+    let (answer, session) = match message(front, identity, parts, &bytes).await {
         Ok(incoming) if batch::is_taken(&bytes, incoming.session.as_ref()) => {
             (batch::answer_batch(front, &incoming).await, incoming.session)
         }
@@ -152,34 +233,50 @@ async fn resumable(front: &Arc<Front>, session: &Session, events: Events) -> Res
 }
 
 /// A push stream of a legacy session; modern revisions have none (T-09, T-20).
-async fn get(front: &Arc<Front>, parts: &Parts) -> Result<Response, RpcError> {
+async fn get(front: &Arc<Front>, identity: &Arc<Identity>, parts: &Parts) -> Result<Response, RpcError> {
     let headers = mcp_headers(parts)?;
     let Some(id) = headers.session_id.filter(|_| !is_modern(&headers)) else {
         return Ok(method_not_allowed(methods(front.http.mode)));
     };
-    let session = live_session(front, id).await?.ok_or_else(RpcError::session_not_found)?;
+    let session = live_session(front, identity, id)
+        .await?
+        .ok_or_else(RpcError::session_not_found)?;
     if !takes_stream(&parts.headers) {
         return Err(RpcError::invalid_request("Accept must list text/event-stream").with_status(406));
     }
-    match parts.headers.get("last-event-id") {
-        Some(last_event) => get_stream::resume(front, &session, last_event.as_bytes()).await,
+    let stream = match parts.headers.get("last-event-id") {
+        Some(last_event) => get_stream::resume(front, (identity, &session), last_event.as_bytes()).await,
         None => get_stream::open(front, &session).await,
-    }
+    };
+    Ok(ended_with(front, identity, stream?))
 }
 
 /// The message in `bytes`, with its headers.
-async fn message<'a>(front: &Front, parts: &'a Parts, bytes: &'a [u8]) -> Result<Incoming<'a>, RpcError> {
-    incoming_message(front, mcp_headers(parts)?, takes_stream(&parts.headers), bytes).await
+async fn message<'a>(
+    front: &Front,
+    identity: &'a Arc<Identity>,
+    parts: &'a Parts,
+    bytes: &'a [u8],
+) -> Result<Incoming<'a>, RpcError> {
+    incoming_message(
+        front,
+        identity,
+        mcp_headers(parts)?,
+        takes_stream(&parts.headers),
+        bytes,
+    )
+    .await
 }
 
 /// The message in `bytes`, with these headers.
 pub(crate) async fn incoming_message<'a>(
     front: &Front,
+    identity: &'a Arc<Identity>,
     headers: Headers<'a>,
     takes_stream: bool,
     bytes: &'a [u8],
 ) -> Result<Incoming<'a>, RpcError> {
-    let (session, state) = find_session(front, &headers).await?;
+    let (session, state) = find_session(front, identity, &headers).await?;
     Ok(Incoming {
         bytes,
         peer: Transport::Http {
@@ -189,7 +286,7 @@ pub(crate) async fn incoming_message<'a>(
         },
         session,
         takes_stream: takes_stream && front.http.mode.streams,
-        reach: PeerScope::Anyone,
+        identity,
         mode: front.http.mode,
     })
 }
@@ -217,13 +314,14 @@ fn takes_stream(headers: &HeaderMap) -> bool {
 /// The session of an id. A modern message has none, so its id is ignored (T-20), as it is by a server without sessions.
 async fn find_session(
     front: &Front,
+    identity: &Identity,
     headers: &Headers<'_>,
 ) -> Result<(Option<Session>, longhaul_wire::SessionState), RpcError> {
     let takes_id = front.http.mode.sessions && !is_modern(headers);
     let Some(id) = headers.session_id.filter(|_| takes_id) else {
         return Ok((None, longhaul_wire::SessionState::None));
     };
-    match live_session(front, id).await? {
+    match live_session(front, identity, id).await? {
         Some(session) => {
             let state = longhaul_wire::SessionState::Live(session.version);
             Ok((Some(session), state))
@@ -241,18 +339,20 @@ fn is_modern(headers: &Headers<'_>) -> bool {
         .is_some_and(|version| version.generation() == Generation::Modern)
 }
 
-async fn live_session(front: &Front, id: &[u8]) -> Result<Option<Session>, RpcError> {
-    let found = front.sessions.find(&front.engine, &front.admission.principal, id).await;
+async fn live_session(front: &Front, identity: &Identity, id: &[u8]) -> Result<Option<Session>, RpcError> {
+    let found = front.sessions.find(&front.engine, identity.principal(), id).await;
     found.map_err(store_failed)
 }
 
 /// DELETE ends a legacy session (T-14); modern revisions have none (T-20). Its tasks go on (T-17).
-async fn end_session(front: &Front, parts: &Parts) -> Result<Response, RpcError> {
+async fn end_session(front: &Front, identity: &Identity, parts: &Parts) -> Result<Response, RpcError> {
     let headers = mcp_headers(parts)?;
     let Some(id) = headers.session_id.filter(|_| !is_modern(&headers)) else {
         return Ok(method_not_allowed(methods(front.http.mode)));
     };
-    let session = live_session(front, id).await?.ok_or_else(RpcError::session_not_found)?;
+    let session = live_session(front, identity, id)
+        .await?
+        .ok_or_else(RpcError::session_not_found)?;
     front
         .sessions
         .end(&front.engine, &session)

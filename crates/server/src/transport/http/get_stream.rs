@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     admission::{
-        caller::PeerScope,
+        identity::Identity,
         limits::{Busy, Full, StreamPermit},
     },
     dispatch::Incoming,
@@ -49,7 +49,11 @@ pub(super) async fn open(front: &Arc<Front>, session: &Session) -> Result<Respon
 }
 
 /// Resumes the stream that `last_event` belongs to, after that event.
-pub(super) async fn resume(front: &Arc<Front>, session: &Session, last_event: &[u8]) -> Result<Response, RpcError> {
+pub(super) async fn resume(
+    front: &Arc<Front>,
+    (identity, session): (&Arc<Identity>, &Session),
+    last_event: &[u8],
+) -> Result<Response, RpcError> {
     let permit = front.admission.meter.stream(&session.principal)?;
     let id = std::str::from_utf8(last_event).ok().and_then(EventId::parse);
     let EventId { stream, nth } = id.ok_or_else(not_kept)?;
@@ -70,7 +74,7 @@ pub(super) async fn resume(front: &Arc<Front>, session: &Session, last_event: &[
     if let Some(missed) = replay_buffers.kept_after(&session.key, stream, nth).await {
         return go_on(front, session, (stream, nth), missed, permit).await;
     }
-    let buffer = ask_again(front, session, stream, nth + 1).await?;
+    let buffer = ask_again(front, (identity, session), stream, nth + 1).await?;
     read(front, &buffer, nth + 1, permit)
 }
 
@@ -134,7 +138,7 @@ fn read(front: &Front, buffer: &Arc<ReplayBuffer>, next: u64, permit: StreamPerm
 /// Repeats the request of a stream that an earlier process started, or that was dropped here, if its name carries the request.
 async fn ask_again(
     front: &Arc<Front>,
-    session: &Session,
+    (identity, session): (&Arc<Identity>, &Session),
     stream: &str,
     first: u64,
 ) -> Result<Arc<ReplayBuffer>, RpcError> {
@@ -152,7 +156,7 @@ async fn ask_again(
         },
         session: Some(session.clone()),
         takes_stream: true,
-        reach: PeerScope::Anyone,
+        identity,
         mode: front.http.mode,
     };
     let answer = front.dispatcher.dispatch(&incoming).await.settled().await;

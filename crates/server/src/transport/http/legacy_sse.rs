@@ -8,7 +8,7 @@ use super::{
     response::{Response, empty, event_stream},
 };
 use crate::{
-    admission::{caller::PeerScope, limits::StreamPermit},
+    admission::{identity::Identity, limits::StreamPermit},
     response::stream::{KEEP_ALIVE, Text, held},
     transport::{duplex::Duplex, front::Front},
 };
@@ -17,7 +17,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use http::{StatusCode, request::Parts};
 use http_body::Body;
-use longhaul_core::Entropy;
+use longhaul_core::{Entropy, Principal};
 use longhaul_wire::{RpcError, sse};
 use parking_lot::Mutex;
 use std::{collections::HashMap, sync::Arc};
@@ -26,9 +26,11 @@ use tokio::sync::mpsc;
 const NAME_BYTES: usize = 16;
 const NAME: &str = "sessionId";
 
-/// The open streams, by names that only their clients have.
+/// The open streams, by names that only their clients have, and whom they belong to.
 #[derive(Clone, Default)]
-pub(crate) struct LegacySseStreams(Arc<Mutex<HashMap<String, Arc<Duplex>>>>);
+pub(crate) struct LegacySseStreams(Arc<Mutex<HashMap<String, OwnedStream>>>);
+
+type OwnedStream = (Principal, Arc<Duplex>);
 
 /// One open stream; dropping it ends the connection.
 struct Open {
@@ -50,16 +52,17 @@ impl Drop for Open {
 }
 
 /// Opens a stream.
-pub(super) fn open(front: &Arc<Front>, parts: &Parts) -> Result<Response, RpcError> {
-    let permit = front.admission.meter.stream(&front.admission.principal)?;
-    let (duplex, outgoing) = Duplex::open(front, PeerScope::Anyone);
+pub(super) fn open(front: &Arc<Front>, identity: &Identity, parts: &Parts) -> Result<Response, RpcError> {
+    let principal = identity.principal();
+    let permit = front.admission.meter.stream(principal)?;
+    let (duplex, outgoing) = Duplex::open(front);
     let name = random_name(&*front.engine.ports().entropy);
     front
         .http
         .legacy_sse_streams
         .0
         .lock()
-        .insert(name.clone(), Arc::clone(&duplex));
+        .insert(name.clone(), (principal.clone(), Arc::clone(&duplex)));
     let open = Open {
         streams: front.http.legacy_sse_streams.clone(),
         endpoint: Some(endpoint(parts, &name)),
@@ -78,14 +81,18 @@ pub(super) fn open(front: &Arc<Front>, parts: &Parts) -> Result<Response, RpcErr
 /// Takes a message; its answer goes to the stream.
 pub(super) async fn post<B: Body<Data = Bytes> + Unpin>(
     front: &Front,
+    identity: &Arc<Identity>,
     parts: &Parts,
     body: B,
 ) -> Result<Response, RpcError> {
     let name = parts.uri.query().and_then(named);
-    let duplex = name.and_then(|name| front.http.legacy_sse_streams.0.lock().get(name).cloned());
-    let duplex = duplex.ok_or_else(RpcError::session_not_found)?;
+    let found = name.and_then(|name| front.http.legacy_sse_streams.0.lock().get(name).cloned());
+    // Who knows the name of a stream is not thereby its owner (S-03).
+    let (_, duplex) = found
+        .filter(|(owner, _)| owner == identity.principal())
+        .ok_or_else(RpcError::session_not_found)?;
     let ReceivedBody { bytes, reservation } = body::read(body, front).await?;
-    match duplex.take(bytes, reservation).await {
+    match duplex.take(identity, bytes, reservation).await {
         Ok(()) => Ok(empty(StatusCode::ACCEPTED)),
         Err(_) => Err(RpcError::session_not_found()),
     }

@@ -10,7 +10,10 @@ use super::{
     response::{Response, refuse},
     stall::StallGuard,
 };
-use crate::{admission::limits::ConnectionPermit, transport::front::Front};
+use crate::{
+    admission::{authenticator::Peer, limits::ConnectionPermit},
+    transport::front::Front,
+};
 use hyper::{
     Request,
     body::Incoming,
@@ -144,7 +147,7 @@ impl Listener {
                     };
                     let (connection, held) = match front.admission.meter.connection(from.ip()) {
                         Ok(address_permit) => {
-                            let connection = connect(stream, Arc::clone(&server), &front, &protocol());
+                            let connection = connect((stream, from), Arc::clone(&server), &front, &protocol());
                             (connection, Held::Served(permit, address_permit))
                         }
                         Err(busy) => {
@@ -152,7 +155,7 @@ impl Listener {
                                 continue;
                             };
                             let refusing = Arc::new(Server::Refusal(Arc::clone(&front), busy.into()));
-                            let connection = connect(stream, refusing, &front, &refusal_protocol());
+                            let connection = connect((stream, from), refusing, &front, &refusal_protocol());
                             (connection, Held::Refusal(refusal))
                         }
                     };
@@ -219,29 +222,38 @@ enum Server {
 }
 
 impl Server {
-    async fn answer(&self, request: Request<Incoming>) -> Response {
+    async fn answer(&self, peer: &Peer, mut request: Request<Incoming>) -> Response {
         let app = match self {
-            Self::Endpoint { front, .. } if request.uri().path() == PATH => return answer(front, request).await,
+            Self::Endpoint { front, .. } if request.uri().path() == PATH => return answer(front, peer, request).await,
             Self::Endpoint { others: app, .. } | Self::Application(app) => app,
             Self::Refusal(front, error) => return refuse(front, error),
         };
+        request.extensions_mut().insert(peer.clone());
         let Ok(response) = Box::pin(app.call(request)).await;
         response.map(Into::into)
     }
 }
 
 fn connect(
-    stream: TcpStream,
+    (stream, from): (TcpStream, SocketAddr),
     server: Arc<Server>,
     front: &Front,
     protocol: &http1::Builder,
 ) -> impl GracefulConnection<Error = hyper::Error> + Send + 'static {
     // Without this a small answer would wait for the acknowledgement of the one before.
     let _ = stream.set_nodelay(true);
-    let guarded = StallGuard::new(stream, Arc::clone(&front.engine.ports().clock));
+    let peer = match (front.admission.access.everyone(), stream.local_addr()) {
+        (None, Ok(local)) => front.admission.access.peer(local, from),
+        // Nobody asks for it, or the connection is over.
+        _ => Peer::Unknown,
+    };
+    let (guarded, peer) = (
+        StallGuard::new(stream, Arc::clone(&front.engine.ports().clock)),
+        Arc::new(peer),
+    );
     let service = service_fn(move |request| {
-        let server = Arc::clone(&server);
-        async move { Ok::<_, Infallible>(server.answer(request).await) }
+        let (server, peer) = (Arc::clone(&server), Arc::clone(&peer));
+        async move { Ok::<_, Infallible>(server.answer(&peer, request).await) }
     });
     protocol.serve_connection(TokioIo::new(guarded), service)
 }

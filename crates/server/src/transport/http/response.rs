@@ -2,7 +2,7 @@
 
 use super::replay::Reader;
 use crate::{
-    admission::limits::Reservation,
+    admission::{identity::Identity, limits::Reservation},
     response::{
         Answer,
         stream::{Events, Frame, Text, held},
@@ -13,10 +13,12 @@ use axum::body::Body;
 use bytes::Bytes;
 use futures_util::{Stream, stream};
 use http::{HeaderValue, StatusCode, header};
+use longhaul_core::BoxFuture;
 use longhaul_wire::{RpcError, sse};
 use std::{
     convert::Infallible,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -25,7 +27,7 @@ pub(super) type Response = http::Response<ResponseBody>;
 
 const SESSION_ID: &str = "mcp-session-id";
 /// Answers are about the present moment; no cache may keep one (C-50).
-const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+pub(super) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// The response with a settled answer.
 pub(super) fn response(front: &Front, answer: Answer) -> Response {
@@ -47,6 +49,17 @@ pub(super) fn response(front: &Front, answer: Answer) -> Response {
                 && let Ok(id) = HeaderValue::try_from(session.to_id(&front.sessions.ids))
             {
                 response.headers_mut().insert(SESSION_ID, id);
+            }
+            response
+        }
+        Answer::Challenge {
+            status,
+            challenge,
+            text,
+        } => {
+            let mut response = json(status, text.into());
+            if let Ok(challenge) = HeaderValue::try_from(&*challenge) {
+                response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
             }
             response
         }
@@ -99,6 +112,15 @@ pub(super) fn replayed(reader: Reader) -> impl Stream<Item = Bytes> + Send + 'st
     })
 }
 
+/// The response with a stream, which ends when its reader's credentials expire or are revoked.
+pub(super) fn ended_with(front: &Front, identity: &Arc<Identity>, mut response: Response) -> Response {
+    if identity.can_end() {
+        let (identity, clock) = (Arc::clone(identity), Arc::clone(&front.engine.ports().clock));
+        response.body_mut().until = Some(Box::pin(async move { identity.ended(&*clock).await }));
+    }
+    response
+}
+
 /// The response, which releases the reservation when its body was sent or dropped.
 pub(super) fn held_with(mut response: Response, reservation: Option<Reservation>) -> Response {
     response.body_mut().reservation = reservation;
@@ -109,6 +131,8 @@ pub(super) fn held_with(mut response: Response, reservation: Option<Reservation>
 pub(super) struct ResponseBody {
     content: Content,
     reservation: Option<Reservation>,
+    /// Ends a stream.
+    until: Option<BoxFuture<'static, ()>>,
 }
 
 enum Content {
@@ -122,6 +146,7 @@ impl ResponseBody {
         Self {
             content: Content::Whole(bytes),
             reservation: None,
+            until: None,
         }
     }
 }
@@ -131,6 +156,7 @@ impl From<Body> for ResponseBody {
         Self {
             content: Content::Streamed(body),
             reservation: None,
+            until: None,
         }
     }
 }
@@ -143,6 +169,12 @@ impl http_body::Body for ResponseBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<http_body::Frame<Bytes>, axum::Error>>> {
+        if let Some(until) = &mut self.until
+            && until.as_mut().poll(cx).is_ready()
+        {
+            // Its reader is gone for whoever writes it.
+            self.content = Content::Whole(Bytes::new());
+        }
         match &mut self.content {
             Content::Whole(bytes) => {
                 let bytes = std::mem::take(bytes);

@@ -9,9 +9,12 @@ mod socket;
 #[cfg(unix)]
 pub use socket::{OwnerSocket, connect};
 
-use crate::transport::{
-    connection::{self, Received, Transport},
-    front::Front,
+use crate::{
+    admission::identity::Identity,
+    transport::{
+        connection::{self, Received, Transport},
+        front::Front,
+    },
 };
 use bytes::BytesMut;
 use lines::{Line, Lines};
@@ -89,8 +92,8 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin> Transport for Li
         self.output.lock().await.writer.shutdown().await
     }
 
-    fn is_of_one_user(&self) -> bool {
-        true
+    fn identity(&self) -> Option<Arc<Identity>> {
+        Some(Arc::new(Identity::same_user()))
     }
 }
 

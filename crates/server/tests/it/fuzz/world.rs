@@ -74,6 +74,7 @@ impl World {
                 max_body: 64 * 1024,
                 strict_headers: false,
                 limits: longhaul_server::Limits::default(),
+                authentication: longhaul_server::auth::Authentication::default(),
                 http: longhaul_server::http::HttpOptions::default(),
                 events: None,
             });

@@ -1,0 +1,253 @@
+//! Who is served: the authenticators in their order, and what a refused sender is told.
+
+use super::{
+    authenticator::{Authenticator, Challenge, Decision, Denied, Peer, PeerUser, RequestHead},
+    identity::Identity,
+    limits::{Busy, Meter},
+    permissions::Permission,
+};
+use http::{HeaderMap, Uri, header};
+use longhaul_core::{Clock, Principal};
+use std::{net::SocketAddr, sync::Arc};
+use tracing::debug;
+
+/// The principal of senders without credentials, where there are others with some.
+const ANYONE: &str = "anyone";
+
+/// Who may use a server over HTTP.
+#[derive(Clone, Default)]
+pub struct Authentication {
+    /// Asked in this order. Without any, everyone who can connect is served, as [`Principal::local`].
+    pub authenticators: Vec<Arc<dyn Authenticator>>,
+    /// Whether requests that no authenticator has anything to say about are served, too: anyone may then call every tool.
+    pub allow_unauthenticated: bool,
+}
+
+impl Authentication {
+    /// Whether a request is served without anything being asked about its sender.
+    pub fn is_open(&self) -> bool {
+        self.authenticators.is_empty()
+    }
+}
+
+/// Decides who sends a request.
+pub(crate) struct Access {
+    authenticators: Vec<Arc<dyn Authenticator>>,
+    /// Who sends a request that no authenticator has anything to say about, if it is served.
+    anyone: Option<Arc<Identity>>,
+    challenge: Challenge,
+}
+
+/// A request that is not served.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    Denied(Denied),
+    /// Too many requests of its address were denied.
+    Busy(Busy),
+}
+
+impl Access {
+    pub(crate) fn new(authentication: Authentication) -> Self {
+        let Authentication {
+            authenticators,
+            allow_unauthenticated,
+        } = authentication;
+        let principal = match authenticators.is_empty() {
+            true => Principal::local(),
+            // Not those whom the others verify.
+            false => Principal::named(ANYONE),
+        };
+        let mut challenge = Challenge::default();
+        for Challenge {
+            resource_metadata,
+            scope,
+        } in authenticators.iter().map(|authenticator| authenticator.challenge())
+        {
+            challenge.resource_metadata = challenge.resource_metadata.or(resource_metadata);
+            challenge.scope = challenge.scope.or(scope);
+        }
+        Self {
+            anyone: (authenticators.is_empty() || allow_unauthenticated)
+                .then(|| Arc::new(Identity::unverified(principal))),
+            authenticators,
+            challenge,
+        }
+    }
+
+    /// Whom everyone is, if nobody is asked who they are.
+    pub(crate) fn everyone(&self) -> Option<&Arc<Identity>> {
+        self.anyone.as_ref().filter(|_| self.authenticators.is_empty())
+    }
+
+    /// What is known of a connection.
+    pub(crate) fn peer(&self, local: SocketAddr, remote: SocketAddr) -> Peer {
+        let asked = self.authenticators.iter();
+        let user = asked
+            .map(|authenticator| authenticator.peer_user(local, remote))
+            .find(|user| *user != PeerUser::Unknown);
+        Peer::Tcp {
+            local,
+            remote,
+            user: user.unwrap_or_default(),
+        }
+    }
+
+    /// Who sends a request with this head.
+    pub(crate) async fn authenticate(
+        &self,
+        (headers, uri, peer): (&HeaderMap, &Uri, &Peer),
+        meter: &Meter,
+        clock: &dyn Clock,
+    ) -> Result<Arc<Identity>, Refused> {
+        let decided = self.decide(&RequestHead { headers, uri, peer }, meter).await?;
+        let denied = match decided {
+            Ok(identity) if !identity.has_ended(clock.wall()) => return Ok(identity),
+            Ok(_) => Denied::ended(),
+            Err(denied) => denied,
+        };
+        debug!(?denied, address = ?peer.address(), "a request was denied");
+        match &denied {
+            // Not the sender's fault.
+            Denied::Unavailable { .. } => {}
+            _ => meter
+                .denied(peer.address().map(|address| address.ip()))
+                .map_err(Refused::Busy)?,
+        }
+        Err(Refused::Denied(denied))
+    }
+
+    async fn decide(&self, head: &RequestHead<'_>, meter: &Meter) -> Result<Result<Arc<Identity>, Denied>, Refused> {
+        let credentials = head.headers.get_all(header::AUTHORIZATION).iter().count();
+        if credentials > 1 {
+            return Ok(Err(Denied::invalid("there is more than one Authorization header")));
+        }
+        for authenticator in &self.authenticators {
+            match authenticator.authenticate(head) {
+                Decision::NotMine => {}
+                Decision::Known(known) => return Ok(known),
+                Decision::Pending(pending) => {
+                    let address = head.peer.address().map(|address| address.ip());
+                    meter.check_denied(address).map_err(Refused::Busy)?;
+                    return Ok(pending.await);
+                }
+            }
+        }
+        Ok(match (&self.anyone, credentials) {
+            (Some(anyone), 0) => Ok(Arc::clone(anyone)),
+            (None, 0) => Err(Denied::Missing),
+            // Someone who believes to be known must not be served as anyone.
+            (_, _) => Err(Denied::invalid("the credentials are of no kind that this server knows")),
+        })
+    }
+
+    /// The `WWW-Authenticate` of a request without valid credentials.
+    pub(crate) fn challenge(&self, denied: &Denied) -> String {
+        let mut challenge = ChallengeText::new();
+        if let Denied::Invalid { description } = denied {
+            challenge.add("error", "invalid_token");
+            challenge.add("error_description", description);
+        }
+        if let Some(scope) = &self.challenge.scope {
+            challenge.add("scope", scope);
+        }
+        self.with_metadata(challenge)
+    }
+
+    /// The `WWW-Authenticate` of a request whose sender may not do what it asks for.
+    pub(crate) fn insufficient(&self, identity: &Identity, missing: &[Permission<'_>]) -> String {
+        let mut challenge = ChallengeText::new();
+        challenge.add("error", "insufficient_scope");
+        if let Some(scope) = identity.scope_for(missing) {
+            challenge.add("scope", &scope);
+        }
+        self.with_metadata(challenge)
+    }
+
+    fn with_metadata(&self, mut challenge: ChallengeText) -> String {
+        if let Some(url) = &self.challenge.resource_metadata {
+            challenge.add("resource_metadata", url);
+        }
+        challenge.0
+    }
+}
+
+/// A `Bearer` challenge.
+struct ChallengeText(String);
+
+impl ChallengeText {
+    fn new() -> Self {
+        Self("Bearer".to_owned())
+    }
+
+    /// Adds a parameter. Characters that its syntax does not have are left out.
+    fn add(&mut self, name: &str, value: &str) {
+        self.0.push_str(if self.0.contains(' ') { ", " } else { " " });
+        self.0.push_str(name);
+        self.0.push_str("=\"");
+        self.0.extend(
+            value
+                .chars()
+                .filter(|c| (' '..='~').contains(c) && !"\"\\".contains(*c)),
+        );
+        self.0.push('"');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Named(Challenge);
+
+    impl Authenticator for Named {
+        fn authenticate<'a>(&'a self, _: &'a RequestHead<'a>) -> Decision<'a> {
+            Decision::NotMine
+        }
+
+        fn challenge(&self) -> Challenge {
+            self.0.clone()
+        }
+    }
+
+    fn access(challenges: impl IntoIterator<Item = Challenge>) -> Access {
+        let authenticators = challenges
+            .into_iter()
+            .map(|challenge| Arc::new(Named(challenge)) as Arc<dyn Authenticator>);
+        Access::new(Authentication {
+            authenticators: authenticators.collect(),
+            allow_unauthenticated: false,
+        })
+    }
+
+    #[test]
+    fn s_20_s_22_a_challenge_says_what_is_wrong_and_where_to_go() {
+        let keys = Challenge::default();
+        assert_eq!(access([keys.clone()]).challenge(&Denied::Missing), "Bearer");
+        let url = "https://a.example/.well-known/oauth-protected-resource/mcp";
+        let oauth = Challenge {
+            resource_metadata: Some(url.to_owned()),
+            scope: Some("tasks:write".to_owned()),
+        };
+        let both = access([keys, oauth]);
+        assert_eq!(
+            both.challenge(&Denied::Missing),
+            format!("Bearer scope=\"tasks:write\", resource_metadata=\"{url}\"")
+        );
+        assert_eq!(
+            both.challenge(&Denied::invalid("it \"has\"\r\n expired\u{e4}")),
+            format!(
+                "Bearer error=\"invalid_token\", error_description=\"it has expired\", scope=\"tasks:write\", resource_metadata=\"{url}\""
+            )
+        );
+        let identity = Identity::verified(Principal::named("a"), super::super::permissions::Permissions::default());
+        let missing = [Permission::Call("build"), Permission::WriteTasks];
+        assert_eq!(
+            both.insufficient(&identity, &missing),
+            format!(
+                "Bearer error=\"insufficient_scope\", scope=\"tools:build tasks:write\", resource_metadata=\"{url}\""
+            )
+        );
+        let renamed = identity.clone().with_scope_names(|_| Some("their:scope".to_owned()));
+        assert!(both.insufficient(&renamed, &missing).contains("scope=\"their:scope\""));
+    }
+}

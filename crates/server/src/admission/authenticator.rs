@@ -1,0 +1,166 @@
+//! The port behind which requests over HTTP are authenticated.
+
+use super::identity::Identity;
+use http::{HeaderMap, Uri, header};
+use longhaul_core::BoxFuture;
+use std::{borrow::Cow, net::SocketAddr, sync::Arc, time::Duration};
+
+/// Decides who sends a request over HTTP. A server may have several: they are asked in their order, and the first that does not answer
+/// [`Decision::NotMine`] decides.
+///
+/// ```
+/// use longhaul_core::Principal;
+/// use longhaul_server::auth::{Authenticator, Decision, Denied, Identity, Permissions, RequestHead};
+/// use std::sync::Arc;
+///
+/// /// One token, known to one client.
+/// struct OneToken {
+///     token: String,
+///     identity: Arc<Identity>,
+/// }
+///
+/// impl Authenticator for OneToken {
+///     fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> Decision<'a> {
+///         match head.bearer_token() {
+///             None => Decision::NotMine,
+///             // A real one compares in constant time.
+///             Some(token) if token == self.token => Decision::Known(Ok(Arc::clone(&self.identity))),
+///             Some(_) => Decision::Known(Err(Denied::invalid("the token is unknown"))),
+///         }
+///     }
+/// }
+///
+/// let identity = Identity::verified(Principal::named("key:ci"), Permissions::all());
+/// let authenticator = OneToken { token: "secret".into(), identity: Arc::new(identity) };
+/// # let _ = authenticator;
+/// ```
+pub trait Authenticator: Send + Sync {
+    /// Who sends a request with this head. Called before the body is read, for each request.
+    fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> Decision<'a>;
+
+    /// What a sender without valid credentials is told about where to get some.
+    fn challenge(&self) -> Challenge {
+        Challenge::default()
+    }
+
+    /// Whose the other end of a TCP connection is. Asked once, when it is accepted; the answer is in [`Peer::Tcp`] for each of its requests.
+    fn peer_user(&self, _local: SocketAddr, _remote: SocketAddr) -> PeerUser {
+        PeerUser::Unknown
+    }
+}
+
+/// What an [`Authenticator`] says.
+pub enum Decision<'a> {
+    /// The request has no credentials of this kind.
+    NotMine,
+    /// It is known at once.
+    Known(Result<Arc<Identity>, Denied>),
+    /// It must be found out, for example by asking another server. Not waited for if too many requests of the address were denied.
+    Pending(BoxFuture<'a, Result<Arc<Identity>, Denied>>),
+}
+
+/// Why a request is not served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Denied {
+    /// It has no credentials: 401.
+    Missing,
+    /// Its credentials are not valid, or not any more: 401.
+    Invalid {
+        /// Why, for the sender. It must tell nothing that helps to guess.
+        description: Cow<'static, str>,
+    },
+    /// Whether they are valid cannot be found out now: 503.
+    Unavailable {
+        /// When to try again.
+        retry_after: Duration,
+    },
+}
+
+impl Denied {
+    /// Credentials that are not valid. The sender is told why.
+    pub fn invalid(description: impl Into<Cow<'static, str>>) -> Self {
+        Self::Invalid {
+            description: description.into(),
+        }
+    }
+
+    /// Credentials that were valid.
+    pub(crate) fn ended() -> Self {
+        Self::invalid("the credentials have expired or were revoked")
+    }
+}
+
+/// The parameters of the `WWW-Authenticate` header of a refused request (RFC 6750, RFC 9728).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Challenge {
+    /// The URL of the metadata that names the authorization servers.
+    pub resource_metadata: Option<String>,
+    /// The scope that is enough for most requests.
+    pub scope: Option<String>,
+}
+
+/// The head of a request.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestHead<'a> {
+    /// Its headers.
+    pub headers: &'a HeaderMap,
+    /// Its target. A token in it does not count.
+    pub uri: &'a Uri,
+    /// What it came from.
+    pub peer: &'a Peer,
+}
+
+/// Where a request came from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Peer {
+    /// A TCP connection.
+    Tcp {
+        /// The address of this server's end.
+        local: SocketAddr,
+        /// The address of the other end.
+        remote: SocketAddr,
+        /// Whose the other end is.
+        user: PeerUser,
+    },
+    /// A Unix socket.
+    Unix {
+        /// The user of the process at the other end.
+        uid: u32,
+    },
+    /// It is not known, as in an application that mounts the router into its own server.
+    #[default]
+    Unknown,
+}
+
+/// Whose the other end of a connection is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PeerUser {
+    /// The user's who runs this process.
+    Same,
+    /// Another user's of this machine.
+    Other,
+    /// It is not known.
+    #[default]
+    Unknown,
+}
+
+impl<'a> RequestHead<'a> {
+    /// The token of `Authorization: Bearer …`, if there is one. A request with two such headers never gets here.
+    pub fn bearer_token(&self) -> Option<&'a str> {
+        let value = self.headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+        let (scheme, token) = value.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim_matches(' '))
+    }
+}
+
+impl Peer {
+    /// The address of the other end, if it has one.
+    pub fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp { remote, .. } => Some(*remote),
+            Self::Unix { .. } | Self::Unknown => None,
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! What a sender may do: which tools it may call, and whether it may read or change tasks.
+
+use std::{fmt, str::FromStr};
+
+/// Reading tasks: their state, results, logs and notifications.
+const TASKS_READ: &str = "tasks:read";
+/// Cancelling tasks and answering their questions, and reading them.
+const TASKS_WRITE: &str = "tasks:write";
+const TOOLS: &str = "tools:";
+
+/// What a sender may do. Whatever is not named here, such as prompts, every sender that the server lets in may use.
+///
+/// ```
+/// use longhaul_server::auth::{Permission, Permissions};
+/// let permissions: Permissions = ["tools:build*", "tasks:read"].iter().filter_map(|name| name.parse().ok()).collect();
+/// assert!(permissions.allows(Permission::Call("build_all")));
+/// assert!(!permissions.allows(Permission::Call("deploy")));
+/// assert!(permissions.allows(Permission::ReadTasks) && !permissions.allows(Permission::WriteTasks));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Permissions {
+    /// Every tool may be called, so that no pattern need be tried.
+    every_tool: bool,
+    tools: Vec<ToolPattern>,
+    read_tasks: bool,
+    write_tasks: bool,
+}
+
+/// One thing that a request needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Permission<'a> {
+    /// To call the tool of this name.
+    Call(&'a str),
+    /// To read tasks.
+    ReadTasks,
+    /// To cancel tasks and to answer their questions. Includes reading them.
+    WriteTasks,
+}
+
+/// Something that is granted: `tools:NAME`, where `*` in the name stands for any characters, `tasks:read` or `tasks:write`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Grant {
+    /// To call the tools whose name fits.
+    Tools(ToolPattern),
+    /// To read tasks.
+    ReadTasks,
+    /// To change tasks, and to read them.
+    WriteTasks,
+}
+
+/// A name of tools, in which each `*` stands for any characters.
+///
+/// ```
+/// use longhaul_server::auth::ToolPattern;
+/// let pattern: ToolPattern = "build*".parse()?;
+/// assert!(pattern.matches("build") && pattern.matches("build_all") && !pattern.matches("rebuild"));
+/// # Ok::<(), longhaul_server::auth::InvalidGrant>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolPattern(String);
+
+/// A text that grants nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a permission: write tools:NAME (with * for any characters), tasks:read or tasks:write")]
+pub struct InvalidGrant(pub String);
+
+impl Permissions {
+    /// Everything.
+    pub fn all() -> Self {
+        Self {
+            every_tool: true,
+            tools: Vec::new(),
+            read_tasks: true,
+            write_tasks: true,
+        }
+    }
+
+    /// Whether it includes this.
+    pub fn allows(&self, permission: Permission<'_>) -> bool {
+        match permission {
+            Permission::Call(tool) => self.every_tool || self.tools.iter().any(|pattern| pattern.matches(tool)),
+            Permission::ReadTasks => self.read_tasks,
+            Permission::WriteTasks => self.write_tasks,
+        }
+    }
+
+    /// Whether it includes everything.
+    pub fn allows_everything(&self) -> bool {
+        self.every_tool && self.write_tasks
+    }
+
+    /// Whether it includes the right to answer a question of a call or a task: questions are part of what was called.
+    pub(crate) fn allows_answers(&self) -> bool {
+        self.write_tasks || self.every_tool || !self.tools.is_empty()
+    }
+}
+
+impl Extend<Grant> for Permissions {
+    fn extend<T: IntoIterator<Item = Grant>>(&mut self, grants: T) {
+        for grant in grants {
+            match grant {
+                Grant::Tools(pattern) if pattern.is_any() => self.every_tool = true,
+                Grant::Tools(pattern) => self.tools.push(pattern),
+                Grant::ReadTasks => self.read_tasks = true,
+                Grant::WriteTasks => (self.read_tasks, self.write_tasks) = (true, true),
+            }
+        }
+    }
+}
+
+impl FromIterator<Grant> for Permissions {
+    fn from_iter<T: IntoIterator<Item = Grant>>(grants: T) -> Self {
+        let mut permissions = Self::default();
+        permissions.extend(grants);
+        permissions
+    }
+}
+
+impl fmt::Display for Permission<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Call(tool) => write!(f, "{TOOLS}{tool}"),
+            Self::ReadTasks => f.write_str(TASKS_READ),
+            Self::WriteTasks => f.write_str(TASKS_WRITE),
+        }
+    }
+}
+
+impl FromStr for Grant {
+    type Err = InvalidGrant;
+
+    fn from_str(text: &str) -> Result<Self, InvalidGrant> {
+        match text {
+            TASKS_READ => Ok(Self::ReadTasks),
+            TASKS_WRITE => Ok(Self::WriteTasks),
+            _ => {
+                let name = text.strip_prefix(TOOLS).ok_or_else(|| InvalidGrant(text.to_owned()))?;
+                Ok(Self::Tools(name.parse().map_err(|_| InvalidGrant(text.to_owned()))?))
+            }
+        }
+    }
+}
+
+impl ToolPattern {
+    /// Whether a tool's name fits.
+    pub fn matches(&self, name: &str) -> bool {
+        let mut parts = self.0.split('*');
+        let first = parts.next().unwrap_or_default();
+        let Some(mut rest) = name.strip_prefix(first) else {
+            return false;
+        };
+        let Some(last) = parts.next_back() else {
+            // There is no `*`.
+            return rest.is_empty();
+        };
+        for part in parts {
+            match rest.find(part) {
+                Some(at) => rest = &rest[at + part.len()..],
+                None => return false,
+            }
+        }
+        rest.ends_with(last)
+    }
+
+    fn is_any(&self) -> bool {
+        self.0.bytes().all(|byte| byte == b'*')
+    }
+
+    /// The text of it.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for ToolPattern {
+    type Err = InvalidGrant;
+
+    fn from_str(text: &str) -> Result<Self, InvalidGrant> {
+        // It stands in scopes, which are separated by blanks and quoted.
+        let fits = |c: char| c.is_ascii_graphic() && c != '"' && c != '\\';
+        match !text.is_empty() && text.chars().all(fits) {
+            true => Ok(Self(text.to_owned())),
+            false => Err(InvalidGrant(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for ToolPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s_22_patterns_match_whole_names() {
+        for (pattern, name, matches) in [
+            ("build", "build", true),
+            ("build", "build_all", false),
+            ("build", "rebuild", false),
+            ("build*", "build", true),
+            ("build*", "build_all", true),
+            ("*build", "rebuild", true),
+            ("*build", "rebuilds", false),
+            ("a*b*c", "abc", true),
+            ("a*b*c", "a_b_b_c", true),
+            ("a*b*c", "acb", false),
+            ("a*a", "a", false),
+            ("a*a", "aa", true),
+            ("*", "", true),
+            ("**", "any", true),
+            ("a**b", "ab", true),
+            ("", "", false),
+        ] {
+            let fits = pattern.parse().is_ok_and(|pattern: ToolPattern| pattern.matches(name));
+            assert_eq!(fits, matches, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn s_22_to_write_is_to_read_and_everything_is_everything() {
+        let granted = |names: &[&str]| -> Permissions { names.iter().map(|name| name.parse().unwrap()).collect() };
+        let writer = granted(&["tasks:write"]);
+        assert!(writer.allows(Permission::ReadTasks) && writer.allows(Permission::WriteTasks));
+        assert!(!writer.allows(Permission::Call("a")) && !writer.allows_everything());
+        let reader = granted(&["tasks:read"]);
+        assert!(!reader.allows(Permission::WriteTasks) && !reader.allows_answers());
+        assert_eq!(granted(&["tools:*", "tasks:write"]), Permissions::all());
+        assert!(Permissions::all().allows_everything());
+        assert_eq!(Permissions::default(), granted(&[]));
+    }
+
+    #[test]
+    fn what_grants_nothing_is_refused() {
+        for wrong in [
+            "",
+            "tools",
+            "tools:",
+            "tools:a b",
+            "tools:\"",
+            "tools:ä",
+            "tasks",
+            "tasks:delete",
+            "openid",
+        ] {
+            assert_eq!(wrong.parse::<Grant>(), Err(InvalidGrant(wrong.to_owned())), "{wrong}");
+        }
+    }
+}

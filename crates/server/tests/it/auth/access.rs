@@ -1,0 +1,185 @@
+//! Who is served.
+
+use super::{Authenticated, METADATA, of};
+use crate::{
+    client::{Connection, Reply},
+    request::{Post, act},
+    server::{Options, Server, other, task_of},
+};
+use longhaul_core::Principal;
+use longhaul_server::{
+    Limits,
+    auth::{Authentication, Authenticator, Decision, Identity, Permissions, RequestHead},
+};
+use serde_json::json;
+use std::{
+    net::IpAddr,
+    num::NonZeroU32,
+    sync::{Arc, atomic::Ordering},
+};
+
+fn list() -> Post {
+    Post::modern("tools/list", json!({}))
+}
+
+/// Status, `WWW-Authenticate` and body.
+fn refusal(reply: &Reply) -> (u16, String, &str) {
+    let challenge = reply.head.header("www-authenticate").unwrap_or_default();
+    (reply.status(), challenge.to_owned(), &reply.body)
+}
+
+async fn ask(connection: &mut Connection, bytes: &[u8]) -> Reply {
+    connection.send(bytes).await;
+    connection.reply().await
+}
+
+#[tokio::test]
+async fn s_21_a_request_without_a_valid_token_gets_401_and_learns_nothing() {
+    let served = Authenticated::start().await;
+    let mut connection = served.server.connect().await;
+    let metadata = format!("resource_metadata=\"{METADATA}\"");
+    let missing = (401, format!("Bearer {metadata}"), "");
+    let invalid = |why: &str| {
+        let challenge = format!("Bearer error=\"invalid_token\", error_description=\"{why}\", {metadata}");
+        (401, challenge, "")
+    };
+    for (bytes, expected) in [
+        (list().to_bytes(), missing.clone()),
+        (Post::of(json!({"not": "a message"})).to_bytes(), missing.clone()),
+        (list().to_bytes_with(b"no JSON"), missing.clone()),
+        (other("GET", "").into_bytes(), missing.clone()),
+        (other("DELETE", "Mcp-Session-Id: x\r\n").into_bytes(), missing.clone()),
+        (other("PUT", "").into_bytes(), missing),
+        (of("nobody", list()).to_bytes(), invalid("the token is unknown")),
+        (of("later-nobody", list()).to_bytes(), invalid("it is nobody's")),
+        (
+            of("ann-expired", list()).to_bytes(),
+            invalid("the credentials have expired or were revoked"),
+        ),
+        (
+            list().with("Authorization", "Basic YTpi").to_bytes(),
+            invalid("the credentials are of no kind that this server knows"),
+        ),
+        (
+            of("ann", list()).and("Authorization", "Bearer bob").to_bytes(),
+            invalid("there is more than one Authorization header"),
+        ),
+    ] {
+        let reply = ask(&mut connection, &bytes).await;
+        assert_eq!(refusal(&reply), expected, "{}", String::from_utf8_lossy(&bytes));
+        assert_eq!(reply.head.header("cache-control"), Some("no-store"));
+    }
+    // A token in the address is none.
+    let in_query = String::from_utf8(list().to_bytes()).unwrap();
+    let in_query = in_query.replacen("/mcp", "/mcp?access_token=ann", 1);
+    assert_eq!(ask(&mut connection, in_query.as_bytes()).await.status(), 401);
+
+    let down = ask(&mut connection, &of("down", list()).to_bytes()).await;
+    assert_eq!(refusal(&down), (503, String::new(), ""));
+    assert_eq!(down.head.header("retry-after"), Some("3"));
+    for known in ["ann", "later-ann"] {
+        assert_eq!(ask(&mut connection, &of(known, list()).to_bytes()).await.status(), 200);
+    }
+    let in_lower_case = list().with("Authorization", "bearer  ann");
+    assert_eq!(ask(&mut connection, &in_lower_case.to_bytes()).await.status(), 200);
+}
+
+#[tokio::test]
+async fn browsers_ask_first_without_a_token_and_can_read_a_refusal() {
+    let served = Authenticated::start().await;
+    let mut connection = served.server.connect().await;
+    let origin = "Origin: http://localhost:3000\r\nAccess-Control-Request-Method: POST\r\n";
+    let reply = ask(&mut connection, other("OPTIONS", origin).as_bytes()).await;
+    assert_eq!(reply.status(), 204);
+    assert_eq!(served.tokens.asked.load(Ordering::SeqCst), 0);
+    let reply = ask(
+        &mut connection,
+        &list().with("Origin", "http://localhost:3000").to_bytes(),
+    )
+    .await;
+    assert_eq!(reply.status(), 401);
+    assert_eq!(
+        reply.head.header("access-control-allow-origin"),
+        Some("http://localhost:3000")
+    );
+    // A page of elsewhere is refused before anyone asks who sends it.
+    let asked = served.tokens.asked.load(Ordering::SeqCst);
+    let evil = of("ann", list()).with("Origin", "https://evil.example");
+    assert_eq!(ask(&mut connection, &evil.to_bytes()).await.status(), 403);
+    assert_eq!(served.tokens.asked.load(Ordering::SeqCst), asked);
+}
+
+#[tokio::test]
+async fn s_06_too_many_denied_requests_of_an_address_are_answered_with_429() {
+    let second = NonZeroU32::new(1);
+    let served = Authenticated::start().await;
+    let server = Server::with(Options {
+        authentication: Authentication {
+            authenticators: vec![Arc::new(served.tokens.clone())],
+            allow_unauthenticated: false,
+        },
+        limits: Limits {
+            denied_per_second: second,
+            ..Limits::default()
+        },
+        clock: crate::clock::TestClock::standing(),
+        ..Options::default()
+    })
+    .await;
+    let mut connection = server.connect().await;
+    let mut statuses = Vec::new();
+    for _ in 0..4 {
+        statuses.push(ask(&mut connection, &list().to_bytes()).await.status());
+    }
+    assert_eq!(statuses, [401, 401, 429, 429]);
+    let asked_elsewhere = ask(&mut connection, &of("later-ann", list()).to_bytes()).await;
+    assert_eq!(asked_elsewhere.status(), 429, "no other server is asked");
+    let known = ask(&mut connection, &of("ann", list()).to_bytes()).await;
+    assert_eq!(known.status(), 200, "whoever is known is served");
+    let elsewhere = IpAddr::from([127, 0, 0, 2]);
+    let mut elsewhere = Connection::open_from(elsewhere, server.address).await;
+    assert_eq!(ask(&mut elsewhere, &list().to_bytes()).await.status(), 401);
+}
+
+/// The first authenticator that knows the kind of the credentials decides.
+#[tokio::test]
+async fn authenticators_are_asked_in_their_order() {
+    struct Header(&'static str);
+
+    impl Authenticator for Header {
+        fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> Decision<'a> {
+            match head.headers.get(self.0) {
+                None => Decision::NotMine,
+                Some(_) => Decision::Known(Ok(Arc::new(Identity::verified(
+                    Principal::named(self.0),
+                    Permissions::all(),
+                )))),
+            }
+        }
+    }
+
+    let server = Server::with(Options {
+        authentication: Authentication {
+            authenticators: vec![Arc::new(Header("x-a")), Arc::new(Header("x-b"))],
+            allow_unauthenticated: true,
+        },
+        ..Options::default()
+    })
+    .await;
+    let (a, b) = (|post: Post| post.with("x-a", "1"), |post: Post| post.with("x-b", "1"));
+    let both = |post: Post| a(b(post));
+    let create = Post::modern("tools/call", act("optional", "wait"));
+    let task = task_of(&server.result(&both(create.clone())).await);
+    let get = crate::server::get(&task);
+    assert_eq!(server.result(&a(get.clone())).await["status"], "working");
+    assert_eq!(server.error(&b(get.clone())).await, (200, -32602));
+    assert_eq!(server.error(&get).await, (200, -32602));
+    // Without credentials everyone is the same, and not one of those who have some.
+    let anyones = task_of(&server.result(&create).await);
+    let get = crate::server::get(&anyones);
+    assert_eq!(server.result(&get).await["status"], "working");
+    assert_eq!(server.error(&a(get.clone())).await, (200, -32602));
+    // With credentials that nobody knows one is not served as anyone.
+    let mut connection = server.connect().await;
+    assert_eq!(ask(&mut connection, &of("x", get).to_bytes()).await.status(), 401);
+}

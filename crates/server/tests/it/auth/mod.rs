@@ -1,0 +1,163 @@
+//! Requests of several principals: who is served, and what of others they can learn.
+
+mod access;
+mod ends;
+mod isolation;
+mod permissions;
+
+use crate::{
+    client::Connection,
+    clock::TestClock,
+    request::Post,
+    server::{Options, Server, other},
+};
+use longhaul_core::{Clock, Principal};
+use longhaul_server::{
+    Limits,
+    auth::{
+        Authentication, Authenticator, Challenge, Decision, Denied, Grant, Identity, Permissions, RequestHead,
+        Revocation,
+    },
+};
+use serde_json::{Value, json};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+/// Where the test's authenticator says that its metadata is.
+const METADATA: &str = "https://mcp.example.com/.well-known/oauth-protected-resource/mcp";
+
+/// Knows tokens by their names: `ann` and `bob` are two principals, `ann-again` is another token of Ann's.
+#[derive(Clone)]
+struct Tokens {
+    clock: TestClock,
+    /// Ends `ann-revocable`.
+    revocation: Revocation,
+    /// Requests that were asked about.
+    asked: Arc<AtomicUsize>,
+}
+
+impl Tokens {
+    fn identity(&self, token: &str) -> Option<Identity> {
+        let granted =
+            |names: &[&str]| -> Permissions { names.iter().map(|name| name.parse::<Grant>().unwrap()).collect() };
+        let (name, rest) = token.split_once('-').unwrap_or((token, ""));
+        let principal = match name {
+            "ann" | "bob" => Principal::named(format!("key:{name}")),
+            // The same subject at another issuer.
+            "other" => Principal::named("oauth:https://other.example\nann"),
+            _ => return None,
+        };
+        let verified = |permissions| Identity::verified(principal.clone(), permissions);
+        Some(match rest {
+            "" | "again" => verified(Permissions::all()),
+            "expired" => verified(Permissions::all()).expiring_at(self.clock.wall()),
+            "expiring" => verified(Permissions::all()).expiring_at(self.clock.wall().plus(60_000)),
+            "revocable" => verified(Permissions::all()).with_revocation(&self.revocation),
+            "reader" => verified(granted(&["tasks:read"])),
+            "caller" => verified(granted(&["tools:opt*"])),
+            "nothing" => verified(granted(&[])),
+            "mapped" => verified(granted(&[])).with_scope_names(|missing| Some(format!("theirs:{}", missing.len()))),
+            _ => return None,
+        })
+    }
+}
+
+impl Authenticator for Tokens {
+    fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> Decision<'a> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        match head.bearer_token() {
+            None => Decision::NotMine,
+            Some("later-ann") => Decision::Pending(Box::pin(async { Ok(Arc::new(self.identity("ann").unwrap())) })),
+            Some("later-nobody") => Decision::Pending(Box::pin(async { Err(Denied::invalid("it is nobody's")) })),
+            Some("down") => Decision::Known(Err(Denied::Unavailable {
+                retry_after: Duration::from_millis(2500),
+            })),
+            Some(token) => Decision::Known(match self.identity(token) {
+                Some(identity) => Ok(Arc::new(identity)),
+                None => Err(Denied::invalid("the token is unknown")),
+            }),
+        }
+    }
+
+    fn challenge(&self) -> Challenge {
+        Challenge {
+            resource_metadata: Some(METADATA.to_owned()),
+            scope: None,
+        }
+    }
+}
+
+/// A server that knows these tokens.
+struct Authenticated {
+    server: Server,
+    tokens: Tokens,
+}
+
+impl Authenticated {
+    async fn start() -> Self {
+        Self::with(Options::default()).await
+    }
+
+    async fn with(options: Options) -> Self {
+        let tokens = Tokens {
+            clock: options.clock.clone(),
+            revocation: Revocation::default(),
+            asked: Arc::default(),
+        };
+        let server = Server::with(Options {
+            authentication: Authentication {
+                authenticators: vec![Arc::new(tokens.clone())],
+                ..options.authentication
+            },
+            // The tests are not to be slowed down.
+            limits: Limits {
+                denied_per_second: None,
+                ..options.limits
+            },
+            ..options
+        })
+        .await;
+        Self { server, tokens }
+    }
+
+    /// A new legacy session of the token's principal, whose client can be asked everything.
+    async fn session(&self, token: &str) -> String {
+        let mut initialize = Post::initialize("2025-11-25");
+        initialize.body["params"]["capabilities"] = crate::request::everything();
+        let mut connection = self.server.connect().await;
+        let reply = connection.exchange(&of(token, initialize)).await;
+        let session = reply.head.header("mcp-session-id").unwrap().to_owned();
+        let initialized = Post::legacy(Some(&session), "notifications/initialized", json!({})).without_id();
+        assert_eq!(connection.exchange(&of(token, initialized)).await.status(), 202);
+        session
+    }
+
+    async fn result(&self, token: &str, post: Post) -> Value {
+        self.server.result(&of(token, post)).await
+    }
+
+    /// Opens the push stream of a session.
+    async fn listen(&self, token: &str, session: &str) -> Connection {
+        let mut client = self.server.connect().await;
+        client.send(get_stream(token, session, "").as_bytes()).await;
+        let head = client.head().await;
+        assert!(head.status == 200 && head.is_stream(), "{head:?}");
+        client
+    }
+}
+
+/// A request with this token.
+fn of(token: &str, post: Post) -> Post {
+    post.with("Authorization", &format!("Bearer {token}"))
+}
+
+fn get_stream(token: &str, session: &str, headers: &str) -> String {
+    let headers =
+        format!("Authorization: Bearer {token}\r\nMcp-Session-Id: {session}\r\nAccept: text/event-stream\r\n{headers}");
+    other("GET", &headers)
+}

@@ -1,0 +1,147 @@
+//! What a sender may do.
+
+use super::{Authenticated, METADATA, of};
+use crate::{
+    request::{Post, act, act_as_task},
+    server::task_of,
+    stage::HANDED_OFF,
+};
+use serde_json::{Value, json};
+
+/// The names of the listed tools.
+async fn listed(served: &Authenticated, token: &str) -> Vec<String> {
+    let list = served.result(token, Post::modern("tools/list", json!({}))).await;
+    assert_eq!(list["cacheScope"], "private", "{list}");
+    let tools = list["tools"].as_array().unwrap().iter();
+    tools.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn s_22_the_list_of_tools_shows_what_may_be_called() {
+    let served = Authenticated::start().await;
+    let all = listed(&served, "ann").await;
+    assert!(all.len() == 8 && all.contains(&"task_wait".to_owned()), "{all:?}");
+    assert_eq!(listed(&served, "ann-caller").await, ["optional"]);
+    assert_eq!(listed(&served, "ann-reader").await, ["task_wait"]);
+    assert!(listed(&served, "ann-nothing").await.is_empty());
+    assert_eq!(
+        listed(&served, "bob").await,
+        all,
+        "also after others have listed theirs"
+    );
+}
+
+#[tokio::test]
+async fn s_22_what_is_missing_is_asked_for_at_once() {
+    let served = Authenticated::start().await;
+    let session = served.session("ann").await;
+    let task = task_of(
+        &served
+            .result("ann", Post::modern("tools/call", act("optional", "wait")))
+            .await,
+    );
+    let follow = |name: &str| Post::modern("tools/call", json!({"name": name, "arguments": {"task": task}}));
+    let log = format!("longhaul://task/{task}/log");
+    let of_task = json!({"taskId": task, "inputResponses": {}});
+    let listen = json!({"notifications": {"taskIds": [task]}});
+    let listen_to_log = json!({"notifications": {"resourceSubscriptions": [log]}});
+    let legacy = |method: &str, params: Value| Post::legacy(Some(&session), method, params);
+    let mut connection = served.server.connect().await;
+    for (token, post, scope) in [
+        (
+            "caller",
+            Post::modern("tools/call", act("always", "say")),
+            "tools:always tasks:write",
+        ),
+        (
+            "nothing",
+            Post::modern("tools/call", act(HANDED_OFF, "say")),
+            "tools:handed_off tasks:write",
+        ),
+        (
+            "nothing",
+            Post::modern("tools/call", act("unknown", "say")),
+            "tools:unknown tasks:write",
+        ),
+        (
+            "nothing",
+            legacy("tools/call", act_as_task("optional", "say")),
+            "tools:optional tasks:write",
+        ),
+        ("reader", Post::modern("tasks/cancel", of_task.clone()), "tasks:write"),
+        ("reader", Post::modern("tasks/update", of_task.clone()), "tasks:write"),
+        ("reader", legacy("tasks/cancel", of_task.clone()), "tasks:write"),
+        ("reader", follow("task_cancel"), "tasks:write"),
+        ("caller", follow("task_wait"), "tasks:read"),
+        ("caller", Post::modern("tasks/get", of_task.clone()), "tasks:read"),
+        ("caller", legacy("tasks/get", of_task.clone()), "tasks:read"),
+        ("caller", legacy("tasks/result", of_task.clone()), "tasks:read"),
+        ("caller", legacy("tasks/list", json!({})), "tasks:read"),
+        (
+            "caller",
+            Post::modern("resources/read", json!({"uri": log})),
+            "tasks:read",
+        ),
+        (
+            "caller",
+            legacy("resources/subscribe", json!({"uri": log})),
+            "tasks:read",
+        ),
+        ("caller", Post::modern("subscriptions/listen", listen), "tasks:read"),
+        (
+            "caller",
+            Post::modern("subscriptions/listen", listen_to_log),
+            "tasks:read",
+        ),
+    ] {
+        let reply = connection.exchange(&of(&format!("ann-{token}"), post.clone())).await;
+        assert_eq!(reply.error(), (403, 403), "{token} {}", post.body);
+        let challenge =
+            format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\", resource_metadata=\"{METADATA}\"");
+        assert_eq!(
+            reply.head.header("www-authenticate"),
+            Some(&*challenge),
+            "{}",
+            post.body
+        );
+    }
+    let mapped = of("ann-mapped", Post::modern("tools/call", act("optional", "say")));
+    let reply = connection.exchange(&mapped).await;
+    let challenge = reply.head.header("www-authenticate").unwrap();
+    assert!(challenge.contains("scope=\"theirs:2\""), "{challenge}");
+    assert_eq!(served.server.stage.begun.get(), 1, "nothing else has begun");
+
+    // What is allowed works.
+    for (token, post) in [
+        ("caller", Post::modern_plain("tools/call", act("optional", "say"))),
+        ("reader", Post::modern("tasks/get", of_task.clone())),
+        ("reader", legacy("tasks/list", json!({}))),
+        ("nothing", Post::modern("server/discover", json!({}))),
+        ("nothing", legacy("ping", json!({}))),
+    ] {
+        connection.result(&of(&format!("ann-{token}"), post)).await;
+    }
+}
+
+/// Whoever may neither call nor change anything was asked nothing.
+#[tokio::test]
+async fn a_response_needs_the_right_to_call_or_to_change() {
+    let served = Authenticated::start().await;
+    let session = served.session("ann").await;
+    let response = Post::legacy(Some(&session), "", json!({}));
+    let response = |token: &str| {
+        let mut post = response.clone();
+        post.body = json!({"jsonrpc": "2.0", "id": "0123456789abcdef0123456789abcdef", "result": {}});
+        of(token, post)
+    };
+    let mut connection = served.server.connect().await;
+    for (token, status) in [
+        ("ann", 202),
+        ("ann-caller", 202),
+        ("ann-reader", 403),
+        ("ann-nothing", 403),
+    ] {
+        connection.send(&response(token).to_bytes()).await;
+        assert_eq!(connection.reply().await.status(), status, "{token}");
+    }
+}
