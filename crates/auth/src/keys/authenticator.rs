@@ -1,0 +1,189 @@
+//! Requests with an API key, and the file's changes while the server runs.
+
+use super::{
+    KEY_PREFIX,
+    file::{KeyFile, KeyFileError},
+    record::Document,
+    table::KeyTable,
+};
+use arc_swap::ArcSwap;
+use longhaul_core::Clock;
+use longhaul_runtime::Ports;
+use longhaul_server::auth::{Authenticator, Decision, RequestHead};
+use std::{
+    fs, io,
+    os::unix::fs::MetadataExt as _,
+    path::Path,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+use tracing::{error, info};
+
+/// Between two looks at the file.
+const LOOK: Duration = Duration::from_millis(400);
+/// A file that changed this recently is read again: two changes may have the same time.
+const SETTLED_MILLIS: i64 = 2_000;
+
+/// Recognises API keys. Changes of the file are taken over within a second, and what a revoked or expired key has opened ends then.
+///
+/// ```
+/// use longhaul_auth::keys::{KeyAuthenticator, KeyFile};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let runtime = tokio::runtime::Runtime::new()?;
+/// # let _entered = runtime.enter();
+/// # let dir = tempfile::tempdir()?;
+/// let ports = longhaul_runtime::Ports::system();
+/// let authenticator = KeyAuthenticator::start(KeyFile::open(dir.path())?, &ports)?;
+/// # let _ = authenticator;
+/// # Ok(())
+/// # }
+/// ```
+pub struct KeyAuthenticator {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    file: KeyFile,
+    table: ArcSwap<KeyTable>,
+    clock: Arc<dyn Clock>,
+}
+
+/// What tells one version of the file from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct FileVersion {
+    inode: u64,
+    size: u64,
+    seconds: i64,
+    nanoseconds: i64,
+}
+
+impl KeyAuthenticator {
+    /// Reads the keys, and looks for changes until the value is dropped.
+    ///
+    /// # Errors
+    /// As [`KeyFile::open`]. Once it runs, a file that cannot be read changes nothing: the last good one holds, and the log says why.
+    pub fn start(file: KeyFile, ports: &Ports) -> Result<Self, KeyFileError> {
+        // Before the file: what changes meanwhile is seen by the first look.
+        let version = FileVersion::of(&file.path()).ok().flatten();
+        let document = file.read()?;
+        let table = KeyTable::new(&document, &KeyTable::default(), ports.clock.wall());
+        let shared = Arc::new(Shared {
+            file,
+            table: ArcSwap::from_pointee(table),
+            clock: Arc::clone(&ports.clock),
+        });
+        let watch = Watch {
+            shared: Arc::downgrade(&shared),
+            ports: ports.clone(),
+            seen: version.filter(|version| version.is_settled(&*ports.clock)),
+            applied: document,
+            failure: None,
+        };
+        ports.spawner.spawn(Box::pin(watch.run()));
+        Ok(Self { shared })
+    }
+
+    /// How many keys are accepted.
+    pub fn active_keys(&self) -> usize {
+        self.shared.table.load().len()
+    }
+}
+
+impl Authenticator for KeyAuthenticator {
+    fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> Decision<'a> {
+        match head.bearer_token() {
+            Some(token) if token.starts_with(KEY_PREFIX) => {
+                let table = self.shared.table.load();
+                Decision::Known(table.find(token, self.shared.clock.wall()).cloned())
+            }
+            _ => Decision::NotMine,
+        }
+    }
+}
+
+/// Looks for changes of the file.
+struct Watch {
+    shared: Weak<Shared>,
+    ports: Ports,
+    /// The version that was read, unless another one may look the same.
+    seen: Option<FileVersion>,
+    applied: Document,
+    /// The last failure that was logged.
+    failure: Option<String>,
+}
+
+impl Watch {
+    async fn run(mut self) {
+        loop {
+            self.ports.clock.sleep(LOOK).await;
+            let Some(shared) = self.shared.upgrade() else { return };
+            let look = {
+                let (shared, seen) = (Arc::clone(&shared), self.seen);
+                // A file system may be slow.
+                self.ports.blocking(move || shared.read_if_changed(seen)).await
+            };
+            let now = self.ports.clock.wall();
+            match look {
+                // The process ends.
+                None => return,
+                Some(Ok(None)) => {}
+                Some(Ok(Some((version, document)))) => {
+                    self.seen = version.filter(|version| version.is_settled(&*self.ports.clock));
+                    if document != self.applied {
+                        let table = KeyTable::new(&document, &shared.table.load(), now);
+                        info!(keys = table.len(), "the API keys have changed");
+                        shared.table.store(Arc::new(table));
+                        self.applied = document;
+                    }
+                    self.failure = None;
+                }
+                Some(Err(error)) => {
+                    self.seen = None;
+                    let error = error.to_string();
+                    if self.failure.as_ref() != Some(&error) {
+                        error!(error, "the API keys cannot be read; those that were read last are used");
+                        self.failure = Some(error);
+                    }
+                }
+            }
+            shared.table.load().end_expired(now);
+        }
+    }
+}
+
+/// What one look at the file found: nothing new, or a version and what it says.
+type Look = Option<(Option<FileVersion>, Document)>;
+
+impl Shared {
+    fn read_if_changed(&self, seen: Option<FileVersion>) -> Result<Look, KeyFileError> {
+        let version = FileVersion::of(&self.file.path()).map_err(|source| KeyFileError::Io {
+            action: "look at",
+            path: self.file.path(),
+            source,
+        })?;
+        if version.is_some() && version == seen {
+            return Ok(None);
+        }
+        Ok(Some((version, self.file.read()?)))
+    }
+}
+
+impl FileVersion {
+    /// The version that is there now.
+    fn of(path: &Path) -> io::Result<Option<Self>> {
+        match fs::symlink_metadata(path) {
+            Ok(found) => Ok(Some(Self {
+                inode: found.ino(),
+                size: found.size(),
+                seconds: found.ctime(),
+                nanoseconds: found.ctime_nsec(),
+            })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn is_settled(&self, clock: &dyn Clock) -> bool {
+        clock.wall().0 - self.seconds.saturating_mul(1000) > SETTLED_MILLIS
+    }
+}

@@ -1,0 +1,366 @@
+//! `keys.json`: read, and replaced under a lock that processes share.
+
+use super::{
+    record::{Date, Document, KeyName, Record, Secret},
+    secret::{ApiKey, KeyDigest},
+};
+use longhaul_core::{Entropy, UnixMillis};
+use longhaul_private_dir::{PrivateDir, open_file, read_file};
+use longhaul_server::auth::ToolPattern;
+use rustix::fs::{FlockOperation, flock};
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// The file in the data directory.
+pub(crate) const FILE: &str = "keys.json";
+/// What is written before it takes the place of [`FILE`].
+const NEW_FILE: &str = "keys.json.new";
+/// Whoever changes the file holds its lock. A file of its own, since the other one is replaced.
+const LOCK_FILE: &str = "keys.lock";
+
+/// Why the keys cannot be read or changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyFileError {
+    /// The system refuses.
+    #[error("cannot {action} {path}: {source}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// It is not what this release writes.
+    #[error("{path}{}: {reason}", line.map(|line| format!(", line {line}")).unwrap_or_default())]
+    Invalid {
+        /// The file.
+        path: PathBuf,
+        /// Where, if it is one place.
+        line: Option<usize>,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A new key has the name of another one.
+    #[error("there is a key {0} already: choose another name, or replace its secret with `rotate`")]
+    Exists(KeyName),
+    /// A new key has the name of a revoked one, whose tasks it would own.
+    #[error(
+        "the key {0} was revoked, and its name is not used again, since its tasks would belong to the new key: choose another name"
+    )]
+    NameWasRevoked(KeyName),
+    /// No key has this name.
+    #[error("there is no key {0}: `list` shows all of them")]
+    Unknown(KeyName),
+    /// A revoked key stays revoked.
+    #[error("the key {0} was revoked: add another one")]
+    Revoked(KeyName),
+    /// The key has ended and no new end was given.
+    #[error("the key {0} has expired: give it a new end, or revoke it and add another one")]
+    Expired(KeyName),
+    /// The end of a key has passed already.
+    #[error("the end of the key {0} is in the past: give a later one")]
+    EndsInThePast(KeyName),
+    /// A key that may call nothing.
+    #[error("the key {0} could call no tool: give a pattern, or none for all tools")]
+    NoTools(KeyName),
+}
+
+/// What a new key is to be.
+#[derive(Debug, Clone)]
+pub struct NewKey {
+    /// Its name, not used before.
+    pub name: KeyName,
+    /// Which tools it may call.
+    pub tools: Vec<ToolPattern>,
+    /// When it ends by itself.
+    pub expires: Option<UnixMillis>,
+}
+
+impl NewKey {
+    /// A key for every tool, without an end.
+    pub fn named(name: KeyName) -> Self {
+        Self {
+            name,
+            tools: "*".parse().into_iter().collect(),
+            expires: None,
+        }
+    }
+}
+
+/// How a key gets a new secret.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Rotation {
+    /// For how long the old secret is still accepted. Zero ends at once what it has opened.
+    pub overlap: Duration,
+    /// A new end; without one the key keeps its own.
+    pub expires: Option<UnixMillis>,
+}
+
+/// What people may know about a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeySummary {
+    /// Its name.
+    pub name: KeyName,
+    /// Which tools it may call.
+    pub tools: Vec<ToolPattern>,
+    /// When it was added.
+    pub created: UnixMillis,
+    /// When its present secret was made; the same as `created` until it is rotated.
+    pub rotated: Option<UnixMillis>,
+    /// When it ends by itself.
+    pub expires: Option<UnixMillis>,
+    /// Until when an earlier secret is accepted too.
+    pub overlap_until: Option<UnixMillis>,
+    /// When it was revoked.
+    pub revoked: Option<UnixMillis>,
+}
+
+impl KeySummary {
+    /// Whether the key is accepted at this time.
+    pub fn is_active(&self, at: UnixMillis) -> bool {
+        self.revoked.is_none() && self.expires.is_none_or(|expires| at < expires)
+    }
+}
+
+/// The keys of a data directory. A server may run on it or not: changes are taken over by a running one within a second.
+///
+/// ```
+/// use longhaul_auth::keys::{KeyFile, KeyName, NewKey};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let runtime = tokio::runtime::Runtime::new()?;
+/// # let _entered = runtime.enter();
+/// # let dir = tempfile::tempdir()?;
+/// let ports = longhaul_runtime::Ports::system();
+/// let keys = KeyFile::open(dir.path())?;
+/// let key = keys.add(&NewKey::named(KeyName::new("ci")?), &*ports.entropy, ports.clock.wall())?;
+/// assert!(key.expose().starts_with("lhk_"));
+/// assert_eq!(keys.list()?[0].name.as_str(), "ci");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct KeyFile {
+    dir: PrivateDir,
+}
+
+impl KeyFile {
+    /// Opens the keys of a data directory, which is created if need be. A missing file is one without keys.
+    ///
+    /// # Errors
+    /// [`KeyFileError::Invalid`] with the line and the reason, and [`KeyFileError::Io`].
+    pub fn open(data_dir: &Path) -> Result<Self, KeyFileError> {
+        let dir = PrivateDir::create(data_dir).map_err(io_error("open", data_dir))?;
+        let file = Self { dir };
+        file.read()?;
+        Ok(file)
+    }
+
+    /// Where the keys are.
+    pub fn path(&self) -> PathBuf {
+        self.dir.path().join(FILE)
+    }
+
+    /// All keys in the order in which they were added, also the revoked ones.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn list(&self) -> Result<Vec<KeySummary>, KeyFileError> {
+        Ok(self.read()?.keys.into_iter().map(KeySummary::from).collect())
+    }
+
+    /// Adds a key, and returns the only copy of its secret.
+    ///
+    /// # Errors
+    /// If the name is taken or was revoked, if the end has passed, and as [`open`](Self::open).
+    pub fn add(&self, new: &NewKey, entropy: &dyn Entropy, now: UnixMillis) -> Result<ApiKey, KeyFileError> {
+        self.change(|document| {
+            match document.find(&new.name) {
+                Some(Record { revoked: Some(_), .. }) => return Err(KeyFileError::NameWasRevoked(new.name.clone())),
+                Some(_) => return Err(KeyFileError::Exists(new.name.clone())),
+                None => check_end(&new.name, new.expires, now)?,
+            }
+            if new.tools.is_empty() {
+                return Err(KeyFileError::NoTools(new.name.clone()));
+            }
+            let key = ApiKey::generate(entropy);
+            document.keys.push(Record {
+                name: new.name.clone(),
+                tools: new.tools.clone(),
+                created: Date(now),
+                expires: new.expires.map(Date),
+                revoked: None,
+                secrets: vec![secret(&key, now)],
+            });
+            Ok(key)
+        })
+    }
+
+    /// Gives a key a new secret. Its name, and so its tasks, stay.
+    ///
+    /// # Errors
+    /// If there is no such key, if it was revoked or has expired, and as [`open`](Self::open).
+    pub fn rotate(
+        &self,
+        name: &KeyName,
+        rotation: &Rotation,
+        entropy: &dyn Entropy,
+        now: UnixMillis,
+    ) -> Result<ApiKey, KeyFileError> {
+        self.change(|document| {
+            let record = find_active(document, name)?;
+            check_end(name, rotation.expires, now)?;
+            record.expires = rotation.expires.map(Date).or(record.expires);
+            if record.expires.is_some_and(|expires| expires.0 <= now) {
+                return Err(KeyFileError::Expired(name.clone()));
+            }
+            let until = Date(now.plus(u64::try_from(rotation.overlap.as_millis()).unwrap_or(u64::MAX)));
+            for old in &mut record.secrets {
+                old.until = Some(old.until.map_or(until, |earlier| earlier.min(until)));
+            }
+            record
+                .secrets
+                .retain(|old| old.until.is_some_and(|until| until.0 > now));
+            let key = ApiKey::generate(entropy);
+            record.secrets.push(secret(&key, now));
+            Ok(key)
+        })
+    }
+
+    /// Ends a key for ever. Its name is not used again.
+    ///
+    /// # Errors
+    /// If there is no such key or it was revoked before, and as [`open`](Self::open).
+    pub fn revoke(&self, name: &KeyName, now: UnixMillis) -> Result<(), KeyFileError> {
+        self.change(|document| {
+            let record = find_active(document, name)?;
+            record.revoked = Some(Date(now));
+            record.secrets.clear();
+            Ok(())
+        })
+    }
+
+    pub(crate) fn read(&self) -> Result<Document, KeyFileError> {
+        let path = self.path();
+        let text = match read_file(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Document::empty()),
+            Err(error) => return Err(io_error("read", &path)(error)),
+        };
+        parse(&path, &text)
+    }
+
+    /// Replaces the file by what `change` makes of it. A crash leaves the old one or the new one.
+    fn change<T>(&self, change: impl FnOnce(&mut Document) -> Result<T, KeyFileError>) -> Result<T, KeyFileError> {
+        let _lock = self.lock()?;
+        let mut document = self.read()?;
+        let value = change(&mut document)?;
+        let path = self.dir.path().join(NEW_FILE);
+        self.replace(&path, &document).map_err(io_error("write", &path))?;
+        Ok(value)
+    }
+
+    fn replace(&self, new: &Path, document: &Document) -> io::Result<()> {
+        // Of a process that died here: nobody else writes it while the lock is held.
+        match fs::remove_file(new) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = open_file(new, OpenOptions::new().write(true).create_new(true).mode(0o600))?;
+        serde_json::to_writer_pretty(&file, document)?;
+        file.write_all(b"\n")?;
+        file.sync_all()?;
+        fs::rename(new, self.path())?;
+        self.dir.sync()
+    }
+
+    /// Waits for other processes that change the file; that takes them milliseconds.
+    fn lock(&self) -> Result<File, KeyFileError> {
+        let options = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .clone();
+        let path = self.dir.path().join(LOCK_FILE);
+        let locked = self.dir.file(LOCK_FILE, &options).and_then(|file| {
+            flock(&file, FlockOperation::LockExclusive)?;
+            Ok(file)
+        });
+        locked.map_err(io_error("lock", &path))
+    }
+}
+
+impl From<Record> for KeySummary {
+    fn from(record: Record) -> Self {
+        let rotated = record.secrets.last().map(|secret| secret.created);
+        Self {
+            name: record.name,
+            tools: record.tools,
+            created: record.created.0,
+            rotated: rotated.filter(|rotated| *rotated != record.created).map(|date| date.0),
+            expires: record.expires.map(|date| date.0),
+            overlap_until: record
+                .secrets
+                .iter()
+                .filter_map(|secret| secret.until)
+                .max()
+                .map(|date| date.0),
+            revoked: record.revoked.map(|date| date.0),
+        }
+    }
+}
+
+fn parse(path: &Path, text: &[u8]) -> Result<Document, KeyFileError> {
+    let invalid = |line, reason| KeyFileError::Invalid {
+        path: path.to_owned(),
+        line,
+        reason,
+    };
+    let document: Document = serde_json::from_slice(text).map_err(|error| {
+        let reason = error.to_string();
+        // It ends with the place, which is told already.
+        let reason = reason.rsplit_once(" at line ").map_or(&*reason, |(reason, _)| reason);
+        invalid(Some(error.line()), reason.to_owned())
+    })?;
+    document.check().map_err(|reason| invalid(None, reason))?;
+    Ok(document)
+}
+
+fn secret(key: &ApiKey, now: UnixMillis) -> Secret {
+    Secret {
+        sha256: KeyDigest::of_key(key),
+        created: Date(now),
+        until: None,
+    }
+}
+
+fn find_active<'a>(document: &'a mut Document, name: &KeyName) -> Result<&'a mut Record, KeyFileError> {
+    match document.find_mut(name) {
+        None => Err(KeyFileError::Unknown(name.clone())),
+        Some(record) if record.revoked.is_some() => Err(KeyFileError::Revoked(name.clone())),
+        Some(record) => Ok(record),
+    }
+}
+
+fn check_end(name: &KeyName, expires: Option<UnixMillis>, now: UnixMillis) -> Result<(), KeyFileError> {
+    match expires {
+        Some(expires) if expires <= now => Err(KeyFileError::EndsInThePast(name.clone())),
+        _ => Ok(()),
+    }
+}
+
+fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> KeyFileError {
+    move |source| KeyFileError::Io {
+        action,
+        path: path.to_owned(),
+        source,
+    }
+}

@@ -1,0 +1,125 @@
+//! The keys that are accepted now, and what they have opened.
+
+use super::{record::Document, secret::KeyDigest};
+use foldhash::fast::FixedState;
+use longhaul_core::{Principal, UnixMillis};
+use longhaul_server::auth::{Denied, Grant, Identity, Permissions, Revocation};
+use std::{collections::HashMap, sync::Arc};
+
+/// How a key's principal begins. Those of other kinds begin in other ways.
+const PRINCIPAL: &str = "key:";
+
+/// Keys by their digest.
+#[derive(Default)]
+pub(super) struct KeyTable {
+    // The buckets are parts of hashes already.
+    entries: HashMap<u64, Vec<Entry>, FixedState>,
+}
+
+struct Entry {
+    digest: KeyDigest,
+    identity: Arc<Identity>,
+    /// Shared with the identities that the key had in earlier tables.
+    revocation: Revocation,
+    ends: Option<UnixMillis>,
+}
+
+impl KeyTable {
+    /// The table of a file. A key that `earlier` had, with the same permissions, keeps what it has opened; what others have opened ends now.
+    pub(super) fn new(document: &Document, earlier: &Self, now: UnixMillis) -> Self {
+        let mut table = Self::default();
+        for key in &document.keys {
+            let tools = key.tools.iter().cloned().map(Grant::Tools);
+            let permissions: Permissions = tools.chain([Grant::WriteTasks]).collect();
+            let principal = Principal::named(format!("{PRINCIPAL}{}", key.name));
+            for secret in &key.secrets {
+                let ends = [key.expires, secret.until]
+                    .into_iter()
+                    .flatten()
+                    .min()
+                    .map(|date| date.0);
+                if ends.is_some_and(|ends| ends <= now) {
+                    continue;
+                }
+                let before = earlier.entry(&secret.sha256).filter(|before| {
+                    before.identity.principal() == &principal && *before.identity.permissions() == permissions
+                });
+                let entry = match before {
+                    Some(before) if before.ends == ends => before.share(Arc::clone(&before.identity)),
+                    _ => {
+                        let revocation = before.map_or_else(Revocation::default, |before| before.revocation.clone());
+                        let identity =
+                            Identity::verified(principal.clone(), permissions.clone()).with_revocation(&revocation);
+                        let identity = match ends {
+                            Some(ends) => identity.expiring_at(ends),
+                            None => identity,
+                        };
+                        Entry {
+                            digest: secret.sha256.clone(),
+                            identity: Arc::new(identity),
+                            revocation,
+                            ends,
+                        }
+                    }
+                };
+                table.entries.entry(entry.digest.bucket()).or_default().push(entry);
+            }
+        }
+        for before in earlier.all() {
+            let is_kept = table.entry(&before.digest).is_some_and(|entry| {
+                entry.identity.principal() == before.identity.principal()
+                    && entry.identity.permissions() == before.identity.permissions()
+            });
+            if !is_kept {
+                before.revocation.revoke();
+            }
+        }
+        table
+    }
+
+    /// Ends what expired keys have opened. An identity of before a rotation does not know that its key ends.
+    pub(super) fn end_expired(&self, now: UnixMillis) {
+        for entry in self.all().filter(|entry| entry.has_ended(now)) {
+            entry.revocation.revoke();
+        }
+    }
+
+    /// Who has this key.
+    pub(super) fn find(&self, token: &str, now: UnixMillis) -> Result<&Arc<Identity>, Denied> {
+        let entry = KeyDigest::of_token(token).and_then(|digest| self.entry(&digest));
+        match entry {
+            Some(entry) if entry.has_ended(now) => Err(Denied::invalid("the key has expired")),
+            Some(entry) => Ok(&entry.identity),
+            None => Err(Denied::invalid("the key is unknown")),
+        }
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.all().count()
+    }
+
+    fn entry(&self, digest: &KeyDigest) -> Option<&Entry> {
+        let bucket = self.entries.get(&digest.bucket())?;
+        bucket.iter().find(|entry| entry.digest.matches(digest))
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.values().flatten()
+    }
+}
+
+impl Entry {
+    fn share(&self, identity: Arc<Identity>) -> Self {
+        Self {
+            digest: self.digest.clone(),
+            identity,
+            revocation: self.revocation.clone(),
+            ends: self.ends,
+        }
+    }
+
+    fn has_ended(&self, now: UnixMillis) -> bool {
+        self.ends.is_some_and(|ends| ends <= now)
+    }
+}

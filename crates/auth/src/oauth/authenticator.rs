@@ -1,0 +1,301 @@
+//! Requests with a token of an issuer.
+
+use super::{
+    error::IssuerError,
+    fetch::Fetcher,
+    holder::TrustedIssuer,
+    introspection::{Introspector, TokenDigest},
+    issuer::{Issuer, KeySource, parse_identifier},
+    jwks::{Jwks, KeySet, VerifyingKey, read_file},
+    jwt::{LONGEST, Unverified},
+    metadata::ProtectedResource,
+};
+use crate::keys::KEY_PREFIX;
+use longhaul_core::{Clock, UnixMillis};
+use longhaul_runtime::Ports;
+use longhaul_server::auth::{Authenticator, Challenge, Decision, Denied, Identity, RequestHead, Revocation};
+use quick_cache::sync::Cache;
+use sha2::Digest as _;
+use std::{path::Path, sync::Arc};
+
+/// How many verified tokens are remembered.
+const MOST_VERIFIED: usize = 10_000;
+const UNKNOWN_ISSUER: &str = "the token is of an issuer that this server does not know";
+
+/// Accepts the tokens of issuers.
+///
+/// ```
+/// use longhaul_auth::oauth::{Issuer, OAuthAuthenticator};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let runtime = tokio::runtime::Runtime::new()?;
+/// # let _entered = runtime.enter();
+/// let ports = longhaul_runtime::Ports::system();
+/// let issuer = Issuer::new("https://login.example.com")?.jwks("https://login.example.com/keys")?;
+/// let authenticator = OAuthAuthenticator::new("https://mcp.example/mcp", vec![issuer], &ports)?;
+/// assert_eq!(
+///     authenticator.metadata_url(),
+///     "https://mcp.example/.well-known/oauth-protected-resource/mcp",
+/// );
+/// # Ok(())
+/// # }
+/// ```
+pub struct OAuthAuthenticator {
+    issuers: Vec<IssuerState>,
+    /// JWTs that were verified. A token is remembered by its digest.
+    verified: Cache<TokenDigest, Verified>,
+    clock: Arc<dyn Clock>,
+    metadata: ProtectedResource,
+    metadata_url: String,
+}
+
+struct IssuerState {
+    issuer: TrustedIssuer,
+    jwks: Option<Jwks>,
+    introspector: Option<Arc<Introspector>>,
+}
+
+/// A JWT that was verified.
+#[derive(Clone)]
+struct Verified {
+    identity: Arc<Identity>,
+    revocation: Revocation,
+    /// The place of its issuer.
+    issuer: usize,
+    /// Who signed it.
+    key: Arc<VerifyingKey>,
+    /// How many keys the issuer had withdrawn when the key was still there.
+    withdrawals: u64,
+}
+
+impl OAuthAuthenticator {
+    /// Accepts tokens that these issuers have made for the server at `public_url`, exactly as tokens name it (`aud`).
+    ///
+    /// Keys in files are read now. Others are fetched in the background, so that a server starts also while an issuer is down.
+    ///
+    /// # Errors
+    /// [`IssuerError`].
+    pub fn new(public_url: &str, issuers: Vec<Issuer>, ports: &Ports) -> Result<Self, IssuerError> {
+        let resource = parse_identifier("public_url", public_url)?;
+        let path = resource.path().trim_end_matches('/');
+        let metadata_url = format!(
+            "{}/.well-known/oauth-protected-resource{path}",
+            resource.origin().ascii_serialization()
+        );
+        let metadata = ProtectedResource::new(public_url, &issuers);
+        check(&issuers)?;
+        let fetcher = Fetcher::new(issuers.iter().flat_map(Issuer::urls), ports)?;
+        let audience: Arc<str> = public_url.into();
+        let states = issuers
+            .into_iter()
+            .map(|issuer| IssuerState::new(issuer, &audience, &fetcher, ports));
+        Ok(Self {
+            issuers: states.collect::<Result<_, _>>()?,
+            verified: Cache::new(MOST_VERIFIED),
+            clock: Arc::clone(&ports.clock),
+            metadata,
+            metadata_url,
+        })
+    }
+
+    /// The metadata document, to be served at [`metadata_url`](Self::metadata_url) and at `/.well-known/oauth-protected-resource`.
+    pub fn metadata(&self) -> &ProtectedResource {
+        &self.metadata
+    }
+
+    /// Where clients look for the metadata document.
+    pub fn metadata_url(&self) -> &str {
+        &self.metadata_url
+    }
+
+    fn decide<'a>(&'a self, token: &'a str) -> Decision<'a> {
+        if token.len() > LONGEST {
+            return refuse("the token is too long");
+        }
+        let digest = sha2::Sha256::digest(token.as_bytes()).into();
+        if let Some(identity) = self.remembered(&digest) {
+            return Decision::Known(Ok(identity));
+        }
+        match Unverified::parse(token) {
+            Err(denied) => Decision::Known(Err(denied)),
+            Ok(Some(jwt)) => match self.issuers.iter().position(|state| *state.issuer.name == *jwt.issuer) {
+                Some(place) => self.decide_on_jwt(token, jwt, place, digest),
+                None => refuse(UNKNOWN_ISSUER),
+            },
+            // `new` has checked that there is only one whom it can be shown to.
+            Ok(None) => match self.issuers.iter().find_map(|state| state.introspector.as_ref()) {
+                Some(introspector) => introspect(introspector, token, digest),
+                None => refuse(UNKNOWN_ISSUER),
+            },
+        }
+    }
+
+    fn decide_on_jwt<'a>(
+        &'a self,
+        token: &'a str,
+        jwt: Unverified<'a>,
+        place: usize,
+        digest: TokenDigest,
+    ) -> Decision<'a> {
+        let state = &self.issuers[place];
+        let Some(jwks) = &state.jwks else {
+            return match &state.introspector {
+                Some(introspector) => introspect(introspector, token, digest),
+                None => refuse(UNKNOWN_ISSUER),
+            };
+        };
+        // Before the key is looked for, so that a withdrawal meanwhile is noticed.
+        let withdrawals = jwks.withdrawals();
+        match jwks.find_known(jwt.key_id.as_deref(), jwt.algorithm) {
+            Some(key) => Decision::Known(self.verify(&jwt, &key, (place, withdrawals), digest)),
+            None => Decision::Pending(Box::pin(async move {
+                let key = jwks.find(jwt.key_id.as_deref(), jwt.algorithm).await?;
+                self.verify(&jwt, &key, (place, withdrawals), digest)
+            })),
+        }
+    }
+
+    fn verify(
+        &self,
+        jwt: &Unverified<'_>,
+        key: &Arc<VerifyingKey>,
+        (place, withdrawals): (usize, u64),
+        digest: TokenDigest,
+    ) -> Result<Arc<Identity>, Denied> {
+        let TrustedIssuer { name, audience, .. } = &self.issuers[place].issuer;
+        let claims = jwt.verify(key)?;
+        claims.check(name, audience, self.clock.wall())?;
+        let revocation = Revocation::default();
+        let identity = Arc::new(self.issuers[place].issuer.identify(&claims, &revocation)?);
+        let verified = Verified {
+            identity: Arc::clone(&identity),
+            revocation,
+            issuer: place,
+            key: Arc::clone(key),
+            withdrawals,
+        };
+        self.verified.insert(digest, verified);
+        Ok(identity)
+    }
+
+    /// Who holds a token that was verified before, unless it has expired or the key that signed it was withdrawn.
+    fn remembered(&self, digest: &TokenDigest) -> Option<Arc<Identity>> {
+        let verified = self.verified.get(digest)?;
+        let jwks = self.issuers[verified.issuer].jwks.as_ref()?;
+        let is_over = |at: UnixMillis| at <= self.clock.wall();
+        if verified.identity.expires_at().is_some_and(is_over) {
+            self.verified.remove(digest);
+            return None;
+        }
+        jwks.refresh();
+        let withdrawals = jwks.withdrawals();
+        if verified.withdrawals == withdrawals {
+            return Some(verified.identity);
+        }
+        if !jwks.has(&verified.key) {
+            self.verified.remove(digest);
+            verified.revocation.revoke();
+            return None;
+        }
+        let identity = Arc::clone(&verified.identity);
+        self.verified.insert(
+            *digest,
+            Verified {
+                withdrawals,
+                ..verified
+            },
+        );
+        Some(identity)
+    }
+}
+
+impl Authenticator for OAuthAuthenticator {
+    fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> Decision<'a> {
+        match head.bearer_token() {
+            // An API key is nobody else's affair.
+            Some(token) if !token.starts_with(KEY_PREFIX) => self.decide(token),
+            _ => Decision::NotMine,
+        }
+    }
+
+    fn challenge(&self) -> Challenge {
+        Challenge {
+            resource_metadata: Some(self.metadata_url.clone()),
+            scope: self.metadata.scope(),
+        }
+    }
+}
+
+impl IssuerState {
+    fn new(issuer: Issuer, audience: &Arc<str>, fetcher: &Fetcher, ports: &Ports) -> Result<Self, IssuerError> {
+        let Issuer {
+            name,
+            keys,
+            introspection,
+            scopes,
+        } = issuer;
+        let jwks = match keys {
+            None => None,
+            Some(source) => {
+                let jwks = Jwks::new(&name, &source, fetcher.clone(), ports);
+                match &source {
+                    KeySource::Url(_) => jwks.warm_up(),
+                    KeySource::File(path) => jwks.set(read_keys(&name, path)?),
+                }
+                Some(jwks)
+            }
+        };
+        let issuer = TrustedIssuer {
+            name: name.into(),
+            scopes: Arc::new(scopes),
+            audience: Arc::clone(audience),
+        };
+        let introspector =
+            introspection.map(|endpoint| Introspector::new(issuer.clone(), endpoint, fetcher.clone(), ports));
+        Ok(Self {
+            issuer,
+            jwks,
+            introspector,
+        })
+    }
+}
+
+fn introspect<'a>(introspector: &'a Arc<Introspector>, token: &'a str, digest: TokenDigest) -> Decision<'a> {
+    match introspector.known(&digest) {
+        Some(known) => Decision::Known(known),
+        None => Decision::Pending(Box::pin(introspector.identify(token, digest))),
+    }
+}
+
+fn refuse<'a>(reason: &'static str) -> Decision<'a> {
+    Decision::Known(Err(Denied::invalid(reason)))
+}
+
+fn read_keys(issuer: &str, path: &Path) -> Result<KeySet, IssuerError> {
+    let keys = read_file(path).and_then(|text| KeySet::parse(&text));
+    keys.map_err(|reason| IssuerError::KeyFile {
+        issuer: issuer.to_owned(),
+        path: path.to_owned(),
+        reason,
+    })
+}
+
+/// What one issuer's settings do not show.
+fn check(issuers: &[Issuer]) -> Result<(), IssuerError> {
+    if issuers.is_empty() {
+        return Err(IssuerError::None);
+    }
+    for (at, issuer) in issuers.iter().enumerate() {
+        if issuer.keys.is_none() && issuer.introspection.is_none() {
+            return Err(IssuerError::NoVerification(issuer.name.clone()));
+        }
+        if issuers[..at].iter().any(|other| other.name == issuer.name) {
+            return Err(IssuerError::Twice(issuer.name.clone()));
+        }
+    }
+    let mut introspected = issuers.iter().filter(|issuer| issuer.introspection.is_some());
+    match (introspected.next(), introspected.next()) {
+        (Some(one), Some(other)) => Err(IssuerError::TwoIntrospections(one.name.clone(), other.name.clone())),
+        _ => Ok(()),
+    }
+}

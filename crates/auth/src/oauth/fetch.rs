@@ -1,0 +1,133 @@
+//! Requests to issuers: bounded in time and size, and never redirected.
+
+use super::{error::IssuerError, issuer::Introspection};
+use longhaul_runtime::Ports;
+use reqwest::{Client, RequestBuilder, StatusCode, Url, header, redirect::Policy};
+use rustls::{ClientConfig, RootCertStore, crypto::ring};
+use rustls_platform_verifier::Verifier;
+use std::{sync::Arc, time::Duration};
+
+/// For the whole answer.
+const TIME: Duration = Duration::from_secs(10);
+/// A set of a hundred keys with their certificates has less.
+const LARGEST_KEY_SET: usize = 512 * 1024;
+const LARGEST_INTROSPECTION: usize = 64 * 1024;
+
+/// Asks issuers.
+#[derive(Clone)]
+pub(super) struct Fetcher {
+    client: Client,
+    ports: Ports,
+}
+
+impl Fetcher {
+    /// For these addresses.
+    pub(super) fn new<'a>(urls: impl IntoIterator<Item = &'a Url>, ports: &Ports) -> Result<Self, IssuerError> {
+        // Addresses without TLS are on this machine, where no proxy stands between.
+        let is_remote = urls.into_iter().any(|url| url.scheme() == "https");
+        let builder = Client::builder()
+            .redirect(Policy::none())
+            .tls_backend_preconfigured(tls(is_remote).map_err(IssuerError::Tls)?);
+        let builder = if is_remote { builder } else { builder.no_proxy() };
+        let client = builder.build().map_err(|error| IssuerError::Tls(error.to_string()))?;
+        Ok(Self {
+            client,
+            ports: ports.clone(),
+        })
+    }
+
+    /// The text at an address.
+    pub(super) async fn key_set(&self, url: &Url) -> Result<Vec<u8>, String> {
+        let accept = "application/jwk-set+json, application/json";
+        let request = self.client.get(url.clone()).header(header::ACCEPT, accept);
+        self.send(request, LARGEST_KEY_SET).await
+    }
+
+    /// What the issuer says about a token.
+    pub(super) async fn introspection(&self, at: &Introspection, token: &str) -> Result<Vec<u8>, String> {
+        let form = [("token", token), ("token_type_hint", "access_token")];
+        let request = self
+            .client
+            .post(at.url.clone())
+            .header(header::ACCEPT, "application/json")
+            .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
+            .basic_auth(encode(&at.client_id), Some(encode(&at.client_secret)))
+            .body(encode_form(&form));
+        self.send(request, LARGEST_INTROSPECTION).await
+    }
+
+    async fn send(&self, request: RequestBuilder, largest: usize) -> Result<Vec<u8>, String> {
+        let answer = self.ports.within(TIME, read(request, largest)).await;
+        answer.unwrap_or_else(|| Err(format!("it did not answer within {} s", TIME.as_secs())))
+    }
+}
+
+async fn read(request: RequestBuilder, largest: usize) -> Result<Vec<u8>, String> {
+    let mut response = request.send().await.map_err(innermost)?;
+    if response.status() != StatusCode::OK {
+        return Err(format!("it answered with status {}", response.status()));
+    }
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(innermost)? {
+        if body.len() + chunk.len() > largest {
+            return Err(format!("its answer has more than {largest} bytes"));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+/// The outer errors only say that sending failed.
+fn innermost(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut cause: &dyn std::error::Error = &error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}
+
+/// For addresses of this machine nobody is trusted, and a system without certificates of authorities will do.
+fn tls(is_remote: bool) -> Result<ClientConfig, String> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    let mut config = if is_remote {
+        let verifier = Verifier::new(provider)
+            .map_err(|error| format!("{error}; SSL_CERT_FILE can name a file with certificates of authorities"))?;
+        builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier))
+            .with_no_client_auth()
+    } else {
+        builder
+            .with_root_certificates(RootCertStore::empty())
+            .with_no_client_auth()
+    };
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+fn encode_form(form: &[(&str, &str)]) -> String {
+    let pairs = form.iter().map(|(name, value)| format!("{name}={}", encode(value)));
+    Vec::from_iter(pairs).join("&")
+}
+
+/// As in a form, which also the credentials are encoded as (RFC 6749, 2.3.1).
+fn encode(text: &str) -> String {
+    percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_cannot_add_fields_to_the_form() {
+        assert_eq!(
+            encode_form(&[("token", "a&b=c+d %é"), ("x", "y")]),
+            "token=a%26b%3Dc%2Bd%20%25%C3%A9&x=y"
+        );
+    }
+}

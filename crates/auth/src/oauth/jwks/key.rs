@@ -1,0 +1,197 @@
+//! The public keys of an issuer.
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use jsonwebtoken::{
+    Algorithm,
+    jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyOperations, PublicKeyUse},
+};
+use ring::signature::{self, RsaPublicKeyComponents, UnparsedPublicKey};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::sync::Arc;
+
+/// More keys than any issuer has. What comes after them is ignored.
+const MOST_KEYS: usize = 100;
+const LONGEST_ID: usize = 256;
+
+/// A key that verifies signatures, by the algorithms that it is for.
+#[derive(Debug)]
+pub(crate) struct VerifyingKey {
+    id: Option<String>,
+    algorithms: &'static [Algorithm],
+    key: Material,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Material {
+    Rsa {
+        n: Vec<u8>,
+        e: Vec<u8>,
+    },
+    /// The bytes of the point.
+    Curve(Vec<u8>),
+}
+
+/// The keys of an issuer that can be used here.
+#[derive(Debug, Default)]
+pub(crate) struct KeySet(Vec<Arc<VerifyingKey>>);
+
+#[derive(Deserialize)]
+struct Document<'a> {
+    #[serde(borrow)]
+    keys: Vec<&'a RawValue>,
+}
+
+impl KeySet {
+    /// Reads a JWK set. Keys for other purposes and of unknown kinds are left out.
+    ///
+    /// # Errors
+    /// Why no key of it can be used.
+    pub(crate) fn parse(text: &[u8]) -> Result<Self, String> {
+        let document: Document<'_> =
+            serde_json::from_slice(text).map_err(|error| format!("it is no JWK set: {error}"))?;
+        let keys = document.keys.iter().take(MOST_KEYS);
+        let keys: Vec<_> = keys
+            .filter_map(|key| VerifyingKey::parse(key.get()))
+            .map(Arc::new)
+            .collect();
+        match keys.is_empty() {
+            true => Err(
+                "it has no key for signatures by RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384 or EdDSA (Ed25519)".to_owned(),
+            ),
+            false => Ok(Self(keys)),
+        }
+    }
+
+    /// The key that a token names. One that names none is verified only if there is no choice.
+    pub(crate) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Option<&Arc<VerifyingKey>> {
+        let mut fitting = self
+            .0
+            .iter()
+            .filter(|key| key.algorithms.contains(&algorithm) && (id.is_none() || key.id.as_deref() == id));
+        let found = fitting.next()?;
+        fitting.next().is_none().then_some(found)
+    }
+
+    /// Whether all keys of `earlier` are still among these.
+    pub(crate) fn has_all_of(&self, earlier: &Self) -> bool {
+        earlier.0.iter().all(|old| self.has(old))
+    }
+
+    /// Whether this key is among them.
+    pub(crate) fn has(&self, key: &VerifyingKey) -> bool {
+        self.0.iter().any(|known| known.is_same_as(key))
+    }
+}
+
+impl VerifyingKey {
+    fn parse(text: &str) -> Option<Self> {
+        let jwk: Jwk = serde_json::from_str(text).ok()?;
+        let common = &jwk.common;
+        let signs = common
+            .public_key_use
+            .as_ref()
+            .is_none_or(|usage| *usage == PublicKeyUse::Signature);
+        let operations = common.key_operations.as_deref();
+        let verifies = operations.is_none_or(|operations| operations.contains(&KeyOperations::Verify));
+        let id = common.key_id.clone();
+        if !(signs && verifies) || id.as_ref().is_some_and(|id| id.len() > LONGEST_ID) {
+            return None;
+        }
+        let (key, fitting): (Material, &'static [Algorithm]) = match &jwk.algorithm {
+            AlgorithmParameters::RSA(key) => {
+                let (n, e) = (without_zeros(&key.n)?, without_zeros(&key.e)?);
+                // What ring verifies with.
+                let fits = (256..=1024).contains(&n.len()) && (1..=4).contains(&e.len());
+                (fits.then_some(Material::Rsa { n, e })?, RSA)
+            }
+            AlgorithmParameters::EllipticCurve(key) => match key.curve {
+                EllipticCurve::P256 => (point(&key.x, &key.y, 32)?, &[Algorithm::ES256]),
+                EllipticCurve::P384 => (point(&key.x, &key.y, 48)?, &[Algorithm::ES384]),
+                _ => return None,
+            },
+            AlgorithmParameters::OctetKeyPair(key) if key.curve == EllipticCurve::Ed25519 => {
+                let x = decode(&key.x)?;
+                ((x.len() == 32).then_some(Material::Curve(x))?, &[Algorithm::EdDSA])
+            }
+            _ => return None,
+        };
+        // A key that names its algorithm is for no other one.
+        let algorithms = match common.key_algorithm {
+            None => fitting,
+            Some(named) => {
+                let named = Algorithm::try_from(named).ok()?;
+                let at = fitting.iter().position(|fitting| *fitting == named)?;
+                &fitting[at..=at]
+            }
+        };
+        Some(Self { id, algorithms, key })
+    }
+
+    fn is_same_as(&self, other: &Self) -> bool {
+        (&self.id, self.algorithms, &self.key) == (&other.id, other.algorithms, &other.key)
+    }
+
+    /// Whether the signature is this key's for the message, by an algorithm that the key is for.
+    pub(crate) fn verifies(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
+        if !self.algorithms.contains(&algorithm) {
+            return false;
+        }
+        let verified = match &self.key {
+            Material::Rsa { n, e } => {
+                let Some(parameters) = rsa(algorithm) else { return false };
+                RsaPublicKeyComponents { n, e }.verify(parameters, message, signature)
+            }
+            Material::Curve(point) => {
+                let algorithm: &dyn signature::VerificationAlgorithm = match algorithm {
+                    Algorithm::ES256 => &signature::ECDSA_P256_SHA256_FIXED,
+                    Algorithm::ES384 => &signature::ECDSA_P384_SHA384_FIXED,
+                    Algorithm::EdDSA => &signature::ED25519,
+                    _ => return false,
+                };
+                UnparsedPublicKey::new(algorithm, point).verify(message, signature)
+            }
+        };
+        verified.is_ok()
+    }
+}
+
+const RSA: &[Algorithm] = &[
+    Algorithm::RS256,
+    Algorithm::RS384,
+    Algorithm::RS512,
+    Algorithm::PS256,
+    Algorithm::PS384,
+    Algorithm::PS512,
+];
+
+fn rsa(algorithm: Algorithm) -> Option<&'static signature::RsaParameters> {
+    Some(match algorithm {
+        Algorithm::RS256 => &signature::RSA_PKCS1_2048_8192_SHA256,
+        Algorithm::RS384 => &signature::RSA_PKCS1_2048_8192_SHA384,
+        Algorithm::RS512 => &signature::RSA_PKCS1_2048_8192_SHA512,
+        Algorithm::PS256 => &signature::RSA_PSS_2048_8192_SHA256,
+        Algorithm::PS384 => &signature::RSA_PSS_2048_8192_SHA384,
+        Algorithm::PS512 => &signature::RSA_PSS_2048_8192_SHA512,
+        _ => return None,
+    })
+}
+
+fn point(x: &str, y: &str, length: usize) -> Option<Material> {
+    /// The mark of a point with both coordinates.
+    const UNCOMPRESSED: u8 = 4;
+    let (x, y) = (decode(x)?, decode(y)?);
+    let fits = x.len() == length && y.len() == length;
+    fits.then(|| Material::Curve([&[UNCOMPRESSED], &x[..], &y[..]].concat()))
+}
+
+/// Some issuers write the sign's zero before the number, or pad it.
+fn without_zeros(text: &str) -> Option<Vec<u8>> {
+    let bytes = decode(text)?;
+    let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+    Some(bytes[zeros..].to_vec())
+}
+
+fn decode(text: &str) -> Option<Vec<u8>> {
+    URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).ok()
+}

@@ -1,0 +1,164 @@
+//! Callers that are processes of the user who runs the server.
+//!
+//! On loopback any user of the machine can connect. The system can tell which user the other end of a connection belongs to, so that only processes of the
+//! server's own user are served without a key. It is asked once for each connection, when it is accepted.
+//!
+//! What this does not protect against: a proxy or tunnel that runs as this user and forwards requests of others without saying so. Its
+//! connections are this user's. One that adds a forwarding header is recognised ([`is_forwarded`]).
+//!
+//! Only Linux is asked so far, through `sock_diag`. Elsewhere [`SameUser::new`] says that it is unavailable.
+
+mod forwarded;
+#[cfg(target_os = "linux")]
+mod sock_diag;
+
+pub use forwarded::is_forwarded;
+
+use http::header::AUTHORIZATION;
+use longhaul_server::auth::{Authenticator, Decision, Identity, Peer, PeerUser, RequestHead};
+use std::{net::SocketAddr, sync::Arc};
+
+/// Why users cannot be told apart here.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SameUserUnavailable {
+    /// The operating system is not supported.
+    #[error("this system is not asked whose a connection is; only Linux is")]
+    System,
+    /// The kernel does not answer: `sock_diag` is not in it, or a sandbox forbids it.
+    #[error("the kernel does not say whose a connection is: {0}")]
+    Kernel(std::io::Error),
+    /// The kernel's answer about a connection of this process was wrong.
+    #[error("the kernel does not know a connection of this process; is `tcp_diag` loaded?")]
+    Unanswered,
+    /// Users that are not mapped in this user namespace all look like this one.
+    #[error("this process runs as user {0} (nobody), as which other users may appear; run it as a user of its own")]
+    Nobody(u32),
+}
+
+/// Asks the system whose connections are. A value of this type was tried out: the system answers.
+///
+/// ```
+/// use longhaul_auth::same_user::SameUser;
+/// use longhaul_server::auth::PeerUser;
+/// use std::net::{TcpListener, TcpStream};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let Ok(same_user) = SameUser::new() else { return Ok(()) };
+/// let listener = TcpListener::bind("127.0.0.1:0")?;
+/// let client = TcpStream::connect(listener.local_addr()?)?;
+/// let (server, peer) = listener.accept()?;
+/// assert_eq!(same_user.check(server.local_addr()?, peer), PeerUser::Same);
+/// drop(client);
+/// assert_eq!(same_user.check(server.local_addr()?, peer), PeerUser::Unknown);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct SameUser {
+    user: u32,
+    identity: Arc<Identity>,
+}
+
+impl SameUser {
+    /// Tries the system with a connection of this process to itself.
+    ///
+    /// # Errors
+    /// [`SameUserUnavailable`].
+    pub fn new() -> Result<Self, SameUserUnavailable> {
+        let this = Self {
+            user: rustix::process::geteuid().as_raw(),
+            identity: Arc::new(Identity::same_user()),
+        };
+        this.try_out()?;
+        Ok(this)
+    }
+
+    /// Whose the other end of a connection is: `local` and `peer` are its addresses as the server sees them.
+    ///
+    /// It is unknown if the other end is closed, on another machine or in another network namespace. Then it is not the same user's.
+    pub fn check(&self, local: SocketAddr, peer: SocketAddr) -> PeerUser {
+        match self.ask(local, peer) {
+            Ok(user) => user,
+            Err(error) => {
+                tracing::warn!(%error, "the kernel does not say whose a connection is");
+                PeerUser::Unknown
+            }
+        }
+    }
+}
+
+/// A request without credentials, that nobody has forwarded, on a connection of the same user or on a Unix socket.
+impl Authenticator for SameUser {
+    fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> Decision<'a> {
+        let is_same = match head.peer {
+            Peer::Tcp { user, .. } => *user == PeerUser::Same,
+            Peer::Unix { uid } => *uid == self.user,
+            _ => false,
+        };
+        // Credentials are never ignored: whoever sends them wants to be known by them.
+        if is_same && !head.headers.contains_key(AUTHORIZATION) && !is_forwarded(head.headers) {
+            return Decision::Known(Ok(Arc::clone(&self.identity)));
+        }
+        Decision::NotMine
+    }
+
+    fn peer_user(&self, local: SocketAddr, remote: SocketAddr) -> PeerUser {
+        self.check(local, remote)
+    }
+}
+
+/// An IPv4 address that a socket for both families shows as IPv6 becomes IPv4 again.
+#[cfg(target_os = "linux")]
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+#[cfg(target_os = "linux")]
+impl SameUser {
+    fn try_out(&self) -> Result<(), SameUserUnavailable> {
+        use std::net::{Ipv4Addr, TcpListener, TcpStream};
+        /// If the system does not tell.
+        const NOBODY: u32 = 65534;
+        let nobody = std::fs::read_to_string("/proc/sys/kernel/overflowuid")
+            .ok()
+            .and_then(|text| text.trim().parse().ok());
+        if self.user == nobody.unwrap_or(NOBODY) {
+            return Err(SameUserUnavailable::Nobody(self.user));
+        }
+        let answer = || {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+            let local = listener.local_addr()?;
+            let client = TcpStream::connect(local)?;
+            self.ask(local, client.local_addr()?)
+        };
+        match answer() {
+            Ok(PeerUser::Same) => Ok(()),
+            Ok(_) => Err(SameUserUnavailable::Unanswered),
+            Err(error) => Err(SameUserUnavailable::Kernel(error)),
+        }
+    }
+
+    fn ask(&self, local: SocketAddr, peer: SocketAddr) -> std::io::Result<PeerUser> {
+        let (local, peer) = (canonical(local), canonical(peer));
+        if !(local.ip().is_loopback() && peer.ip().is_loopback()) || local.is_ipv4() != peer.is_ipv4() {
+            return Ok(PeerUser::Unknown);
+        }
+        Ok(match sock_diag::user_of(peer, local)? {
+            Some(user) if user == self.user => PeerUser::Same,
+            Some(_) => PeerUser::Other,
+            None => PeerUser::Unknown,
+        })
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+impl SameUser {
+    fn try_out(&self) -> Result<(), SameUserUnavailable> {
+        Err(SameUserUnavailable::System)
+    }
+
+    fn ask(&self, _local: SocketAddr, _peer: SocketAddr) -> std::io::Result<PeerUser> {
+        Ok(PeerUser::Unknown)
+    }
+}

@@ -1,0 +1,215 @@
+//! Issuers whose keys change, and whose server is down, slow, lying or huge.
+
+use crate::{
+    RESOURCE,
+    issuer_server::{IssuerServer, Reply},
+    signer::{Signer, but, claims, key_set},
+    support::{START, TestClock, present},
+};
+use longhaul_auth::oauth::{Issuer, OAuthAuthenticator};
+use longhaul_server::auth::{Denied, Identity};
+use serde_json::{Value, json};
+use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
+
+const SECOND: Duration = Duration::from_secs(1);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+struct Setup {
+    server: IssuerServer,
+    clock: Arc<TestClock>,
+    authenticator: OAuthAuthenticator,
+}
+
+impl Setup {
+    /// An issuer whose server answers so when the first token comes.
+    async fn new(reply: Reply) -> Self {
+        let server = IssuerServer::start(reply).await;
+        let (clock, ports) = TestClock::ports();
+        let issuer = Issuer::new(&server.url).and_then(|issuer| issuer.jwks(&server.url));
+        let authenticator =
+            OAuthAuthenticator::new(RESOURCE, vec![issuer.expect("an address")], &ports).expect("issuers");
+        Self {
+            server,
+            clock,
+            authenticator,
+        }
+    }
+
+    /// A token for a month.
+    fn token(&self, signer: &Signer) -> String {
+        let month = START.0 / 1000 + 30 * 24 * 3600;
+        signer.sign(&but(&claims(&self.server.url), "exp", json!(month)))
+    }
+
+    async fn identify(&self, token: &str) -> Result<Arc<Identity>, Denied> {
+        present(&self.authenticator, token)
+            .await
+            .expect("a token is this authenticator's")
+    }
+
+    async fn is_unavailable(&self, token: &str) -> bool {
+        matches!(self.identify(token).await, Err(Denied::Unavailable { .. }))
+    }
+}
+
+fn keys<'a>(signers: impl IntoIterator<Item = &'a Signer>) -> Reply {
+    Reply::Json(key_set(signers))
+}
+
+#[tokio::test]
+async fn a_new_key_is_fetched_when_its_first_token_comes_and_old_ones_go_on() {
+    let (old, new) = (Signer::new("ES256", "old"), Signer::new("ES256", "new"));
+    let setup = Setup::new(keys([&old])).await;
+    let old_token = setup.token(&old);
+    let holder = setup.identify(&old_token).await.expect("accepted");
+    setup.server.reply(keys([&old, &new]));
+    setup.clock.pass(30 * SECOND);
+    assert!(setup.identify(&setup.token(&new)).await.is_ok());
+    let again = setup.identify(&old_token).await.expect("accepted");
+    assert!(Arc::ptr_eq(&holder, &again) && !holder.is_revoked());
+    assert_eq!(setup.server.requests(), 2);
+}
+
+#[tokio::test]
+async fn a_withdrawn_key_ends_its_tokens_and_no_others() {
+    let (stays, goes) = (Signer::new("ES256", "stays"), Signer::new("EdDSA", "goes"));
+    let setup = Setup::new(keys([&stays, &goes])).await;
+    let (staying, going) = (setup.token(&stays), setup.token(&goes));
+    let (stayer, goer) = (
+        setup.identify(&staying).await.expect("accepted"),
+        setup.identify(&going).await.expect("accepted"),
+    );
+    setup.server.reply(keys([&stays]));
+    // The keys are not fresh any more: the next request has them fetched in the background.
+    setup.clock.pass(600 * SECOND);
+    while setup.identify(&going).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    assert!(goer.is_revoked());
+    let again = setup.identify(&staying).await.expect("accepted");
+    assert!(Arc::ptr_eq(&stayer, &again) && !stayer.is_revoked());
+}
+
+#[tokio::test]
+async fn a_key_that_was_replaced_under_its_id_ends_its_tokens() {
+    let (old, new) = (Signer::new("ES256", "same"), Signer::new("ES256", "same"));
+    let setup = Setup::new(keys([&old])).await;
+    let token = setup.token(&old);
+    assert!(setup.identify(&token).await.is_ok());
+    setup.server.reply(keys([&new]));
+    setup.clock.pass(600 * SECOND);
+    while setup.identify(&token).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    assert!(setup.identify(&setup.token(&new)).await.is_ok());
+}
+
+#[tokio::test]
+async fn while_the_server_is_down_the_last_keys_are_used_for_a_day() {
+    let signer = Signer::new("ES256", "one");
+    let setup = Setup::new(keys([&signer])).await;
+    assert!(setup.identify(&setup.token(&signer)).await.is_ok());
+    for (at, reply) in [
+        Reply::Text("500 Internal Server Error", ""),
+        Reply::Text("302 Found", "{}"),
+        Reply::Text("200 OK", "<html>"),
+        Reply::Text("200 OK", "{\"keys\": []}"),
+        Reply::Text("200 OK", "{\"keys\": {}}"),
+        Reply::Endless,
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        setup.server.reply(reply);
+        setup.clock.pass(3600 * SECOND);
+        // Another token each time, which was not verified before.
+        while setup.server.requests() < at + 2 {
+            assert!(setup.identify(&setup.token(&signer)).await.is_ok(), "{at}");
+            tokio::task::yield_now().await;
+        }
+    }
+    setup.clock.pass(DAY);
+    assert!(setup.is_unavailable(&setup.token(&signer)).await);
+    setup.server.reply(keys([&signer]));
+    setup.clock.pass(30 * SECOND);
+    assert!(setup.identify(&setup.token(&signer)).await.is_ok());
+}
+
+#[tokio::test]
+async fn without_keys_tokens_are_neither_accepted_nor_called_invalid() {
+    let signer = Signer::new("ES256", "one");
+    let setup = Setup::new(Reply::Text("503 Service Unavailable", "")).await;
+    let token = setup.token(&signer);
+    assert!(setup.is_unavailable(&token).await);
+    let requests = setup.server.requests();
+    for _ in 0..50 {
+        assert!(setup.is_unavailable(&token).await);
+    }
+    assert_eq!(
+        setup.server.requests(),
+        requests,
+        "the server is left alone for a while"
+    );
+    setup.server.reply(keys([&signer]));
+    setup.clock.pass(5 * SECOND);
+    assert!(setup.identify(&token).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_server_that_never_answers_is_given_up_and_asked_once_for_all_who_wait() {
+    let signer = Signer::new("ES256", "one");
+    let setup = Setup::new(Reply::Never).await;
+    let token = setup.token(&signer);
+    setup.server.came(1).await;
+    let mut waiting = Vec::from_iter((0..20).map(|_| Box::pin(setup.identify(&token))));
+    for one in &mut waiting {
+        poll_fn(|context| {
+            assert!(one.as_mut().poll(context).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+    }
+    // Those who leave take nothing with them.
+    waiting.truncate(10);
+    setup.clock.pass(10 * SECOND);
+    for one in waiting {
+        assert!(matches!(one.await, Err(Denied::Unavailable { retry_after }) if retry_after >= SECOND));
+    }
+    assert_eq!(setup.server.requests(), 1);
+}
+
+#[tokio::test]
+async fn a_fetch_goes_on_when_the_request_that_began_it_leaves() {
+    let (old, new) = (Signer::new("ES256", "old"), Signer::new("ES256", "new"));
+    let setup = Setup::new(keys([&old])).await;
+    assert!(setup.identify(&setup.token(&old)).await.is_ok());
+    setup.server.reply(keys([&old, &new]));
+    setup.clock.pass(30 * SECOND);
+    let token = setup.token(&new);
+    {
+        let mut leaving = pin!(setup.identify(&token));
+        poll_fn(|context| {
+            assert!(leaving.as_mut().poll(context).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+    }
+    assert!(setup.identify(&token).await.is_ok());
+    assert_eq!(setup.server.requests(), 2);
+}
+
+#[tokio::test]
+async fn keys_among_others_that_cannot_be_used_are_found() {
+    let signer = Signer::new("ES256", "one");
+    let mut keys = key_set([&signer]);
+    let others = [
+        json!({"kty": "new"}),
+        json!({"kty": "oct", "k": "AAAA"}),
+        json!(null),
+        but(&signer.jwk(), "x", json!("!")),
+    ];
+    keys["keys"].as_array_mut().expect("a list").splice(0..0, others);
+    keys["more"] = Value::Bool(true);
+    let setup = Setup::new(Reply::Json(keys)).await;
+    assert!(setup.identify(&setup.token(&signer)).await.is_ok());
+}
