@@ -25,7 +25,32 @@ enum Word {
     Json(Value),
 }
 
-/// Arguments that cannot be what the tool wants.
+/// What arguments are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taker {
+    Tool,
+    Prompt,
+    Question,
+}
+
+impl Taker {
+    fn has_no(self) -> &'static str {
+        match self {
+            Self::Tool => "the tool has no argument",
+            Self::Prompt => "the prompt has no argument",
+            Self::Question => "the question has no field",
+        }
+    }
+
+    fn has_none(self) -> &'static str {
+        match self {
+            Self::Tool | Self::Prompt => "it takes no arguments",
+            Self::Question => "it takes no values",
+        }
+    }
+}
+
+/// Arguments that cannot be what is wanted.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub(crate) enum ArgumentError {
     #[error("`{0}` is not an argument; write name=value, or name:=JSON")]
@@ -38,8 +63,8 @@ pub(crate) enum ArgumentError {
     File { name: String, file: String, reason: String },
     #[error("`{name}` is given {count} times, and takes one value")]
     Repeated { name: String, count: usize },
-    #[error("the tool has no argument `{name}`; {hint}")]
-    Unknown { name: String, hint: String },
+    #[error("{} `{name}`; {hint}", .taker.has_no())]
+    Unknown { taker: Taker, name: String, hint: String },
     #[error("`{name}` takes {expected}, not `{given}`")]
     WrongType {
         name: String,
@@ -100,14 +125,15 @@ pub(crate) fn fit(
     words: Words,
     mut arguments: Map<String, Value>,
     schema: &Value,
+    taker: Taker,
 ) -> Result<Map<String, Value>, ArgumentError> {
     let properties = schema["properties"].as_object().cloned().unwrap_or_default();
     for (name, words) in words.0 {
         let property = properties.get(&name);
         if property.is_none() && !takes_others(schema) {
             let known = properties.keys().map(String::as_str);
-            let hint = nearest::suggestion(&name, known).unwrap_or_else(|| "it takes no arguments".to_owned());
-            return Err(ArgumentError::Unknown { name, hint });
+            let hint = nearest::suggestion(&name, known).unwrap_or_else(|| taker.has_none().to_owned());
+            return Err(ArgumentError::Unknown { taker, name, hint });
         }
         let wanted = Wanted::of(property.unwrap_or(&Value::Null), schema);
         let value = wanted.read_all(&name, words)?;
@@ -295,7 +321,7 @@ mod tests {
     fn read(schema: Value, written: &[&str]) -> Result<Value, String> {
         let written: Vec<String> = written.iter().map(|word| (*word).to_owned()).collect();
         let words = parse(&written).map_err(|error| error.to_string())?;
-        fit(words, Map::new(), &schema)
+        fit(words, Map::new(), &schema, Taker::Tool)
             .map(Value::from)
             .map_err(|error| error.to_string())
     }

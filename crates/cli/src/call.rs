@@ -2,7 +2,7 @@
 
 use crate::{
     args,
-    arguments::{self, ArgumentError},
+    arguments::{self, ArgumentError, Taker},
     ask::{Asking, Unasked},
     batch,
     failure::Failure,
@@ -100,7 +100,7 @@ impl Called<'_> {
             .waits_for(connection.address(), connection.list_tools())
             .await?;
         let tool = find(&tools, tool)?;
-        let arguments = arguments::fit(words, whole, &tool.input_schema).map_err(Failure::usage)?;
+        let arguments = arguments::fit(words, whole, &tool.input_schema, Taker::Tool).map_err(Failure::usage)?;
         if let Some(problem) = ToolSchema::of(tool).problem(&arguments) {
             return Err(Failure::usage(format!("{problem}; nothing was called")));
         }

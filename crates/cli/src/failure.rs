@@ -5,7 +5,7 @@ use crate::{
     result::{Exit, rpc_error},
     servers::ServerError,
 };
-use longhaul_client::{CallError, InvalidAddress, JournalError, OpenError, RequestError};
+use longhaul_client::{CallError, JournalError, OpenError, RequestError};
 use serde_json::json;
 
 /// A command failed.
@@ -87,12 +87,6 @@ impl From<RequestError> for Failure {
                 error: None,
             },
         }
-    }
-}
-
-impl From<InvalidAddress> for Failure {
-    fn from(error: InvalidAddress) -> Self {
-        Self::usage(error)
     }
 }
 

@@ -1,8 +1,11 @@
 //! `longhaul tools`, `resources` and `prompts`: what a server offers.
 
 use crate::{
-    args, arguments,
+    args,
+    arguments::{self, Taker},
     failure::Failure,
+    fields::{self, as_word},
+    nearest,
     output::{self, plain},
     result::Exit,
     servers::{self, Server},
@@ -63,40 +66,11 @@ fn describe_tool(tool: &Tool) -> String {
     for line in tool.description.lines().take_while(|line| !line.trim().is_empty()) {
         lines.push_str(&format!("    {}\n", plain(line, "")));
     }
-    let required = |name: &str| {
-        let names = tool.input_schema["required"].as_array();
-        names.is_some_and(|names| names.iter().any(|known| known == name))
-    };
     for (name, schema) in tool.input_schema["properties"].as_object().into_iter().flatten() {
-        lines.push_str(&describe_argument(name, schema, required(name)));
+        let required = fields::is_required(&tool.input_schema, name);
+        lines.push_str(&format!("    {}\n", fields::describe(name, schema, required)));
     }
     lines
-}
-
-fn describe_argument(name: &str, schema: &Value, required: bool) -> String {
-    let kind = match (schema["enum"].as_array(), &schema["type"]) {
-        (Some(choices), _) => choices.iter().map(as_word).collect::<Vec<_>>().join("|"),
-        (None, Value::String(kind)) => kind.clone(),
-        (None, Value::Array(kinds)) => kinds.iter().map(as_word).collect::<Vec<_>>().join("|"),
-        (None, _) => "JSON".to_owned(),
-    };
-    let sign = if matches!(&*kind, "object" | "JSON") { ":=" } else { "=" };
-    let mut about = plain(schema["description"].as_str().unwrap_or_default(), "");
-    if let Some(default) = schema.get("default") {
-        about.push_str(&format!(" (default: {})", as_word(default)));
-    } else if !required {
-        about.push_str(" (optional)");
-    }
-    format!(
-        "    {}{sign}{}  {}\n",
-        plain(name, ""),
-        plain(&kind, ""),
-        about.trim_start()
-    )
-}
-
-fn as_word(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// `longhaul resources`
@@ -205,25 +179,48 @@ async fn list_prompts(connection: &Connection, json: bool) -> Result<(), Failure
         if let Some(description) = prompt["description"].as_str() {
             lines.push_str(&format!("    {}\n", plain(description, "")));
         }
-        for argument in prompt["arguments"].as_array().into_iter().flatten() {
-            let required = argument["required"] == true;
-            let schema = json!({"type": "string", "description": argument["description"].as_str().unwrap_or_default()});
-            lines.push_str(&describe_argument(
-                argument["name"].as_str().unwrap_or_default(),
-                &schema,
-                required,
-            ));
+        let schema = prompt_schema(prompt);
+        for (name, argument) in schema["properties"].as_object().into_iter().flatten() {
+            let required = fields::is_required(&schema, name);
+            lines.push_str(&format!("    {}\n", fields::describe(name, argument, required)));
         }
         output::text(&lines);
     }
     Ok(())
 }
 
+/// The arguments of a prompt as the schema of an object. They are texts.
+fn prompt_schema(prompt: &Value) -> Value {
+    let mut schema = json!({"type": "object", "properties": {}, "required": []});
+    for argument in prompt["arguments"].as_array().into_iter().flatten() {
+        let Some(name) = argument["name"].as_str() else {
+            continue;
+        };
+        schema["properties"][name] = json!({"type": "string"});
+        if let Some(description) = argument["description"].as_str() {
+            schema["properties"][name]["description"] = description.into();
+        }
+        if let Some(required) = schema["required"]
+            .as_array_mut()
+            .filter(|_| argument["required"] == true)
+        {
+            required.push(name.into());
+        }
+    }
+    schema
+}
+
 async fn fill_in_prompt(connection: &Connection, name: &str, words: &[String], json: bool) -> Result<(), Failure> {
-    // The arguments of a prompt are texts.
     let words = arguments::parse(words).map_err(Failure::usage)?;
-    let texts = json!({"additionalProperties": {"type": "string"}});
-    let arguments = arguments::fit(words, Map::new(), &texts).map_err(Failure::usage)?;
+    let prompts = with_notice(connection.address(), connection.list_prompts()).await?;
+    let Some(prompt) = prompts.iter().find(|prompt| prompt["name"] == name) else {
+        let hint = nearest::suggestion(name, prompts.iter().filter_map(|prompt| prompt["name"].as_str()));
+        return Err(Failure::usage(format!(
+            "there is no prompt `{name}`; {}",
+            hint.as_deref().unwrap_or("the server has no prompts")
+        )));
+    };
+    let arguments = arguments::fit(words, Map::new(), &prompt_schema(prompt), Taker::Prompt).map_err(Failure::usage)?;
     let filled = with_notice(connection.address(), connection.get_prompt(name, &arguments)).await?;
     let value: Value = serde_json::from_str(filled.as_str()).unwrap_or_default();
     if json {

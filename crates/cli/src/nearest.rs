@@ -11,12 +11,22 @@ pub(crate) fn suggestion<'a>(given: &str, known: impl IntoIterator<Item = &'a st
         .map(|name| (strsim::damerau_levenshtein(&lowered, &name.to_lowercase()), name))
         .min()
         .map(|(distance, name)| {
-            if distance <= (given.chars().count() / 3).max(2) {
+            if distance <= closest(given) {
                 format!("did you mean `{name}`?")
             } else {
                 format!("the nearest known name is `{name}`")
             }
         })
+}
+
+/// Whether the names are close.
+pub(crate) fn is_near(given: &str, known: &str) -> bool {
+    strsim::damerau_levenshtein(&given.to_lowercase(), &known.to_lowercase()) <= closest(given)
+}
+
+/// The letters in which a close name may differ.
+fn closest(given: &str) -> usize {
+    (given.chars().count() / 3).max(2)
 }
 
 #[cfg(test)]

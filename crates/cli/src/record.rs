@@ -1,6 +1,6 @@
 //! What this user has called: the client journal, as the commands use it.
 
-use crate::{failure::Failure, output, servers::Server};
+use crate::{failure::Failure, output, servers::Server, states};
 use longhaul_client::{
     CallFilter, CallState, Client, ClientJournal, Connection, JournalError, PendingCall, RecordedCall, SystemClock,
     TaskHandle, TaskStatus,
@@ -46,7 +46,7 @@ pub(crate) fn repeated(server: &Server, call: &PendingCall, earlier: &[RecordedC
     let latest = tasks.first()?;
     let id = &latest.task.as_ref()?.task_id;
     let state = match latest.status.filter(|status| status.is_final()) {
-        Some(status) => format!("is {}, and its result was not fetched", status.as_str()),
+        Some(status) => format!("is {}, and its result was not fetched", states::of_task(status)),
         None => "has not ended".to_owned(),
     };
     let more = match tasks.len() - 1 {

@@ -6,11 +6,11 @@ use crate::{
     output::{self, plain},
     record::Named,
     result::Exit,
-    servers,
+    servers, states,
 };
 use futures_util::{StreamExt, stream};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use longhaul_client::{Connection, RequestError, SystemClock, TaskHandle, TaskSnapshot, TaskStatus};
+use longhaul_client::{Connection, RequestError, SystemClock, TaskHandle, TaskSnapshot};
 use longhaul_core::Clock;
 use serde_json::{Value, json};
 use std::{
@@ -168,10 +168,7 @@ impl Watched {
 }
 
 fn in_words(task: &TaskSnapshot) -> String {
-    let status = match task.status {
-        TaskStatus::InputRequired => "asks",
-        status => status.as_str(),
-    };
+    let status = states::of_task(task.status);
     match &task.message {
         Some(message) => format!("{status}: {message}"),
         None => status.to_owned(),

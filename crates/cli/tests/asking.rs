@@ -114,16 +114,22 @@ fn a_detached_task_is_answered_later() {
     asks(&served, &id, 1);
     let shown = exit(&served.run(&["task", &id]), 0);
     assert!(
-        shown.contains("Ship it?") && shown.contains("approved  boolean  Whether to ship it."),
+        shown.contains("Ship it?") && shown.contains("approved=boolean  Whether to ship it."),
         "{shown}"
     );
     for (wrong, why) in [
-        (&["answer", id.as_str()][..], "the fields are approved, copies"),
+        (
+            &["answer", id.as_str()][..],
+            "the fields are:\n  approved=boolean  Whether to ship it.\n  copies=integer",
+        ),
         (
             &["answer", &id, "approved=maybe"],
             "`approved` takes true or false, not `maybe`",
         ),
-        (&["answer", &id, "aproved=true"], "did you mean `approved`?"),
+        (
+            &["answer", &id, "aproved=true"],
+            "the question has no field `aproved`; did you mean `approved`?",
+        ),
         (
             &["answer", &id, "approved=true", "--question", "x"],
             "the task does not ask `x`",
@@ -264,7 +270,7 @@ fn a_recorded_task_needs_no_server_and_no_whole_id() {
         "{none:?}"
     );
     let states = exit(&run(&["tasks"]), 0);
-    assert!(states.contains("done") && states.contains("cancelled"), "{states}");
+    assert!(states.contains("completed") && states.contains("cancelled"), "{states}");
 }
 
 /// An intent is recorded before the call is sent.

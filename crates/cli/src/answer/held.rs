@@ -1,6 +1,6 @@
 //! Answering a task of a legacy server, which asks only the client that requests its result. Some servers ask only once.
 
-use crate::{failure::Failure, output, record::Named, result::Exit, waiting};
+use crate::{failure::Failure, output, record::Named, result::Exit, states, waiting};
 use longhaul_client::{
     ClientCapabilities, Event, InputHandler, InputRequest, InputResponse, RpcFailure, SystemClock, TaskHandle,
     TaskStatus,
@@ -89,7 +89,7 @@ pub(super) async fn answer(
         _ => {}
     };
     let mut waiting = pin!(task.wait(&mut observe));
-    let (mut answered, mut delivered, mut others) = (Vec::<InputRequest>::new(), 0, Vec::new());
+    let (mut answered, mut delivered, mut others) = (Vec::<InputRequest>::new(), 0, Vec::<Asked>::new());
     // On another stream the server asks the same again. It withdraws that when it has the answer.
     let mut again = Vec::new();
     let mut limit = SystemClock.sleep(LONGEST_SILENCE);
@@ -106,7 +106,7 @@ pub(super) async fn answer(
             () = &mut limit => break Ok(()),
         };
         match message {
-            Some(Message::Asked(asked)) if answered.contains(&asked.question) => again.push(asked),
+            Some(Message::Asked(asked)) if is_known(&answered, &others, &asked) => again.push(asked),
             // The values are those of one question.
             Some(Message::Asked(asked)) if !answered.is_empty() && !all => others.push(asked),
             Some(Message::Asked(asked)) => {
@@ -139,7 +139,7 @@ pub(super) async fn answer(
     ended?;
     let status = task.get().await?.status;
     Err(Failure::refused(match (status.is_final(), answered.is_empty()) {
-        (true, _) => format!("the task has ended: it is {}", status.as_str()),
+        (true, _) => format!("the task has ended: it is {}", states::of_task(status)),
         (false, true) => format!(
             "the server has not asked within {} s; some servers ask only once, and this one may have asked another client",
             LONGEST_SILENCE.as_secs()
@@ -149,4 +149,9 @@ pub(super) async fn answer(
             LONGEST_SILENCE.as_secs()
         ),
     }))
+}
+
+fn is_known(answered: &[InputRequest], others: &[Asked], asked: &Asked) -> bool {
+    let mut known = answered.iter().chain(others.iter().map(|other| &other.question));
+    known.any(|known| *known == asked.question)
 }

@@ -4,13 +4,13 @@ mod held;
 
 use crate::{
     args,
-    arguments::{self, Words},
+    arguments::{self, Taker, Words},
     ask::{self, Answer},
     failure::Failure,
-    output,
+    fields, output,
     record::Named,
     result::Exit,
-    servers,
+    servers, states,
     waiting::with_notice,
 };
 use longhaul_client::{InputRequest, InputResponse, RequestError, TaskHandle, TaskSnapshot, TaskStatus};
@@ -111,7 +111,7 @@ async fn respond(question: &InputRequest, args: &args::Answer, words: Words) -> 
         _ if words.is_empty() && asks_for_values(question) => form(question).await,
         _ => {
             let schema = question.schema().cloned().unwrap_or_default();
-            let content = arguments::fit(words, Map::new(), &schema).map_err(Failure::usage)?;
+            let content = arguments::fit(words, Map::new(), &schema, Taker::Question).map_err(Failure::usage)?;
             if let Some(problem) = ask::form_problem(&schema, &content) {
                 return Err(Failure::usage(format!("{problem}; nothing was answered")));
             }
@@ -135,7 +135,7 @@ fn choose(task: &TaskSnapshot, args: &args::Answer, words: &Words) -> Result<Vec
     match (key, asked.as_slice()) {
         (_, []) => Err(Failure::refused(format!(
             "the task asks nothing now; it is {}",
-            task.status.as_str()
+            states::of_task(task.status)
         ))),
         (None, [only]) => Ok(vec![only.clone()]),
         (None, several) if is_form => Ok(several.to_vec()),
@@ -159,11 +159,9 @@ fn asks_for_values(question: &InputRequest) -> bool {
 
 async fn form(question: &InputRequest) -> Result<InputResponse, Failure> {
     if !io::stdin().is_terminal() {
-        let fields = question.schema().and_then(|schema| schema["properties"].as_object());
-        let fields: Vec<&str> = fields.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
         return Err(Failure::usage(format!(
-            "give the answer as NAME=VALUE; the fields are {}",
-            fields.join(", ")
+            "give the answer as NAME=VALUE; the fields are:\n  {}",
+            fields::of_question(question).join("\n  ")
         )));
     }
     let question = question.clone();

@@ -9,6 +9,7 @@ pub(crate) use client::*;
 pub(crate) use serving::*;
 pub(crate) use shell::*;
 
+use crate::nearest;
 use clap::{
     Parser, Subcommand,
     error::{ContextKind, ContextValue, ErrorKind},
@@ -25,24 +26,41 @@ pub(crate) struct Cli {
 impl Cli {
     /// Reads the command line. If it is wrong, prints why and ends the process.
     pub(crate) fn read() -> Self {
-        Self::try_parse().unwrap_or_else(|error| with_tip(error).exit())
+        let command = std::env::args().nth(1).unwrap_or_default();
+        Self::try_parse().unwrap_or_else(|error| with_tip(error, &command).exit())
     }
 }
 
-/// For an unknown option clap suggests `-- --option`, but behind `--` is the command of a server.
-fn with_tip(mut error: clap::Error) -> clap::Error {
+/// Corrects what clap suggests for an unknown option: an option that is not like it at all, or `-- --option`, although behind `--` is the command of a
+/// server.
+fn with_tip(mut error: clap::Error, command: &str) -> clap::Error {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return error;
+    }
     let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else {
         return error;
     };
-    let name = option
-        .trim_start_matches('-')
-        .split('=')
-        .next()
-        .unwrap_or_default()
-        .to_owned();
-    let is_wrong = error.kind() == ErrorKind::UnknownArgument && error.remove(ContextKind::Suggested).is_some();
-    if is_wrong && error.get(ContextKind::SuggestedArg).is_none() {
-        let tip = format!("an argument of a tool or a prompt is written without dashes: '{name}=VALUE'");
+    let is_option = option.starts_with('-');
+    let name = option.trim_start_matches('-').split('=').next().unwrap_or_default();
+    let name = name.to_owned();
+    let is_near = match error.get(ContextKind::SuggestedArg) {
+        Some(ContextValue::String(suggested)) => nearest::is_near(&name, suggested.trim_start_matches('-')),
+        _ => false,
+    };
+    error.remove(ContextKind::Suggested);
+    if is_near {
+        return error;
+    }
+    let taken = match command {
+        "call" => Some("an argument of a tool"),
+        "prompts" | "complete" => Some("an argument of a prompt"),
+        "answer" => Some("a field of the answer"),
+        "inspect" => Some("a member of the params"),
+        _ => None,
+    };
+    let tip = taken.map(|taken| format!("{taken} is written without dashes: '{name}=VALUE'"));
+    error.remove(ContextKind::SuggestedArg);
+    if let Some(tip) = tip.filter(|_| is_option) {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error

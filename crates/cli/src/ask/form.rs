@@ -1,11 +1,14 @@
 //! A question as a form on the terminal, made from its schema.
 
 use super::format::format_problem;
-use crate::output::{note, plain};
+use crate::{
+    fields::{Choice, choices},
+    output::{note, plain},
+};
 use inquire::{Confirm, CustomType, InquireError, MultiSelect, Select, Text, validator::Validation};
 use longhaul_client::{InputRequest, InputResponse};
 use serde_json::{Map, Value};
-use std::fmt;
+use std::{fmt, str::FromStr};
 
 /// What has become of a question.
 pub(crate) enum Answer {
@@ -30,46 +33,62 @@ pub(crate) enum FormError {
 
 /// Asks the user, and returns what the server is answered.
 pub(crate) fn ask(request: &InputRequest) -> Answer {
-    if let Some(url) = request.url() {
-        return ask_for_page(request, url);
-    }
-    match fill_in(request) {
-        Ok(content) => Answer::Given(InputResponse::accept(content)),
-        Err(FormError::Dismissed) => left(),
-        Err(FormError::Interrupted) => Answer::Interrupted,
-        Err(FormError::NoTerminal(why)) => {
-            note(&format!("longhaul: the question cannot be shown: {why}"));
-            Answer::Later
+    loop {
+        let answered = match request.url() {
+            Some(url) => agree_to_page(request, url),
+            None => fill_in(request).map(InputResponse::accept),
+        };
+        let left = match answered {
+            Ok(response) => return Answer::Given(response),
+            Err(FormError::Dismissed) => left(request),
+            Err(FormError::Interrupted) => return Answer::Interrupted,
+            Err(FormError::NoTerminal(why)) => {
+                note(&format!("longhaul: the question cannot be shown: {why}"));
+                return Answer::Later;
+            }
+        };
+        if let Some(answer) = left {
+            return answer;
         }
     }
 }
 
 /// Shows the whole URL before anything is opened: the server has chosen it.
-fn ask_for_page(request: &InputRequest, url: &str) -> Answer {
+fn agree_to_page(request: &InputRequest, url: &str) -> Result<InputResponse, FormError> {
     note(&format!(
         "{}\nThe server asks you to open this page:\n  {}",
         plain(request.message(), "\n"),
         plain(url, "")
     ));
-    match Confirm::new("Will you open it?").with_default(false).prompt() {
-        Ok(true) => Answer::Given(InputResponse::accept_url()),
-        Ok(false) => Answer::Given(InputResponse::decline()),
-        Err(InquireError::OperationInterrupted) => Answer::Interrupted,
-        Err(_) => Answer::Later,
-    }
+    Ok(match Confirm::new("Will you open it?").with_default(false).prompt()? {
+        true => InputResponse::accept_url(),
+        false => InputResponse::decline(),
+    })
 }
 
-/// What to do with a form that was left with Esc.
-fn left() -> Answer {
+/// What to do with a form that was left with Esc. `None` to show it again.
+fn left(request: &InputRequest) -> Option<Answer> {
+    const BACK: &str = "back to the form";
     const LATER: &str = "decide later: the question stays open";
     const NO: &str = "say no";
     const DISMISS: &str = "dismiss the question: the tool goes on without an answer";
-    match Select::new("You have left the form.", vec![LATER, NO, DISMISS]).prompt() {
-        Ok(NO) => Answer::Given(InputResponse::decline()),
-        Ok(DISMISS) => Answer::Given(InputResponse::cancel()),
-        Ok(_) | Err(InquireError::OperationCanceled) => Answer::Later,
-        Err(_) => Answer::Interrupted,
+    let mut ways = vec![BACK, NO, DISMISS];
+    if can_stay_open(request) {
+        ways.insert(1, LATER);
     }
+    match Select::new("You have left the form.", ways).prompt() {
+        Ok(LATER) => Some(Answer::Later),
+        Ok(NO) => Some(Answer::Given(InputResponse::decline())),
+        Ok(DISMISS) => Some(Answer::Given(InputResponse::cancel())),
+        Ok(_) | Err(InquireError::OperationCanceled) => None,
+        Err(_) => Some(Answer::Interrupted),
+    }
+}
+
+/// Whether the question can be answered later: that of a modern task. A call that asks before there is a task would be cancelled, and some legacy
+/// servers ask only once.
+fn can_stay_open(request: &InputRequest) -> bool {
+    request.key.is_some() && request.task.is_some()
 }
 
 /// Asks for each field of the form.
@@ -108,46 +127,21 @@ impl From<InquireError> for FormError {
     }
 }
 
-/// A value that can be chosen, and how it is shown.
+/// What can be chosen in a list.
 #[derive(Clone, PartialEq)]
-struct Choice {
-    value: Value,
-    title: String,
+enum Listed {
+    Choice(Choice),
+    /// Of an optional field.
+    Nothing,
 }
 
-impl fmt::Display for Choice {
+impl fmt::Display for Listed {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.title)
-    }
-}
-
-/// The values of `enum` with `enumNames`, or those of `oneOf` and `anyOf` with titles.
-fn choices(schema: &Value) -> Vec<Choice> {
-    let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    if let Some(values) = schema["enum"].as_array() {
-        let title = |index: usize, value: &Value| {
-            schema["enumNames"][index]
-                .as_str()
-                .map_or_else(|| shown(value), str::to_owned)
-        };
-        return (values.iter().enumerate())
-            .map(|(index, value)| Choice {
-                value: value.clone(),
-                title: plain(&title(index, value), ""),
-            })
-            .collect();
-    }
-    let listed = schema["oneOf"].as_array().or_else(|| schema["anyOf"].as_array());
-    (listed.into_iter().flatten())
-        .filter_map(|choice| {
-            let value = choice.get("const")?.clone();
-            let title = choice["title"].as_str().map_or_else(|| shown(&value), str::to_owned);
-            Some(Choice {
-                value,
-                title: plain(&title, ""),
-            })
+        out.write_str(match self {
+            Self::Choice(choice) => &choice.title,
+            Self::Nothing => "(leave it empty)",
         })
-        .collect()
+    }
 }
 
 /// `None` if an optional field is left empty.
@@ -166,20 +160,14 @@ fn ask_field(name: &str, field: &Value, required: bool) -> Result<Option<Value>,
     let help = help.as_deref();
     let default = field.get("default");
     if field["type"] == "array" {
-        return ask_several(&title, help, field, default).map(Some);
+        return ask_several(&title, help, field, required, default);
     }
-    let choices = choices(field);
+    let choices = match (choices(field), &field["type"]) {
+        (choices, kind) if choices.is_empty() && kind == "boolean" && !required => yes_and_no(),
+        (choices, _) => choices,
+    };
     if !choices.is_empty() {
-        let start = choices
-            .iter()
-            .position(|choice| Some(&choice.value) == default)
-            .unwrap_or_default();
-        let mut select = Select::new(&title, choices).with_starting_cursor(start);
-        select.help_message = help.or(select.help_message);
-        return match required {
-            true => Ok(Some(select.prompt()?.value)),
-            false => Ok(select.prompt_skippable()?.map(|choice| choice.value)),
-        };
+        return choose(&title, help, choices, required, default);
     }
     match field["type"].as_str() {
         Some("boolean") => {
@@ -195,7 +183,45 @@ fn ask_field(name: &str, field: &Value, required: bool) -> Result<Option<Value>,
     }
 }
 
-fn ask_several(title: &str, help: Option<&str>, field: &Value, default: Option<&Value>) -> Result<Value, FormError> {
+fn yes_and_no() -> Vec<Choice> {
+    [(true, "yes"), (false, "no")]
+        .map(|(value, title)| Choice {
+            value: value.into(),
+            title: title.to_owned(),
+        })
+        .into()
+}
+
+fn choose(
+    title: &str,
+    help: Option<&str>,
+    choices: Vec<Choice>,
+    required: bool,
+    default: Option<&Value>,
+) -> Result<Option<Value>, FormError> {
+    let start = choices.iter().position(|choice| Some(&choice.value) == default);
+    let mut listed: Vec<Listed> = choices.into_iter().map(Listed::Choice).collect();
+    if !required {
+        listed.push(Listed::Nothing);
+    }
+    // Without a default an optional field is empty.
+    let start = start.unwrap_or(if required { 0 } else { listed.len() - 1 });
+    let mut select = Select::new(title, listed).with_starting_cursor(start);
+    select.help_message = help.or(select.help_message);
+    Ok(match select.prompt()? {
+        Listed::Choice(choice) => Some(choice.value),
+        Listed::Nothing => None,
+    })
+}
+
+/// An optional field with nothing chosen is empty.
+fn ask_several(
+    title: &str,
+    help: Option<&str>,
+    field: &Value,
+    required: bool,
+    default: Option<&Value>,
+) -> Result<Option<Value>, FormError> {
     let choices = choices(&field["items"]);
     let chosen: Vec<usize> = (choices.iter().enumerate())
         .filter(|(_, choice)| {
@@ -205,21 +231,50 @@ fn ask_several(title: &str, help: Option<&str>, field: &Value, default: Option<&
         })
         .map(|(index, _)| index)
         .collect();
-    let mut select = MultiSelect::new(title, choices).with_default(&chosen);
+    let listed: Vec<Listed> = choices.into_iter().map(Listed::Choice).collect();
+    let mut select = MultiSelect::new(title, listed).with_default(&chosen);
     select.help_message = help.or(select.help_message);
     let (least, most) = (
         field["minItems"].as_u64().unwrap_or(0),
         field["maxItems"].as_u64().unwrap_or(u64::MAX),
     );
-    let select = select.with_validator(move |chosen: &[inquire::list_option::ListOption<&Choice>]| {
+    let select = select.with_validator(move |chosen: &[inquire::list_option::ListOption<&Listed>]| {
         let count = chosen.len() as u64;
         Ok(match count {
+            0 if !required => Validation::Valid,
             _ if count < least => Validation::Invalid(format!("choose at least {least}").into()),
             _ if count > most => Validation::Invalid(format!("choose at most {most}").into()),
             _ => Validation::Valid,
         })
     });
-    Ok(select.prompt()?.into_iter().map(|choice| choice.value).collect())
+    let chosen: Vec<Value> = (select.prompt()?.into_iter())
+        .filter_map(|listed| match listed {
+            Listed::Choice(choice) => Some(choice.value),
+            Listed::Nothing => None,
+        })
+        .collect();
+    Ok((required || !chosen.is_empty()).then(|| chosen.into()))
+}
+
+/// A number, or nothing in an optional field.
+#[derive(Clone)]
+struct MaybeNumber<T>(Option<T>);
+
+impl<T: fmt::Display> fmt::Display for MaybeNumber<T> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_ref().map_or(Ok(()), |number| number.fmt(out))
+    }
+}
+
+impl<T: FromStr> FromStr for MaybeNumber<T> {
+    type Err = T::Err;
+
+    fn from_str(text: &str) -> Result<Self, T::Err> {
+        match text.trim() {
+            "" => Ok(Self(None)),
+            number => number.parse().map(|number| Self(Some(number))),
+        }
+    }
 }
 
 fn ask_number<T>(
@@ -230,25 +285,26 @@ fn ask_number<T>(
     default: Option<T>,
 ) -> Result<Option<Value>, FormError>
 where
-    T: Clone + fmt::Display + std::str::FromStr + Into<Value> + PartialOrd + Into<Value> + 'static,
+    T: Clone + fmt::Display + FromStr + 'static,
     Value: From<T>,
 {
     let (least, most) = (field["minimum"].as_f64(), field["maximum"].as_f64());
-    let mut number = CustomType::<T>::new(title).with_validator(move |given: &T| {
-        let given = Value::from(given.clone()).as_f64().unwrap_or_default();
-        Ok(match (least, most) {
-            (Some(least), _) if given < least => Validation::Invalid(format!("at least {least}").into()),
-            (_, Some(most)) if given > most => Validation::Invalid(format!("at most {most}").into()),
+    let mut number = CustomType::<MaybeNumber<T>>::new(title).with_validator(move |given: &MaybeNumber<T>| {
+        let given = given
+            .0
+            .clone()
+            .map(|given| Value::from(given).as_f64().unwrap_or_default());
+        Ok(match (given, least, most) {
+            (None, ..) if required => Validation::Invalid("a number is required".into()),
+            (Some(given), Some(least), _) if given < least => Validation::Invalid(format!("at least {least}").into()),
+            (Some(given), _, Some(most)) if given > most => Validation::Invalid(format!("at most {most}").into()),
             _ => Validation::Valid,
         })
     });
     number.help_message = help;
-    number.default = default;
+    number.default = default.map(|default| MaybeNumber(Some(default)));
     number.error_message = "that is not such a number".to_owned();
-    match required {
-        true => Ok(Some(number.prompt()?.into())),
-        false => Ok(number.prompt_skippable()?.map(Value::from)),
-    }
+    Ok(number.prompt()?.0.map(Value::from))
 }
 
 fn ask_text(
@@ -279,21 +335,4 @@ fn ask_text(
     text.default = default;
     let given = text.prompt()?;
     Ok((required || !given.is_empty()).then(|| given.into()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn choices_have_the_titles_of_the_schema() {
-        let titles = |schema: Value| choices(&schema).iter().map(ToString::to_string).collect::<Vec<_>>();
-        assert_eq!(titles(json!({"enum": ["a", 2]})), ["a", "2"]);
-        assert_eq!(titles(json!({"enum": ["a", "b"], "enumNames": ["A"]})), ["A", "b"]);
-        let titled = json!({"oneOf": [{"const": "a", "title": "An a\u{1b}[2J"}, {"const": "b"}]});
-        assert_eq!(titles(titled.clone()), ["An a [2J", "b"]);
-        assert_eq!(choices(&titled)[0].value, "a");
-        assert_eq!(titles(json!({"type": "string"})), [""; 0]);
-    }
 }

@@ -8,7 +8,7 @@ use longhaul_client::{ClientCapabilities, InputHandler, InputRequest, InputRespo
 use longhaul_core::{BoxFuture, Clock};
 use parking_lot::Mutex;
 use std::{
-    io::{self, IsTerminal},
+    io::{self, IsTerminal, Write},
     sync::Arc,
     time::Duration,
 };
@@ -131,6 +131,11 @@ fn interrupt_self() {
     let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::INT);
 }
 
+/// Writes to the terminal. It may be gone.
+fn draw(text: &str) {
+    let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
 /// The terminal as it was before a form, which puts it into raw mode. A form whose answer is no longer wanted cannot be closed, so the terminal is
 /// restored under it.
 struct Terminal {
@@ -157,7 +162,7 @@ impl Drop for Terminal {
             use rustix::termios::{OptionalActions, tcsetattr};
             let _ = tcsetattr(io::stdin(), OptionalActions::Now, settings);
             // The cursor is within the form, and may be hidden.
-            eprintln!("\u{1b}[?25h");
+            draw("\u{1b}[?25h\n");
         }
     }
 }
@@ -170,6 +175,8 @@ impl Hidden {
         if let Some(bar) = &bar {
             bar.disable_steady_tick();
             bar.set_draw_target(ProgressDrawTarget::hidden());
+            // What was drawn stays otherwise, and the form begins behind it.
+            draw("\r\u{1b}[2K");
         }
         Self(bar)
     }

@@ -62,11 +62,11 @@ impl Bars {
             Some((_, whole)) => whole.inc(1),
             None => {
                 let how = match exit {
-                    Exit::Answered => "done",
-                    Exit::ToolError => "error of the tool",
+                    Exit::Answered => "completed",
+                    Exit::ToolError => "failed with an error of the tool",
                     Exit::Asks => "asks",
                     Exit::Cancelled => "cancelled",
-                    _ => "failed",
+                    _ => "refused or failed without a result",
                 };
                 output::note(&format!("line {line}: {how} ({ended} of {total})"));
             }

@@ -241,12 +241,12 @@ impl Tally {
 
     fn summary(&self, total: usize) -> String {
         let names = [
-            (Exit::Answered, "done"),
-            (Exit::ToolError, "with an error of the tool"),
+            (Exit::Answered, "completed"),
+            (Exit::ToolError, "failed with an error of the tool"),
             (Exit::NoServer, "without an answer"),
             (Exit::Cancelled, "cancelled"),
-            (Exit::Refused, "refused or failed"),
-            (Exit::Asks, "waiting for an answer"),
+            (Exit::Refused, "refused or failed without a result"),
+            (Exit::Asks, "asking"),
         ];
         let counts = names.iter().filter_map(|(exit, name)| {
             let count = self.counts.get(&(*exit as u8))?;

@@ -3,7 +3,14 @@
 mod mask;
 mod printer;
 
-use crate::{args, arguments, failure::Failure, output, result::Exit, servers};
+use crate::{
+    args,
+    arguments::{self, Taker},
+    failure::Failure,
+    output,
+    result::Exit,
+    servers,
+};
 use longhaul_client::{Connection, RequestError};
 use printer::Printer;
 use serde_json::{Map, Value, json};
@@ -46,7 +53,7 @@ async fn inspect(args: &args::Inspect) -> Result<Exit, Failure> {
 /// Values are texts, or JSON behind `:=`.
 fn params(words: &[String]) -> Result<Value, Failure> {
     let words = arguments::parse(words).map_err(Failure::usage)?;
-    let params = arguments::fit(words, Map::new(), &json!({"additionalProperties": true}));
+    let params = arguments::fit(words, Map::new(), &json!({"additionalProperties": true}), Taker::Tool);
     Ok(params.map_err(Failure::usage)?.into())
 }
 

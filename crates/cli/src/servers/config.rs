@@ -12,13 +12,23 @@ use std::{
 /// All servers that have a name.
 #[derive(Debug, Default)]
 pub(super) struct Configured {
-    pub(super) entries: BTreeMap<String, Entry>,
+    pub(super) entries: BTreeMap<String, Configuration>,
     /// Where servers are configured, for messages.
     pub(super) file: String,
 }
 
+/// What is configured under a name: a server, or what is wrong with its entry. A wrong entry matters only to those who mean that server.
+pub(super) type Configuration = Result<Entry, WrongEntry>;
+
+/// An entry that cannot be read.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct WrongEntry {
+    pub(super) file: String,
+    pub(super) reason: String,
+}
+
 /// A configured server.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub(super) struct Entry {
     pub(super) url: Option<String>,
     pub(super) command: Option<String>,
@@ -41,7 +51,7 @@ pub(super) struct Entry {
 #[serde(deny_unknown_fields)]
 struct TomlFile {
     #[serde(default)]
-    servers: BTreeMap<String, StrictEntry>,
+    servers: BTreeMap<String, toml::Value>,
 }
 
 #[derive(Deserialize)]
@@ -64,7 +74,7 @@ struct StrictEntry {
 #[derive(Deserialize)]
 struct JsonFile {
     #[serde(rename = "mcpServers", alias = "servers")]
-    servers: BTreeMap<String, Entry>,
+    servers: BTreeMap<String, serde_json::Value>,
 }
 
 impl Configured {
@@ -92,7 +102,11 @@ impl Configured {
 
     pub(super) fn parse_toml(text: &str, file: &str) -> Result<Self, ServerError> {
         let TomlFile { servers } = toml::from_str(text).map_err(|error| wrong(&file, &error.to_string().trim_end()))?;
-        let entries = servers.into_iter().map(|(name, entry)| (name, entry.into()));
+        let read = |entry: toml::Value| match entry.try_into::<StrictEntry>() {
+            Ok(entry) => Ok(entry.into()),
+            Err(error) => Err(wrong_entry(file, &error)),
+        };
+        let entries = servers.into_iter().map(|(name, entry)| (name, read(entry)));
         Ok(Self {
             entries: entries.collect(),
             file: file.to_owned(),
@@ -104,8 +118,10 @@ impl Configured {
         let value = jsonc_parser::parse_to_serde_value(text, &jsonc_parser::ParseOptions::default())
             .map_err(|error| wrong(&file, &error))?;
         let JsonFile { servers } = serde_json::from_value(value).map_err(|error| wrong(&file, &error))?;
+        let read = |entry| serde_json::from_value(entry).map_err(|error| wrong_entry(file, &error));
+        let entries = servers.into_iter().map(|(name, entry)| (name, read(entry)));
         Ok(Self {
-            entries: servers,
+            entries: entries.collect(),
             file: file.to_owned(),
         })
     }
@@ -142,6 +158,13 @@ fn own_file() -> Option<PathBuf> {
     Some(config.join("longhaul/servers.toml"))
 }
 
+fn wrong_entry(file: &str, reason: &impl ToString) -> WrongEntry {
+    WrongEntry {
+        file: file.to_owned(),
+        reason: reason.to_string().trim_end().to_owned(),
+    }
+}
+
 fn wrong(file: &impl ToString, reason: &impl ToString) -> ServerError {
     ServerError::Config {
         file: file.to_string(),
@@ -162,21 +185,34 @@ mod tests {
             "servers": {"web": {"type": "http", "url": "http://h/mcp", "disabled": true,},},
         }"#;
         let desktop = Configured::parse_json(desktop, "f").unwrap();
-        assert_eq!(desktop.entries["files"].args, ["-y", "x"]);
+        assert_eq!(desktop.entries["files"].as_ref().unwrap().args, ["-y", "x"]);
         let code = Configured::parse_json(code, "f").unwrap();
-        assert!(code.entries["web"].disabled);
-        assert_eq!(code.entries["web"].url.as_deref(), Some("http://h/mcp"));
+        let web = code.entries["web"].as_ref().unwrap();
+        assert!(web.disabled);
+        assert_eq!(web.url.as_deref(), Some("http://h/mcp"));
     }
 
     #[test]
     fn a_mistake_is_told_with_its_file() {
-        let error = Configured::parse_toml("[servers.a]\nurll = 'x'", "s.toml")
+        let error = Configured::parse_toml("[servers.a\nurl = 'x'", "s.toml")
             .unwrap_err()
             .to_string();
-        assert!(error.starts_with("s.toml: ") && error.contains("urll"), "{error}");
+        assert!(error.starts_with("s.toml: ") && error.contains("line 1"), "{error}");
         let error = Configured::parse_json("{\"mcpServers\": [}", "m.json")
             .unwrap_err()
             .to_string();
         assert!(error.starts_with("m.json: "), "{error}");
+    }
+
+    #[test]
+    fn a_wrong_entry_spoils_no_other() {
+        let own = "[servers.a]\nurll = 'x'\n[servers.b]\nurl = 'http://b/mcp'";
+        let own = Configured::parse_toml(own, "s.toml").unwrap();
+        let wrong = own.entries["a"].clone().unwrap_err();
+        assert!(wrong.file == "s.toml" && wrong.reason.contains("urll"), "{wrong:?}");
+        assert!(own.entries["b"].is_ok());
+        let theirs = r#"{"mcpServers": {"a": {"command": ["npx"]}, "b": {"url": "http://b/mcp"}}}"#;
+        let theirs = Configured::parse_json(theirs, "m.json").unwrap();
+        assert!(theirs.entries["a"].is_err() && theirs.entries["b"].is_ok());
     }
 }

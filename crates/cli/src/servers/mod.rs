@@ -5,6 +5,7 @@ mod expand;
 
 use crate::{
     args::{EraArg, ServerArgs},
+    listening_socket::{self, ListeningSocket},
     nearest,
 };
 use clap::ValueEnum;
@@ -15,6 +16,7 @@ use std::{env, path::PathBuf};
 
 /// The server of `longhaul serve` with the default address.
 const DEFAULT_URL: &str = "http://127.0.0.1:7411/mcp";
+const DEFAULT_PORT: u16 = 7411;
 /// Names the default server: a URL or a configured name.
 const DEFAULT_VARIABLE: &str = "LONGHAUL_SERVER";
 
@@ -59,6 +61,12 @@ pub(crate) enum ServerError {
     Config { file: String, reason: String },
     #[error("the server `{name}`: {reason}")]
     Entry { name: String, reason: String },
+    #[error(transparent)]
+    Address(#[from] InvalidAddress),
+    #[error(
+        "another user (uid {user}) listens at {DEFAULT_URL}, the default server; nothing was sent. Start yours with `longhaul serve`, or name that server: -s {DEFAULT_URL}"
+    )]
+    OfAnotherUser { user: u32 },
 }
 
 /// Chooses the server, and returns it with the words that do not belong to the choice.
@@ -183,6 +191,10 @@ impl Configured {
                     hint,
                 });
             };
+            let entry = entry.as_ref().map_err(|wrong| ServerError::Entry {
+                name: name.to_owned(),
+                reason: format!("its entry in {} is wrong: {}", wrong.file, wrong.reason),
+            })?;
             if entry.disabled {
                 return Err(ServerError::Disabled(name.to_owned()));
             }
@@ -287,13 +299,24 @@ impl Server {
         matches!(self.endpoint, Endpoint::Child(_))
     }
 
+    /// Whether it is the server of the default address, and neither the user nor a configuration says so.
+    fn is_default(&self) -> bool {
+        !self.chosen && self.name.is_none() && self.endpoint == Endpoint::Http(DEFAULT_URL.to_owned())
+    }
+
     /// A connection to it, with these changes of the options. Nothing is sent yet.
-    pub(crate) fn connection(&self, change: impl FnOnce(&mut Options)) -> Result<Connection, InvalidAddress> {
+    ///
+    /// # Errors
+    /// If the address is invalid, or nobody has chosen the server and another user listens there: it would be sent what is meant for the user's own.
+    pub(crate) fn connection(&self, change: impl FnOnce(&mut Options)) -> Result<Connection, ServerError> {
+        if self.is_default() {
+            own_or_none(&listening_socket::on_loopback(DEFAULT_PORT), own_user())?;
+        }
         let mut options = Options::named("longhaul", env!("CARGO_PKG_VERSION"));
         options.era = self.era;
         change(&mut options);
         match &self.endpoint {
-            Endpoint::Http(url) => Connection::lazy(url, options),
+            Endpoint::Http(url) => Ok(Connection::lazy(url, options)?),
             Endpoint::Child(command) => {
                 let mut child = ChildOptions::new(&command.program, &command.args);
                 child.env.clone_from(&command.env);
@@ -313,6 +336,19 @@ impl Server {
         let line = line.chain(behind.iter().map(String::as_str)).map(shell_word);
         line.collect::<Vec<_>>().join(" ")
     }
+}
+
+/// Whether the sockets are this user's. Nothing is known of them on other systems than Linux.
+fn own_or_none(sockets: &[ListeningSocket], own: Option<u32>) -> Result<(), ServerError> {
+    let other = sockets.iter().find(|socket| own.is_some_and(|own| own != socket.user));
+    other.map_or(Ok(()), |other| Err(ServerError::OfAnotherUser { user: other.user }))
+}
+
+fn own_user() -> Option<u32> {
+    #[cfg(unix)]
+    return Some(rustix::process::geteuid().as_raw());
+    #[cfg(not(unix))]
+    None
 }
 
 /// Quotes a word for a shell if needed.
@@ -421,5 +457,26 @@ mod tests {
         );
         let (server, _) = chosen(ServerArgs::default(), &[], None).unwrap();
         assert_eq!(server.command_line("task", &["a-B_1"]), "longhaul task a-B_1");
+    }
+
+    #[test]
+    fn the_default_server_is_this_users() {
+        let socket = |user| ListeningSocket {
+            inode: "1".to_owned(),
+            user,
+        };
+        assert_eq!(own_or_none(&[], Some(1000)), Ok(()));
+        assert_eq!(own_or_none(&[socket(1000)], Some(1000)), Ok(()));
+        let other = Err(ServerError::OfAnotherUser { user: 0 });
+        assert_eq!(own_or_none(&[socket(1000), socket(0)], Some(1000)), other);
+        assert_eq!(own_or_none(&[socket(0)], None), Ok(()));
+        let is_default = |words: &[&str], variable| {
+            let (server, _) = chosen(ServerArgs::default(), words, variable).unwrap();
+            server.is_default()
+        };
+        assert!(is_default(&["tool"], None));
+        for (words, variable) in [(&[DEFAULT_URL][..], None), (&["build"], None), (&[], Some(DEFAULT_URL))] {
+            assert!(!is_default(words, variable), "{words:?} {variable:?}");
+        }
     }
 }

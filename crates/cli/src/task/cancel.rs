@@ -1,7 +1,7 @@
 //! Cancelling a task.
 
 use super::show::as_json;
-use crate::{failure::Failure, output, result::Exit, waiting::with_notice};
+use crate::{failure::Failure, output, result::Exit, states, waiting::with_notice};
 use longhaul_client::{RequestError, TaskHandle, TaskSnapshot, TaskStatus};
 use serde_json::json;
 
@@ -49,7 +49,7 @@ fn ended_before(task: &TaskSnapshot, json: bool) -> Result<Exit, Failure> {
     }
     Err(Failure::refused(format!(
         "the task has ended: it is {}; nothing was cancelled",
-        task.status.as_str()
+        states::of_task(task.status)
     )))
 }
 

@@ -1,6 +1,6 @@
 //! The log of a task.
 
-use crate::{failure::Failure, output, result::Exit, waiting::with_notice};
+use crate::{failure::Failure, output, record::Named, result::Exit, states, waiting::with_notice};
 use longhaul_client::{RequestError, SystemClock, TaskHandle, TaskStatus};
 use longhaul_core::Clock;
 use serde_json::json;
@@ -10,8 +10,11 @@ use std::time::Duration;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Prints the end of the log.
-pub(super) async fn print(task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
-    let log = with_notice(task.connection().address(), task.log()).await?;
+pub(super) async fn print(named: &Named, task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
+    let log = match with_notice(task.connection().address(), task.log()).await {
+        Err(error) => return Err(no_log(named, task, error).await),
+        Ok(log) => log,
+    };
     let log = String::from_utf8_lossy(&log);
     if json {
         output::json_line(&json!({"taskId": task.id(), "log": log}));
@@ -21,14 +24,25 @@ pub(super) async fn print(task: &TaskHandle, json: bool) -> Result<Exit, Failure
     Ok(Exit::Answered)
 }
 
+/// Why there is no log. Of a task that the server knows, it refuses the log alone.
+async fn no_log(named: &Named, task: &TaskHandle, error: RequestError) -> Failure {
+    if !matches!(error, RequestError::Rpc(_)) || task.get().await.is_err() {
+        return error.into();
+    }
+    Failure::refused(format!(
+        "the task has no log: only commands have one, once they have started. The history has the steps of a durable tool:\n  {}",
+        named.server.command_line("task", &[task.id(), "--history"])
+    ))
+}
+
 /// Prints the end of the log, and then what is added to it until the task ends.
-pub(super) async fn follow(task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
+pub(super) async fn follow(named: &Named, task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
     let mut next = None;
     let mut is_retrying = false;
     loop {
         match read_on(task, &mut next, json).await {
             Ok(Some(status)) => {
-                output::note(&format!("the task is {}", status.as_str()));
+                output::note(&format!("the task is {}", states::of_task(status)));
                 return Ok(Exit::Answered);
             }
             Ok(None) => is_retrying = false,
@@ -39,6 +53,7 @@ pub(super) async fn follow(task: &TaskHandle, json: bool) -> Result<Exit, Failur
                 }
                 is_retrying = true;
             }
+            Err(error) if next.is_none() => return Err(no_log(named, task, error).await),
             Err(error) => return Err(error.into()),
         }
         SystemClock.sleep(PAUSE).await;

@@ -54,8 +54,8 @@ async fn act(args: &args::Task) -> Result<Exit, Failure> {
             waiting.wait(&task, None).await
         }
         args::TaskAction { cancel: true, .. } => cancel::cancel(&task, args.json).await,
-        args::TaskAction { log: true, .. } if args.follow => log::follow(&task, args.json).await,
-        args::TaskAction { log: true, .. } => log::print(&task, args.json).await,
+        args::TaskAction { log: true, .. } if args.follow => log::follow(&named, &task, args.json).await,
+        args::TaskAction { log: true, .. } => log::print(&named, &task, args.json).await,
         args::TaskAction { history: true, .. } => history::print(&task, args.json).await,
         _ => show::show(&named, &task, args.json).await,
     };

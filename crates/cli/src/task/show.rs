@@ -2,9 +2,10 @@
 
 use crate::{
     failure::Failure,
-    output,
+    fields, output,
     record::Named,
     result::{self, Exit},
+    states,
     waiting::{how_to_answer, how_to_be_asked, with_notice},
 };
 use longhaul_client::{Outcome, RecordedCall, TaskHandle, TaskSnapshot, TaskStatus};
@@ -38,7 +39,7 @@ fn describe(named: &Named, task: &TaskSnapshot) -> String {
         ("task", Some(task.id.clone())),
         ("tool", call.map(|call| call.tool.clone())),
         ("server", Some(named.server.shown())),
-        ("status", Some(task.status.as_str().to_owned())),
+        ("status", Some(states::of_task(task.status).to_owned())),
         ("message", task.message.clone()),
         ("ended", task.outcome.as_ref().and_then(describe_outcome)),
         ("created", task.created_at.clone()),
@@ -73,20 +74,8 @@ fn snapshot_questions(task: &TaskSnapshot) -> impl Iterator<Item = String> {
         if let Some(url) = request.url() {
             lines.push_str(&format!("          open {}\n", output::plain(url, "")));
         }
-        let fields = request.schema().and_then(|schema| schema["properties"].as_object());
-        for (name, field) in fields.into_iter().flatten() {
-            let kind = field["type"].as_str().unwrap_or("any");
-            let about = field["description"]
-                .as_str()
-                .or(field["title"].as_str())
-                .unwrap_or_default();
-            let line = format!(
-                "          {}  {kind}  {}",
-                output::plain(name, ""),
-                output::plain(about, "")
-            );
-            lines.push_str(line.trim_end());
-            lines.push('\n');
+        for field in fields::of_question(request) {
+            lines.push_str(&format!("          {field}\n"));
         }
         lines
     })

@@ -2,6 +2,7 @@
 
 mod ask_servers;
 mod row;
+mod table;
 
 pub(crate) use row::Row;
 
@@ -13,9 +14,13 @@ use crate::{
     servers::{self, Server},
     waiting::with_notice,
 };
-use longhaul_client::CallFilter;
+use longhaul_client::{CallFilter, SystemClock};
+use longhaul_core::Clock;
 use serde_json::{Value, json};
-use std::process::ExitCode;
+use std::{
+    io::{self, IsTerminal},
+    process::ExitCode,
+};
 
 /// Runs the command.
 pub(crate) async fn run(args: &args::Tasks) -> ExitCode {
@@ -51,8 +56,11 @@ async fn list(args: &args::Tasks) -> Result<Exit, Failure> {
     } else if rows.is_empty() {
         output::note("no calls are recorded");
     } else {
-        let now = longhaul_core::Clock::now(&longhaul_client::SystemClock);
-        let lines: String = rows.iter().map(|row| format!("{}\n", row.line(now))).collect();
+        let now = SystemClock.now();
+        let lines = match io::stdout().is_terminal() {
+            true => table::table(&rows, now, table::terminal_width()),
+            false => rows.iter().map(|row| format!("{}\n", row.line(now))).collect(),
+        };
         output::text(&lines);
     }
     Ok(Exit::Answered)

@@ -1,10 +1,12 @@
 //! A call or a task, as it is listed.
 
 use crate::{
+    fraction,
     output::plain,
     servers::{self, Server},
+    states,
 };
-use longhaul_client::{CallState, Finished, RecordedCall, TaskSnapshot, TaskStatus};
+use longhaul_client::{CallState, RecordedCall, TaskSnapshot, TaskStatus};
 use longhaul_core::{UnixMillis, format_duration};
 use serde_json::{Value, json};
 
@@ -48,6 +50,11 @@ impl Row {
         task.map(|task| task.task_id.as_str()).or(listed)
     }
 
+    /// For people: the server's name, URL or command line.
+    pub(crate) fn server(&self) -> &str {
+        &self.server
+    }
+
     /// Id, tool, state, age, server. The whole id, so that it can be copied.
     pub(crate) fn line(&self, now: UnixMillis) -> String {
         let age = self.call.as_ref().map_or_else(
@@ -57,29 +64,40 @@ impl Row {
                 format!("{} ago", format_duration(age - age % 1000))
             },
         );
+        let state = match (self.detail(), &self.not_reached) {
+            (_, Some(_)) => format!("{} (not reached)", self.state_with_reason()),
+            (Some(detail), None) => format!("{}: {detail}", self.state().0),
+            (None, None) => self.state().0,
+        };
         format!(
             "{}  {}  {}  {age}  {}",
             plain(self.id().unwrap_or("-"), ""),
             plain(self.tool().unwrap_or("-"), ""),
-            self.state_with_message(),
+            plain(&state, ""),
             plain(&self.server, "")
         )
     }
 
-    fn tool(&self) -> Option<&str> {
+    pub(crate) fn tool(&self) -> Option<&str> {
         self.call.as_ref().map(|call| call.tool.as_str())
     }
 
-    fn state_with_message(&self) -> String {
-        let state = self.state();
+    /// The status message of a task that has not ended.
+    fn message(&self) -> Option<&str> {
         let open = self.snapshot.as_ref().filter(|task| !task.status.is_final());
-        let message = open.and_then(|task| task.message.as_deref()).unwrap_or_default();
-        let message: String = plain(message, "").chars().take(SHOWN_MESSAGE).collect();
-        match (message.is_empty(), &self.not_reached) {
-            (_, Some(_)) => format!("{state} (not reached)"),
-            (true, None) => state,
-            (false, None) => format!("{state}: {message}"),
-        }
+        open.and_then(|task| task.message.as_deref())
+            .filter(|message| !message.is_empty())
+    }
+
+    /// What is to be said beside the state: why, or the beginning of the status message.
+    pub(crate) fn detail(&self) -> Option<String> {
+        let reason = self.state().1;
+        reason.or_else(|| Some(self.message()?.chars().take(SHOWN_MESSAGE).collect()))
+    }
+
+    /// How far the task is, as far as its status message says that in numbers.
+    pub(crate) fn fraction(&self) -> Option<f64> {
+        fraction::fraction_in(self.message()?)
     }
 
     fn status(&self) -> Option<TaskStatus> {
@@ -96,29 +114,29 @@ impl Row {
         }
     }
 
-    pub(crate) fn state(&self) -> String {
-        let of_task = || match self.status() {
-            Some(TaskStatus::InputRequired) => "asks".to_owned(),
-            Some(status) => status.as_str().to_owned(),
-            None => "working".to_owned(),
-        };
-        match self.call.as_ref().map(|call| &call.state) {
-            None | Some(CallState::Task) => of_task(),
-            Some(CallState::InFlight) => "being sent".to_owned(),
+    /// The state in a word or two, and why it is that.
+    pub(crate) fn state(&self) -> (String, Option<String>) {
+        let of_task = || self.status().map_or("working", states::of_task);
+        let (state, reason) = match self.call.as_ref().map(|call| &call.state) {
+            None | Some(CallState::Task) => (of_task(), None),
+            Some(CallState::InFlight) => ("being sent", None),
             Some(CallState::Interrupted) => match self.call.as_ref().is_some_and(|call| call.idempotency_key.is_some())
             {
-                true => "interrupted: the same call again continues it, within a day".to_owned(),
-                false => "outcome unknown: the program ended before there was an answer".to_owned(),
+                true => ("interrupted", Some("the same call again continues it, within a day")),
+                false => ("outcome unknown", Some("the program ended before there was an answer")),
             },
-            Some(CallState::Unknown { reason }) => format!("outcome unknown: {}", plain(reason, "")),
-            Some(CallState::Lost { reason }) => format!("lost: {}", plain(reason, "")),
-            Some(CallState::Finished(finished)) => match finished {
-                Finished::Answered | Finished::Completed => "done".to_owned(),
-                Finished::Failed => "failed".to_owned(),
-                Finished::Cancelled => "cancelled".to_owned(),
-                _ => "refused".to_owned(),
-            },
-            Some(_) => "unknown".to_owned(),
+            Some(CallState::Unknown { reason }) => ("outcome unknown", Some(reason.as_str())),
+            Some(CallState::Lost { reason }) => ("lost", Some(reason.as_str())),
+            Some(CallState::Finished(finished)) => (states::of_finished(*finished), None),
+            Some(_) => ("unknown", None),
+        };
+        (state.to_owned(), reason.map(str::to_owned))
+    }
+
+    fn state_with_reason(&self) -> String {
+        match self.state() {
+            (state, Some(reason)) => format!("{state}: {}", plain(&reason, "")),
+            (state, None) => state,
         }
     }
 
@@ -127,7 +145,7 @@ impl Row {
         // The status by its name in MCP.
         let state = match (call.map(|call| &call.state), self.status()) {
             (None | Some(CallState::Task), Some(status)) => status.as_str().to_owned(),
-            _ => self.state(),
+            _ => self.state_with_reason(),
         };
         json!({
             "taskId": self.id(),

@@ -1,7 +1,7 @@
 //! Progress on standard error: a bar on a terminal, else plain lines.
 
 use super::with_notice;
-use crate::output;
+use crate::{fraction::fraction_in, output, states};
 use indicatif::{ProgressBar, ProgressStyle};
 use longhaul_client::{Event, Progress, TaskSnapshot, TaskStatus};
 use longhaul_core::{Millis, format_duration};
@@ -157,43 +157,11 @@ fn status_line(task: &TaskSnapshot) -> String {
         (TaskStatus::InputRequired, Some(question)) => format!("asks: {question}"),
         (TaskStatus::InputRequired, None) => "asks".to_owned(),
         (_, Some(message)) => message.clone(),
-        (status, None) => status.as_str().to_owned(),
+        (status, None) => states::of_task(status).to_owned(),
     }
 }
 
 fn fraction(progress: &Progress) -> Option<f64> {
     let total = progress.total.filter(|total| *total > 0.0)?;
     Some((progress.progress / total).clamp(0.0, 1.0))
-}
-
-/// Finds a fraction in a status message, as `3/10` or `30 %`, since modern tasks have no other progress. It is only used for the
-/// bar, so a wrong guess does no harm.
-fn fraction_in(line: &str) -> Option<f64> {
-    let line = line.replace(" %", "%");
-    line.split_whitespace()
-        .find_map(|word| {
-            let word = word.trim_matches(|char: char| "()[],;:".contains(char));
-            if let Some(percent) = word.strip_suffix('%') {
-                return percent.parse::<f64>().ok().map(|percent| percent / 100.0);
-            }
-            let (current, total) = word.split_once('/')?;
-            let (current, total): (f64, f64) = (current.parse().ok()?, total.parse().ok()?);
-            (total > 0.0).then(|| current / total)
-        })
-        .filter(|fraction| (0.0..=1.0).contains(fraction))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fractions_are_found_in_status_messages() {
-        assert_eq!(fraction_in("Encoding 60 %"), Some(0.6));
-        assert_eq!(fraction_in("file 3/12 done"), Some(0.25));
-        assert_eq!(fraction_in("[5%] linking"), Some(0.05));
-        for none in ["Queued.", "usr/bin", "7/3", "1/0", "200%", ""] {
-            assert_eq!(fraction_in(none), None, "{none}");
-        }
-    }
 }

@@ -9,6 +9,7 @@ pub(crate) use notice::with_notice;
 use crate::{
     ask::Unasked,
     failure::Failure,
+    fields,
     interrupt::Interrupt,
     output, record,
     result::{Exit, print_outcome},
@@ -16,7 +17,7 @@ use crate::{
 };
 use longhaul_client::{Event, InputRequest, SystemClock, TaskHandle};
 use longhaul_core::Clock;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::time::Duration;
 
 /// What ended a wait.
@@ -70,7 +71,7 @@ impl<T> Ended<T> {
 
 /// How to answer a question of a task.
 pub(crate) fn how_to_answer(server: &Server, id: &str, question: &InputRequest) -> String {
-    let values = values(question);
+    let values = fields::values(question);
     let mut words = vec![id];
     if let Some(key) = &question.key {
         words.extend(["--question", key]);
@@ -86,21 +87,6 @@ pub(crate) fn how_to_be_asked(server: &Server, id: &str) -> String {
         "the server shows the question only to the client that answers it; to answer, on a terminal or with NAME=VALUE:\n  {}",
         server.command_line("answer", &[id])
     )
-}
-
-/// `NAME=TYPE` for each field that the answer must have; for all fields if it must have none.
-fn values(question: &InputRequest) -> Vec<String> {
-    let Some(schema) = question.schema() else {
-        return Vec::new();
-    };
-    let required = schema["required"].as_array().filter(|required| !required.is_empty());
-    let is_wanted = |name: &str| required.is_none_or(|required| required.iter().any(|known| known == name));
-    let fields = schema["properties"].as_object().into_iter().flatten();
-    let wanted = fields.filter(|(name, _)| is_wanted(name));
-    let value = |(name, field): (&String, &Value)| {
-        format!("{name}={}", field["type"].as_str().unwrap_or("value").to_uppercase())
-    };
-    wanted.map(value).collect()
 }
 
 /// What becomes of a task when this command ends.
@@ -143,6 +129,9 @@ impl Waiting<'_> {
             }
             Ended::Asked(question) => {
                 output::note(&format!("the task asks: {}", question.message()));
+                for field in fields::of_question(&question) {
+                    output::note(&format!("  {field}"));
+                }
                 output::note(&match question.key {
                     Some(_) => how_to_answer(self.server, task.id(), &question),
                     None => how_to_be_asked(self.server, task.id()),

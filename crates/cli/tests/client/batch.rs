@@ -37,7 +37,7 @@ fn all_calls_of_a_file_are_made() {
     results.sort();
     let expected: Vec<_> = (1..=300u64).map(|n| (n * 2 - 1, n.to_string())).collect();
     assert_eq!(results, expected);
-    assert!(stderr(&run).ends_with("300 calls: 300 done"), "{}", stderr(&run));
+    assert!(stderr(&run).ends_with("300 calls: 300 completed"), "{}", stderr(&run));
     assert!(stderr(&run).contains("(300 of 300)"));
 }
 
@@ -64,7 +64,7 @@ fn each_line_ends_in_its_own_way() {
     let id = of(2)["taskId"].as_str().unwrap().to_owned();
     let said = stderr(&run);
     assert!(
-        said.contains("4 calls: 2 done, 1 with an error of the tool, 1 waiting for an answer"),
+        said.contains("4 calls: 2 completed, 1 failed with an error of the tool, 1 asking"),
         "{said}"
     );
     assert!(said.contains("longhaul tasks"), "{said}");

@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod batch;
+mod evening;
 mod listings;
 mod snapshots;
 mod support;
 mod tasks;
+mod terminal;
 mod wire;

@@ -19,6 +19,36 @@ struct Appointment {
     people: Option<u32>,
 }
 
+/// A form with each kind of field. Its schema is written by hand, since the titles of choices have no derive.
+#[derive(Debug, Serialize, Deserialize)]
+struct Shipment {
+    target: String,
+    copies: Option<u32>,
+    notify: Option<bool>,
+}
+
+impl JsonSchema for Shipment {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Shipment".into()
+    }
+
+    fn json_schema(_: &mut longhaul::schemars::SchemaGenerator) -> longhaul::schemars::Schema {
+        longhaul::schemars::json_schema!({
+            "type": "object",
+            "required": ["target"],
+            "properties": {
+                "target": {
+                    "type": "string",
+                    "title": "Target",
+                    "oneOf": [{"const": "dev", "title": "Development"}, {"const": "prod", "title": "Production"}],
+                },
+                "copies": {"type": "integer", "title": "Copies", "description": "how many", "minimum": 1, "maximum": 5},
+                "notify": {"type": "boolean", "title": "Notify", "description": "send a mail"},
+            },
+        })
+    }
+}
+
 #[derive(Deserialize, JsonSchema)]
 #[schemars(crate = "longhaul::schemars")]
 struct Echo {
@@ -43,7 +73,8 @@ pub(crate) struct Served {
     pub(crate) home: TempDir,
 }
 
-/// Tools: `book` asks for a date, `pair` asks twice, `echo` answers at once, `fail` fails, `wait` never ends.
+/// Tools: `book` asks for a date, `pair` asks twice, `echo` answers at once, `fail` fails, `wait` and `pack` never end,
+/// `ship` asks with a form.
 pub(crate) fn served() -> Served {
     let book = Tool::durable("book", async |cx: TaskContext| -> ToolResult<String> {
         let answer: Appointment = cx.elicit("When?").key("when").await?;
@@ -58,6 +89,14 @@ pub(crate) fn served() -> Served {
     });
     let echo = Tool::new("echo", async |echo: Echo| echo.text).task(TaskPolicy::Never);
     let wait = Tool::new("wait", async |_: TaskContext| -> ToolResult<String> {
+        std::future::pending().await
+    });
+    let ship = Tool::durable("ship", async |cx: TaskContext| -> ToolResult<String> {
+        let shipment: Shipment = cx.elicit("Where to?").key("where").await?;
+        Ok(format!("shipped: {shipment:?}"))
+    });
+    let pack = Tool::new("pack", async |cx: TaskContext| -> ToolResult<String> {
+        cx.status("packing 3/10").await?;
         std::future::pending().await
     });
     let fail = Tool::new("fail", async || -> ToolResult<String> {
@@ -78,6 +117,8 @@ pub(crate) fn served() -> Served {
             .tool(echo)
             .tool(fail)
             .tool(wait.task(TaskPolicy::Always))
+            .tool(ship)
+            .tool(pack.task(TaskPolicy::Always))
             .prompt(prompt.complete_from("language", ["rust", "ruby", "zig"]))
             .resource(Resource::text("docs://readme", "Read me.").name("readme"))
             .resource(Resource::new("docs://bytes", async || vec![0u8, 255, 10]))
@@ -126,9 +167,29 @@ impl Served {
     pub(crate) fn asks_legacy(&self, id: &str) -> Output {
         loop {
             let shown = self.run(&["task", id, "--era=legacy"]);
-            if exit(&shown, 0).contains("input_required") {
+            if exit(&shown, 0).contains("status    asks") {
                 return shown;
             }
+            std::thread::yield_now();
+        }
+    }
+
+    /// The recorded task that asks, if it is the only one.
+    pub(crate) fn only_asking(&self) -> String {
+        let listed = json(&self.run(&["tasks", "--json"]));
+        let mut asking = listed["calls"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|call| call["asks"] == true);
+        let only = asking.next().unwrap()["taskId"].as_str().unwrap().to_owned();
+        assert!(asking.next().is_none(), "{listed}");
+        only
+    }
+
+    /// Waits until the status message of the task is this.
+    pub(crate) fn says(&self, id: &str, message: &str) {
+        while json(&self.run(&["task", id, "--json"]))["statusMessage"] != message {
             std::thread::yield_now();
         }
     }

@@ -129,8 +129,18 @@ fn a_task_is_shown_with_its_tool_and_server() {
         (&shown["tool"], &shown["server"]),
         (&"wait".into(), &served.url.as_str().into())
     );
-    let log = served.run(&["task", &id, "--log", "--follow"]);
-    exit(&log, 5);
+    for options in [&["--log"][..], &["--log", "--follow"]] {
+        let log = served.run(&[&["task", &id], options].concat());
+        exit(&log, 5);
+        let said = stderr(&log);
+        assert!(
+            said.contains("the task has no log") && said.contains(&format!("task {id} --history")),
+            "{said}"
+        );
+    }
+    let unknown = served.run(&["task", "01m85dh0m4rtrfmkapghhfnyt4e3paw59rpa", "--log"]);
+    exit(&unknown, 5);
+    assert!(!stderr(&unknown).contains("--history"), "{unknown:?}");
 }
 
 /// A list shows what a server tells, and is not held up by one that is silent or gone.

@@ -1,0 +1,189 @@
+//! Arguments and the fields of questions in a line each, as they are written on a command line.
+
+use crate::output::plain;
+use longhaul_client::InputRequest;
+use serde_json::Value;
+
+/// The longest list of choices that is repeated in a command line.
+const LONGEST_CHOICES: usize = 60;
+
+/// A value that can be chosen, and its title.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Choice {
+    pub(crate) value: Value,
+    pub(crate) title: String,
+}
+
+/// The values of `enum` with `enumNames`, or those of `oneOf` and `anyOf` with titles.
+pub(crate) fn choices(schema: &Value) -> Vec<Choice> {
+    if let Some(values) = schema["enum"].as_array() {
+        let title = |index: usize, value: &Value| {
+            schema["enumNames"][index]
+                .as_str()
+                .map_or_else(|| as_word(value), str::to_owned)
+        };
+        return (values.iter().enumerate())
+            .map(|(index, value)| Choice {
+                value: value.clone(),
+                title: plain(&title(index, value), ""),
+            })
+            .collect();
+    }
+    let listed = schema["oneOf"].as_array().or_else(|| schema["anyOf"].as_array());
+    (listed.into_iter().flatten())
+        .filter_map(|choice| {
+            let value = choice.get("const")?.clone();
+            let title = choice["title"].as_str().map_or_else(|| as_word(&value), str::to_owned);
+            Some(Choice {
+                value,
+                title: plain(&title, ""),
+            })
+        })
+        .collect()
+}
+
+/// A text as it is, anything else as JSON.
+pub(crate) fn as_word(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Whether a schema of an object requires the property.
+pub(crate) fn is_required(schema: &Value, name: &str) -> bool {
+    let names = schema["required"].as_array();
+    names.is_some_and(|names| names.iter().any(|known| known == name))
+}
+
+/// `name=dev|prod  what it is (default: dev)`.
+pub(crate) fn describe(name: &str, schema: &Value, required: bool) -> String {
+    let kind = kind(schema);
+    let sign = if matches!(&*kind, "object" | "JSON") { ":=" } else { "=" };
+    let about = schema["description"].as_str().or(schema["title"].as_str());
+    let mut about = plain(about.unwrap_or_default(), "");
+    let titles: Vec<String> = (choices_of(schema).iter())
+        .filter(|choice| choice.title != as_word(&choice.value))
+        .map(|choice| format!("{}: {}", as_word(&choice.value), choice.title))
+        .collect();
+    if !titles.is_empty() {
+        about.push_str(&format!(" ({})", titles.join(", ")));
+    }
+    if schema["type"] == "array" {
+        about.push_str(" (repeat it for several)");
+    }
+    if let Some(default) = schema.get("default") {
+        about.push_str(&format!(" (default: {})", as_word(default)));
+    } else if !required {
+        about.push_str(" (optional)");
+    }
+    let line = format!(
+        "{}{sign}{}  {}",
+        plain(name, ""),
+        plain(&kind, ""),
+        plain(about.trim_start(), "")
+    );
+    line.trim_end().to_owned()
+}
+
+/// The choices of a field, or those of its elements.
+fn choices_of(schema: &Value) -> Vec<Choice> {
+    match schema["type"] == "array" {
+        true => choices(&schema["items"]),
+        false => choices(schema),
+    }
+}
+
+/// The choices, else the type.
+fn kind(schema: &Value) -> String {
+    let choices = choices_of(schema);
+    if !choices.is_empty() {
+        let values: Vec<String> = choices.iter().map(|choice| as_word(&choice.value)).collect();
+        return values.join("|");
+    }
+    match &schema["type"] {
+        Value::String(kind) => kind.clone(),
+        Value::Array(kinds) => kinds.iter().map(as_word).collect::<Vec<_>>().join("|"),
+        _ => "JSON".to_owned(),
+    }
+}
+
+/// The fields of a question, as [`describe`] writes them.
+pub(crate) fn of_question(question: &InputRequest) -> Vec<String> {
+    let Some(schema) = question.schema() else {
+        return Vec::new();
+    };
+    let fields = schema["properties"].as_object().into_iter().flatten();
+    fields
+        .map(|(name, field)| describe(name, field, is_required(schema, name)))
+        .collect()
+}
+
+/// `NAME=TYPE` or `NAME=a|b` for each field that the answer must have; for all fields if it must have none.
+pub(crate) fn values(question: &InputRequest) -> Vec<String> {
+    let Some(schema) = question.schema() else {
+        return Vec::new();
+    };
+    let requires_any = schema["required"]
+        .as_array()
+        .is_some_and(|required| !required.is_empty());
+    let fields = schema["properties"].as_object().into_iter().flatten();
+    let wanted = fields.filter(|(name, _)| !requires_any || is_required(schema, name));
+    let value = |(name, field): (&String, &Value)| {
+        let kind = kind(field);
+        match choices_of(field).is_empty() {
+            false if kind.len() <= LONGEST_CHOICES => format!("{name}={kind}"),
+            false => format!("{name}=VALUE"),
+            true => format!("{name}={}", field["type"].as_str().unwrap_or("value").to_uppercase()),
+        }
+    };
+    wanted.map(value).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn choices_have_the_titles_of_the_schema() {
+        let titles = |schema: Value| {
+            let choices = choices(&schema);
+            choices.into_iter().map(|choice| choice.title).collect::<Vec<_>>()
+        };
+        assert_eq!(titles(json!({"enum": ["a", 2]})), ["a", "2"]);
+        assert_eq!(titles(json!({"enum": ["a", "b"], "enumNames": ["A"]})), ["A", "b"]);
+        let titled = json!({"oneOf": [{"const": "a", "title": "An a\u{1b}[2J"}, {"const": "b"}]});
+        assert_eq!(titles(titled.clone()), ["An a [2J", "b"]);
+        assert_eq!(choices(&titled)[0].value, "a");
+        assert_eq!(titles(json!({"type": "string"})), [""; 0]);
+    }
+
+    #[test]
+    fn a_field_is_described_with_its_choices() {
+        for (schema, required, line) in [
+            (
+                json!({"type": "string", "description": "where"}),
+                true,
+                "f=string  where",
+            ),
+            (json!({"type": "integer"}), false, "f=integer  (optional)"),
+            (
+                json!({"enum": ["dev", "prod"], "default": "dev"}),
+                false,
+                "f=dev|prod  (default: dev)",
+            ),
+            (
+                json!({"oneOf": [{"const": "d", "title": "Development"}, {"const": "p"}], "title": "Target"}),
+                true,
+                "f=d|p  Target (d: Development)",
+            ),
+            (
+                json!({"type": "array", "items": {"enum": ["a", "b"]}}),
+                true,
+                "f=a|b  (repeat it for several)",
+            ),
+            (json!({"type": "object"}), true, "f:=object"),
+            (json!({}), true, "f:=JSON"),
+        ] {
+            assert_eq!(describe("f", &schema, required), line);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The list on a terminal: columns under a header, cut at the terminal's width.
+
+use super::Row;
+use crate::{fraction, output::plain};
+use longhaul_core::{Millis, UnixMillis};
+use std::io;
+
+/// The width if the terminal does not say its own.
+const USUAL_WIDTH: usize = 80;
+
+/// Of a message less than this says nothing.
+const LEAST_MESSAGE: usize = 12;
+
+struct Column {
+    name: &'static str,
+    cells: Vec<String>,
+}
+
+/// The rows under a header. Columns that would say nothing are left out; the ids are whole, so that they can be copied.
+pub(super) fn table(rows: &[Row], now: UnixMillis, width: usize) -> String {
+    let column = |name, cell: &dyn Fn(&Row) -> String| Column {
+        name,
+        cells: rows.iter().map(|row| plain(&cell(row), "")).collect(),
+    };
+    let text = |text: Option<&str>| text.unwrap_or("-").to_owned();
+    let columns = [
+        column("TASK", &|row| text(row.id())),
+        column("TOOL", &|row| text(row.tool())),
+        column("STATE", &|row| match row.not_reached {
+            Some(_) => format!("{}?", row.state().0),
+            None => row.state().0,
+        }),
+        column("PROGRESS", &|row| {
+            row.fraction().map_or_else(String::new, fraction::bar)
+        }),
+        column("AGE", &|row| {
+            let begun = row.call.as_ref().map(|call| call.begun_at);
+            begun.map_or_else(|| "-".to_owned(), |begun| age(now, begun))
+        }),
+        column("SERVER", &|row| row.server().to_owned()),
+        column("MESSAGE", &|row| row.detail().unwrap_or_default()),
+    ];
+    let has_several_servers = rows.iter().any(|row| row.server() != rows[0].server());
+    let says_something = |column: &&Column| match column.name {
+        "SERVER" => has_several_servers,
+        "PROGRESS" | "MESSAGE" => column.cells.iter().any(|cell| !cell.is_empty()),
+        _ => true,
+    };
+    let mut shown: Vec<&Column> = columns.iter().filter(says_something).collect();
+    let before_last: usize = shown.iter().rev().skip(1).map(|column| column.width() + 2).sum();
+    if shown.last().is_some_and(|last| last.name == "MESSAGE") && before_last + LEAST_MESSAGE > width {
+        shown.pop();
+    }
+    let line = |cell: &dyn Fn(&Column) -> String| {
+        let cells: Vec<String> = shown
+            .iter()
+            .map(|column| padded(&cell(column), column.width()))
+            .collect();
+        let line = cells.join("  ");
+        // The id is never cut.
+        let least = shown[0].width();
+        let line: String = line.chars().take(width.max(least)).collect();
+        format!("{}\n", line.trim_end())
+    };
+    let header = line(&|column| column.name.to_owned());
+    let lines = (0..rows.len()).map(|row| line(&|column| column.cells[row].clone()));
+    std::iter::once(header).chain(lines).collect()
+}
+
+impl Column {
+    fn width(&self) -> usize {
+        let cells = self.cells.iter().map(|cell| cell.chars().count());
+        cells.chain([self.name.len()]).max().unwrap_or_default()
+    }
+}
+
+fn padded(cell: &str, width: usize) -> String {
+    let missing = width.saturating_sub(cell.chars().count());
+    format!("{cell}{}", " ".repeat(missing))
+}
+
+/// In the largest unit: `12s`, `3m`, `5h`, `2d`.
+fn age(now: UnixMillis, begun: UnixMillis) -> String {
+    const UNITS: [(Millis, &str); 3] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m")];
+    let age = now.0.saturating_sub(begun.0).max(0) as u64;
+    let unit = UNITS.iter().find(|(millis, _)| age >= *millis);
+    unit.map_or_else(
+        || format!("{}s", age / 1000),
+        |(millis, name)| format!("{}{name}", age / millis),
+    )
+}
+
+/// The width of the terminal that standard output is.
+pub(super) fn terminal_width() -> usize {
+    #[cfg(unix)]
+    let width = rustix::termios::tcgetwinsize(io::stdout()).map_or(0, |size| size.ws_col.into());
+    #[cfg(not(unix))]
+    let width = 0;
+    if width == 0 { USUAL_WIDTH } else { width }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_have_one_unit() {
+        for (millis, shown) in [
+            (0, "0s"),
+            (59_999, "59s"),
+            (60_000, "1m"),
+            (86_399_999, "23h"),
+            (86_400_000, "1d"),
+        ] {
+            assert_eq!(age(UnixMillis(millis), UnixMillis(0)), shown);
+        }
+        assert_eq!(age(UnixMillis(0), UnixMillis(5)), "0s", "the clock was set back");
+    }
+}

@@ -1,0 +1,88 @@
+//! A person's evening at a terminal of 80x24: the commands run in a real pseudo-terminal, and the screens are kept in `screens/`.
+//! `TRYCMD=overwrite` writes them again.
+
+use crate::{
+    support::*,
+    terminal::{Keys, Terminal},
+};
+
+#[test]
+fn an_evening() {
+    let served = served();
+    let mut terminal = Terminal::new(&served, "evening");
+
+    terminal.run(&["tasks"], &[]);
+    terminal.screen("nothing-yet");
+
+    // A call that asks in the middle: each kind of field, one of them left empty.
+    let mut call = terminal.begin(&["call", "ship"]);
+    call.until("type to filter]");
+    call.screen("form-choice");
+    call.press(Keys::DOWN);
+    call.until("> Production");
+    call.press(Keys::ENTER);
+    call.until("[how many");
+    call.press("7\r");
+    call.until("at most 5");
+    call.screen("form-refused");
+    call.press(Keys::BACKSPACE);
+    call.press("2\r");
+    call.until("> (leave it empty)");
+    call.press(Keys::ENTER);
+    call.ends(0);
+    terminal.screen("called");
+
+    // One that is left for later, and one that was never waited for.
+    terminal.clear();
+    let mut call = terminal.begin(&["call", "ship"]);
+    call.until("type to filter]");
+    call.press(Keys::ESC);
+    call.until("goes on without an answer");
+    call.screen("left");
+    call.press(Keys::DOWN);
+    call.until("> decide later");
+    call.press(Keys::ENTER);
+    call.ends(7);
+    terminal.screen("later");
+    terminal.clear();
+    terminal.run(&["cancel", &served.only_asking()], &[]);
+    let id = terminal.name("call", &served.detach("ship"));
+    served.asks(&id, 1);
+    let packing = terminal.name("pack", &served.detach("pack"));
+    served.says(&packing, "packing 3/10");
+    terminal.clear();
+    terminal.run(&["tasks"], &[]);
+    terminal.screen("listed");
+    terminal.clear();
+    terminal.run(&["task", &id[6..]], &[]);
+    terminal.screen("shown");
+
+    // The only one that asks is meant.
+    terminal.clear();
+    let mut answer = terminal.begin(&["answer"]);
+    answer.until("type to filter]");
+    answer.press(Keys::ENTER);
+    answer.until("[how many");
+    answer.press(Keys::ENTER);
+    answer.until("> (leave it empty)");
+    answer.press(Keys::UP);
+    answer.until("> no");
+    answer.press(Keys::ENTER);
+    answer.ends(0);
+    terminal.screen("answered");
+    terminal.clear();
+    terminal.run(&["task", &id, "--wait"], &[]);
+    terminal.screen("result");
+    terminal.clear();
+    terminal.run(&["tasks"], &[]);
+    terminal.screen("in-the-end");
+}
+
+/// A window that is closed while a form is shown takes the command with it.
+#[test]
+fn a_terminal_that_is_closed_ends_the_command() {
+    let served = served();
+    let mut terminal = Terminal::new(&served, "closed");
+    let ended = terminal.close_at(&["call", "ship"], "type to filter]");
+    assert_eq!(ended.code(), Some(143), "{ended:?}");
+}
