@@ -1,7 +1,7 @@
 //! The connection to a server.
 
 use crate::{
-    Address, InvalidAddress, Options, RequestError, ServerChange, ServerDescription, SessionRef,
+    Address, InvalidAddress, OpenError, Options, RequestError, ServerChange, ServerDescription, SessionRef,
     era::{self, Era, LegacySession},
     hosted_tasks::HostedTasks,
     jitter::Jitter,
@@ -10,6 +10,7 @@ use crate::{
     response::{Incoming, OnNotification, RpcResponse, read_message},
     response_cache::{Key, Lookup, ResponseCache},
     server_change::Changes,
+    stale_era::{self, Doubt},
     task_pushes::TaskPushes,
     transport::{Http, Observed, Outgoing, Reply, Transport},
 };
@@ -43,6 +44,8 @@ struct Shared {
     options: Options,
     /// `None` until the first request, and again when the server has changed its era or lost the session.
     era: Mutex<Option<Arc<Era>>>,
+    /// Held while a modern server is probed again. Other requests go on meanwhile.
+    probing_again: Mutex<()>,
     next_id: AtomicU64,
     jitter: Jitter,
     listening: Listening,
@@ -105,6 +108,7 @@ impl Connection {
         Self(Arc::new(Shared {
             transport,
             era: Mutex::new(None),
+            probing_again: Mutex::new(()),
             // Two processes may share a session, in which no id may be used twice.
             next_id: AtomicU64::new(fastrand::u64(1..1 << 50)),
             jitter: Jitter::new(options.jitter_seed),
@@ -194,16 +198,23 @@ impl Connection {
         if let Some(era) = &*known {
             return Ok(era.clone());
         }
-        let transport = &*self.0.transport;
-        let era = Arc::new(probe::probe(transport, &self.0.options, &|| self.next_id()).await?);
-        tracing::debug!(?era, "connected");
+        let era = Arc::new(self.probe().await?);
         *known = Some(era.clone());
+        self.connected(&era);
+        Ok(era)
+    }
+
+    async fn probe(&self) -> Result<Era, RequestError> {
+        probe::probe(&*self.0.transport, &self.0.options, &|| self.next_id()).await
+    }
+
+    fn connected(&self, era: &Era) {
+        tracing::debug!(?era, "connected");
         let options = &self.0.options;
         let is_wanted = options.inputs.is_some() || options.logging.is_some() || self.0.listening.is_wanted();
-        if era.legacy().is_some() && (is_wanted || transport.is_session()) {
+        if era.legacy().is_some() && (is_wanted || self.0.transport.is_session()) {
             self.listen();
         }
-        Ok(era)
     }
 
     /// Sends a request of the core protocol or of an extension, and returns its result. Only what the protocol requires of every request is added.
@@ -244,8 +255,8 @@ impl Connection {
         self.exchange(build, &mut |_| {}).await.map(|(result, _)| result)
     }
 
-    /// Sends the request that `build` returns for the server's era, and returns the result with that era. A server that has lost the
-    /// session, or was replaced by one of the other era, has not processed the request (C-35), so it is probed and asked once more.
+    /// Sends the request that `build` returns for the server's era, and returns the result with that era. If the server has lost the session, or was
+    /// replaced by a legacy server, the request is sent once more (C-35), unless it is a call that may have run.
     pub(crate) async fn exchange(
         &self,
         build: impl Fn(&Era) -> Request,
@@ -259,6 +270,7 @@ impl Connection {
             return Ok((result, era));
         }
         self.listening().until_open().await;
+        let may_run_twice = stale_era::may_run_twice(&era, &request.method, &request.params);
         let first = self.attempt(&era, request, on_notification).await;
         if let (
             Some((Lookup::Missing(forgotten), key)),
@@ -275,20 +287,72 @@ impl Connection {
             // The next request gets a new child, and a new handshake.
             self.forget(&era).await;
         }
-        if !must_probe_again(&era, &first) {
+        let doubt = stale_era::doubt(&era, &first);
+        let is_sent_again = may_run_twice || doubt.has_not_run(&first);
+        let is_stale = match doubt {
+            Doubt::None => false,
+            Doubt::SessionEnded => true,
+            Doubt::SessionLost => self.has_lost_session(&era).await,
+            Doubt::EraChanged => is_sent_again && self.has_become_legacy(&era).await?,
+        };
+        if is_stale {
+            tracing::debug!("the server has lost the session or changed its era");
+            self.forget(&era).await;
+        }
+        // The server may have been at another address than the one that it has redirected to.
+        let has_moved = doubt == Doubt::EraChanged && may_run_twice && doubt.has_not_run(&first);
+        if !is_sent_again || !(is_stale || has_moved) {
             return finish(first, era);
         }
-        tracing::debug!("the server has lost the session or changed its era; probing it again");
-        self.forget(&era).await;
         let era = self.era().await?;
         self.listening().until_open().await;
         let second = self.attempt(&era, build(&era), on_notification).await;
         finish(second, era)
     }
 
+    /// Whether the server does not know a legacy session. It still has it unless it refuses a ping.
+    async fn has_lost_session(&self, era: &Arc<Era>) -> bool {
+        let ping = Request {
+            method: Method::Ping.as_str().to_owned(),
+            params: Map::new(),
+            headers: HeaderMap::new(),
+            timeout: Some(self.0.options.request_timeout),
+            wants_progress: false,
+        };
+        match self.attempt(era, ping, &mut |_| {}).await {
+            Ok(response) => matches!(response.status, 400 | 404),
+            Err(error) => matches!(error, RequestError::Http { status: 400 | 404, .. }),
+        }
+    }
+
+    /// Whether a legacy server is where a modern one was. It is connected to then.
+    async fn has_become_legacy(&self, modern: &Arc<Era>) -> Result<bool, RequestError> {
+        let _one_at_a_time = self.0.probing_again.lock().await;
+        if self.is_current(modern).await {
+            self.0.options.era_cache.forget(self.address(), Generation::Modern);
+            let found = self.probe().await?;
+            if found.legacy().is_none() {
+                return Ok(false);
+            }
+            let mut known = self.0.era.lock().await;
+            if self.forget_known(&mut known, modern) {
+                let found = Arc::new(found);
+                *known = Some(Arc::clone(&found));
+                self.connected(&found);
+            }
+        }
+        Ok(self.era().await?.legacy().is_some())
+    }
+
+    /// Whether the connection still has this session.
+    async fn is_current(&self, era: &Arc<Era>) -> bool {
+        let known = self.0.era.lock().await;
+        known.as_ref().is_some_and(|known| Arc::ptr_eq(known, era))
+    }
+
     async fn attempt(
         &self,
-        era: &Era,
+        era: &Arc<Era>,
         mut request: Request,
         on_notification: OnNotification<'_>,
     ) -> Result<RpcResponse, RequestError> {
@@ -300,6 +364,7 @@ impl Connection {
         }
         let mut cancellation = Cancellation {
             connection: self,
+            era,
             id: Some(id).filter(|_| self.is_cancelled_by_message(era, &request)),
         };
         era.add_meta(&mut request.params, &self.0.options);
@@ -315,7 +380,7 @@ impl Connection {
         };
         let response = async {
             let mut reply = self.0.transport.send(outgoing).await?;
-            self.read_response(&mut reply, id, on_notification).await
+            self.read_response(&mut reply, era, id, on_notification).await
         }
         .await;
         cancellation.id = None;
@@ -334,6 +399,7 @@ impl Connection {
     async fn read_response(
         &self,
         reply: &mut Reply,
+        era: &Arc<Era>,
         id: u64,
         on_notification: OnNotification<'_>,
     ) -> Result<RpcResponse, RequestError> {
@@ -345,7 +411,7 @@ impl Connection {
             .await?
             {
                 Incoming::Response(response) => return Ok(response),
-                Incoming::Request(request) => self.serve(request),
+                Incoming::Request(request) => self.serve(request, era),
             }
         }
     }
@@ -353,7 +419,7 @@ impl Connection {
     /// Opens a stream of notifications.
     pub(crate) async fn open_subscription(
         &self,
-        era: &Era,
+        era: &Arc<Era>,
         params: Map<String, Value>,
     ) -> Result<OpenSubscription, RequestError> {
         let id = self.next_id();
@@ -366,23 +432,24 @@ impl Connection {
             timeout: None,
         };
         let reply = self.0.transport.send(outgoing).await?;
-        let subscribed = Subscribed {
-            connection: self.downgrade(),
-            id,
-        };
         // Over HTTP the disconnection ends it.
-        let subscribed = self.0.transport.is_session().then_some(subscribed);
+        let subscribed = self.0.transport.is_session().then(|| Subscribed {
+            connection: self.downgrade(),
+            era: Arc::clone(era),
+            id,
+        });
         Ok(OpenSubscription {
             reply,
             _subscribed: subscribed,
         })
     }
 
-    /// Sends a notification or a response. If there is no connection any more, nobody waits for it, and nothing is sent.
-    pub(crate) async fn send_message(&self, body: String) -> Result<(), RequestError> {
-        let Some(era) = self.0.era.lock().await.clone() else {
-            return Ok(());
-        };
+    /// Sends a notification or a response about a request of this session. False if the connection has another session by now, or none: then nobody waits
+    /// for it, another request may have the same id, and nothing is sent.
+    pub(crate) async fn send_message(&self, era: &Arc<Era>, body: String) -> Result<bool, RequestError> {
+        if !self.is_current(era).await {
+            return Ok(false);
+        }
         let headers = era.legacy().map(era::LegacySession::headers).unwrap_or_default();
         let outgoing = Outgoing {
             body,
@@ -390,7 +457,7 @@ impl Connection {
             headers,
             timeout: Some(self.0.options.request_timeout),
         };
-        self.0.transport.send(outgoing).await.map(drop)
+        self.0.transport.send(outgoing).await.map(|_| true)
     }
 
     /// Something that the server offers has changed.
@@ -410,8 +477,15 @@ impl Connection {
     /// Forgets the era, unless another request has probed it again already.
     pub(crate) async fn forget(&self, stale: &Arc<Era>) {
         let mut known = self.0.era.lock().await;
-        if known.as_ref().is_some_and(|era| Arc::ptr_eq(era, stale)) {
+        self.forget_known(&mut known, stale);
+    }
+
+    /// Returns whether it was forgotten.
+    fn forget_known(&self, known: &mut Option<Arc<Era>>, stale: &Arc<Era>) -> bool {
+        let is_known = known.as_ref().is_some_and(|era| Arc::ptr_eq(era, stale));
+        if is_known {
             self.0.listening.stop();
+            self.0.listening.withdraw_all();
             self.0.cache.clear();
             if stale.legacy().is_none() {
                 self.0.options.era_cache.forget(self.address(), Generation::Modern);
@@ -419,6 +493,7 @@ impl Connection {
             self.0.task_pushes.restart();
             *known = None;
         }
+        is_known
     }
 
     /// A number that no other request of this connection has.
@@ -473,6 +548,7 @@ impl fmt::Debug for Connection {
 /// Tells the server, when it is dropped, that a request is no longer waited for.
 struct Cancellation<'a> {
     connection: &'a Connection,
+    era: &'a Arc<Era>,
     /// `None` once there is a response.
     id: Option<u64>,
 }
@@ -480,7 +556,7 @@ struct Cancellation<'a> {
 impl Drop for Cancellation<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id {
-            self.connection.cancel_by_message(id);
+            self.connection.cancel_by_message(self.era, id);
         }
     }
 }
@@ -488,13 +564,14 @@ impl Drop for Cancellation<'_> {
 /// Ends a subscription on a pipe when it is dropped.
 struct Subscribed {
     connection: WeakConnection,
+    era: Arc<Era>,
     id: u64,
 }
 
 impl Drop for Subscribed {
     fn drop(&mut self) {
         if let Some(connection) = self.connection.upgrade() {
-            connection.cancel_by_message(self.id);
+            connection.cancel_by_message(&self.era, self.id);
         }
     }
 }
@@ -502,49 +579,15 @@ impl Drop for Subscribed {
 impl Connection {
     /// Tells the server that a request is no longer waited for.
     #[expect(clippy::disallowed_methods, reason = "the client is not simulated")]
-    fn cancel_by_message(&self, request: u64) {
+    fn cancel_by_message(&self, era: &Arc<Era>, request: u64) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;
         };
         let params = Map::from_iter([("requestId".to_owned(), request.into())]);
         let message = era::build_message(Method::Cancelled.as_str(), None, params);
-        let connection = self.clone();
-        runtime.spawn(async move { connection.send_message(message).await }.map(drop));
+        let (connection, era) = (self.clone(), Arc::clone(era));
+        runtime.spawn(async move { connection.send_message(&era, message).await }.map(drop));
     }
-}
-
-/// A connection could not be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// The URL cannot be used.
-    #[error(transparent)]
-    Address(#[from] InvalidAddress),
-    /// The server did not answer, or is not an MCP server.
-    #[error(transparent)]
-    Request(#[from] RequestError),
-}
-
-/// Whether the response shows that the server has lost the session or changed its era.
-fn must_probe_again(era: &Era, response: &Result<RpcResponse, RequestError>) -> bool {
-    let (status, code) = match response {
-        Ok(response) => (
-            response.status,
-            response.outcome.as_ref().err().map(|failure| failure.code),
-        ),
-        Err(RequestError::Http { status, .. }) => (*status, None),
-        Err(_) => return false,
-    };
-    match era {
-        // The session is unknown or has ended (T-13).
-        Era::Legacy(legacy) => status == 404 && legacy.session.is_some(),
-        // A legacy server answers a request without a session in this way.
-        Era::Modern(_) => matches!(status, 400 | 404 | 405) && !code.is_some_and(is_modern_code),
-    }
-}
-
-/// The codes a modern server may send with status 400 or 404 (T-28).
-fn is_modern_code(code: i32) -> bool {
-    probe::MODERN_CODES.contains(&code) || matches!(code, -32700 | -32603..=-32600)
 }
 
 fn finish(response: Result<RpcResponse, RequestError>, era: Arc<Era>) -> Result<(Json, Arc<Era>), RequestError> {

@@ -1,6 +1,6 @@
 //! The errors of requests.
 
-use crate::{RpcFailure, TokenError};
+use crate::{InvalidAddress, RpcFailure, TokenError};
 use longhaul_core::{Json, Millis};
 use std::borrow::Cow;
 
@@ -8,13 +8,20 @@ use std::borrow::Cow;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
-    /// The server could not be reached, closed the connection, or timed out. It may or may not have received the request.
+    /// The server could not be reached, or closed the connection. It may or may not have received the request.
     #[error("{address} cannot be reached: {reason}")]
     Unreachable {
         /// The server's address.
         address: String,
         /// The innermost cause.
         reason: String,
+    },
+    /// The server has not answered within the time of the request ([`Options::request_timeout`](crate::Options::request_timeout) or
+    /// [`Options::call_timeout`](crate::Options::call_timeout)). It may still be working on it; a session or a child process is kept.
+    #[error("the request to {address} timed out")]
+    TimedOut {
+        /// The server's address.
+        address: String,
     },
     /// The server's command could not be started.
     #[error("`{command}` could not be started: {reason}")]
@@ -112,10 +119,10 @@ pub enum RequestError {
 }
 
 impl RequestError {
-    /// Whether the same request may succeed later: the server could not be reached, or answered with HTTP status 408, 429 or 5xx.
+    /// Whether the same request may succeed later: the server could not be reached, did not answer in time, or answered with HTTP status 408, 429 or 5xx.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::Unavailable { .. } => true,
+            Self::Unreachable { .. } | Self::TimedOut { .. } | Self::Unavailable { .. } => true,
             Self::Token { error, .. } => matches!(error, TokenError::Unavailable { .. }),
             Self::Http { status, .. } => is_transient_status(*status),
             _ => false,
@@ -150,6 +157,17 @@ impl RequestError {
             _ => None,
         }
     }
+}
+
+/// A connection could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The URL cannot be used.
+    #[error(transparent)]
+    Address(#[from] InvalidAddress),
+    /// The server did not answer, or is not an MCP server.
+    #[error(transparent)]
+    Request(#[from] RequestError),
 }
 
 pub(crate) const INVALID_PARAMS: i32 = -32602;

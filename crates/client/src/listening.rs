@@ -101,6 +101,13 @@ impl Listening {
         }
     }
 
+    /// Withdraws what was asked in a session that is lost: nobody waits for the answers.
+    pub(crate) fn withdraw_all(&self) {
+        for (_, served) in self.serving.lock().drain() {
+            served.running.abort();
+        }
+    }
+
     /// Withdraws what a task has asked, because it has ended. Not every server does so itself. Nothing is answered: the Python SDK 1.30 ends the
     /// session if the question of a cancelled task is answered.
     pub(crate) fn withdraw(&self, task: &str) {
@@ -117,8 +124,6 @@ impl Listening {
 impl Drop for Listening {
     fn drop(&mut self) {
         self.stop();
-        for (_, served) in self.serving.lock().drain() {
-            served.running.abort();
-        }
+        self.withdraw_all();
     }
 }

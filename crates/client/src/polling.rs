@@ -6,12 +6,14 @@ use longhaul_core::Millis;
 const DEFAULT_INTERVAL: Millis = 1_000;
 /// A shorter interval would be a busy loop.
 const MIN_INTERVAL: Millis = 20;
-/// With a longer interval the end of a task would be noticed too late.
-const MAX_INTERVAL: Millis = 5 * 60_000;
+/// The longest interval that a server can ask for.
+pub(crate) const MAX_INTERVAL: Millis = 24 * 60 * 60_000;
 /// While all changes are pushed.
 const RARE_INTERVAL: Millis = 30_000;
-/// The same for each task, if there are many: a hundred polls a second for all of them.
+/// The same for each task, if there are many: a hundred polls a second for all of them. The end of a task whose push was lost is noticed after the
+/// longest interval.
 const RARE_INTERVAL_OF_EACH: Millis = 10;
+const LONGEST_RARE_INTERVAL: Millis = 5 * 60_000;
 const FIRST_RETRY: Millis = 500;
 const MAX_RETRY: Millis = 15_000;
 
@@ -21,7 +23,7 @@ const MAX_RETRY: Millis = 15_000;
 pub(crate) fn next_poll(hint: Option<Millis>, pushed: Option<usize>, jitter: f64) -> Millis {
     let shortest = pushed.map_or(MIN_INTERVAL, |tasks| {
         let of_each = (tasks as Millis).saturating_mul(RARE_INTERVAL_OF_EACH);
-        of_each.clamp(RARE_INTERVAL, MAX_INTERVAL)
+        of_each.clamp(RARE_INTERVAL, LONGEST_RARE_INTERVAL)
     });
     let interval = hint.unwrap_or(DEFAULT_INTERVAL).clamp(shortest, MAX_INTERVAL);
     interval + scaled(interval / 5, jitter)
@@ -66,7 +68,11 @@ mod tests {
         assert_eq!(next_poll(Some(0), None, 0.0), MIN_INTERVAL);
         assert_eq!(next_poll(Some(u64::MAX), None, 0.0), MAX_INTERVAL);
         assert_eq!(next_poll(None, None, 0.0), DEFAULT_INTERVAL);
-        for (tasks, interval) in [(1, RARE_INTERVAL), (10_000, 100_000), (usize::MAX, MAX_INTERVAL)] {
+        for (tasks, interval) in [
+            (1, RARE_INTERVAL),
+            (10_000, 100_000),
+            (usize::MAX, LONGEST_RARE_INTERVAL),
+        ] {
             assert_eq!(next_poll(Some(1), Some(tasks), 0.0), interval);
         }
         assert!(next_retry(1, None, 0.99) < next_retry(3, None, 0.0));

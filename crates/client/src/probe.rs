@@ -155,7 +155,7 @@ async fn discover(transport: &dyn Transport, options: &Options, id: u64) -> Resu
         }
         Err(error @ RequestError::Invalid(_)) => Ok(Finding::NotModern(describe(&error))),
         // A legacy server may ignore the request, or exit.
-        Err(error @ RequestError::Unreachable { .. }) if transport.is_session() => {
+        Err(error @ (RequestError::Unreachable { .. } | RequestError::TimedOut { .. })) if transport.is_session() => {
             Ok(Finding::NotModern(describe(&error)))
         }
         Err(error) => Err(error),

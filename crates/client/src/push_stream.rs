@@ -2,9 +2,10 @@
 
 use crate::{
     Connection, ServerChange, TaskSnapshot,
-    era::LegacySession,
+    era::{Era, LegacySession},
     input::{InputRequest, InputResponse, not_offered},
     listening::{MAX_SERVED, ServedRequest},
+    polling,
     response::ServerRequest,
 };
 use longhaul_core::{BoxFuture, Json, Millis, Outcome, RpcFailure};
@@ -36,6 +37,7 @@ impl Connection {
                 };
                 let transport = Arc::clone(used.transport());
                 drop(used);
+                let mut asked = 0;
                 let opened = transport.listen(headers).await;
                 drop(opening.take());
                 match opened {
@@ -43,19 +45,22 @@ impl Connection {
                         wait = OPEN_AGAIN.0;
                         while let Ok(Some(message)) = reply.next().await {
                             let Some(connection) = connection.upgrade() else { return };
-                            connection.receive(&message);
+                            connection.receive(&message, &era);
                         }
                     }
                     // The server has no push stream, or another process has it.
                     Ok(None) => return,
-                    Err(error) => tracing::debug!(%error, "the push stream could not be opened"),
+                    Err(error) => {
+                        tracing::debug!(%error, "the push stream could not be opened");
+                        asked = error.retry_after().unwrap_or(0).min(polling::MAX_INTERVAL);
+                    }
                 }
                 if transport.is_session() {
                     return;
                 }
                 drop(transport);
                 let Some(connection) = connection.upgrade() else { return };
-                connection.sleep(wait).await;
+                connection.sleep(wait.max(asked)).await;
                 wait = (wait * 2).min(OPEN_AGAIN.1);
             }
         });
@@ -63,9 +68,9 @@ impl Connection {
     }
 
     /// Handles a message that belongs to no request.
-    fn receive(&self, message: &[u8]) {
+    fn receive(&self, message: &[u8], era: &Arc<Era>) {
         match Message::parse(message) {
-            Ok(Message::Request(request)) => self.serve(ServerRequest::read(&request)),
+            Ok(Message::Request(request)) => self.serve(ServerRequest::read(&request), era),
             Ok(Message::Notification(notification)) => self.notified(&notification),
             Ok(Message::Response(_)) => tracing::debug!("ignored a response to an unknown request"),
             Err(rejection) => tracing::warn!(error = %rejection.error, "ignored an unreadable message of the server"),
@@ -105,10 +110,10 @@ impl Connection {
         }
     }
 
-    /// Serves a request of a legacy server beside everything else.
+    /// Serves a request of a legacy server, in the session of this `era`, beside everything else.
     #[expect(clippy::disallowed_methods, reason = "the client is not simulated")]
-    pub(crate) fn serve(&self, request: ServerRequest) {
-        let connection = self.clone();
+    pub(crate) fn serve(&self, request: ServerRequest, era: &Arc<Era>) {
+        let (connection, era) = (self.clone(), Arc::clone(era));
         let served = Arc::clone(&self.listening().served).try_acquire_owned();
         let permit = served
             .map(Ok)
@@ -138,11 +143,15 @@ impl Connection {
                 };
                 serving.lock().remove(&request.id);
                 match (
-                    connection.send_message(request.respond(outcome)).await,
+                    connection.send_message(&era, request.respond(outcome)).await,
                     &connection.options().inputs,
                 ) {
-                    (Ok(()), Some(inputs)) => inputs.delivered(&asked_by(&request)),
-                    (Ok(()), None) => {}
+                    (Ok(true), Some(inputs)) => inputs.delivered(&asked_by(&request)),
+                    (Ok(true), None) => {}
+                    (Ok(false), _) => tracing::debug!(
+                        method = request.method,
+                        "a request of the server was not answered: its session has ended"
+                    ),
                     (Err(error), _) => {
                         tracing::warn!(%error, method = request.method, "the server did not get the answer to its request");
                     }

@@ -11,6 +11,8 @@ pub(crate) struct RpcResponse {
     pub(crate) outcome: Result<Json, RpcFailure>,
     pub(crate) status: u16,
     pub(crate) session: Option<HeaderValue>,
+    /// Whether it has the id of the request: an error may come without one.
+    pub(crate) names_request: bool,
 }
 
 /// Receives the notifications on the stream of a request.
@@ -84,6 +86,7 @@ pub(crate) async fn read_message(
     id: u64,
     on_notification: OnNotification<'_>,
 ) -> Result<Incoming, RequestError> {
+    let mut other = None;
     while let Some(bytes) = reply.next().await? {
         let message = Message::parse(&bytes).map_err(|rejection| {
             let shown = String::from_utf8_lossy(&bytes);
@@ -96,6 +99,7 @@ pub(crate) async fn read_message(
         })?;
         match message {
             Message::Response(response) if response.id.is_none_or(|given| given.as_json() == id.to_string()) => {
+                let names_request = response.id.is_some();
                 let outcome = match response.outcome {
                     Ok(result) => Ok(Json::from(result)),
                     Err(error) => Err(read_failure(error)?),
@@ -104,14 +108,22 @@ pub(crate) async fn read_message(
                     outcome,
                     status: reply.status,
                     session: reply.session.clone(),
+                    names_request,
                 }));
             }
-            Message::Response(_) => tracing::debug!("ignored a response to an unknown request"),
+            Message::Response(response) => {
+                tracing::debug!("ignored a response to an unknown request");
+                other = response.id.map(|id| excerpt(id.as_json()).into_owned());
+            }
             Message::Notification(notification) => on_notification(notification),
             Message::Request(request) => return Ok(Incoming::Request(ServerRequest::read(&request))),
         }
     }
     match reply.status {
+        200..=299 if reply.is_whole => Err(RequestError::Invalid(match other {
+            Some(other) => format!("it answered another request: its id is {other}, and this one has {id}"),
+            None => "its body is a message, and not the response to the request".to_owned(),
+        })),
         // The server may have crashed, so this is an error that is retried.
         200 => Err(RequestError::Unreachable {
             address: "the server".to_owned(),

@@ -7,6 +7,7 @@ use crate::{
 };
 use futures_util::future::{BoxFuture, FutureExt};
 use serde_json::json;
+use std::{sync::Arc, time::Duration};
 
 impl TaskHandle {
     /// Waits until the task has ended and returns its outcome.
@@ -29,6 +30,7 @@ impl TaskHandle {
             push: None,
             questions: Questions::default(),
             held: None,
+            held_failures: 0,
         };
         if let Some(created) = self.created() {
             wait.report(created);
@@ -57,8 +59,16 @@ enum Woken {
     Pushed(Change),
     /// There is an answer to send.
     Answered(Result<(), RequestError>),
-    /// The request that holds until there is a result has ended.
-    Held,
+    Held(HoldEnd),
+}
+
+/// What has become of the request that holds until there is a result.
+enum HoldEnd {
+    /// The task has ended, or the server does not hold the request.
+    Answered,
+    Failed(RequestError),
+    /// It may be sent again after a failure.
+    PauseOver,
 }
 
 /// The state of [`TaskHandle::wait`].
@@ -72,8 +82,10 @@ struct Wait<'a> {
     polls: u32,
     push: Option<Push>,
     questions: Questions,
-    /// A legacy server asks on the stream of this request. It is kept open while the task asks.
-    held: Option<BoxFuture<'static, Result<Option<Outcome>, RequestError>>>,
+    /// A legacy server asks on the stream of this request. It is kept open while the task asks. After a failure this is the pause before it is opened again.
+    held: Option<BoxFuture<'static, HoldEnd>>,
+    /// How often in a row it has failed.
+    held_failures: u32,
 }
 
 impl Wait<'_> {
@@ -122,7 +134,7 @@ impl Wait<'_> {
                 biased;
                 answered = self.questions.answered() => Woken::Answered(answered),
                 change = next_push(&mut self.push) => Woken::Pushed(change),
-                _ = held(&mut self.held) => Woken::Held,
+                ended = held(&mut self.held) => Woken::Held(ended),
                 () = &mut pause => Woken::Time,
             };
             match woken {
@@ -135,8 +147,10 @@ impl Wait<'_> {
                     }
                     return Err(error);
                 }
-                // The task has ended, or the server does not hold the request: the next poll tells.
-                Woken::Held => self.held = None,
+                // The next poll tells what the task does.
+                Woken::Held(HoldEnd::Answered) => (self.held, self.held_failures) = (None, 0),
+                Woken::Held(HoldEnd::PauseOver) => self.held = None,
+                Woken::Held(HoldEnd::Failed(error)) => self.hold_later(&error),
                 Woken::Pushed(Change::Task(changed)) if changed.status.is_final() => return Ok(()),
                 Woken::Pushed(Change::Incomplete) => {
                     // The server may be gone: it is asked at its usual pace again.
@@ -162,8 +176,25 @@ impl Wait<'_> {
         // A legacy server asks on a stream of its own (G1-37).
         if self.held.is_none() && !inputs.leaves_open(&of_status(snapshot)) {
             let handle = self.handle.clone();
-            self.held = Some(async move { handle.hold_for_outcome().await }.boxed());
+            let held = async move {
+                match handle.hold_for_outcome().await {
+                    Ok(_) => HoldEnd::Answered,
+                    Err(error) => HoldEnd::Failed(error),
+                }
+            };
+            self.held = Some(held.boxed());
         }
+    }
+
+    /// The request that holds has failed, and is opened again after a pause.
+    fn hold_later(&mut self, error: &RequestError) {
+        tracing::debug!(%error, task = self.handle.id(), "the stream on which the task asks has failed");
+        self.held_failures = self.held_failures.saturating_add(1);
+        let connection = self.handle.connection();
+        let wait = polling::next_retry(self.held_failures, error.retry_after(), connection.jitter());
+        let clock = Arc::clone(&connection.options().clock);
+        let pause = async move { clock.sleep(Duration::from_millis(wait)).await };
+        self.held = Some(pause.map(|()| HoldEnd::PauseOver).boxed());
     }
 
     fn report(&mut self, snapshot: &TaskSnapshot) {
@@ -206,9 +237,7 @@ async fn next_push(push: &mut Option<Push>) -> Change {
 }
 
 /// Waits for the request, if there is one.
-async fn held(
-    request: &mut Option<BoxFuture<'static, Result<Option<Outcome>, RequestError>>>,
-) -> Result<Option<Outcome>, RequestError> {
+async fn held(request: &mut Option<BoxFuture<'static, HoldEnd>>) -> HoldEnd {
     match request {
         Some(request) => request.await,
         None => std::future::pending().await,

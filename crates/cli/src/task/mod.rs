@@ -67,8 +67,10 @@ async fn act(args: &args::Task) -> Result<Exit, Failure> {
 
 /// Connects. A server that is busy or stopping will be asked again, but not one that cannot be reached: the address may be wrong.
 async fn reach(connection: &Connection) -> Result<(), RequestError> {
+    let is_silent =
+        |error: &RequestError| matches!(error, RequestError::Unreachable { .. } | RequestError::TimedOut { .. });
     match connection.server().await {
-        Err(error) if error.is_transient() && !matches!(error, RequestError::Unreachable { .. }) => Ok(()),
+        Err(error) if error.is_transient() && !is_silent(&error) => Ok(()),
         reached => reached.map(drop),
     }
 }

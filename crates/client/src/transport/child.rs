@@ -116,6 +116,18 @@ impl ChildProcess {
         Ok(Arc::clone(&running.insert(started).transport))
     }
 
+    /// The transport to the child, if it runs.
+    async fn running(&self) -> Result<Arc<StreamTransport>, RequestError> {
+        let running = self.running.lock().await;
+        match running.as_ref().filter(|running| !running.transport.has_ended()) {
+            Some(running) => Ok(Arc::clone(&running.transport)),
+            None => Err(RequestError::Unreachable {
+                address: self.address.clone(),
+                reason: "it has ended".to_owned(),
+            }),
+        }
+    }
+
     fn start(&self) -> std::io::Result<Running> {
         let mut command = Command::new(&self.options.program);
         command
@@ -234,7 +246,14 @@ async fn keep_stderr(mut from: ChildStderr, kept: Arc<Mutex<VecDeque<u8>>>, show
 
 impl Transport for ChildProcess {
     fn send(&self, message: Outgoing) -> BoxFuture<'_, Result<Reply, RequestError>> {
-        Box::pin(async move { self.transport().await?.send(message).await })
+        Box::pin(async move {
+            let transport = match message.id {
+                Some(_) => self.transport().await?,
+                // It belongs to what the running child has sent or received.
+                None => self.running().await?,
+            };
+            transport.send(message).await
+        })
     }
 
     fn listen(&self, headers: HeaderMap) -> BoxFuture<'_, Result<Option<Reply>, RequestError>> {

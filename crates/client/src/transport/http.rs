@@ -3,6 +3,7 @@
 use super::{
     Outgoing, Reply, Transport,
     authorized::{AuthorizedClient, SendError},
+    retry_after::retry_after,
     sse::{EventStream, Resume},
     sse_pair::SsePair,
     tls,
@@ -24,6 +25,7 @@ use reqwest::{
     redirect::{Action, Attempt, Policy},
 };
 use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
 
 /// A server that accepts no connection within this time is down.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -145,7 +147,11 @@ impl Http {
         let reply = match content_type(&response) {
             "text/event-stream" if status == 200 => self.events(response, resume),
             "application/json" if !is_transient_status(status) && !matches!(status, 401 | 403) => {
-                Reply::message(self.read_whole(&mut response).await?)
+                let body = self.read_whole(&mut response).await?;
+                if !response.status().is_success() && Message::parse(&body).is_err() {
+                    return Err(http_error(status, &body, None));
+                }
+                Reply::message(body)
             }
             _ if matches!(status, 200..=299) && is_request => {
                 let content_type = response.headers().get(header::CONTENT_TYPE);
@@ -169,12 +175,14 @@ impl Http {
         Reply::new(messages.boxed())
     }
 
-    /// How a stream of a legacy session is opened again where it broke off.
-    fn resume(&self, client: &AuthorizedClient, headers: &HeaderMap) -> Option<Resume> {
+    /// How a stream of a legacy session is opened again where it broke off, until the time of its request is over.
+    #[expect(clippy::disallowed_methods, reason = "real sockets are not simulated")]
+    fn resume(&self, client: &AuthorizedClient, headers: &HeaderMap, timeout: Option<Duration>) -> Option<Resume> {
         is_legacy(headers).then(|| Resume {
             client: client.clone(),
             url: self.url(),
             headers: headers.clone(),
+            deadline: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
             clock: Arc::clone(&self.clock),
         })
     }
@@ -200,7 +208,7 @@ impl Http {
                 address: self.shown.clone(),
             };
         }
-        let retry_after = retry_after(&response);
+        let retry_after = retry_after(response.headers(), self.clock.now());
         let is_text = ["text/plain", "application/json"].contains(&content_type(&response));
         let mut body = Vec::new();
         while is_text && body.len() < MAX_ERROR_BODY {
@@ -215,13 +223,7 @@ impl Http {
                 retry_after,
             };
         }
-        let body = String::from_utf8_lossy(&body);
-        let shown = &body[..body.floor_char_boundary(MAX_SHOWN_BODY)];
-        RequestError::Http {
-            status,
-            body: shown.trim().replace(char::is_control, " "),
-            retry_after,
-        }
+        http_error(status, &body, retry_after)
     }
 
     fn not_sent(&self, error: SendError) -> RequestError {
@@ -236,6 +238,17 @@ impl Http {
 
     fn unreachable(&self, error: &reqwest::Error) -> RequestError {
         unreachable(&self.shown, self.proxy.as_deref(), error)
+    }
+}
+
+/// The error for a status whose body is no JSON-RPC message.
+fn http_error(status: u16, body: &[u8], retry_after: Option<Millis>) -> RequestError {
+    let body = String::from_utf8_lossy(body);
+    let shown = &body[..body.floor_char_boundary(MAX_SHOWN_BODY)];
+    RequestError::Http {
+        status,
+        body: shown.trim().replace(char::is_control, " "),
+        retry_after,
     }
 }
 
@@ -285,7 +298,9 @@ impl Transport for Http {
                 return self.send_to_pair(&pair, message).await;
             }
             let client = self.client()?;
-            let resume = message.id.and_then(|_| self.resume(client, &message.headers));
+            let resume = message
+                .id
+                .and_then(|_| self.resume(client, &message.headers, message.timeout));
             let mut request = client
                 .client()
                 .post(self.url())
@@ -309,7 +324,7 @@ impl Transport for Http {
                 return pair.listen().map(Some);
             }
             let client = self.client()?;
-            let resume = self.resume(client, &headers);
+            let resume = self.resume(client, &headers, None);
             let request = client
                 .client()
                 .get(self.url())
@@ -380,16 +395,4 @@ fn content_type(response: &Response) -> &'static str {
         .into_iter()
         .find(|known| *known == essence)
         .unwrap_or("")
-}
-
-/// Reads `Retry-After` in seconds. Its date form is not supported.
-fn retry_after(response: &Response) -> Option<Millis> {
-    let seconds: Millis = response
-        .headers()
-        .get(header::RETRY_AFTER)?
-        .to_str()
-        .ok()?
-        .parse()
-        .ok()?;
-    seconds.checked_mul(1000)
 }

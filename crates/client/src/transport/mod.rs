@@ -5,6 +5,7 @@ mod child;
 mod demultiplexer;
 mod http;
 mod observed;
+mod retry_after;
 mod sse;
 mod sse_pair;
 mod stream;
@@ -31,7 +32,8 @@ pub trait Transport: Send + Sync + 'static {
     /// Sends a message. The reply of a request ends with its response.
     ///
     /// # Errors
-    /// [`RequestError::Unreachable`] if the server cannot be reached. The message may or may not have been sent.
+    /// [`RequestError::Unreachable`] if the server cannot be reached; [`RequestError::TimedOut`] if the time of the message is over, and the server still
+    /// there. The message may or may not have been sent.
     fn send(&self, message: Outgoing) -> BoxFuture<'_, Result<Reply, RequestError>>;
 
     /// Opens the stream of messages that belong to no request of ours. `None` if there is none.
@@ -76,6 +78,8 @@ pub struct Outgoing {
 pub struct Reply {
     pub(crate) status: u16,
     pub(crate) session: Option<HeaderValue>,
+    /// Whether this is all that the server sent, so that the response is in it or does not come.
+    pub(crate) is_whole: bool,
     messages: BoxStream<'static, Result<Vec<u8>, RequestError>>,
 }
 
@@ -85,6 +89,7 @@ impl Reply {
         Self {
             status: 200,
             session: None,
+            is_whole: false,
             messages,
         }
     }
@@ -94,18 +99,28 @@ impl Reply {
         Self::new(futures_util::stream::empty().boxed())
     }
 
-    /// One message.
+    /// One message, which is the whole body of an answer.
     pub(crate) fn message(message: Vec<u8>) -> Self {
-        Self::new(futures_util::stream::once(std::future::ready(Ok(message))).boxed())
+        Self {
+            is_whole: true,
+            ..Self::new(futures_util::stream::once(std::future::ready(Ok(message))).boxed())
+        }
+    }
+
+    /// The same messages, each shown to `observe` when it is read.
+    pub(crate) fn inspect(self, observe: impl FnMut(&Result<Vec<u8>, RequestError>) + Send + 'static) -> Self {
+        Self {
+            messages: self.messages.inspect(observe).boxed(),
+            ..self
+        }
     }
 
     /// The same messages, until the time is over.
     #[expect(clippy::disallowed_methods, reason = "real pipes are not simulated")]
     pub(crate) fn within(self, limit: Option<Duration>, address: &str) -> Self {
         let Some(limit) = limit else { return self };
-        let late = RequestError::Unreachable {
+        let late = RequestError::TimedOut {
             address: address.to_owned(),
-            reason: "it timed out".to_owned(),
         };
         // Nothing is read behind the response, so the end is reached only without it.
         let messages = self.messages.take_until(tokio::time::sleep(limit));

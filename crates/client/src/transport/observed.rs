@@ -2,7 +2,6 @@
 
 use super::{Outgoing, Reply, Transport};
 use crate::{RequestError, WireEvent, WireObserver};
-use futures_util::StreamExt;
 use http::HeaderMap;
 use longhaul_core::BoxFuture;
 use std::sync::Arc;
@@ -31,18 +30,12 @@ impl<T: Transport> Observed<T> {
             });
         }
         let observer = Arc::clone(&self.observer);
-        let Reply {
-            status,
-            session,
-            messages,
-        } = reply;
-        let messages = messages.inspect(move |message| {
+        reply.inspect(move |message| {
             observer.observe(match message {
                 Ok(message) => WireEvent::Received { message },
                 Err(error) => WireEvent::Failed { error },
             });
-        });
-        Reply::new(messages.boxed()).with_head(status, session)
+        })
     }
 
     fn observe_error(&self, error: RequestError) -> RequestError {

@@ -1,11 +1,11 @@
 //! Server-sent events, and opening a broken stream again where it broke off.
 
-use super::{authorized::AuthorizedClient, unreachable::unreachable};
-use crate::RequestError;
+use super::{authorized::AuthorizedClient, retry_after::retry_after, unreachable::unreachable};
+use crate::{RequestError, error::is_transient_status, polling};
 use bytes::Bytes;
 use futures_util::{StreamExt, stream::BoxStream};
 use http::{HeaderMap, HeaderValue, header};
-use longhaul_core::Clock;
+use longhaul_core::{Clock, Millis};
 use reqwest::{Response, Url};
 use sse_stream::{Sse, SseByteStream};
 use std::{
@@ -15,13 +15,16 @@ use std::{
     },
     time::Duration,
 };
+use tokio::time::{Instant, timeout_at};
 
 /// The wait before a stream is opened again, unless the server says another one.
 const DEFAULT_RETRY: Duration = Duration::from_secs(1);
+/// The wait, if the server says none at all: it doubles for each stream that brings no message, up to [`DEFAULT_RETRY`].
+const MIN_RETRY: Duration = Duration::from_millis(100);
 /// The longest wait that a server can ask for.
-const MAX_RETRY: Duration = Duration::from_secs(5 * 60);
+const MAX_RETRY: Duration = Duration::from_secs(24 * 60 * 60);
 /// How often in a row a stream may end without an event.
-const MAX_EMPTY: u32 = 8;
+const MAX_SILENT: u32 = 8;
 
 /// The messages of an event stream.
 pub(super) struct EventStream {
@@ -30,7 +33,11 @@ pub(super) struct EventStream {
     resume: Option<Resume>,
     last_id: Option<HeaderValue>,
     retry: Duration,
+    /// The server's `Retry-After`.
+    retry_after: Option<Millis>,
     /// How often in a row it has ended without an event.
+    silent: u32,
+    /// How often in a row it has ended without a message.
     empty: u32,
     max_message: usize,
     address: String,
@@ -42,6 +49,8 @@ pub(super) struct Resume {
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
     pub(super) clock: Arc<dyn Clock>,
+    /// When the time of the request is over.
+    pub(super) deadline: Option<Instant>,
 }
 
 /// The events of one response.
@@ -58,6 +67,8 @@ impl EventStream {
             resume,
             last_id: None,
             retry: DEFAULT_RETRY,
+            retry_after: None,
+            silent: 0,
             empty: 0,
             max_message,
             address,
@@ -66,6 +77,17 @@ impl EventStream {
 
     /// The next message. A stream that ends, or breaks, is opened again if its events had ids; `None` if they had none.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<u8>>, RequestError> {
+        let deadline = self.resume.as_ref().and_then(|resume| resume.deadline);
+        let Some(deadline) = deadline else {
+            return self.next_message().await;
+        };
+        let late = RequestError::TimedOut {
+            address: self.address.clone(),
+        };
+        timeout_at(deadline, self.next_message()).await.unwrap_or(Err(late))
+    }
+
+    async fn next_message(&mut self) -> Result<Option<Vec<u8>>, RequestError> {
         let mut broken = None;
         loop {
             match self.next_event().await {
@@ -86,7 +108,7 @@ impl EventStream {
             return Ok(None);
         };
         while let Some(event) = events.next().await? {
-            self.empty = 0;
+            self.silent = 0;
             if let Some(id) = event.id.and_then(|id| HeaderValue::try_from(id).ok()) {
                 self.last_id = Some(id);
             }
@@ -95,6 +117,7 @@ impl EventStream {
             }
             // A server may begin a stream with an event that has an id and no data (T-06).
             if let Some(data) = event.data.filter(|data| !data.is_empty()) {
+                self.empty = 0;
                 return Ok(Some(data.into_bytes()));
             }
         }
@@ -106,11 +129,14 @@ impl EventStream {
         let (Some(resume), Some(last_id)) = (&self.resume, &self.last_id) else {
             return false;
         };
-        self.empty += 1;
-        if self.empty > MAX_EMPTY {
+        self.silent += 1;
+        self.empty = self.empty.saturating_add(1);
+        if self.silent > MAX_SILENT {
             return false;
         }
-        resume.clock.sleep(self.retry).await;
+        let wait = self.wait().max(self.retry);
+        self.retry_after = None;
+        resume.clock.sleep(wait).await;
         let request = resume
             .client
             .client()
@@ -123,10 +149,25 @@ impl EventStream {
                 self.events = Some(Events::new(response, self.max_message, &self.address));
                 true
             }
+            // The server may be restarting, or too busy.
+            Ok(response) if is_transient_status(response.status().as_u16()) => {
+                self.retry_after = retry_after(response.headers(), resume.clock.now());
+                true
+            }
             Ok(_) => false,
-            // The server may be restarting; the next read ends at once, and this is tried again.
+            // The next read ends at once, and this is tried again.
             Err(_) => true,
         }
+    }
+
+    /// The shortest wait before the stream is opened again, whatever the server says with its events.
+    fn wait(&self) -> Duration {
+        if self.silent > 1 {
+            let wait = polling::next_retry(self.silent - 1, self.retry_after, fastrand::f64());
+            return Duration::from_millis(wait);
+        }
+        let doublings = self.empty.saturating_sub(1).min(16);
+        (MIN_RETRY * (1 << doublings)).min(DEFAULT_RETRY)
     }
 }
 

@@ -17,6 +17,12 @@ pub(super) fn unreachable(address: &str, proxy: Option<&str>, error: &reqwest::E
     while let Some(source) = cause.source() {
         cause = source;
     }
+    // The time for connecting is another one: then nothing was sent.
+    if error.is_timeout() && !error.is_connect() {
+        return RequestError::TimedOut {
+            address: address.to_owned(),
+        };
+    }
     let mut reason = if error.is_timeout() {
         "it timed out".to_owned()
     } else if tls.is_some_and(tls::is_not_tls) {

@@ -113,7 +113,7 @@ async fn every_invalid_answer_is_an_error_that_says_what_is_wrong() {
             Box::new(move |_| response(events, silent_after("data: {"))),
         ),
         (
-            "before it answered",
+            "it answered another request: its id is 1",
             Box::new(move |_| response(json, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#)),
         ),
         (

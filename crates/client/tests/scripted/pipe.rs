@@ -1,6 +1,10 @@
 //! Over a pair of streams.
 
-use longhaul_client::{CallResponse, Connection, Event, Options, Outcome, RequestError, StreamTransport};
+use http::HeaderMap;
+use longhaul_client::{
+    CallResponse, ChildOptions, ChildProcess, Connection, Event, Options, Outcome, Outgoing, RequestError,
+    StreamTransport, Transport,
+};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf};
 
@@ -183,4 +187,35 @@ async fn a_message_that_is_too_long_ends_the_connection() {
     };
     let (listed, ()) = tokio::join!(connection.list_tools(), script);
     assert!(listed.unwrap_err().to_string().contains("more than 10000 bytes"));
+}
+
+/// A server that is slow to answer one request is not a new one.
+#[tokio::test(start_paused = true)]
+async fn a_slow_answer_ends_no_session() {
+    let (connection, mut server) = Server::connected();
+    let script = async {
+        server.discovered().await;
+        server.next().await
+    };
+    let (listed, unanswered) = tokio::join!(connection.list_tools(), script);
+    let error = listed.unwrap_err();
+    assert!(matches!(error, RequestError::TimedOut { .. }), "{error}");
+    server.answer(&unanswered, json!({"tools": []})).await;
+    let (listed, ()) = tokio::join!(connection.list_tools(), server.listed());
+    assert_eq!(listed.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn only_a_request_starts_a_child() {
+    let child = ChildProcess::new(ChildOptions::new("there-is-no-such-program", [""; 0]));
+    let message = |id| Outgoing {
+        body: "{}".to_owned(),
+        id,
+        headers: HeaderMap::new(),
+        timeout: None,
+    };
+    let sent = child.send(message(None)).await.map(drop);
+    assert!(matches!(sent, Err(RequestError::Unreachable { .. })), "{sent:?}");
+    let sent = child.send(message(Some(1))).await.map(drop);
+    assert!(matches!(sent, Err(RequestError::NotStarted { .. })), "{sent:?}");
 }
