@@ -43,7 +43,7 @@ const UNKNOWN_ISSUER: &str = "the token is of an issuer that this server does no
 pub struct OAuthAuthenticator {
     issuers: Vec<IssuerState>,
     /// JWTs that were verified. A token is remembered by its digest.
-    verified: Cache<TokenDigest, Verified>,
+    verified: Arc<Cache<TokenDigest, Verified>>,
     clock: Arc<dyn Clock>,
     metadata: ProtectedResource,
     metadata_url: String,
@@ -86,12 +86,13 @@ impl OAuthAuthenticator {
         check(&issuers)?;
         let fetcher = Fetcher::new(issuers.iter().flat_map(Issuer::urls), ports)?;
         let audience: Arc<str> = public_url.into();
-        let states = issuers
-            .into_iter()
-            .map(|issuer| IssuerState::new(issuer, &audience, &fetcher, ports));
+        let verified = Arc::new(Cache::new(MOST_VERIFIED));
+        let states = issuers.into_iter().enumerate().map(|(place, issuer)| {
+            IssuerState::new(issuer, &audience, &fetcher, ports, end_withdrawn(place, &verified))
+        });
         Ok(Self {
             issuers: states.collect::<Result<_, _>>()?,
-            verified: Cache::new(MOST_VERIFIED),
+            verified,
             clock: Arc::clone(&ports.clock),
             metadata,
             metadata_url,
@@ -227,7 +228,13 @@ impl Authenticator for OAuthAuthenticator {
 }
 
 impl IssuerState {
-    fn new(issuer: Issuer, audience: &Arc<str>, fetcher: &Fetcher, ports: &Ports) -> Result<Self, IssuerError> {
+    fn new(
+        issuer: Issuer,
+        audience: &Arc<str>,
+        fetcher: &Fetcher,
+        ports: &Ports,
+        on_withdrawal: impl Fn(&KeySet) + Send + Sync + 'static,
+    ) -> Result<Self, IssuerError> {
         let Issuer {
             name,
             keys,
@@ -237,7 +244,7 @@ impl IssuerState {
         let jwks = match keys {
             None => None,
             Some(source) => {
-                let jwks = Jwks::new(&name, &source, fetcher.clone(), ports);
+                let jwks = Jwks::new(&name, &source, fetcher.clone(), ports, on_withdrawal);
                 match &source {
                     KeySource::Url(_) => jwks.warm_up(),
                     KeySource::File(path) => jwks.set(read_keys(&name, path)?),
@@ -260,8 +267,26 @@ impl IssuerState {
     }
 }
 
+/// Ends what the tokens of the issuer at this place have opened, if they were signed with a key that is not among those left.
+fn end_withdrawn(
+    place: usize,
+    verified: &Arc<Cache<TokenDigest, Verified>>,
+) -> impl Fn(&KeySet) + Send + Sync + 'static {
+    let verified = Arc::downgrade(verified);
+    move |left| {
+        let Some(verified) = verified.upgrade() else { return };
+        verified.retain(|_, token| {
+            let stays = token.issuer != place || left.has(&token.key);
+            if !stays {
+                token.revocation.revoke();
+            }
+            stays
+        });
+    }
+}
+
 fn introspect<'a>(introspector: &'a Arc<Introspector>, token: &'a str, digest: TokenDigest) -> Decision<'a> {
-    match introspector.known(&digest) {
+    match introspector.known(token, &digest) {
         Some(known) => Decision::Known(known),
         None => Decision::Pending(Box::pin(introspector.identify(token, digest))),
     }

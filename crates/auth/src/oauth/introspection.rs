@@ -10,7 +10,13 @@ use longhaul_server::auth::{Denied, Identity, Revocation};
 use parking_lot::Mutex;
 use quick_cache::sync::Cache;
 use serde::Deserialize;
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 use tokio::sync::Semaphore;
 
 /// How long an answer holds.
@@ -50,6 +56,8 @@ struct Answer {
 struct Accepted {
     identity: Arc<Identity>,
     revocation: Revocation,
+    /// Whether the issuer is asked again while somebody holds the identity.
+    is_watched: Arc<AtomicBool>,
 }
 
 #[derive(Deserialize)]
@@ -71,9 +79,9 @@ impl Introspector {
     }
 
     /// What the issuer has said within the last minute.
-    pub(super) fn known(&self, digest: &TokenDigest) -> Option<Result<Arc<Identity>, Denied>> {
+    pub(super) fn known(self: &Arc<Self>, token: &str, digest: &TokenDigest) -> Option<Result<Arc<Identity>, Denied>> {
         let answer = self.answers.get(digest)?;
-        (self.ports.clock.wall() < answer.until).then(|| answer.identity())
+        (self.ports.clock.wall() < answer.until).then(|| self.give(token, *digest, &answer))
     }
 
     /// Asks the issuer, unless it has answered within the last minute. Requests with the same token share one question.
@@ -84,19 +92,27 @@ impl Introspector {
             self.answers.remove_if(&digest, |answer| answer.until <= now);
             match self.answers.get_value_or_guard_async(&digest).await {
                 Ok(answer) if answer.until <= self.ports.clock.wall() => earlier = Some(answer),
-                Ok(answer) => return answer.identity(),
+                Ok(answer) => return self.give(token, digest, &answer),
                 Err(place) => {
                     let answer = Arc::new(self.ask(token, earlier.as_deref()).await?);
                     // It fails only if the place was removed meanwhile; then the next request asks again.
                     let _ = place.insert(Arc::clone(&answer));
-                    if answer.outcome.is_ok() && !answer.is_continued_from(earlier.as_deref()) {
-                        let watched = Arc::clone(self).watch(token.to_owned(), digest, Arc::clone(&answer));
-                        self.ports.spawner.spawn(Box::pin(watched));
-                    }
-                    return answer.identity();
+                    return self.give(token, digest, &answer);
                 }
             }
         }
+    }
+
+    /// Gives an identity away, and sees to it that it is watched.
+    fn give(self: &Arc<Self>, token: &str, digest: TokenDigest, answer: &Arc<Answer>) -> Result<Arc<Identity>, Denied> {
+        let accepted = answer.outcome.as_ref().map_err(Denied::clone)?;
+        // Before it is watched: nobody seems to hold it otherwise.
+        let identity = Arc::clone(&accepted.identity);
+        if !accepted.is_watched.swap(true, Ordering::AcqRel) {
+            let watching = Arc::clone(self).watch(token.to_owned(), digest, Arc::clone(answer));
+            self.ports.spawner.spawn(Box::pin(watching));
+        }
+        Ok(identity)
     }
 
     /// Asks again while somebody holds the identity that the answer gave, so that a revoked token ends what it has opened.
@@ -109,8 +125,7 @@ impl Introspector {
                 answer = known;
             }
             let Ok(accepted) = &answer.outcome else { return };
-            // Nobody but the answer holds it.
-            if Arc::strong_count(&accepted.identity) <= 1 || accepted.identity.is_revoked() {
+            if accepted.identity.is_revoked() || accepted.stop_watching_if_unused() {
                 return;
             }
             match self.ask(&token, Some(&answer)).await {
@@ -188,20 +203,17 @@ impl Introspector {
             claims.check_introspected(name, audience, now)?;
             let revocation = Revocation::default();
             let identity = Arc::new(self.issuer.identify(&claims, &revocation)?);
-            Ok(Accepted { identity, revocation })
+            Ok(Accepted {
+                identity,
+                revocation,
+                is_watched: Arc::default(),
+            })
         };
         Ok(accept())
     }
 }
 
 impl Answer {
-    fn identity(&self) -> Result<Arc<Identity>, Denied> {
-        match &self.outcome {
-            Ok(accepted) => Ok(Arc::clone(&accepted.identity)),
-            Err(denied) => Err(denied.clone()),
-        }
-    }
-
     fn is_continued_from(&self, earlier: Option<&Self>) -> bool {
         let identity = |answer: &Self| {
             answer
@@ -217,10 +229,23 @@ impl Answer {
 }
 
 impl Accepted {
+    /// Whether nobody holds the identity, so that whoever gives it away next has it watched again.
+    fn stop_watching_if_unused(&self) -> bool {
+        // The answer holds it.
+        let is_unused = || Arc::strong_count(&self.identity) <= 1;
+        if !is_unused() {
+            return false;
+        }
+        self.is_watched.store(false, Ordering::Release);
+        // It may have been given away meanwhile, by somebody who saw that it was watched.
+        is_unused() || self.is_watched.swap(true, Ordering::AcqRel)
+    }
+
     fn share(&self) -> Self {
         Self {
             identity: Arc::clone(&self.identity),
             revocation: self.revocation.clone(),
+            is_watched: Arc::clone(&self.is_watched),
         }
     }
 

@@ -182,6 +182,26 @@ async fn a_revoked_token_ends_what_it_has_opened() {
 }
 
 #[tokio::test]
+async fn a_stream_that_is_opened_late_ends_with_its_token_too() {
+    let setup = Setup::new().await;
+    drop(setup.identify("opaque").await.expect("accepted"));
+    // Whoever looked after the token has stopped, as nobody held it.
+    for _ in 0..200 {
+        setup.clock.pass(Duration::from_secs(1));
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(setup.server.requests(), 1);
+    // The issuer is asked by this request, and the next one finds its answer.
+    drop(setup.identify("opaque").await.expect("accepted"));
+    let stream = setup.identify("opaque").await.expect("accepted");
+    setup.say(json!({"active": false}));
+    while !stream.is_revoked() {
+        setup.clock.pass(Duration::from_secs(1));
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
 async fn fewer_scopes_end_what_was_opened_with_more() {
     let setup = Setup::new().await;
     let stream = setup.identify("opaque").await.expect("accepted");

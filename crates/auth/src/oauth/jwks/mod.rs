@@ -45,6 +45,8 @@ struct Shared {
     source: KeySource,
     fetcher: Fetcher,
     ports: Ports,
+    /// Told which keys are left when some were withdrawn.
+    on_withdrawal: Box<dyn Fn(&KeySet) + Send + Sync>,
     state: Mutex<State>,
     /// Incremented when a key is withdrawn.
     withdrawals: AtomicU64,
@@ -78,12 +80,19 @@ enum Look {
 }
 
 impl Jwks {
-    pub(super) fn new(issuer: &str, source: &KeySource, fetcher: Fetcher, ports: &Ports) -> Self {
+    pub(super) fn new(
+        issuer: &str,
+        source: &KeySource,
+        fetcher: Fetcher,
+        ports: &Ports,
+        on_withdrawal: impl Fn(&KeySet) + Send + Sync + 'static,
+    ) -> Self {
         let shared = Shared {
             issuer: issuer.to_owned(),
             source: source.clone(),
             fetcher,
             ports: ports.clone(),
+            on_withdrawal: Box::new(on_withdrawal),
             state: Mutex::default(),
             withdrawals: AtomicU64::new(0),
             stale_at: AtomicU64::new(0),
@@ -219,13 +228,17 @@ impl Shared {
         match fetched {
             Ok(keys) => {
                 let keeps_all = state.known.as_ref().is_none_or(|known| keys.has_all_of(&known.keys));
+                let keys = Arc::new(keys);
                 state.known = Some(Known {
-                    keys: Arc::new(keys),
+                    keys: Arc::clone(&keys),
                     since: now,
                 });
                 self.stale_at.store(millis(now + FRESH), Ordering::Relaxed);
-                // After the keys, so that who sees the number finds no withdrawn key.
-                self.withdrawals.fetch_add(u64::from(!keeps_all), Ordering::Release);
+                if !keeps_all {
+                    // After the keys, so that who sees the number finds no withdrawn key.
+                    self.withdrawals.fetch_add(1, Ordering::Release);
+                    (self.on_withdrawal)(&keys);
+                }
                 if state.failure.take().is_some() {
                     tracing::info!(issuer = self.issuer, "the issuer's keys can be read again");
                 }
