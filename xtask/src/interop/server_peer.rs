@@ -120,6 +120,9 @@ impl ServerPeer {
             Self::Relay(_) => steps.push("tool-error"),
         }
         steps.extend(TASKS);
+        if transport == Transport::Http {
+            steps.extend(self.steps_with_journal(&steps));
+        }
         if !self.keeps_tasks_of_others(transport) {
             steps.push("task-of-another-session");
             return steps;
@@ -130,6 +133,19 @@ impl ServerPeer {
             steps.push("killed-while-it-asks");
         }
         steps
+    }
+
+    /// Those in which another process is killed and this one goes on from its journal. The server must outlive that process.
+    fn steps_with_journal(self, steps: &[&str]) -> Vec<&'static str> {
+        let mut more = vec!["journal-killed-caller"];
+        // FastMCP 3 asks once, on a stream that is gone.
+        if steps.contains(&"task-asks") && self != Self::FastMcp3 {
+            more.push("journal-killed-while-it-asks");
+        }
+        if steps.contains(&"questions-at-once") {
+            more.push("journal-killed-with-questions");
+        }
+        more
     }
 
     /// Whether another connection can read a task. Over stdio another connection has another server.

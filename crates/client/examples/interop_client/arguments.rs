@@ -2,6 +2,7 @@
 
 use crate::tools::Tools;
 use longhaul_client::{ChildOptions, ChildProcess, Connection, EraChoice, Options};
+use std::path::PathBuf;
 
 /// The command line.
 #[derive(Clone)]
@@ -11,6 +12,8 @@ pub(crate) struct Arguments {
     /// The steps; `None` for all.
     pub(crate) only: Option<Vec<String>>,
     pub(crate) start: Option<Start>,
+    /// Where the started call is recorded, if it is.
+    pub(crate) journal: Option<PathBuf>,
     server: Server,
     /// All of them, for another process.
     pub(crate) given: Vec<String>,
@@ -21,6 +24,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Start {
     Long,
     Asks,
+    /// Two questions at once.
+    AsksTwice,
 }
 
 impl Start {
@@ -28,6 +33,7 @@ impl Start {
         match self {
             Self::Long => "long",
             Self::Asks => "asks",
+            Self::AsksTwice => "asks-twice",
         }
     }
 }
@@ -43,6 +49,7 @@ impl Arguments {
         let given: Vec<String> = given.collect();
         let mut words = given.clone().into_iter();
         let (mut tools, mut version, mut only, mut start) = (Tools::Fixture, "2026-07-28".to_owned(), None, None);
+        let mut journal = None;
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
             let server = match word.as_str() {
@@ -62,8 +69,13 @@ impl Arguments {
                     start = Some(match value()?.as_str() {
                         "long" => Start::Long,
                         "asks" => Start::Asks,
+                        "asks-twice" => Start::AsksTwice,
                         other => return Err(format!("no task is named {other}")),
                     });
+                    continue;
+                }
+                "--journal" => {
+                    journal = Some(PathBuf::from(value()?));
                     continue;
                 }
                 "--url" => Server::Url(value()?),
@@ -75,6 +87,7 @@ impl Arguments {
                 version,
                 only,
                 start,
+                journal,
                 server,
                 given,
             });

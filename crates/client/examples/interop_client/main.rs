@@ -5,7 +5,8 @@
 //! - `--tools fixture|reference`: which tools the server has. Default: those of the fixture server.
 //! - `--version REVISION`: the revision that must be spoken. `2025-11-25` is also asked for; otherwise the client finds out.
 //! - `--only STEP,…`: which steps. Default: all.
-//! - `--start long|asks`: only starts a task, prints its id and waits to be killed.
+//! - `--start long|asks|asks-twice`: only starts a task, prints its id and waits to be killed.
+//! - `--journal FILE`: with `--start`, records the call there.
 
 mod arguments;
 mod steps;
@@ -13,7 +14,7 @@ mod task_steps;
 mod tools;
 mod user;
 
-use arguments::Arguments;
+use arguments::{Arguments, Start};
 use std::process::ExitCode;
 use steps::{Session, Steps};
 
@@ -67,6 +68,24 @@ async fn main() -> ExitCode {
         .await;
     steps
         .run("task-of-another-session", task_steps::task_of_another_session(&session))
+        .await;
+    steps
+        .run(
+            "journal-killed-caller",
+            task_steps::recorded_and_killed(&session, Start::Long),
+        )
+        .await;
+    steps
+        .run(
+            "journal-killed-while-it-asks",
+            task_steps::recorded_and_killed(&session, Start::Asks),
+        )
+        .await;
+    steps
+        .run(
+            "journal-killed-with-questions",
+            task_steps::recorded_and_killed(&session, Start::AsksTwice),
+        )
         .await;
     let passed = steps.finish();
     session.connection.close().await;

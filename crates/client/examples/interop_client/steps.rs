@@ -51,7 +51,7 @@ impl Session {
         }
     }
 
-    async fn tool(&self, name: &str) -> Result<&Tool, Deviation> {
+    pub(crate) async fn tool(&self, name: &str) -> Result<&Tool, Deviation> {
         let listed = self.tools.get_or_try_init(|| self.connection.list_tools()).await?;
         let tool = listed.iter().find(|tool| tool.name == name);
         Ok(tool.ok_or_else(|| format!("there is no tool {name}"))?)

@@ -5,8 +5,8 @@ use crate::{
     steps::{Deviation, Session, check, ensure, is_unknown},
     tools::Call,
 };
-use longhaul_client::{CallResponse, Event, InputRequest, Outcome, TaskHandle};
-use std::process::Stdio;
+use longhaul_client::{CallOptions, CallResponse, Client, ClientJournal, Event, InputRequest, Outcome, TaskHandle};
+use std::{path::Path, process::Stdio};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::Command,
@@ -113,7 +113,7 @@ pub(crate) async fn killed_caller(session: &Session) -> Result<(), Deviation> {
     let call = session.arguments.tools.long_task();
     let task = session
         .connection
-        .task(kill_a_caller(&session.arguments, Start::Long).await?);
+        .task(kill_a_caller(&session.arguments, Start::Long, None).await?);
     check(&task.wait(&mut |_| {}).await?, &call)
 }
 
@@ -123,7 +123,7 @@ pub(crate) async fn killed_while_it_asks(session: &Session) -> Result<(), Deviat
     let call = session.arguments.tools.task_asks();
     let task = session
         .connection
-        .task(kill_a_caller(&session.arguments, Start::Asks).await?);
+        .task(kill_a_caller(&session.arguments, Start::Asks, None).await?);
     check(&task.wait(&mut |_| {}).await?, &call)?;
     let asked = session.user.asked();
     ensure!(asked.len() == 1, asked);
@@ -134,16 +134,46 @@ pub(crate) async fn killed_while_it_asks(session: &Session) -> Result<(), Deviat
 pub(crate) async fn task_of_another_session(session: &Session) -> Result<(), Deviation> {
     let task = session
         .connection
-        .task(kill_a_caller(&session.arguments, Start::Long).await?);
+        .task(kill_a_caller(&session.arguments, Start::Long, None).await?);
     let waited = task.wait(&mut |_| {}).await;
     ensure!(is_unknown(&waited), waited);
     Ok(())
 }
 
+/// Another process records its call in a journal and is killed. This one finds the task there, and waits for it: in the session of that process, if the
+/// server keeps tasks by session.
+pub(crate) async fn recorded_and_killed(session: &Session, start: Start) -> Result<(), Deviation> {
+    let call = call_of(session, start)?;
+    let questions = match start {
+        Start::Long => 0,
+        Start::Asks => 1,
+        Start::AsksTwice => 2,
+    };
+    let folder = tempfile::tempdir()?;
+    let journal = folder.path().join("journal/handles.db");
+    let id = kill_a_caller(&session.arguments, start, Some(&journal)).await?;
+    let client = Client::recorded(session.connection.clone(), ClientJournal::open(&journal).await?);
+    let tasks = client.tasks().await?;
+    ensure!(tasks.len() == 1 && tasks[0].id() == id, tasks);
+    session.user.expect(false, questions);
+    let outcome = tasks[0].wait(&mut |_| {}).await?;
+    check(&outcome, &call)?;
+    let asked = session.user.asked();
+    ensure!(asked.len() == questions, asked);
+    tasks[0].finish(&outcome).await?;
+    let left = client.calls().await?;
+    ensure!(left.is_empty(), left);
+    Ok(())
+}
+
 /// Starts a task in another process, and kills that process. Returns the task's id.
-async fn kill_a_caller(arguments: &Arguments, start: Start) -> Result<String, Deviation> {
-    let mut caller = Command::new(std::env::current_exe()?)
-        .args(["--start", start.name()])
+async fn kill_a_caller(arguments: &Arguments, start: Start, journal: Option<&Path>) -> Result<String, Deviation> {
+    let mut caller = Command::new(std::env::current_exe()?);
+    caller.args(["--start", start.name()]);
+    if let Some(journal) = journal {
+        caller.arg("--journal").arg(journal);
+    }
+    let mut caller = caller
         .args(&arguments.given)
         .stdout(Stdio::piped())
         .kill_on_drop(true)
@@ -154,14 +184,34 @@ async fn kill_a_caller(arguments: &Arguments, start: Start) -> Result<String, De
     Ok(id.ok_or("the other process has started no task")?)
 }
 
+fn call_of(session: &Session, which: Start) -> Result<Call, Deviation> {
+    let tools = &session.arguments.tools;
+    Ok(match which {
+        Start::Long => tools.long_task(),
+        Start::Asks => tools.task_asks(),
+        Start::AsksTwice => tools.questions_at_once().ok_or("these tools ask one thing at a time")?,
+    })
+}
+
 /// What the other process does. It answers nothing.
 pub(crate) async fn start_and_stay(session: &Session, which: Start) -> Result<(), Deviation> {
     session.user.expect(false, usize::MAX);
-    let call = match which {
-        Start::Long => session.arguments.tools.long_task(),
-        Start::Asks => session.arguments.tools.task_asks(),
+    let call = call_of(session, which)?;
+    let task = match &session.arguments.journal {
+        Some(journal) => start_recorded(session, &call, journal).await?,
+        None => start(session, &call).await?,
     };
-    let task = start(session, &call).await?;
     println!("{}", task.id());
     std::future::pending().await
+}
+
+/// The task is recorded when this returns.
+async fn start_recorded(session: &Session, call: &Call, journal: &Path) -> Result<TaskHandle, Deviation> {
+    let client = Client::recorded(session.connection.clone(), ClientJournal::open(journal).await?);
+    let tool = session.tool(call.tool).await?;
+    let mut pending = client.prepare(tool, &call.arguments, CallOptions::default()).await?;
+    match pending.send(&mut |_| {}).await? {
+        CallResponse::Task(task) => Ok(task),
+        CallResponse::Done(outcome) => Err(format!("it became no task: {outcome:?}").into()),
+    }
 }
