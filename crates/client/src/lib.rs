@@ -21,6 +21,8 @@
 //!
 //! Servers are reached over HTTP and HTTPS, as a child process ([`ChildProcess`]), or over a [`Transport`] of your own. What servers ask the user
 //! is answered by the [`InputHandler`] in [`Options::inputs`], in whatever way they ask it. Without one the client declares that it cannot be asked.
+//!
+//! TLS is that of `rustls` with *ring*. A program that builds a `reqwest::Client` of its own before its first connection calls [`install_tls_provider`] first.
 
 mod access_token;
 mod address;
@@ -109,6 +111,6 @@ pub use snapshot::TaskSnapshot;
 pub use task::TaskHandle;
 pub use task_log::LogChunk;
 pub use tools::{TaskSupport, Tool};
-pub use transport::{ChildOptions, ChildProcess, Outgoing, Reply, StreamTransport, Transport};
+pub use transport::{ChildOptions, ChildProcess, Outgoing, Reply, StreamTransport, Transport, install_tls_provider};
 pub use watch::{Watch, WatchFilter};
 pub use wire_observer::{WireEvent, WireObserver};

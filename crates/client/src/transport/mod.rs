@@ -16,6 +16,7 @@ pub use child::{ChildOptions, ChildProcess};
 pub(crate) use http::{Http, PROTOCOL_VERSION, SESSION_ID};
 pub(crate) use observed::Observed;
 pub use stream::StreamTransport;
+pub use tls::install_tls_provider;
 
 use crate::RequestError;
 use ::http::{HeaderMap, HeaderValue};

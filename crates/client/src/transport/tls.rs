@@ -11,11 +11,31 @@ use std::{io, sync::Arc};
 
 const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 
+/// Makes *ring* the provider of cryptography that [rustls](https://docs.rs/rustls) uses by default in this process, if it has none yet.
+///
+/// Every connection over HTTP does this when it is created. Call it at the start of a program that also uses `reqwest`, without a TLS feature of its own, and
+/// builds a `reqwest::Client` before its first [`Connection`](crate::Connection). Cargo gives both the same `reqwest`, with the feature `rustls-no-provider`
+/// that this crate needs, and then building a client panics as long as there is no default provider.
+///
+/// A program that wants another default provider installs it first: this one does not replace it.
+///
+/// ```
+/// longhaul_client::install_tls_provider();
+/// let before_any_connection = reqwest::Client::new();
+/// ```
+pub fn install_tls_provider() {
+    if CryptoProvider::get_default().is_none() {
+        // Fails if another thread was faster, and then there is one.
+        let _ = ring::default_provider().install_default();
+    }
+}
+
 /// The TLS settings for a server. Those for `http://` trust nobody: reading the system's certificates takes milliseconds.
 ///
 /// # Errors
 /// Why the system's certificates cannot be used.
 pub(super) fn config(url: &Url) -> Result<ClientConfig, String> {
+    install_tls_provider();
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();
     let builder = builder.map_err(|error| error.to_string())?;
