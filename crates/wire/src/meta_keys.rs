@@ -16,7 +16,8 @@ pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 /// Key of a client's idempotency key: a repeated call with the same key finds the same task.
 pub const IDEMPOTENCY_KEY: &str = "dev.longhaul/idempotency-key";
-/// The capability of a server that takes idempotency keys: an extension, in legacy revisions an experimental capability.
+/// The capability of a server that takes idempotency keys: an extension, in legacy revisions an experimental capability. Its member `retentionMs` says how long
+/// the server knows a key at least after the end of its task.
 pub const IDEMPOTENCY: &str = "dev.longhaul/idempotency";
 /// Key of the task that started this one.
 pub const PARENT: &str = "dev.longhaul/parent";

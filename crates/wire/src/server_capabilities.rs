@@ -1,6 +1,7 @@
 //! Server capabilities: what a server declares in `initialize` and `server/discover`.
 
-use crate::json;
+use crate::{json, meta_keys::IDEMPOTENCY};
+use longhaul_core::Millis;
 
 /// What a server declares. Set only what is served: the methods of an absent capability are answered with −32601.
 ///
@@ -28,6 +29,8 @@ pub struct ServerCapabilities {
     pub tasks: bool,
     /// `tasks/list`, which only the legacy generation has.
     pub task_list: bool,
+    /// How long an idempotency key is known at least after the end of its task, in milliseconds. Declared with `tasks`.
+    pub idempotency_retention: Option<Millis>,
 }
 
 /// The capability of `tools` or `prompts`.
@@ -76,6 +79,20 @@ impl ServerCapabilities {
             offer("logging", &[]);
         }
         any
+    }
+}
+
+/// The largest integer that every JSON parser reads exactly.
+const MAX_INTEGER: u64 = (1 << 53) - 1;
+
+impl ServerCapabilities {
+    /// Appends the member that declares idempotency keys.
+    pub(crate) fn push_idempotency(&self, out: &mut String) {
+        json::push_string(out, IDEMPOTENCY);
+        match self.idempotency_retention {
+            Some(retention) => out.push_str(&format!(r#":{{"retentionMs":{}}}"#, retention.min(MAX_INTEGER))),
+            None => out.push_str(":{}"),
+        }
     }
 }
 

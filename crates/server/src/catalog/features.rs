@@ -38,5 +38,6 @@ pub(crate) fn of(engine: &Engine, caller: &Caller) -> ServerCapabilities {
         logging: caller.mode.streams,
         tasks: true,
         task_list: caller.mode.sessions,
+        idempotency_retention: snapshot.tools.values().map(|tool| tool.settings().retention).min(),
     }
 }

@@ -1,8 +1,6 @@
 //! The result of `initialize`.
 
-use crate::{
-    meta_keys::IDEMPOTENCY, server_capabilities::ServerCapabilities, server_info::ServerInfo, version::Version,
-};
+use crate::{server_capabilities::ServerCapabilities, server_info::ServerInfo, version::Version};
 
 /// Appends the InitializeResult for the negotiated `version`. Tasks are declared only in the revision that has them.
 pub fn write_initialize(out: &mut String, version: Version, features: &ServerCapabilities, identity: &ServerInfo) {
@@ -12,9 +10,9 @@ pub fn write_initialize(out: &mut String, version: Version, features: &ServerCap
     let any = features.push_shared(out);
     if features.tasks {
         out.push_str(if any { "," } else { "" });
-        out.push_str(r#""experimental":{""#);
-        out.push_str(IDEMPOTENCY);
-        out.push_str(r#"":{}}"#);
+        out.push_str(r#""experimental":{"#);
+        features.push_idempotency(out);
+        out.push('}');
     }
     if features.tasks && version.has_core_tasks() {
         out.push(',');

@@ -2,8 +2,8 @@
 
 use super::COMPLETE;
 use crate::{
-    cache::CacheHints, error::write_versions, meta_keys::IDEMPOTENCY, server_capabilities::ServerCapabilities,
-    server_info::ServerInfo, version::Version,
+    cache::CacheHints, error::write_versions, server_capabilities::ServerCapabilities, server_info::ServerInfo,
+    version::Version,
 };
 
 /// Appends the DiscoverResult. It lists every served revision, also the legacy ones.
@@ -16,9 +16,9 @@ pub fn write_discover(out: &mut String, features: &ServerCapabilities, cache: Ca
     if features.tasks {
         out.push_str(if any { "," } else { "" });
         // Some peers disable tasks if their object has any key (G2-01).
-        out.push_str(r#""extensions":{"io.modelcontextprotocol/tasks":{},""#);
-        out.push_str(IDEMPOTENCY);
-        out.push_str(r#"":{}}"#);
+        out.push_str(r#""extensions":{"io.modelcontextprotocol/tasks":{},"#);
+        features.push_idempotency(out);
+        out.push('}');
     }
     out.push('}');
     identity.push_instructions(out);

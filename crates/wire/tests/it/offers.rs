@@ -26,9 +26,9 @@ fn features() -> impl Strategy<Value = ServerCapabilities> {
         subscribe,
     };
     let resources = proptest::option::of(any::<(bool, bool)>().prop_map(watched));
-    let parts = (listed(), resources, listed(), any::<(bool, bool, bool)>());
+    let parts = (listed(), resources, listed(), any::<(bool, bool, bool, Option<u64>)>());
     parts.prop_map(
-        |(tools, resources, prompts, (completions, logging, tasks))| ServerCapabilities {
+        |(tools, resources, prompts, (completions, logging, tasks, idempotency_retention))| ServerCapabilities {
             tools,
             resources,
             prompts,
@@ -36,6 +36,7 @@ fn features() -> impl Strategy<Value = ServerCapabilities> {
             logging,
             tasks,
             task_list: tasks,
+            idempotency_retention,
         },
     )
 }
@@ -67,6 +68,14 @@ fn expected(features: &ServerCapabilities) -> Value {
     capabilities
 }
 
+/// The time is an integer that every client can read.
+fn idempotency(features: &ServerCapabilities) -> Value {
+    match features.idempotency_retention {
+        Some(retention) => json!({"retentionMs": retention.min(9_007_199_254_740_991)}),
+        None => json!({}),
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
@@ -78,7 +87,7 @@ proptest! {
             schema::check("25:res:InitializeResult", &got);
             let mut expected = expected(&features);
             if features.tasks {
-                expected["experimental"] = json!({"dev.longhaul/idempotency": {}});
+                expected["experimental"] = json!({"dev.longhaul/idempotency": idempotency(&features)});
             }
             if features.tasks && version == Version::V2025_11_25 {
                 expected["tasks"] = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
@@ -89,7 +98,8 @@ proptest! {
         schema::check("26:res:DiscoverResult", &got);
         let mut expected = expected(&features);
         if features.tasks {
-            expected["extensions"] = json!({"io.modelcontextprotocol/tasks": {}, "dev.longhaul/idempotency": {}});
+            expected["extensions"] =
+                json!({"io.modelcontextprotocol/tasks": {}, "dev.longhaul/idempotency": idempotency(&features)});
         }
         prop_assert_eq!(&got["result"]["capabilities"], &expected);
     }
