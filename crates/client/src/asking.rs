@@ -1,7 +1,8 @@
 //! Asking the user: each question once, whichever process of the user asks.
 
 use crate::{Asked, Connection, InputRequest, InputResponse, RequestError, call_record::CallRecord};
-use longhaul_core::{Json, Millis};
+use futures_util::FutureExt;
+use longhaul_core::{BoxFuture, Json, Millis};
 
 /// How long to wait for an answer that another process is asking for, before the journal is read again.
 const LOOK_AGAIN: Millis = 500;
@@ -28,8 +29,8 @@ impl HeldQuestion {
         }
     }
 
-    /// The server has refused the answer.
-    pub(crate) async fn refused(mut self) {
+    /// Nothing is to be known of the question any more: the server has refused the answer, or a question that looks the same is another one from now on.
+    pub(crate) async fn discarded(mut self) {
         if let Some(record) = self.record.take() {
             record.answer_refused(&self.key).await;
         }
@@ -44,23 +45,39 @@ impl Drop for HeldQuestion {
     }
 }
 
+/// Asks the user.
+pub(crate) type Ask<'a, E> = &'a (dyn Fn() -> BoxFuture<'static, Result<InputResponse, E>> + Send + Sync);
+
 impl Connection {
-    /// Asks the handler, unless the user has answered the question before: then that is the answer. `key` names the question among those of its call.
-    /// Never completes if the server has an answer.
+    /// Asks the handler what a modern server asks, once. `key` names the question among those of its call. `None` if the server has an answer.
     pub(crate) async fn ask_once(
         &self,
         request: InputRequest,
         record: Option<&CallRecord>,
         key: &str,
-    ) -> Result<Answered, RequestError> {
+    ) -> Result<Option<Answered>, RequestError> {
+        let ask = || {
+            let (connection, request) = (self.clone(), request.clone());
+            async move { connection.ask(request).await }.boxed()
+        };
+        self.ask_recorded(record, key, &ask).await
+    }
+
+    /// Asks with `ask`, unless the user has answered the question before: then that is the answer. `None` if the server has an answer.
+    pub(crate) async fn ask_recorded<E: From<RequestError>>(
+        &self,
+        record: Option<&CallRecord>,
+        key: &str,
+        ask: Ask<'_, E>,
+    ) -> Result<Option<Answered>, E> {
         let Some(record) = record else {
-            let response = self.ask(request).await?;
-            return Ok(Answered { response, held: None });
+            let response = ask().await?;
+            return Ok(Some(Answered { response, held: None }));
         };
         loop {
             let asked = record.ask(key).await;
             match asked {
-                Ok(Asked::Accepted) => return std::future::pending().await,
+                Ok(Asked::Accepted) => return Ok(None),
                 Ok(Asked::Pending) => {
                     self.sleep(LOOK_AGAIN).await;
                     continue;
@@ -75,12 +92,12 @@ impl Connection {
                 Ok(Asked::Answered(answer)) => {
                     let response = InputResponse::recorded(&answer)?;
                     let held = Some(held);
-                    return Ok(Answered { response, held });
+                    return Ok(Some(Answered { response, held }));
                 }
                 Ok(_) => {}
                 Err(error) => tracing::warn!(%error, "a question is not recorded"),
             }
-            let response = self.ask(request.clone()).await?;
+            let response = ask().await?;
             match record.record_answer(key, Json::from(response.as_value().clone())).await {
                 Ok(true) => {}
                 // Another process was faster: its answer counts.
@@ -88,7 +105,7 @@ impl Connection {
                 Err(error) => tracing::warn!(%error, "an answer is not recorded"),
             }
             let held = Some(held);
-            return Ok(Answered { response, held });
+            return Ok(Some(Answered { response, held }));
         }
     }
 }

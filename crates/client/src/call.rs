@@ -96,7 +96,11 @@ impl Connection {
             }
             answered => answered?,
         };
-        self.interpret(result, &era, tool)
+        let response = self.interpret(result, &era, tool)?;
+        if let (CallResponse::Task(task), Era::Legacy(_), None) = (&response, &*era, record) {
+            self.follow_legacy_task(task.id(), None);
+        }
+        Ok(response)
     }
 
     /// Whether a call of `tool` can become a task on this server. A modern server decides that for each call.

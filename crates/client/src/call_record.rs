@@ -1,10 +1,10 @@
 //! The record of one call in the client journal, as the call itself uses it.
 
 use crate::{
-    Asked, CallId, ClientJournal, Finished, JournalError, NewCall, RecordedCall, SessionRef, TakenOver, TaskRef,
-    TaskStatus,
+    Asked, CallId, CallState, ClientJournal, Finished, Generation, JournalError, NewCall, RecordedCall, SessionRef,
+    TakenOver, TaskRef, TaskStatus,
 };
-use longhaul_core::Json;
+use longhaul_core::{Json, Millis};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -35,23 +35,14 @@ struct State {
     is_open: bool,
     /// The legacy session that is recorded with the task.
     session: Option<String>,
-    /// Whether the task asks, and whether it has ended, as it was last noted.
-    noted: (bool, bool),
+    /// Whether the task asks, and whether it has ended, as it was last noted by this process or, if that is enough, by another one.
+    noted: Option<(bool, bool)>,
 }
 
 impl Drop for Record {
-    #[expect(clippy::disallowed_methods, reason = "the client is not simulated")]
     fn drop(&mut self) {
-        if !self.state.get_mut().is_open {
-            return;
-        }
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            let (journal, call) = (self.journal.clone(), self.call);
-            runtime.spawn(async move {
-                if let Err(error) = journal.release_call(call).await {
-                    tracing::warn!(%error, "a call was not released in the journal");
-                }
-            });
+        if self.state.get_mut().is_open {
+            warn_later(self.journal.enqueue_release(self.call));
         }
     }
 }
@@ -63,12 +54,13 @@ impl CallRecord {
         Ok(Self::new(journal, call, true, None))
     }
 
-    /// Takes over an interrupted call that is the same.
+    /// Takes over an interrupted call that is the same, if the server still knows its key.
     pub(crate) async fn take_over(
         journal: &ClientJournal,
         call: NewCall,
+        known_for: Option<Millis>,
     ) -> Result<Option<(Self, TakenOver)>, JournalError> {
-        let taken = journal.take_over(call).await?;
+        let taken = journal.take_over(call, known_for).await?;
         Ok(taken.map(|taken| (Self::new(journal, taken.call, true, None), taken)))
     }
 
@@ -78,7 +70,10 @@ impl CallRecord {
         let session = task.and_then(|task| task.session.as_ref());
         let record = Self::new(journal, recorded.id, false, session);
         let has_ended = recorded.status.is_some_and(TaskStatus::is_final);
-        record.0.state.lock().noted = (recorded.asks, has_ended);
+        // The first status that is seen of a legacy task says whether its recorded answers were taken.
+        let is_live = recorded.state == CallState::Task;
+        let is_unsure = is_live && task.is_some_and(|task| task.generation == Generation::Legacy);
+        record.0.state.lock().noted = (!is_unsure).then_some((recorded.asks, has_ended));
         record
     }
 
@@ -89,7 +84,7 @@ impl CallRecord {
             state: Mutex::new(State {
                 is_open,
                 session: session.map(|session| session.id.clone()),
-                noted: (false, false),
+                noted: Some((false, false)),
             }),
         }))
     }
@@ -111,7 +106,7 @@ impl CallRecord {
 
     /// Notes the status of the task, if lists would show it in another way.
     pub(crate) async fn note_status(&self, status: TaskStatus) {
-        let now = (status == TaskStatus::InputRequired, status.is_final());
+        let now = Some((status == TaskStatus::InputRequired, status.is_final()));
         if std::mem::replace(&mut self.0.state.lock().noted, now) != now {
             warn(self.0.journal.note_status(self.0.call, status).await);
         }
@@ -157,12 +152,17 @@ impl CallRecord {
         warn(self.0.journal.answer_refused(self.0.call, key).await);
     }
 
-    /// Leaves a question to other processes, later.
-    #[expect(clippy::disallowed_methods, reason = "the client is not simulated")]
+    /// Leaves a question to other processes, without waiting.
     pub(crate) fn release_question(&self, key: String) {
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            let (journal, call) = (self.0.journal.clone(), self.0.call);
-            runtime.spawn(async move { warn(journal.release_question(call, key).await) });
+        warn_later(self.0.journal.enqueue_release_question(self.0.call, key));
+    }
+
+    /// Leaves the call to whoever makes the same one, without waiting, if there is no answer. Whoever does so later in this process finds it released, even if
+    /// what sends it is still ending.
+    pub(crate) fn abandon(&self) {
+        let mut state = self.0.state.lock();
+        if std::mem::replace(&mut state.is_open, false) {
+            warn_later(self.0.journal.enqueue_release(self.0.call));
         }
     }
 }
@@ -171,5 +171,13 @@ impl CallRecord {
 fn warn(recorded: Result<(), JournalError>) {
     if let Err(error) = recorded {
         tracing::warn!(%error, "a step of a call is not recorded");
+    }
+}
+
+/// Logs the failure of what is being recorded.
+#[expect(clippy::disallowed_methods, reason = "the client is not simulated")]
+fn warn_later(recording: impl Future<Output = Result<(), JournalError>> + Send + 'static) {
+    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        runtime.spawn(async move { warn(recording.await) });
     }
 }

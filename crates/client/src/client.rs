@@ -1,11 +1,10 @@
 //! A client whose calls outlive its process.
 
 use crate::{
-    CallError, CallFilter, CallOptions, CallState, ClientJournal, Connection, JournalError, Outcome, PendingCall,
-    RecordedCall, RunningCall, SessionRef, TaskHandle, Tool,
+    CallError, CallFilter, CallOptions, CallState, ClientJournal, Connection, Generation, JournalError, Outcome,
+    PendingCall, RecordedCall, RunningCall, SessionRef, TaskHandle, Tool,
     call_record::{CallRecord, Recording},
 };
-use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use std::{
     collections::HashMap,
@@ -52,8 +51,6 @@ pub struct Client(Arc<Shared>);
 struct Shared {
     connection: Connection,
     recording: Option<Recording>,
-    /// As they were last listed.
-    tools: Mutex<Arc<[Tool]>>,
     /// Connections in legacy sessions that earlier processes have opened, by their ids. Some servers bind a task to its session.
     sessions: AsyncMutex<HashMap<String, Connection>>,
     /// A call could not be recorded. It may have been made without a record, so the journal does not know who needs the session.
@@ -92,7 +89,6 @@ impl Client {
         Self(Arc::new(Shared {
             connection,
             recording,
-            tools: Mutex::new(Arc::default()),
             sessions: AsyncMutex::default(),
             is_incomplete: AtomicBool::new(false),
         }))
@@ -142,7 +138,8 @@ impl Client {
     ) -> Result<RunningCall, CallError> {
         let found = match arguments {
             Value::Object(arguments) => {
-                let tool = self.tool(tool).await?;
+                let found = self.connection().tool(tool).await?;
+                let tool = found.ok_or_else(|| CallError::NoSuchTool { tool: tool.to_owned() })?;
                 let call = self.prepare(&tool, &arguments, options).await?;
                 return Ok(RunningCall::start(call));
             }
@@ -156,7 +153,8 @@ impl Client {
     }
 
     /// Records a call of `tool`, and returns it ready to be sent. With [`CallOptions::idempotency_key`] unset, a recorded call to a server that takes keys
-    /// gets one of its own; if the same call was interrupted within the last day, it is taken over with its key.
+    /// gets one of its own; if the same call was interrupted within the last day, and as long as the server [knows keys](crate::ServerDescription::idempotency_retention),
+    /// it is taken over with its key. An older one is listed as of unknown outcome from then on, and this is another call.
     ///
     /// [`start`](Self::start) does all that follows; use this to observe each step.
     ///
@@ -173,17 +171,6 @@ impl Client {
             self.0.is_incomplete.store(true, Ordering::Relaxed);
         }
         prepared
-    }
-
-    /// The tool of this name. The tools are listed again if it is not among those listed before.
-    async fn tool(&self, name: &str) -> Result<Tool, CallError> {
-        let find = |tools: &[Tool]| tools.iter().find(|tool| tool.name == name).cloned();
-        if let Some(tool) = find(&self.0.tools.lock()) {
-            return Ok(tool);
-        }
-        let listed: Arc<[Tool]> = self.connection().list_tools().await?.into();
-        *self.0.tools.lock() = Arc::clone(&listed);
-        find(&listed).ok_or_else(|| CallError::NoSuchTool { tool: name.to_owned() })
     }
 
     /// The tasks of this server in the journal whose end was not fetched yet, the latest first: those of this process, and of any other one of the
@@ -227,6 +214,9 @@ impl Client {
             None => self.connection().clone(),
         };
         let record = CallRecord::of_task(&recording.journal, call);
+        if task.generation == Generation::Legacy && call.state == CallState::Task {
+            connection.follow_legacy_task(&task.task_id, Some(&record));
+        }
         Some(connection.task(&task.task_id).recorded(record))
     }
 

@@ -1,10 +1,11 @@
 //! The connection to a server.
 
 use crate::{
-    Address, InvalidAddress, OpenError, Options, RequestError, ServerChange, ServerDescription, SessionRef,
-    era::{self, Era, LegacySession},
+    Address, InvalidAddress, OpenError, Options, RequestError, ServerChange, ServerDescription,
+    era::{self, Era},
     hosted_tasks::HostedTasks,
     jitter::Jitter,
+    legacy_tasks::LegacyTasks,
     listening::Listening,
     probe,
     response::{Incoming, OnNotification, RpcResponse, read_message},
@@ -12,12 +13,13 @@ use crate::{
     server_change::Changes,
     stale_era::{self, Doubt},
     task_pushes::TaskPushes,
+    tools::ToolList,
     transport::{Http, Observed, Outgoing, Reply, Transport},
 };
 use futures_util::FutureExt;
-use http::{HeaderMap, HeaderValue};
+use http::HeaderMap;
 use longhaul_core::{Json, Millis};
-use longhaul_wire::{Generation, Method, Version};
+use longhaul_wire::{Generation, Method};
 use serde_json::{Map, Value};
 use std::{
     fmt,
@@ -50,9 +52,11 @@ struct Shared {
     jitter: Jitter,
     listening: Listening,
     cache: ResponseCache,
+    tools: parking_lot::Mutex<Option<ToolList>>,
     changes: Changes,
     hosted: Arc<HostedTasks>,
     task_pushes: TaskPushes,
+    legacy_tasks: Arc<LegacyTasks>,
 }
 
 /// A stream of notifications that a modern server was asked for. Dropping it ends the subscription.
@@ -103,7 +107,7 @@ impl Connection {
         Self::with(transport, options)
     }
 
-    fn with(transport: Arc<dyn Transport>, options: Options) -> Self {
+    pub(crate) fn with(transport: Arc<dyn Transport>, options: Options) -> Self {
         let hosted = Arc::new(HostedTasks::new(Arc::clone(&options.clock)));
         Self(Arc::new(Shared {
             transport,
@@ -115,7 +119,9 @@ impl Connection {
             options,
             listening: Listening::default(),
             task_pushes: TaskPushes::default(),
+            legacy_tasks: Arc::default(),
             cache: ResponseCache::default(),
+            tools: parking_lot::Mutex::default(),
             changes: Changes::default(),
             hosted,
         }))
@@ -148,47 +154,6 @@ impl Connection {
         if ends_session || self.0.transport.is_session() {
             let headers = era.as_deref().and_then(Era::legacy).map(era::LegacySession::headers);
             self.0.transport.close(headers.unwrap_or_default()).await;
-        }
-    }
-
-    /// Connects anew, with a new session.
-    pub(crate) async fn reconnect(&self) -> Result<(), RequestError> {
-        let era = self.era().await?;
-        self.forget(&era).await;
-        self.era().await.map(drop)
-    }
-
-    /// The connection in a legacy session: this one if it is in it, else another one to the same server. This one keeps what the server said about itself.
-    pub(crate) async fn in_session(&self, session: &SessionRef) -> Self {
-        if self.session().await.is_some_and(|own| own.id == session.id) {
-            return self.clone();
-        }
-        let connection = Self::with(Arc::clone(&self.0.transport), self.0.options.clone());
-        connection.resume(session).await;
-        connection
-    }
-
-    /// The legacy session over HTTP, for another process that goes on with its tasks: see [`resume`](Self::resume). `None` if there is none.
-    pub async fn session(&self) -> Option<SessionRef> {
-        let era = self.0.era.lock().await.clone()?;
-        let legacy = era.legacy()?;
-        Some(SessionRef {
-            id: legacy.session.as_ref()?.to_str().ok()?.to_owned(),
-            revision: legacy.version.as_str().to_owned(),
-            capabilities: Json::from(Value::from(self.0.options.declared_to_legacy())),
-        })
-    }
-
-    /// Goes on with a legacy session that another connection has opened. Nothing is sent. If the server has ended it meanwhile, there is a new one.
-    /// A session of an unknown revision is ignored.
-    pub async fn resume(&self, session: &SessionRef) {
-        let version = Version::parse(&session.revision).filter(|version| version.generation() == Generation::Legacy);
-        if let (Some(version), Ok(id)) = (version, HeaderValue::from_str(&session.id)) {
-            let era = Era::Legacy(LegacySession::resumed(version, id));
-            *self.0.era.lock().await = Some(Arc::new(era));
-            if self.0.options.inputs.is_some() {
-                self.listen();
-            }
         }
     }
 
@@ -350,7 +315,8 @@ impl Connection {
         known.as_ref().is_some_and(|known| Arc::ptr_eq(known, era))
     }
 
-    async fn attempt(
+    /// Sends a request in this era, whatever becomes of it.
+    pub(crate) async fn attempt(
         &self,
         era: &Arc<Era>,
         mut request: Request,
@@ -444,6 +410,16 @@ impl Connection {
         })
     }
 
+    /// The era, if it is known.
+    pub(crate) async fn known_era(&self) -> Option<Arc<Era>> {
+        self.0.era.lock().await.clone()
+    }
+
+    /// The era is this one from now on.
+    pub(crate) async fn set_era(&self, era: Era) {
+        *self.0.era.lock().await = Some(Arc::new(era));
+    }
+
     /// Sends a notification or a response about a request of this session. False if the connection has another session by now, or none: then nobody waits
     /// for it, another request may have the same id, and nothing is sent.
     pub(crate) async fn send_message(&self, era: &Arc<Era>, body: String) -> Result<bool, RequestError> {
@@ -457,13 +433,22 @@ impl Connection {
             headers,
             timeout: Some(self.0.options.request_timeout),
         };
-        self.0.transport.send(outgoing).await.map(|_| true)
+        self.0.transport.send(outgoing).await?.ensure_accepted().await?;
+        Ok(true)
     }
 
     /// Something that the server offers has changed.
     pub(crate) fn changed(&self, change: ServerChange) {
         self.0.cache.forget(&change);
         self.0.changes.send(change);
+    }
+
+    pub(crate) fn cache(&self) -> &ResponseCache {
+        &self.0.cache
+    }
+
+    pub(crate) fn tools(&self) -> &parking_lot::Mutex<Option<ToolList>> {
+        &self.0.tools
     }
 
     pub(crate) fn hosted_tasks(&self) -> &Arc<HostedTasks> {
@@ -486,6 +471,7 @@ impl Connection {
         if is_known {
             self.0.listening.stop();
             self.0.listening.withdraw_all();
+            self.0.listening.sent_responses.lock().clear();
             self.0.cache.clear();
             if stale.legacy().is_none() {
                 self.0.options.era_cache.forget(self.address(), Generation::Modern);
@@ -499,6 +485,15 @@ impl Connection {
     /// A number that no other request of this connection has.
     pub(crate) fn next_id(&self) -> u64 {
         self.0.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// How many requests were sent, from any number on.
+    pub(crate) fn requests_sent(&self) -> u64 {
+        self.0.next_id.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn legacy_tasks(&self) -> &Arc<LegacyTasks> {
+        &self.0.legacy_tasks
     }
 
     pub(crate) fn options(&self) -> &Options {

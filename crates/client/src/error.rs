@@ -129,19 +129,24 @@ impl RequestError {
         }
     }
 
-    /// Whether the error of a call says that the tool has not run. Any other error may come after it has.
+    /// Whether the error of a call says that the tool has not run. Any other error may come after it has: also a JSON-RPC error such as −32603, which many servers
+    /// send when a tool fails.
+    ///
+    /// These say it: −32700, −32600, −32601, −32602, −32020, −32021, −32022, the error 429 of Longhaul, and any JSON-RPC error with HTTP status 408, 429 or 503.
     pub fn is_refusal(&self) -> bool {
-        matches!(
-            self,
-            Self::Rpc(_)
-                | Self::Unavailable { .. }
-                | Self::NotStarted { .. }
-                | Self::Certificate { .. }
-                | Self::Unauthorized { .. }
-                | Self::Token { .. }
-                | Self::Setup(_)
-                | Self::Unanswered { .. }
-        )
+        match self {
+            Self::Rpc(failure) => is_refusal_code(failure.code),
+            Self::Unavailable { status, failure, .. } => {
+                matches!(status, 408 | 429 | 503) || is_refusal_code(failure.code)
+            }
+            Self::NotStarted { .. }
+            | Self::Certificate { .. }
+            | Self::Unauthorized { .. }
+            | Self::Token { .. }
+            | Self::Setup(_)
+            | Self::Unanswered { .. } => true,
+            _ => false,
+        }
     }
 
     /// Whether the server does not know the task: it never existed, its retention is over, or it belongs to another principal. Only meaningful for
@@ -171,6 +176,15 @@ pub enum OpenError {
 }
 
 pub(crate) const INVALID_PARAMS: i32 = -32602;
+
+/// Whether a server that answers a call with this code has not started it: the message, its method, its parameters or its headers are not accepted, or the
+/// server is busy.
+fn is_refusal_code(code: i32) -> bool {
+    matches!(code, -32700 | -32602..=-32600 | -32022..=-32020 | LIMIT_REACHED)
+}
+
+/// Longhaul's code for a limit that was reached, outside the ranges that the protocol reserves.
+const LIMIT_REACHED: i32 = 429;
 
 /// Whether a request with this status may succeed later.
 pub(crate) fn is_transient_status(status: u16) -> bool {

@@ -1,6 +1,9 @@
 //! What a connection keeps of its push stream and of the requests that it serves.
 
+use crate::legacy_questions::{RequestDigest, SentResponses};
+use longhaul_core::RpcFailure;
 use parking_lot::Mutex;
+use serde_json::Value;
 use std::{
     collections::HashMap,
     sync::{
@@ -29,6 +32,8 @@ pub(crate) struct Listening {
     pub(crate) refusals: Arc<Semaphore>,
     /// The requests that are being served, by their id.
     pub(crate) serving: Arc<Mutex<HashMap<String, ServedRequest>>>,
+    /// The latest responses to requests of the server.
+    pub(crate) sent_responses: Mutex<SentResponses>,
     /// Whether something is wanted that comes on the push stream alone.
     is_wanted: AtomicBool,
     /// Whether the push stream is being opened for the first time.
@@ -49,7 +54,14 @@ pub(crate) struct ServedRequest {
     pub(crate) running: AbortHandle,
     /// The task that it belongs to.
     pub(crate) task: Option<String>,
+    /// What it asks.
+    pub(crate) digest: RequestDigest,
+    /// The answer, once there is one.
+    pub(crate) answer: watch::Receiver<Option<ServedAnswer>>,
 }
+
+/// The answer to a request of the server.
+pub(crate) type ServedAnswer = Result<Value, RpcFailure>;
 
 impl Default for Listening {
     fn default() -> Self {
@@ -58,6 +70,7 @@ impl Default for Listening {
             served: Arc::new(Semaphore::new(MAX_SERVED)),
             refusals: Arc::new(Semaphore::new(MAX_REFUSALS)),
             serving: Arc::default(),
+            sent_responses: Mutex::default(),
             is_wanted: AtomicBool::new(false),
             opening: watch::Sender::new(false),
         }

@@ -1,12 +1,12 @@
 //! A call that is recorded and about to be sent.
 
 use crate::{
-    CallError, CallOptions, CallResponse, Connection, Event, Finished, JournalError, NewCall, Observer, Outcome,
-    RecordedCall, RequestError, TaskHandle, Tool,
+    CallError, CallOptions, CallResponse, Connection, Event, Finished, Generation, JournalError, NewCall, Observer,
+    Outcome, RecordedCall, RequestError, TaskHandle, Tool,
     call_record::{CallRecord, Recording},
     polling,
 };
-use longhaul_core::UnixMillis;
+use longhaul_core::{Millis, UnixMillis};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
@@ -35,7 +35,13 @@ impl PendingCall {
         arguments: &Map<String, Value>,
         options: CallOptions,
     ) -> Result<Self, CallError> {
-        let takes_keys = connection.server().await?.takes_idempotency_keys();
+        let server = connection.server().await?;
+        let takes_keys = server.takes_idempotency_keys();
+        // A legacy server keeps a task, and its key, for as long as the call asks.
+        let known_for = [server.idempotency_retention(), options.ttl]
+            .into_iter()
+            .flatten()
+            .min();
         if options.idempotency_key.is_some() && !takes_keys {
             return Err(CallError::NoIdempotencyKeys);
         }
@@ -49,11 +55,11 @@ impl PendingCall {
             arguments_digest: Sha256::digest(Value::from(arguments.clone()).to_string()).into(),
         };
         if let Some(recording) = recording {
-            match call.record(recording, takes_keys).await {
+            match call.record(recording, takes_keys, known_for).await {
                 // Another process was allowed to end the session just now.
                 Err(JournalError::SessionEnded(_)) => {
                     connection.reconnect().await?;
-                    call.record(recording, takes_keys).await?;
+                    call.record(recording, takes_keys, known_for).await?;
                 }
                 recorded => recorded?,
             }
@@ -61,7 +67,12 @@ impl PendingCall {
         Ok(call)
     }
 
-    async fn record(&mut self, recording: &Recording, takes_keys: bool) -> Result<(), JournalError> {
+    async fn record(
+        &mut self,
+        recording: &Recording,
+        takes_keys: bool,
+        known_for: Option<Millis>,
+    ) -> Result<(), JournalError> {
         let journal = &recording.journal;
         let mut call = NewCall {
             server: recording.server.clone(),
@@ -72,7 +83,7 @@ impl PendingCall {
             session: self.connection.session().await,
         };
         if takes_keys {
-            if let Some((record, taken)) = CallRecord::take_over(journal, call.clone()).await? {
+            if let Some((record, taken)) = CallRecord::take_over(journal, call.clone(), known_for).await? {
                 self.record = Some(record);
                 self.options.idempotency_key = Some(taken.idempotency_key);
                 self.interrupted = Some(taken.begun_at);
@@ -84,6 +95,10 @@ impl PendingCall {
         }
         self.record = Some(CallRecord::begin(journal, call).await?);
         Ok(())
+    }
+
+    pub(crate) fn call_record(&self) -> Option<&CallRecord> {
+        self.record.as_ref()
     }
 
     /// When the same call was begun before, if it was interrupted and this is its continuation.
@@ -111,9 +126,13 @@ impl PendingCall {
     /// sent once.
     ///
     /// # Errors
-    /// Any [`RequestError`]. The call is recorded as refused if the tool has not run. Otherwise it is of unknown outcome; with an idempotency key it is
-    /// interrupted, and the same call continues it.
+    /// Any [`RequestError`]. The call is recorded as refused if the tool has not run, and as failed if it may have run and the server has answered with an error.
+    /// Otherwise it is of unknown outcome; with an idempotency key it is interrupted, and the same call continues it.
     pub async fn send(&mut self, on_event: Observer<'_>) -> Result<CallResponse, RequestError> {
+        let _unanswered = self
+            .record
+            .is_some()
+            .then(|| self.connection.legacy_tasks().expect_answer());
         let response = self.send_until_answered(on_event).await;
         self.note_response(response, on_event).await
     }
@@ -124,6 +143,10 @@ impl PendingCall {
         cancelled: impl Future<Output = ()>,
         on_event: Observer<'_>,
     ) -> Option<Result<CallResponse, RequestError>> {
+        let _unanswered = self
+            .record
+            .is_some()
+            .then(|| self.connection.legacy_tasks().expect_answer());
         // What follows the answer is not interrupted: the handle would be lost.
         let response = tokio::select! {
             biased;
@@ -143,6 +166,8 @@ impl PendingCall {
             Err(error) if error.is_refusal() => self.refused().await,
             // The result is in the error.
             Err(RequestError::InvalidOutput { .. }) => self.record_finished(Finished::Answered).await,
+            // The tool may have run, but there is an answer, and under its key the call would only get the same one.
+            Err(RequestError::Rpc(_)) => self.record_finished(Finished::Failed).await,
             // Under its key it can be made again, also at once.
             Err(_) if self.options.idempotency_key.is_some() => self.release().await,
             Err(error) => self.unknown(&error.to_string()).await,
@@ -193,7 +218,12 @@ impl PendingCall {
 
     async fn acknowledge(&self, task: TaskHandle, on_event: Observer<'_>) -> TaskHandle {
         let Some(record) = &self.record else { return task };
-        if let Err(error) = record.acknowledge(task.reference().await).await {
+        let reference = task.reference().await;
+        if reference.generation == Generation::Legacy {
+            // Before it is on disk: the task may ask at once.
+            self.connection.follow_legacy_task(task.id(), Some(record));
+        }
+        if let Err(error) = record.acknowledge(reference).await {
             on_event(Event::NotRecorded { error: &error });
         }
         task.recorded(record.clone())

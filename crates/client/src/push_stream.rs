@@ -1,20 +1,26 @@
 //! Messages of a server that belong to no request of ours, and serving its requests.
 
 use crate::{
-    Connection, ServerChange, TaskSnapshot,
+    Connection, RequestError, ServerChange, TaskSnapshot,
+    asking::{Answered, HeldQuestion},
     era::{Era, LegacySession},
     input::{InputRequest, InputResponse, not_offered},
-    listening::{MAX_SERVED, ServedRequest},
+    legacy_questions::{QuestionName, digest},
+    listening::{MAX_SERVED, ServedAnswer, ServedRequest},
     polling,
     response::ServerRequest,
 };
+use futures_util::{FutureExt, TryFutureExt};
 use longhaul_core::{BoxFuture, Json, Millis, Outcome, RpcFailure};
 use longhaul_wire::{Message, Method, jsonrpc::Notification, meta};
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
+use tokio::sync::watch;
 
 /// The first and the longest wait before the push stream is opened again, in milliseconds.
 const OPEN_AGAIN: (Millis, Millis) = (1_000, 30_000);
+/// How often a response is sent again: for about a minute.
+const RETRIES: u32 = 8;
 
 impl Connection {
     /// Opens the push stream of a legacy session, if it is not open.
@@ -91,6 +97,9 @@ impl Connection {
         match &*notification.method {
             method if method == Method::TaskStatus.as_str() => {
                 if let Ok(task) = TaskSnapshot::read(params.get()) {
+                    if task.status.is_final() {
+                        self.legacy_tasks().ended(&task.id);
+                    }
                     self.task_pushes().deliver(task);
                 }
             }
@@ -126,71 +135,182 @@ impl Connection {
             return;
         };
         let serving = Arc::clone(&self.listening().serving);
-        let id = request.id.clone();
+        let (id, digest) = (request.id.clone(), digest(&request));
         let task = related_task(&request);
         // Held until the entry is made, so that it is not made after the request was served.
         let mut entries = serving.lock();
+        match entries.get(&id) {
+            Some(served) if served.digest == digest => {
+                tracing::debug!(id, "ignored a request of the server that came twice");
+                return;
+            }
+            Some(served) => served.running.abort(),
+            None => {}
+        }
+        let sent_before = self.listening().sent_responses.lock().find(&id, &digest);
+        // The user is being asked the same under another id.
+        let open_answer = match task.is_some() && is_question(&request.method) {
+            true => entries.values().find(|open| open.task == task && open.digest == digest),
+            false => None,
+        };
+        let open_answer = open_answer.map(|open| open.answer.clone());
+        let (answer_sender, answer) = watch::channel(None);
         let served = tokio::spawn({
             let serving = Arc::clone(&serving);
             async move {
-                let outcome = match permit {
-                    Ok(_permit) => connection.answer_request(&request).await,
-                    Err(_) => Err(RpcFailure {
-                        code: -32603,
-                        message: format!("This client serves {MAX_SERVED} requests already").into(),
-                        data: None,
-                    }),
+                let (response, held) = match (sent_before, &permit) {
+                    (Some(response), _) => (response, None),
+                    (None, Ok(_)) => {
+                        let (outcome, held) = match answer_of(open_answer).await {
+                            Some(outcome) => (outcome, None),
+                            None => connection.answer_request(&request).await,
+                        };
+                        answer_sender.send_replace(Some(outcome.clone()));
+                        (request.respond(outcome), held)
+                    }
+                    (None, Err(_)) => {
+                        let refusal = RpcFailure {
+                            code: -32603,
+                            message: format!("This client serves {MAX_SERVED} requests already").into(),
+                            data: None,
+                        };
+                        (request.respond(Err(refusal)), None)
+                    }
                 };
                 serving.lock().remove(&request.id);
-                match (
-                    connection.send_message(&era, request.respond(outcome)).await,
-                    &connection.options().inputs,
-                ) {
-                    (Ok(true), Some(inputs)) => inputs.delivered(&asked_by(&request)),
-                    (Ok(true), None) => {}
-                    (Ok(false), _) => tracing::debug!(
-                        method = request.method,
-                        "a request of the server was not answered: its session has ended"
-                    ),
-                    (Err(error), _) => {
-                        tracing::warn!(%error, method = request.method, "the server did not get the answer to its request");
-                    }
+                if permit.is_ok() && is_question(&request.method) {
+                    let mut sent = connection.listening().sent_responses.lock();
+                    sent.keep(&request.id, digest, &response);
                 }
+                connection.send_response(&era, &request, response, held).await;
             }
         });
         let running = served.abort_handle();
-        entries.insert(id, ServedRequest { running, task });
+        let served = ServedRequest {
+            running,
+            task,
+            digest,
+            answer,
+        };
+        entries.insert(id, served);
     }
 
-    async fn answer_request(&self, request: &ServerRequest) -> Result<Value, RpcFailure> {
+    /// Sends a response to the server, again while it is not available. What becomes of a recorded answer depends on whether the server takes it.
+    async fn send_response(&self, era: &Arc<Era>, request: &ServerRequest, response: String, held: Option<HeldAnswer>) {
+        let mut failures = 0;
+        let sent = loop {
+            match self.send_message(era, response.clone()).await {
+                Err(error) if error.is_transient() && failures < RETRIES && !self.transport().is_session() => {
+                    failures += 1;
+                    let wait = polling::next_retry(failures, error.retry_after(), self.jitter());
+                    self.sleep(wait).await;
+                }
+                sent => break sent,
+            }
+        };
+        if let Some(HeldAnswer { question, is_unique }) = held {
+            match &sent {
+                Ok(true) if is_unique => question.accepted().await,
+                Ok(true) => question.discarded().await,
+                // It is sent when the question comes again: the server, or its session, was gone.
+                Ok(false) => {}
+                Err(error) if error.is_transient() || matches!(error, RequestError::Http { status: 404, .. }) => {}
+                Err(_) => question.discarded().await,
+            }
+        }
+        match (&sent, &self.options().inputs) {
+            (Ok(true), Some(inputs)) => inputs.delivered(&asked_by(request)),
+            (Ok(true), None) => {}
+            (Ok(false), _) => tracing::debug!(
+                method = request.method,
+                "a request of the server was not answered: its session has ended"
+            ),
+            (Err(error), _) => {
+                tracing::warn!(%error, method = request.method, "the server did not get the answer to its request");
+            }
+        }
+    }
+
+    async fn answer_request(&self, request: &ServerRequest) -> (Result<Value, RpcFailure>, Option<HeldAnswer>) {
         let method = request.method.as_str();
         if method == Method::Ping.as_str() {
-            return Ok(json!({}));
+            return (Ok(json!({})), None);
         }
         let hosted = self.hosted_tasks();
         match method {
             _ if !self.options().hosts_tasks => {}
-            "tasks/get" => return hosted.get(&request.params),
-            "tasks/list" => return hosted.list(&request.params),
-            "tasks/cancel" => return hosted.cancel(&request.params),
-            "tasks/result" => return hosted.result(&request.params).await,
+            "tasks/get" => return (hosted.get(&request.params), None),
+            "tasks/list" => return (hosted.list(&request.params), None),
+            "tasks/cancel" => return (hosted.cancel(&request.params), None),
+            "tasks/result" => return (hosted.result(&request.params).await, None),
             _ => {}
         }
-        let Some(inputs) = &self.options().inputs else {
-            return Err(not_offered(method));
+        let Some(inputs) = self.options().inputs.clone() else {
+            return (Err(not_offered(method)), None);
         };
-        let related = &request.params["_meta"][meta::RELATED_TASK];
-        let answer = inputs.answer(asked_by(request));
+        let task = related_task(request);
+        let asked = asked_by(request);
+        let recorded = match &task {
+            Some(task) => {
+                let record = self.legacy_tasks().record_of(task).await;
+                record.map(|record| (record, QuestionName::of(request, task)))
+            }
+            None => None,
+        };
         if request.params["task"].is_object() && self.options().hosts(method) {
-            return self.answer_as_task(request, answer);
+            return (self.answer_as_task(request, inputs.answer(asked)), None);
         }
-        let mut result = answer.await?.into_value();
+        let ask = || inputs.answer(asked.clone()).map_err(Unanswered).boxed();
+        let (record, name) = match &recorded {
+            Some((record, QuestionName { name, .. })) => (Some(record), name.as_str()),
+            None => (None, ""),
+        };
+        let Answered { response, held } = match self.ask_recorded(record, name, &ask).await {
+            Ok(Some(answered)) => answered,
+            // The server has an answer, and withdraws this request.
+            Ok(None) => return std::future::pending().await,
+            Err(Unanswered(failure)) => return (Err(failure), None),
+        };
+        let mut result = response.into_value();
+        let related = &request.params["_meta"][meta::RELATED_TASK];
         if related.is_object() && result.is_object() {
             // G1-41.
             result["_meta"][meta::RELATED_TASK] = related.clone();
         }
-        Ok(result)
+        let is_unique = recorded.is_some_and(|(_, name)| name.is_unique);
+        let held = held.map(|question| HeldAnswer { question, is_unique });
+        (Ok(result), held)
     }
+}
+
+/// A recorded answer that is being sent.
+struct HeldAnswer {
+    question: HeldQuestion,
+    is_unique: bool,
+}
+
+/// The answer to another request, if it gets one.
+async fn answer_of(other: Option<watch::Receiver<Option<ServedAnswer>>>) -> Option<ServedAnswer> {
+    let mut other = other?;
+    let answer = other.wait_for(Option::is_some).await.ok()?;
+    answer.clone()
+}
+
+/// Why a question has no answer.
+struct Unanswered(RpcFailure);
+
+impl From<RequestError> for Unanswered {
+    fn from(error: RequestError) -> Self {
+        Self(RpcFailure {
+            code: -32603,
+            message: error.to_string().into(),
+            data: None,
+        })
+    }
+}
+
+fn is_question(method: &str) -> bool {
+    matches!(method, "elicitation/create" | "sampling/createMessage" | "roots/list")
 }
 
 impl Connection {

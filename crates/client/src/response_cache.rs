@@ -91,6 +91,11 @@ impl ResponseCache {
         }
     }
 
+    /// How often something was forgotten.
+    pub(crate) fn changes(&self) -> u64 {
+        self.0.lock().forgotten
+    }
+
     /// Keeps a result for as long as it says, if nothing was forgotten since it was looked up.
     pub(crate) fn insert(&self, key: Key, result: &Json, now: Duration, forgotten: u64) {
         #[derive(Deserialize)]

@@ -6,6 +6,7 @@ use crate::{
     call_record::CallRecord,
     connection::Request,
     era::Era,
+    error::excerpt,
     response::OnNotification,
 };
 use futures_util::future::try_join_all;
@@ -75,7 +76,12 @@ impl Connection {
         let answers = requests.into_iter().map(|(key, request)| async move {
             let recorded_as = question_name(number, &key, &request);
             let request = InputRequest::new(Some(key.clone()), None, request);
-            Ok::<_, RequestError>((key, self.ask_once(request, record, &recorded_as).await?))
+            let answered = self.ask_once(request, record, &recorded_as).await?;
+            // Answers to a call are never recorded as accepted: it may be made again from its beginning.
+            let answered = answered.ok_or_else(|| {
+                RequestError::Invalid(format!("it asks {:?} again, which was answered", excerpt(&key)))
+            })?;
+            Ok::<_, RequestError>((key, answered))
         });
         let (mut responses, mut held) = (Map::new(), Vec::new());
         for (

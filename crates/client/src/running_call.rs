@@ -2,7 +2,7 @@
 
 use crate::{
     CallError, CallResponse, Event, InputResponse, JournalError, Outcome, PendingCall, Progress, RequestError,
-    TaskHandle, TaskSnapshot,
+    TaskHandle, TaskSnapshot, call_record::CallRecord,
 };
 use futures_util::{FutureExt, Stream, stream};
 use longhaul_core::Millis;
@@ -65,11 +65,18 @@ enum Answer {
 
 /// Drives the call, until it is dropped.
 #[derive(Debug)]
-struct Driver(JoinHandle<Result<Driven, CallError>>);
+struct Driver {
+    driving: JoinHandle<Result<Driven, CallError>>,
+    record: Option<CallRecord>,
+}
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.0.abort();
+        self.driving.abort();
+        // The task above ends later than this. The same call may be made at once, and then it is this one.
+        if let Some(record) = &self.record {
+            record.abandon();
+        }
     }
 }
 
@@ -101,12 +108,16 @@ impl RunningCall {
         let (status_sender, status) = watch::channel(CallStatus::Sent(None));
         let (answer_sender, answer) = watch::channel(None);
         let cancelled = Arc::new(Notify::new());
+        let record = call.call_record().cloned();
         let driving = drive(call, status_sender, answer_sender, Arc::clone(&cancelled));
         Self {
             status,
             answer,
             cancelled,
-            driver: Driver(tokio::spawn(driving)),
+            driver: Driver {
+                driving: tokio::spawn(driving),
+                record,
+            },
         }
     }
 
@@ -142,7 +153,7 @@ impl RunningCall {
     /// # Errors
     /// [`CallError`]; [`CallError::Cancelled`] after [`cancel`](Self::cancel) if the server had not answered.
     pub async fn result(mut self) -> Result<Outcome, CallError> {
-        let driven = match (&mut self.driver.0).await {
+        let driven = match (&mut self.driver.driving).await {
             Ok(driven) => driven?,
             Err(ended) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
             Err(_) => return Err(CallError::Cancelled),

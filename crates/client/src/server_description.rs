@@ -1,5 +1,6 @@
 //! What a server says about itself.
 
+use longhaul_core::Millis;
 use longhaul_wire::{Generation, Version, meta};
 use serde_json::Value;
 
@@ -40,6 +41,15 @@ impl ServerDescription {
         ["extensions", "experimental"]
             .iter()
             .any(|place| self.capabilities[place][meta::IDEMPOTENCY].is_object())
+    }
+
+    /// How long such a key is known at least after the end of its call, in milliseconds, if the server says it (an extension of Longhaul). A call that began
+    /// longer ago may be another one when it is sent again.
+    pub fn idempotency_retention(&self) -> Option<Millis> {
+        let mut declared = ["extensions", "experimental"]
+            .iter()
+            .map(|place| &self.capabilities[place][meta::IDEMPOTENCY]["retentionMs"]);
+        declared.find_map(Value::as_u64)
     }
 
     /// Whether it makes tasks of the extension.

@@ -128,10 +128,14 @@ impl TaskHandle {
                     let other = excerpt(&task.id);
                     return Err(RequestError::Invalid(format!("it is about another task, {other:?}")));
                 }
+                self.follow(&task).await;
                 self.note(&task).await;
                 Ok(task)
             }
             Err(error) => {
+                if error.is_unknown_task() {
+                    self.connection.legacy_tasks().ended(self.id());
+                }
                 if let Some(record) = self.record.as_ref().filter(|_| error.is_unknown_task()) {
                     record
                         .mark_lost(&format!("the server does not know the task: {error}"))
@@ -139,6 +143,20 @@ impl TaskHandle {
                 }
                 Err(error)
             }
+        }
+    }
+
+    /// Keeps the session of a live legacy task warm.
+    async fn follow(&self, task: &TaskSnapshot) {
+        let is_legacy = self
+            .connection
+            .known_era()
+            .await
+            .is_some_and(|era| era.legacy().is_some());
+        if is_legacy && !task.status.is_final() {
+            self.connection.follow_legacy_task(self.id(), self.record.as_ref());
+        } else if is_legacy {
+            self.connection.legacy_tasks().ended(self.id());
         }
     }
 

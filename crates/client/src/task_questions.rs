@@ -3,6 +3,7 @@
 use crate::{
     InputResponse, RequestError, TaskHandle, TaskSnapshot,
     asking::{Answered, HeldQuestion},
+    error::excerpt,
 };
 use futures_util::{
     StreamExt,
@@ -12,15 +13,35 @@ use futures_util::{
 use longhaul_core::Json;
 use longhaul_wire::Method;
 use serde_json::{Map, Value};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-type Answer = (String, Result<Answered, RequestError>);
+/// How many questions a task may ask while it is waited for.
+const MAX_QUESTIONS: usize = 10_000;
+/// How many of them are put to the handler at once. The others follow when these are answered.
+const MAX_OPEN: usize = 64;
+/// The longest key, in bytes.
+const MAX_KEY: usize = 1_024;
+/// How many polls in a row may show a question whose answer the server has acknowledged. It may acknowledge an answer before its effects can be seen (G2-39),
+/// but a key is not used again (G2-34), and no client answers it again (G2-37).
+const MAX_REPEATS: u32 = 30;
+
+type Answer = (String, Result<Option<Answered>, RequestError>);
+
+/// What became of a question.
+enum Standing {
+    /// The handler works on it.
+    Open(AbortHandle),
+    /// The handler has answered, or the task has withdrawn the question.
+    Closed,
+    /// The server has acknowledged the answer, and so many polls in a row have shown the question since.
+    Acknowledged(u32),
+}
 
 /// The questions of one task. Each is put to the handler once.
 #[derive(Default)]
 pub(crate) struct Questions {
-    /// By key; `None` once the handler has answered.
-    asked: HashMap<String, Option<AbortHandle>>,
+    /// By key.
+    asked: HashMap<String, Standing>,
     open: FuturesUnordered<Abortable<BoxFuture<'static, Answer>>>,
     /// Answers that the server has not acknowledged.
     unsent: Map<String, Value>,
@@ -30,29 +51,48 @@ pub(crate) struct Questions {
 
 impl Questions {
     /// Puts new questions to the handler, and withdraws those that are no longer open.
-    pub(crate) fn update(&mut self, task: &TaskHandle, snapshot: &TaskSnapshot) {
+    ///
+    /// # Errors
+    /// [`RequestError::Invalid`] if the task asks without end.
+    pub(crate) fn update(&mut self, task: &TaskHandle, snapshot: &TaskSnapshot) -> Result<(), RequestError> {
         if task.connection().options().inputs.is_none() {
-            return;
+            return Ok(());
         }
-        let is_open = |key: &String| {
-            snapshot
-                .input_requests
-                .iter()
-                .any(|request| request.key.as_ref() == Some(key))
-        };
-        for (key, question) in &mut self.asked {
-            if !is_open(key)
-                && let Some(question) = question.take()
-            {
-                question.abort();
+        let listed: HashSet<&str> = keys(snapshot).collect();
+        let mut open = 0;
+        for (key, standing) in &mut self.asked {
+            if let Standing::Open(question) = standing {
+                if listed.contains(key.as_str()) {
+                    open += 1;
+                } else {
+                    question.abort();
+                    *standing = Standing::Closed;
+                }
             }
         }
         for request in &snapshot.input_requests {
+            if open == MAX_OPEN {
+                break;
+            }
             let Some(key) = request.key.clone().filter(|key| !self.asked.contains_key(key)) else {
                 continue;
             };
+            if key.len() > MAX_KEY {
+                let key = excerpt(&key);
+                return Err(invalid(
+                    task,
+                    &format!("the key of a question is longer than {MAX_KEY} bytes: {key:?}"),
+                ));
+            }
+            if self.asked.len() == MAX_QUESTIONS {
+                return Err(invalid(
+                    task,
+                    &format!("it has asked {MAX_QUESTIONS} questions, and asks more"),
+                ));
+            }
             let (handle, registration) = AbortHandle::new_pair();
-            self.asked.insert(key.clone(), Some(handle));
+            self.asked.insert(key.clone(), Standing::Open(handle));
+            open += 1;
             let (task, request) = (task.clone(), request.clone());
             let answer = async move {
                 let (connection, name) = (task.connection(), recorded_as(&key));
@@ -61,6 +101,29 @@ impl Questions {
             };
             self.open.push(Abortable::new(Box::pin(answer), registration));
         }
+        Ok(())
+    }
+
+    /// Counts how often a poll shows a question whose answer was acknowledged.
+    ///
+    /// # Errors
+    /// [`RequestError::Invalid`] if the server does not take it away.
+    pub(crate) fn check_repeats(&mut self, task: &TaskHandle, snapshot: &TaskSnapshot) -> Result<(), RequestError> {
+        let listed: HashSet<&str> = keys(snapshot).collect();
+        for (key, standing) in &mut self.asked {
+            let Standing::Acknowledged(repeats) = standing else {
+                continue;
+            };
+            *repeats = if listed.contains(key.as_str()) { *repeats + 1 } else { 0 };
+            if *repeats > MAX_REPEATS {
+                let key = excerpt(key);
+                let reason = format!(
+                    "it has acknowledged the answer to {key:?}, and still asks it after {MAX_REPEATS} polls; a key must not be used again"
+                );
+                return Err(invalid(task, &reason));
+            }
+        }
+        Ok(())
     }
 
     /// Waits for the next answer of the handler and keeps it to be sent. Never completes if nothing is asked.
@@ -71,8 +134,11 @@ impl Questions {
         loop {
             match self.open.next().await {
                 Some(Ok((key, answer))) => {
-                    self.asked.insert(key.clone(), None);
-                    let Answered { response, held } = answer?;
+                    let Some(Answered { response, held }) = answer? else {
+                        self.asked.insert(key, Standing::Acknowledged(0));
+                        continue;
+                    };
+                    self.asked.insert(key.clone(), Standing::Closed);
                     self.unsent.insert(key, response.into_value());
                     self.held.extend(held);
                     return Ok(());
@@ -95,15 +161,30 @@ impl Questions {
         if matches!(&sent, Err(error) if error.is_transient()) {
             return sent;
         }
-        self.unsent.clear();
+        for (key, _) in std::mem::take(&mut self.unsent) {
+            if sent.is_ok() {
+                self.asked.insert(key, Standing::Acknowledged(0));
+            }
+        }
         for question in self.held.drain(..) {
             match &sent {
                 Ok(()) => question.accepted().await,
-                Err(_) => question.refused().await,
+                Err(_) => question.discarded().await,
             }
         }
         sent
     }
+}
+
+fn keys(snapshot: &TaskSnapshot) -> impl Iterator<Item = &str> {
+    snapshot
+        .input_requests
+        .iter()
+        .filter_map(|request| request.key.as_deref())
+}
+
+fn invalid(task: &TaskHandle, reason: &str) -> RequestError {
+    RequestError::Invalid(format!("its task {}: {reason}", excerpt(task.id())))
 }
 
 /// The name of a question in the journal. Questions from before the task have other names.

@@ -17,7 +17,8 @@ impl TaskHandle {
     /// [`Options::inputs`](crate::Options::inputs), each question once. To stop waiting, drop the future; the task is not affected.
     ///
     /// # Errors
-    /// A [`RequestError`] that is not transient, for example for an unknown task. [`RequestError::Unanswered`] if the task asks something that has
+    /// A [`RequestError`] that is not transient, for example for an unknown task; [`RequestError::Invalid`] also for a task that asks without end, or asks
+    /// again what the server has taken the answer to. [`RequestError::Unanswered`] if the task asks something that has
     /// no answer; it is cancelled then. [`RequestError::InvalidOutput`] if the result does not fit the output schema of the tool, which is known to
     /// handles that a call returned.
     pub async fn wait(&self, on_event: Observer<'_>) -> Result<Outcome, RequestError> {
@@ -124,7 +125,8 @@ impl Wait<'_> {
 
     async fn pause(&mut self, snapshot: &TaskSnapshot) -> Result<(), RequestError> {
         let connection = self.handle.connection();
-        self.ask(snapshot);
+        self.questions.check_repeats(self.handle, snapshot)?;
+        self.ask(snapshot)?;
         let is_pushed = self.push.as_ref().is_some_and(Push::is_complete);
         let pushed = is_pushed.then(|| connection.task_pushes().watched());
         let wait = polling::next_poll(snapshot.poll_interval, pushed, connection.jitter());
@@ -160,18 +162,18 @@ impl Wait<'_> {
                 Woken::Pushed(Change::Task(changed)) => {
                     self.handle.note(&changed).await;
                     self.report(&changed);
-                    self.ask(&changed);
+                    self.ask(&changed)?;
                 }
             }
         }
     }
 
     /// Puts what the task asks to the user.
-    fn ask(&mut self, snapshot: &TaskSnapshot) {
-        self.questions.update(self.handle, snapshot);
+    fn ask(&mut self, snapshot: &TaskSnapshot) -> Result<(), RequestError> {
+        self.questions.update(self.handle, snapshot)?;
         let asks = snapshot.status == TaskStatus::InputRequired && snapshot.input_requests.is_empty();
         let Some(inputs) = self.handle.connection().options().inputs.as_deref().filter(|_| asks) else {
-            return;
+            return Ok(());
         };
         // A legacy server asks on a stream of its own (G1-37).
         if self.held.is_none() && !inputs.leaves_open(&of_status(snapshot)) {
@@ -184,6 +186,7 @@ impl Wait<'_> {
             };
             self.held = Some(held.boxed());
         }
+        Ok(())
     }
 
     /// The request that holds has failed, and is opened again after a pause.

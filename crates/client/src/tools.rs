@@ -1,7 +1,7 @@
 //! The tools of a server.
 
-use crate::{Connection, RequestError, ServerChange, output_schema::OutputSchema};
-use longhaul_wire::{Method, ParamHeaders};
+use crate::output_schema::OutputSchema;
+use longhaul_wire::ParamHeaders;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -36,29 +36,17 @@ pub enum TaskSupport {
     Required,
 }
 
-impl Connection {
-    /// Lists all tools. A modern tool with invalid header annotations is left out, as the protocol requires.
-    ///
-    /// # Errors
-    /// Any [`RequestError`]; [`RequestError::Invalid`] also for an endless list.
-    pub async fn list_tools(&self) -> Result<Vec<Tool>, RequestError> {
-        let listed = self.list(Method::ToolsList, "tools").await?;
-        let modern = self.era().await?.legacy().is_none();
-        Ok(listed.into_iter().filter_map(|tool| read_tool(tool, modern)).collect())
-    }
+/// The tools as they were last listed.
+pub(crate) struct ToolList {
+    pub(crate) tools: Arc<[Tool]>,
+    /// How often the server's lists had changed before.
+    pub(crate) changes: u64,
+    /// Whether the server has said for how long it may be used. If not, it may be used until it changes.
+    pub(crate) has_ttl: bool,
 }
 
-impl Connection {
-    /// The tool as it is listed now, if the headers of its calls are others than `stale` says (T-31).
-    pub(crate) async fn with_other_headers(&self, stale: &Tool) -> Result<Option<Tool>, RequestError> {
-        self.changed(ServerChange::Tools);
-        let tools = self.list_tools().await?;
-        let mut tools = tools.into_iter();
-        Ok(tools.find(|tool| tool.name == stale.name && tool.param_headers != stale.param_headers))
-    }
-}
-
-fn read_tool(mut tool: Value, modern: bool) -> Option<Tool> {
+/// Reads a tool of a list. `None` for one that cannot be used.
+pub(crate) fn read_tool(mut tool: Value, modern: bool) -> Option<Tool> {
     let Some(Value::String(name)) = tool.get_mut("name").map(Value::take) else {
         tracing::warn!("ignored a tool without a name");
         return None;

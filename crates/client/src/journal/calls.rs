@@ -6,7 +6,10 @@ use super::{
     retention, sessions,
     worker::Scope,
 };
-use crate::recorded_call::{CallId, Finished, NewCall, StateCode, TakenOver, TaskRef};
+use crate::{
+    legacy_questions::BY_TEXT,
+    recorded_call::{CallId, Finished, NewCall, StateCode, TakenOver, TaskRef},
+};
 use longhaul_core::{Millis, UnixMillis};
 use longhaul_wire::{Generation, TaskStatus};
 use rusqlite::{OptionalExtension, named_params};
@@ -31,7 +34,8 @@ impl ClientJournal {
         self.0.write(move |scope| acknowledge(scope, call, &task)).await
     }
 
-    /// Notes the status of a task, for lists. It is not the end of the call: that is [`finish`](Self::finish), once the result was fetched.
+    /// Notes the status of a task, for lists. If the task does not ask, the server has taken what no process is about to send it: recorded answers that would
+    /// be those of later questions with the same text are discarded. It is not the end of the call: that is [`finish`](Self::finish), once the result was fetched.
     ///
     /// # Errors
     /// [`JournalError::WrongState`] if the call is no live task, [`JournalError::UnknownCall`], and those of the disk and the file.
@@ -82,12 +86,15 @@ impl ClientJournal {
 
     /// Takes over a call with the same server, tool and arguments as `call` whose process has ended without recording an answer, as
     /// [`claim_unresolved`](Self::claim_unresolved) does, so that it is sent again under its idempotency key: that of `call` if it has one, else any.
-    /// `None` if there is none, or only one that is older than a day, since servers forget keys.
+    /// `None` if there is none.
+    ///
+    /// Servers forget keys: one that began more than `known_for` milliseconds ago, or more than a day, is not taken over. It is
+    /// [marked](Self::mark_unknown) as of unknown outcome.
     ///
     /// # Errors
     /// [`JournalError::SessionEnded`] if another process was allowed to end the session of `call`. Otherwise those of the disk and the file.
-    pub async fn take_over(&self, call: NewCall) -> Result<Option<TakenOver>, JournalError> {
-        self.0.write(move |scope| take_over(scope, &call)).await
+    pub async fn take_over(&self, call: NewCall, known_for: Option<Millis>) -> Result<Option<TakenOver>, JournalError> {
+        self.0.write(move |scope| take_over(scope, &call, known_for)).await
     }
 
     /// Gives up a call that this process is sending, without waiting for its end, for example because it stopped waiting for the answer. The call
@@ -97,6 +104,13 @@ impl ClientJournal {
     /// [`JournalError::UnknownCall`], and those of the disk and the file.
     pub async fn release_call(&self, call: CallId) -> Result<(), JournalError> {
         self.0.write(move |scope| release(scope, call)).await
+    }
+
+    /// As [`release_call`](Self::release_call), without waiting: before every change that is asked for later.
+    pub(crate) fn enqueue_release(&self, call: CallId) -> impl Future<Output = Result<(), JournalError>> + use<> {
+        let released = self.0.enqueue(move |scope| release(scope, call));
+        // Without an answer the journal was closed, and then all of this process's calls are released.
+        async move { released.await.unwrap_or(Ok(())) }
     }
 }
 
@@ -213,6 +227,9 @@ fn note_status(scope: &Scope<'_>, call: CallId, status: TaskStatus) -> Result<()
     if stored.state != StateCode::Task {
         return Err(stored.refuse("note the status of"));
     }
+    if status != TaskStatus::InputRequired {
+        forget_taken(scope, call)?;
+    }
     if stored.status.as_deref() == Some(status.as_str()) {
         return Ok(());
     }
@@ -299,10 +316,16 @@ fn claim(scope: &Scope<'_>, call: CallId) -> Result<bool, Refusal> {
     Ok(true)
 }
 
-fn take_over(scope: &Scope<'_>, call: &NewCall) -> Result<Option<TakenOver>, Refusal> {
+/// Why an interrupted call is not repeated under its key.
+const FORGOTTEN: &str =
+    "it was interrupted before it was answered, and since then the server may have forgotten its idempotency key";
+
+fn take_over(scope: &Scope<'_>, call: &NewCall, known_for: Option<Millis>) -> Result<Option<TakenOver>, Refusal> {
+    let known_for = known_for.unwrap_or(retention::TAKEN_OVER).min(retention::TAKEN_OVER);
+    let oldest = scope.now.0 - stored_millis(known_for);
     let sql = "SELECT seq, idempotency_key, begun_at FROM calls
                WHERE state = :state AND server = :server AND tool = :tool AND arguments_digest = :digest
-                 AND idempotency_key IS NOT NULL AND (:key IS NULL OR idempotency_key = :key) AND begun_at > :oldest
+                 AND idempotency_key IS NOT NULL AND (:key IS NULL OR idempotency_key = :key)
                ORDER BY seq";
     let mut statement = scope.connection.prepare_cached(sql)?;
     let earlier = statement.query_map(
@@ -312,7 +335,6 @@ fn take_over(scope: &Scope<'_>, call: &NewCall) -> Result<Option<TakenOver>, Ref
             ":tool": call.tool,
             ":digest": call.arguments_digest,
             ":key": call.idempotency_key,
-            ":oldest": scope.now.0 - stored_millis(retention::TAKEN_OVER),
         },
         |row| {
             Ok(TakenOver {
@@ -325,6 +347,10 @@ fn take_over(scope: &Scope<'_>, call: &NewCall) -> Result<Option<TakenOver>, Ref
     let earlier: Vec<TakenOver> = earlier.collect::<Result<_, _>>()?;
     for earlier in earlier {
         if !claim(scope, earlier.call)? {
+            continue;
+        }
+        if earlier.begun_at.0 <= oldest {
+            mark_unknown(scope, earlier.call, FORGOTTEN)?;
             continue;
         }
         if let Some(session) = &call.session {
@@ -354,6 +380,23 @@ fn forget_questions(scope: &Scope<'_>, call: CallId) -> Result<(), Refusal> {
         .prepare_cached(sql)?
         .execute([call.number()])
         .map(drop)?)
+}
+
+/// Discards the answers to questions that are known by their texts, unless a process that lives is sending them.
+fn forget_taken(scope: &Scope<'_>, call: CallId) -> Result<(), Refusal> {
+    let sql = "SELECT key, process FROM questions WHERE call = ?1 AND state = 2 AND substr(key, 1, length(?2)) = ?2";
+    let mut statement = scope.connection.prepare_cached(sql)?;
+    let answered = statement.query_map((call.number(), BY_TEXT), |row| {
+        Ok((row.get::<_, String>(0)?, row.get::<_, Option<String>>(1)?))
+    })?;
+    let answered: Vec<(String, Option<String>)> = answered.collect::<Result<_, _>>()?;
+    for (key, process) in answered {
+        if process.is_none_or(|process| !scope.locks.is_alive(&process)) {
+            let sql = "DELETE FROM questions WHERE call = ?1 AND key = ?2";
+            scope.connection.prepare_cached(sql)?.execute((call.number(), &key))?;
+        }
+    }
+    Ok(())
 }
 
 fn generation_code(generation: Generation) -> i64 {

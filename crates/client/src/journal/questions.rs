@@ -73,10 +73,17 @@ impl ClientJournal {
     /// [`JournalError::UnknownCall`], and those of the disk and the file.
     pub async fn release_question(&self, call: CallId, key: impl Into<String>) -> Result<(), JournalError> {
         let key = key.into();
-        let sql = "UPDATE questions SET process = NULL WHERE call = ?1 AND key = ?2 AND process = ?3";
-        self.0
-            .write(move |scope| change(scope, call, sql, (call.number(), &key, scope.process)))
-            .await
+        self.0.write(move |scope| release(scope, call, &key)).await
+    }
+
+    /// As [`release_question`](Self::release_question), without waiting: before every change that is asked for later.
+    pub(crate) fn enqueue_release_question(
+        &self,
+        call: CallId,
+        key: String,
+    ) -> impl Future<Output = Result<(), JournalError>> + use<> {
+        let released = self.0.enqueue(move |scope| release(scope, call, &key));
+        async move { released.await.unwrap_or(Ok(())) }
     }
 
     /// Discards an answer that the server has refused, so that the user can be asked again.
@@ -173,6 +180,11 @@ fn record_answer(scope: &Scope<'_>, call: CallId, key: &str, answer: &Json) -> R
         ":digest": digest,
     })?;
     Ok(true)
+}
+
+fn release(scope: &Scope<'_>, call: CallId, key: &str) -> Result<(), Refusal> {
+    let sql = "UPDATE questions SET process = NULL WHERE call = ?1 AND key = ?2 AND process = ?3";
+    change(scope, call, sql, (call.number(), key, scope.process))
 }
 
 /// Runs a statement about a question of a call that is known.

@@ -8,7 +8,7 @@ const HOUR: Millis = 60 * 60 * 1000;
 pub(super) const FINISHED: Millis = 24 * HOUR;
 /// A call that was lost, or whose outcome is unknown: a person should see it.
 pub(super) const UNRESOLVED: Millis = 30 * 24 * HOUR;
-/// Longhaul servers know the key of a call for a day after its end, if they are not configured otherwise.
+/// For servers that do not say how long they know the key of a call, and at most.
 pub(super) const TAKEN_OVER: Millis = 24 * HOUR;
 /// How many calls one transaction deletes. More than one: each change adds at most one.
 const PORTION: i64 = 16;

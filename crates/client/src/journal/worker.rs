@@ -15,7 +15,7 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
-use tokio::{sync::oneshot, task::spawn_blocking};
+use tokio::{runtime::Handle, sync::oneshot, task::spawn_blocking};
 
 /// The most changes in a transaction.
 const BATCH: usize = 256;
@@ -143,36 +143,45 @@ impl Worker {
     }
 
     /// Runs a change in a transaction. When this returns it is on disk, or an error.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "SQLite blocks, and the client has no Spawner port"
-    )]
     pub(super) async fn write<R: Send + 'static>(
         self: &Arc<Self>,
         change: impl FnMut(&Scope<'_>) -> Result<R, Refusal> + Send + 'static,
     ) -> Result<R, JournalError> {
+        match self.enqueue(change).await {
+            Ok(answer) => answer,
+            Err(_) => Err(stopped(&self.path, "its thread has stopped")),
+        }
+    }
+
+    /// Runs a change before all that are asked for later, and does not wait for it. Outside a runtime it runs with the next one.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "SQLite blocks, and the client has no Spawner port"
+    )]
+    pub(super) fn enqueue<R: Send + 'static>(
+        self: &Arc<Self>,
+        change: impl FnMut(&Scope<'_>) -> Result<R, Refusal> + Send + 'static,
+    ) -> oneshot::Receiver<Result<R, JournalError>> {
         let (reply, answer) = oneshot::channel();
         let job = Box::new(Change {
             run: change,
             done: None,
             reply,
         });
+        let runtime = Handle::try_current();
         let must_start = {
             let mut queue = self.queue.lock();
             queue.jobs.push(job);
-            !std::mem::replace(&mut queue.is_running, true)
+            runtime.is_ok() && !std::mem::replace(&mut queue.is_running, true)
         };
-        if must_start {
+        if let (true, Ok(runtime)) = (must_start, runtime) {
             let run = Run {
                 worker: self.clone(),
                 is_over: false,
             };
-            drop(spawn_blocking(move || run.run()));
+            drop(runtime.spawn_blocking(move || run.run()));
         }
-        match answer.await {
-            Ok(answer) => answer,
-            Err(_) => Err(stopped(&self.path, "its thread has stopped")),
-        }
+        answer
     }
 
     /// The file, for tests that break it.
@@ -224,6 +233,9 @@ impl Worker {
     fn transact(&self, file: &mut JournalFile, now: UnixMillis, jobs: &mut [Box<dyn Job>]) -> Result<(), Aborted> {
         let process = self.register(&file.locks).map_err(Aborted::ForAll)?;
         crash_point::reached();
+        if crash_point::write_fails() {
+            return Err(Aborted::ForAll(stopped(&self.path, "a test lets this write fail")));
+        }
         let for_all = |error| Aborted::ForAll(because(&error, &self.path));
         let transaction = file
             .connection

@@ -105,7 +105,7 @@ impl Login {
     pub fn new(server: &str, file: TokenFile, options: LoginOptions) -> Result<Self, InvalidAddress> {
         let server: Address = server.parse()?;
         // For the client that asks authorization servers, which brings none of its own.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        crate::install_tls_provider();
         Ok(Self {
             flow: Flow::new(server, file, options),
             state: Mutex::default(),

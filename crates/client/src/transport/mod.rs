@@ -18,7 +18,7 @@ pub(crate) use observed::Observed;
 pub use stream::StreamTransport;
 pub use tls::install_tls_provider;
 
-use crate::RequestError;
+use crate::{RequestError, error::excerpt};
 use ::http::{HeaderMap, HeaderValue};
 use futures_util::{StreamExt, stream::BoxStream};
 use longhaul_core::BoxFuture;
@@ -138,6 +138,22 @@ impl Reply {
             session,
             ..self
         }
+    }
+
+    /// Whether the server has accepted a notification or a response.
+    ///
+    /// # Errors
+    /// [`RequestError::Http`] with another status than 2xx.
+    pub(crate) async fn ensure_accepted(mut self) -> Result<(), RequestError> {
+        if matches!(self.status, 200..=299) {
+            return Ok(());
+        }
+        let refusal = self.next().await?.unwrap_or_default();
+        Err(RequestError::Http {
+            status: self.status,
+            body: excerpt(&String::from_utf8_lossy(&refusal)).into_owned(),
+            retry_after: None,
+        })
     }
 
     /// The next message; `None` at the end.

@@ -17,7 +17,13 @@ use tokio::sync::mpsc;
 
 /// A clock that a test moves.
 #[derive(Default)]
-struct ManualClock(AtomicU64);
+pub(crate) struct ManualClock(AtomicU64);
+
+impl ManualClock {
+    pub(crate) fn set(&self, millis: u64) {
+        self.0.store(millis, Ordering::Relaxed);
+    }
+}
 
 impl Clock for ManualClock {
     fn now(&self) -> UnixMillis {

@@ -1,6 +1,9 @@
 //! [`Client`]: calls with a record, and calls that go on by themselves.
 
-use crate::peer::{Peer, ReceivedRequest, legacy, plain};
+use crate::{
+    peer::{Peer, ReceivedRequest, legacy, plain},
+    task::{created, legacy_task, modern_task},
+};
 use axum::{body::Body, http::Response};
 use futures_util::StreamExt;
 use longhaul_client::{
@@ -35,19 +38,6 @@ fn server(takes_keys: bool, script: impl Fn(&ReceivedRequest) -> Response<Body> 
         })),
         _ => script(seen),
     })
-}
-
-fn task(status: &str, more: Value) -> Value {
-    let mut task = json!({
-        "resultType": "complete", "taskId": "t-1", "status": status, "createdAt": "2026-11-20T09:00:00Z",
-        "lastUpdatedAt": "2026-11-20T09:00:00Z", "ttlMs": null, "pollIntervalMs": 50,
-    });
-    task.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    task
-}
-
-fn created() -> Value {
-    task("working", json!({"resultType": "task"}))
 }
 
 fn key(seen: &ReceivedRequest) -> Option<String> {
@@ -173,11 +163,11 @@ fn asking() -> Peer {
             seen.result(json!({"resultType": "complete"}))
         }
         "tasks/get" if answered.load(Ordering::SeqCst) => {
-            seen.result(task("completed", json!({"result": {"content": []}})))
+            seen.result(modern_task("completed", json!({"result": {"content": []}})))
         }
         "tasks/get" => {
             let question = json!({"method": "elicitation/create", "params": {"message": "?"}});
-            seen.result(task("input_required", json!({"inputRequests": {"q": question}})))
+            seen.result(modern_task("input_required", json!({"inputRequests": {"q": question}})))
         }
         _ => plain(404, ""),
     })
@@ -258,7 +248,7 @@ async fn cancel_gives_up_a_call_or_cancels_its_task() {
     let peer = server(true, |seen| match seen.method() {
         "tools/call" => seen.result(created()),
         "tasks/cancel" => seen.result(json!({"resultType": "complete"})),
-        "tasks/get" => seen.result(task("cancelled", json!({}))),
+        "tasks/get" => seen.result(modern_task("cancelled", json!({}))),
         _ => plain(404, ""),
     });
     let client = Client::new(peer.connection().0);
@@ -283,12 +273,7 @@ async fn a_session_with_a_task_is_kept_and_resumed() {
     let ends = Arc::new(AtomicBool::new(false));
     let ending = Arc::clone(&ends);
     let peer = legacy(tasks, move |seen| {
-        let task = |status: &str| {
-            json!({
-                "taskId": "t-1", "status": status, "createdAt": "2026-11-20T09:00:00Z",
-                "lastUpdatedAt": "2026-11-20T09:00:00Z", "ttl": null,
-            })
-        };
+        let task = |status: &str| legacy_task(status, json!({}));
         match seen.method() {
             "tools/call" => seen.result(json!({"task": task("working")})),
             "tasks/get" if ending.load(Ordering::SeqCst) => seen.result(task("completed")),
@@ -354,10 +339,7 @@ async fn a_question_that_nobody_can_answer_stays_at_the_server() {
                     0..5 => "input_required",
                     _ => "cancelled",
                 };
-                seen.result(json!({
-                    "taskId": "t-1", "status": status, "createdAt": "2026-11-20T09:00:00Z",
-                    "lastUpdatedAt": "2026-11-20T09:00:00Z", "ttl": null,
-                }))
+                seen.result(legacy_task(status, json!({})))
             }
             "tasks/result" => seen.error(200, -32602, Value::Null),
             _ => plain(405, ""),

@@ -1,6 +1,9 @@
 //! Against a legacy server.
 
-use crate::peer::{legacy, plain};
+use crate::{
+    peer::{legacy, plain},
+    task::legacy_task,
+};
 use longhaul_client::{CallResponse, Outcome, RequestError, TaskStatus};
 use longhaul_core::Verdict;
 use serde_json::{Map, Value, json};
@@ -11,10 +14,7 @@ fn all_tasks() -> Value {
 }
 
 fn task(status: &str) -> Value {
-    json!({
-        "taskId": "t-1", "status": status, "createdAt": "2026-11-20T09:00:00Z", "lastUpdatedAt": "2026-11-20T09:00:00Z",
-        "ttl": 60000, "pollInterval": 100,
-    })
+    legacy_task(status, json!({"ttl": 60000, "pollInterval": 100}))
 }
 
 fn content(is_error: bool) -> Value {

@@ -1,6 +1,9 @@
 //! Against a modern server.
 
-use crate::peer::{ReceivedRequest, modern, plain};
+use crate::{
+    peer::{ReceivedRequest, modern, plain},
+    task::modern_task,
+};
 use longhaul_client::{CallResponse, Event, Outcome, Progress, RequestError, TaskStatus};
 use longhaul_core::Verdict;
 use serde_json::{Map, Value, json};
@@ -19,11 +22,8 @@ fn arguments() -> Map<String, Value> {
 }
 
 fn task(status: &str, more: Value) -> Value {
-    let mut task = json!({
-        "resultType": "complete", "taskId": "t-1", "status": status,
-        "createdAt": "2026-11-20T09:00:00Z", "lastUpdatedAt": "2026-11-20T09:00:00Z", "ttlMs": null, "pollIntervalMs": 3000,
-    });
-    task.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let mut task = modern_task(status, more);
+    task["pollIntervalMs"] = 3000.into();
     task
 }
 
@@ -387,12 +387,7 @@ async fn the_shown_part_of_an_error_body_ends_between_characters() {
 async fn a_subscription_that_ends_is_opened_a_few_times() {
     let (opened, polls) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0));
     let opening = Arc::clone(&opened);
-    let snapshot = |status: &str| {
-        json!({
-            "taskId": "t-1", "status": status, "createdAt": "2026-11-20T09:00:00Z", "lastUpdatedAt": "2026-11-20T09:00:00Z",
-            "ttlMs": null, "pollIntervalMs": 100, "resultType": "complete",
-        })
-    };
+    let snapshot = |status: &str| modern_task(status, json!({"pollIntervalMs": 100}));
     let peer = modern(move |seen| match seen.method() {
         "tasks/get" if opened.load(Ordering::Relaxed) < 3 => seen.result(snapshot("working")),
         // Time enough to open another one.

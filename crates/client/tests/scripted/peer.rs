@@ -20,7 +20,7 @@ use std::{
 };
 use tokio::{
     runtime::{Builder, Runtime},
-    sync::mpsc,
+    sync::{Semaphore, mpsc},
 };
 
 /// A request that the peer received.
@@ -205,13 +205,45 @@ impl Drop for Peer {
     }
 }
 
-/// A clock that records its sleeps and does not wait.
-#[derive(Default)]
-pub(crate) struct RecordingClock(Mutex<Vec<Duration>>);
+/// A clock that records its sleeps and does not wait. Only the pauses after which a connection looks whether its session is used last until a test
+/// [ends](Self::end_idle_time) them.
+pub(crate) struct RecordingClock {
+    sleeps: Mutex<Vec<Duration>>,
+    idle_times: Arc<Semaphore>,
+    begun_idle_times: AtomicUsize,
+}
+
+/// The pause after which a connection looks whether its session is used.
+const IDLE_TIME: Duration = Duration::from_secs(120);
+
+impl Default for RecordingClock {
+    fn default() -> Self {
+        Self {
+            sleeps: Mutex::default(),
+            idle_times: Arc::new(Semaphore::new(0)),
+            begun_idle_times: AtomicUsize::new(0),
+        }
+    }
+}
 
 impl RecordingClock {
     pub(crate) fn sleeps(&self) -> Vec<Duration> {
-        self.0.lock().unwrap().clone()
+        self.sleeps.lock().unwrap().clone()
+    }
+
+    /// One such pause is over.
+    pub(crate) fn end_idle_time(&self) {
+        self.idle_times.add_permits(1);
+    }
+
+    /// Whether one that is over was not noticed.
+    pub(crate) fn is_idle_time_left(&self) -> bool {
+        self.idle_times.available_permits() > 0
+    }
+
+    /// How many such pauses have begun.
+    pub(crate) fn idle_times(&self) -> usize {
+        self.begun_idle_times.load(Ordering::SeqCst)
     }
 }
 
@@ -225,7 +257,12 @@ impl Clock for RecordingClock {
     }
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        self.0.lock().unwrap().push(duration);
+        if duration == IDLE_TIME {
+            self.begun_idle_times.fetch_add(1, Ordering::SeqCst);
+            let idle_times = Arc::clone(&self.idle_times);
+            return Box::pin(async move { idle_times.acquire().await.unwrap().forget() });
+        }
+        self.sleeps.lock().unwrap().push(duration);
         Box::pin(tokio::task::yield_now())
     }
 }
@@ -248,15 +285,23 @@ pub(crate) fn legacy(
     tasks: Value,
     script: impl Fn(&ReceivedRequest) -> Response<Body> + Send + Sync + 'static,
 ) -> Peer {
+    let capabilities = if tasks.is_null() {
+        json!({"tools": {}})
+    } else {
+        json!({"tools": {}, "tasks": tasks})
+    };
+    legacy_with(capabilities, script)
+}
+
+/// A legacy server with sessions and these capabilities.
+pub(crate) fn legacy_with(
+    capabilities: Value,
+    script: impl Fn(&ReceivedRequest) -> Response<Body> + Send + Sync + 'static,
+) -> Peer {
     let sessions = AtomicUsize::new(0);
     Peer::start(move |seen| match seen.method() {
         "server/discover" => seen.error(400, -32000, json!("no session")),
         "initialize" => {
-            let capabilities = if tasks.is_null() {
-                json!({"tools": {}})
-            } else {
-                json!({"tools": {}, "tasks": tasks})
-            };
             let session = format!("session-{}", sessions.fetch_add(1, Ordering::Relaxed) + 1);
             let mut answer = seen.result(json!({
                 "protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": {"name": "peer", "version": "0"},

@@ -1,6 +1,9 @@
 //! Many tasks that are waited for at once share few subscriptions.
 
-use crate::peer::{modern, plain};
+use crate::{
+    peer::{modern, plain},
+    task::modern_task,
+};
 use axum::{body::Body, http::Response};
 use futures_util::{
     StreamExt,
@@ -22,10 +25,7 @@ const TASKS: usize = 1_500;
 type Streams = Arc<Mutex<HashMap<String, UnboundedSender<Value>>>>;
 
 fn task(id: &str, status: &str) -> Value {
-    json!({
-        "resultType": "complete", "taskId": id, "status": status, "createdAt": "2026-11-20T09:00:00Z",
-        "lastUpdatedAt": "2026-11-20T09:00:00Z", "ttlMs": null, "pollIntervalMs": 20,
-    })
+    modern_task(status, json!({"taskId": id, "pollIntervalMs": 20}))
 }
 
 #[tokio::test]

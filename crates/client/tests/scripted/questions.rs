@@ -1,6 +1,9 @@
 //! What servers ask, in all ways of asking.
 
-use crate::peer::{Peer, ReceivedRequest, legacy, modern, plain};
+use crate::{
+    peer::{Peer, ReceivedRequest, legacy, modern, plain},
+    task::{created, legacy_task, modern_task},
+};
 use axum::{
     body::Body,
     http::{Method, Response},
@@ -33,15 +36,6 @@ fn echoing() -> (Inputs, Arc<Mutex<Vec<String>>>) {
 
 fn elicitation(message: &str) -> Value {
     json!({"method": "elicitation/create", "params": {"message": message, "requestedSchema": {"type": "object", "properties": {}}}})
-}
-
-fn task(status: &str, more: Value) -> Value {
-    let mut task = json!({
-        "resultType": "complete", "taskId": "t-1", "status": status, "createdAt": "2026-11-20T09:00:00Z",
-        "lastUpdatedAt": "2026-11-20T09:00:00Z", "ttlMs": null, "pollIntervalMs": 50,
-    });
-    task.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    task
 }
 
 fn done() -> Value {
@@ -126,7 +120,7 @@ async fn what_has_no_answer_is_cancelled() {
 fn asks_twice(update: impl Fn(&ReceivedRequest) -> Option<Response<Body>> + Send + Sync + 'static) -> Peer {
     let answered = Mutex::new(Vec::<String>::new());
     modern(move |seen| match seen.method() {
-        "tools/call" => seen.result(task("working", json!({"resultType": "task"}))),
+        "tools/call" => seen.result(created()),
         "tasks/update" => update(seen).unwrap_or_else(|| {
             let keys = seen.params()["inputResponses"].as_object().unwrap().keys().cloned();
             answered.lock().unwrap().extend(keys);
@@ -140,8 +134,8 @@ fn asks_twice(update: impl Fn(&ReceivedRequest) -> Option<Response<Body>> + Send
                 .map(|(key, message)| (key.to_owned(), elicitation(message)))
                 .collect();
             match open.is_empty() {
-                true => seen.result(task("completed", json!({"result": done()}))),
-                false => seen.result(task("input_required", json!({"inputRequests": open}))),
+                true => seen.result(modern_task("completed", json!({"result": done()}))),
+                false => seen.result(modern_task("input_required", json!({"inputRequests": open}))),
             }
         }
         _ => plain(404, ""),
@@ -168,10 +162,10 @@ async fn each_question_of_a_task_is_asked_and_answered_once() {
 #[tokio::test]
 async fn a_task_that_cannot_be_answered_is_cancelled() {
     let peer = modern(|seen| match seen.method() {
-        "tools/call" => seen.result(task("working", json!({"resultType": "task"}))),
+        "tools/call" => seen.result(created()),
         "tasks/get" => {
             let asked = json!({"s": {"method": "sampling/createMessage", "params": {}}});
-            seen.result(task("input_required", json!({"inputRequests": asked})))
+            seen.result(modern_task("input_required", json!({"inputRequests": asked})))
         }
         _ => seen.result(json!({"resultType": "complete"})),
     });
@@ -185,17 +179,12 @@ async fn a_task_that_cannot_be_answered_is_cancelled() {
 async fn a_legacy_task_asks_on_the_stream_of_its_result() {
     let answered = Arc::new(Mutex::new(false));
     let known = Arc::clone(&answered);
-    let legacy_task = |status: &str| {
-        json!({
-            "taskId": "t-1", "status": status, "createdAt": "2026-11-20T09:00:00Z", "lastUpdatedAt": "2026-11-20T09:00:00Z",
-            "ttl": null, "pollInterval": 50,
-        })
-    };
+    let task = |status: &str| legacy_task(status, json!({}));
     let peer = legacy(json!({"requests": {"tools": {"call": {}}}}), move |seen| {
         match seen.method() {
-            "tools/call" => seen.result(json!({"task": legacy_task("working")})),
-            "tasks/get" if *known.lock().unwrap() => seen.result(legacy_task("completed")),
-            "tasks/get" => seen.result(legacy_task("input_required")),
+            "tools/call" => seen.result(json!({"task": task("working")})),
+            "tasks/get" if *known.lock().unwrap() => seen.result(task("completed")),
+            "tasks/get" => seen.result(task("input_required")),
             "tasks/result" if *known.lock().unwrap() => seen.result(done()),
             "tasks/result" => {
                 let mut asked = elicitation("Which?");
@@ -242,8 +231,8 @@ async fn the_question_of_a_legacy_task_is_withdrawn_when_the_task_has_ended() {
     let is_asked = Arc::clone(&asked);
     let peer = legacy(json!({"requests": {"tools": {"call": {}}}}), move |seen| {
         match seen.method() {
-            "tasks/get" if is_asked.load(Ordering::Relaxed) > 0 => seen.result(task("cancelled", json!({}))),
-            "tasks/get" => seen.result(task("input_required", json!({}))),
+            "tasks/get" if is_asked.load(Ordering::Relaxed) > 0 => seen.result(legacy_task("cancelled", json!({}))),
+            "tasks/get" => seen.result(legacy_task("input_required", json!({}))),
             "tasks/result" => {
                 let mut request = elicitation("?");
                 request["jsonrpc"] = "2.0".into();

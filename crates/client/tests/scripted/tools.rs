@@ -1,7 +1,7 @@
 //! What a client does with the definition of a tool: headers that mirror arguments, and the schema of results.
 
-use crate::peer::Peer;
-use longhaul_client::{CallResponse, Outcome, RequestError};
+use crate::{changes::ManualClock, peer::Peer};
+use longhaul_client::{CallResponse, Client, Outcome, RequestError};
 use serde_json::{Map, Value, json};
 use std::sync::{
     Arc,
@@ -129,4 +129,63 @@ async fn arguments_are_mirrored_in_the_headers_that_the_server_wants_now() {
         );
         assert_eq!(peer.calls_of("tools/call").len(), calls);
     }
+}
+
+/// A server whose tool has another header in each list, and which says this of its lists. It accepts the header of the latest list alone.
+fn changing(hints: Value) -> Peer {
+    let listed = AtomicUsize::new(0);
+    Peer::start(move |seen| match seen.method() {
+        "server/discover" => seen.result(json!({"supportedVersions": ["2026-07-28"]})),
+        "tools/list" => {
+            let header = format!("Place-{}", listed.fetch_add(1, Ordering::SeqCst));
+            let property = json!({"type": "string", "x-mcp-header": header});
+            let tool = json!({"name": "t", "inputSchema": {"type": "object", "properties": {"place": property}}});
+            let mut list = hints.clone();
+            list["tools"] = json!([tool]);
+            seen.result(list)
+        }
+        _ => {
+            let wanted = format!("mcp-param-place-{}", listed.load(Ordering::SeqCst) - 1);
+            match seen.header(&wanted) {
+                Some(_) => seen.result(json!({"content": []})),
+                None => seen.error(400, -32020, Value::Null),
+            }
+        }
+    })
+}
+
+/// [`Client`] uses the tools that its connection has listed, and no others.
+#[tokio::test]
+async fn a_client_and_its_connection_have_one_list_of_tools() {
+    let peer = changing(json!({}));
+    let client = Client::new(peer.connection().0);
+    let call = async || client.call("t", json!({"place": "x"})).await.unwrap();
+    let counts = || (peer.calls_of("tools/list").len(), peer.calls_of("tools/call").len());
+    call().await;
+    call().await;
+    assert_eq!(counts(), (1, 2), "the list is used again");
+    // Listed by the connection, the tool has another header, which the client uses at once.
+    client.connection().list_tools().await.unwrap();
+    call().await;
+    assert_eq!(counts(), (2, 3));
+    assert!(client.connection().tool("other").await.unwrap().is_none());
+    assert_eq!(counts(), (3, 3), "an unknown tool may be new");
+    call().await;
+    assert_eq!(counts(), (3, 4));
+}
+
+/// U-31: the list is used for as long as the server allows, also by [`Client`].
+#[tokio::test]
+async fn a_client_lists_the_tools_again_when_their_time_is_over() {
+    let peer = changing(json!({"ttlMs": 5_000}));
+    let clock = Arc::new(ManualClock::default());
+    let (connection, _) = peer.connection_with(|options| options.clock = clock.clone());
+    let client = Client::new(connection);
+    let call = async || client.call("t", json!({"place": "x"})).await.unwrap();
+    for (now, lists) in [(0, 1), (4_999, 1), (5_000, 2), (9_999, 2), (10_000, 3)] {
+        clock.set(now);
+        call().await;
+        assert_eq!(peer.calls_of("tools/list").len(), lists, "at {now}");
+    }
+    assert_eq!(peer.calls_of("tools/call").len(), 5);
 }

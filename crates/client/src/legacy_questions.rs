@@ -1,0 +1,162 @@
+//! The questions of legacy tasks, which come as requests of the server. Nothing in them says whether a question is a new one or the same again, but for their ids
+//! and their texts.
+//!
+//! | a request | is |
+//! | --- | --- |
+//! | with the id and the text of an earlier one of its session | the same message again: it is not asked again, and the same response is sent again |
+//! | with an id of Longhaul's (`<task>.<key>.<n>`) and a key that is known | the same question: its recorded answer is the answer, for as long as the task lives |
+//! | with the text of a question of its task that the user is being asked | the same question: both get the answer |
+//! | with the text of a question of its task whose recorded answer the server has not taken yet | the same question: the recorded answer is sent |
+//! | any other | a new question |
+//!
+//! A server has taken an answer when it has accepted the message with it (HTTP 2xx), or when the task is seen in another status than `input_required`. From
+//! then on a question with the same text is another one: a tool may well ask "Next file?" twice.
+
+use crate::response::ServerRequest;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::collections::VecDeque;
+
+/// How many responses are kept, in case their requests come again.
+const KEPT_RESPONSES: usize = 32;
+/// Larger responses are not kept.
+const MAX_KEPT_RESPONSE: usize = 16 * 1024;
+/// The length of Longhaul's task ids.
+const TASK_ID_LENGTH: usize = 36;
+
+/// What the text of a request is.
+pub(crate) type RequestDigest = [u8; 32];
+
+/// The name of a question in the journal.
+pub(crate) struct QuestionName {
+    pub(crate) name: String,
+    /// Whether no other question of the task ever has this name.
+    pub(crate) is_unique: bool,
+}
+
+impl QuestionName {
+    pub(crate) fn of(request: &ServerRequest, task: &str) -> Self {
+        match key_of(&request.id, task) {
+            Some(key) => Self {
+                name: format!("legacy key {key}"),
+                is_unique: true,
+            },
+            None => {
+                let digest: String = digest(request).iter().map(|byte| format!("{byte:02x}")).collect();
+                Self {
+                    name: format!("{BY_TEXT}{digest}"),
+                    is_unique: false,
+                }
+            }
+        }
+    }
+}
+
+/// The beginning of the names that other questions may have later.
+pub(crate) const BY_TEXT: &str = "legacy text ";
+
+/// The key in the id of a request of a Longhaul server.
+fn key_of(id: &str, task: &str) -> Option<String> {
+    // Ids of this form, and not UUIDs.
+    if task.len() != TASK_ID_LENGTH || !task.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return None;
+    }
+    let id: String = serde_json::from_str(id).ok()?;
+    let (key, nth) = id.strip_prefix(task)?.strip_prefix('.')?.rsplit_once('.')?;
+    let is_numbered = !nth.is_empty() && nth.bytes().all(|byte| byte.is_ascii_digit());
+    (is_numbered && !key.is_empty()).then(|| key.to_owned())
+}
+
+/// What a request asks, without what belongs to the one message.
+pub(crate) fn digest(request: &ServerRequest) -> RequestDigest {
+    let mut params = request.params.clone();
+    if let Some(params) = params.as_object_mut() {
+        params.remove("_meta");
+    }
+    Sha256::digest(Value::from(vec![request.method.as_str().into(), params]).to_string()).into()
+}
+
+/// The latest responses to requests of the server.
+#[derive(Default)]
+pub(crate) struct SentResponses(VecDeque<(String, RequestDigest, String)>);
+
+impl SentResponses {
+    /// The response to the same message.
+    pub(crate) fn find(&self, id: &str, digest: &RequestDigest) -> Option<String> {
+        let found = self.0.iter().find(|(known, asked, _)| known == id && asked == digest);
+        found.map(|(_, _, response)| response.clone())
+    }
+
+    pub(crate) fn keep(&mut self, id: &str, digest: RequestDigest, response: &str) {
+        if id.len() + response.len() > MAX_KEPT_RESPONSE {
+            return;
+        }
+        if self.0.len() == KEPT_RESPONSES {
+            self.0.pop_front();
+        }
+        self.0.push_back((id.to_owned(), digest, response.to_owned()));
+    }
+
+    /// Another session has other ids.
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const TASK: &str = "01jd8z0000abcdefghjkmnpqrstvwxyz0123";
+
+    fn request(id: &str, message: &str) -> ServerRequest {
+        ServerRequest {
+            id: id.to_owned(),
+            method: "elicitation/create".to_owned(),
+            params: json!({"message": message, "_meta": {"n": id}}),
+        }
+    }
+
+    #[test]
+    fn only_ids_of_longhaul_name_a_question_for_good() {
+        let name = |id: Value, task: &str| QuestionName::of(&request(&id.to_string(), "?"), task);
+        let named = name(json!(format!("{TASK}.in-1.7")), TASK);
+        assert!(named.is_unique && named.name == "legacy key in-1");
+        for (id, task) in [
+            (json!(7), TASK),
+            (json!("7"), TASK),
+            (json!(format!("{TASK}.in-1")), TASK),
+            (json!(format!("{TASK}..7")), TASK),
+            (json!(format!("{TASK}.in-1.x")), TASK),
+            (json!("t-1.in-1.7"), "t-1"),
+            (
+                json!("a0000000-0000-0000-0000-000000000000.in-1.7"),
+                "a0000000-0000-0000-0000-000000000000",
+            ),
+        ] {
+            let named = name(id, task);
+            assert!(!named.is_unique && named.name.starts_with(BY_TEXT), "{}", named.name);
+        }
+    }
+
+    #[test]
+    fn a_question_is_known_by_its_text() {
+        assert_eq!(digest(&request("1", "?")), digest(&request("2", "?")));
+        assert_ne!(digest(&request("1", "?")), digest(&request("1", "!")));
+    }
+
+    #[test]
+    fn the_responses_that_are_kept_are_bounded() {
+        let mut sent = SentResponses::default();
+        let asked = digest(&request("1", "?"));
+        for nth in 0..1_000 {
+            sent.keep(&nth.to_string(), asked, "response");
+        }
+        sent.keep("large", asked, &"x".repeat(MAX_KEPT_RESPONSE));
+        assert_eq!(sent.0.len(), KEPT_RESPONSES);
+        assert_eq!(sent.find("999", &asked).as_deref(), Some("response"));
+        assert_eq!(sent.find("0", &asked), None);
+        assert_eq!(sent.find("999", &digest(&request("1", "!"))), None);
+    }
+}

@@ -1,0 +1,83 @@
+//! The tasks of a legacy session that live, as far as this process knows: their questions are recorded, and their session is kept warm.
+
+use crate::call_record::CallRecord;
+use parking_lot::Mutex;
+use std::{collections::HashMap, sync::Arc, time::Duration};
+use tokio::{sync::watch, task::AbortHandle};
+
+/// How long a question may wait for the answer that tells which call its task belongs to. Some servers ask before they answer.
+const LONGEST_WAIT_FOR_ANSWER: Duration = Duration::from_secs(2);
+
+/// The live tasks of a connection to a legacy server.
+#[derive(Default)]
+pub(crate) struct LegacyTasks {
+    tasks: watch::Sender<Tasks>,
+    /// What keeps the session in use.
+    pub(crate) warming: Mutex<Option<AbortHandle>>,
+}
+
+#[derive(Default)]
+struct Tasks {
+    /// By id, with their records.
+    live: HashMap<String, Option<CallRecord>>,
+    /// Recorded calls that the server has not answered. Any question may be that of their tasks.
+    calls: usize,
+}
+
+/// A recorded call is being sent until this is dropped.
+pub(crate) struct UnansweredCall(Arc<LegacyTasks>);
+
+impl Drop for UnansweredCall {
+    fn drop(&mut self) {
+        self.0.tasks.send_modify(|tasks| tasks.calls -= 1);
+    }
+}
+
+impl LegacyTasks {
+    /// A recorded call is about to be sent.
+    pub(crate) fn expect_answer(self: &Arc<Self>) -> UnansweredCall {
+        self.tasks.send_modify(|tasks| tasks.calls += 1);
+        UnansweredCall(Arc::clone(self))
+    }
+
+    /// A task lives. Its questions go to `record` from now on.
+    pub(crate) fn add(&self, task: &str, record: Option<&CallRecord>) {
+        self.tasks.send_modify(|tasks| {
+            let known = tasks.live.entry(task.to_owned()).or_default();
+            if let Some(record) = record {
+                *known = Some(record.clone());
+            }
+        });
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tasks.borrow().live.is_empty()
+    }
+
+    /// The task has ended, or is not known to the server.
+    pub(crate) fn ended(&self, task: &str) {
+        self.tasks.send_if_modified(|tasks| tasks.live.remove(task).is_some());
+    }
+
+    /// What records the questions of a task, if its call is recorded.
+    #[expect(clippy::disallowed_methods, reason = "the client is not simulated")]
+    pub(crate) async fn record_of(&self, task: &str) -> Option<CallRecord> {
+        let mut tasks = self.tasks.subscribe();
+        let is_known = |tasks: &Tasks| tasks.calls == 0 || tasks.live.contains_key(task);
+        if tokio::time::timeout(LONGEST_WAIT_FOR_ANSWER, tasks.wait_for(is_known))
+            .await
+            .is_err()
+        {
+            tracing::debug!(task, "a question came long before the answer that names its task");
+        }
+        self.tasks.borrow().live.get(task).cloned().flatten()
+    }
+}
+
+impl Drop for LegacyTasks {
+    fn drop(&mut self) {
+        if let Some(warming) = self.warming.get_mut().take() {
+            warming.abort();
+        }
+    }
+}

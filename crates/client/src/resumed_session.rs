@@ -1,0 +1,53 @@
+//! Going on with a legacy session that another process has opened, or with a new one.
+
+use crate::{
+    Connection, RequestError, SessionRef,
+    era::{Era, LegacySession},
+};
+use http::HeaderValue;
+use longhaul_core::Json;
+use longhaul_wire::{Generation, Version};
+use serde_json::Value;
+use std::sync::Arc;
+
+impl Connection {
+    /// Connects anew, with a new session.
+    pub(crate) async fn reconnect(&self) -> Result<(), RequestError> {
+        let era = self.era().await?;
+        self.forget(&era).await;
+        self.era().await.map(drop)
+    }
+
+    /// The connection in a legacy session: this one if it is in it, else another one to the same server. This one keeps what the server said about itself.
+    pub(crate) async fn in_session(&self, session: &SessionRef) -> Self {
+        if self.session().await.is_some_and(|own| own.id == session.id) {
+            return self.clone();
+        }
+        let connection = Self::with(Arc::clone(self.transport()), self.options().clone());
+        connection.resume(session).await;
+        connection
+    }
+
+    /// The legacy session over HTTP, for another process that goes on with its tasks: see [`resume`](Self::resume). `None` if there is none.
+    pub async fn session(&self) -> Option<SessionRef> {
+        let era = self.known_era().await?;
+        let legacy = era.legacy()?;
+        Some(SessionRef {
+            id: legacy.session.as_ref()?.to_str().ok()?.to_owned(),
+            revision: legacy.version.as_str().to_owned(),
+            capabilities: Json::from(Value::from(self.options().declared_to_legacy())),
+        })
+    }
+
+    /// Goes on with a legacy session that another connection has opened. Nothing is sent. If the server has ended it meanwhile, there is a new one.
+    /// A session of an unknown revision is ignored.
+    pub async fn resume(&self, session: &SessionRef) {
+        let version = Version::parse(&session.revision).filter(|version| version.generation() == Generation::Legacy);
+        if let (Some(version), Ok(id)) = (version, HeaderValue::from_str(&session.id)) {
+            self.set_era(Era::Legacy(LegacySession::resumed(version, id))).await;
+            if self.options().inputs.is_some() {
+                self.listen();
+            }
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Tasks of servers that do not keep to the rules of tasks: each ends with an error that says what was wrong, or costs no more than its polls.
+#![expect(clippy::disallowed_methods, reason = "real sockets are not simulated")]
+
+use crate::{
+    peer::{Peer, ReceivedRequest, modern, plain},
+    task::{created, modern_task},
+};
+use axum::{body::Body, http::Response};
+use longhaul_client::{
+    CallError, CallFilter, CallState, Client, ClientJournal, InputResponse, Inputs, Outcome, RequestError,
+};
+use serde_json::{Map, Value, json};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+/// Longer than any of these waits may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn question() -> Value {
+    json!({"method": "elicitation/create", "params": {"message": "?"}})
+}
+
+fn asking(keys: impl IntoIterator<Item = String>) -> Value {
+    let questions: Map<String, Value> = keys.into_iter().map(|key| (key, question())).collect();
+    modern_task("input_required", json!({"inputRequests": questions}))
+}
+
+/// A modern server whose task is what `get` says at the n-th poll, and which acknowledges every answer.
+fn server(get: impl Fn(usize) -> Value + Send + Sync + 'static) -> Peer {
+    let polls = AtomicUsize::new(0);
+    modern(move |seen| match seen.method() {
+        "tools/call" => seen.result(created()),
+        "tasks/update" => seen.result(json!({"resultType": "complete"})),
+        "tasks/get" => seen.result(get(polls.fetch_add(1, Ordering::SeqCst))),
+        _ => plain(404, ""),
+    })
+}
+
+/// Waits for the task with a user who agrees to everything. Returns how often the user was asked, too.
+async fn wait(peer: &Peer) -> (Result<Outcome, RequestError>, usize) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    let inputs = Inputs::new().elicit(move |_| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        async { Ok(InputResponse::accept(json!({}))) }
+    });
+    let (connection, _) = peer.connection_with(|options| options.inputs = Some(inputs.into()));
+    let task = connection.task("t-1");
+    let waited = tokio::time::timeout(PATIENCE, task.wait(&mut |_| {})).await;
+    (waited.expect("bounded time"), asked.load(Ordering::SeqCst))
+}
+
+/// What the task is at each poll, and what the error says.
+type Case = (&'static str, fn(usize) -> Value);
+
+#[tokio::test]
+async fn every_broken_rule_of_tasks_is_an_error_that_names_it() {
+    let cases: [Case; 4] = [
+        ("still asks it after 30 polls", |_| asking(["q".to_owned()])),
+        ("has asked 10000 questions", |poll| {
+            asking((0..500).map(|nth| format!("q-{poll}-{nth}")))
+        }),
+        ("longer than 1024 bytes", |_| asking(["q".repeat(2_000)])),
+        ("its task: unknown status \"paused\"", |_| {
+            modern_task("paused", json!({}))
+        }),
+    ];
+    for (expected, get) in cases {
+        let (waited, _) = wait(&server(get)).await;
+        let error = waited.unwrap_err().to_string();
+        assert!(error.contains(expected), "expected {expected:?}: {error}");
+    }
+}
+
+/// G2-37, G2-39: the effect of an answer may be seen later than its acknowledgement.
+#[tokio::test]
+async fn an_acknowledged_question_may_be_shown_for_a_while() {
+    let peer = server(|poll| match poll {
+        0..20 => asking(["q".to_owned()]),
+        20..40 => modern_task("working", json!({})),
+        40..60 => asking(["q".to_owned()]),
+        _ => modern_task("completed", json!({"result": {"content": []}})),
+    });
+    let (waited, asked) = wait(&peer).await;
+    waited.unwrap();
+    assert_eq!((asked, peer.calls_of("tasks/update").len()), (1, 1));
+}
+
+/// The journal has the acknowledgement, so a later process neither asks nor waits for ever.
+#[tokio::test]
+async fn a_question_that_an_earlier_process_has_answered_ends_the_wait_too() {
+    let peer = server(|_| asking(["q".to_owned()]));
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("client/handles.db");
+    let mut errors = Vec::new();
+    for is_first in [true, false] {
+        let journal = ClientJournal::open(&path).await.unwrap();
+        let inputs = Inputs::new().elicit(move |_| async move {
+            assert!(is_first, "asked again");
+            Ok(InputResponse::accept(json!({})))
+        });
+        let (connection, _) = peer.connection_with(|options| options.inputs = Some(inputs.into()));
+        let client = Client::recorded(connection, journal);
+        let waited = async {
+            match is_first {
+                true => client.call("optional", Value::Null).await,
+                false => {
+                    let [task] = client.tasks().await.unwrap().try_into().unwrap();
+                    Ok(task.wait(&mut |_| {}).await?)
+                }
+            }
+        };
+        let waited = tokio::time::timeout(PATIENCE, waited).await.expect("bounded time");
+        errors.push(waited.unwrap_err().to_string());
+    }
+    assert!(errors[0].contains("still asks") && errors[0] == errors[1], "{errors:?}");
+    assert_eq!(peer.calls_of("tasks/update").len(), 1);
+}
+
+/// No more questions are open than the limit, and all are answered in the end.
+#[tokio::test]
+async fn many_questions_at_once_are_asked_some_at_a_time() {
+    let answered = Arc::new(std::sync::Mutex::new(std::collections::HashSet::<String>::new()));
+    let known = Arc::clone(&answered);
+    let peer = modern(move |seen: &ReceivedRequest| -> Response<Body> {
+        let mut known = known.lock().unwrap();
+        match seen.method() {
+            "tasks/update" => {
+                let responses = seen.params()["inputResponses"].as_object().unwrap();
+                known.extend(responses.keys().cloned());
+                seen.result(json!({"resultType": "complete"}))
+            }
+            "tasks/get" => {
+                let open: Vec<String> = (0..300)
+                    .map(|nth| format!("q{nth}"))
+                    .filter(|key| !known.contains(key))
+                    .collect();
+                seen.result(match open.is_empty() {
+                    true => modern_task("completed", json!({"result": {"content": []}})),
+                    false => asking(open),
+                })
+            }
+            _ => plain(404, ""),
+        }
+    });
+    let (open, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&most);
+    let inputs = Inputs::new().elicit(move |_| {
+        let open = Arc::clone(&open);
+        counted.fetch_max(open.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        async move {
+            tokio::task::yield_now().await;
+            open.fetch_sub(1, Ordering::SeqCst);
+            Ok(InputResponse::accept(json!({})))
+        }
+    });
+    let (connection, _) = peer.connection_with(|options| options.inputs = Some(inputs.into()));
+    let task = connection.task("t-1");
+    let waited = tokio::time::timeout(PATIENCE, task.wait(&mut |_| {})).await;
+    waited.expect("bounded time").unwrap();
+    assert_eq!(answered.lock().unwrap().len(), 300);
+    assert!(most.load(Ordering::SeqCst) <= 64, "{most:?} were open at once");
+}
+
+/// A server that keeps a task for a shorter time than it has said.
+#[tokio::test]
+async fn a_task_that_is_deleted_early_is_lost_in_words() {
+    let polls = AtomicUsize::new(0);
+    let peer = modern(move |seen| match (seen.method(), polls.load(Ordering::SeqCst)) {
+        ("tools/call", _) => seen.result(modern_task(
+            "working",
+            json!({"resultType": "task", "ttlMs": 3_600_000}),
+        )),
+        ("tasks/get", 0..3) => {
+            polls.fetch_add(1, Ordering::SeqCst);
+            seen.result(modern_task("working", json!({"ttlMs": 3_600_000})))
+        }
+        ("tasks/get", _) => seen.error(200, -32602, Value::Null),
+        _ => plain(404, ""),
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let journal = ClientJournal::open(&directory.path().join("client/handles.db"))
+        .await
+        .unwrap();
+    let client = Client::recorded(peer.connection().0, journal.clone());
+    let error = client.call("optional", Value::Null).await.unwrap_err();
+    assert!(
+        matches!(&error, CallError::Request(error) if error.is_unknown_task()),
+        "{error}"
+    );
+    let calls = journal.list(CallFilter::default()).await.unwrap();
+    let CallState::Lost { reason } = &calls[0].state else {
+        panic!("{calls:?}")
+    };
+    assert!(reason.contains("does not know the task"), "{reason}");
+}
+
+/// A task that works for ever costs its polls, at the fastest pace that the client has, and nothing once nobody waits.
+#[tokio::test]
+async fn a_task_that_works_for_ever_costs_its_polls_alone() {
+    let peer = server(|_| modern_task("working", json!({"pollIntervalMs": 0})));
+    let (connection, clock) = peer.connection();
+    let task = connection.task("t-1");
+    {
+        let mut ignore = |_: longhaul_client::Event<'_>| {};
+        let mut waiting = Box::pin(task.wait(&mut ignore));
+        loop {
+            tokio::select! {
+                biased;
+                ended = &mut waiting => panic!("{ended:?}"),
+                () = tokio::task::yield_now() => {}
+            }
+            if peer.calls_of("tasks/get").len() >= 500 {
+                break;
+            }
+        }
+    }
+    let polls = peer.calls_of("tasks/get").len();
+    let pauses: Vec<Duration> = clock.sleeps();
+    let pauses = pauses.iter().filter(|pause| **pause >= Duration::from_millis(20));
+    assert!(pauses.count() + 1 >= polls, "{polls} polls");
+    connection.list_tools().await.unwrap();
+    assert!(peer.calls_of("tasks/get").len() <= polls + 1);
+}

@@ -1,0 +1,230 @@
+//! Calls that failed or were left, what their records say, and the same calls made again.
+
+use crate::{
+    peer::{Peer, ReceivedRequest, plain},
+    task::created,
+};
+use axum::{body::Body, http::Response};
+use longhaul_client::{CallError, CallFilter, CallState, Client, ClientJournal, Finished, RequestError};
+use longhaul_core::{BoxFuture, Clock, UnixMillis};
+use serde_json::{Value, json};
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicI64, Ordering},
+    },
+    time::Duration,
+};
+
+/// A modern server that takes idempotency keys or not.
+fn server(takes_keys: bool, script: impl Fn(&ReceivedRequest) -> Response<Body> + Send + Sync + 'static) -> Peer {
+    server_with(takes_keys.then(|| json!({})), script)
+}
+
+/// A modern server that declares this of idempotency keys.
+fn server_with(
+    keys: Option<Value>,
+    script: impl Fn(&ReceivedRequest) -> Response<Body> + Send + Sync + 'static,
+) -> Peer {
+    Peer::start(move |seen| match seen.method() {
+        "server/discover" => {
+            let mut extensions = json!({"io.modelcontextprotocol/tasks": {}});
+            if let Some(keys) = &keys {
+                extensions["dev.longhaul/idempotency"] = keys.clone();
+            }
+            seen.result(json!({
+                "resultType": "complete", "supportedVersions": ["2026-07-28"],
+                "capabilities": {"tools": {}, "extensions": extensions},
+            }))
+        }
+        "tools/list" => seen.result(json!({
+            "resultType": "complete", "tools": [{"name": "build", "inputSchema": {"type": "object"}}],
+        })),
+        _ => script(seen),
+    })
+}
+
+/// An event stream that never has the response.
+fn unanswered() -> Response<Body> {
+    let nothing = futures_util::stream::pending::<Result<Vec<u8>, std::io::Error>>();
+    Response::builder()
+        .header("content-type", "text/event-stream")
+        .body(Body::from_stream(nothing))
+        .unwrap()
+}
+
+fn key(seen: &ReceivedRequest) -> String {
+    seen.params()["_meta"]["dev.longhaul/idempotency-key"].to_string()
+}
+
+async fn client(peer: &Peer, directory: &Path) -> (Client, ClientJournal) {
+    let journal = ClientJournal::open(&directory.join("client/handles.db")).await.unwrap();
+    (Client::recorded(peer.connection().0, journal.clone()), journal)
+}
+
+async fn states(journal: &ClientJournal) -> Vec<CallState> {
+    let calls = journal.list(CallFilter::default()).await.unwrap();
+    calls.into_iter().map(|call| call.state).collect()
+}
+
+#[tokio::test]
+async fn only_an_error_before_the_tool_is_a_refusal() {
+    let refused = CallState::Finished(Finished::Refused);
+    let failed = CallState::Finished(Finished::Failed);
+    // HTTP status and code of the error, and the record with and without a key.
+    let cases = [
+        (200, -32602, Some(&refused)),
+        (404, -32601, Some(&refused)),
+        (400, -32600, Some(&refused)),
+        (400, -32021, Some(&refused)),
+        (429, 429, Some(&refused)),
+        (503, -32603, Some(&refused)),
+        (200, -32603, Some(&failed)),
+        (200, -32000, Some(&failed)),
+        (200, -32042, Some(&failed)),
+        (200, 1234, Some(&failed)),
+        // The server may have the call.
+        (500, -32603, None),
+        (502, -32603, None),
+    ];
+    for (status, code, recorded) in cases {
+        for takes_keys in [false, true] {
+            let peer = server(takes_keys, move |seen| seen.error(status, code, Value::Null));
+            let directory = tempfile::tempdir().unwrap();
+            let (client, journal) = client(&peer, directory.path()).await;
+            let error = client.call("build", Value::Null).await.unwrap_err();
+            let CallError::Request(error) = error else {
+                panic!("{error}")
+            };
+            let is_refused = recorded == Some(&refused);
+            assert_eq!(error.is_refusal(), is_refused, "{status} {code}: {error}");
+            let states = states(&journal).await;
+            match (recorded, takes_keys, states.as_slice()) {
+                (Some(expected), _, [state]) => assert_eq!(state, expected, "{status} {code}"),
+                (None, true, [CallState::Interrupted]) | (None, false, [CallState::Unknown { .. }]) => {}
+                (_, _, other) => panic!("{status} {code}: {other:?}"),
+            }
+            // Under a key the call is sent again while nobody knows.
+            let sent = peer.calls_of("tools/call").len();
+            assert_eq!(
+                sent > 1,
+                takes_keys && recorded.is_none(),
+                "{status} {code}: sent {sent} times"
+            );
+        }
+    }
+}
+
+/// Dropping the handle only asks the driver to end, and the same call may be made before it has.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_is_dropped_is_the_same_call_when_it_is_made_at_once() {
+    let hangs = Arc::new(AtomicBool::new(true));
+    let hanging = Arc::clone(&hangs);
+    let peer = server(true, move |seen| match hanging.load(Ordering::SeqCst) {
+        true => unanswered(),
+        false => seen.result(json!({"resultType": "complete", "content": []})),
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let (client, journal) = client(&peer, directory.path()).await;
+    let mut keys: Vec<String> = Vec::new();
+    for nth in 0..20 {
+        hangs.store(true, Ordering::SeqCst);
+        let call = client.start("build", json!({"nth": nth})).await.unwrap();
+        while peer.calls_of("tools/call").len() == 2 * nth {
+            tokio::task::yield_now().await;
+        }
+        hangs.store(false, Ordering::SeqCst);
+        drop(call);
+        client.call("build", json!({"nth": nth})).await.unwrap();
+        let calls = peer.calls_of("tools/call");
+        assert_eq!(key(&calls[2 * nth]), key(&calls[2 * nth + 1]), "another call");
+        keys.push(key(&calls[2 * nth]));
+    }
+    keys.dedup();
+    assert_eq!(keys.len(), 20);
+    let answered = CallState::Finished(Finished::Answered);
+    assert_eq!(states(&journal).await, vec![answered; 20]);
+}
+
+/// The same for a call of which the server has made a task just now: its task is not lost.
+#[tokio::test]
+async fn a_call_that_is_dropped_after_its_answer_keeps_its_task() {
+    let peer = server(true, |seen| match seen.method() {
+        "tools/call" => seen.result(created()),
+        _ => plain(503, "busy"),
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let (client, journal) = client(&peer, directory.path()).await;
+    let call = client.start("build", Value::Null).await.unwrap();
+    call.task().await.unwrap();
+    drop(call);
+    assert_eq!(states(&journal).await, [CallState::Task]);
+    assert!(matches!(
+        client.connection().task("t-1").get().await,
+        Err(RequestError::Http { status: 503, .. })
+    ));
+}
+
+/// A clock whose date a test sets.
+#[derive(Default)]
+struct DateClock(AtomicI64);
+
+impl Clock for DateClock {
+    fn now(&self) -> UnixMillis {
+        UnixMillis(self.0.load(Ordering::SeqCst))
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// A server may tell how long it knows a key. After that the same call would be another one.
+#[tokio::test]
+async fn a_call_whose_key_may_be_forgotten_is_not_repeated() {
+    const HOUR: i64 = 3_600_000;
+    // What the server declares, the age of the call, and whether it is the same call.
+    let cases = [
+        (json!({"retentionMs": HOUR}), HOUR - 1, true),
+        (json!({"retentionMs": HOUR}), HOUR, false),
+        (json!({"retentionMs": 1_000 * HOUR}), 24 * HOUR, false),
+        (json!({}), 24 * HOUR - 1, true),
+        (json!({}), 24 * HOUR, false),
+        (json!({"retentionMs": "soon"}), 2 * HOUR, true),
+    ];
+    for (keys, age, is_same) in cases {
+        let hangs = Arc::new(AtomicBool::new(true));
+        let hanging = Arc::clone(&hangs);
+        let peer = server_with(Some(keys.clone()), move |seen| match hanging.load(Ordering::SeqCst) {
+            true => unanswered(),
+            false => seen.result(json!({"resultType": "complete", "content": []})),
+        });
+        let directory = tempfile::tempdir().unwrap();
+        let clock = Arc::new(DateClock::default());
+        let path = directory.path().join("client/handles.db");
+        let journal = ClientJournal::open_with_clock(&path, clock.clone()).await.unwrap();
+        let client = Client::recorded(peer.connection().0, journal.clone());
+        let call = client.start("build", Value::Null).await.unwrap();
+        while peer.calls_of("tools/call").is_empty() {
+            tokio::task::yield_now().await;
+        }
+        drop(call);
+        hangs.store(false, Ordering::SeqCst);
+        clock.0.store(age, Ordering::SeqCst);
+        client.call("build", Value::Null).await.unwrap();
+        let calls = peer.calls_of("tools/call");
+        assert_eq!(key(&calls[0]) == key(&calls[1]), is_same, "{keys} after {age}");
+        match (is_same, states(&journal).await.as_slice()) {
+            (true, [CallState::Finished(_)]) => {}
+            (false, [CallState::Finished(_), CallState::Unknown { reason }]) => {
+                assert!(reason.contains("forgotten its idempotency key"), "{reason}");
+            }
+            (_, other) => panic!("{keys} after {age}: {other:?}"),
+        }
+    }
+}
