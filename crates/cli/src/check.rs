@@ -2,7 +2,7 @@
 
 use crate::{
     args,
-    config::{self, Config, ConfigError, Environment, Problem},
+    config::{self, AuthConfig, Config, ConfigError, Environment, Problem},
     output,
 };
 use serde_json::{Value, json};
@@ -46,9 +46,10 @@ fn describe(config: &Config) -> String {
         .max()
         .unwrap_or_default();
     let mut text = format!(
-        "`{}` would listen on http://{}/mcp and keep its data in {}\n",
+        "`{}` would listen on http://{}/mcp, serve {}, and keep its data in {}\n",
         server.name,
         server.listen,
+        access(server.auth),
         server.data_dir.display()
     );
     for tool in &config.tools {
@@ -56,6 +57,22 @@ fn describe(config: &Config) -> String {
         text.push_str(&format!("  {:width$}  {summary}\n", tool.name));
     }
     text
+}
+
+/// Who may come in.
+fn access(auth: AuthConfig) -> String {
+    let mut who = Vec::new();
+    if auth.api_keys {
+        who.push("holders of API keys");
+    }
+    if auth.unauthenticated {
+        who.push("anyone");
+    } else if auth.same_user != Some(false) {
+        who.push("processes of this user");
+    } else if who.is_empty() {
+        who.push("every user of this machine");
+    }
+    who.join(" and ")
 }
 
 fn valid_json(config: &Config) -> Value {
@@ -67,7 +84,7 @@ fn valid_json(config: &Config) -> Value {
     let server = &config.server;
     json!({
         "ok": true,
-        "server": {"name": server.name, "listen": server.listen.to_string(), "dataDir": server.data_dir},
+        "server": {"name": server.name, "listen": server.listen.to_string(), "access": access(server.auth), "dataDir": server.data_dir},
         "tools": tools,
         "warnings": problems_json(&config.warnings),
     })

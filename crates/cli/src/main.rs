@@ -15,6 +15,7 @@ mod fraction;
 mod inspect;
 mod interrupt;
 mod json_text;
+mod keys;
 mod listening_socket;
 mod listings;
 mod nearest;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         #[cfg(unix)]
         args::Command::Stdio(stdio) => stdio::run(stdio),
         args::Command::Check(check) => check::run(check),
+        args::Command::Keys(keys) => run_client(async { keys::run(keys) }),
         args::Command::Tools(tools) => run_client(listings::tools(tools)),
         args::Command::Call(call) => run_client(call::run(call)),
         args::Command::Task(task) => run_client(task::run(task)),

@@ -46,6 +46,7 @@ pub(crate) struct Running {
     pub(crate) engine: Engine,
     pub(crate) front: Arc<Front>,
     pub(crate) recovered: Recovered,
+    pub(crate) exposure: http::Exposure,
 }
 
 impl ServerHandle {
@@ -237,13 +238,15 @@ impl ServerHandle {
         self.running().map(|running| running.engine)
     }
 
-    /// Binds a loopback address; port 0 takes a free one.
+    /// Binds an address; port 0 takes a free one. It must be a loopback address, unless the server has an
+    /// [authenticator](crate::Server::authenticator) or serves [anyone](crate::Server::allow_unauthenticated), and
+    /// [plain HTTP](crate::HttpOptions::plain_http) is allowed.
     ///
     /// # Errors
     /// [`ServeError`] if the address is invalid, is taken, or can be reached from other machines.
     pub async fn listen(&self, address: impl ToAddress) -> Result<HttpListener, ServeError> {
-        let listener = http::Listener::bind(address.to_address()?).await?;
         let running = self.running().ok_or(ServeError::Stopped)?;
+        let listener = http::Listener::bind_exposed(address.to_address()?, running.exposure).await?;
         Ok(HttpListener::new(listener, running.front))
     }
 

@@ -74,9 +74,19 @@ pub use longhaul_core::{
     Json as RawJson, LogLevel, OnNonDeterminism, Outcome, Principal, Quota, RetryOn, StopReason, TaskId, TaskPolicy,
 };
 pub use longhaul_runtime::{JournalError, Question};
+pub mod auth {
+    //! Who may use a server over HTTP: see [`Server::authenticator`](crate::Server::authenticator).
+    //!
+    //! With the feature `auth` there are authenticators for API keys, for tokens of OAuth issuers, and for processes of the user who runs the server.
+
+    #[cfg(feature = "auth")]
+    pub use longhaul_auth::{keys, oauth, same_user};
+    pub use longhaul_server::auth::*;
+}
+
 pub use longhaul_server::{
-    Limits, Received, Transport, auth,
-    http::{HostName, HttpOptions, Origin},
+    Limits, Received, Transport,
+    http::{HostName, HttpOptions, Origin, PublicUrl},
 };
 pub use longhaul_store::{MemoryEventStore, OpenEventStoreError, SqliteEventStore};
 pub use schemars;

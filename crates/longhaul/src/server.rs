@@ -451,8 +451,8 @@ impl Server {
         self
     }
 
-    /// Serves MCP over HTTP at `/mcp` until SIGTERM or Ctrl-C; then open calls have some seconds to finish. The address must be a loopback
-    /// address, because there is no authentication yet. Prints the URL to standard error, unless [`print_url`](Self::print_url) is off.
+    /// Serves MCP over HTTP at `/mcp` until SIGTERM or Ctrl-C; then open calls have some seconds to finish. By default the
+    /// address must be a loopback address, see [`ServerHandle::listen`]. Prints the URL to standard error, unless [`print_url`](Self::print_url) is off.
     ///
     /// # Errors
     /// [`ServeError`]: a definition is invalid, the data directory cannot be used, the address is taken, or the

@@ -6,7 +6,7 @@ use crate::{
 };
 use longhaul_core::{HostId, Store};
 use longhaul_runtime::{Catalog, Engine, EngineOptions, Ports, Recovered, Snapshot};
-use longhaul_server::{FOLLOW_TOOLS, Front, FrontOptions, ServerInfo};
+use longhaul_server::{FOLLOW_TOOLS, Front, FrontOptions, ServerInfo, http::Exposure};
 use longhaul_store::{MemoryStore, PlainCallStore, ReadOnlyStore, SqliteOptions, SqliteStore};
 use std::{collections::HashSet, sync::Arc};
 
@@ -61,6 +61,7 @@ impl ServerHandle {
         if let Some(instructions) = server.instructions {
             identity = identity.with_instructions(instructions);
         }
+        let exposure = Exposure::of(&server.authentication, server.http.plain_http);
         let front = Front::new(FrontOptions {
             engine: engine.clone(),
             identity,
@@ -75,6 +76,7 @@ impl ServerHandle {
             front: Arc::new(front.await?),
             engine: engine.clone(),
             recovered,
+            exposure,
         };
         handle.set_running(running);
         for begin in server.background_tasks {

@@ -219,6 +219,10 @@ impl Authenticator for OAuthAuthenticator {
         }
     }
 
+    fn metadata(&self) -> Option<String> {
+        Some(self.metadata.to_json())
+    }
+
     fn challenge(&self) -> Challenge {
         Challenge {
             resource_metadata: Some(self.metadata_url.clone()),

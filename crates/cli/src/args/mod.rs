@@ -2,10 +2,12 @@
 
 mod client;
 mod help;
+mod keys;
 mod serving;
 mod shell;
 
 pub(crate) use client::*;
+pub(crate) use keys::*;
 pub(crate) use serving::*;
 pub(crate) use shell::*;
 
@@ -79,6 +81,8 @@ pub(crate) enum Command {
     /// Check a configuration file without serving it
     #[command(after_help = "Exit status: 0 if the file can be served, 2 if not.")]
     Check(Check),
+    /// Make and revoke the API keys of a server
+    Keys(Keys),
     /// List the tools of a server with their arguments
     Tools(Tools),
     /// Call a tool and wait for its result

@@ -2,6 +2,7 @@
 //!
 //! All mistakes in a file are reported at once, with how to fix them and their lines, where they have one. Values are checked only if the syntax is valid.
 
+mod auth;
 mod file;
 mod limits;
 mod paths;
@@ -15,9 +16,10 @@ mod tool;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use auth::{AuthConfig, UNAUTHENTICATED};
 pub(crate) use file::{ConfigError, Problem};
 pub(crate) use paths::Environment;
-pub(crate) use server::{ServerConfig, parse_listen};
+pub(crate) use server::{InvalidExposure, ServerConfig, check_exposure, parse_listen};
 pub(crate) use tool::{Output, ToolConfig};
 
 use file::File;

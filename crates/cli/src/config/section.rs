@@ -256,6 +256,15 @@ impl<'a> Entry<'a> {
         }
     }
 
+    /// Exactly these words, which are written out because of what they mean.
+    pub(super) fn words(&self, words: &str) -> Option<bool> {
+        match self.value {
+            DeValue::String(text) if text == words => Some(true),
+            DeValue::Boolean(false) => Some(false),
+            _ => self.wrong(&format!("the words {words:?}, or false")),
+        }
+    }
+
     /// A whole number from 1 up to `most`.
     pub(super) fn count(&self, most: u32) -> Option<u32> {
         let number = match self.value {

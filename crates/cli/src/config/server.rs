@@ -1,12 +1,13 @@
 //! The `[server]` section.
 
 use super::{
+    auth::{self, AuthConfig, PLAIN_HTTP, UNAUTHENTICATED},
     limits::{self, LimitsConfig},
     paths::Environment,
     section::{Entry, Section},
 };
 use longhaul_core::Millis;
-use longhaul_server::http::HttpOptions;
+use longhaul_server::http::{HttpOptions, is_loopback};
 use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 
 const DEFAULT_LISTEN: ([u8; 4], u16) = ([127, 0, 0, 1], 7411);
@@ -21,7 +22,7 @@ const MAX_RUNNING: u32 = 10_000;
 pub(crate) struct ServerConfig {
     /// The server's name: 1 to 64 of `A-Z a-z 0-9 _ - .`.
     pub(crate) name: String,
-    /// The loopback address to listen on.
+    /// The address to listen on.
     pub(crate) listen: SocketAddr,
     /// The data directory, as an absolute path. The server creates it if needed.
     pub(crate) data_dir: PathBuf,
@@ -33,6 +34,8 @@ pub(crate) struct ServerConfig {
     pub(crate) strict_headers: bool,
     /// How long a task may wait for a slot, in milliseconds.
     pub(crate) queue_timeout: Millis,
+    /// Who may come in.
+    pub(crate) auth: AuthConfig,
     /// Allowed hosts and origins, and HTTP endpoints.
     pub(crate) http: HttpOptions,
     /// How long a server that `longhaul stdio` started stays idle before it exits, in milliseconds.
@@ -79,6 +82,25 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<S
     let legacy_sse = section.get_or("legacy_sse", false, |entry| entry.flag());
     let stateful_mode = section.get_or("stateful_mode", true, |entry| entry.flag());
     let json_response = section.get_or("json_response", false, |entry| entry.flag());
+    let public_url = section.optional("public_url", |entry| {
+        let parsed = entry
+            .text_like("a URL such as \"https://mcp.example.com/mcp\"")?
+            .parse();
+        parsed
+            .map_err(|error| entry.report(format!("`public_url`: {error}")))
+            .ok()
+    });
+    let plain_http = section.get_or("plain_http", false, |entry| entry.words(PLAIN_HTTP));
+    let auth = section.get_or("auth", AuthConfig::default(), |entry| {
+        auth::read(&entry.section("[server.auth]", "such as [server.auth]")?)
+    });
+    if let (Some(listen), Some(auth), Some(plain_http), Some(entry)) = (listen, auth, plain_http, section.get("listen"))
+    {
+        match check_exposure(listen, auth, plain_http) {
+            Ok(warnings) => warnings.into_iter().for_each(|warning| entry.warn(warning)),
+            Err(error) => entry.report(format!("`listen`: {error}")),
+        }
+    }
     let limits = section.get_or("limits", LimitsConfig::default(), |entry| {
         limits::read(&entry.section("[server.limits]", "such as [server.limits]")?)
     });
@@ -102,7 +124,10 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<S
         max_body: max_body?,
         strict_headers: strict_headers?,
         queue_timeout: queue_timeout?,
+        auth: auth?,
         http: HttpOptions {
+            public_url: public_url?,
+            plain_http: plain_http?,
             allowed_origins: allowed_origins?,
             allowed_hosts: allowed_hosts?,
             legacy_sse: legacy_sse?,
@@ -144,25 +169,58 @@ pub(crate) enum InvalidListen {
     /// Not an IP address with a port.
     #[error("write an IP address and a port, for example \"127.0.0.1:7411\" or \"[::1]:7411\"")]
     NoAddress,
-    /// Other machines could reach it.
+}
+
+/// Why the server may not listen on an address that other machines can reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum InvalidExposure {
+    /// Nothing says who may come in.
     #[error(
-        "only a loopback address (127.0.0.1, ::1) is allowed: there is no authentication, so whoever reaches the port could run every tool"
+        "other machines can reach this address, and nothing says who may call the tools. Set api_keys = true in [server.auth], and make keys with \
+         `longhaul keys add`; or listen on 127.0.0.1"
     )]
-    NotLoopback,
+    NobodyDecides,
+    /// There is no TLS.
+    #[error(
+        "other machines can reach this address, and without TLS others on the network can read API keys and results. Listen on 127.0.0.1 behind a proxy \
+         with TLS; or accept it with plain_http = {PLAIN_HTTP:?} in [server]"
+    )]
+    PlainHttp,
+}
+
+/// Checks whether the server may listen there; returns what to warn of.
+///
+/// # Errors
+/// [`InvalidExposure`].
+pub(crate) fn check_exposure(
+    listen: SocketAddr,
+    auth: AuthConfig,
+    plain_http: bool,
+) -> Result<Vec<String>, InvalidExposure> {
+    if is_loopback(listen.ip()) {
+        return Ok(Vec::new());
+    }
+    if !auth.admits_remote() {
+        return Err(InvalidExposure::NobodyDecides);
+    }
+    if !plain_http {
+        return Err(InvalidExposure::PlainHttp);
+    }
+    let mut warnings = vec![format!("{PLAIN_HTTP}, since {listen} has no TLS")];
+    if auth.unauthenticated {
+        warnings.push(format!("{UNAUTHENTICATED}: whoever reaches {listen}"));
+    }
+    Ok(warnings)
 }
 
 /// Parses the address of `listen` or `--listen`. `localhost` means `127.0.0.1`.
 ///
 /// # Errors
-/// [`InvalidListen`] if it is not an IP address with a port, or not a loopback address.
+/// [`InvalidListen`] if it is not an IP address with a port.
 pub(crate) fn parse_listen(text: &str) -> Result<SocketAddr, InvalidListen> {
     let numeric = match text.strip_prefix("localhost:") {
         Some(port) => format!("127.0.0.1:{port}"),
         None => text.to_owned(),
     };
-    let address: SocketAddr = numeric.parse().map_err(|_| InvalidListen::NoAddress)?;
-    if !address.ip().is_loopback() {
-        return Err(InvalidListen::NotLoopback);
-    }
-    Ok(address)
+    numeric.parse().map_err(|_| InvalidListen::NoAddress)
 }

@@ -1,5 +1,6 @@
 //! `longhaul serve`: a server whose tools are the commands of a configuration file.
 
+mod access;
 mod descriptors;
 pub(crate) mod log;
 mod orphans;
@@ -16,7 +17,7 @@ use longhaul_core::Millis;
 use longhaul_runtime::{Ports, Provider};
 use longhaul_server::{
     Front,
-    http::{ListenError, Listener},
+    http::{Exposure, ListenError, Listener},
     stdio::OwnerSocket,
 };
 use longhaul_store::{OpenError, ReadOnlyStore, SqliteOptions, SqliteStore};
@@ -44,6 +45,10 @@ enum ServeError {
     Attempts { path: String, source: io::Error },
     #[error("cannot find this program's executable, which also supervises commands: {0}")]
     Launcher(io::Error),
+    #[error(transparent)]
+    Exposure(#[from] config::InvalidExposure),
+    #[error(transparent)]
+    Access(#[from] access::AccessError),
     #[error(transparent)]
     Tool(#[from] tools::UnusableTool),
     #[error(transparent)]
@@ -119,6 +124,10 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     ignore_hangup()?;
     let ports = Ports::system();
     let Config { server, tools, .. } = config;
+    let warnings = config::check_exposure(server.listen, server.auth, server.http.plain_http)?;
+    for warning in warnings {
+        output::note(&format!("warning: {warning}"));
+    }
     let listener = match listen(server.listen).await {
         Err(ServeError::Listen { error, owner }) if asked.idle_exit.is_some() => {
             tracing::warn!("{error}{owner}; serving only longhaul stdio");
@@ -142,7 +151,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     let commands = Arc::new(CommandProvider::new(attempts.clone(), launcher, ports.clone()));
     let tool_names = tools.iter().map(|tool| tool.name.clone()).collect();
     let tools = tools::build_all(tools, server.queue_timeout, &commands)?;
-    let running = longhaul::Server::new(server.name.clone(), env!("CARGO_PKG_VERSION"))
+    let building = longhaul::Server::new(server.name.clone(), env!("CARGO_PKG_VERSION"))
         .instructions("Slow tools run as tasks, which survive this server and your connection to it.")
         .tools(tools)
         .provider(Arc::clone(&commands) as Arc<dyn Provider>)
@@ -153,9 +162,9 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         .limits(server.limits.front.clone())
         .max_body(usize::try_from(server.max_body).unwrap_or(usize::MAX))
         .strict_headers(server.strict_headers)
-        .http(server.http.clone())
-        .start()
-        .await?;
+        .http(server.http.clone());
+    let (building, who) = access::apply(building, server.auth, &server.data_dir, &ports)?;
+    let running = building.start().await?;
     // A restored database that is not accepted may lack rows for folders that are still needed.
     let remove = asked.remove_orphaned_attempts && store.disagreement().is_none();
     let orphans = orphans::Orphans::find(&attempts, &*store, remove).await;
@@ -167,6 +176,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     let report = report::Report {
         name: server.name,
         url,
+        who,
         data_dir: server.data_dir,
         tools: tool_names,
         recovered: running.recovered(),
@@ -190,15 +200,19 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
 }
 
 async fn listen(address: std::net::SocketAddr) -> Result<Listener, ServeError> {
-    Listener::bind(address).await.map_err(|error| {
-        let in_use = matches!(&error, ListenError::Bind { source, .. } if source.kind() == io::ErrorKind::AddrInUse);
-        let owner = if in_use {
-            port_owner::describe(address.port())
-        } else {
-            String::new()
-        };
-        ServeError::Listen { error, owner }
-    })
+    // What it may listen on was checked with the configuration.
+    Listener::bind_exposed(address, Exposure::unchecked())
+        .await
+        .map_err(|error| {
+            let in_use =
+                matches!(&error, ListenError::Bind { source, .. } if source.kind() == io::ErrorKind::AddrInUse);
+            let owner = if in_use {
+                port_owner::describe(address.port())
+            } else {
+                String::new()
+            };
+            ServeError::Listen { error, owner }
+        })
 }
 
 /// Cancelled when the server is to stop: at a signal, when it has been idle for `idle_exit`, or when it has lost its lease.

@@ -10,6 +10,8 @@ pub(super) struct Report {
     pub(super) name: String,
     /// `None` if the address is in use.
     pub(super) url: Option<String>,
+    /// Who may come in.
+    pub(super) who: Vec<String>,
     pub(super) data_dir: PathBuf,
     pub(super) tools: Vec<String>,
     pub(super) recovered: Recovered,
@@ -45,9 +47,10 @@ impl Report {
 
     fn as_text(&self) -> String {
         let mut text = format!(
-            "`{}` serves {}\n  data   {}\n  tools  {}",
+            "`{}` serves {}\n  access {}\n  data   {}\n  tools  {}",
             self.name,
             self.url.as_deref().unwrap_or("only longhaul stdio"),
+            self.who.join("; "),
             self.data_dir.display(),
             self.tools.join(", ")
         );
@@ -79,6 +82,7 @@ impl Report {
         json!({
             "name": self.name,
             "url": self.url,
+            "access": self.who,
             "dataDir": self.data_dir,
             "tools": self.tools,
             "bytesHeld": self.bytes_held,

@@ -36,6 +36,8 @@ pub(crate) struct Access {
     /// Who sends a request that no authenticator has anything to say about, if it is served.
     anyone: Option<Arc<Identity>>,
     challenge: Challenge,
+    /// The metadata as a protected resource.
+    pub(crate) metadata: Option<String>,
 }
 
 /// A request that is not served.
@@ -69,6 +71,7 @@ impl Access {
         Self {
             anyone: (authenticators.is_empty() || allow_unauthenticated)
                 .then(|| Arc::new(Identity::unverified(principal))),
+            metadata: authenticators.iter().find_map(|authenticator| authenticator.metadata()),
             authenticators,
             challenge,
         }

@@ -43,6 +43,11 @@ pub trait Authenticator: Send + Sync {
         Challenge::default()
     }
 
+    /// The metadata of this server as a protected resource (RFC 9728), a JSON text, which anyone may read.
+    fn metadata(&self) -> Option<String> {
+        None
+    }
+
     /// Whose the other end of a TCP connection is. Asked once, when it is accepted; the answer is in [`Peer::Tcp`] for each of its requests.
     fn peer_user(&self, _local: SocketAddr, _remote: SocketAddr) -> PeerUser {
         PeerUser::Unknown

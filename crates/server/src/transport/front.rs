@@ -80,6 +80,7 @@ impl Front {
         let round_states = signer(&engine, "request-state").await?;
         let shutdown = Shutdown::default();
         let clock = &engine.ports().clock;
+        let is_authenticated = !authentication.is_open();
         let admission = Arc::new(Admission::new(authentication, &limits, max_body, clock));
         let sessions = Arc::new(Sessions::new(session_ids, clock.now()));
         let interaction = Arc::new(Interaction {
@@ -94,7 +95,8 @@ impl Front {
             cancelled_exits: CancelledExits::default(),
             round_states,
         });
-        let http = HttpContext::new(http, ReplayBuffers::new(engine.ports(), &shutdown, event_ids, events));
+        let replay_buffers = ReplayBuffers::new(engine.ports(), &shutdown, event_ids, events);
+        let http = HttpContext::new(http, replay_buffers, is_authenticated);
         Ok(Self {
             engine,
             admission,

@@ -146,6 +146,13 @@ impl Connection {
         reply
     }
 
+    /// A body that is no message.
+    pub(crate) async fn body(&mut self, length: usize) -> String {
+        let mut body = vec![0; length];
+        self.stream.read_exact(&mut body).await.unwrap();
+        String::from_utf8(body).unwrap()
+    }
+
     pub(crate) async fn head(&mut self) -> Head {
         let status = self.line().await;
         let status = status

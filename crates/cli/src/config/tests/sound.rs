@@ -1,7 +1,7 @@
 //! What a good file comes to.
 
 use super::{SERVER, TOOL, environment, folder_with};
-use crate::config::{Output, ServerConfig, limits::LimitsConfig, load};
+use crate::config::{AuthConfig, Output, ServerConfig, limits::LimitsConfig, load};
 use longhaul_core::{Retry, RetryOn, TaskPolicy};
 use longhaul_server::{Limits, http::HttpOptions};
 use serde_json::json;
@@ -21,6 +21,7 @@ fn the_smallest_file_gets_every_default() {
             max_body: 4 << 20,
             strict_headers: false,
             queue_timeout: 86_400_000,
+            auth: AuthConfig::default(),
             http: HttpOptions::default(),
             idle_exit: 60_000,
             limits: LimitsConfig::default(),
@@ -61,6 +62,8 @@ strict_headers = true
 queue_timeout = "1h30m"
 allowed_origins = ["https://app.example.com", "http://box:3000"]
 allowed_hosts = ["mcp.example.com"]
+public_url = "https://mcp.example.com/mcp"
+plain_http = "others on the network can read tokens and results"
 legacy_sse = true
 stateful_mode = false
 json_response = true
@@ -77,6 +80,10 @@ memory = "64MiB"
 requests_per_second = 50
 requests_per_second_in_all = 60
 denied_per_second = 5
+[server.auth]
+api_keys = true
+same_user = false
+unauthenticated = "anyone may call every tool"
 
 [[tool]]
 name = "hash_tree"
@@ -130,11 +137,19 @@ task = "always"
             .map(|origin| origin.parse().unwrap())
             .to_vec(),
         allowed_hosts: vec!["mcp.example.com".parse().unwrap()],
+        public_url: Some("https://mcp.example.com/mcp".parse().unwrap()),
+        plain_http: true,
         legacy_sse: true,
         stateful_mode: false,
         json_response: true,
     };
     assert_eq!((config.server.http, config.server.idle_exit), (http, 300_000));
+    let auth = AuthConfig {
+        api_keys: true,
+        same_user: Some(false),
+        unauthenticated: true,
+    };
+    assert_eq!(config.server.auth, auth);
 
     let tool = &config.tools[0];
     assert_eq!(tool.cwd, folder.path().join("sub"));

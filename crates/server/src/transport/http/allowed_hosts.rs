@@ -1,7 +1,10 @@
 //! Allowed hosts and origins: validation of `Host` and `Origin` against DNS rebinding (T-02, S-12).
 
 use http::{HeaderMap, HeaderValue, Uri, header};
-use std::{net::IpAddr, str::FromStr};
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    str::FromStr,
+};
 
 /// Which web pages may call this server, and under which names clients reach it. This machine's own are always allowed: `localhost`,
 /// `127.0.0.1` and `[::1]`.
@@ -9,6 +12,8 @@ use std::{net::IpAddr, str::FromStr};
 pub(crate) struct AllowedHosts {
     pub(crate) origins: Vec<Origin>,
     pub(crate) hosts: Vec<HostName>,
+    /// Whether any address of a machine is allowed as a host. DNS rebinding needs a name.
+    pub(crate) any_address: bool,
 }
 
 /// The origin of web pages, as browsers send it: `https://app.example.com`, perhaps with a port.
@@ -73,7 +78,7 @@ fn is_authority(text: &str) -> bool {
     let (host, _) = split_port(text);
     let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     match bracketed {
-        Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
+        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
         None => {
             !host.is_empty()
                 && host
@@ -114,7 +119,7 @@ impl AllowedHosts {
     fn allows_host(&self, authority: &str) -> bool {
         let (host, _) = split_port(authority);
         let named = |known: &HostName| known.0.eq_ignore_ascii_case(authority) || known.0.eq_ignore_ascii_case(host);
-        is_local(authority) || self.hosts.iter().any(named)
+        is_local(authority) || (self.any_address && is_address(host)) || self.hosts.iter().any(named)
     }
 
     fn allows_origin(&self, origin: &str) -> bool {
@@ -133,6 +138,15 @@ fn split_port(authority: &str) -> (&str, Option<&str>) {
 /// Whether an address can only be reached from this machine.
 pub fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
+}
+
+/// Whether a host is an IP address and no name.
+fn is_address(host: &str) -> bool {
+    let in_brackets = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    match in_brackets {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+        None => host.parse::<Ipv4Addr>().is_ok(),
+    }
 }
 
 /// `null`, which sandboxed pages send, is no origin that can be allowed.
@@ -228,6 +242,7 @@ mod tests {
         let places = AllowedHosts {
             origins: vec!["https://App.example.com:443".parse().unwrap()],
             hosts: vec!["mcp.example.com".parse().unwrap(), "box:81".parse().unwrap()],
+            any_address: false,
         };
         for (host, allowed) in [
             ("mcp.example.com", true),
@@ -251,6 +266,28 @@ mod tests {
         ] {
             assert_eq!(places.allows_origin(origin), allowed, "{origin}");
         }
+    }
+
+    #[test]
+    fn where_senders_are_told_apart_any_address_is_a_host_and_no_name_is() {
+        let allowed = AllowedHosts {
+            any_address: true,
+            ..AllowedHosts::default()
+        };
+        for (host, is_allowed) in [
+            ("192.0.2.1", true),
+            ("192.0.2.1:7411", true),
+            ("[2001:db8::1]:7411", true),
+            ("192.0.2.1.evil.example.com", false),
+            ("2001:db8::1", false),
+            ("mcp.example.com", false),
+        ] {
+            assert_eq!(allowed.allows_host(host), is_allowed, "{host}");
+        }
+        assert!(
+            !allowed.allows_origin("http://192.0.2.1:7411"),
+            "pages have no addresses"
+        );
     }
 
     #[test]

@@ -13,11 +13,13 @@ pub(crate) struct HttpContext {
 }
 
 impl HttpContext {
-    pub(crate) fn new(options: HttpOptions, replay_buffers: ReplayBuffers) -> Self {
+    pub(crate) fn new(options: HttpOptions, replay_buffers: ReplayBuffers, is_authenticated: bool) -> Self {
+        let public_host = options.public_url.as_ref().and_then(|url| url.authority().parse().ok());
         Self {
             allowed_hosts: AllowedHosts {
                 origins: options.allowed_origins,
-                hosts: options.allowed_hosts,
+                hosts: options.allowed_hosts.into_iter().chain(public_host).collect(),
+                any_address: is_authenticated,
             },
             replay_buffers,
             mode: TransportMode {

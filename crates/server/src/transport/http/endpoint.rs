@@ -1,7 +1,7 @@
 //! The endpoint: HTTP around the dispatcher.
 
 use super::{
-    MESSAGES_PATH, PATH, SSE_PATH,
+    MESSAGES_PATH, METADATA_PATH, PATH, SSE_PATH,
     body::{self, ReceivedBody},
     cors, get_stream, legacy_sse,
     replay::{StreamKind, TooManyStreams},
@@ -48,7 +48,31 @@ pub fn router(front: Arc<Front>) -> Router {
     if front.http.legacy_sse {
         router = router.route(SSE_PATH, any(sse)).route(MESSAGES_PATH, any(messages));
     }
+    if front.admission.access.metadata.is_some() {
+        router = router
+            .route(METADATA_PATH, any(metadata))
+            .route(&format!("{METADATA_PATH}{PATH}"), any(metadata));
+    }
     router.with_state(front)
+}
+
+/// The metadata as a protected resource. Clients read it before they have a token, web pages too.
+async fn metadata(State(front): State<Arc<Front>>, request: Request) -> axum::response::Response {
+    let (parts, _) = request.into_parts();
+    let mut response = match (front.http.allowed_hosts.check(&parts.headers, &parts.uri), parts.method) {
+        (Err(not_allowed), _) => {
+            let error = RpcError::invalid_request(not_allowed.to_string()).with_status(403);
+            return refuse(&front, &error).map(axum::body::Body::new);
+        }
+        (Ok(()), Method::OPTIONS) => cors::preflight(&parts.headers, "GET, HEAD"),
+        (Ok(()), Method::GET | Method::HEAD) => {
+            let text = front.admission.access.metadata.clone().unwrap_or_default();
+            response(&front, Answer::response(text))
+        }
+        (Ok(()), _) => method_not_allowed("GET, HEAD"),
+    };
+    cors::expose(&mut response, parts.headers.get(header::ORIGIN).cloned());
+    response.map(axum::body::Body::new)
 }
 
 /// The page for a person who opens the address in a browser, and a client that was given it without the path.

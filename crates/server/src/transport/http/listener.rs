@@ -5,8 +5,8 @@
 
 use super::{
     PATH,
-    allowed_hosts::is_loopback,
     endpoint::{answer, elsewhere, router},
+    exposure::{Exposure, ListenError},
     response::{Response, refuse},
     stall::StallGuard,
 };
@@ -56,22 +56,6 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// When the process has no descriptor left for a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// The server cannot listen.
-#[derive(Debug, thiserror::Error)]
-pub enum ListenError {
-    /// The address could be reached from other machines, and there is no authentication yet.
-    #[error("{0} can be reached from other machines; until there is authentication, listen on 127.0.0.1 or [::1] only")]
-    NotLoopback(SocketAddr),
-    /// The system refuses.
-    #[error("cannot listen on {address}: {source}")]
-    Bind {
-        /// The address asked for.
-        address: SocketAddr,
-        /// The system's reason.
-        source: io::Error,
-    },
-}
-
 /// A bound socket, so that a port in use is reported before anything starts.
 pub struct Listener {
     socket: TcpListener,
@@ -84,9 +68,15 @@ impl Listener {
     /// # Errors
     /// [`ListenError`].
     pub async fn bind(address: SocketAddr) -> Result<Self, ListenError> {
-        if !is_loopback(address.ip()) {
-            return Err(ListenError::NotLoopback(address));
-        }
+        Self::bind_exposed(address, Exposure::default()).await
+    }
+
+    /// Binds an address that the server may listen on. Port 0 takes a free one.
+    ///
+    /// # Errors
+    /// [`ListenError`].
+    pub async fn bind_exposed(address: SocketAddr, exposure: Exposure) -> Result<Self, ListenError> {
+        exposure.check(address)?;
         let bound = async {
             let socket = TcpListener::bind(address).await?;
             let address = socket.local_addr()?;

@@ -8,9 +8,11 @@ mod body;
 mod context;
 mod cors;
 mod endpoint;
+mod exposure;
 mod get_stream;
 mod legacy_sse;
 mod listener;
+mod public_url;
 mod replay;
 mod response;
 mod stall;
@@ -19,11 +21,15 @@ pub use allowed_hosts::{HostName, InvalidHost, InvalidOrigin, Origin, is_loopbac
 pub(crate) use context::HttpContext;
 pub(crate) use endpoint::incoming_message;
 pub use endpoint::router;
-pub use listener::{ListenError, Listener};
+pub use exposure::{Exposure, ListenError};
+pub use listener::Listener;
+pub use public_url::{InvalidPublicUrl, PublicUrl};
 pub(crate) use replay::ReplayBuffers;
 
 /// Where the endpoint is.
 pub const PATH: &str = "/mcp";
+/// Where the metadata of the server as a protected resource is (RFC 9728); also with the path of the endpoint behind it.
+const METADATA_PATH: &str = "/.well-known/oauth-protected-resource";
 /// Where the stream of the old pair of endpoints is.
 const SSE_PATH: &str = "/sse";
 /// Where clients of the old pair post to.
@@ -36,6 +42,11 @@ pub struct HttpOptions {
     pub allowed_origins: Vec<Origin>,
     /// Names under which clients reach this server, besides those of this machine: a proxy's, for example.
     pub allowed_hosts: Vec<HostName>,
+    /// The URL under which clients reach the endpoint. Its host is one of the allowed hosts.
+    pub public_url: Option<PublicUrl>,
+    /// Whether requests may cross a network without encryption, so that the server may listen beyond this machine; `false` by default. Whoever
+    /// is on the way can then read and use the credentials of clients, so a proxy should add TLS.
+    pub plain_http: bool,
     /// Serve the pair of endpoints of revision 2024-11-05, too, at `/sse` and `/messages`. Each of its streams is a session by itself, so the two
     /// options below do not apply to it.
     pub legacy_sse: bool,
@@ -58,6 +69,8 @@ impl Default for HttpOptions {
         Self {
             allowed_origins: Vec::new(),
             allowed_hosts: Vec::new(),
+            public_url: None,
+            plain_http: false,
             legacy_sse: false,
             stateful_mode: true,
             json_response: false,

@@ -10,6 +10,7 @@ use longhaul_core::Principal;
 use longhaul_server::{
     Limits,
     auth::{Authentication, Authenticator, Decision, Identity, Permissions, RequestHead},
+    http::Exposure,
 };
 use serde_json::json;
 use std::{
@@ -182,4 +183,83 @@ async fn authenticators_are_asked_in_their_order() {
     // With credentials that nobody knows one is not served as anyone.
     let mut connection = server.connect().await;
     assert_eq!(ask(&mut connection, &of("x", get).to_bytes()).await.status(), 401);
+}
+
+/// Beyond this machine only if something decides who may come in, and if plain HTTP is accepted.
+#[test]
+fn s_13_which_addresses_may_be_listened_on() {
+    struct Nobody;
+
+    impl Authenticator for Nobody {
+        fn authenticate<'a>(&'a self, _: &'a RequestHead<'a>) -> Decision<'a> {
+            Decision::NotMine
+        }
+    }
+
+    let open = Authentication::default();
+    let anyone = Authentication {
+        allow_unauthenticated: true,
+        ..Authentication::default()
+    };
+    let decided = Authentication {
+        authenticators: vec![Arc::new(Nobody)],
+        ..Authentication::default()
+    };
+    for (authentication, plain_http, expected) in [
+        (&open, false, "nothing decides"),
+        (&open, true, "nothing decides"),
+        (&anyone, false, "without TLS"),
+        (&decided, false, "without TLS"),
+        (&anyone, true, ""),
+        (&decided, true, ""),
+    ] {
+        let exposure = Exposure::of(authentication, plain_http);
+        for loopback in ["127.0.0.1:1", "[::1]:1", "127.9.9.9:1", "[::ffff:127.0.0.1]:1"] {
+            exposure.check(loopback.parse().unwrap()).unwrap();
+        }
+        for address in ["0.0.0.0:1", "[::]:1", "192.0.2.1:1", "[::ffff:192.0.2.1]:1"] {
+            let why = exposure
+                .check(address.parse().unwrap())
+                .map_err(|error| error.to_string());
+            match expected {
+                "" => assert_eq!(why, Ok(())),
+                expected => assert!(why.clone().unwrap_err().contains(expected), "{address}: {why:?}"),
+            }
+        }
+    }
+}
+
+/// The metadata is for those who have no token yet.
+#[tokio::test]
+async fn s_20_the_metadata_can_be_read_by_anyone() {
+    let served = Authenticated::start().await;
+    let mut connection = served.server.connect().await;
+    let get = |path: &str, method: &str, headers: &str| other(method, headers).replacen("/mcp", path, 1).into_bytes();
+    for path in [
+        "/.well-known/oauth-protected-resource",
+        "/.well-known/oauth-protected-resource/mcp",
+    ] {
+        connection
+            .send(&get(path, "GET", "Origin: http://localhost:1\r\n"))
+            .await;
+        let head = connection.head().await;
+        assert_eq!(head.status, 200);
+        assert_eq!(head.header("access-control-allow-origin"), Some("http://localhost:1"));
+        assert_eq!(head.header("content-type"), Some("application/json"));
+        let length = head.header("content-length").unwrap().parse().unwrap();
+        assert_eq!(connection.body(length).await, super::METADATA_DOCUMENT);
+        connection.send(&get(path, "POST", "")).await;
+        assert_eq!(connection.reply().await.status(), 405);
+        connection
+            .send(&get(path, "GET", "Origin: http://evil.example\r\n"))
+            .await;
+        assert_eq!(connection.reply().await.status(), 403);
+    }
+    // Where no authenticator has metadata, there is no such document.
+    let server = Server::start().await;
+    let mut connection = server.connect().await;
+    connection
+        .send(&get("/.well-known/oauth-protected-resource", "GET", ""))
+        .await;
+    assert_eq!(connection.reply().await.status(), 404);
 }

@@ -31,6 +31,9 @@ use std::{
 /// Where the test's authenticator says that its metadata is.
 const METADATA: &str = "https://mcp.example.com/.well-known/oauth-protected-resource/mcp";
 
+/// The document there.
+const METADATA_DOCUMENT: &str = r#"{"resource":"https://mcp.example.com/mcp"}"#;
+
 /// Knows tokens by their names: `ann` and `bob` are two principals, `ann-again` is another token of Ann's.
 #[derive(Clone)]
 struct Tokens {
@@ -82,6 +85,10 @@ impl Authenticator for Tokens {
                 None => Err(Denied::invalid("the token is unknown")),
             }),
         }
+    }
+
+    fn metadata(&self) -> Option<String> {
+        Some(METADATA_DOCUMENT.to_owned())
     }
 
     fn challenge(&self) -> Challenge {

@@ -1,0 +1,76 @@
+//! `longhaul keys`.
+
+use clap::{Args, Subcommand};
+use longhaul::auth::{ToolPattern, keys::KeyName};
+use longhaul_core::{Millis, parse_duration};
+use std::path::PathBuf;
+
+/// `longhaul keys`
+#[derive(Debug, Args)]
+pub(crate) struct Keys {
+    #[command(subcommand)]
+    pub(crate) command: KeysCommand,
+}
+
+/// What is done with the keys. A running server takes a change over within a second.
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeysCommand {
+    /// Add a key and print it: it is shown this once
+    Add {
+        #[command(flatten)]
+        of: KeysOf,
+        /// Its name, which its tasks belong to
+        #[arg(value_parser = key_name)]
+        name: KeyName,
+        /// Tools it may call, * for any characters; several times for several [default: all]
+        #[arg(long, value_name = "PATTERN")]
+        tools: Vec<ToolPattern>,
+        /// End it after this time, such as 90d
+        #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+        expires: Option<Millis>,
+    },
+    /// List the keys, without their secrets
+    List {
+        #[command(flatten)]
+        of: KeysOf,
+        /// Print one line of JSON for each
+        #[arg(long)]
+        json: bool,
+    },
+    /// Give a key a new secret and print it; its tasks stay
+    Rotate {
+        #[command(flatten)]
+        of: KeysOf,
+        /// Its name
+        #[arg(value_parser = key_name)]
+        name: KeyName,
+        /// Accept the old secret for this time, too [default: not]
+        #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+        overlap: Option<Millis>,
+        /// End the key after this time from now
+        #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+        expires: Option<Millis>,
+    },
+    /// End a key for good, with all that it has opened; its name is not used again
+    Revoke {
+        #[command(flatten)]
+        of: KeysOf,
+        /// Its name
+        #[arg(value_parser = key_name)]
+        name: KeyName,
+    },
+}
+
+/// Whose keys.
+#[derive(Debug, Args)]
+pub(crate) struct KeysOf {
+    /// Configuration file of the server (TOML)
+    pub(crate) file: PathBuf,
+    /// Data directory; overrides the file
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+}
+
+fn key_name(text: &str) -> Result<KeyName, String> {
+    KeyName::new(text).map_err(|error| error.to_string())
+}

@@ -1,0 +1,39 @@
+//! The `[server.auth]` section: who may come in.
+
+use super::section::Section;
+
+/// The only text of `unauthenticated`.
+pub(crate) const UNAUTHENTICATED: &str = "anyone may call every tool";
+/// The only text of `plain_http`.
+pub(crate) const PLAIN_HTTP: &str = "others on the network can read tokens and results";
+
+/// Who may come in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct AuthConfig {
+    /// Whoever has one of the keys of the data directory.
+    pub(crate) api_keys: bool,
+    /// On loopback, processes of the user who runs the server. `None`: if the system can tell.
+    pub(crate) same_user: Option<bool>,
+    /// Whoever has no credentials, too.
+    pub(crate) unauthenticated: bool,
+}
+
+/// Reads the section; `None` after a problem.
+pub(super) fn read(section: &Section<'_>) -> Option<AuthConfig> {
+    let api_keys = section.get_or("api_keys", false, |entry| entry.flag());
+    let same_user = section.optional("same_user", |entry| entry.flag());
+    let unauthenticated = section.get_or("unauthenticated", false, |entry| entry.words(UNAUTHENTICATED));
+    section.finish();
+    Some(AuthConfig {
+        api_keys: api_keys?,
+        same_user: same_user?,
+        unauthenticated: unauthenticated?,
+    })
+}
+
+impl AuthConfig {
+    /// Whether anybody from another machine could come in.
+    pub(crate) fn admits_remote(self) -> bool {
+        self.api_keys || self.unauthenticated
+    }
+}

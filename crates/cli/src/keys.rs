@@ -1,0 +1,126 @@
+//! `longhaul keys`: the API keys of a server.
+
+use crate::{
+    args::{Keys, KeysCommand, KeysOf},
+    config::{self, Config, Environment},
+    output,
+};
+use longhaul::auth::keys::{ApiKey, KeyFile, KeyFileError, KeySummary, NewKey, Rotation};
+use longhaul_core::{Millis, UnixMillis, push_timestamp};
+use longhaul_runtime::Ports;
+use serde_json::json;
+use std::{path::absolute, process::ExitCode, time::Duration};
+
+/// Runs the command. It needs no server: one that runs reads the keys again by itself.
+pub(crate) fn run(keys: &Keys) -> ExitCode {
+    let of = match &keys.command {
+        KeysCommand::Add { of, .. }
+        | KeysCommand::List { of, .. }
+        | KeysCommand::Rotate { of, .. }
+        | KeysCommand::Revoke { of, .. } => of,
+    };
+    let config = match config::load(&of.file, &Environment::of_this_process()) {
+        Ok(config) => config,
+        Err(error) => {
+            output::note(&error.to_string());
+            return ExitCode::from(config::EXIT_INVALID);
+        }
+    };
+    match change(&keys.command, of, &config) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::note(&format!("longhaul: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn change(command: &KeysCommand, of: &KeysOf, config: &Config) -> Result<(), KeyFileError> {
+    let ports = Ports::system();
+    let data_dir = match &of.data_dir {
+        Some(data_dir) => absolute(data_dir).unwrap_or_else(|_| data_dir.clone()),
+        None => config.server.data_dir.clone(),
+    };
+    let file = KeyFile::open(&data_dir)?;
+    let now = ports.clock.wall();
+    let end = |after: Option<Millis>| after.map(|after| now.plus(after));
+    match command {
+        KeysCommand::Add {
+            name, tools, expires, ..
+        } => {
+            let mut new = NewKey::named(name.clone());
+            if !tools.is_empty() {
+                new.tools.clone_from(tools);
+            }
+            new.expires = end(*expires);
+            print(&file.add(&new, &*ports.entropy, now)?);
+        }
+        KeysCommand::Rotate {
+            name, overlap, expires, ..
+        } => {
+            let rotation = Rotation {
+                overlap: Duration::from_millis(overlap.unwrap_or_default()),
+                expires: end(*expires),
+            };
+            print(&file.rotate(name, &rotation, &*ports.entropy, now)?);
+        }
+        KeysCommand::Revoke { name, .. } => {
+            file.revoke(name, now)?;
+            output::note(&format!(
+                "The key {name} is revoked; a running server ends what it has opened"
+            ));
+            return Ok(());
+        }
+        KeysCommand::List { json, .. } => {
+            list(&file.list()?, *json, now);
+            return Ok(());
+        }
+    }
+    if !config.server.auth.api_keys {
+        output::note("warning: the configuration does not accept keys: set api_keys = true in [server.auth]");
+    }
+    Ok(())
+}
+
+/// The key alone, so that it can be piped.
+fn print(key: &ApiKey) {
+    output::text(&format!("{}\n", key.expose()));
+    output::note("This key is not shown again. Clients send it as `Authorization: Bearer KEY`");
+}
+
+fn list(keys: &[KeySummary], as_json: bool, now: UnixMillis) {
+    for key in keys {
+        let tools: Vec<&str> = key.tools.iter().map(|pattern| pattern.as_str()).collect();
+        let state = match key.revoked {
+            Some(_) => "revoked",
+            None if key.is_active(now) => "active",
+            None => "expired",
+        };
+        if as_json {
+            output::json_line(&json!({
+                "name": key.name.as_str(),
+                "state": state,
+                "tools": tools,
+                "created": timestamp(key.created),
+                "rotated": key.rotated.map(timestamp),
+                "expires": key.expires.map(timestamp),
+                "overlapUntil": key.overlap_until.map(timestamp),
+                "revoked": key.revoked.map(timestamp),
+            }));
+            continue;
+        }
+        let end = key
+            .expires
+            .map_or_else(|| "no end".to_owned(), |at| format!("until {}", timestamp(at)));
+        output::text(&format!("{}\t{state}\t{}\t{end}\n", key.name, tools.join(" ")));
+    }
+    if keys.is_empty() {
+        output::note("There are no keys: add one with `longhaul keys add FILE NAME`");
+    }
+}
+
+fn timestamp(at: UnixMillis) -> String {
+    let mut text = String::new();
+    push_timestamp(&mut text, at);
+    text
+}

@@ -1,0 +1,241 @@
+//! API keys, and who is served without one.
+
+use super::support::*;
+use serde_json::{Value, json};
+use std::{
+    fs,
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    path::Path,
+    process::{Child, Output},
+    thread,
+};
+use tempfile::TempDir;
+
+/// A server with these keys of `[server]` and `[server.auth]`.
+struct Protected {
+    folder: TempDir,
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Protected {
+    fn start(server: &str, auth: &str, listen: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let jobs = JOBS.replacen("[server]\n", &format!("[server]\n{server}\n"), 1);
+        fs::write(
+            folder.path().join("jobs.toml"),
+            format!("{jobs}\n[server.auth]\n{auth}\n"),
+        )
+        .unwrap();
+        let (child, address) = serve(folder.path(), listen);
+        let address = ([127, 0, 0, 1], address.port()).into();
+        Self { folder, child, address }
+    }
+
+    fn keys(&self, words: &[&str]) -> Output {
+        keys(self.folder.path(), words)
+    }
+
+    /// Adds a key, or rotates one.
+    fn key(&self, words: &[&str]) -> String {
+        let made = self.keys(words);
+        assert_eq!(exit(&made), 0, "{made:?}");
+        let key = stdout(&made).trim_end().to_owned();
+        assert!(
+            key.starts_with("lhk_") && !key.contains(char::is_whitespace),
+            "{made:?}"
+        );
+        assert!(!stderr(&made).contains(&key));
+        key
+    }
+
+    fn post(&self, headers: &str, method: &str, params: Value) -> (u16, Value) {
+        post(self.address, headers, method, params)
+    }
+
+    /// Status of a request with this key.
+    fn status(&self, key: &str) -> u16 {
+        self.post(&bearer(key), "tools/list", json!({})).0
+    }
+
+    /// Waits until a request with the key has this status: the server looks at the keys more than once a second.
+    fn becomes(&self, key: &str, status: u16) {
+        while self.status(key) != status {
+            thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Protected {
+    fn drop(&mut self) {
+        fs::write(self.folder.path().join("gate"), "").unwrap();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn keys(folder: &Path, words: &[&str]) -> Output {
+    let (file, data) = (folder.join("jobs.toml"), folder.join("data"));
+    let (command, rest) = words.split_first().unwrap();
+    let mut all = vec!["keys", command, file.to_str().unwrap()];
+    all.extend(rest);
+    all.extend(["--data-dir", data.to_str().unwrap()]);
+    run(&all)
+}
+
+fn bearer(key: &str) -> String {
+    format!("Authorization: Bearer {key}\r\n")
+}
+
+/// A request of a modern client with tasks: its status and its body.
+fn post(address: SocketAddr, headers: &str, method: &str, mut params: Value) -> (u16, Value) {
+    let name = ["name", "taskId"].iter().find_map(|member| params[*member].as_str());
+    let name = name.map(|name| format!("Mcp-Name: {name}\r\n")).unwrap_or_default();
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
+    });
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
+         MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\n{name}{headers}Content-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let mut connection = TcpStream::connect(address).unwrap();
+    connection.write_all([head, body].concat().as_bytes()).unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    (status, serde_json::from_str(body).unwrap_or_default())
+}
+
+#[test]
+fn keys_say_who_comes_in_and_what_is_whose() {
+    let mut server = Protected::start("", "api_keys = true\nsame_user = false", "127.0.0.1:0");
+    assert_eq!(server.post("", "tools/list", json!({})), (401, Value::Null));
+    assert_eq!(server.status("lhk_wrong"), 401);
+    let ann = server.key(&["add", "ann"]);
+    let bob = server.key(&["add", "bob", "--tools", "ec*", "--expires", "90d"]);
+    server.becomes(&ann, 200);
+    server.becomes(&bob, 200);
+    let kept = fs::read_to_string(server.folder.path().join("data/keys.json")).unwrap();
+    assert!(!kept.contains(&ann[4..]) && !kept.contains(&bob[4..]), "{kept}");
+
+    let call = json!({"name": "gate", "arguments": {"code": 0}});
+    let (status, created) = server.post(&bearer(&ann), "tools/call", call.clone());
+    assert_eq!(status, 200, "{created}");
+    let task = created["result"]["taskId"].as_str().unwrap().to_owned();
+    let get =
+        |key: &str, task: &str, server: &Protected| server.post(&bearer(key), "tasks/get", json!({"taskId": task}));
+    assert_eq!(get(&ann, &task, &server).1["result"]["status"], "working");
+    let unknown = get(&bob, "0123456789abcdefghjkmnpqrstvwxyz0123", &server);
+    assert_eq!(get(&bob, &task, &server), unknown);
+    assert_eq!(server.post(&bearer(&bob), "tools/call", call).0, 403);
+    let (_, listed) = server.post(&bearer(&bob), "tools/list", json!({}));
+    assert_eq!(listed["result"]["tools"][0]["name"], "echo");
+    assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 1);
+
+    // A crash, a restart and a new secret: her task is still hers.
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    let rotated = server.key(&["rotate", "ann"]);
+    (server.child, _) = serve(server.folder.path(), &server.address.to_string());
+    assert_eq!(server.status(&ann), 401);
+    assert_eq!(get(&rotated, &task, &server).1["result"]["status"], "working");
+    assert_eq!(get(&bob, &task, &server), unknown);
+    let again = server.key(&["rotate", "ann", "--overlap", "1h"]);
+    server.becomes(&again, 200);
+    assert_eq!(server.status(&rotated), 200, "for an hour");
+    fs::write(server.folder.path().join("gate"), "").unwrap();
+    loop {
+        let (_, got) = get(&again, &task, &server);
+        match got["result"]["status"].as_str().unwrap() {
+            "completed" => break,
+            status => assert_eq!(status, "working", "{got}"),
+        }
+        thread::yield_now();
+    }
+
+    let revoked = server.keys(&["revoke", "ann"]);
+    assert_eq!(exit(&revoked), 0, "{revoked:?}");
+    server.becomes(&again, 401);
+    assert_eq!(server.status(&rotated), 401);
+    assert_eq!(server.status(&bob), 200);
+    let name = server.keys(&["add", "ann"]);
+    assert!(exit(&name) == 1 && stderr(&name).contains("revoked"), "{name:?}");
+    let list = server.keys(&["list", "--json"]);
+    let states: Vec<Value> = stdout(&list)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(
+        (&states[0]["name"], &states[0]["state"]),
+        (&json!("ann"), &json!("revoked"))
+    );
+    assert_eq!(
+        (&states[1]["state"], &states[1]["tools"]),
+        (&json!("active"), &json!(["ec*"]))
+    );
+}
+
+/// The connection of the push stream of a revoked key is closed.
+#[test]
+fn a_revoked_key_ends_its_streams() {
+    let server = Protected::start("", "api_keys = true\nsame_user = false", "127.0.0.1:0");
+    let key = server.key(&["add", "ci"]);
+    server.becomes(&key, 200);
+    let listen = json!({"notifications": {"toolsListChanged": true}});
+    thread::scope(|scope| {
+        let stream = scope.spawn(|| server.post(&bearer(&key), "subscriptions/listen", listen));
+        // The stream is open or about to be; when the key is gone it ends in both cases.
+        assert_eq!(exit(&server.keys(&["revoke", "ci"])), 0);
+        let (status, _) = stream.join().unwrap();
+        assert!([200, 401].contains(&status), "{status}");
+    });
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn without_keys_only_the_same_user_comes_in_and_nothing_that_was_forwarded() {
+    let server = Protected::start("", "", "127.0.0.1:0");
+    assert_eq!(server.post("", "tools/list", json!({})).0, 200);
+    for forwarded in [
+        "X-Forwarded-For: 192.0.2.1",
+        "Forwarded: for=192.0.2.1",
+        "Via: 1.1 proxy",
+    ] {
+        let headers = format!("{forwarded}\r\n");
+        assert_eq!(server.post(&headers, "tools/list", json!({})).0, 401, "{forwarded}");
+    }
+    assert_eq!(server.status("lhk_x"), 401, "credentials are never ignored");
+}
+
+#[test]
+fn a_listener_for_other_machines_needs_keys_and_plain_words() {
+    let plain = "plain_http = \"others on the network can read tokens and results\"";
+    let server = Protected::start(plain, "api_keys = true", "0.0.0.0:0");
+    let key = server.key(&["add", "ci"]);
+    server.becomes(&key, 200);
+    drop(server);
+    for (server, auth, why) in [
+        ("", "", "nothing says who may call the tools"),
+        (plain, "same_user = true", "nothing says who may call the tools"),
+        ("", "api_keys = true", "without TLS"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let jobs = JOBS.replacen(
+            "[server]\n",
+            &format!("[server]\nlisten = \"0.0.0.0:0\"\n{server}\n"),
+            1,
+        );
+        let file = folder.path().join("jobs.toml");
+        fs::write(&file, format!("{jobs}\n[server.auth]\n{auth}\n")).unwrap();
+        let checked = run(&["check", file.to_str().unwrap()]);
+        assert!(exit(&checked) == 2 && stderr(&checked).contains(why), "{checked:?}");
+        let data = folder.path().join("data");
+        let served = run(&["serve", file.to_str().unwrap(), "--data-dir", data.to_str().unwrap()]);
+        assert!(exit(&served) == 2 && stderr(&served).contains(why), "{served:?}");
+    }
+}

@@ -1,0 +1,76 @@
+//! Which addresses a server may listen on.
+
+use super::allowed_hosts::is_loopback;
+use crate::admission::access::Authentication;
+use std::{io, net::SocketAddr};
+
+/// Which addresses a server may listen on. By default only those that other machines cannot reach.
+///
+/// ```
+/// use longhaul_server::{auth::Authentication, http::Exposure};
+/// let exposure = Exposure::of(&Authentication::default(), true);
+/// assert!(exposure.check(([127, 0, 0, 1], 7411).into()).is_ok());
+/// assert!(exposure.check(([192, 0, 2, 1], 7411).into()).is_err(), "nobody decides who may come in");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Exposure {
+    is_decided: bool,
+    plain_http: bool,
+}
+
+impl Exposure {
+    /// For a server with this authentication. `plain_http` is whether requests and answers may cross a network without encryption.
+    pub fn of(authentication: &Authentication, plain_http: bool) -> Self {
+        Self {
+            is_decided: !authentication.authenticators.is_empty() || authentication.allow_unauthenticated,
+            plain_http,
+        }
+    }
+
+    /// Any address. For a program that has checked by itself who may come in, and how.
+    pub fn unchecked() -> Self {
+        Self {
+            is_decided: true,
+            plain_http: true,
+        }
+    }
+
+    /// Whether it may listen there.
+    ///
+    /// # Errors
+    /// [`ListenError::NobodyDecides`], [`ListenError::PlainHttp`].
+    pub fn check(self, address: SocketAddr) -> Result<(), ListenError> {
+        if is_loopback(address.ip()) {
+            return Ok(());
+        }
+        match self {
+            Self { is_decided: false, .. } => Err(ListenError::NobodyDecides(address)),
+            Self { plain_http: false, .. } => Err(ListenError::PlainHttp(address)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The server cannot listen.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// The address could be reached from other machines, and everyone would be served.
+    #[error(
+        "{0} can be reached from other machines, and nothing decides who may call the tools: turn on API keys or another authenticator, or listen on 127.0.0.1 or [::1]"
+    )]
+    NobodyDecides(SocketAddr),
+    /// The address could be reached from other machines, and what is sent could be read on the way.
+    #[error(
+        "{0} can be reached from other machines, and without TLS everyone on the way could read tokens and results: let a proxy with TLS on this machine \
+         forward to 127.0.0.1, or allow plain HTTP"
+    )]
+    PlainHttp(SocketAddr),
+    /// The system refuses.
+    #[error("cannot listen on {address}: {source}")]
+    Bind {
+        /// The address asked for.
+        address: SocketAddr,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
