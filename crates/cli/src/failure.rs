@@ -5,7 +5,7 @@ use crate::{
     result::{Exit, rpc_error},
     servers::ServerError,
 };
-use longhaul_client::{CallError, JournalError, OpenError, RequestError};
+use longhaul_client::{CallError, JournalError, OpenError, RequestError, TokenError};
 use serde_json::json;
 
 /// A command failed.
@@ -81,6 +81,17 @@ impl From<RequestError> for Failure {
                 message: format!("{message}; --json prints the result"),
             },
             RequestError::Unanswered { .. } => Self::refused(message),
+            RequestError::Token {
+                error: TokenError::LoginRequired { .. },
+                ref address,
+            } => Self::refused(format!(
+                "{message}; log in with `longhaul login {address}`, or keep a key with `longhaul login --key {address}`"
+            )),
+            RequestError::Unauthorized { .. }
+            | RequestError::Token {
+                error: TokenError::Failed { .. },
+                ..
+            } => Self::refused(message),
             _ => Self {
                 exit: Exit::NoServer,
                 message,

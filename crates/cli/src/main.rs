@@ -18,6 +18,7 @@ mod json_text;
 mod keys;
 mod listening_socket;
 mod listings;
+mod login;
 mod nearest;
 mod output;
 mod record;
@@ -56,6 +57,9 @@ fn main() -> ExitCode {
         args::Command::Resources(resources) => run_client(listings::resources(resources)),
         args::Command::Prompts(prompts) => run_client(listings::prompts(prompts)),
         args::Command::Complete(complete) => run_client(complete::run(complete)),
+        args::Command::Login(login) => run_client(login::log_in(login)),
+        args::Command::Logout(account) => run_client(login::log_out(account)),
+        args::Command::Whoami(account) => run_client(login::who(account)),
         args::Command::Completions(completions) => shell::completions(completions),
         args::Command::Man(man) => shell::man(man),
         args::Command::Inspect(inspect) => run_client(inspect::run(inspect)),

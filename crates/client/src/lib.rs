@@ -109,6 +109,9 @@ pub use proxy::Proxy;
 pub use recorded_call::{
     CallFilter, CallId, CallState, Finished, NewCall, RecordedCall, SessionRef, TakenOver, TaskRef,
 };
+/// The URLs of [`Consent`].
+#[cfg(feature = "login")]
+pub use reqwest::Url;
 pub use running_call::{CallStatus, RunningCall};
 pub use server_change::ServerChange;
 pub use server_description::ServerDescription;

@@ -1,6 +1,7 @@
 //! Options of a connection.
 
 use crate::{EraCache, InputHandler, Logging, Proxy, SystemClock, TokenProvider, WireObserver};
+use http::HeaderMap;
 use longhaul_core::Clock;
 use serde_json::{Map, Value, json};
 use std::{fmt, sync::Arc, time::Duration};
@@ -22,6 +23,9 @@ pub struct Options {
     pub max_response: usize,
     /// How a server is reached over HTTP. Default: [`Proxy::Environment`].
     pub proxy: Proxy,
+    /// Headers that every HTTP request carries, such as those a proxy wants. Headers of MCP and of HTTP itself take precedence. They are sent to the server
+    /// of the connection alone. Default: none.
+    pub headers: HeaderMap,
     /// Gives the tokens for an HTTP server that requires them. Use one for each server: a token must not be sent to another one. Default: none.
     pub tokens: Option<Arc<dyn TokenProvider>>,
     /// Answers what servers ask the user. Without one, the client declares that it cannot be asked.
@@ -53,6 +57,7 @@ impl Options {
             call_timeout: None,
             max_response: 64 << 20,
             proxy: Proxy::Environment,
+            headers: HeaderMap::new(),
             tokens: None,
             inputs: None,
             wire: None,

@@ -50,6 +50,18 @@ Exit status:
     3  the server cannot be reached, or is not an MCP server
     5  the server does not know the task, or the task asks nothing, or the server refused the answer";
 
+pub(super) const LOGIN: &str = "\
+A browser opens at the authorization server that the MCP server names. What it grants is kept in tokens.json beside the journal of calls, for this user \
+alone, refreshed when it ends, and sent to this server alone.
+
+Servers that take keys instead: `longhaul login --key SERVER < FILE`, or `headers` in servers.toml.
+
+Exit status:
+    0  logged in, or the key is kept
+    2  the command line is wrong, or the key cannot be one
+    3  the server or its authorization server cannot be reached
+    5  the login was refused";
+
 #[cfg(unix)]
 pub(super) const STDIO: &str = "\
 This command connects to the server process of the data directory, and starts one if there is none. All clients of the data \

@@ -3,11 +3,13 @@
 mod client;
 mod help;
 mod keys;
+mod login;
 mod serving;
 mod shell;
 
 pub(crate) use client::*;
 pub(crate) use keys::*;
+pub(crate) use login::*;
 pub(crate) use serving::*;
 pub(crate) use shell::*;
 
@@ -112,6 +114,13 @@ pub(crate) enum Command {
     /// Show the messages between this client and a server
     #[command(after_help = help::INSPECT)]
     Inspect(Inspect),
+    /// Log in to a server that requires it, or keep a key for it
+    #[command(after_help = help::LOGIN)]
+    Login(Login),
+    /// Forget the login or the key of a server
+    Logout(Account),
+    /// Show as whom this user is logged in to a server
+    Whoami(Account),
     /// Print a script that completes the command line in a shell
     #[command(after_help = help::COMPLETIONS)]
     Completions(Completions),

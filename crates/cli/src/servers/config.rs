@@ -41,7 +41,6 @@ pub(super) struct Entry {
     pub(super) disabled: bool,
     #[serde(default)]
     pub(super) era: EraArg,
-    /// Of other clients; they are not supported.
     #[serde(default)]
     pub(super) headers: BTreeMap<String, String>,
 }
@@ -68,6 +67,8 @@ struct StrictEntry {
     disabled: bool,
     #[serde(default)]
     era: EraArg,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
 }
 
 /// A file of an MCP client. Other clients have members of their own, which are ignored.
@@ -137,6 +138,7 @@ impl From<StrictEntry> for Entry {
             cwd,
             disabled,
             era,
+            headers,
         } = entry;
         Self {
             url,
@@ -146,7 +148,7 @@ impl From<StrictEntry> for Entry {
             cwd,
             disabled,
             era,
-            headers: BTreeMap::new(),
+            headers,
         }
     }
 }

@@ -6,10 +6,11 @@ mod expand;
 use crate::{
     args::{EraArg, ServerArgs},
     listening_socket::{self, ListeningSocket},
-    nearest,
+    login, nearest,
 };
 use clap::ValueEnum;
 use config::{Configured, Entry};
+use http::{HeaderMap, HeaderName, HeaderValue, header::AUTHORIZATION};
 use longhaul_client::{ChildOptions, ChildProcess, Connection, EraChoice, InvalidAddress, Options, RecordedCall};
 use serde_json::json;
 use std::{env, path::PathBuf};
@@ -24,6 +25,8 @@ const DEFAULT_VARIABLE: &str = "LONGHAUL_SERVER";
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Server {
     endpoint: Endpoint,
+    /// HTTP headers of its entry, which may be secret.
+    headers: HeaderMap,
     era: EraChoice,
     /// That of `--era`.
     given_era: Option<EraArg>,
@@ -108,6 +111,7 @@ fn choose_among<'a>(
                 env: Vec::new(),
                 cwd: None,
             }),
+            headers: HeaderMap::new(),
             era: EraChoice::Auto,
             given_era: None,
             name: None,
@@ -161,6 +165,7 @@ fn unnamed(call: &RecordedCall) -> Server {
     };
     Server {
         endpoint,
+        headers: HeaderMap::new(),
         era: EraChoice::Auto,
         given_era: None,
         name: call.server_name.clone(),
@@ -180,8 +185,8 @@ impl Configured {
 
     /// The server of this URL or name.
     fn server(&self, name: &str, words: (Vec<String>, Vec<String>)) -> Result<Server, ServerError> {
-        let (endpoint, era) = if is_url(name) {
-            (Endpoint::Http(name.to_owned()), EraChoice::Auto)
+        let (endpoint, headers, era) = if is_url(name) {
+            (Endpoint::Http(name.to_owned()), HeaderMap::new(), EraChoice::Auto)
         } else {
             let Some(entry) = self.entries.get(name) else {
                 let hint = nearest::suggestion(name, self.entries.keys().map(String::as_str));
@@ -198,14 +203,17 @@ impl Configured {
             if entry.disabled {
                 return Err(ServerError::Disabled(name.to_owned()));
             }
-            let endpoint = endpoint(entry).map_err(|reason| ServerError::Entry {
+            let wrong = |reason| ServerError::Entry {
                 name: name.to_owned(),
                 reason,
-            })?;
-            (endpoint, entry.era.into())
+            };
+            let endpoint = endpoint(entry).map_err(wrong)?;
+            let headers = headers(entry).map_err(wrong)?;
+            (endpoint, headers, entry.era.into())
         };
         Ok(Server {
             endpoint,
+            headers,
             era,
             given_era: None,
             name: (!is_url(name)).then(|| name.to_owned()),
@@ -217,9 +225,6 @@ impl Configured {
 
 /// What an entry says, with its variables expanded.
 fn endpoint(entry: &Entry) -> Result<Endpoint, String> {
-    if !entry.headers.is_empty() {
-        return Err("its `headers` are not supported yet".to_owned());
-    }
     let expand = |text: &String| expand::expand(text, |name| env::var(name).ok());
     match (&entry.url, &entry.command) {
         (Some(url), None) => Ok(Endpoint::Http(expand(url)?)),
@@ -234,6 +239,24 @@ fn endpoint(entry: &Entry) -> Result<Endpoint, String> {
         (Some(_), Some(_)) => Err("it has a `url` and a `command`; give one of them".to_owned()),
         (None, None) => Err("it needs a `url` or a `command`".to_owned()),
     }
+}
+
+/// The headers of an entry, with their variables expanded.
+fn headers(entry: &Entry) -> Result<HeaderMap, String> {
+    if !entry.headers.is_empty() && entry.url.is_none() {
+        return Err("it has `headers`, which only a server with a `url` can be sent".to_owned());
+    }
+    let mut headers = HeaderMap::new();
+    for (name, value) in &entry.headers {
+        // The value may be secret, so it is not shown.
+        let value = expand::expand(value, |variable| env::var(variable).ok())?;
+        let key = HeaderName::try_from(name).map_err(|_| format!("`{name}` cannot be the name of an HTTP header"))?;
+        let mut value = HeaderValue::try_from(value)
+            .map_err(|_| format!("the value of its header `{name}` has characters that no header may have"))?;
+        value.set_sensitive(true);
+        headers.insert(key, value);
+    }
+    Ok(headers)
 }
 
 impl Server {
@@ -294,6 +317,19 @@ impl Server {
         self.chosen
     }
 
+    /// Its URL, if it is reached over HTTP.
+    pub(crate) fn url(&self) -> Option<&str> {
+        match &self.endpoint {
+            Endpoint::Http(url) => Some(url),
+            Endpoint::Child(_) => None,
+        }
+    }
+
+    /// Whether its configuration has an `Authorization` header.
+    pub(crate) fn has_authorization(&self) -> bool {
+        self.headers.contains_key(AUTHORIZATION)
+    }
+
     /// Whether it is a child process of this command.
     pub(crate) fn is_child(&self) -> bool {
         matches!(self.endpoint, Endpoint::Child(_))
@@ -314,9 +350,15 @@ impl Server {
         }
         let mut options = Options::named("longhaul", env!("CARGO_PKG_VERSION"));
         options.era = self.era;
+        options.headers.clone_from(&self.headers);
         change(&mut options);
         match &self.endpoint {
-            Endpoint::Http(url) => Ok(Connection::lazy(url, options)?),
+            Endpoint::Http(url) => {
+                if !self.headers.contains_key(AUTHORIZATION) {
+                    options.tokens = login::tokens(url)?;
+                }
+                Ok(Connection::lazy(url, options)?)
+            }
             Endpoint::Child(command) => {
                 let mut child = ChildOptions::new(&command.program, &command.args);
                 child.env.clone_from(&command.env);

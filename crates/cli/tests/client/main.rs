@@ -2,9 +2,12 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, missing_docs)]
 
+#[path = "../../../client/tests/scripted/authorization_server.rs"]
+mod authorization_server;
 mod batch;
 mod evening;
 mod listings;
+mod login;
 mod snapshots;
 mod support;
 mod tasks;

@@ -36,7 +36,8 @@ pub(super) struct Tokens {
     pub(super) is_new: bool,
     expires_at: Option<SystemTime>,
     issuer: Option<String>,
-    client_id: String,
+    /// `None` for a key.
+    client_id: Option<String>,
 }
 
 impl Tokens {
@@ -54,8 +55,21 @@ impl Tokens {
                 .is_some_and(|at| now().duration_since(at).unwrap_or_default() < Duration::from_secs(30)),
             expires_at: received_at.zip(response.expires_in()).map(|(at, life)| at + life),
             issuer: stored.issuer.clone(),
-            client_id: stored.client_id.clone(),
+            client_id: Some(stored.client_id.clone()),
         })
+    }
+
+    /// A key, which nothing is known of.
+    fn of_key(key: AccessToken) -> Self {
+        Self {
+            access: key,
+            scopes: Vec::new(),
+            refreshes: false,
+            is_new: false,
+            expires_at: None,
+            issuer: None,
+            client_id: None,
+        }
     }
 
     pub(super) fn ends_within(&self, time: Duration) -> bool {
@@ -92,16 +106,31 @@ impl Flow {
     /// The tokens in the file.
     pub(super) fn stored(&self) -> Result<Option<Tokens>, TokenError> {
         let kept = self.store.file.get(&self.store.server).map_err(unusable)?;
-        Ok(kept.credentials.as_ref().and_then(Tokens::read))
+        let key = kept.key.as_deref().and_then(|key| AccessToken::new(key).ok());
+        Ok(key
+            .map(Tokens::of_key)
+            .or_else(|| kept.credentials.as_ref().and_then(Tokens::read)))
+    }
+
+    pub(super) fn keep_key(&self, key: &str) -> Result<(), TokenError> {
+        let kept = (self.store.file).update(&self.store.server, |kept| kept.key = Some(key.to_owned()));
+        kept.map_err(unusable)
     }
 
     pub(super) fn forget(&self) -> Result<bool, TokenError> {
-        let forgotten = (self.store.file).update(&self.store.server, |kept| kept.credentials.take().is_some());
+        let forgotten = self.store.file.update(&self.store.server, |kept| {
+            // Both, whichever is used.
+            let (key, credentials) = (kept.key.take(), kept.credentials.take());
+            key.is_some() || credentials.is_some()
+        });
         forgotten.map_err(unusable)
     }
 
     /// New tokens for a login whose token has ended or was refused; `None` if the user has to log in again.
     pub(super) async fn refresh(&self, tokens: &Tokens) -> Result<Option<Tokens>, TokenError> {
+        let Some(client_id) = &tokens.client_id else {
+            return Ok(None);
+        };
         let _lock = self.store.lock_refresh().await.map_err(unusable)?;
         // Another process may have refreshed it while it had the lock.
         if let Some(newer) = self.stored()?.filter(|stored| stored.access != tokens.access) {
@@ -116,12 +145,12 @@ impl Flow {
         let kept = self.store.file.get(&self.store.server).map_err(unusable)?;
         let registered = kept.clients.get(issuer.as_deref().unwrap_or_default());
         let secret = match (&self.options.identity.registered, registered) {
-            (Some(by_hand), _) if by_hand.client_id == tokens.client_id => by_hand.client_secret.clone(),
-            (_, Some(client)) if client.client_id == tokens.client_id => client.client_secret.clone(),
+            (Some(by_hand), _) if by_hand.client_id == *client_id => by_hand.client_secret.clone(),
+            (_, Some(client)) if client.client_id == *client_id => client.client_secret.clone(),
             _ => None,
         };
         let redirect = registered.map_or_else(|| self.server.to_string(), |client| client.redirect_uri.clone());
-        let mut client = OAuthClientConfig::new(&tokens.client_id, redirect);
+        let mut client = OAuthClientConfig::new(client_id, redirect);
         client.client_secret = secret;
         manager.configure_client(client).map_err(refused)?;
         match manager.refresh_token().await {
@@ -141,6 +170,8 @@ impl Flow {
             true => self.log_in_as_client(challenge, scopes).await?,
             false => self.log_in_as_user(challenge, scopes).await?,
         }
+        let forgotten = self.store.file.update(&self.store.server, |kept| kept.key = None);
+        forgotten.map_err(unusable)?;
         self.stored()?.ok_or_else(|| TokenError::Failed {
             reason: "the authorization server issued a token that cannot be sent".to_owned(),
         })

@@ -12,7 +12,7 @@ pub use loopback::Loopback;
 pub use registered_client::{ClientIdentity, RegisteredByHand};
 pub use token_file::{TokenFile, TokenFileError};
 
-use crate::{AccessToken, Address, InvalidAddress, Refusal, TokenError, TokenProvider};
+use crate::{AccessToken, Address, InvalidAddress, Refusal, TokenError, TokenProvider, install_tls_provider};
 use flow::{Flow, Tokens};
 use longhaul_core::BoxFuture;
 use std::{fmt, sync::Arc, time::SystemTime};
@@ -87,8 +87,8 @@ struct State {
 pub struct LoggedIn {
     /// The authorization server, if its metadata name it.
     pub issuer: Option<String>,
-    /// How this client is known there.
-    pub client_id: String,
+    /// How this client is known there; `None` for a key that was given by hand.
+    pub client_id: Option<String>,
     /// What the token permits, as far as the authorization server says.
     pub scopes: Vec<String>,
     /// When the token ends, if the authorization server says so.
@@ -105,7 +105,7 @@ impl Login {
     pub fn new(server: &str, file: TokenFile, options: LoginOptions) -> Result<Self, InvalidAddress> {
         let server: Address = server.parse()?;
         // For the client that asks authorization servers, which brings none of its own.
-        crate::install_tls_provider();
+        install_tls_provider();
         Ok(Self {
             flow: Flow::new(server, file, options),
             state: Mutex::default(),
@@ -124,7 +124,21 @@ impl Login {
         Ok(logged_in)
     }
 
-    /// Forgets the tokens. Returns whether there were any. The authorization server is not told; its tokens end by themselves.
+    /// Keeps a key that the server's operator has given, and uses it from now on instead of a login.
+    ///
+    /// # Errors
+    /// [`TokenError::Failed`] if it cannot be a key, or if the file cannot be changed.
+    pub async fn keep_key(&self, key: &str) -> Result<(), TokenError> {
+        let mut state = self.state.lock().await;
+        AccessToken::new(key).map_err(|error| TokenError::Failed {
+            reason: error.to_string(),
+        })?;
+        self.flow.keep_key(key)?;
+        state.tokens = None;
+        Ok(())
+    }
+
+    /// Forgets the tokens, and the key if one was kept. Returns whether there were any. The authorization server is not told; its tokens end by themselves.
     ///
     /// # Errors
     /// [`TokenError::Failed`] if the file cannot be changed.

@@ -38,6 +38,9 @@ pub struct TokenFile {
 pub(super) struct Kept {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) credentials: Option<StoredCredentials>,
+    /// A key that was given by hand. It is used instead of a login.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) key: Option<String>,
     /// By issuer: another authorization server knows nothing of a client (S-33).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) clients: BTreeMap<String, RegisteredClient>,
@@ -106,7 +109,7 @@ impl TokenFile {
             let mut content = self.read()?;
             let kept = content.servers.entry(server.to_owned()).or_default();
             let result = change(kept);
-            if kept.credentials.is_none() && kept.clients.is_empty() {
+            if kept.credentials.is_none() && kept.key.is_none() && kept.clients.is_empty() {
                 content.servers.remove(server);
             }
             content.version = VERSION;

@@ -256,6 +256,7 @@ fn http_error(status: u16, body: &[u8], retry_after: Option<Millis>) -> RequestE
 fn build_client(address: &Address, options: &Options) -> Result<(Client, Option<String>), String> {
     let builder = Client::builder()
         .tcp_nodelay(true)
+        .default_headers(options.headers.clone())
         .connect_timeout(CONNECT_TIMEOUT)
         .redirect(Policy::custom(follow))
         .tls_backend_preconfigured(tls::config(address.url())?);

@@ -8,18 +8,11 @@ use axum::{
     routing::{get, post},
 };
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use longhaul_client::{Connection, Consent, Login, LoginOptions, Options, TokenError, TokenFile};
-use longhaul_core::BoxFuture;
-use reqwest::{Url, redirect::Policy};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::{
-    collections::{BTreeSet, HashMap},
-    path::Path,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+    collections::HashMap,
+    sync::{Arc, Mutex},
 };
 
 /// What the authorization server has issued, and what a test asks of it.
@@ -98,20 +91,6 @@ impl Protected {
 
     pub(crate) fn url(&self) -> String {
         format!("{}/mcp", self.origin)
-    }
-
-    pub(crate) fn login(&self, folder: &Path, consent: Option<Arc<dyn Consent>>) -> Arc<Login> {
-        let mut options = LoginOptions::default();
-        options.consent = consent;
-        let file = TokenFile::open(&folder.join("tokens.json")).unwrap();
-        Arc::new(Login::new(&self.url(), file, options).unwrap())
-    }
-
-    /// A connection with this login.
-    pub(crate) fn connect(&self, login: &Arc<Login>) -> Connection {
-        let mut options = Options::named("test", "0");
-        options.tokens = Some(Arc::clone(login) as _);
-        Connection::lazy(&self.url(), options).unwrap()
     }
 
     pub(crate) fn issued<T>(&self, look: impl FnOnce(&mut Issued) -> T) -> T {
@@ -216,36 +195,4 @@ async fn mcp(State(server): State<Protected>, headers: HeaderMap, Json(message):
         _ => json!({"resultType": "complete", "content": []}),
     };
     Json(json!({"jsonrpc": "2.0", "id": message["id"], "result": result})).into_response()
-}
-
-/// A user with a browser, who agrees to every login.
-#[derive(Default)]
-pub(crate) struct Browser {
-    pub(crate) logins: AtomicUsize,
-    /// What becomes of the URL that the browser is sent to.
-    pub(crate) tamper: Option<fn(&str) -> String>,
-}
-
-impl Consent for Browser {
-    fn redirect_uri<'a>(&'a self, _: Option<&'a str>) -> BoxFuture<'a, Result<String, TokenError>> {
-        Box::pin(std::future::ready(Ok("http://127.0.0.1:9/callback".to_owned())))
-    }
-
-    fn authorize<'a>(&'a self, url: &'a Url) -> BoxFuture<'a, Result<Url, TokenError>> {
-        Box::pin(async move {
-            self.logins.fetch_add(1, Ordering::Relaxed);
-            let browser = reqwest::Client::builder().redirect(Policy::none()).build().unwrap();
-            let answer = browser.get(url.clone()).send().await.unwrap();
-            let location = answer.headers()["location"].to_str().unwrap();
-            let location = self
-                .tamper
-                .map_or_else(|| location.to_owned(), |tamper| tamper(location));
-            Ok(Url::parse(&location).unwrap())
-        })
-    }
-}
-
-/// The words of a scope, in no order.
-pub(crate) fn words(scope: &str) -> BTreeSet<&str> {
-    scope.split(' ').collect()
 }

@@ -1,10 +1,70 @@
 //! Logging in to a protected server, and staying logged in.
 
-use crate::authorization_server::{Browser, Protected, words};
-use longhaul_client::{AccessToken, CallResponse, Connection, Login, Options, RequestError, TokenError};
+use crate::authorization_server::Protected;
+use longhaul_client::{
+    AccessToken, CallResponse, Connection, Consent, Login, LoginOptions, Options, RequestError, TokenError, TokenFile,
+    Url,
+};
+use longhaul_core::BoxFuture;
+use reqwest::redirect::Policy;
 use serde_json::Map;
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    collections::BTreeSet,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 use tempfile::tempdir;
+
+impl Protected {
+    pub(crate) fn login(&self, folder: &Path, consent: Option<Arc<dyn Consent>>) -> Arc<Login> {
+        let mut options = LoginOptions::default();
+        options.consent = consent;
+        let file = TokenFile::open(&folder.join("tokens.json")).unwrap();
+        Arc::new(Login::new(&self.url(), file, options).unwrap())
+    }
+
+    /// A connection with this login.
+    pub(crate) fn connect(&self, login: &Arc<Login>) -> Connection {
+        let mut options = Options::named("test", "0");
+        options.tokens = Some(Arc::clone(login) as _);
+        Connection::lazy(&self.url(), options).unwrap()
+    }
+}
+
+/// A user with a browser, who agrees to every login.
+#[derive(Default)]
+struct Browser {
+    logins: AtomicUsize,
+    /// What becomes of the URL that the browser is sent to.
+    tamper: Option<fn(&str) -> String>,
+}
+
+impl Consent for Browser {
+    fn redirect_uri<'a>(&'a self, _: Option<&'a str>) -> BoxFuture<'a, Result<String, TokenError>> {
+        Box::pin(std::future::ready(Ok("http://127.0.0.1:9/callback".to_owned())))
+    }
+
+    fn authorize<'a>(&'a self, url: &'a Url) -> BoxFuture<'a, Result<Url, TokenError>> {
+        Box::pin(async move {
+            self.logins.fetch_add(1, Ordering::Relaxed);
+            let browser = reqwest::Client::builder().redirect(Policy::none()).build().unwrap();
+            let answer = browser.get(url.clone()).send().await.unwrap();
+            let location = answer.headers()["location"].to_str().unwrap();
+            let location = self
+                .tamper
+                .map_or_else(|| location.to_owned(), |tamper| tamper(location));
+            Ok(Url::parse(&location).unwrap())
+        })
+    }
+}
+
+/// The words of a scope, in no order.
+fn words(scope: &str) -> BTreeSet<&str> {
+    scope.split(' ').collect()
+}
 
 type Tamper = fn(&str) -> String;
 
@@ -193,13 +253,35 @@ async fn a_key_is_sent_and_not_replaced() {
     assert!(error.is_refusal() && !error.to_string().contains("lhk_2"), "{error}");
 }
 
+#[tokio::test]
+async fn a_kept_key_is_used_instead_of_a_login() {
+    let (server, folder) = (Protected::start().await, tempdir().unwrap());
+    server.issued(|issued| issued.access.insert("lhk_1".to_owned(), "read".to_owned()));
+    let login = server.login(folder.path(), None);
+    assert!(login.keep_key("two words").await.is_err());
+    login.keep_key("lhk_1").await.unwrap();
+    call(&server.connect(&login)).await.unwrap();
+    call(&server.connect(&server.login(folder.path(), None))).await.unwrap();
+    assert_eq!(login.who().await.unwrap().unwrap().client_id, None);
+    server.issued(|issued| issued.access.clear());
+    let error = token_error(call(&server.connect(&login)).await);
+    assert!(matches!(error, TokenError::LoginRequired { .. }), "{error}");
+    // A login takes its place.
+    let browser = browser();
+    let later = server.login(folder.path(), Some(browser.clone()));
+    call(&server.connect(&later)).await.unwrap();
+    assert!(later.who().await.unwrap().unwrap().client_id.is_some());
+    assert!(later.log_out().await.unwrap());
+    assert_eq!(later.who().await.unwrap(), None);
+}
+
 /// A server that refuses without saying where to log in.
 #[tokio::test]
 async fn a_server_that_names_no_authorization_server_is_named_as_the_reason() {
     let peer = crate::peer::Peer::start(|_| crate::peer::plain(401, ""));
     let folder = tempdir().unwrap();
-    let file = longhaul_client::TokenFile::open(&folder.path().join("tokens.json")).unwrap();
-    let mut login = longhaul_client::LoginOptions::default();
+    let file = TokenFile::open(&folder.path().join("tokens.json")).unwrap();
+    let mut login = LoginOptions::default();
     login.consent = Some(browser());
     let mut options = Options::named("test", "0");
     options.tokens = Some(Arc::new(Login::new(&peer.url(), file, login).unwrap()));

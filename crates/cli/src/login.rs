@@ -1,0 +1,257 @@
+//! `longhaul login`, `logout` and `whoami`, and the tokens of the other commands.
+
+use crate::{
+    args,
+    failure::Failure,
+    output,
+    result::Exit,
+    servers::{self, Server},
+};
+use longhaul_client::{
+    Consent, InvalidAddress, LoggedIn, Login, LoginOptions, Loopback, RegisteredByHand, RequestError, TokenError,
+    TokenFile, TokenProvider, Url,
+};
+use longhaul_core::{BoxFuture, UnixMillis, push_timestamp};
+use serde_json::json;
+use std::{
+    fs,
+    io::{self, BufRead, IsTerminal, Read},
+    process::ExitCode,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+/// The longest key or pasted address that is read, in bytes.
+const MOST_INPUT: u64 = 64 * 1024;
+
+/// What shows the server at `url` who calls. It opens no browser: a command in a script must not.
+pub(crate) fn tokens(url: &str) -> Result<Option<Arc<dyn TokenProvider>>, InvalidAddress> {
+    match TokenFile::open_default() {
+        Ok(file) => Ok(Some(Arc::new(Login::new(url, file, LoginOptions::default())?))),
+        // Most servers need no token.
+        Err(error) => {
+            output::note(&format!("note: logins are not used: {error}"));
+            Ok(None)
+        }
+    }
+}
+
+/// `longhaul login`
+pub(crate) async fn log_in(args: &args::Login) -> ExitCode {
+    report(try_log_in(args).await, args.json)
+}
+
+async fn try_log_in(args: &args::Login) -> Result<Exit, Failure> {
+    let (server, url) = server_of(&args.server, &args.words)?;
+    if server.has_authorization() {
+        return Err(Failure::usage(format!(
+            "{} has an `Authorization` header in its configuration, which is used instead of a login; remove it first",
+            server.shown()
+        )));
+    }
+    let login = login(&url, options(args)?)?;
+    if args.key {
+        let key = read_key()?;
+        login.keep_key(&key).await.map_err(Failure::usage)?;
+    } else {
+        login.log_in(None).await.map_err(|error| failed(&url, error))?;
+    }
+    let logged_in = login.who().await.map_err(|error| failed(&url, error))?;
+    show(&server, logged_in.as_ref(), args.json);
+    Ok(Exit::Answered)
+}
+
+/// `longhaul logout`
+pub(crate) async fn log_out(args: &args::Account) -> ExitCode {
+    let logged_out = async {
+        let (server, url) = server_of(&args.server, &args.words)?;
+        let had_one = login(&url, LoginOptions::default())?.log_out().await;
+        let had_one = had_one.map_err(|error| failed(&url, error))?;
+        if args.json {
+            output::json_line(&json!({"server": url, "loggedOut": had_one}));
+        } else if had_one {
+            output::note(&format!(
+                "logged out of {}; the tokens were forgotten here, and end by themselves there",
+                server.shown()
+            ));
+        } else {
+            output::note(&format!("there was no login at {}", server.shown()));
+        }
+        Ok(Exit::Answered)
+    };
+    report(logged_out.await, args.json)
+}
+
+/// `longhaul whoami`
+pub(crate) async fn who(args: &args::Account) -> ExitCode {
+    let shown = async {
+        let (server, url) = server_of(&args.server, &args.words)?;
+        let logged_in = login(&url, LoginOptions::default())?.who().await;
+        let logged_in = logged_in.map_err(|error| failed(&url, error))?;
+        show(&server, logged_in.as_ref(), args.json);
+        Ok(match logged_in {
+            Some(_) => Exit::Answered,
+            None => Exit::Refused,
+        })
+    };
+    report(shown.await, args.json)
+}
+
+fn report(result: Result<Exit, Failure>, json: bool) -> ExitCode {
+    result.unwrap_or_else(|failure| failure.report(json)).into()
+}
+
+fn server_of(chosen: &args::ServerArgs, words: &[String]) -> Result<(Server, String), Failure> {
+    let (server, rest) = servers::choose(chosen, words)?;
+    if let Some(word) = rest.first() {
+        return Err(Failure::usage(format!(
+            "`{word}` is neither a URL nor a configured server"
+        )));
+    }
+    let url = server.url().map(str::to_owned);
+    let url = url.ok_or_else(|| {
+        Failure::usage("a server that is started here needs no login; give the secrets it wants in its environment")
+    })?;
+    Ok((server, url))
+}
+
+fn login(url: &str, options: LoginOptions) -> Result<Login, Failure> {
+    let file = TokenFile::open_default().map_err(Failure::usage)?;
+    Login::new(url, file, options).map_err(Failure::usage)
+}
+
+fn options(args: &args::Login) -> Result<LoginOptions, Failure> {
+    let mut options = LoginOptions::default();
+    options.scopes.clone_from(&args.scope);
+    options.as_client = args.as_client;
+    options.identity.metadata_url.clone_from(&args.client_metadata_url);
+    if let Some(client_id) = args.client_id.clone() {
+        let secret = args.client_secret_file.as_ref().map(|file| {
+            let secret = fs::read_to_string(file);
+            secret.map_err(|error| Failure::usage(format!("{}: {error}", file.display())))
+        });
+        let client_secret = secret.transpose()?.map(|secret| secret.trim_end().to_owned());
+        options.identity.registered = Some(RegisteredByHand {
+            client_id,
+            client_secret,
+        });
+    }
+    options.consent = Some(match args.no_browser {
+        true => Arc::new(Pasting),
+        false => Arc::new(Loopback::new(open_browser)),
+    });
+    Ok(options)
+}
+
+/// Opens the browser of this user. The address is an argument of a program and never passes a shell.
+fn open_browser(url: &Url) {
+    output::note(&format!("log in at {url}"));
+    if let Err(error) = open::that_detached(url.as_str()) {
+        output::note(&format!(
+            "no browser could be opened ({error}); open the address yourself, or use --no-browser if this is another machine"
+        ));
+    }
+}
+
+/// A user whose browser is on another machine: it ends on a page that cannot be shown, whose address has the answer.
+struct Pasting;
+
+impl Consent for Pasting {
+    fn redirect_uri<'a>(&'a self, preferred: Option<&'a str>) -> BoxFuture<'a, Result<String, TokenError>> {
+        // Nobody listens there. The port is any that the browser can be sent to.
+        let uri = preferred.unwrap_or("http://127.0.0.1:7413/callback").to_owned();
+        Box::pin(std::future::ready(Ok(uri)))
+    }
+
+    fn authorize<'a>(&'a self, url: &'a Url) -> BoxFuture<'a, Result<Url, TokenError>> {
+        output::note(&format!(
+            "log in at {url}\nthe browser ends on a page of 127.0.0.1 that it cannot show; paste the address of that page here:"
+        ));
+        let mut line = String::new();
+        let read = io::stdin().lock().take(MOST_INPUT).read_line(&mut line);
+        let answer = match read {
+            Ok(_) => Url::parse(line.trim()).map_err(|error| TokenError::Failed {
+                reason: format!("what was pasted is not an address ({error}); it begins with http://127.0.0.1"),
+            }),
+            Err(error) => Err(TokenError::Failed {
+                reason: format!("standard input cannot be read: {error}"),
+            }),
+        };
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+/// The key on standard input, without the line break behind it.
+fn read_key() -> Result<String, Failure> {
+    if io::stdin().is_terminal() {
+        output::note("paste the key, then press Enter:");
+        let mut line = String::new();
+        let read = io::stdin().lock().take(MOST_INPUT).read_line(&mut line);
+        read.map_err(Failure::usage)?;
+        return Ok(line.trim().to_owned());
+    }
+    let mut text = String::new();
+    let read = io::stdin().take(MOST_INPUT).read_to_string(&mut text);
+    read.map_err(Failure::usage)?;
+    Ok(text.trim().to_owned())
+}
+
+fn failed(url: &str, error: TokenError) -> Failure {
+    RequestError::Token {
+        address: url.to_owned(),
+        error,
+    }
+    .into()
+}
+
+fn show(server: &Server, logged_in: Option<&LoggedIn>, json: bool) {
+    let Some(logged_in) = logged_in else {
+        match json {
+            true => output::json_line(&json!({"server": server.recorded(), "loggedIn": false})),
+            false => output::note(&format!(
+                "not logged in to {}; `{}` logs in",
+                server.shown(),
+                server.command_line("login", &[])
+            )),
+        }
+        return;
+    };
+    let expires_at = logged_in.expires_at.map(timestamp);
+    if json {
+        output::json_line(&json!({
+            "server": server.recorded(), "loggedIn": true, "key": logged_in.client_id.is_none(), "issuer": logged_in.issuer,
+            "clientId": logged_in.client_id, "scopes": logged_in.scopes, "expiresAt": expires_at,
+            "refreshes": logged_in.refreshes,
+        }));
+        return;
+    }
+    let mut lines = vec![format!("server   {}", server.shown())];
+    let mut line = |name: &str, value: &str| lines.push(format!("{name:<8} {}", output::plain(value, "")));
+    match (&logged_in.client_id, &logged_in.issuer) {
+        (None, _) => line("with", "a key"),
+        (Some(client), issuer) => {
+            line("issuer", issuer.as_deref().unwrap_or("not named"));
+            line("client", client);
+            line("permits", &logged_in.scopes.join(" "));
+        }
+    }
+    if let Some(at) = expires_at {
+        let then = if logged_in.refreshes {
+            ", then it is refreshed"
+        } else {
+            ""
+        };
+        line("until", &format!("{at}{then}"));
+    }
+    output::text(&lines.join("\n"));
+}
+
+fn timestamp(time: SystemTime) -> String {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    let mut text = String::new();
+    push_timestamp(
+        &mut text,
+        UnixMillis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX)),
+    );
+    text
+}

@@ -1,0 +1,141 @@
+//! Logging in at a shell.
+
+use crate::{
+    authorization_server::Protected,
+    support::{exit, longhaul},
+};
+use reqwest::{Client, Url, redirect::Policy};
+use serde_json::Value;
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Command, Stdio},
+};
+use tempfile::{TempDir, tempdir};
+
+/// A browser of this user: a program in `PATH` that writes the address it is to open into a file.
+fn browser(folder: &Path) -> String {
+    let program = folder.join("xdg-open");
+    fs::write(&program, "#!/bin/sh\nprintf %s \"$1\" > \"$LONGHAUL_TEST_FILE.new\"\nmv \"$LONGHAUL_TEST_FILE.new\" \"$LONGHAUL_TEST_FILE\"\n").unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    format!("{}:/usr/bin:/bin", folder.display())
+}
+
+fn json(command: &mut Command, status: i32) -> Value {
+    serde_json::from_str(&exit(&command.output().unwrap(), status)).unwrap()
+}
+
+fn client(policy: Policy) -> Client {
+    longhaul_client::install_tls_provider();
+    Client::builder().redirect(policy).build().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_logs_in_and_later_commands_are_logged_in() {
+    let (server, home, folder) = (Protected::start().await, tempdir().unwrap(), tempdir().unwrap());
+    let url = server.url();
+    let refused = longhaul(&["call", &url, "deploy"], &home).output().unwrap();
+    exit(&refused, 5);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains(&format!("longhaul login {url}")), "{said}");
+
+    let opened = folder.path().join("opened");
+    let mut login = longhaul(&["login", &url, "--json"], &home);
+    login
+        .env("PATH", browser(folder.path()))
+        .env("LONGHAUL_TEST_FILE", &opened);
+    let login = login.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while !opened.exists() {
+        tokio::task::yield_now().await;
+    }
+    let page = client(Policy::default())
+        .get(fs::read_to_string(&opened).unwrap())
+        .send()
+        .await
+        .unwrap();
+    assert!(page.text().await.unwrap().contains("close this window"));
+    let logged_in = exit(&login.wait_with_output().unwrap(), 0);
+    let logged_in: Value = serde_json::from_str(&logged_in).unwrap();
+    assert_eq!(
+        (&logged_in["loggedIn"], &logged_in["scopes"][0]),
+        (&Value::Bool(true), &"read".into())
+    );
+
+    exit(&longhaul(&["call", &url, "deploy"], &home).output().unwrap(), 0);
+    assert_eq!(
+        json(&mut longhaul(&["whoami", &url, "--json"], &home), 0)["issuer"],
+        server.origin.as_str()
+    );
+    assert_eq!(
+        json(&mut longhaul(&["logout", &url, "--json"], &home), 0)["loggedOut"],
+        true
+    );
+    assert_eq!(
+        json(&mut longhaul(&["whoami", &url, "--json"], &home), 5)["loggedIn"],
+        false
+    );
+    exit(&longhaul(&["call", &url, "deploy"], &home).output().unwrap(), 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_browser_the_address_is_pasted() {
+    let (server, home) = (Protected::start().await, tempdir().unwrap());
+    let mut login = longhaul(&["login", &server.url(), "--no-browser"], &home);
+    let mut login = login
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(login.stderr.take().unwrap()).lines();
+    let line = lines.next().unwrap().unwrap();
+    let shown = Url::parse(line.strip_prefix("log in at ").unwrap()).unwrap();
+    let answer = client(Policy::none()).get(shown).send().await.unwrap();
+    let location = answer.headers()["location"].to_str().unwrap();
+    writeln!(login.stdin.take().unwrap(), "{location}").unwrap();
+    assert!(login.wait().unwrap().success());
+    exit(
+        &longhaul(&["call", &server.url(), "deploy"], &home).output().unwrap(),
+        0,
+    );
+}
+
+fn with_key(home: &TempDir, words: &[&str], key: &str) -> std::process::Output {
+    let mut command = longhaul(words, home);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(key.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_is_kept_or_configured() {
+    let (server, home) = (Protected::start().await, tempdir().unwrap());
+    server.issued(|issued| issued.access.insert("lhk_1".to_owned(), "read".to_owned()));
+    let url = server.url();
+    exit(&with_key(&home, &["login", "--key", &url], "two words"), 2);
+    exit(&with_key(&home, &["login", "--key", &url], "lhk_1\n"), 0);
+    exit(&longhaul(&["call", &url, "deploy"], &home).output().unwrap(), 0);
+    exit(&longhaul(&["logout", &url], &home).output().unwrap(), 0);
+
+    let config = home.path().join("longhaul");
+    fs::create_dir_all(&config).unwrap();
+    let entry = format!("[servers.prod]\nurl = {url:?}\nheaders = {{ Authorization = \"Bearer ${{PROD_KEY}}\" }}\n");
+    fs::write(config.join("servers.toml"), entry).unwrap();
+    let run = |words: &[&str], key: &str| {
+        let mut command = longhaul(words, &home);
+        command.env("PROD_KEY", key);
+        command.output().unwrap()
+    };
+    exit(&run(&["call", "prod", "deploy"], "lhk_1"), 0);
+    let refused = run(&["call", "prod", "deploy"], "lhk_2");
+    exit(&refused, 5);
+    assert!(!String::from_utf8_lossy(&refused.stderr).contains("lhk_2"));
+    exit(&run(&["login", "prod"], "lhk_1"), 2);
+}
