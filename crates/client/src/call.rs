@@ -148,7 +148,7 @@ impl Connection {
         match (era, parsed.result_type.as_deref()) {
             (Era::Legacy(_), _) => match parsed.task {
                 Some(task) if asks_for_task(era, tool) && task["taskId"].is_string() => {
-                    self.created(&task.to_string(), tool)
+                    self.created(&task.to_string(), era, tool)
                 }
                 // A result may have such a member of its own.
                 Some(task) if parsed.content.is_none() && task["taskId"].is_string() => {
@@ -160,7 +160,7 @@ impl Connection {
                 _ => done(result),
             },
             (Era::Modern(_), None | Some("complete")) => done(result),
-            (Era::Modern(_), Some("task")) => self.created(result.as_str(), tool),
+            (Era::Modern(_), Some("task")) => self.created(result.as_str(), era, tool),
             (Era::Modern(_), Some(other)) => Err(RequestError::Invalid(format!(
                 "unknown resultType {:?}",
                 excerpt(other)
@@ -168,9 +168,9 @@ impl Connection {
         }
     }
 
-    fn created(&self, task: &str, tool: &Tool) -> Result<CallResponse, RequestError> {
+    fn created(&self, task: &str, era: &Era, tool: &Tool) -> Result<CallResponse, RequestError> {
         let snapshot = TaskSnapshot::read(task)?;
-        let handle = TaskHandle::new(self.clone(), snapshot.id.clone(), Some(snapshot)).of_tool(tool);
+        let handle = TaskHandle::created_in(self.clone(), era, snapshot).of_tool(tool);
         Ok(CallResponse::Task(handle))
     }
 }

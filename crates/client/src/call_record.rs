@@ -33,6 +33,8 @@ struct Record {
 struct State {
     /// Nothing is recorded of an answer.
     is_open: bool,
+    /// The server did not know the task, or a task could not be recorded.
+    lacks_task: bool,
     /// The legacy session that is recorded with the task.
     session: Option<String>,
     /// Whether the task asks, and whether it has ended, as it was last noted by this process or, if that is enough, by another one.
@@ -73,7 +75,11 @@ impl CallRecord {
         // The first status that is seen of a legacy task says whether its recorded answers were taken.
         let is_live = recorded.state == CallState::Task;
         let is_unsure = is_live && task.is_some_and(|task| task.generation == Generation::Legacy);
-        record.0.state.lock().noted = (!is_unsure).then_some((recorded.asks, has_ended));
+        {
+            let mut state = record.0.state.lock();
+            state.noted = (!is_unsure).then_some((recorded.asks, has_ended));
+            state.lacks_task = matches!(recorded.state, CallState::Lost { .. });
+        }
         record
     }
 
@@ -83,6 +89,7 @@ impl CallRecord {
             call,
             state: Mutex::new(State {
                 is_open,
+                lacks_task: false,
                 session: session.map(|session| session.id.clone()),
                 noted: Some((false, false)),
             }),
@@ -92,11 +99,18 @@ impl CallRecord {
     /// Records the task that the server has created.
     pub(crate) async fn acknowledge(&self, task: TaskRef) -> Result<(), JournalError> {
         let session = task.session.as_ref().map(|session| session.id.clone());
-        self.0.journal.acknowledge(self.0.call, task).await?;
+        let acknowledged = self.0.journal.acknowledge(self.0.call, task).await;
         let mut state = self.0.state.lock();
+        state.lacks_task = acknowledged.is_err();
+        acknowledged?;
         state.is_open = false;
         state.session = session;
         Ok(())
+    }
+
+    /// Whether the task, which the server knows, is not recorded as one that lives.
+    pub(crate) fn lacks_task(&self) -> bool {
+        self.0.state.lock().lacks_task
     }
 
     /// Whether the task is recorded with another session than this one.
@@ -133,6 +147,7 @@ impl CallRecord {
 
     pub(crate) async fn mark_lost(&self, reason: &str) {
         warn(self.0.journal.mark_lost(self.0.call, reason).await);
+        self.0.state.lock().lacks_task = true;
     }
 
     pub(crate) async fn ask(&self, key: &str) -> Result<Asked, JournalError> {

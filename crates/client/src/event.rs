@@ -22,6 +22,11 @@ pub enum Event<'a> {
     },
     /// A request succeeded after [`Retrying`](Self::Retrying).
     Recovered,
+    /// The server refused an answer to a question of the task. The question is put to the handler again if it is still open, at most twice.
+    AnswerRefused {
+        /// Why.
+        error: &'a RequestError,
+    },
     /// The task of a recorded call could not be recorded, so no other process knows it.
     NotRecorded {
         /// Why.

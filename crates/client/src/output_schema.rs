@@ -6,11 +6,19 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::{
     fmt,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    thread,
+    time::Duration,
 };
 
 /// A longer schema is not used, so that compiling it takes bounded time and memory.
 const MAX_BYTES: usize = 256 * 1024;
+/// A result is checked for at most this long.
+const LONGEST_CHECK: Duration = Duration::from_secs(2);
 
 /// The output schema of a tool, compiled when the first result is checked. Clones share what is compiled.
 #[derive(Clone)]
@@ -19,7 +27,9 @@ pub(crate) struct OutputSchema(Arc<Inner>);
 struct Inner {
     schema: Value,
     /// `None` if the schema cannot be used.
-    compiled: OnceLock<Option<Validator>>,
+    compiled: OnceLock<Option<Arc<Validator>>>,
+    /// Whether a check was given up. `None` without references: then a check takes no longer than the schema and the result are large.
+    is_endless: Option<AtomicBool>,
 }
 
 #[derive(Deserialize)]
@@ -30,8 +40,14 @@ struct StructuredContent {
 
 impl OutputSchema {
     pub(crate) fn new(schema: Value) -> Self {
-        let compiled = OnceLock::new();
-        Self(Arc::new(Inner { schema, compiled }))
+        let text = schema.to_string();
+        let repeats = ["\"$ref\"", "\"$dynamicRef\"", "\"$recursiveRef\""];
+        let is_endless = repeats.iter().any(|name| text.contains(name)).then(AtomicBool::default);
+        Self(Arc::new(Inner {
+            schema,
+            compiled: OnceLock::new(),
+            is_endless,
+        }))
     }
 
     /// Checks an outcome. Errors of the tool need not fit.
@@ -54,17 +70,22 @@ impl OutputSchema {
         let Some(content) = result.structured_content else {
             return Err(invalid("it has no `structuredContent`".to_owned()));
         };
-        validator.validate(&content).map_err(|violation| {
-            let place = match violation.instance_path().as_str() {
-                "" => String::new(),
-                path => format!(" at {path}"),
-            };
-            invalid(format!("{}{place}", excerpt(&violation.to_string())))
-        })
+        let violation = match &self.0.is_endless {
+            None => violation(validator, &content),
+            Some(is_endless) if is_endless.load(Ordering::Relaxed) => None,
+            Some(is_endless) => violation_in_time(Arc::clone(validator), content).unwrap_or_else(|| {
+                tracing::warn!(
+                    "a result was not checked within {LONGEST_CHECK:?}; its tool's results are not checked any more"
+                );
+                is_endless.store(true, Ordering::Relaxed);
+                None
+            }),
+        };
+        violation.map_or(Ok(()), |violation| Err(invalid(violation)))
     }
 
     /// No reference out of the schema is followed: nothing is fetched, and such a schema does not compile.
-    fn compile(&self) -> Option<Validator> {
+    fn compile(&self) -> Option<Arc<Validator>> {
         if self.0.schema.to_string().len() > MAX_BYTES {
             tracing::warn!("an output schema of more than {MAX_BYTES} bytes is not used");
             return None;
@@ -73,7 +94,30 @@ impl OutputSchema {
         compiled
             .map_err(|error| tracing::warn!(%error, "an output schema cannot be used, so no result is checked"))
             .ok()
+            .map(Arc::new)
     }
+}
+
+/// What does not fit, and where.
+fn violation(validator: &Validator, content: &Value) -> Option<String> {
+    let violation = validator.validate(content).err()?;
+    let place = match violation.instance_path().as_str() {
+        "" => String::new(),
+        path => format!(" at {path}"),
+    };
+    Some(format!("{}{place}", excerpt(&violation.to_string())))
+}
+
+/// As [`violation`]; outside, `None` if it takes too long. With references a schema of some lines can ask for more steps than anybody can wait for, and no
+/// validator can be stopped: its thread goes on alone.
+fn violation_in_time(validator: Arc<Validator>, content: Value) -> Option<Option<String>> {
+    let (sender, checked) = mpsc::channel();
+    let checking = thread::Builder::new()
+        .name("output-schema".to_owned())
+        // Nobody waits any more if sending fails.
+        .spawn(move || drop(sender.send(violation(&validator, &content))));
+    checking.ok()?;
+    checked.recv_timeout(LONGEST_CHECK).ok()
 }
 
 impl fmt::Debug for OutputSchema {

@@ -217,8 +217,9 @@ impl PendingCall {
     }
 
     async fn acknowledge(&self, task: TaskHandle, on_event: Observer<'_>) -> TaskHandle {
-        let Some(record) = &self.record else { return task };
-        let reference = task.reference().await;
+        let (Some(record), Some(reference)) = (&self.record, task.reference().cloned()) else {
+            return task;
+        };
         if reference.generation == Generation::Legacy {
             // Before it is on disk: the task may ask at once.
             self.connection.follow_legacy_task(task.id(), Some(record));

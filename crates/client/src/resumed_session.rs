@@ -30,7 +30,11 @@ impl Connection {
 
     /// The legacy session over HTTP, for another process that goes on with its tasks: see [`resume`](Self::resume). `None` if there is none.
     pub async fn session(&self) -> Option<SessionRef> {
-        let era = self.known_era().await?;
+        self.session_of(&*self.known_era().await?)
+    }
+
+    /// The legacy session of an era.
+    pub(crate) fn session_of(&self, era: &Era) -> Option<SessionRef> {
         let legacy = era.legacy()?;
         Some(SessionRef {
             id: legacy.session.as_ref()?.to_str().ok()?.to_owned(),

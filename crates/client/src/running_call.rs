@@ -4,7 +4,7 @@ use crate::{
     CallError, CallResponse, Event, InputResponse, JournalError, Outcome, PendingCall, Progress, RequestError,
     TaskHandle, TaskSnapshot, call_record::CallRecord,
 };
-use futures_util::{FutureExt, Stream, stream};
+use futures_util::{Stream, stream};
 use longhaul_core::Millis;
 use std::sync::Arc;
 use tokio::{
@@ -222,6 +222,10 @@ async fn drive(
                 tracing::warn!(%error, "the task of a call is not recorded");
                 return;
             }
+            Event::AnswerRefused { error } => {
+                tracing::warn!(%error, "the server refused an answer");
+                return;
+            }
             Event::Recovered => return,
         };
         status.send_replace(now);
@@ -240,11 +244,19 @@ async fn drive(
         }
     };
     answer.send_replace(Some(Answer::Task(task.clone())));
-    // Between the answer and here.
-    if cancelled.notified().now_or_never().is_some() {
-        task.cancel().await?;
-    }
-    match task.wait(&mut observe).await {
+    let waited = {
+        let mut waiting = std::pin::pin!(task.wait(&mut observe));
+        // A cancellation that came before the task could be seen.
+        tokio::select! {
+            biased;
+            () = cancelled.notified() => {
+                task.cancel().await?;
+                waiting.await
+            }
+            waited = &mut waiting => waited,
+        }
+    };
+    match waited {
         Ok(outcome) => Ok(Driven::Task(task, outcome)),
         Err(error) => {
             if let RequestError::InvalidOutput { result, .. } = &error {

@@ -17,6 +17,8 @@ pub struct TaskHandle {
     id: String,
     /// The task as the server created it, if this handle comes from a call.
     created: Option<Arc<TaskSnapshot>>,
+    /// What is recorded of it, if this handle comes from a call.
+    reference: Option<Arc<TaskRef>>,
     /// That of its tool, if this handle comes from a call.
     output: Option<OutputSchema>,
     record: Option<CallRecord>,
@@ -25,18 +27,38 @@ pub struct TaskHandle {
 impl Connection {
     /// A handle to the task with this id. Sends no request.
     pub fn task(&self, id: impl Into<String>) -> TaskHandle {
-        TaskHandle::new(self.clone(), id.into(), None)
+        TaskHandle::new(self.clone(), id.into())
     }
 }
 
 impl TaskHandle {
-    pub(crate) fn new(connection: Connection, id: String, created: Option<TaskSnapshot>) -> Self {
+    fn new(connection: Connection, id: String) -> Self {
         Self {
             connection,
             id,
-            created: created.map(Arc::new),
+            created: None,
+            reference: None,
             output: None,
             record: None,
+        }
+    }
+
+    /// The task that a call was answered with in this era.
+    pub(crate) fn created_in(connection: Connection, era: &Era, created: TaskSnapshot) -> Self {
+        let reference = TaskRef {
+            task_id: created.id.clone(),
+            generation: match era {
+                Era::Modern(_) => Generation::Modern,
+                Era::Legacy(_) => Generation::Legacy,
+            },
+            session: connection.session_of(era),
+            created_at: created.created_at.clone(),
+            ttl: created.ttl,
+        };
+        Self {
+            reference: Some(Arc::new(reference)),
+            created: Some(Arc::new(created.clone())),
+            ..Self::new(connection, created.id)
         }
     }
 
@@ -52,29 +74,33 @@ impl TaskHandle {
         self.record.as_ref()
     }
 
-    /// What is recorded of the task.
-    pub(crate) async fn reference(&self) -> TaskRef {
-        let generation = match self.connection.server().await.map(|server| server.version) {
-            Ok("2026-07-28") => Generation::Modern,
-            _ => Generation::Legacy,
-        };
-        TaskRef {
-            task_id: self.id.clone(),
-            generation,
-            session: self.connection.session().await,
-            created_at: self.created().and_then(|created| created.created_at.clone()),
-            ttl: self.created().and_then(|created| created.ttl),
-        }
+    /// What is recorded of the task, if this handle comes from a call.
+    pub(crate) fn reference(&self) -> Option<&TaskRef> {
+        self.reference.as_deref()
     }
 
     /// Records what other processes should know of the task.
     pub(crate) async fn note(&self, snapshot: &TaskSnapshot) {
         let Some(record) = &self.record else { return };
-        // The server has ended the session, and knows the task in the new one.
-        if record.has_other_session(self.connection.session().await.as_ref()) {
-            let task = self.reference().await;
+        let Some(era) = self.connection.known_era().await else {
+            return;
+        };
+        let session = self.connection.session_of(&era);
+        // The task could not be recorded when it was created, or it was taken for lost; or the server has ended the session, and knows the task in the new one.
+        if record.lacks_task() || record.has_other_session(session.as_ref()) {
+            let task = TaskRef {
+                task_id: self.id.clone(),
+                generation: match &*era {
+                    Era::Modern(_) => Generation::Modern,
+                    Era::Legacy(_) => Generation::Legacy,
+                },
+                session,
+                created_at: snapshot.created_at.clone(),
+                ttl: snapshot.ttl,
+            };
             if let Err(error) = record.acknowledge(task).await {
-                tracing::warn!(%error, "the session of a task is not recorded");
+                tracing::warn!(%error, "a task, or its session, is not recorded");
+                return;
             }
         }
         record.note_status(snapshot.status).await;

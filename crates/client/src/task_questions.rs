@@ -24,6 +24,8 @@ const MAX_KEY: usize = 1_024;
 /// How many polls in a row may show a question whose answer the server has acknowledged. It may acknowledge an answer before its effects can be seen (G2-39),
 /// but a key is not used again (G2-34), and no client answers it again (G2-37).
 const MAX_REPEATS: u32 = 30;
+/// How many answers to one question the server may refuse.
+const MAX_REFUSALS: u32 = 3;
 
 type Answer = (String, Result<Option<Answered>, RequestError>);
 
@@ -31,7 +33,7 @@ type Answer = (String, Result<Option<Answered>, RequestError>);
 enum Standing {
     /// The handler works on it.
     Open(AbortHandle),
-    /// The handler has answered, or the task has withdrawn the question.
+    /// The handler has answered, and the server has not acknowledged it.
     Closed,
     /// The server has acknowledged the answer, and so many polls in a row have shown the question since.
     Acknowledged(u32),
@@ -42,11 +44,15 @@ enum Standing {
 pub(crate) struct Questions {
     /// By key.
     asked: HashMap<String, Standing>,
+    /// How many were put to the handler, those that were withdrawn included.
+    put: usize,
     open: FuturesUnordered<Abortable<BoxFuture<'static, Answer>>>,
     /// Answers that the server has not acknowledged.
     unsent: Map<String, Value>,
     /// The records of the questions with these answers.
-    held: Vec<HeldQuestion>,
+    held: HashMap<String, HeldQuestion>,
+    /// How many answers to a question were refused, by key.
+    refusals: HashMap<String, u32>,
 }
 
 impl Questions {
@@ -60,16 +66,18 @@ impl Questions {
         }
         let listed: HashSet<&str> = keys(snapshot).collect();
         let mut open = 0;
-        for (key, standing) in &mut self.asked {
-            if let Standing::Open(question) = standing {
-                if listed.contains(key.as_str()) {
-                    open += 1;
-                } else {
-                    question.abort();
-                    *standing = Standing::Closed;
-                }
+        // A question that is listed again later is put to the handler again: this list may have been an old one.
+        self.asked.retain(|key, standing| match standing {
+            Standing::Open(question) if !listed.contains(key.as_str()) => {
+                question.abort();
+                false
             }
-        }
+            Standing::Open(_) => {
+                open += 1;
+                true
+            }
+            Standing::Closed | Standing::Acknowledged(_) => true,
+        });
         for request in &snapshot.input_requests {
             if open == MAX_OPEN {
                 break;
@@ -84,7 +92,7 @@ impl Questions {
                     &format!("the key of a question is longer than {MAX_KEY} bytes: {key:?}"),
                 ));
             }
-            if self.asked.len() == MAX_QUESTIONS {
+            if self.put == MAX_QUESTIONS {
                 return Err(invalid(
                     task,
                     &format!("it has asked {MAX_QUESTIONS} questions, and asks more"),
@@ -92,6 +100,7 @@ impl Questions {
             }
             let (handle, registration) = AbortHandle::new_pair();
             self.asked.insert(key.clone(), Standing::Open(handle));
+            self.put += 1;
             open += 1;
             let (task, request) = (task.clone(), request.clone());
             let answer = async move {
@@ -139,8 +148,10 @@ impl Questions {
                         continue;
                     };
                     self.asked.insert(key.clone(), Standing::Closed);
+                    if let Some(held) = held {
+                        self.held.insert(key.clone(), held);
+                    }
                     self.unsent.insert(key, response.into_value());
-                    self.held.extend(held);
                     return Ok(());
                 }
                 Some(Err(_withdrawn)) => {}
@@ -149,30 +160,64 @@ impl Questions {
         }
     }
 
-    /// Sends the answers that the server has not acknowledged. After a transient error they are sent again the next time.
+    /// Sends the answers that the server has not acknowledged: together, and if that is refused one by one, since one wrong answer may spoil the others. After
+    /// a transient error they are sent again the next time.
     ///
     /// # Errors
-    /// The error of the request.
+    /// The error of the request; the first, if there are several.
     pub(crate) async fn send(&mut self, task: &TaskHandle) -> Result<(), RequestError> {
         if self.unsent.is_empty() {
             return Ok(());
         }
         let sent = task.update(self.unsent.clone()).await;
-        if matches!(&sent, Err(error) if error.is_transient()) {
+        match &sent {
+            Ok(()) => {
+                for key in self.unsent.keys().cloned().collect::<Vec<_>>() {
+                    self.settle(&key, true).await;
+                }
+                return Ok(());
+            }
+            Err(error) if error.is_transient() => return sent,
+            Err(_) => {}
+        }
+        if self.unsent.len() == 1 {
+            for key in self.unsent.keys().cloned().collect::<Vec<_>>() {
+                self.settle(&key, false).await;
+            }
             return sent;
         }
-        for (key, _) in std::mem::take(&mut self.unsent) {
-            if sent.is_ok() {
-                self.asked.insert(key, Standing::Acknowledged(0));
+        let mut refused = Ok(());
+        for (key, answer) in self.unsent.clone() {
+            let sent = task.update(Map::from_iter([(key.clone(), answer)])).await;
+            if matches!(&sent, Err(error) if error.is_transient()) {
+                return sent;
             }
+            self.settle(&key, sent.is_ok()).await;
+            refused = refused.and(sent);
         }
-        for question in self.held.drain(..) {
-            match &sent {
-                Ok(()) => question.accepted().await,
-                Err(_) => question.discarded().await,
-            }
+        refused
+    }
+
+    /// Whether no question has had too many answers refused.
+    pub(crate) fn may_ask_again(&self) -> bool {
+        self.refusals.values().all(|refusals| *refusals < MAX_REFUSALS)
+    }
+
+    /// The server has taken the answer, or refused it. A refused question is asked again.
+    async fn settle(&mut self, key: &str, is_accepted: bool) {
+        self.unsent.remove(key);
+        let held = self.held.remove(key);
+        if is_accepted {
+            self.asked.insert(key.to_owned(), Standing::Acknowledged(0));
+        } else {
+            self.asked.remove(key);
+            *self.refusals.entry(key.to_owned()).or_default() += 1;
         }
-        sent
+        match held {
+            Some(question) if is_accepted => question.accepted().await,
+            Some(question) => question.discarded().await,
+            None => {}
+        }
     }
 }
 

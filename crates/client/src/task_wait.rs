@@ -6,8 +6,12 @@ use crate::{
     task_questions::Questions,
 };
 use futures_util::future::{BoxFuture, FutureExt};
+use longhaul_core::Millis;
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
+
+/// How long the result of a task that the server has forgotten may take to arrive, in milliseconds.
+const LAST_WORD: Millis = 1_000;
 
 impl TaskHandle {
     /// Waits until the task has ended and returns its outcome.
@@ -17,7 +21,7 @@ impl TaskHandle {
     /// [`Options::inputs`](crate::Options::inputs), each question once. To stop waiting, drop the future; the task is not affected.
     ///
     /// # Errors
-    /// A [`RequestError`] that is not transient, for example for an unknown task; [`RequestError::Invalid`] also for a task that asks without end, or asks
+    /// A [`RequestError`] that is not transient, for example for an unknown task, or when the server has refused three answers to a question; [`RequestError::Invalid`] also for a task that asks without end, or asks
     /// again what the server has taken the answer to. [`RequestError::Unanswered`] if the task asks something that has
     /// no answer; it is cancelled then. [`RequestError::InvalidOutput`] if the result does not fit the output schema of the tool, which is known to
     /// handles that a call returned.
@@ -32,10 +36,14 @@ impl TaskHandle {
             questions: Questions::default(),
             held: None,
             held_failures: 0,
+            given: None,
         };
         if let Some(created) = self.created() {
             wait.report(created);
-            wait.pause(created).await?;
+            // An ended task only lacks its outcome.
+            if !created.status.is_final() {
+                wait.pause(created).await?;
+            }
         }
         loop {
             match wait.poll().await {
@@ -65,8 +73,8 @@ enum Woken {
 
 /// What has become of the request that holds until there is a result.
 enum HoldEnd {
-    /// The task has ended, or the server does not hold the request.
-    Answered,
+    /// The task has ended with this result, or the server does not hold the request.
+    Answered(Option<Outcome>),
     Failed(RequestError),
     /// It may be sent again after a failure.
     PauseOver,
@@ -87,6 +95,8 @@ struct Wait<'a> {
     held: Option<BoxFuture<'static, HoldEnd>>,
     /// How often in a row it has failed.
     held_failures: u32,
+    /// The result that it was answered with. The next poll tells whether the task has ended; some servers give a result once, and forget the task with it.
+    given: Option<Outcome>,
 }
 
 impl Wait<'_> {
@@ -94,11 +104,22 @@ impl Wait<'_> {
     async fn poll(&mut self) -> Result<Polled, RequestError> {
         match self.questions.send(self.handle).await {
             Err(error) if error.is_transient() => return Err(error),
-            // The question may be no longer open. If it is, the task says so and waits for another client, or for the end of its time.
-            Err(error) => tracing::warn!(%error, task = self.handle.id(), "the server refused an answer"),
+            // The question may be no longer open. If it is, the task says so, and it is asked again.
+            Err(error) if self.questions.may_ask_again() => (self.on_event)(Event::AnswerRefused { error: &error }),
+            Err(error) => return Err(error),
             Ok(()) => {}
         }
-        let snapshot = self.handle.get().await?;
+        let snapshot = match self.handle.get().await {
+            Ok(snapshot) => snapshot,
+            Err(error) if error.is_unknown_task() => {
+                let outcome = self.given_at_last().await.ok_or(error)?;
+                self.handle.connection().listening().withdraw(self.handle.id());
+                self.handle.check(&outcome)?;
+                return Ok(Polled::Ended(outcome));
+            }
+            Err(error) => return Err(error),
+        };
+        let given = self.given.take();
         if !snapshot.status.is_final() {
             self.polls = self.polls.saturating_add(1);
             // A task that ends soon needs no subscription.
@@ -108,9 +129,10 @@ impl Wait<'_> {
             return Ok(Polled::Live(snapshot));
         }
         self.handle.connection().listening().withdraw(self.handle.id());
-        let outcome = match &snapshot.outcome {
-            Some(outcome) => outcome.clone(),
-            None => self.handle.fetch_outcome(snapshot.status).await?,
+        let outcome = match (&snapshot.outcome, given) {
+            (Some(outcome), _) => outcome.clone(),
+            (None, Some(given)) => given,
+            (None, None) => self.handle.fetch_outcome(snapshot.status).await?,
         };
         self.report(&snapshot);
         self.handle.check(&outcome)?;
@@ -140,8 +162,7 @@ impl Wait<'_> {
                 () = &mut pause => Woken::Time,
             };
             match woken {
-                Woken::Time => return Ok(()),
-                Woken::Answered(Ok(())) => return Ok(()),
+                Woken::Time | Woken::Answered(Ok(())) => return Ok(()),
                 Woken::Answered(Err(error)) => {
                     // It would wait for the answer until its time is over (C-33).
                     if let Err(error) = self.handle.cancel().await {
@@ -150,7 +171,9 @@ impl Wait<'_> {
                     return Err(error);
                 }
                 // The next poll tells what the task does.
-                Woken::Held(HoldEnd::Answered) => (self.held, self.held_failures) = (None, 0),
+                Woken::Held(HoldEnd::Answered(outcome)) => {
+                    (self.held, self.held_failures, self.given) = (None, 0, outcome);
+                }
                 Woken::Held(HoldEnd::PauseOver) => self.held = None,
                 Woken::Held(HoldEnd::Failed(error)) => self.hold_later(&error),
                 Woken::Pushed(Change::Task(changed)) if changed.status.is_final() => return Ok(()),
@@ -180,13 +203,30 @@ impl Wait<'_> {
             let handle = self.handle.clone();
             let held = async move {
                 match handle.hold_for_outcome().await {
-                    Ok(_) => HoldEnd::Answered,
+                    Ok(outcome) => HoldEnd::Answered(outcome),
                     Err(error) => HoldEnd::Failed(error),
                 }
             };
             self.held = Some(held.boxed());
         }
         Ok(())
+    }
+
+    /// The result that the server gave before it forgot the task, if it did. It may still be on its way.
+    async fn given_at_last(&mut self) -> Option<Outcome> {
+        if self.given.is_none()
+            && let Some(held) = &mut self.held
+        {
+            tokio::select! {
+                biased;
+                ended = held => if let HoldEnd::Answered(outcome) = ended {
+                    self.given = outcome;
+                },
+                () = self.handle.connection().sleep(LAST_WORD) => {}
+            }
+            self.held = None;
+        }
+        self.given.take()
     }
 
     /// The request that holds has failed, and is opened again after a pause.

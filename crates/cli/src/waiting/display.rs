@@ -82,6 +82,7 @@ impl Display {
                 retry_in,
             } => self.show_retry(&error.to_string(), *attempt, *retry_in),
             Event::Recovered => self.note("the server answers again"),
+            Event::AnswerRefused { error } => self.note(&format!("longhaul: the answer was refused: {error}")),
             Event::NotRecorded { error } => self.note(&format!("longhaul: this task is not recorded: {error}")),
             _ => {}
         }
