@@ -1,4 +1,4 @@
-//! `longhaul login`, `logout` and `whoami`, and the tokens of the other commands.
+//! `longhaul login`, `logout` and `whoami`.
 
 use crate::{
     args,
@@ -8,8 +8,7 @@ use crate::{
     servers::{self, Server},
 };
 use longhaul_client::{
-    Consent, InvalidAddress, LoggedIn, Login, LoginOptions, Loopback, RegisteredByHand, RequestError, TokenError,
-    TokenFile, TokenProvider, Url,
+    Consent, LoggedIn, Login, LoginOptions, Loopback, RegisteredByHand, RequestError, TokenError, TokenFile, Url,
 };
 use longhaul_core::{BoxFuture, UnixMillis, push_timestamp};
 use serde_json::json;
@@ -23,18 +22,6 @@ use std::{
 
 /// The longest key or pasted address that is read, in bytes.
 const MOST_INPUT: u64 = 64 * 1024;
-
-/// What shows the server at `url` who calls. It opens no browser: a command in a script must not.
-pub(crate) fn tokens(url: &str) -> Result<Option<Arc<dyn TokenProvider>>, InvalidAddress> {
-    match TokenFile::open_default() {
-        Ok(file) => Ok(Some(Arc::new(Login::new(url, file, LoginOptions::default())?))),
-        // Most servers need no token.
-        Err(error) => {
-            output::note(&format!("note: logins are not used: {error}"));
-            Ok(None)
-        }
-    }
-}
 
 /// `longhaul login`
 pub(crate) async fn log_in(args: &args::Login) -> ExitCode {

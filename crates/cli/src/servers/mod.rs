@@ -2,11 +2,12 @@
 
 mod config;
 mod expand;
+mod tokens;
 
 use crate::{
     args::{EraArg, ServerArgs},
     listening_socket::{self, ListeningSocket},
-    login, nearest,
+    nearest,
 };
 use clap::ValueEnum;
 use config::{Configured, Entry};
@@ -355,7 +356,7 @@ impl Server {
         match &self.endpoint {
             Endpoint::Http(url) => {
                 if !self.headers.contains_key(AUTHORIZATION) {
-                    options.tokens = login::tokens(url)?;
+                    options.tokens = tokens::of(url)?;
                 }
                 Ok(Connection::lazy(url, options)?)
             }
