@@ -49,7 +49,7 @@ fn describe(config: &Config) -> String {
         "`{}` would listen on http://{}/mcp, serve {}, and keep its data in {}\n",
         server.name,
         server.listen,
-        access(server.auth),
+        access(&server.auth),
         server.data_dir.display()
     );
     for tool in &config.tools {
@@ -60,10 +60,13 @@ fn describe(config: &Config) -> String {
 }
 
 /// Who may come in.
-fn access(auth: AuthConfig) -> String {
+fn access(auth: &AuthConfig) -> String {
     let mut who = Vec::new();
     if auth.api_keys {
         who.push("holders of API keys");
+    }
+    if !auth.issuers.is_empty() {
+        who.push("holders of tokens of its issuers");
     }
     if auth.unauthenticated {
         who.push("anyone");
@@ -84,7 +87,7 @@ fn valid_json(config: &Config) -> Value {
     let server = &config.server;
     json!({
         "ok": true,
-        "server": {"name": server.name, "listen": server.listen.to_string(), "access": access(server.auth), "dataDir": server.data_dir},
+        "server": {"name": server.name, "listen": server.listen.to_string(), "access": access(&server.auth), "dataDir": server.data_dir},
         "tools": tools,
         "warnings": problems_json(&config.warnings),
     })

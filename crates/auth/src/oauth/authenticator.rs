@@ -76,6 +76,7 @@ impl OAuthAuthenticator {
     /// # Errors
     /// [`IssuerError`].
     pub fn new(public_url: &str, issuers: Vec<Issuer>, ports: &Ports) -> Result<Self, IssuerError> {
+        Self::check(public_url, &issuers)?;
         let resource = parse_identifier("public_url", public_url)?;
         let path = resource.path().trim_end_matches('/');
         let metadata_url = format!(
@@ -83,7 +84,6 @@ impl OAuthAuthenticator {
             resource.origin().ascii_serialization()
         );
         let metadata = ProtectedResource::new(public_url, &issuers);
-        check(&issuers)?;
         let fetcher = Fetcher::new(issuers.iter().flat_map(Issuer::urls), ports)?;
         let audience: Arc<str> = public_url.into();
         let verified = Arc::new(Cache::new(MOST_VERIFIED));
@@ -97,6 +97,15 @@ impl OAuthAuthenticator {
             metadata,
             metadata_url,
         })
+    }
+
+    /// Whether [`new`](Self::new) would accept these settings, as far as that can be told without reading a file.
+    ///
+    /// # Errors
+    /// [`IssuerError`].
+    pub fn check(public_url: &str, issuers: &[Issuer]) -> Result<(), IssuerError> {
+        parse_identifier("public_url", public_url)?;
+        check(issuers)
     }
 
     /// The metadata document, to be served at [`metadata_url`](Self::metadata_url) and at `/.well-known/oauth-protected-resource`.

@@ -55,7 +55,7 @@ impl fmt::Debug for Introspection {
 ///     .scopes(Scopes::Everything);
 /// # Ok::<(), longhaul_auth::oauth::IssuerError>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Issuer {
     pub(crate) name: String,
     pub(crate) keys: Option<KeySource>,

@@ -4,7 +4,7 @@ use longhaul_server::auth::{Grant, Permission, Permissions};
 use std::collections::BTreeMap;
 
 /// What the scopes of an issuer's tokens mean here.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Scopes {
     /// They are named as the permissions are: `tools:NAME`, `tasks:read`, `tasks:write`. Others are ignored.
     #[default]

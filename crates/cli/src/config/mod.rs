@@ -4,6 +4,7 @@
 
 mod auth;
 mod file;
+mod issuer;
 mod limits;
 mod paths;
 mod schema;

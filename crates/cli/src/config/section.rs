@@ -248,6 +248,11 @@ impl<'a> Entry<'a> {
         Some(text)
     }
 
+    /// Whether it is `false`; anything else is no problem yet.
+    pub(super) fn is_false(&self) -> bool {
+        matches!(self.value, DeValue::Boolean(false))
+    }
+
     /// `true` or `false`.
     pub(super) fn flag(&self) -> Option<bool> {
         match self.value {

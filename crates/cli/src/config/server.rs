@@ -6,11 +6,14 @@ use super::{
     paths::Environment,
     section::{Entry, Section},
 };
+use longhaul::auth::oauth::OAuthAuthenticator;
 use longhaul_core::Millis;
-use longhaul_server::http::{HttpOptions, is_loopback};
+use longhaul_server::http::{HttpOptions, PublicUrl, is_loopback};
 use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 
 const DEFAULT_LISTEN: ([u8; 4], u16) = ([127, 0, 0, 1], 7411);
+const NO_PUBLIC_URL: &str =
+    "tokens must say for which server they are: set `public_url` in [server] to the URL that clients use";
 const DEFAULT_MAX_BODY: u64 = 4 << 20;
 const DEFAULT_IDLE_EXIT: Millis = 60_000;
 const DEFAULT_QUEUE_TIMEOUT: Millis = 24 * 60 * 60 * 1000;
@@ -85,16 +88,28 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<S
     let public_url = section.optional("public_url", |entry| {
         let parsed = entry
             .text_like("a URL such as \"https://mcp.example.com/mcp\"")?
-            .parse();
+            .parse::<PublicUrl>();
         parsed
             .map_err(|error| entry.report(format!("`public_url`: {error}")))
             .ok()
     });
     let plain_http = section.get_or("plain_http", false, |entry| entry.words(PLAIN_HTTP));
     let auth = section.get_or("auth", AuthConfig::default(), |entry| {
-        auth::read(&entry.section("[server.auth]", "such as [server.auth]")?)
+        auth::read(&entry.section("[server.auth]", "such as [server.auth]")?, environment)
     });
-    if let (Some(listen), Some(auth), Some(plain_http), Some(entry)) = (listen, auth, plain_http, section.get("listen"))
+    if let (Some(auth), Some(public_url), Some(entry)) = (&auth, &public_url, section.get("auth"))
+        && !auth.issuers.is_empty()
+    {
+        let checked = match public_url {
+            Some(public_url) => {
+                OAuthAuthenticator::check(public_url.as_str(), &auth.issuers).map_err(|error| error.to_string())
+            }
+            None => Err(NO_PUBLIC_URL.to_owned()),
+        };
+        checked.unwrap_or_else(|error| entry.report(format!("[[server.auth.issuer]]: {error}")));
+    }
+    if let (Some(listen), Some(auth), Some(plain_http), Some(entry)) =
+        (listen, &auth, plain_http, section.get("listen"))
     {
         match check_exposure(listen, auth, plain_http) {
             Ok(warnings) => warnings.into_iter().for_each(|warning| entry.warn(warning)),
@@ -177,7 +192,7 @@ pub(crate) enum InvalidExposure {
     /// Nothing says who may come in.
     #[error(
         "other machines can reach this address, and nothing says who may call the tools. Set api_keys = true in [server.auth], and make keys with \
-         `longhaul keys add`; or listen on 127.0.0.1"
+         `longhaul keys add`; or name an issuer of tokens in [[server.auth.issuer]]; or listen on 127.0.0.1"
     )]
     NobodyDecides,
     /// There is no TLS.
@@ -194,7 +209,7 @@ pub(crate) enum InvalidExposure {
 /// [`InvalidExposure`].
 pub(crate) fn check_exposure(
     listen: SocketAddr,
-    auth: AuthConfig,
+    auth: &AuthConfig,
     plain_http: bool,
 ) -> Result<Vec<String>, InvalidExposure> {
     if is_loopback(listen.ip()) {

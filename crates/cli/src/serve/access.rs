@@ -1,21 +1,23 @@
 //! Who may come in: the authenticators of a configuration.
 
-use crate::config::{AuthConfig, UNAUTHENTICATED};
+use crate::config::{ServerConfig, UNAUTHENTICATED};
 use longhaul::{
     Server,
     auth::{
         keys::{KeyAuthenticator, KeyFile, KeyFileError},
+        oauth::{Issuer, IssuerError, OAuthAuthenticator},
         same_user::{SameUser, SameUserUnavailable},
     },
 };
 use longhaul_runtime::Ports;
-use std::path::Path;
 
 /// The configuration cannot be followed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AccessError {
     #[error(transparent)]
     Keys(#[from] KeyFileError),
+    #[error(transparent)]
+    Issuers(#[from] IssuerError),
     #[error("`same_user = true` in [server.auth] is not possible here: {0}")]
     SameUser(SameUserUnavailable),
 }
@@ -23,18 +25,23 @@ pub(super) enum AccessError {
 /// The server with its authenticators, and who may come in, for people.
 pub(super) fn apply(
     server: Server,
-    auth: AuthConfig,
-    data_dir: &Path,
+    config: &ServerConfig,
     ports: &Ports,
 ) -> Result<(Server, Vec<String>), AccessError> {
-    let (mut server, mut who) = (server, Vec::new());
+    let (mut server, mut who, auth) = (server, Vec::new(), &config.auth);
     if auth.api_keys {
-        let keys = KeyAuthenticator::start(KeyFile::open(data_dir)?, ports)?;
+        let keys = KeyAuthenticator::start(KeyFile::open(&config.data_dir)?, ports)?;
         who.push(match keys.active_keys() {
             0 => "holders of API keys (there is none yet: `longhaul keys add FILE NAME`)".to_owned(),
             number => format!("holders of {}", super::report::count(number as u64, "API key")),
         });
         server = server.authenticator(keys);
+    }
+    if let (Some(public_url), false) = (&config.http.public_url, auth.issuers.is_empty()) {
+        let tokens = OAuthAuthenticator::new(public_url.as_str(), auth.issuers.clone(), ports)?;
+        let names: Vec<&str> = auth.issuers.iter().map(Issuer::name).collect();
+        who.push(format!("holders of tokens of {}", names.join(", ")));
+        server = server.authenticator(tokens);
     }
     match auth.same_user {
         Some(false) => {}

@@ -124,7 +124,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     ignore_hangup()?;
     let ports = Ports::system();
     let Config { server, tools, .. } = config;
-    let warnings = config::check_exposure(server.listen, server.auth, server.http.plain_http)?;
+    let warnings = config::check_exposure(server.listen, &server.auth, server.http.plain_http)?;
     for warning in warnings {
         output::note(&format!("warning: {warning}"));
     }
@@ -163,7 +163,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         .max_body(usize::try_from(server.max_body).unwrap_or(usize::MAX))
         .strict_headers(server.strict_headers)
         .http(server.http.clone());
-    let (building, who) = access::apply(building, server.auth, &server.data_dir, &ports)?;
+    let (building, who) = access::apply(building, &server, &ports)?;
     let running = building.start().await?;
     // A restored database that is not accepted may lack rows for folders that are still needed.
     let remove = asked.remove_orphaned_attempts && store.disagreement().is_none();

@@ -13,15 +13,18 @@ use std::{
 use tempfile::TempDir;
 
 /// A server with these keys of `[server]` and `[server.auth]`.
-struct Protected {
-    folder: TempDir,
-    child: Child,
-    address: SocketAddr,
+pub(crate) struct Protected {
+    pub(crate) folder: TempDir,
+    pub(crate) child: Child,
+    pub(crate) address: SocketAddr,
 }
 
 impl Protected {
     fn start(server: &str, auth: &str, listen: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::start_in(tempfile::tempdir().unwrap(), server, auth, listen)
+    }
+
+    pub(crate) fn start_in(folder: TempDir, server: &str, auth: &str, listen: &str) -> Self {
         let jobs = JOBS.replacen("[server]\n", &format!("[server]\n{server}\n"), 1);
         fs::write(
             folder.path().join("jobs.toml"),
@@ -50,7 +53,7 @@ impl Protected {
         key
     }
 
-    fn post(&self, headers: &str, method: &str, params: Value) -> (u16, Value) {
+    pub(crate) fn post(&self, headers: &str, method: &str, params: Value) -> (u16, Value) {
         post(self.address, headers, method, params)
     }
 
@@ -84,7 +87,7 @@ fn keys(folder: &Path, words: &[&str]) -> Output {
     run(&all)
 }
 
-fn bearer(key: &str) -> String {
+pub(crate) fn bearer(key: &str) -> String {
     format!("Authorization: Bearer {key}\r\n")
 }
 

@@ -4,5 +4,6 @@
 
 mod auth;
 mod calls;
+mod issuers;
 mod serving;
 mod support;

@@ -68,7 +68,7 @@ fn bad_files_are_explained() {
         (
             "+server\nlisten = \"0.0.0.0:7411\"\n+tool",
             &[
-                "jobs.toml:3: `listen`: other machines can reach this address, and nothing says who may call the tools. Set api_keys = true in [server.auth], and make keys with `longhaul keys add`; or listen on 127.0.0.1",
+                "jobs.toml:3: `listen`: other machines can reach this address, and nothing says who may call the tools. Set api_keys = true in [server.auth], and make keys with `longhaul keys add`; or name an issuer of tokens in [[server.auth.issuer]]; or listen on 127.0.0.1",
             ],
         ),
         (

@@ -147,6 +147,7 @@ task = "always"
     let auth = AuthConfig {
         api_keys: true,
         same_user: Some(false),
+        issuers: Vec::new(),
         unauthenticated: true,
     };
     assert_eq!(config.server.auth, auth);

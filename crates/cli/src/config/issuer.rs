@@ -1,0 +1,75 @@
+//! The `[[server.auth.issuer]]` sections: whose tokens are accepted.
+
+use super::{
+    paths::Environment,
+    section::{Entry, Section},
+};
+use longhaul::auth::oauth::{Introspection, Issuer, IssuerError, Scopes};
+use std::{collections::BTreeMap, fs, path::PathBuf};
+
+/// Reads an element of the array; `None` after a problem.
+pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<Issuer> {
+    let name = section.require("issuer").and_then(|entry| entry.text());
+    let jwks = section.optional("jwks", |entry| {
+        let text = entry.text_like("a URL or the path of a file")?;
+        match text.contains("://") {
+            true => Some(text.to_owned()),
+            false => path(&entry, section, environment)?.to_str().map(str::to_owned),
+        }
+    });
+    let introspection = section.optional("introspection", |entry| entry.text().map(str::to_owned));
+    let client_id = section.optional("client_id", |entry| entry.filled_text().map(str::to_owned));
+    let client_secret = section.optional("client_secret_file", |entry| {
+        let file = path(&entry, section, environment)?;
+        let secret = fs::read_to_string(&file);
+        let secret = secret.map_err(|error| entry.report(format!("`client_secret_file`: {}: {error}", file.display())));
+        Some(secret.ok()?.trim_end().to_owned())
+    });
+    let scopes = section.get_or("scopes", Scopes::default(), scopes);
+    section.finish();
+
+    let (name, introspection, client_id, client_secret) = (name?, introspection?, client_id?, client_secret?);
+    let (jwks, scopes) = (jwks?, scopes?);
+    let build = || -> Result<Issuer, IssuerError> {
+        let mut issuer = Issuer::new(name)?.scopes(scopes);
+        if let Some(jwks) = jwks {
+            issuer = issuer.jwks(&jwks)?;
+        }
+        if let (Some(url), Some(id), Some(secret)) = (&introspection, &client_id, &client_secret) {
+            issuer = issuer.introspection(Introspection::new(url, id, secret)?);
+        }
+        Ok(issuer)
+    };
+    let given = [introspection.is_some(), client_id.is_some(), client_secret.is_some()];
+    if given.contains(&true) && given.contains(&false) {
+        section.report(
+            "`introspection`, `client_id` and `client_secret_file` belong together: as whom the server asks the issuer about tokens".to_owned(),
+        );
+        return None;
+    }
+    build().map_err(|error| section.report(error.to_string())).ok()
+}
+
+fn path(entry: &Entry<'_>, section: &Section<'_>, environment: &Environment) -> Option<PathBuf> {
+    let path = environment.resolve(entry.text()?, section.file().folder());
+    path.map_err(|error| entry.report(format!("`{}`: {error}", entry.key())))
+        .ok()
+}
+
+/// `false`, or what each scope of the issuer permits.
+fn scopes(entry: Entry<'_>) -> Option<Scopes> {
+    const EXPECTED: &str = "false, or a table such as { \"their:scope\" = [\"tools:*\", \"tasks:write\"] }";
+    if entry.is_false() {
+        return Some(Scopes::Everything);
+    }
+    let mut mapped = BTreeMap::new();
+    for (scope, grants) in entry.pairs(EXPECTED)? {
+        let parse = |(entry, text): (Entry<'_>, &str)| {
+            let grant = text.parse();
+            grant.map_err(|error| entry.report(format!("`scopes`: {error}"))).ok()
+        };
+        let grants: Vec<_> = grants.texts()?.into_iter().map(parse).collect();
+        mapped.insert(scope.to_owned(), grants.into_iter().collect::<Option<_>>()?);
+    }
+    Some(Scopes::Mapped(mapped))
+}
