@@ -15,7 +15,7 @@ use crate::{
     waiting::{Display, Ended, Waiting, what_goes_on},
 };
 use longhaul_client::{
-    CallError, CallOptions, CallResponse, Client, Event, JournalError, PendingCall, TaskHandle, Tool,
+    CallError, CallOptions, CallResponse, Client, Event, JournalError, PendingCall, RequestError, TaskHandle, Tool,
 };
 use longhaul_core::format_duration;
 use serde_json::{Map, Value, json};
@@ -45,9 +45,14 @@ async fn choose_and_call(call: &args::Call) -> Result<Exit, Failure> {
         return listings::list_tools(&server, call.json).await;
     };
     let words = arguments::parse(words).map_err(|error| match error {
-        ArgumentError::NoValue(_) => Failure::usage(format!(
-            "{error}. `{tool}` was taken for the tool, since no server of that name is configured"
-        )),
+        ArgumentError::NoValue(_) => {
+            let why = match (&call.server.server, call.server.command.is_empty()) {
+                (Some(_), _) => "since -s says the server",
+                (None, false) => "since the command behind -- is the server",
+                (None, true) => "since no server of that name is configured",
+            };
+            Failure::usage(format!("{error}. `{tool}` was taken for the tool, {why}"))
+        }
         other => Failure::usage(other),
     })?;
     let whole = call.input.as_deref().map(read_input).transpose()?.unwrap_or_default();
@@ -145,7 +150,7 @@ impl Called<'_> {
             Ended::Done(Ok(CallResponse::Task(task))) => task,
             Ended::Done(Err(error)) => {
                 self.display.finish();
-                if !error.is_refusal() && pending.idempotency_key().is_none() {
+                if is_unanswered(&error) && pending.idempotency_key().is_none() {
                     output::note("the server may or may not have received the call; it was not sent again");
                 }
                 return Err(error.into());
@@ -256,4 +261,13 @@ fn find<'a>(tools: &'a [Tool], name: &str) -> Result<&'a Tool, Failure> {
             hint.as_deref().unwrap_or("the server has no tools")
         ))
     })
+}
+
+/// Whether it is not known that the server has the call: there was no answer, or one of something in front of it.
+fn is_unanswered(error: &RequestError) -> bool {
+    match error {
+        RequestError::Unreachable { .. } | RequestError::TimedOut { .. } => true,
+        RequestError::Http { status, .. } => *status >= 500,
+        _ => false,
+    }
 }

@@ -3,6 +3,7 @@
 use crate::{
     args,
     arguments::{self, Taker},
+    ask::Asking,
     failure::Failure,
     fields::{self, as_word},
     nearest,
@@ -31,7 +32,8 @@ pub(crate) async fn tools(args: &args::Tools) -> ExitCode {
 
 /// Lists the tools of a server.
 pub(crate) async fn list_tools(server: &Server, json: bool) -> Result<Exit, Failure> {
-    let connection = server.connection(|_| {})?;
+    // Servers list some tools only to clients that can be asked, as `call` can.
+    let connection = server.connection(|options| options.inputs = Some(Asking::new().0))?;
     let tools = with_notice(connection.address(), connection.list_tools()).await?;
     if json {
         let listed: Vec<Value> = tools.iter().map(tool_as_json).collect();

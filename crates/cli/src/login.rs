@@ -58,7 +58,7 @@ pub(crate) async fn log_out(args: &args::Account) -> ExitCode {
             output::json_line(&json!({"server": url, "loggedOut": had_one}));
         } else if had_one {
             output::note(&format!(
-                "logged out of {}; the tokens were forgotten here, and end by themselves there",
+                "logged out of {}; what was kept here is deleted. The server still accepts it until it ends or is revoked there",
                 server.shown()
             ));
         } else {
@@ -73,6 +73,16 @@ pub(crate) async fn log_out(args: &args::Account) -> ExitCode {
 pub(crate) async fn who(args: &args::Account) -> ExitCode {
     let shown = async {
         let (server, url) = server_of(&args.server, &args.words)?;
+        if server.has_authorization() {
+            match args.json {
+                true => output::json_line(&json!({"server": url, "loggedIn": true, "header": true})),
+                false => output::text(&format!(
+                    "server   {}\nwith     the `Authorization` header of its configuration",
+                    server.shown()
+                )),
+            }
+            return Ok(Exit::Answered);
+        }
         let logged_in = login(&url, LoginOptions::default())?.who().await;
         let logged_in = logged_in.map_err(|error| failed(&url, error))?;
         show(&server, logged_in.as_ref(), args.json);

@@ -74,8 +74,7 @@ impl Named {
             return Ok(Self::unrecorded(server, id));
         };
         let found = journal.find(id).await.unwrap_or_default();
-        let address = server.recorded();
-        let fitting = |call: &&RecordedCall| !server.is_chosen() || call.server == address;
+        let fitting = |call: &&RecordedCall| server.covers(call);
         let fitting = distinct(found.iter().filter(fitting));
         let mut fitting = fitting.into_iter();
         match (fitting.next(), fitting.next()) {
@@ -107,9 +106,8 @@ impl Named {
             Ok(journal) => journal.live().await.unwrap_or_default(),
             Err(_) => Vec::new(),
         };
-        let address = server.recorded();
         let is_open = |call: &&RecordedCall| !call.status.is_some_and(TaskStatus::is_final);
-        let of_server = |call: &&RecordedCall| !server.is_chosen() || call.server == address;
+        let of_server = |call: &&RecordedCall| server.covers(call);
         let of_server: Vec<&RecordedCall> = live.iter().filter(of_server).collect();
         let open: Vec<&RecordedCall> = of_server.iter().copied().filter(is_open).collect();
         // One that has ended, and whose result was not fetched, can still be shown.
@@ -148,11 +146,10 @@ impl Named {
         let Ok(journal) = open().await else {
             return Vec::new();
         };
-        let address = server.recorded();
         let live = journal.live().await.unwrap_or_default().into_iter();
         let fitting = live.filter(|call| {
             let has_ended = call.status.is_some_and(TaskStatus::is_final);
-            !has_ended && (!server.is_chosen() || call.server == address)
+            !has_ended && server.covers(call)
         });
         let named = fitting.filter_map(|call| {
             Some(Self {

@@ -30,6 +30,8 @@ impl ResultKind {
 
 /// A longer list is refused as endless.
 const MAX_PAGES: usize = 10_000;
+/// As is one that has so many pages in a row without an entry.
+const MAX_EMPTY_PAGES: usize = 100;
 
 impl Connection {
     /// All resources, as the server lists them.
@@ -170,6 +172,7 @@ impl Connection {
             member,
             next: Some(None),
             read: 0,
+            empty: 0,
             bytes: 0,
         };
         let pages = stream::try_unfold(pages, |mut pages| async move {
@@ -188,6 +191,8 @@ struct Pages {
     /// The cursor of the next page; `None` behind the last one.
     next: Option<Option<String>>,
     read: usize,
+    /// The pages without an entry since the last one with any.
+    empty: usize,
     bytes: usize,
 }
 
@@ -198,6 +203,11 @@ impl Pages {
         };
         let invalid = |what: &str| RequestError::Invalid(format!("its list of {} {what}", self.member));
         let limit = self.connection.options().max_response;
+        if self.empty == MAX_EMPTY_PAGES {
+            return Err(invalid(&format!(
+                "does not end: {MAX_EMPTY_PAGES} pages in a row were empty"
+            )));
+        }
         if self.read == MAX_PAGES || self.bytes > limit {
             return Err(invalid(&format!(
                 "does not end within {MAX_PAGES} pages or {limit} bytes"
@@ -214,6 +224,7 @@ impl Pages {
         let Some(Value::Array(listed)) = page.remove(self.member) else {
             return Err(invalid(&format!("has no `{}`", self.member)));
         };
+        self.empty = if listed.is_empty() { self.empty + 1 } else { 0 };
         self.next = match page.remove("nextCursor") {
             // An empty string is a valid cursor (U-07).
             Some(Value::String(next)) if cursor.as_ref() != Some(&next) => Some(Some(next)),

@@ -101,13 +101,16 @@ pub(super) struct Tested {
     pub(super) client: PathBuf,
 }
 
-/// The checks of every run in a folder: the suite makes a folder of its own for each, with a date in its name.
+/// The checks of every run in a folder: the suite makes a folder of its own for each, with a date in its name, and one around it for each slash in the name of
+/// the scenario.
 fn read_checks(folder: &Path) -> Result<Vec<Check>, ConformanceError> {
     let mut checks = Vec::new();
-    for run in fs::read_dir(folder)? {
-        let file = run?.path().join("checks.json");
-        if file.exists() {
-            checks.extend(serde_json::from_slice::<Vec<Check>>(&fs::read(file)?)?);
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            checks.extend(read_checks(&path)?);
+        } else if path.ends_with("checks.json") {
+            checks.extend(serde_json::from_slice::<Vec<Check>>(&fs::read(path)?)?);
         }
     }
     Ok(checks)

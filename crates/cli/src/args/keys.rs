@@ -23,10 +23,10 @@ pub(crate) enum KeysCommand {
         #[arg(value_parser = key_name)]
         name: KeyName,
         /// Tools it may call, * for any characters; several times for several [default: all]
-        #[arg(long, value_name = "PATTERN")]
+        #[arg(long, value_name = "PATTERN", value_parser = tool_pattern)]
         tools: Vec<ToolPattern>,
         /// End it after this time, such as 90d
-        #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+        #[arg(long, value_name = "DURATION", value_parser = lifetime)]
         expires: Option<Millis>,
     },
     /// List the keys, without their secrets
@@ -45,10 +45,10 @@ pub(crate) enum KeysCommand {
         #[arg(value_parser = key_name)]
         name: KeyName,
         /// Accept the old secret for this time, too [default: not]
-        #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+        #[arg(long, value_name = "DURATION", value_parser = lifetime)]
         overlap: Option<Millis>,
         /// End the key after this time from now
-        #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+        #[arg(long, value_name = "DURATION", value_parser = lifetime)]
         expires: Option<Millis>,
     },
     /// End a key for good, with all that it has opened; its name is not used again
@@ -59,6 +59,25 @@ pub(crate) enum KeysCommand {
         #[arg(value_parser = key_name)]
         name: KeyName,
     },
+}
+
+/// A pattern of tool names. Tokens have scopes such as `tools:NAME`, but a key's pattern is the name alone.
+fn tool_pattern(text: &str) -> Result<ToolPattern, String> {
+    if text.is_empty() || text.contains(':') {
+        return Err("write the name of a tool alone, with * for any characters, such as 'build*'".to_owned());
+    }
+    text.parse()
+        .map_err(|error: longhaul::auth::InvalidGrant| error.to_string())
+}
+
+/// A duration of at most a hundred years.
+fn lifetime(text: &str) -> Result<Millis, String> {
+    const LONGEST: Millis = 100 * 365 * 24 * 3_600_000;
+    match parse_duration(text) {
+        Ok(duration) if duration <= LONGEST => Ok(duration),
+        Ok(_) => Err("at most 36500d can be given; leave it out for no end".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// Whose keys.

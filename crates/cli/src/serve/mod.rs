@@ -70,6 +70,11 @@ pub(crate) fn run(serve: &args::Serve) -> ExitCode {
     };
     crate::check::warn(&serve.file.display().to_string(), &config.warnings);
     config.server.listen = serve.listen.unwrap_or(config.server.listen);
+    if let Err(error) = config::check_exposure(config.server.listen, &config.server.auth, config.server.http.plain_http)
+    {
+        output::note(&format!("longhaul: --listen: {error}"));
+        return ExitCode::from(config::EXIT_INVALID);
+    }
     if let Some(data_dir) = &serve.data_dir {
         config.server.data_dir = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.clone());
     }

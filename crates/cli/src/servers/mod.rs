@@ -7,7 +7,7 @@ mod tokens;
 use crate::{
     args::{EraArg, ServerArgs},
     listening_socket::{self, ListeningSocket},
-    nearest,
+    nearest, output,
 };
 use clap::ValueEnum;
 use config::{Configured, Entry};
@@ -99,6 +99,9 @@ fn choose_among<'a>(
     default: Option<String>,
 ) -> Result<(Server, &'a [String]), ServerError> {
     if let Some(name) = &args.server {
+        if !args.command.is_empty() {
+            output::note("note: -s says the server, so the command behind -- is not started");
+        }
         let chosen = configured.server(name, (vec!["-s".to_owned(), name.clone()], Vec::new()))?;
         return Ok((chosen, words));
     }
@@ -316,6 +319,12 @@ impl Server {
     /// Whether the command line or the environment says it; else it is the default one.
     pub(crate) fn is_chosen(&self) -> bool {
         self.chosen
+    }
+
+    /// Whether a recorded call is meant: any, unless a server was chosen. Two names may be two callers of one server, whose tasks are kept apart there.
+    pub(crate) fn covers(&self, call: &RecordedCall) -> bool {
+        let is_other_name = self.name.is_some() && call.server_name.is_some() && self.name != call.server_name;
+        !self.chosen || (call.server == self.recorded() && !is_other_name)
     }
 
     /// Its URL, if it is reached over HTTP.

@@ -61,7 +61,7 @@ pub(super) async fn ask(chosen: &Server, rows: &mut [Row]) -> Vec<Row> {
 }
 
 fn groups(chosen: &Server, rows: &[Row]) -> Vec<Group> {
-    let mut groups: HashMap<(String, Option<String>), Group> = HashMap::new();
+    let mut groups: HashMap<(String, Option<String>, Option<String>), Group> = HashMap::new();
     for (place, row) in rows.iter().enumerate() {
         let Some(call) = row.call.as_ref().filter(|call| call.state == CallState::Task) else {
             continue;
@@ -71,7 +71,12 @@ fn groups(chosen: &Server, rows: &[Row]) -> Vec<Group> {
             continue;
         }
         let session = call.task.as_ref().and_then(|task| task.session.clone());
-        let key = (server.recorded(), session.as_ref().map(|session| session.id.clone()));
+        let name = server.name().map(str::to_owned);
+        let key = (
+            server.recorded(),
+            name,
+            session.as_ref().map(|session| session.id.clone()),
+        );
         let new = || Group {
             server,
             session,
@@ -80,7 +85,7 @@ fn groups(chosen: &Server, rows: &[Row]) -> Vec<Group> {
         groups.entry(key).or_insert_with(new).rows.push(place);
     }
     if chosen.is_chosen() && groups.is_empty() {
-        let key = (chosen.recorded(), None);
+        let key = (chosen.recorded(), None, None);
         groups.insert(
             key,
             Group {

@@ -73,5 +73,6 @@ async fn recorded(server: &Server) -> Result<Vec<Row>, Failure> {
         ..CallFilter::default()
     };
     let calls = record::list(filter).await.map_err(Failure::usage)?;
-    Ok(calls.into_iter().map(Row::recorded).collect())
+    let calls = calls.into_iter().filter(|call| server.covers(call));
+    Ok(calls.map(Row::recorded).collect())
 }

@@ -139,3 +139,29 @@ async fn a_key_is_kept_or_configured() {
     assert!(!String::from_utf8_lossy(&refused.stderr).contains("lhk_2"));
     exit(&run(&["login", "prod"], "lhk_1"), 2);
 }
+
+/// Two names of one server may be two callers, whose tasks are kept apart there.
+#[test]
+fn the_tasks_of_each_name_are_asked_for_as_that_name() {
+    let served = crate::support::served();
+    let folder = served.home.path().join("longhaul");
+    fs::create_dir_all(&folder).unwrap();
+    let entry = |name: &str| format!("[servers.{name}]\nurl = {:?}\n", served.url);
+    fs::write(folder.join("servers.toml"), entry("ann") + &entry("bob")).unwrap();
+    for name in ["ann", "bob"] {
+        exit(&served.run(&["call", name, "wait", "--detach"]), 0);
+    }
+    let names = |words: &[&str]| -> Vec<String> {
+        let mut all = words.to_vec();
+        all.push("--json");
+        let listed: Value = serde_json::from_str(&exit(&served.run(&all), 0)).unwrap();
+        let tasks = listed["calls"].as_array().unwrap().iter();
+        let mut names: Vec<String> = tasks
+            .map(|task| task["serverName"].as_str().unwrap().to_owned())
+            .collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(&["tasks", "ann"]), ["ann"]);
+    assert_eq!(names(&["tasks", served.url.as_str()]), ["ann", "bob"]);
+}

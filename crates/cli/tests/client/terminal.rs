@@ -137,15 +137,34 @@ impl<'a> Terminal<'a> {
         child.wait().unwrap()
     }
 
+    /// What is on the screen, without what varies.
+    fn shown(&self, parser: &vt100::Parser) -> String {
+        let mut shown = parser.screen().contents();
+        for (varying, fixed) in &self.names {
+            shown = shown.replace(varying, fixed);
+        }
+        fixed_times(&fixed_ids(&shown)) + "\n"
+    }
+
+    /// Waits until the screen is that of this name, while a command draws it.
+    fn await_screen(&self, name: &str) {
+        let file = self.folder.join(format!("{:02}-{name}.txt", self.count + 1));
+        let kept = fs::read_to_string(file).unwrap_or_default();
+        let mut parser = self.seen.parser.lock().unwrap();
+        while self.shown(&parser) != kept {
+            let (next, timeout) = self.seen.changed.wait_timeout(parser, PATIENCE).unwrap();
+            parser = next;
+            if timeout.timed_out() {
+                break;
+            }
+        }
+    }
+
     /// Compares the screen with the file of this name.
     pub(crate) fn screen(&mut self, name: &str) {
         self.count += 1;
         let file = self.folder.join(format!("{:02}-{name}.txt", self.count));
-        let mut shown = self.seen.parser.lock().unwrap().screen().contents();
-        for (varying, fixed) in &self.names {
-            shown = shown.replace(varying, fixed);
-        }
-        let shown = fixed_times(&fixed_ids(&shown)) + "\n";
+        let shown = self.shown(&self.seen.parser.lock().unwrap());
         if std::env::var("TRYCMD").as_deref() == Ok("overwrite") {
             fs::create_dir_all(&self.folder).unwrap();
             fs::write(&file, &shown).unwrap();
@@ -185,7 +204,11 @@ impl Running<'_, '_> {
         (&*self.pty).write_all(keys.as_bytes()).unwrap();
     }
 
+    /// Waits until the screen is that of this name. When the files are written again, it is taken as it is.
     pub(crate) fn screen(&mut self, name: &str) {
+        if std::env::var_os("TRYCMD").is_none() {
+            self.terminal.await_screen(name);
+        }
         self.terminal.screen(name);
     }
 

@@ -7,7 +7,7 @@ use super::{
     registered_client::{RegisteredByHand, RegisteredClient},
     token_file::{TokenFile, TokenFileError},
 };
-use crate::{AccessToken, Address, TokenError};
+use crate::{AccessToken, Address, TokenError, error::excerpt};
 use oauth2::TokenResponse;
 use reqwest::Url;
 use rmcp::transport::auth::{
@@ -205,9 +205,13 @@ impl Flow {
 
     async fn log_in_as_user(&self, challenge: Option<&str>, scopes: &[String]) -> Result<(), TokenError> {
         let Some(consent) = &self.options.consent else {
-            let reason = match scopes_of(challenge).as_slice() {
-                [] => "there is no token for it, or it has ended".to_owned(),
-                wanted => format!("it wants a token that permits {}", wanted.join(" ")),
+            let wanted = scopes_of(challenge);
+            let said = said_by(challenge).map(|said| format!(" ({said})")).unwrap_or_default();
+            let reason = match self.stored()? {
+                Some(key) if key.client_id.is_none() => format!("it does not accept the key that is kept for it{said}"),
+                Some(_) if wanted.is_empty() => format!("the token that is kept for it is not accepted{said}"),
+                _ if !wanted.is_empty() => format!("it wants a token that permits {}", wanted.join(" ")),
+                _ => "there is no token for it, and no key".to_owned(),
             };
             return Err(TokenError::LoginRequired { reason });
         };
@@ -360,6 +364,13 @@ pub(super) fn scopes_of(challenge: Option<&str>) -> Vec<String> {
         .flat_map(|scopes| scopes.split_whitespace())
         .map(str::to_owned)
         .collect()
+}
+
+/// Why a server refuses, in its words.
+fn said_by(challenge: Option<&str>) -> Option<String> {
+    let base = Url::parse("http://127.0.0.1/").ok()?;
+    let said = WWWAuthenticateParams::parse(challenge?, &base).error_description?;
+    Some(excerpt(&said.replace(char::is_control, " ")).into_owned())
 }
 
 fn unusable(error: TokenFileError) -> TokenError {

@@ -271,3 +271,17 @@ async fn an_output_schema_without_end_is_given_up() {
         connection.call_tool(&tools[0], &Map::new(), &mut |_| {}).await.unwrap();
     }
 }
+
+/// Each page has a new cursor, and nothing else.
+#[tokio::test]
+async fn a_list_of_empty_pages_without_end_is_given_up() {
+    let pages = AtomicUsize::new(0);
+    let peer = modern(move |seen| {
+        let next = pages.fetch_add(1, Ordering::SeqCst).to_string();
+        seen.result(json!({"resultType": "complete", "prompts": [], "nextCursor": next}))
+    });
+    let (connection, _) = peer.connection();
+    let error = connection.list_prompts().await.unwrap_err();
+    assert!(error.to_string().contains("pages in a row were empty"), "{error}");
+    assert_eq!(peer.calls_of("prompts/list").len(), 100);
+}
