@@ -20,7 +20,7 @@ mod tests;
 pub(crate) use auth::{AuthConfig, UNAUTHENTICATED};
 pub(crate) use file::{ConfigError, Problem};
 pub(crate) use paths::Environment;
-pub(crate) use server::{InvalidExposure, ServerConfig, check_exposure, parse_listen};
+pub(crate) use server::{ServerConfig, check_exposure, parse_listen};
 pub(crate) use tool::{Output, ToolConfig};
 
 use file::File;

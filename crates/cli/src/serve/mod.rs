@@ -46,8 +46,6 @@ enum ServeError {
     #[error("cannot find this program's executable, which also supervises commands: {0}")]
     Launcher(io::Error),
     #[error(transparent)]
-    Exposure(#[from] config::InvalidExposure),
-    #[error(transparent)]
     Access(#[from] access::AccessError),
     #[error(transparent)]
     Tool(#[from] tools::UnusableTool),
@@ -69,11 +67,18 @@ pub(crate) fn run(serve: &args::Serve) -> ExitCode {
         }
     };
     crate::check::warn(&serve.file.display().to_string(), &config.warnings);
-    config.server.listen = serve.listen.unwrap_or(config.server.listen);
-    if let Err(error) = config::check_exposure(config.server.listen, &config.server.auth, config.server.http.plain_http)
-    {
-        output::note(&format!("longhaul: --listen: {error}"));
-        return ExitCode::from(config::EXIT_INVALID);
+    // The address in the file was checked with it.
+    if let Some(listen) = serve.listen {
+        config.server.listen = listen;
+        match config::check_exposure(listen, &config.server.auth, config.server.http.plain_http) {
+            Ok(warnings) => warnings
+                .iter()
+                .for_each(|warning| output::note(&format!("warning: --listen: {warning}"))),
+            Err(error) => {
+                output::note(&format!("longhaul: --listen: {error}"));
+                return ExitCode::from(config::EXIT_INVALID);
+            }
+        }
     }
     if let Some(data_dir) = &serve.data_dir {
         config.server.data_dir = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.clone());
@@ -129,10 +134,6 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     ignore_hangup()?;
     let ports = Ports::system();
     let Config { server, tools, .. } = config;
-    let warnings = config::check_exposure(server.listen, &server.auth, server.http.plain_http)?;
-    for warning in warnings {
-        output::note(&format!("warning: {warning}"));
-    }
     let listener = match listen(server.listen).await {
         Err(ServeError::Listen { error, owner }) if asked.idle_exit.is_some() => {
             tracing::warn!("{error}{owner}; serving only longhaul stdio");

@@ -39,8 +39,8 @@ impl Issuer {
         json!({"keys": [key]}).to_string()
     }
 
-    #[expect(clippy::disallowed_methods, reason = "tokens end by the system's clock")]
     /// A token of `subject` with these scopes, for `audience`, which ends in so many seconds.
+    #[expect(clippy::disallowed_methods, reason = "tokens end by the system's clock")]
     fn token(&self, subject: &str, scope: &str, audience: &str, life: i64) -> String {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
         let end = i64::try_from(now.as_secs()).unwrap() + life;

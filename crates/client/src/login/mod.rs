@@ -211,18 +211,17 @@ impl TokenProvider for Login {
             if state.tokens.is_none() {
                 state.tokens = Some(self.flow.stored()?);
             }
-            let Some(Some(tokens)) = &state.tokens else {
+            let Some(Some(tokens)) = &mut state.tokens else {
                 return Ok(None);
             };
-            if tokens.refreshes && tokens.ends_within(REFRESH_BEFORE) {
-                // If that is not possible, the server decides about the old token, and says what it wants.
-                if let Some(refreshed) = self.flow.refresh(tokens).await? {
-                    state.tokens = Some(Some(refreshed));
-                }
+            // If that is not possible, the server decides about the old token, and says what it wants.
+            if tokens.refreshes
+                && tokens.ends_within(REFRESH_BEFORE)
+                && let Some(refreshed) = self.flow.refresh(tokens).await?
+            {
+                *tokens = refreshed;
             }
-            Ok((state.tokens.iter().flatten())
-                .map(|tokens| tokens.access.clone())
-                .next())
+            Ok(Some(tokens.access.clone()))
         })
     }
 
