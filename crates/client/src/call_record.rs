@@ -150,6 +150,17 @@ impl CallRecord {
         self.0.state.lock().lacks_task = true;
     }
 
+    /// Forgets the call: its task was deleted.
+    pub(crate) async fn forget(&self) {
+        let forgotten = self.0.journal.forget(self.0.call).await;
+        self.0.state.lock().is_open = false;
+        match forgotten {
+            // Another process has forgotten it.
+            Err(JournalError::UnknownCall { .. }) => {}
+            forgotten => warn(forgotten),
+        }
+    }
+
     pub(crate) async fn ask(&self, key: &str) -> Result<Asked, JournalError> {
         self.0.journal.ask(self.0.call, key).await
     }

@@ -110,6 +110,9 @@ pub enum RequestError {
     /// The id has a form that no task of a Longhaul server has, so there is no log and no history.
     #[error("only Longhaul servers keep logs and histories, and this task id is not from one")]
     InvalidTaskId,
+    /// The server does not declare that its clients may delete tasks, so nothing was sent.
+    #[error("the server does not let its clients delete tasks: only Longhaul servers do")]
+    NoDeletion,
     /// A response beyond [`Options::max_response`](crate::Options::max_response).
     #[error("the server's response is larger than {limit} bytes")]
     TooLarge {

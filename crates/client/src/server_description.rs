@@ -52,6 +52,13 @@ impl ServerDescription {
         declared.find_map(Value::as_u64)
     }
 
+    /// Whether its clients may delete their finished tasks (an extension of Longhaul): see [`TaskHandle::delete`](crate::TaskHandle::delete).
+    pub fn deletes_tasks(&self) -> bool {
+        ["extensions", "experimental"]
+            .iter()
+            .any(|place| self.capabilities[place][meta::DELETION].is_object())
+    }
+
     /// Whether it makes tasks of the extension.
     pub(crate) fn has_tasks_extension(&self) -> bool {
         self.capabilities["extensions"][TASKS_EXTENSION].is_object()

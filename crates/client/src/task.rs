@@ -199,6 +199,41 @@ impl TaskHandle {
         }
     }
 
+    /// Deletes the task, which has ended, with all that it has left on the server: arguments, result, questions, log, history, and the finished tasks that it
+    /// started. Its idempotency key is free again. A recorded task is forgotten in the journal, too. An extension of Longhaul.
+    ///
+    /// ```no_run
+    /// # async fn example(client: longhaul_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// for task in client.tasks().await? {
+    ///     if task.get().await?.status.is_final() {
+    ///         task.delete().await?;
+    ///     }
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`RequestError::NoDeletion`] if the server does not [declare](crate::ServerDescription::deletes_tasks) it, [`RequestError::Rpc`] if the task or one that it
+    /// started has not ended, or the server does not know the task. Any other [`RequestError`]: it may have been deleted.
+    pub async fn delete(&self) -> Result<(), RequestError> {
+        let server = self.connection.server().await?;
+        // In a session that an earlier process has opened nobody knows what the server declared.
+        if server
+            .capabilities
+            .as_object()
+            .is_some_and(|declared| !declared.is_empty())
+            && !server.deletes_tasks()
+        {
+            return Err(RequestError::NoDeletion);
+        }
+        self.request(Method::TasksDelete).await?;
+        self.connection.legacy_tasks().ended(self.id());
+        if let Some(record) = &self.record {
+            record.forget().await;
+        }
+        Ok(())
+    }
+
     /// Reads the outcome of an ended legacy task (G1-29).
     pub(crate) async fn fetch_outcome(&self, status: TaskStatus) -> Result<Outcome, RequestError> {
         if self.connection.era().await?.legacy().is_none() {

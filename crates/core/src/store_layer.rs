@@ -120,6 +120,7 @@ layer! {
     fn journal(id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>>;
     fn emitted(id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>>;
     fn children(parent: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
+    fn started_by(parent: &TaskId, after: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
     fn children_of_finished_parents(limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
     fn blocked(after: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
     fn requestor(id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>>;
@@ -132,6 +133,7 @@ layer! {
     fn expired(at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>>;
     fn record_removal() -> BoxFuture<'_, Result<(), StoreError>>;
     fn delete(host: &HostId, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>>;
+    fn delete_ended(host: &HostId, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>>;
     fn tombstones(host: &HostId, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>>;
     fn remove_tombstones(host: &HostId, ids: Vec<TaskId>) -> BoxFuture<'_, Result<(), StoreError>>;
     fn counts() -> BoxFuture<'_, Result<Counts, StoreError>>;

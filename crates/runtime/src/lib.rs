@@ -16,6 +16,7 @@ mod canonical;
 mod catalog;
 mod change_feed;
 mod context;
+mod deletion;
 mod dispatch;
 mod engine;
 mod engine_clock;
@@ -65,6 +66,7 @@ pub use context::{
     ChildEnd, ChildError, Fork, PollPolicy, Polled, Race, StepError, StepFailure, StepPolicy, TaskContext,
     step_is_settled,
 };
+pub use deletion::DeleteError;
 pub use engine::{Engine, EngineOptions};
 pub use execution_end::ExecutionEnd;
 pub use executor::{Attempt, Executor, STOP_GRACE};

@@ -75,11 +75,7 @@ async fn delete_batch(inner: &Inner, stuck: &mut Stuck, tidy: bool) -> Result<Ba
     let full = expired.len().max(tombstones.len()) == limit && stuck.tasks.len() < MOST_STUCK;
     for tasks in [&mut expired, &mut tombstones] {
         tasks.retain(|id| !stuck.tasks.contains(id));
-        let files = files_of(inner, tasks).await;
-        if !files.is_empty() {
-            store.record_removal().await?;
-        }
-        let kept = remove(files).await;
+        let kept = remove_files(inner, tasks).await?;
         tasks.retain(|id| !kept.contains(id));
         stuck.tasks.extend(kept);
     }
@@ -90,6 +86,18 @@ async fn delete_batch(inner: &Inner, stuck: &mut Stuck, tidy: bool) -> Result<Ba
         store.remove_tombstones(host, tombstones).await?;
     }
     Ok(if full { Batch::Full } else { Batch::Last })
+}
+
+/// Removes what attempts of these tasks left outside the store, and returns the tasks that still have some of it.
+///
+/// # Errors
+/// The store's; nothing was removed then.
+pub(crate) async fn remove_files(inner: &Inner, tasks: &[TaskId]) -> Result<HashSet<TaskId>, StoreError> {
+    let files = files_of(inner, tasks).await;
+    if !files.is_empty() {
+        inner.node.store.record_removal().await?;
+    }
+    Ok(remove(files).await)
 }
 
 /// Which providers keep files of which of these tasks.
@@ -113,10 +121,7 @@ async fn remove(files: Vec<(&Arc<dyn Provider>, Vec<TaskId>)>) -> HashSet<TaskId
     for (provider, tasks) in files {
         for task in tasks {
             if let Err(error) = provider.forget(&task).await {
-                warn!(
-                    error,
-                    "files of an expired task could not be removed; trying again later"
-                );
+                warn!(error, "files of a task could not be removed, so the task is kept");
                 kept.insert(task);
             }
         }

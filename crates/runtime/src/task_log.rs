@@ -19,6 +19,11 @@ pub(crate) fn created(task: &Task) {
     say!(task, "created");
 }
 
+/// Its owner had it deleted.
+pub(crate) fn deleted(task: &Task) {
+    say!(task, "deleted");
+}
+
 /// A plain call is a task from now on.
 pub(crate) fn promoted(task: &Task) {
     say!(task, "became a task");

@@ -9,7 +9,7 @@ use futures_util::future::{Either, select};
 use longhaul_core::{
     CancelMode, InputKey, Json, Origin, Outcome, Owner, Principal, Scope, Task, TaskId, store::CreateError,
 };
-use longhaul_runtime::{Call, CancelError, PendingCall, Promotion};
+use longhaul_runtime::{Call, CancelError, DeleteError, PendingCall, Promotion};
 use serde_json::json;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -67,6 +67,7 @@ impl Client {
             7 => self.cancel(node).await,
             8 => self.probe_foreign_task(node).await,
             9 => self.list(node).await,
+            10 => self.delete(node).await,
             _ => {
                 if let Some(at) = self.any() {
                     self.follow(node, at).await;
@@ -262,7 +263,17 @@ impl Client {
         }
     }
 
-    /// Tries to read, answer and cancel a task of another client, or one that does not exist.
+    async fn delete(&self, node: &Node) {
+        let Some(at) = self.any() else { return };
+        let id = &self.tasks[at].0;
+        let world = &self.world;
+        if let Some(Ok(())) = self.reach(node, node.engine.delete(&self.scope(), id)).await {
+            world.note_client(self.nth, |checker| format!("has deleted {}", checker.name(id)));
+            world.check(|checker| checker.deletion_acknowledged(&world.disk, id));
+        }
+    }
+
+    /// Tries to read, answer, cancel and delete a task of another client, or one that does not exist.
     async fn probe_foreign_task(&self, node: &Node) {
         let world = &self.world;
         let theirs = {
@@ -294,6 +305,10 @@ impl Client {
         {
             None | Some(Err(CancelError::NotFound | CancelError::Store(_))) => {}
             Some(_) => world.check(|checker| checker.leaked("a cancel of another's task was not refused as unknown")),
+        }
+        match self.reach(node, node.engine.delete(&scope, &id)).await {
+            None | Some(Err(DeleteError::NotFound | DeleteError::Store(_))) => {}
+            Some(_) => world.check(|checker| checker.leaked("a deletion of another's task was not refused as unknown")),
         }
     }
 

@@ -471,6 +471,23 @@ impl StoreLayer for NodeStore {
         })
     }
 
+    fn delete_ended(
+        &self,
+        host: &HostId,
+        ids: Vec<TaskId>,
+        at: UnixMillis,
+    ) -> BoxFuture<'_, Result<usize, StoreError>> {
+        let host = host.clone();
+        self.write(move |world, process| {
+            let count = disk::now(world.disk.delete_ended(&host, ids.clone(), at))?;
+            // Its owner has released the server from its promise.
+            world.check(|checker| checker.deleted(&world.disk, &ids, UnixMillis(i64::MAX)));
+            world.check_files();
+            world.note(process, |_| format!("deletes {count} for a client"));
+            Ok(count)
+        })
+    }
+
     fn tombstones(&self, host: &HostId, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>> {
         let host = host.clone();
         self.operate(false, None, move |world, _| {

@@ -123,6 +123,15 @@ impl StoreLayer for ReadOnlyStore {
         at_once(Ok(0))
     }
 
+    fn delete_ended(
+        &self,
+        _host: &HostId,
+        _ids: Vec<TaskId>,
+        _at: UnixMillis,
+    ) -> BoxFuture<'_, Result<usize, StoreError>> {
+        at_once(Err(StoreError::ReadOnly))
+    }
+
     fn tombstones(&self, _host: &HostId, _limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>> {
         at_once(Ok(Vec::new()))
     }

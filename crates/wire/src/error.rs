@@ -106,6 +106,11 @@ impl RpcError {
         Self::invalid_params(format!("Cannot cancel: task is already {status}"))
     }
 
+    /// −32602: a client deletes a task that has not ended, or whose last work still stops.
+    pub fn cannot_delete(why: &'static str) -> Self {
+        Self::invalid_params(why)
+    }
+
     /// −32601: a legacy client calls a tool without `task` that only runs as a task.
     pub fn must_be_task(tool: &str) -> Self {
         Self::new(-32601, OK, format!("Tool {tool} must be called as a task"))

@@ -19,6 +19,9 @@ pub const IDEMPOTENCY_KEY: &str = "dev.longhaul/idempotency-key";
 /// The capability of a server that takes idempotency keys: an extension, in legacy revisions an experimental capability. Its member `retentionMs` says how long
 /// the server knows a key at least after the end of its task.
 pub const IDEMPOTENCY: &str = "dev.longhaul/idempotency";
+/// The capability of a server whose clients may delete finished tasks, with the method `dev.longhaul/tasks/delete`: an extension, in legacy revisions an
+/// experimental capability.
+pub const DELETION: &str = "dev.longhaul/deletion";
 /// Key of the task that started this one.
 pub const PARENT: &str = "dev.longhaul/parent";
 /// Key of the root task: the ancestor that a client called.

@@ -69,6 +69,8 @@ methods! {
     TasksList = "tasks/list" in Legacy;
     /// Cancels a task.
     TasksCancel = "tasks/cancel" in Legacy | Modern, named by TaskId;
+    /// Deletes a finished task with all that belongs to it. Not MCP's: an extension of Longhaul.
+    TasksDelete = "dev.longhaul/tasks/delete" in Legacy | Modern, named by TaskId;
     /// Answers a task's input requests.
     TasksUpdate = "tasks/update" in Modern, named by TaskId;
     /// Lists the resources.
@@ -120,7 +122,10 @@ impl Method {
 
     /// Whether a modern request must declare the tasks extension to call it.
     pub const fn needs_tasks_extension(self) -> bool {
-        matches!(self, Self::TasksGet | Self::TasksUpdate | Self::TasksCancel)
+        matches!(
+            self,
+            Self::TasksGet | Self::TasksUpdate | Self::TasksCancel | Self::TasksDelete
+        )
     }
 
     /// Whether modern results of it have caching hints.
@@ -136,11 +141,11 @@ impl Method {
         )
     }
 
-    /// Whether it is a task method of revision 2025-11-25, the only legacy revision that has them.
+    /// Whether it is about the tasks of revision 2025-11-25, the only legacy revision that has them.
     pub const fn is_core_task(self) -> bool {
         matches!(
             self,
-            Self::TasksGet | Self::TasksResult | Self::TasksList | Self::TasksCancel
+            Self::TasksGet | Self::TasksResult | Self::TasksList | Self::TasksCancel | Self::TasksDelete
         )
     }
 

@@ -1,6 +1,9 @@
 //! Server capabilities: what a server declares in `initialize` and `server/discover`.
 
-use crate::{json, meta_keys::IDEMPOTENCY};
+use crate::{
+    json,
+    meta_keys::{DELETION, IDEMPOTENCY},
+};
 use longhaul_core::Millis;
 
 /// What a server declares. Set only what is served: the methods of an absent capability are answered with −32601.
@@ -86,13 +89,16 @@ impl ServerCapabilities {
 const MAX_INTEGER: u64 = (1 << 53) - 1;
 
 impl ServerCapabilities {
-    /// Appends the member that declares idempotency keys.
-    pub(crate) fn push_idempotency(&self, out: &mut String) {
+    /// Appends the members that declare idempotency keys and the deletion of tasks.
+    pub(crate) fn push_own_extensions(&self, out: &mut String) {
         json::push_string(out, IDEMPOTENCY);
         match self.idempotency_retention {
             Some(retention) => out.push_str(&format!(r#":{{"retentionMs":{}}}"#, retention.min(MAX_INTEGER))),
             None => out.push_str(":{}"),
         }
+        out.push(',');
+        json::push_string(out, DELETION);
+        out.push_str(":{}");
     }
 }
 

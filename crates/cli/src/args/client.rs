@@ -267,6 +267,9 @@ pub(crate) struct TaskAction {
     /// Cancel the task
     #[arg(long)]
     pub(crate) cancel: bool,
+    /// Delete the task, which has ended, with its result, its log and all else that the server keeps of it
+    #[arg(long)]
+    pub(crate) delete: bool,
     /// Print the end of the task's log
     #[arg(long)]
     pub(crate) log: bool,

@@ -1,6 +1,7 @@
-//! `longhaul task` and `longhaul cancel`: show a task, wait for it, cancel it.
+//! `longhaul task` and `longhaul cancel`: show a task, wait for it, cancel it, delete it.
 
 mod cancel;
+mod delete;
 mod history;
 mod log;
 mod show;
@@ -54,6 +55,7 @@ async fn act(args: &args::Task) -> Result<Exit, Failure> {
             waiting.wait(&task, None).await
         }
         args::TaskAction { cancel: true, .. } => cancel::cancel(&task, args.json).await,
+        args::TaskAction { delete: true, .. } => delete::delete(&task, args.json).await,
         args::TaskAction { log: true, .. } if args.follow => log::follow(&named, &task, args.json).await,
         args::TaskAction { log: true, .. } => log::print(&named, &task, args.json).await,
         args::TaskAction { history: true, .. } => history::print(&task, args.json).await,

@@ -53,6 +53,36 @@ fn cancelling_a_task_that_has_ended_says_so() {
     );
 }
 
+/// Also in the journal, so that lists do not show it any more.
+#[test]
+fn a_finished_task_is_deleted_and_a_live_one_is_not() {
+    let served = served();
+    for era in ["modern", "legacy"] {
+        let id = served.detach("book");
+        served.asks(&id, 1);
+        let listed = || stdout(&served.run(&["tasks", "--offline"]));
+        let live = served.run(&["task", "--era", era, &id, "--delete"]);
+        exit(&live, 5);
+        assert!(
+            stderr(&live).contains("Task has not ended: cancel it first"),
+            "{live:?}"
+        );
+        exit(&served.run(&["answer", &id, "day=2026-11-23"]), 0);
+        exit(&served.run(&["task", "--era", era, &id, "--wait"]), 0);
+        assert!(listed().contains(&id[..12]), "{era}: {}", listed());
+        let deleted = served.run(&["task", "--era", era, &id, "--delete", "--json"]);
+        assert_eq!(
+            exit(&deleted, 0),
+            format!(r#"{{"taskId":"{id}","deleted":true}}"#),
+            "{era}"
+        );
+        assert!(!listed().contains(&id[..12]), "{era}: {}", listed());
+        for action in ["--delete", "--wait"] {
+            exit(&served.run(&["task", "--era", era, &id, action]), 5);
+        }
+    }
+}
+
 /// A legacy server shows its questions only to the client that requests the result.
 #[test]
 fn a_legacy_task_is_answered_without_waiting_for_it() {

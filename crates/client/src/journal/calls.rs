@@ -72,6 +72,14 @@ impl ClientJournal {
         self.0.write(move |scope| mark_lost(scope, call, &reason)).await
     }
 
+    /// Forgets a call at once, and all others whose task is the same: the task was deleted.
+    ///
+    /// # Errors
+    /// [`JournalError::UnknownCall`], and those of the disk and the file.
+    pub async fn forget(&self, call: CallId) -> Result<(), JournalError> {
+        self.0.write(move |scope| forget(scope, call)).await
+    }
+
     /// Takes over a call whose process has ended without recording an answer. Of all processes that try, one gets `true`: it may send the
     /// call again under its idempotency key. If the call has none it must not be repeated, so mark it as of
     /// [unknown outcome](Self::mark_unknown).
@@ -279,6 +287,21 @@ fn mark_lost(scope: &Scope<'_>, call: CallId, reason: &str) -> Result<(), Refusa
         StateCode::Task => end(scope, call, StateCode::Lost, None, Some(reason), retention::UNRESOLVED),
         _ => Err(stored.refuse("record the loss of")),
     }
+}
+
+fn forget(scope: &Scope<'_>, call: CallId) -> Result<(), Refusal> {
+    Stored::read(scope, call)?;
+    let sql = "SELECT seq, session FROM calls WHERE seq = ?1
+               UNION SELECT seq, session FROM calls INDEXED BY calls_by_task_id
+               WHERE (server, task_id) = (SELECT server, task_id FROM calls WHERE seq = ?1) AND task_id IS NOT NULL";
+    let mut same = scope.connection.prepare_cached(sql)?;
+    let same: Vec<(i64, Option<i64>)> = same
+        .query_map([call.number()], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<Result<_, _>>()?;
+    for (seq, session) in same {
+        retention::delete(scope.connection, seq, session)?;
+    }
+    Ok(())
 }
 
 /// Enters a state that ends by itself after `retention`.

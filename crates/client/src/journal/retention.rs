@@ -23,14 +23,17 @@ pub(super) fn delete_some(connection: &Connection, now: UnixMillis) -> Result<()
         .query_map(params![now.0, PORTION], |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<Result<_, _>>()?;
     for (call, session) in due {
-        connection
-            .prepare_cached("DELETE FROM calls WHERE seq = ?1")?
-            .execute([call])?;
-        if let Some(session) = session {
-            delete_unused_session(connection, session)?;
-        }
+        delete(connection, call, session)?;
     }
     Ok(())
+}
+
+/// Deletes a call with its questions, and its session if that was the last call of it.
+pub(super) fn delete(connection: &Connection, call: i64, session: Option<i64>) -> Result<(), Error> {
+    connection
+        .prepare_cached("DELETE FROM calls WHERE seq = ?1")?
+        .execute([call])?;
+    session.map_or(Ok(()), |session| delete_unused_session(connection, session))
 }
 
 /// Deletes the record of a session that no call refers to.

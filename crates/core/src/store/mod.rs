@@ -252,6 +252,14 @@ pub trait Store: Send + Sync + 'static {
     /// Up to `limit` live tasks that `parent` started and that were not asked to stop, in order of their ids.
     fn children(&self, parent: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
 
+    /// Up to `limit` tasks that `parent` started and that come after `after` (by id), whatever has become of them, in order of their ids.
+    fn started_by(
+        &self,
+        parent: &TaskId,
+        after: Option<&TaskId>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
+
     /// Up to `limit` live tasks, not asked to stop, whose parent is over, deleted or asked to stop, in order of their parent, then id. For recovery: a
     /// process may have died before it had cancelled them. Costs as much as there are live tasks with a parent.
     fn children_of_finished_parents(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
@@ -302,6 +310,11 @@ pub trait Store: Send + Sync + 'static {
     /// were bound to other hosts, too, leaves a [tombstone](Self::tombstones) for each of them. Tombstones that are older than [`TOMBSTONE_RETENTION`]
     /// are forgotten: their hosts do not come back.
     fn delete(&self, host: &HostId, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>>;
+
+    /// As [`delete`](Self::delete), of those of `ids` that are over and have no active attempt: their owner does not want them any more, so their
+    /// [`Task::delete_at`] does not matter. A store that keeps them in files overwrites what it held of them.
+    fn delete_ended(&self, host: &HostId, ids: Vec<TaskId>, at: UnixMillis)
+    -> BoxFuture<'_, Result<usize, StoreError>>;
 
     /// Up to `limit` deleted tasks that may have files on `host`, in order of their ids. The host removes the files, and then the
     /// [tombstones](Self::remove_tombstones).

@@ -10,6 +10,7 @@ mod catalog;
 mod clocks;
 mod crash_budget;
 mod deadlines;
+mod deletion;
 mod durability;
 mod durable;
 mod fences;

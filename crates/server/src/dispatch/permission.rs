@@ -26,7 +26,9 @@ pub(super) fn refuse(interaction: &Interaction, method: Method, request: &Admitt
             }
         }
         Method::TasksGet | Method::TasksResult | Method::TasksList => need(interaction, request, Permission::ReadTasks),
-        Method::TasksCancel | Method::TasksUpdate => need(interaction, request, Permission::WriteTasks),
+        Method::TasksCancel | Method::TasksUpdate | Method::TasksDelete => {
+            need(interaction, request, Permission::WriteTasks)
+        }
         Method::ResourcesRead | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => {
             let uri = params.uri().ok()?;
             task_resources::is_uri(&uri)

@@ -14,6 +14,7 @@ pub(crate) mod resources_unsubscribe;
 pub(crate) mod server_discover;
 pub(crate) mod subscriptions_listen;
 pub(crate) mod tasks_cancel;
+pub(crate) mod tasks_delete;
 pub(crate) mod tasks_get;
 pub(crate) mod tasks_list;
 pub(crate) mod tasks_result;

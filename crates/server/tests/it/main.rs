@@ -12,6 +12,7 @@ mod batch;
 mod cancellation;
 mod connection;
 mod cors;
+mod deletion;
 mod drain;
 mod durable;
 mod era;

@@ -89,6 +89,14 @@ impl Checker {
         }
     }
 
+    /// A client was told that a task of its own is deleted.
+    pub(crate) fn deletion_acknowledged(&mut self, disk: &MemoryStore, id: &TaskId) {
+        if disk::record(disk, id).is_some() {
+            let what = format!("{} is still there after its deletion was acknowledged", self.name(id));
+            self.report(Invariant::FILES_GO, what);
+        }
+    }
+
     /// A client has read a task of its own.
     pub(crate) fn read_by_client(&mut self, disk: &MemoryStore, id: &TaskId, record: Option<&Record>) {
         let Some(known) = self.tasks.get_mut(id) else { return };

@@ -349,3 +349,30 @@ pub async fn children_of_finished_parents_are_found(new_subject: NewSubject) {
     assert_eq!(ids(fixture.store.children_of_finished_parents(2).await), all[..2]);
     assert_eq!(children("q", 10).await, left(&["q1", "q2", "q3"]));
 }
+
+/// Also what is over or was asked to stop: it is deleted with its parent.
+pub async fn all_that_a_task_started_is_found(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
+    let (parent, fence) = fixture.running("p", 1).await;
+    for (entry, nth) in [(1, 2), (2, 1), (3, 3)] {
+        fixture
+            .create(child(&format!("p{nth}"), &parent.id, fence, entry))
+            .await;
+    }
+    let cancel = vec![Event::CancelRequested(CancelMode::Cooperative)];
+    let over = fixture.apply(&id("p1"), None, cancel, 6).await.expect("over");
+    assert!(over.is_done());
+    let started = async |after: Option<&str>, limit| {
+        ids(fixture
+            .store
+            .started_by(&parent.id, after.map(id).as_ref(), limit)
+            .await)
+    };
+    assert_eq!(started(None, 10).await, ["p1", "p2", "p3"].map(id));
+    assert_eq!(started(None, 2).await, ["p1", "p2"].map(id));
+    assert_eq!(started(Some("p2"), 10).await, [id("p3")]);
+    assert_eq!(ids(fixture.store.started_by(&id("p1"), None, 10).await), []);
+    let at = UnixMillis(7);
+    assert_eq!(fixture.store.delete_ended(&host(), vec![id("p1")], at).await, Ok(1));
+    assert_eq!(started(None, 10).await, ["p2", "p3"].map(id));
+}

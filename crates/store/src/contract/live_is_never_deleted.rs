@@ -93,3 +93,42 @@ pub async fn a_deleted_task_leaves_nothing(new_subject: NewSubject) {
     let record = fixture.get_unscoped(&task.id).await;
     assert_eq!((record.outcome, record.inputs), (None, vec![]));
 }
+
+/// What is over can be deleted whenever its owner wants that, and what is not over cannot.
+pub async fn an_ended_task_can_be_deleted_before_its_time(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
+    let empty = fixture.store.usage(None).await.expect("the usage");
+    let (done, fence) = fixture.running("done", 1).await;
+    let events = vec![asked(1), answered(1, "yes"), finished("early")];
+    fixture.apply(&done.id, Some(fence), events, 2).await.expect("it ends");
+    let other = fixture.running("other", 3).await;
+    fixture
+        .apply(&other.0.id, Some(other.1), vec![finished("stays")], 4)
+        .await
+        .expect("it ends");
+    let queued = fixture.create(new_task("queued", fixture.node, 1)).await;
+    let (running, _) = fixture.running("running", 1).await;
+    let (stopping, _) = fixture.running("stopping", 1).await;
+    fixture
+        .apply(&stopping.id, None, vec![Event::CancelRequested(CancelMode::AtOnce)], 2)
+        .await
+        .expect("cancelled");
+    let live = vec![queued.id.clone(), running.id.clone(), stopping.id.clone()];
+    let now = UnixMillis(5);
+    let ids = [live.clone(), vec![done.id.clone(), id("unknown")]].concat();
+    assert_eq!(fixture.store.delete_ended(&host(), ids.clone(), now).await, Ok(1));
+    assert_eq!(fixture.store.delete_ended(&host(), ids, now).await, Ok(0));
+    let fixture = fixture.restart().await;
+    assert_eq!(fixture.store.get_unscoped(&done.id).await, Ok(None));
+    assert_eq!(fixture.input(&done.id, 1).await, None);
+    assert_eq!(fixture.store.journal(&done.id, 0, 10).await, Ok(vec![]));
+    for id in live.iter().chain([&other.0.id]) {
+        fixture.get_unscoped(id).await;
+    }
+    // Its bytes are not counted any more.
+    let ids = vec![other.0.id.clone()];
+    assert_eq!(fixture.store.delete_ended(&host(), ids, now).await, Ok(1));
+    let usage = fixture.store.usage(None).await.expect("the usage");
+    assert!(usage.bytes > empty.bytes, "those that are kept are counted");
+    assert_eq!(usage.live, empty.live + 2);
+}

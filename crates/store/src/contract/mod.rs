@@ -99,10 +99,12 @@ macro_rules! contract_tests {
                 leases_that_ran_out_together_are_renewed, a_lease_can_be_given_up, attempts_are_lost_with_their_host;
             lineage: a_childs_end_reaches_its_parent_with_it, a_childs_long_end_is_its_own, a_child_is_written_with_its_parents_entry_or_not_at_all,
                 a_repeated_call_writes_nothing_of_the_parent, a_child_may_be_over_as_it_is_created,
-                the_end_of_a_child_changes_no_parent_that_is_over, children_of_finished_parents_are_found;
+                the_end_of_a_child_changes_no_parent_that_is_over, children_of_finished_parents_are_found,
+                all_that_a_task_started_is_found;
             lists: lists_go_from_new_to_old_in_pages, a_sessions_live_tasks_are_found_oldest_first,
                 a_session_filters_lists_and_nothing_else;
-            live_is_never_deleted: invariant_6_live_work_is_not_deleted, a_deleted_task_leaves_nothing;
+            live_is_never_deleted: invariant_6_live_work_is_not_deleted, a_deleted_task_leaves_nothing,
+                an_ended_task_can_be_deleted_before_its_time;
             numbered_changes: a_numbered_change_is_made_once, numbers_belong_to_an_attempt;
             permits: nodes_share_the_limit_of_a_tool, a_late_report_changes_nothing, attempts_of_dead_nodes_keep_their_permits;
             queues: queues_are_known_by_their_tools, the_position_in_a_queue_is_known, limits_are_kept_by_tool;

@@ -263,14 +263,14 @@ impl Contents {
         }
     }
 
-    /// The caller has removed what the tasks have left on `host`.
-    pub(super) fn delete(&mut self, host: &HostId, ids: &[TaskId], at: UnixMillis) -> usize {
+    /// Deletes those whose [`Task::delete_at`] is `due` or earlier. The caller has removed what the tasks have left on `host`.
+    pub(super) fn delete(&mut self, host: &HostId, ids: &[TaskId], due: UnixMillis, at: UnixMillis) -> usize {
         self.ended_sessions.remove_expired(at);
         self.tombstones.remove_expired(at);
         let mut deleted = 0;
         for id in ids {
             let over = self.tasks.task(id).and_then(Task::delete_at);
-            if over.is_none_or(|when| when > at) {
+            if over.is_none_or(|when| when > due) {
                 continue;
             }
             let hosts = self.tasks.remove(id).map(|stored| stored.hosts).unwrap_or_default();

@@ -81,6 +81,8 @@ pub(super) struct Index {
     pub(super) orphanable: Lines<(), NodeId>,
     /// Live ones that were not asked to stop, by their parent.
     pub(super) children: Lines<TaskId, ()>,
+    /// All of them, by their parent.
+    pub(super) started: Lines<TaskId, ()>,
     /// Blocked ones.
     pub(super) blocked: Lines<(), ()>,
     /// Announced ones.
@@ -107,6 +109,8 @@ impl Index {
         self.orphanable
             .shift(id, before.and_then(orphanable), after.and_then(orphanable));
         self.children.shift(id, before.and_then(child), after.and_then(child));
+        self.started
+            .shift(id, before.and_then(started), after.and_then(started));
         self.blocked
             .shift(id, before.and_then(blocked), after.and_then(blocked));
         self.owned.shift(id, before.and_then(owned), after.and_then(owned));
@@ -134,6 +138,10 @@ fn orphanable(task: &Task) -> Option<((), NodeId)> {
 fn child(task: &Task) -> Option<(TaskId, ())> {
     let lineage = task.lineage.as_ref()?;
     (!task.is_done() && task.stop.is_none()).then(|| (lineage.parent.clone(), ()))
+}
+
+fn started(task: &Task) -> Option<(TaskId, ())> {
+    Some((task.lineage.as_ref()?.parent.clone(), ()))
 }
 
 fn blocked(task: &Task) -> Option<((), ())> {

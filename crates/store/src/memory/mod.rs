@@ -280,6 +280,18 @@ impl Store for MemoryStore {
         answer(Ok(children.take(limit).cloned().collect()))
     }
 
+    fn started_by(
+        &self,
+        parent: &TaskId,
+        after: Option<&TaskId>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+        let all = self.lock();
+        let after = after.map_or(Bound::Unbounded, |after| Bound::Excluded(((), after.clone())));
+        let started = all.tasks.index().started.part(parent, (after, Bound::Unbounded));
+        answer(Ok(all.found(started).take(limit).cloned().collect()))
+    }
+
     fn blocked(&self, after: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
         let all = self.lock();
         let after = after.map_or(Bound::Unbounded, |after| Bound::Excluded(((), after.clone())));
@@ -358,7 +370,16 @@ impl Store for MemoryStore {
     }
 
     fn delete(&self, host: &HostId, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>> {
-        answer(Ok(self.lock().delete(host, &ids, at)))
+        answer(Ok(self.lock().delete(host, &ids, at, at)))
+    }
+
+    fn delete_ended(
+        &self,
+        host: &HostId,
+        ids: Vec<TaskId>,
+        at: UnixMillis,
+    ) -> BoxFuture<'_, Result<usize, StoreError>> {
+        answer(Ok(self.lock().delete(host, &ids, UnixMillis(i64::MAX), at)))
     }
 
     fn tombstones(&self, host: &HostId, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>> {

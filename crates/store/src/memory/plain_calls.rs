@@ -495,6 +495,20 @@ impl StoreLayer for PlainCallStore {
         })
     }
 
+    fn delete_ended(
+        &self,
+        host: &HostId,
+        ids: Vec<TaskId>,
+        at: UnixMillis,
+    ) -> BoxFuture<'_, Result<usize, StoreError>> {
+        let deleted = self.store.delete_ended(host, ids, at);
+        Box::pin(async move {
+            let deleted = deleted.await;
+            self.stored_usage.changed();
+            deleted
+        })
+    }
+
     fn counts(&self) -> BoxFuture<'_, Result<Counts, StoreError>> {
         let here = self.calls().kept.tasks.tally().counts();
         let stored = self.store.counts();

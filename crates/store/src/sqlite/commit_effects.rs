@@ -15,6 +15,8 @@ pub(super) struct CommitEffects {
     events: Vec<StoreEvent>,
     sessions: Vec<SessionEffect>,
     deleted: Vec<TaskId>,
+    /// The log has values that its owner had deleted.
+    pub(super) truncates_log: bool,
 }
 
 enum SessionEffect {

@@ -34,12 +34,23 @@ fn set_up(connection: &mut Connection, path: &Path, injected_fault: Option<Injec
             InjectedFault::synchronous(injected_fault)
         ))
     };
-    set(connection).map_err(|error| schema::because(error, path))?;
+    set(connection)
+        .and_then(|()| overwrite_deleted(connection, false))
+        .map_err(|error| schema::because(error, path))?;
     schema::migrate(connection, path)?;
     // Query plans must not depend on statistics (`ANALYZE`) that were taken when the file was smaller.
     connection
         .execute_batch("DROP TABLE IF EXISTS sqlite_stat1; DROP TABLE IF EXISTS sqlite_stat4;")
         .map_err(|error| schema::because(error, path))
+}
+
+/// From now on, what this connection deletes is overwritten with zeros; or only as far as that writes no further pages.
+pub(super) fn overwrite_deleted(connection: &Connection, everywhere: bool) -> rusqlite::Result<()> {
+    let mut pragma = connection.prepare_cached(match everywhere {
+        true => "PRAGMA secure_delete = ON",
+        false => "PRAGMA secure_delete = FAST",
+    })?;
+    pragma.query_row([], |_| Ok(()))
 }
 
 /// A connection that only reads.

@@ -126,6 +126,7 @@ fn statements() -> Vec<&'static str> {
         read::BLOCKED,
         read::KEYED,
         read::CHILDREN,
+        read::STARTED_BY,
         read::CHILDREN_OF_FINISHED_PARENTS,
         journal::READ,
         journal::EMITTED,

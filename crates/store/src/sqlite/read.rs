@@ -86,6 +86,11 @@ pub(super) const CHILDREN: &str = select_tasks!(
     "INDEXED BY tasks_children CROSS JOIN specs ON specs.seq = tasks.spec \
      WHERE tasks.parent = ?1 AND tasks.state < 3 AND tasks.stop_at IS NULL ORDER BY tasks.id LIMIT ?2"
 );
+pub(super) const STARTED_BY: &str = select_tasks!(
+    "",
+    "INDEXED BY tasks_started CROSS JOIN specs ON specs.seq = tasks.spec \
+     WHERE tasks.parent = ?1 AND tasks.id > ?2 ORDER BY tasks.id LIMIT ?3"
+);
 pub(super) const CHILDREN_OF_FINISHED_PARENTS: &str = select_tasks!(
     "",
     "INDEXED BY tasks_children CROSS JOIN specs ON specs.seq = tasks.spec \
@@ -353,6 +358,21 @@ pub(super) fn children(connection: &Connection, parent: &TaskId, limit: usize) -
     tasks(
         connection.prepare_cached(CHILDREN)?,
         params![parent.as_str(), bound(limit)],
+    )
+}
+
+/// [`longhaul_core::Store::started_by`].
+pub(super) fn started_by(
+    connection: &Connection,
+    parent: &TaskId,
+    after: Option<&TaskId>,
+    limit: usize,
+) -> Result<Vec<Task>> {
+    // Sorts before every id.
+    let after = after.map_or("", TaskId::as_str);
+    tasks(
+        connection.prepare_cached(STARTED_BY)?,
+        params![parent.as_str(), after, bound(limit)],
     )
 }
 

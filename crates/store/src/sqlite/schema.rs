@@ -21,6 +21,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0010_removals.sql"),
     include_str!("migrations/0011_numbered_changes.sql"),
     include_str!("migrations/0012_rounds.sql"),
+    include_str!("migrations/0013_started.sql"),
 ];
 
 /// Migrates the file, or returns why it cannot be used.

@@ -211,6 +211,16 @@ impl Store for SqliteStore {
         self.in_turn(move |connection| read::children(connection, &parent, limit))
     }
 
+    fn started_by(
+        &self,
+        parent: &TaskId,
+        after: Option<&TaskId>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+        let (parent, after) = (parent.clone(), after.cloned());
+        self.in_turn(move |connection| read::started_by(connection, &parent, after.as_ref(), limit))
+    }
+
     fn blocked(&self, after: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
         let after = after.cloned();
         self.in_turn(move |connection| read::blocked(connection, after.as_ref(), limit))
@@ -266,6 +276,15 @@ impl Store for SqliteStore {
 
     fn delete(&self, _host: &HostId, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>> {
         Box::pin(self.write(0, move |tx| write::delete(tx, &ids, at)))
+    }
+
+    fn delete_ended(
+        &self,
+        _host: &HostId,
+        ids: Vec<TaskId>,
+        at: UnixMillis,
+    ) -> BoxFuture<'_, Result<usize, StoreError>> {
+        Box::pin(self.write(0, move |tx| write::delete_ended(tx, &ids, at)))
     }
 
     fn counts(&self) -> BoxFuture<'_, Result<Counts, StoreError>> {

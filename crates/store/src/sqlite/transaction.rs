@@ -52,6 +52,11 @@ impl<'c> Tx<'c> {
         self.effects.deleted(id);
     }
 
+    /// The log is truncated soon after the commit.
+    pub(super) fn truncates_log(&mut self) {
+        self.effects.truncates_log = true;
+    }
+
     pub(super) fn session_ended(&mut self, session: &SessionKey, until: UnixMillis) {
         self.effects.session_ended(session, until);
     }

@@ -4,7 +4,7 @@
 //! failed, in which case the whole transaction is rolled back.
 
 use super::{
-    journal,
+    connection, journal,
     ledger::Entry,
     read::{self, bound},
     row::{self, MORE, select_tasks},
@@ -311,11 +311,30 @@ pub(super) fn make_timers_due(tx: &mut Tx<'_>, at: UnixMillis) -> Result<Result<
 /// [`longhaul_core::Store::delete`].
 pub(super) fn delete(tx: &mut Tx<'_>, ids: &[TaskId], at: UnixMillis) -> Result<Result<usize, StoreError>> {
     forget_sessions(tx, at)?;
+    delete_due(tx, ids, at).map(Ok)
+}
+
+/// [`longhaul_core::Store::delete_ended`].
+///
+/// SQLite overwrites the values with zeros, also in pages that become free and would otherwise not be written. That is too much to write for all that
+/// expires. The write-ahead log still has the values, until it is truncated.
+pub(super) fn delete_ended(tx: &mut Tx<'_>, ids: &[TaskId], at: UnixMillis) -> Result<Result<usize, StoreError>> {
+    forget_sessions(tx, at)?;
+    connection::overwrite_deleted(tx.connection, true)?;
+    let deleted = delete_due(tx, ids, UnixMillis(i64::MAX));
+    connection::overwrite_deleted(tx.connection, false)?;
+    tx.truncates_log();
+    deleted.map(Ok)
+}
+
+/// Deletes those whose [`Task::delete_at`] is `due` or earlier.
+fn delete_due(tx: &mut Tx<'_>, ids: &[TaskId], due: UnixMillis) -> Result<usize> {
     let mut deleted = 0;
     for id in ids {
         let mut deletable = tx.connection.prepare_cached(DELETABLE)?;
         let found = |row: &Row<'_>| Ok((row.get(0)?, Principal::named(row.get::<_, Arc<str>>(1)?), row.get(2)?));
-        let found: Option<(i64, Principal, i64)> = deletable.query_row(params![id.as_str(), at.0], found).optional()?;
+        let found: Option<(i64, Principal, i64)> =
+            deletable.query_row(params![id.as_str(), due.0], found).optional()?;
         let Some((seq, principal, bytes)) = found else { continue };
         tx.add_usage(&principal, Entry { live: 0, bytes: -bytes });
         for sql in DELETE {
@@ -324,7 +343,7 @@ pub(super) fn delete(tx: &mut Tx<'_>, ids: &[TaskId], at: UnixMillis) -> Result<
         tx.deleted(id);
         deleted += 1;
     }
-    Ok(Ok(deleted))
+    Ok(deleted)
 }
 
 /// [`longhaul_core::Store::open_node`].

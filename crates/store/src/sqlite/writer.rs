@@ -134,6 +134,8 @@ pub(super) struct Writer {
     options: SqliteOptions,
     log_pages: Arc<AtomicI32>,
     checkpointed: i32,
+    /// The log has values that were deleted at their owner's wish.
+    truncation_due: bool,
     commits: u64,
     /// How many changes were sent and not answered yet.
     in_flight: Arc<AtomicUsize>,
@@ -167,6 +169,7 @@ impl Writer {
             options,
             log_pages,
             checkpointed: 0,
+            truncation_due: false,
             commits: 0,
             in_flight,
             waiting_callers: 0,
@@ -178,6 +181,9 @@ impl Writer {
     pub(super) fn run(mut self) {
         let _watch = PanicGuard(self.options.on_fatal.clone());
         while !self.closing {
+            if self.truncation_due && self.in_flight.load(Ordering::Relaxed) == 0 {
+                let Ok(()) = self.truncate_log() else { return };
+            }
             let batch = self.gather();
             if batch.is_empty() {
                 continue;
@@ -316,6 +322,7 @@ impl Writer {
         self.waiting_callers = self.in_flight.fetch_sub(batch.len(), Ordering::Relaxed);
         batch.iter_mut().for_each(|operation| operation.acknowledge());
         self.published.publish_events(&effects);
+        self.truncation_due |= effects.truncates_log;
         Ok(())
     }
 
@@ -410,27 +417,40 @@ impl Writer {
         }
         self.checkpointed = pages;
         if pages < LOG_LIMIT_PAGES {
-            return self.checkpoint_log("PASSIVE");
+            return self.checkpoint_log("PASSIVE").map(drop);
         }
         // Lets the log start over. A long read, such as a backup's, is not waited for to its end.
         let _ = self.connection.busy_timeout(LOG_LIMIT_TIMEOUT);
         let done = self.checkpoint_log("RESTART");
         let _ = self.connection.busy_timeout(connection::BUSY);
-        done
+        done.map(drop)
     }
 
-    /// A failure to write can be tried again: the log still holds everything. After a failed fsync the state is unknown: the next fsync may
+    /// Empties the log, so that deleted values are not found there any more. A long read keeps it from that; it is tried again after the next commit.
+    fn truncate_log(&mut self) -> Result<(), UnknownDiskState> {
+        let _ = self.connection.busy_timeout(LOG_LIMIT_TIMEOUT);
+        let done = self.checkpoint_log("TRUNCATE");
+        let _ = self.connection.busy_timeout(connection::BUSY);
+        self.truncation_due = !done?;
+        if !self.truncation_due {
+            self.log_pages.store(0, Ordering::Relaxed);
+            self.checkpointed = 0;
+        }
+        Ok(())
+    }
+
+    /// Returns whether all of the log was checkpointed and, in the modes that wait for readers, can start over. A failure to write can be tried again: the log still holds everything. After a failed fsync the state is unknown: the next fsync may
     /// succeed without having written anything.
-    fn checkpoint_log(&self, mode: &str) -> Result<(), UnknownDiskState> {
+    fn checkpoint_log(&self, mode: &str) -> Result<bool, UnknownDiskState> {
         let sql = format!("PRAGMA wal_checkpoint({mode})");
-        match self.connection.query_row(&sql, [], |_| Ok(())) {
-            Ok(()) => Ok(()),
+        match self.connection.query_row(&sql, [], |row| row.get::<_, i64>(0)) {
+            Ok(busy) => Ok(busy == 0),
             Err(error) if fault::is_fsync(&error) => {
                 Err(self.report_unknown_disk_state(&format!("a checkpoint failed: {error}")))
             }
             Err(error) => {
                 tracing::warn!(%error, "the write-ahead log could not be checkpointed; trying again later");
-                Ok(())
+                Ok(false)
             }
         }
     }

@@ -1,7 +1,10 @@
 //! Deletion leaves nothing behind.
 
-use crate::task::{create, finish, journal, open};
-use longhaul_core::{Event, InputKey, Json, NodeId, Store, UnixMillis, store::Change};
+use crate::task::{create, finish, journal, new_task, open};
+use longhaul_core::{
+    AttemptEnd, Entry, EntryKey, EntryKind, Event, HostId, InputKey, Json, NodeId, Outcome, Store, UnixMillis,
+    store::Change,
+};
 use longhaul_store::{SqliteOptions, SqliteStore};
 use rusqlite::Connection;
 use std::path::Path;
@@ -77,4 +80,86 @@ async fn deleted_tasks_leave_no_rows_and_their_pages_are_used_again() {
     }
     let (first, last) = (pages[0], pages[5]);
     assert!(last <= first + first / 10, "{pages:?}");
+}
+
+/// How often the text is found in the files of the directory.
+fn found(directory: &Path, text: &str) -> usize {
+    let files = std::fs::read_dir(directory).unwrap();
+    let bytes = files.map(|file| std::fs::read(file.unwrap().path()).unwrap_or_default());
+    bytes
+        .map(|bytes| {
+            let windows = bytes.windows(text.len());
+            windows.filter(|window| *window == text.as_bytes()).count()
+        })
+        .sum()
+}
+
+const SECRET: &str = "the-secret-of-a-task";
+
+/// A finished task with the secret in its arguments, its question, the answer, an entry that is written again, its status and its outcome; short, or so long that
+/// SQLite keeps it in pages of its own.
+async fn create_with_secrets(store: &SqliteStore, name: &str, node: NodeId, times: usize) {
+    let text = || Json::from(serde_json::json!([SECRET].repeat(times)));
+    let mut new = new_task(name, node, 10);
+    new.arguments = text();
+    let task = store.create(new).await.unwrap().into_task();
+    let key = InputKey::nth(1);
+    let entry = |value: Json| Entry {
+        seq: 1,
+        key: EntryKey {
+            path: "1.0".into(),
+            kind: EntryKind::Step,
+            name: SECRET.into(),
+            nth: 1,
+        },
+        beside: false,
+        value,
+        at: UnixMillis(1_500),
+        epoch: 1,
+    };
+    let request = text();
+    let changes = [
+        vec![Event::Journaled(entry(text()))],
+        vec![Event::Journaled(entry(Json::trusted("{}")))],
+        vec![Event::InputRequested {
+            key: key.clone(),
+            name: None,
+            request,
+        }],
+        vec![Event::InputAnswered { key, answer: text() }],
+        vec![Event::AttemptEnded(AttemptEnd::Finished(Outcome::result(text())))],
+    ];
+    for events in changes {
+        let fence = task.active_attempt().map(|attempt| attempt.fence());
+        store
+            .apply(Change {
+                fence,
+                events,
+                ..Change::of(&task.id, Event::TimerFired, UnixMillis(2_000))
+            })
+            .await
+            .unwrap();
+    }
+}
+
+/// What a client has deleted is not in the files any more, as soon as the log was truncated. Also what was written over before.
+#[tokio::test]
+async fn what_is_deleted_on_request_is_overwritten() {
+    for times in [1, 400] {
+        let directory = tempfile::tempdir().unwrap();
+        let (store, node) = open(directory.path(), SqliteOptions::default()).await;
+        let mut ids = Vec::new();
+        for n in 0..20 {
+            let name = format!("t{n:02}");
+            create_with_secrets(&store, &name, node, times).await;
+            ids.push(crate::task::id(&name));
+        }
+        assert!(found(directory.path(), SECRET) > 0);
+        let host = HostId("here".into());
+        let deleted = store.delete_ended(&host, ids, UnixMillis(3_000)).await;
+        assert_eq!(deleted, Ok(20));
+        while found(directory.path(), SECRET) > 0 {
+            tokio::task::yield_now().await;
+        }
+    }
 }

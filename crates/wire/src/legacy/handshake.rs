@@ -11,7 +11,7 @@ pub fn write_initialize(out: &mut String, version: Version, features: &ServerCap
     if features.tasks {
         out.push_str(if any { "," } else { "" });
         out.push_str(r#""experimental":{"#);
-        features.push_idempotency(out);
+        features.push_own_extensions(out);
         out.push('}');
     }
     if features.tasks && version.has_core_tasks() {

@@ -17,7 +17,7 @@ pub fn write_discover(out: &mut String, features: &ServerCapabilities, cache: Ca
         out.push_str(if any { "," } else { "" });
         // Some peers disable tasks if their object has any key (G2-01).
         out.push_str(r#""extensions":{"io.modelcontextprotocol/tasks":{},"#);
-        features.push_idempotency(out);
+        features.push_own_extensions(out);
         out.push('}');
     }
     out.push('}');

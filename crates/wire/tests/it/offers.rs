@@ -87,7 +87,7 @@ proptest! {
             schema::check("25:res:InitializeResult", &got);
             let mut expected = expected(&features);
             if features.tasks {
-                expected["experimental"] = json!({"dev.longhaul/idempotency": idempotency(&features)});
+                expected["experimental"] = json!({"dev.longhaul/idempotency": idempotency(&features), "dev.longhaul/deletion": {}});
             }
             if features.tasks && version == Version::V2025_11_25 {
                 expected["tasks"] = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
@@ -99,7 +99,7 @@ proptest! {
         let mut expected = expected(&features);
         if features.tasks {
             expected["extensions"] =
-                json!({"io.modelcontextprotocol/tasks": {}, "dev.longhaul/idempotency": idempotency(&features)});
+                json!({"io.modelcontextprotocol/tasks": {}, "dev.longhaul/idempotency": idempotency(&features), "dev.longhaul/deletion": {}});
         }
         prop_assert_eq!(&got["result"]["capabilities"], &expected);
     }

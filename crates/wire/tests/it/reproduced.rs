@@ -135,14 +135,19 @@ fn legacy_answers() {
     assert_eq!(plain(pushed), plain(expected));
 }
 
-/// Without the capability that only Longhaul has.
+/// Without the capabilities that only Longhaul has.
 fn without_own(mut result: Value) -> Value {
     let capabilities = &mut result["capabilities"];
     if let Some(experimental) = capabilities.as_object_mut().unwrap().remove("experimental") {
-        assert_eq!(experimental, json!({"dev.longhaul/idempotency": {}}));
+        assert_eq!(
+            experimental,
+            json!({"dev.longhaul/idempotency": {}, "dev.longhaul/deletion": {}})
+        );
     } else {
         let extensions = capabilities["extensions"].as_object_mut().unwrap();
-        assert_eq!(extensions.remove("dev.longhaul/idempotency"), Some(json!({})));
+        for own in ["dev.longhaul/idempotency", "dev.longhaul/deletion"] {
+            assert_eq!(extensions.remove(own), Some(json!({})));
+        }
     }
     result
 }

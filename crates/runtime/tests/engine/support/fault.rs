@@ -1,5 +1,5 @@
 use longhaul_core::{
-    BoxFuture, Event, Store, StoreLayer, Task, TaskId, UnixMillis,
+    BoxFuture, Event, HostId, Store, StoreLayer, Task, TaskId, UnixMillis,
     store::{ApplyError, Change, Claim, Claimed, CreateError, Created, NewTask, Record, StoreError, UnwrittenCall},
 };
 use std::sync::{
@@ -33,6 +33,8 @@ pub(crate) struct FaultyStore {
     pub(crate) removals: AtomicUsize,
     /// How many of the next removals of files cannot be recorded.
     pub(crate) full_removals: AtomicUsize,
+    /// How many of the next deletions for a client find no room.
+    pub(crate) full_deletions: AtomicUsize,
     applied: Mutex<Vec<Change>>,
 }
 
@@ -61,6 +63,7 @@ impl FaultyStore {
             claims: AtomicUsize::new(0),
             removals: AtomicUsize::new(0),
             full_removals: AtomicUsize::new(0),
+            full_deletions: AtomicUsize::new(0),
             applied: Mutex::default(),
         })
     }
@@ -180,6 +183,22 @@ impl StoreLayer for FaultyStore {
         }
         self.removals.fetch_add(1, Ordering::SeqCst);
         self.inner.record_removal()
+    }
+
+    fn delete_ended(
+        &self,
+        host: &HostId,
+        ids: Vec<TaskId>,
+        at: UnixMillis,
+    ) -> BoxFuture<'_, Result<usize, StoreError>> {
+        let left = |left: usize| left.checked_sub(1);
+        let full = self
+            .full_deletions
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, left);
+        if full.is_ok() {
+            return Box::pin(async { Err(StoreError::Full) });
+        }
+        self.inner.delete_ended(host, ids, at)
     }
 
     fn get_unscoped(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {

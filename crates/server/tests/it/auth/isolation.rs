@@ -134,6 +134,12 @@ const WRITES: &[(&str, Ask)] = &[
             json!({"name": "task_cancel", "arguments": {"task": names.running}}),
         )
     }),
+    ("delete", |token, names, _| {
+        modern(token, "dev.longhaul/tasks/delete", task(&names.done))
+    }),
+    ("legacy delete", |token, names, session| {
+        legacy(token, session, "dev.longhaul/tasks/delete", task(&names.asking))
+    }),
     ("DELETE session", |token, names, _| {
         let headers = format!(
             "Authorization: Bearer {token}\r\nMcp-Session-Id: {}\r\nConnection: close\r\n",

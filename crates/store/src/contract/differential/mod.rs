@@ -145,6 +145,7 @@ impl Run {
                 StoreCall::Journal(id.clone(), 0, usize::MAX),
                 StoreCall::Emitted(id.clone(), 0, usize::MAX),
                 StoreCall::Children(id.clone(), usize::MAX),
+                StoreCall::StartedBy(id.clone(), None, usize::MAX),
             ];
             for step in whole.into_iter().chain(self.chooser.every_get(id)) {
                 self.agreed(&step).await.expect("reading does not fail");

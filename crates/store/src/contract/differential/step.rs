@@ -33,6 +33,7 @@ pub(crate) enum StoreCall {
     Journal(TaskId, u32, usize),
     Emitted(TaskId, u32, usize),
     Children(TaskId, usize),
+    StartedBy(TaskId, Option<TaskId>, usize),
     ChildrenOfFinishedParents(usize),
     Blocked(Option<TaskId>, usize),
     Requestor(TaskId),
@@ -43,6 +44,7 @@ pub(crate) enum StoreCall {
     NextWake,
     Expired(UnixMillis, usize),
     Delete(Vec<TaskId>, UnixMillis),
+    DeleteEnded(Vec<TaskId>, UnixMillis),
     Counts,
     SigningKeys(&'static str, [u8; 32]),
     EndSession(SessionKey, UnixMillis),
@@ -139,6 +141,9 @@ pub(crate) async fn perform(store: &dyn Store, step: &StoreCall) -> Result<Answe
         StoreCall::Journal(id, after, limit) => Answer::Entries(store.journal(&id, after, limit).await?),
         StoreCall::Emitted(id, after, limit) => Answer::Entries(store.emitted(&id, after, limit).await?),
         StoreCall::Children(parent, limit) => Answer::Tasks(store.children(&parent, limit).await?),
+        StoreCall::StartedBy(parent, after, limit) => {
+            Answer::Tasks(store.started_by(&parent, after.as_ref(), limit).await?)
+        }
         StoreCall::ChildrenOfFinishedParents(limit) => Answer::Tasks(store.children_of_finished_parents(limit).await?),
         StoreCall::Blocked(after, limit) => Answer::Tasks(store.blocked(after.as_ref(), limit).await?),
         StoreCall::Requestor(id) => Answer::Json(store.requestor(&id).await?),
@@ -151,6 +156,7 @@ pub(crate) async fn perform(store: &dyn Store, step: &StoreCall) -> Result<Answe
         StoreCall::NextWake => Answer::Timestamp(store.next_wake().await?),
         StoreCall::Expired(at, limit) => Answer::Ids(store.expired(at, limit).await?),
         StoreCall::Delete(ids, at) => Answer::Number(store.delete(&host(), ids, at).await?),
+        StoreCall::DeleteEnded(ids, at) => Answer::Number(store.delete_ended(&host(), ids, at).await?),
         StoreCall::Counts => Answer::Counts(store.counts().await?),
         StoreCall::SigningKeys(purpose, fresh) => Answer::Keys(store.signing_keys(purpose, fresh).await?),
         StoreCall::EndSession(session, until) => {
