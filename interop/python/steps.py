@@ -75,7 +75,13 @@ def main(script):
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--url")
     where.add_argument("--stdio", nargs=argparse.REMAINDER)
+    server = parser.parse_args()
+    report(lambda steps: script(server, steps))
+
+
+def report(script):
+    """Runs a script, and ends with a line and a status."""
     steps = Steps()
-    anyio.run(script, parser.parse_args(), steps)
+    anyio.run(script, steps)
     print(json.dumps({"client": CLIENT, "done": steps.done}))
     raise SystemExit(1 if steps.failed else 0)

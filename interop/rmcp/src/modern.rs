@@ -171,7 +171,7 @@ async fn listen(session: &Session) -> Result<(), Deviation> {
 }
 
 /// Calls a tool that becomes a task. Returns the id of the task.
-async fn create(session: &Session, name: &'static str, arguments: Value) -> Result<String, Deviation> {
+pub(crate) async fn create(session: &Session, name: &'static str, arguments: Value) -> Result<String, Deviation> {
     let mut params = CallToolRequestParams::new(name);
     params.arguments = arguments.as_object().cloned();
     created(session.call_tool_once(params).await?)
@@ -186,7 +186,7 @@ fn created(answer: CallToolResponse) -> Result<String, Deviation> {
 
 /// Polls a task until it ends, and answers each of its input requests once.
 #[expect(clippy::disallowed_methods, reason = "a test peer has no ports")]
-async fn poll_until_end(session: &Session, task: &str, user: &User) -> Result<TaskPayload, Deviation> {
+pub(crate) async fn poll_until_end(session: &Session, task: &str, user: &User) -> Result<TaskPayload, Deviation> {
     let mut answered = Vec::new();
     loop {
         let seen = session.get_task(GetTaskParams::new(task)).await?.task;
@@ -216,7 +216,7 @@ fn answer(user: &User, question: &InputRequest) -> Result<Value, Deviation> {
 }
 
 /// The result of a task that completed.
-fn completed(end: TaskPayload) -> Result<CallToolResult, Deviation> {
+pub(crate) fn completed(end: TaskPayload) -> Result<CallToolResult, Deviation> {
     match end {
         TaskPayload::Completed { result } => Ok(serde_json::from_value(result.into())?),
         other => Err(format!("expected it to complete, but saw {other:?}").into()),

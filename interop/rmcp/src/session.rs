@@ -23,6 +23,11 @@ pub(crate) struct Server {
 }
 
 impl Server {
+    /// Its endpoint, over HTTP.
+    pub(crate) fn url(&self) -> Option<&str> {
+        self.url.as_deref()
+    }
+
     /// Connects as `user`; `lifecycle` decides the protocol era.
     pub(crate) async fn connect(&self, user: User, lifecycle: ClientLifecycleMode) -> Result<Session, Deviation> {
         if let Some(url) = &self.url {

@@ -2,6 +2,7 @@
 //!
 //! The scripts are in the folder `interop` and also serve as examples. Each client writes one line of JSON for each step.
 
+mod login;
 mod peer;
 mod report;
 mod server_peer;
@@ -13,6 +14,7 @@ use crate::{
     server::{Server, ServerError},
     side_by_side, workspace,
 };
+use login::{LoginClient, Tokens};
 use peer::Peer;
 use report::Verdict;
 use server_peer::{Programs, Revision, ServerPeer};
@@ -47,6 +49,8 @@ enum Run {
     Client(Peer, Transport),
     /// Our client, and a server.
     Server(ServerPeer, Transport),
+    /// A client that has to log in, and our server.
+    Login(LoginClient, Tokens),
 }
 
 /// All runs; the slowest first.
@@ -71,6 +75,14 @@ const RUNS: &[Run] = &[
     Run::Server(ServerPeer::Fixtures(Revision::Legacy), Transport::Stdio),
     Run::Server(ServerPeer::Relay(Revision::Modern), Transport::Stdio),
     Run::Server(ServerPeer::Relay(Revision::Legacy), Transport::Stdio),
+    Run::Login(LoginClient::Command, Tokens::Jwt),
+    Run::Login(LoginClient::Command, Tokens::Opaque),
+    Run::Login(LoginClient::Peer(Peer::Python("login.py")), Tokens::Jwt),
+    Run::Login(LoginClient::Peer(Peer::Python("login.py")), Tokens::Opaque),
+    Run::Login(LoginClient::Peer(Peer::TypeScript("login.mjs")), Tokens::Jwt),
+    Run::Login(LoginClient::Peer(Peer::TypeScript("login.mjs")), Tokens::Opaque),
+    Run::Login(LoginClient::Peer(Peer::Rmcp), Tokens::Jwt),
+    Run::Login(LoginClient::Peer(Peer::Rmcp), Tokens::Opaque),
     Run::Client(Peer::Rmcp, Transport::Http),
     Run::Client(Peer::Python("tasks.py"), Transport::Http),
     Run::Client(Peer::Python("hosted_tasks.py"), Transport::Http),
@@ -186,6 +198,7 @@ impl Run {
         match self {
             Self::Client(peer, transport) => format!("{} {}", peer.name(), transport.name()),
             Self::Server(peer, transport) => format!("{} {}", peer.name(), transport.name()),
+            Self::Login(client, tokens) => client.name(tokens),
         }
     }
 
@@ -194,6 +207,7 @@ impl Run {
         match self {
             Self::Client(peer, _) => peer.command(),
             Self::Server(peer, transport) => peer.command(transport, programs),
+            Self::Login(client, _) => client.command(),
         }
     }
 }
@@ -207,16 +221,17 @@ fn run_one(run: Run, mut command: Command, programs: &Programs, folder: &Path) -
             let mut listen = Command::new(&programs.fixtures);
             let mut server = Server::start(listen.args(["--listen", "127.0.0.1:0"]), &folder.join("server.log"))?;
             command.args(["--url", &format!("http://{}/mcp", server.ready()?)]);
-            Some(server)
+            vec![server]
         }
         Run::Client(_, Transport::Stdio) => {
             command.arg("--stdio").arg(&programs.fixtures).arg("--stdio");
-            None
+            Vec::new()
         }
         Run::Server(peer, transport) => {
             let server = std::mem::replace(&mut command, Command::new(&programs.client));
-            peer.connect(transport, &mut command, server, &folder)?
+            Vec::from_iter(peer.connect(transport, &mut command, server, &folder)?)
         }
+        Run::Login(client, tokens) => client.connect(tokens, &mut command, programs, &folder)?.into(),
     };
     let (output, log) = follow(&mut command, &name, &folder)?;
     drop(running);

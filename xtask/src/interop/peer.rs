@@ -39,11 +39,8 @@ impl Peer {
             Self::Rmcp => Ok(Command::new(workspace::interop_rmcp().or_build(None)?)),
             Self::Python(file) => python("python", "requirements.txt", file),
             Self::TypeScript(file) => {
-                let home = node_packages("typescript")?;
-                // Node finds packages beside the script.
-                copy(&source("typescript"), &home, "mjs")?;
                 let mut command = Node::install()?.command();
-                command.arg(home.join(file));
+                command.arg(node_scripts("typescript")?.join(file));
                 Ok(command)
             }
         }
@@ -70,6 +67,13 @@ pub(super) fn python(folder: &str, requirements: &str, script: &str) -> Result<C
     // `-B`: writes no byte code into the source folder.
     command.arg("-B").arg(source.join(script)).env("PYTHONPATH", packages);
     Ok(command)
+}
+
+/// The folder with the scripts of a folder in `interop` and the packages that they need: Node finds these beside the script.
+pub(super) fn node_scripts(folder: &str) -> Result<PathBuf, InteropError> {
+    let home = node_packages(folder)?;
+    copy(&source(folder), &home, "mjs")?;
+    Ok(home)
 }
 
 /// The folder where the packages for Node are installed that a folder in `interop` needs.

@@ -4,18 +4,20 @@ use super::{
     ClientIdentity, LoggedIn, LoginOptions,
     credential_store::ServerCredentials,
     loopback::query_value,
-    registered_client::{RegisteredByHand, RegisteredClient},
-    token_file::{TokenFile, TokenFileError},
+    registered_client::{OwnLogin, RegisteredByHand, RegisteredClient},
+    token_file::{Kept, TokenFile, TokenFileError},
 };
-use crate::{AccessToken, Address, TokenError, error::excerpt};
+use crate::{AccessToken, Address, TokenError, error::excerpt, proxy::is_loopback};
 use oauth2::TokenResponse;
 use reqwest::Url;
 use rmcp::transport::auth::{
     AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationRequest, AuthorizationSession,
-    ClientCredentialsConfig, OAuthClientConfig, StoredCredentials, WWWAuthenticateParams,
+    ClientCredentialsConfig, OAuthClientConfig, WWWAuthenticateParams,
 };
 use std::time::{Duration, SystemTime};
 
+/// A token that ends within this time is refreshed before it is used.
+const REFRESH_BEFORE: Duration = Duration::from_secs(30);
 /// What authorization servers show to users.
 const CLIENT_NAME: &str = "Longhaul";
 
@@ -32,17 +34,22 @@ pub(super) struct Tokens {
     pub(super) scopes: Vec<String>,
     /// There is a refresh token.
     pub(super) refreshes: bool,
+    /// The login is of the client itself, which can repeat it.
+    is_own: bool,
     /// Issued a moment ago.
     pub(super) is_new: bool,
     expires_at: Option<SystemTime>,
+    /// How long it lived when it was issued.
+    life: Option<Duration>,
     issuer: Option<String>,
     /// `None` for a key.
     client_id: Option<String>,
 }
 
 impl Tokens {
-    /// The tokens in `stored`; `None` if there are none, or if the token cannot be sent.
-    fn read(stored: &StoredCredentials) -> Option<Self> {
+    /// The tokens that are kept; `None` if there are none, or if the token cannot be sent.
+    fn read(kept: &Kept) -> Option<Self> {
+        let stored = kept.credentials.as_ref()?;
         let response = stored.token_response.as_ref()?;
         let received_at = stored
             .token_received_at
@@ -51,9 +58,11 @@ impl Tokens {
             access: AccessToken::new(response.access_token().secret()).ok()?,
             scopes: stored.granted_scopes.clone(),
             refreshes: response.refresh_token().is_some(),
+            is_own: kept.own_login.is_some(),
             is_new: received_at
                 .is_some_and(|at| now().duration_since(at).unwrap_or_default() < Duration::from_secs(30)),
             expires_at: received_at.zip(response.expires_in()).map(|(at, life)| at + life),
+            life: response.expires_in(),
             issuer: stored.issuer.clone(),
             client_id: Some(stored.client_id.clone()),
         })
@@ -65,15 +74,20 @@ impl Tokens {
             access: key,
             scopes: Vec::new(),
             refreshes: false,
+            is_own: false,
             is_new: false,
             expires_at: None,
+            life: None,
             issuer: None,
             client_id: None,
         }
     }
 
-    pub(super) fn ends_within(&self, time: Duration) -> bool {
-        self.expires_at.is_some_and(|end| now() + time >= end)
+    /// Whether it ends so soon that it should be refreshed first.
+    pub(super) fn ends_soon(&self) -> bool {
+        // A token of a few seconds must not be refreshed before each request.
+        let before = self.life.map_or(REFRESH_BEFORE, |life| REFRESH_BEFORE.min(life / 5));
+        self.expires_at.is_some_and(|end| now() + before >= end)
     }
 
     pub(super) fn describe(&self) -> LoggedIn {
@@ -82,7 +96,7 @@ impl Tokens {
             client_id: self.client_id.clone(),
             scopes: self.scopes.clone(),
             expires_at: self.expires_at,
-            refreshes: self.refreshes,
+            refreshes: self.refreshes || self.is_own,
         }
     }
 }
@@ -107,9 +121,7 @@ impl Flow {
     pub(super) fn stored(&self) -> Result<Option<Tokens>, TokenError> {
         let kept = self.store.file.get(&self.store.server).map_err(unusable)?;
         let key = kept.key.as_deref().and_then(|key| AccessToken::new(key).ok());
-        Ok(key
-            .map(Tokens::of_key)
-            .or_else(|| kept.credentials.as_ref().and_then(Tokens::read)))
+        Ok(key.map(Tokens::of_key).or_else(|| Tokens::read(&kept)))
     }
 
     pub(super) fn keep_key(&self, key: &str) -> Result<(), TokenError> {
@@ -119,8 +131,8 @@ impl Flow {
 
     pub(super) fn forget(&self) -> Result<bool, TokenError> {
         let forgotten = self.store.file.update(&self.store.server, |kept| {
-            // Both, whichever is used.
-            let (key, credentials) = (kept.key.take(), kept.credentials.take());
+            // All of it: secrets of clients, too.
+            let Kept { credentials, key, .. } = std::mem::take(kept);
             key.is_some() || credentials.is_some()
         });
         forgotten.map_err(unusable)
@@ -166,41 +178,61 @@ impl Flow {
             false if scopes.is_empty() => &self.options.scopes,
             _ => scopes,
         };
-        match self.options.as_client {
-            true => self.log_in_as_client(challenge, scopes).await?,
-            false => self.log_in_as_user(challenge, scopes).await?,
-        }
-        let forgotten = self.store.file.update(&self.store.server, |kept| kept.key = None);
-        forgotten.map_err(unusable)?;
+        let kept = self.store.file.get(&self.store.server).map_err(unusable)?;
+        let own_login = match kept.own_login {
+            // Nobody can be asked, and nobody need be: the client repeats its own login.
+            Some(own) if !self.options.as_client && self.options.consent.is_none() => {
+                Some(self.log_in_as_client(own, challenge, scopes).await?)
+            }
+            _ if self.options.as_client => {
+                let own = OwnLogin::of(&self.options.identity)?;
+                Some(self.log_in_as_client(own, challenge, scopes).await?)
+            }
+            _ => {
+                self.log_in_as_user(challenge, scopes).await?;
+                None
+            }
+        };
+        let recorded = self.store.file.update(&self.store.server, |kept| {
+            kept.key = None;
+            kept.own_login = own_login;
+        });
+        recorded.map_err(unusable)?;
         self.stored()?.ok_or_else(|| TokenError::Failed {
             reason: "the authorization server issued a token that cannot be sent".to_owned(),
         })
     }
 
-    async fn log_in_as_client(&self, challenge: Option<&str>, scopes: &[String]) -> Result<(), TokenError> {
-        let Some(RegisteredByHand {
-            client_id,
-            client_secret: Some(client_secret),
-        }) = self.options.identity.registered.clone()
-        else {
-            return Err(TokenError::Failed {
-                reason: "a login without a user needs a client id and a secret".to_owned(),
+    /// Returns what is needed to do it again.
+    async fn log_in_as_client(
+        &self,
+        own: OwnLogin,
+        challenge: Option<&str>,
+        scopes: &[String],
+    ) -> Result<OwnLogin, TokenError> {
+        let Manager(mut manager, metadata) = self.discover(challenge).await?;
+        if own.issuer.is_some() && own.issuer != metadata.issuer {
+            // The secret is for the other one (S-33).
+            return Err(TokenError::LoginRequired {
+                reason: "it has moved to another authorization server".to_owned(),
             });
-        };
-        let Manager(mut manager, _) = self.discover(challenge).await?;
+        }
         let scopes = match scopes.is_empty() {
             true => manager.select_initial_scopes(&[]).await,
             false => scopes.to_vec(),
         };
         let config = ClientCredentialsConfig::ClientSecret {
-            client_id,
-            client_secret,
+            client_id: own.client_id.clone(),
+            client_secret: own.client_secret.clone(),
             scopes,
             resource: Some(self.server.to_string()),
         };
         manager.configure_client_credentials(&config).map_err(refused)?;
         manager.exchange_client_credentials(&config).await.map_err(refused)?;
-        Ok(())
+        Ok(OwnLogin {
+            issuer: metadata.issuer,
+            ..own
+        })
     }
 
     async fn log_in_as_user(&self, challenge: Option<&str>, scopes: &[String]) -> Result<(), TokenError> {
@@ -245,11 +277,6 @@ impl Flow {
         let url = Url::parse(session.get_authorization_url()).map_err(|error| TokenError::Failed {
             reason: format!("the address of its login is no URL: {error}"),
         })?;
-        if !matches!(url.scheme(), "https" | "http") {
-            return Err(TokenError::Failed {
-                reason: format!("its login is at a `{}:` address, which is not opened", url.scheme()),
-            });
-        }
         let answer = consent.authorize(&url).await?;
         check_answer(&url, &answer, &metadata)?;
         session.handle_callback_url(answer.as_str()).await.map_err(refused)?;
@@ -321,6 +348,7 @@ impl Flow {
                     .to_owned(),
             });
         }
+        check_endpoints(&found.metadata)?;
         manager.set_metadata(found.metadata.clone());
         Ok(Manager(manager, found.metadata))
     }
@@ -329,6 +357,32 @@ impl Flow {
 /// rmcp's client for one authorization server, and what that says of itself.
 struct Manager(AuthorizationManager, AuthorizationMetadata);
 
+/// Secrets, codes and tokens go to these addresses, so nobody on the way may read them.
+fn check_endpoints(metadata: &AuthorizationMetadata) -> Result<(), TokenError> {
+    let named = [
+        Some(&metadata.authorization_endpoint),
+        Some(&metadata.token_endpoint),
+        metadata.registration_endpoint.as_ref(),
+    ];
+    let is_private = |endpoint: &str| {
+        Url::parse(endpoint).is_ok_and(|url| match url.scheme() {
+            "https" => true,
+            "http" => is_loopback(&url),
+            _ => false,
+        })
+    };
+    // A server without users may leave its login page out.
+    let open = named.into_iter().flatten().filter(|endpoint| !endpoint.is_empty());
+    match open.into_iter().find(|endpoint| !is_private(endpoint)) {
+        Some(endpoint) => Err(TokenError::Failed {
+            reason: format!(
+                "its authorization server is at {endpoint}, which must be an https address: others on the network could read what is sent there"
+            ),
+        }),
+        None => Ok(()),
+    }
+}
+
 /// Checks that the browser brings the answer to this login, and not an error. Who answers is checked first: the error of another server means nothing (S-32).
 fn check_answer(asked: &Url, answer: &Url, metadata: &AuthorizationMetadata) -> Result<(), TokenError> {
     let failed = |reason: String| Err(TokenError::Failed { reason });
@@ -336,13 +390,22 @@ fn check_answer(asked: &Url, answer: &Url, metadata: &AuthorizationMetadata) -> 
         return failed("the browser brought the answer of another login".to_owned());
     }
     let issuer = metadata.issuer.as_deref();
-    if let Some(answering) = query_value(answer, "iss")
-        && Some(answering.as_str()) != issuer
-    {
-        return failed(format!(
-            "another authorization server has answered: {answering} instead of {}",
-            issuer.unwrap_or("one without a name")
-        ));
+    let announced = metadata
+        .additional_fields
+        .get("authorization_response_iss_parameter_supported");
+    match query_value(answer, "iss") {
+        Some(answering) if Some(answering.as_str()) != issuer => {
+            return failed(format!(
+                "another authorization server has answered: {answering} instead of {}",
+                issuer.unwrap_or("one without a name")
+            ));
+        }
+        None if announced.and_then(serde_json::Value::as_bool) == Some(true) => {
+            return failed(
+                "the answer does not say which authorization server it is from, as that server's answers do".to_owned(),
+            );
+        }
+        _ => {}
     }
     match (query_value(answer, "error"), query_value(answer, "error_description")) {
         (None, _) => Ok(()),

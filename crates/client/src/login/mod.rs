@@ -18,8 +18,6 @@ use longhaul_core::BoxFuture;
 use std::{fmt, sync::Arc, time::SystemTime};
 use tokio::sync::Mutex;
 
-/// A token that ends within this time is refreshed before it is used.
-const REFRESH_BEFORE: std::time::Duration = std::time::Duration::from_secs(30);
 /// How often in a row a server may ask for more permissions.
 const MOST_STEPS: u32 = 2;
 
@@ -53,7 +51,8 @@ impl fmt::Debug for LoginOptions {
 /// The login of this user at one server: gets tokens, keeps them in a [`TokenFile`], refreshes them, and asks for more permissions when the server
 /// requires them.
 ///
-/// Processes that share the file share the login, and refresh its token one at a time.
+/// Processes that share the file share the login, and refresh its token one at a time. A process that is killed in the middle of that may lose the login, if the
+/// authorization server accepts each refresh token once: then the user logs in again.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -138,7 +137,7 @@ impl Login {
         Ok(())
     }
 
-    /// Forgets the tokens, and the key if one was kept. Returns whether there were any. The authorization server is not told; its tokens end by themselves.
+    /// Forgets the tokens and the key, if one was kept, and how this client is registered. Returns whether there was a login. The authorization server is not told; its tokens end by themselves.
     ///
     /// # Errors
     /// [`TokenError::Failed`] if the file cannot be changed.
@@ -216,7 +215,7 @@ impl TokenProvider for Login {
             };
             // If that is not possible, the server decides about the old token, and says what it wants.
             if tokens.refreshes
-                && tokens.ends_within(REFRESH_BEFORE)
+                && tokens.ends_soon()
                 && let Some(refreshed) = self.flow.refresh(tokens).await?
             {
                 *tokens = refreshed;

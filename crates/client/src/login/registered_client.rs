@@ -1,5 +1,6 @@
 //! How this client is known to an authorization server.
 
+use crate::TokenError;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -35,6 +36,40 @@ pub(super) struct RegisteredClient {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) client_secret: Option<String>,
     pub(super) redirect_uri: String,
+}
+
+/// A login of the client itself: what is needed to do it again when its token has ended.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct OwnLogin {
+    pub(super) client_id: String,
+    pub(super) client_secret: String,
+    /// The only one that gets the secret; `None` before the first login.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) issuer: Option<String>,
+}
+
+impl OwnLogin {
+    pub(super) fn of(identity: &ClientIdentity) -> Result<Self, TokenError> {
+        match identity.registered.clone() {
+            Some(RegisteredByHand {
+                client_id,
+                client_secret: Some(client_secret),
+            }) => Ok(Self {
+                client_id,
+                client_secret,
+                issuer: None,
+            }),
+            _ => Err(TokenError::Failed {
+                reason: "a login without a user needs a client id and a secret".to_owned(),
+            }),
+        }
+    }
+}
+
+impl fmt::Debug for OwnLogin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OwnLogin({})", self.client_id)
+    }
 }
 
 impl fmt::Debug for RegisteredClient {

@@ -1,6 +1,6 @@
 //! The tokens of a user, kept in one file.
 
-use super::registered_client::RegisteredClient;
+use super::registered_client::{OwnLogin, RegisteredClient};
 use longhaul_private_dir::PrivateDir;
 use rmcp::transport::auth::StoredCredentials;
 use rustix::fs::FlockOperation;
@@ -41,9 +41,24 @@ pub(super) struct Kept {
     /// A key that was given by hand. It is used instead of a login.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) key: Option<String>,
+    /// The login is of the client itself and not of a user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) own_login: Option<OwnLogin>,
     /// By issuer: another authorization server knows nothing of a client (S-33).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) clients: BTreeMap<String, RegisteredClient>,
+}
+
+impl Kept {
+    fn is_empty(&self) -> bool {
+        let Self {
+            credentials,
+            key,
+            own_login,
+            clients,
+        } = self;
+        credentials.is_none() && key.is_none() && own_login.is_none() && clients.is_empty()
+    }
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -109,7 +124,7 @@ impl TokenFile {
             let mut content = self.read()?;
             let kept = content.servers.entry(server.to_owned()).or_default();
             let result = change(kept);
-            if kept.credentials.is_none() && kept.key.is_none() && kept.clients.is_empty() {
+            if kept.is_empty() {
                 content.servers.remove(server);
             }
             content.version = VERSION;

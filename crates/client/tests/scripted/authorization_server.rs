@@ -31,9 +31,17 @@ pub(crate) struct Issued {
     /// Each token permits this, whatever was asked for.
     pub(crate) grants_only: Option<&'static str>,
     pub(crate) has_pkce: bool,
+    /// Where the protected server says that its authorization server is; `None`: where it is.
+    pub(crate) named_issuer: Option<&'static str>,
+    /// How often the metadata of the authorization server were read.
+    pub(crate) metadata_reads: usize,
+    /// What is said of the authorization server instead of the truth.
+    pub(crate) metadata: Value,
     /// How often a token was asked for, by grant.
     pub(crate) grants: Vec<String>,
     pub(crate) registrations: usize,
+    /// As whom tokens were asked for without a user.
+    pub(crate) clients_asked: Vec<String>,
     /// The scopes of each login.
     pub(crate) asked: Vec<String>,
     next: u32,
@@ -99,7 +107,9 @@ impl Protected {
 }
 
 async fn resource_metadata(State(server): State<Protected>) -> Json<Value> {
-    Json(json!({"resource": server.url(), "authorization_servers": [server.origin], "scopes_supported": ["read"]}))
+    let issuer = server.issued(|issued| issued.named_issuer.map(str::to_owned));
+    let issuer = issuer.unwrap_or_else(|| server.origin.clone());
+    Json(json!({"resource": server.url(), "authorization_servers": [issuer], "scopes_supported": ["read"]}))
 }
 
 async fn server_metadata(State(server): State<Protected>) -> Json<Value> {
@@ -111,6 +121,13 @@ async fn server_metadata(State(server): State<Protected>) -> Json<Value> {
     });
     if server.issued(|issued| issued.has_pkce) {
         metadata["code_challenge_methods_supported"] = json!(["S256"]);
+    }
+    let instead = server.issued(|issued| {
+        issued.metadata_reads += 1;
+        issued.metadata.clone()
+    });
+    for (name, value) in instead.as_object().into_iter().flatten() {
+        metadata[name] = value.clone();
     }
     Json(metadata)
 }
@@ -145,6 +162,16 @@ async fn token(State(server): State<Protected>, Form(asked): Form<HashMap<String
     server.issued(|issued| {
         issued.grants.push(asked["grant_type"].clone());
         let scope = match asked["grant_type"].as_str() {
+            "client_credentials" => {
+                issued
+                    .clients_asked
+                    .push([&*asked["client_id"], &*asked["client_secret"]].join(" "));
+                let mut tokens = issued.issue("read");
+                if let Some(tokens) = tokens.as_object_mut() {
+                    tokens.remove("refresh_token");
+                }
+                return Json(tokens).into_response();
+            }
             "authorization_code" => {
                 let Some(code) = issued.codes.remove(&asked["code"]) else {
                     return refuse();

@@ -2,12 +2,12 @@
 
 use crate::authorization_server::Protected;
 use longhaul_client::{
-    AccessToken, CallResponse, Connection, Consent, Login, LoginOptions, Options, RequestError, TokenError, TokenFile,
-    Url,
+    AccessToken, CallResponse, Connection, Consent, Login, LoginOptions, Options, RegisteredByHand, RequestError,
+    TokenError, TokenFile, Url,
 };
 use longhaul_core::BoxFuture;
 use reqwest::redirect::Policy;
-use serde_json::Map;
+use serde_json::{Map, json};
 use std::{
     collections::BTreeSet,
     path::Path,
@@ -61,6 +61,20 @@ impl Consent for Browser {
     }
 }
 
+/// A user who never logs in.
+struct NoBrowser;
+
+impl Consent for NoBrowser {
+    fn redirect_uri<'a>(&'a self, _: Option<&'a str>) -> BoxFuture<'a, Result<String, TokenError>> {
+        Box::pin(std::future::ready(Ok("http://127.0.0.1:9/callback".to_owned())))
+    }
+
+    fn authorize<'a>(&'a self, _: &'a Url) -> BoxFuture<'a, Result<Url, TokenError>> {
+        let reason = "nobody is there".to_owned();
+        Box::pin(std::future::ready(Err(TokenError::LoginRequired { reason })))
+    }
+}
+
 /// The words of a scope, in no order.
 fn words(scope: &str) -> BTreeSet<&str> {
     scope.split(' ').collect()
@@ -102,21 +116,104 @@ async fn a_login_is_made_once_and_outlives_the_process() {
     call(&server.connect(&later)).await.unwrap();
     assert_eq!(browser.logins.load(Ordering::Relaxed), 1);
 
-    // The client stays registered; a second login is not another client.
+    // A second login is not another client.
+    login.log_in(None).await.unwrap();
+    assert_eq!(server.issued(|issued| issued.registrations), 1);
+
+    // Nothing stays, and secrets of the client neither.
     assert!(later.log_out().await.unwrap());
+    let left = std::fs::read_to_string(folder.path().join("tokens.json")).unwrap();
+    assert!(!left.contains("client"), "{left}");
     assert!(!later.log_out().await.unwrap());
     let error = token_error(call(&server.connect(&later)).await);
     assert!(matches!(error, TokenError::LoginRequired { .. }), "{error}");
     login.log_in(None).await.unwrap();
-    assert_eq!(server.issued(|issued| issued.registrations), 1);
+    assert_eq!(server.issued(|issued| issued.registrations), 2);
     call(&server.connect(&server.login(folder.path(), None))).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_login_of_the_client_itself_is_repeated_when_it_ends() {
+    let (server, folder) = (Protected::start().await, tempdir().unwrap());
+    let file = || TokenFile::open(&folder.path().join("tokens.json")).unwrap();
+    let mut options = LoginOptions::default();
+    options.as_client = true;
+    options.identity.registered = Some(RegisteredByHand {
+        client_id: "robot".to_owned(),
+        client_secret: Some("its secret".to_owned()),
+    });
+    let login = Login::new(&server.url(), file(), options).unwrap();
+    login.log_in(None).await.unwrap();
+    assert!(login.who().await.unwrap().unwrap().refreshes);
+
+    // Another process knows only the file, and has nobody to ask.
+    server.issued(|issued| issued.access.clear());
+    let later = server.login(folder.path(), None);
+    call(&server.connect(&later)).await.unwrap();
+    let asked = server.issued(|issued| issued.clients_asked.clone());
+    assert_eq!(asked, ["robot its secret"; 2]);
+
+    // The secret is not shown to another authorization server.
+    let other = Protected::start().await;
+    let named = String::leak(other.origin.clone());
+    server.issued(|issued| {
+        issued.access.clear();
+        issued.named_issuer = Some(named);
+    });
+    let error = token_error(call(&server.connect(&server.login(folder.path(), None))).await);
+    assert!(matches!(error, TokenError::LoginRequired { .. }), "{error}");
+    assert!(other.issued(|issued| issued.clients_asked.is_empty()));
+}
+
+/// Codes, tokens and secrets are sent there.
+#[tokio::test]
+async fn an_authorization_server_without_tls_is_refused_but_on_this_machine() {
+    for name in ["authorization_endpoint", "token_endpoint", "registration_endpoint"] {
+        for address in [
+            "http://example.com/x",
+            "http://10.0.0.1/x",
+            "javascript:alert(1)",
+            "not a URL",
+        ] {
+            let (server, folder, browser) = (Protected::start().await, tempdir().unwrap(), browser());
+            server.issued(|issued| issued.metadata = json!({name: address}));
+            let login = server.login(folder.path(), Some(browser.clone()));
+            let error = token_error(call(&server.connect(&login)).await).to_string();
+            assert!(error.contains(address), "{name} {address}: {error}");
+            assert_eq!(browser.logins.load(Ordering::Relaxed), 0);
+            assert_eq!(server.issued(|issued| issued.registrations), 0);
+        }
+    }
+}
+
+/// S-35: a server elsewhere cannot make a program connect to addresses that only that program reaches.
+#[tokio::test]
+async fn s_35_the_metadata_of_a_server_elsewhere_leads_to_no_internal_address() {
+    for public_addresses_only in [true, false] {
+        let (server, internal, folder) = (Protected::start().await, Protected::start().await, tempdir().unwrap());
+        let named = String::leak(internal.origin.clone());
+        server.issued(|issued| issued.named_issuer = Some(named));
+        let log_in = async |url: String| {
+            let mut options = LoginOptions::default();
+            options.consent = Some(Arc::new(NoBrowser));
+            options.public_addresses_only = public_addresses_only;
+            let file = TokenFile::open(&folder.path().join("tokens.json")).unwrap();
+            let login = Login::new(&url, file, options).unwrap();
+            let _ = login.log_in(None).await;
+            internal.issued(|issued| issued.metadata_reads)
+        };
+        // An address of this machine, under a name that does not say so.
+        let elsewhere = server.url().replace("127.0.0.1", "0.0.0.0");
+        assert_eq!(log_in(elsewhere).await, 0, "{public_addresses_only}");
+        assert!(log_in(server.url()).await > 0);
+    }
 }
 
 #[tokio::test]
 async fn an_ended_token_is_refreshed_once_by_many() {
     let (server, folder, browser) = (Protected::start().await, tempdir().unwrap(), browser());
-    // Within the time before its end in which a token is refreshed.
-    server.issued(|issued| issued.lifetime = 5);
+    // It is not used for so long.
+    server.issued(|issued| issued.lifetime = 1);
     call(&server.connect(&server.login(folder.path(), Some(browser.clone()))))
         .await
         .unwrap();
@@ -181,11 +278,20 @@ async fn a_server_that_wants_more_permissions_gets_them_beside_the_old_ones() {
 /// S-31, S-32: no login is made with a server that cannot be trusted, and the texts of a stranger are not shown.
 #[tokio::test]
 async fn an_answer_that_does_not_fit_the_login_is_refused() {
-    let tampered: [(Tamper, &str); 5] = [
+    let tampered: [(Tamper, &str); 6] = [
         (|to| to.replace("state=", "state=x"), "another login"),
         (
             |to| to.replace("iss=", "iss=https://evil.example"),
             "another authorization server",
+        ),
+        (
+            |to| {
+                format!(
+                    "{}&error=access_denied&error_description=no+luck",
+                    to.replace("iss=", "is=").replace("code=", "c=")
+                )
+            },
+            "does not say which authorization server",
         ),
         (
             |to| {
@@ -203,7 +309,7 @@ async fn an_answer_that_does_not_fit_the_login_is_refused() {
                     format!("{head}&{}", tail.split_once('&').unwrap().1)
                 })
             },
-            "missing required issuer",
+            "does not say which authorization server",
         ),
     ];
     for (tamper, expected) in tampered {
