@@ -2,7 +2,7 @@
 
 use crate::{
     args,
-    config::{self, AuthConfig, Config, ConfigError, Environment, Problem},
+    config::{self, AuthConfig, Config, ConfigError, Environment, Problem, ServerConfig},
     output,
 };
 use serde_json::{Value, json};
@@ -46,8 +46,9 @@ fn describe(config: &Config) -> String {
         .max()
         .unwrap_or_default();
     let mut text = format!(
-        "`{}` would listen on http://{}/mcp, serve {}, and keep its data in {}\n",
+        "`{}` would listen on {}://{}/mcp, serve {}, and keep its data in {}\n",
         server.name,
+        scheme(server),
         server.listen,
         access(&server.auth),
         server.data_dir.display()
@@ -57,6 +58,10 @@ fn describe(config: &Config) -> String {
         text.push_str(&format!("  {:width$}  {summary}\n", tool.name));
     }
     text
+}
+
+fn scheme(server: &ServerConfig) -> &'static str {
+    if server.tls.is_some() { "https" } else { "http" }
 }
 
 /// Who may come in.
@@ -87,7 +92,7 @@ fn valid_json(config: &Config) -> Value {
     let server = &config.server;
     json!({
         "ok": true,
-        "server": {"name": server.name, "listen": server.listen.to_string(), "access": access(&server.auth), "dataDir": server.data_dir},
+        "server": {"name": server.name, "listen": server.listen.to_string(), "tls": server.tls.is_some(), "access": access(&server.auth), "dataDir": server.data_dir},
         "tools": tools,
         "warnings": problems_json(&config.warnings),
     })

@@ -47,6 +47,7 @@ pub(crate) struct Running {
     pub(crate) front: Arc<Front>,
     pub(crate) recovered: Recovered,
     pub(crate) exposure: http::Exposure,
+    pub(crate) tls: Option<http::Tls>,
 }
 
 impl ServerHandle {
@@ -239,14 +240,18 @@ impl ServerHandle {
     }
 
     /// Binds an address; port 0 takes a free one. It must be a loopback address, unless the server has an
-    /// [authenticator](crate::Server::authenticator) or serves [anyone](crate::Server::allow_unauthenticated), and
-    /// [plain HTTP](crate::HttpOptions::plain_http) is allowed.
+    /// [authenticator](crate::Server::authenticator) or serves [anyone](crate::Server::allow_unauthenticated), and has
+    /// [TLS](crate::Server::tls) or allows [plain HTTP](crate::HttpOptions::plain_http).
     ///
     /// # Errors
     /// [`ServeError`] if the address is invalid, is taken, or can be reached from other machines.
     pub async fn listen(&self, address: impl ToAddress) -> Result<HttpListener, ServeError> {
         let running = self.running().ok_or(ServeError::Stopped)?;
         let listener = http::Listener::bind_exposed(address.to_address()?, running.exposure).await?;
+        let listener = match running.tls {
+            Some(tls) => listener.with_tls(tls),
+            None => listener,
+        };
         Ok(HttpListener::new(listener, running.front))
     }
 

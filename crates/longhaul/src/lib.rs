@@ -86,7 +86,7 @@ pub mod auth {
 
 pub use longhaul_server::{
     Limits, Received, Transport,
-    http::{HostName, HttpOptions, Origin, PublicUrl},
+    http::{HostName, HttpOptions, Origin, PublicUrl, Tls, TlsError},
 };
 pub use longhaul_store::{MemoryEventStore, OpenEventStoreError, SqliteEventStore};
 pub use schemars;

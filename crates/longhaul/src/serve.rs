@@ -3,7 +3,7 @@
 use crate::DefinitionErrors;
 use longhaul_server::{
     Front, FrontError,
-    http::{ListenError, Listener, PATH},
+    http::{ListenError, Listener},
 };
 use std::{fmt, io, net::SocketAddr, sync::Arc};
 
@@ -71,7 +71,7 @@ impl HttpListener {
 
     /// The URL that clients connect to.
     pub fn url(&self) -> String {
-        format!("http://{}{PATH}", self.address())
+        self.listener.url()
     }
 
     /// Serves until `stop` completes; then open calls have some seconds to finish. Also returns if the server itself is stopped.

@@ -9,7 +9,7 @@ use longhaul_runtime::{BuildId, Provider, SUSPEND_AFTER, StepObserver};
 use longhaul_server::{
     Limits,
     auth::{Authentication, Authenticator},
-    http::HttpOptions,
+    http::{HttpOptions, Tls},
 };
 use serde_json::{Map, Value};
 use std::{
@@ -64,6 +64,7 @@ pub struct Server {
     pub(crate) limits: Limits,
     pub(crate) authentication: Authentication,
     pub(crate) http: HttpOptions,
+    pub(crate) tls: Option<Tls>,
     pub(crate) events: Option<Arc<dyn EventStore>>,
     pub(crate) suspend_after: Duration,
     pub(crate) build: Option<BuildId>,
@@ -112,6 +113,7 @@ impl Server {
             limits: Limits::default(),
             authentication: Authentication::default(),
             http: HttpOptions::default(),
+            tls: None,
             events: None,
             suspend_after: SUSPEND_AFTER,
             build: None,
@@ -359,6 +361,25 @@ impl Server {
     /// ```
     pub fn http(mut self, options: HttpOptions) -> Self {
         self.http = options;
+        self
+    }
+
+    /// Serves HTTPS only, with this certificate, which is read again when its files change. Then the server may listen beyond this machine, if it has an
+    /// [authenticator](Self::authenticator) or serves [anyone](Self::allow_unauthenticated).
+    ///
+    /// ```
+    /// use longhaul::{HttpOptions, Server, Tls};
+    /// # fn f() -> Result<Server, Box<dyn std::error::Error>> {
+    /// let server = Server::new("hello", "1.0.0")
+    ///     .tls(Tls::from_pem_files("/etc/mcp/fullchain.pem", "/etc/mcp/privkey.pem")?)
+    ///     .http(HttpOptions {
+    ///         public_url: Some("https://mcp.example.com:7411/mcp".parse()?),
+    ///         ..HttpOptions::default()
+    ///     });
+    /// # Ok(server) }
+    /// ```
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
         self
     }
 

@@ -10,6 +10,7 @@ mod call;
 mod capabilities;
 mod catalog;
 mod dispatch;
+mod file_version;
 mod handler;
 mod interaction;
 mod methods;
@@ -35,6 +36,7 @@ pub mod auth {
 
 pub use admission::limits::Limits;
 pub use call::follow_tools::FOLLOW_TOOLS;
+pub use file_version::FileVersion;
 pub use longhaul_wire::ServerInfo;
 pub use transport::{
     connection::{Received, Transport, serve},

@@ -9,11 +9,11 @@ use super::{
 use arc_swap::ArcSwap;
 use longhaul_core::Clock;
 use longhaul_runtime::Ports;
-use longhaul_server::auth::{Authenticator, Decision, RequestHead};
+use longhaul_server::{
+    FileVersion,
+    auth::{Authenticator, Decision, RequestHead},
+};
 use std::{
-    fs, io,
-    os::unix::fs::MetadataExt as _,
-    path::Path,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -21,8 +21,6 @@ use tracing::{error, info};
 
 /// Between two looks at the file.
 const LOOK: Duration = Duration::from_millis(400);
-/// A file that changed this recently is read again: two changes may have the same time.
-const SETTLED_MILLIS: i64 = 2_000;
 
 /// Recognises API keys. Changes of the file are taken over within a second, and what a revoked or expired key has opened ends then.
 ///
@@ -46,15 +44,6 @@ struct Shared {
     file: KeyFile,
     table: ArcSwap<KeyTable>,
     clock: Arc<dyn Clock>,
-}
-
-/// What tells one version of the file from another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct FileVersion {
-    inode: u64,
-    size: u64,
-    seconds: i64,
-    nanoseconds: i64,
 }
 
 impl KeyAuthenticator {
@@ -165,25 +154,5 @@ impl Shared {
             return Ok(None);
         }
         Ok(Some((version, self.file.read()?)))
-    }
-}
-
-impl FileVersion {
-    /// The version that is there now.
-    fn of(path: &Path) -> io::Result<Option<Self>> {
-        match fs::symlink_metadata(path) {
-            Ok(found) => Ok(Some(Self {
-                inode: found.ino(),
-                size: found.size(),
-                seconds: found.ctime(),
-                nanoseconds: found.ctime_nsec(),
-            })),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn is_settled(&self, clock: &dyn Clock) -> bool {
-        clock.wall().0 - self.seconds.saturating_mul(1000) > SETTLED_MILLIS
     }
 }

@@ -12,6 +12,7 @@ mod section;
 mod server;
 mod size;
 mod template;
+mod tls;
 mod tool;
 
 #[cfg(test)]

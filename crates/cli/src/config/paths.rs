@@ -1,10 +1,12 @@
 //! Resolving paths in the configuration.
 
+use longhaul_core::UnixMillis;
 use std::{
     env,
     ffi::OsString,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 /// What the configuration depends on outside its file.
@@ -18,18 +20,26 @@ pub(crate) struct Environment {
     pub(crate) cores: u32,
     /// `PATH`.
     pub(crate) path: Option<OsString>,
+    /// The time, by which certificates are judged.
+    pub(crate) now: UnixMillis,
 }
 
 impl Environment {
     /// The environment of this process.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "there is no runtime yet, and nothing to simulate"
+    )]
     pub(crate) fn of_this_process() -> Self {
         let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             home: absolute("HOME"),
             state_home: absolute("XDG_STATE_HOME"),
             cores: u32::try_from(cores).unwrap_or(u32::MAX),
             path: env::var_os("PATH"),
+            now: UnixMillis(i64::try_from(now.as_millis()).unwrap_or(i64::MAX)),
         }
     }
 

@@ -145,6 +145,13 @@ impl<'a> Section<'a> {
         self.file.report(self.span.clone(), message);
     }
 
+    /// Reports a warning about the section as a whole.
+    pub(super) fn warn(&self, message: String) {
+        if let Some(span) = self.span.clone() {
+            self.file.warn(span, message);
+        }
+    }
+
     /// Reports every unknown key. Call it after all known keys have been read.
     pub(super) fn finish(&self) {
         let known = self.asked.borrow();

@@ -5,6 +5,7 @@ use super::{
     limits::{self, LimitsConfig},
     paths::Environment,
     section::{Entry, Section},
+    tls::{self, TlsConfig},
 };
 use longhaul::auth::oauth::OAuthAuthenticator;
 use longhaul_core::Millis;
@@ -39,6 +40,8 @@ pub(crate) struct ServerConfig {
     pub(crate) queue_timeout: Millis,
     /// Who may come in.
     pub(crate) auth: AuthConfig,
+    /// The certificate, if the server serves HTTPS.
+    pub(crate) tls: Option<TlsConfig>,
     /// Allowed hosts and origins, and HTTP endpoints.
     pub(crate) http: HttpOptions,
     /// How long a server that `longhaul stdio` started stays idle before it exits, in milliseconds.
@@ -97,6 +100,9 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<S
     let auth = section.get_or("auth", AuthConfig::default(), |entry| {
         auth::read(&entry.section("[server.auth]", "such as [server.auth]")?, environment)
     });
+    let tls = section.optional("tls", |entry| {
+        tls::read(&entry.section("[server.tls]", "such as [server.tls]")?, environment)
+    });
     if let (Some(auth), Some(public_url), Some(entry)) = (&auth, &public_url, section.get("auth"))
         && !auth.issuers.is_empty()
     {
@@ -111,7 +117,9 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<S
     if let (Some(listen), Some(auth), Some(plain_http), Some(entry)) =
         (listen, &auth, plain_http, section.get("listen"))
     {
-        match check_exposure(listen, auth, plain_http) {
+        // A mistake in the section is one already.
+        let has_tls = tls.as_ref().is_none_or(Option::is_some);
+        match check_exposure(listen, auth, plain_http, has_tls) {
             Ok(warnings) => warnings.into_iter().for_each(|warning| entry.warn(warning)),
             Err(error) => entry.report(format!("`listen`: {error}")),
         }
@@ -140,6 +148,7 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<S
         strict_headers: strict_headers?,
         queue_timeout: queue_timeout?,
         auth: auth?,
+        tls: tls?,
         http: HttpOptions {
             public_url: public_url?,
             plain_http: plain_http?,
@@ -197,8 +206,8 @@ pub(crate) enum InvalidExposure {
     NobodyDecides,
     /// There is no TLS.
     #[error(
-        "other machines can reach this address, and without TLS others on the network can read API keys and results. Listen on 127.0.0.1 behind a proxy \
-         with TLS; or accept it with plain_http = {PLAIN_HTTP:?} in [server]"
+        "other machines can reach this address, and without TLS others on the network can read API keys and results. Give the server a certificate in \
+         [server.tls]; or listen on 127.0.0.1 behind a proxy with TLS; or accept it with plain_http = {PLAIN_HTTP:?} in [server]"
     )]
     PlainHttp,
 }
@@ -211,6 +220,7 @@ pub(crate) fn check_exposure(
     listen: SocketAddr,
     auth: &AuthConfig,
     plain_http: bool,
+    has_tls: bool,
 ) -> Result<Vec<String>, InvalidExposure> {
     if is_loopback(listen.ip()) {
         return Ok(Vec::new());
@@ -218,10 +228,12 @@ pub(crate) fn check_exposure(
     if !auth.admits_remote() {
         return Err(InvalidExposure::NobodyDecides);
     }
-    if !plain_http {
-        return Err(InvalidExposure::PlainHttp);
+    let mut warnings = Vec::new();
+    match (has_tls, plain_http) {
+        (true, _) => {}
+        (false, true) => warnings.push(format!("{PLAIN_HTTP}, since {listen} has no TLS")),
+        (false, false) => return Err(InvalidExposure::PlainHttp),
     }
-    let mut warnings = vec![format!("{PLAIN_HTTP}, since {listen} has no TLS")];
     if auth.unauthenticated {
         warnings.push(format!("{UNAUTHENTICATED}: whoever reaches {listen}"));
     }

@@ -17,7 +17,7 @@ use longhaul_core::Millis;
 use longhaul_runtime::{Ports, Provider};
 use longhaul_server::{
     Front,
-    http::{Exposure, ListenError, Listener},
+    http::{Exposure, ListenError, Listener, Tls, TlsError},
     stdio::OwnerSocket,
 };
 use longhaul_store::{OpenError, ReadOnlyStore, SqliteOptions, SqliteStore};
@@ -46,6 +46,8 @@ enum ServeError {
     #[error("cannot find this program's executable, which also supervises commands: {0}")]
     Launcher(io::Error),
     #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error(transparent)]
     Access(#[from] access::AccessError),
     #[error(transparent)]
     Tool(#[from] tools::UnusableTool),
@@ -70,7 +72,8 @@ pub(crate) fn run(serve: &args::Serve) -> ExitCode {
     // The address in the file was checked with it.
     if let Some(listen) = serve.listen {
         config.server.listen = listen;
-        match config::check_exposure(listen, &config.server.auth, config.server.http.plain_http) {
+        let server = &config.server;
+        match config::check_exposure(listen, &server.auth, server.http.plain_http, server.tls.is_some()) {
             Ok(warnings) => warnings
                 .iter()
                 .for_each(|warning| output::note(&format!("warning: --listen: {warning}"))),
@@ -134,16 +137,18 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     ignore_hangup()?;
     let ports = Ports::system();
     let Config { server, tools, .. } = config;
-    let listener = match listen(server.listen).await {
+    let tls = match &server.tls {
+        Some(files) => Some(Tls::from_pem_files(&files.cert, &files.key)?),
+        None => None,
+    };
+    let listener = match listen(server.listen, tls).await {
         Err(ServeError::Listen { error, owner }) if asked.idle_exit.is_some() => {
             tracing::warn!("{error}{owner}; serving only longhaul stdio");
             None
         }
         bound => Some(bound?),
     };
-    let url = listener
-        .as_ref()
-        .map(|listener| format!("http://{}{}", listener.address(), longhaul_server::http::PATH));
+    let url = listener.as_ref().map(Listener::url);
     if let Err(error) = store.describe_owner(url.as_deref().unwrap_or("only for longhaul stdio")) {
         tracing::warn!(%error, "could not write this process to the lock file");
     }
@@ -205,9 +210,9 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     Ok(running.check_lease()?)
 }
 
-async fn listen(address: std::net::SocketAddr) -> Result<Listener, ServeError> {
+async fn listen(address: std::net::SocketAddr, tls: Option<Tls>) -> Result<Listener, ServeError> {
     // What it may listen on was checked with the configuration.
-    Listener::bind_exposed(address, Exposure::unchecked())
+    let listener = Listener::bind_exposed(address, Exposure::unchecked())
         .await
         .map_err(|error| {
             let in_use =
@@ -218,7 +223,11 @@ async fn listen(address: std::net::SocketAddr) -> Result<Listener, ServeError> {
                 String::new()
             };
             ServeError::Listen { error, owner }
-        })
+        })?;
+    Ok(match tls {
+        Some(tls) => listener.with_tls(tls),
+        None => listener,
+    })
 }
 
 /// Cancelled when the server is to stop: at a signal, when it has been idle for `idle_exit`, or when it has lost its lease.

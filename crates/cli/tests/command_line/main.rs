@@ -7,3 +7,4 @@ mod calls;
 mod issuers;
 mod serving;
 mod support;
+mod tls;

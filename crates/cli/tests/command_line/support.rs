@@ -230,8 +230,8 @@ pub(crate) fn serve(folder: &Path, listen: &str) -> (Child, SocketAddr) {
         .unwrap();
     let ready: Value = serde_json::from_str(&line).unwrap();
     let url = ready["url"].as_str().unwrap();
-    let address = url.strip_prefix("http://").and_then(|url| url.strip_suffix("/mcp"));
-    (child, address.unwrap().parse().unwrap())
+    let (_, address) = url.strip_suffix("/mcp").unwrap().split_once("://").unwrap();
+    (child, address.parse().unwrap())
 }
 
 /// What a server with `LONGHAUL_LOG` says on standard error, from its first line to its last; a file takes it, so that nobody has to read.

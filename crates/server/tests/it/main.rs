@@ -46,4 +46,5 @@ mod session;
 mod stdio;
 mod subscriptions;
 mod task_updates;
+mod tls;
 mod ttl;

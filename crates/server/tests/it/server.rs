@@ -11,7 +11,7 @@ use longhaul_runtime::{Engine, EngineOptions, Ports};
 use longhaul_server::{
     Front, FrontOptions, Limits,
     auth::Authentication,
-    http::{HttpOptions, Listener, PATH},
+    http::{HttpOptions, Listener, PATH, Tls},
 };
 use longhaul_store::{MemoryStore, PlainCallStore};
 use serde_json::{Value, json};
@@ -35,6 +35,7 @@ pub(crate) struct Options {
     pub(crate) host: &'static str,
     pub(crate) strict_headers: bool,
     pub(crate) http: HttpOptions,
+    pub(crate) tls: Option<Tls>,
     pub(crate) events: Option<Arc<dyn EventStore>>,
     pub(crate) limits: Limits,
     pub(crate) authentication: Authentication,
@@ -50,6 +51,7 @@ impl Default for Options {
             host: "test",
             strict_headers: false,
             http: HttpOptions::default(),
+            tls: None,
             events: None,
             limits: Limits::default(),
             authentication: Authentication::default(),
@@ -107,7 +109,10 @@ impl Server {
             events: options.events,
         });
         let front = Arc::new(front.await.unwrap());
-        let listener = Listener::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let mut listener = Listener::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        if let Some(tls) = options.tls {
+            listener = listener.with_tls(tls);
+        }
         let address = listener.address();
         let (stop, stopping) = oneshot::channel();
         let (done, stopped) = oneshot::channel();

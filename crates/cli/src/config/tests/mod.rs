@@ -17,6 +17,7 @@ fn environment() -> Environment {
         state_home: None,
         cores: 6,
         path: Some("/bin:/usr/bin".into()),
+        now: longhaul_core::UnixMillis(1_800_000_000_000),
     }
 }
 

@@ -22,6 +22,7 @@ fn the_smallest_file_gets_every_default() {
             strict_headers: false,
             queue_timeout: 86_400_000,
             auth: AuthConfig::default(),
+            tls: None,
             http: HttpOptions::default(),
             idle_exit: 60_000,
             limits: LimitsConfig::default(),

@@ -15,15 +15,15 @@ use std::{io, net::SocketAddr};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Exposure {
     is_decided: bool,
-    plain_http: bool,
+    may_cross_network: bool,
 }
 
 impl Exposure {
-    /// For a server with this authentication. `plain_http` is whether requests and answers may cross a network without encryption.
-    pub fn of(authentication: &Authentication, plain_http: bool) -> Self {
+    /// For a server with this authentication. `may_cross_network` is whether what it receives and sends is encrypted, or may cross a network in the clear.
+    pub fn of(authentication: &Authentication, may_cross_network: bool) -> Self {
         Self {
             is_decided: !authentication.authenticators.is_empty() || authentication.allow_unauthenticated,
-            plain_http,
+            may_cross_network,
         }
     }
 
@@ -31,7 +31,7 @@ impl Exposure {
     pub fn unchecked() -> Self {
         Self {
             is_decided: true,
-            plain_http: true,
+            may_cross_network: true,
         }
     }
 
@@ -45,7 +45,10 @@ impl Exposure {
         }
         match self {
             Self { is_decided: false, .. } => Err(ListenError::NobodyDecides(address)),
-            Self { plain_http: false, .. } => Err(ListenError::PlainHttp(address)),
+            Self {
+                may_cross_network: false,
+                ..
+            } => Err(ListenError::PlainHttp(address)),
             _ => Ok(()),
         }
     }
@@ -61,8 +64,8 @@ pub enum ListenError {
     NobodyDecides(SocketAddr),
     /// The address could be reached from other machines, and what is sent could be read on the way.
     #[error(
-        "{0} can be reached from other machines, and without TLS everyone on the way could read tokens and results: let a proxy with TLS on this machine \
-         forward to 127.0.0.1, or allow plain HTTP"
+        "{0} can be reached from other machines, and without TLS everyone on the way could read tokens and results: give the listener a certificate, let a proxy \
+         with TLS on this machine forward to 127.0.0.1, or allow plain HTTP"
     )]
     PlainHttp(SocketAddr),
     /// The system refuses.

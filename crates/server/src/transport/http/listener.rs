@@ -9,6 +9,7 @@ use super::{
     exposure::{Exposure, ListenError},
     response::{Response, refuse},
     stall::StallGuard,
+    tls::Tls,
 };
 use crate::{
     admission::{authenticator::Peer, limits::ConnectionPermit},
@@ -22,7 +23,7 @@ use hyper::{
 };
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
-    server::graceful::{GracefulConnection, GracefulShutdown},
+    server::graceful::GracefulShutdown,
     service::TowerToHyperService,
 };
 use longhaul_wire::RpcError;
@@ -60,6 +61,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
+    tls: Option<Tls>,
 }
 
 impl Listener {
@@ -80,14 +82,29 @@ impl Listener {
         let bound = async {
             let socket = TcpListener::bind(address).await?;
             let address = socket.local_addr()?;
-            Ok(Self { socket, address })
+            Ok(Self {
+                socket,
+                address,
+                tls: None,
+            })
         };
         bound.await.map_err(|source| ListenError::Bind { address, source })
+    }
+
+    /// Serves over TLS only. Whether the address may be listened on is decided before, by the [`Exposure`].
+    pub fn with_tls(self, tls: Tls) -> Self {
+        Self { tls: Some(tls), ..self }
     }
 
     /// The address bound.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The URL of the endpoint at this address.
+    pub fn url(&self) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}{PATH}", self.address)
     }
 
     /// Serves until `stop` completes; then accepts no connections, and ends streams and waits for tasks. Plain calls have 5 s
@@ -119,6 +136,14 @@ impl Listener {
         let permits = Arc::new(Semaphore::new(most));
         let refusals = Arc::new(Semaphore::new(REFUSALS));
         let ports = front.engine.ports().clone();
+        let (protocol, refusal_protocol) = (protocol(), refusal_protocol());
+        if let Some(tls) = &self.tls {
+            let shutdown = front.shutdown.clone();
+            let reload = tls
+                .clone()
+                .reload(ports.clone(), async move { shutdown.drained().await });
+            ports.spawner.spawn(Box::pin(reload));
+        }
         loop {
             let accepted = async {
                 // The semaphore is never closed.
@@ -135,24 +160,38 @@ impl Listener {
                     let Some(present) = front.admission.connections.enter() else {
                         continue;
                     };
-                    let (connection, held) = match front.admission.meter.connection(from.ip()) {
-                        Ok(address_permit) => {
-                            let connection = connect((stream, from), Arc::clone(&server), &front, &protocol());
-                            (connection, Held::Served(permit, address_permit))
-                        }
+                    let (server, protocol, held) = match front.admission.meter.connection(from.ip()) {
+                        Ok(address_permit) => (Arc::clone(&server), &protocol, Held::Served(permit, address_permit)),
                         Err(busy) => {
                             let Ok(refusal) = Arc::clone(&refusals).try_acquire_owned() else {
                                 continue;
                             };
                             let refusing = Arc::new(Server::Refusal(Arc::clone(&front), busy.into()));
-                            let connection = connect((stream, from), refusing, &front, &refusal_protocol());
-                            (connection, Held::Refusal(refusal))
+                            (refusing, &refusal_protocol, Held::Refusal(refusal))
                         }
                     };
-                    let connection = graceful.watch(connection);
+                    // Without this a small answer would wait for the acknowledgement of the one before.
+                    let _ = stream.set_nodelay(true);
+                    let service = service(server, peer(&front, &stream, from));
+                    let Some(tls) = self.tls.clone() else {
+                        let guarded = StallGuard::new(stream, Arc::clone(&ports.clock));
+                        let connection = graceful.watch(protocol.serve_connection(TokioIo::new(guarded), service));
+                        ports.spawner.spawn(Box::pin(async move {
+                            ended(connection.await);
+                            drop((held, present));
+                        }));
+                        continue;
+                    };
+                    let (watcher, protocol) = (graceful.watcher(), protocol.clone());
+                    let (shutdown, handshake_ports) = (front.shutdown.clone(), ports.clone());
                     ports.spawner.spawn(Box::pin(async move {
-                        if let Err(error) = connection.await {
-                            debug!(%error, "a connection ended");
+                        let accepted = tokio::select! {
+                            accepted = tls.accept(stream, &handshake_ports) => accepted,
+                            () = shutdown.drained() => None,
+                        };
+                        if let Some(stream) = accepted {
+                            let connection = protocol.serve_connection(TokioIo::new(stream), service);
+                            ended(watcher.watch(connection).await);
                         }
                         drop((held, present));
                     }));
@@ -224,28 +263,31 @@ impl Server {
     }
 }
 
-fn connect(
-    (stream, from): (TcpStream, SocketAddr),
-    server: Arc<Server>,
-    front: &Front,
-    protocol: &http1::Builder,
-) -> impl GracefulConnection<Error = hyper::Error> + Send + 'static {
-    // Without this a small answer would wait for the acknowledgement of the one before.
-    let _ = stream.set_nodelay(true);
-    let peer = match (front.admission.access.everyone(), stream.local_addr()) {
+/// What is known of a connection.
+fn peer(front: &Front, stream: &TcpStream, from: SocketAddr) -> Peer {
+    match (front.admission.access.everyone(), stream.local_addr()) {
         (None, Ok(local)) => front.admission.access.peer(local, from),
         // Nobody asks for it, or the connection is over.
         _ => Peer::Unknown,
-    };
-    let (guarded, peer) = (
-        StallGuard::new(stream, Arc::clone(&front.engine.ports().clock)),
-        Arc::new(peer),
-    );
-    let service = service_fn(move |request| {
+    }
+}
+
+/// Answers the requests of one connection.
+fn service(
+    server: Arc<Server>,
+    peer: Peer,
+) -> impl Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send> + Send + 'static {
+    let peer = Arc::new(peer);
+    service_fn(move |request| {
         let (server, peer) = (Arc::clone(&server), Arc::clone(&peer));
-        async move { Ok::<_, Infallible>(server.answer(&peer, request).await) }
-    });
-    protocol.serve_connection(TokioIo::new(guarded), service)
+        async move { Ok(server.answer(&peer, request).await) }
+    })
+}
+
+fn ended(served: hyper::Result<()>) {
+    if let Err(error) = served {
+        debug!(%error, "a connection ended");
+    }
 }
 
 fn protocol() -> http1::Builder {

@@ -5,6 +5,7 @@
 
 mod allowed_hosts;
 mod body;
+mod certificate;
 mod context;
 mod cors;
 mod endpoint;
@@ -16,8 +17,10 @@ mod public_url;
 mod replay;
 mod response;
 mod stall;
+mod tls;
 
 pub use allowed_hosts::{HostName, InvalidHost, InvalidOrigin, Origin, is_loopback};
+pub use certificate::TlsError;
 pub(crate) use context::HttpContext;
 pub(crate) use endpoint::incoming_message;
 pub use endpoint::router;
@@ -25,6 +28,7 @@ pub use exposure::{Exposure, ListenError};
 pub use listener::Listener;
 pub use public_url::{InvalidPublicUrl, PublicUrl};
 pub(crate) use replay::ReplayBuffers;
+pub use tls::Tls;
 
 /// Where the endpoint is.
 pub const PATH: &str = "/mcp";
