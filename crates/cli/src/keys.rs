@@ -2,9 +2,11 @@
 
 use crate::{
     args::{Keys, KeysCommand, KeysOf},
+    audit::AuditLog,
     config::{self, Config, Environment},
     output,
 };
+use longhaul::audit::{Audit as _, AuditAction, AuditEvent, AuditOutcome};
 use longhaul::auth::keys::{ApiKey, KeyFile, KeyFileError, KeySummary, NewKey, Rotation};
 use longhaul_core::{Millis, UnixMillis, push_timestamp};
 use longhaul_runtime::Ports;
@@ -54,6 +56,7 @@ fn change(command: &KeysCommand, of: &KeysOf, config: &Config) -> Result<(), Key
             }
             new.expires = end(*expires);
             print(&file.add(&new, &*ports.entropy, now)?);
+            record(config, &ports, name.as_str(), "added");
         }
         KeysCommand::Rotate {
             name, overlap, expires, ..
@@ -63,9 +66,11 @@ fn change(command: &KeysCommand, of: &KeysOf, config: &Config) -> Result<(), Key
                 expires: end(*expires),
             };
             print(&file.rotate(name, &rotation, &*ports.entropy, now)?);
+            record(config, &ports, name.as_str(), "rotated");
         }
         KeysCommand::Revoke { name, .. } => {
             file.revoke(name, now)?;
+            record(config, &ports, name.as_str(), "revoked");
             output::note(&format!(
                 "The key {name} is revoked; a running server ends what it has opened"
             ));
@@ -80,6 +85,19 @@ fn change(command: &KeysCommand, of: &KeysOf, config: &Config) -> Result<(), Key
         output::note("warning: the configuration does not accept keys: set api_keys = true in [server.auth]");
     }
     Ok(())
+}
+
+/// Records the change in the audit log, if there is one. It was made, so a log that cannot be written is only warned of.
+fn record(config: &Config, ports: &Ports, name: &str, change: &str) {
+    let Some(audit) = &config.server.audit else { return };
+    match AuditLog::open(audit, &ports.clock) {
+        Ok(log) => {
+            let mut event = AuditEvent::new(ports.clock.wall(), AuditAction::Key, AuditOutcome::Ok);
+            event.principal = Some(format!("key:{name}").into());
+            log.record(&event.with_detail(format!("{change} by longhaul keys")));
+        }
+        Err(error) => output::note(&format!("warning: {error}")),
+    }
 }
 
 /// The key alone, so that it can be piped.

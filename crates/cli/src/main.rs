@@ -4,6 +4,7 @@ mod answer;
 mod args;
 mod arguments;
 mod ask;
+mod audit;
 mod batch;
 mod call;
 mod check;

@@ -84,6 +84,7 @@ pub mod auth {
     pub use longhaul_server::auth::*;
 }
 
+pub use longhaul_server::audit;
 pub use longhaul_server::{
     Limits, Received, Transport,
     http::{HostName, HttpOptions, Origin, PublicUrl, Tls, TlsError},

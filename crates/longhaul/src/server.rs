@@ -8,6 +8,7 @@ use longhaul_core::{BoxFuture, EventStore, HostId, Quota, Store};
 use longhaul_runtime::{BuildId, Provider, SUSPEND_AFTER, StepObserver};
 use longhaul_server::{
     Limits,
+    audit::Audit,
     auth::{Authentication, Authenticator},
     http::{HttpOptions, Tls},
 };
@@ -66,6 +67,7 @@ pub struct Server {
     pub(crate) http: HttpOptions,
     pub(crate) tls: Option<Tls>,
     pub(crate) events: Option<Arc<dyn EventStore>>,
+    pub(crate) audit: Option<Arc<dyn Audit>>,
     pub(crate) suspend_after: Duration,
     pub(crate) build: Option<BuildId>,
     pub(crate) step_observer: Option<Arc<dyn StepObserver>>,
@@ -115,6 +117,7 @@ impl Server {
             http: HttpOptions::default(),
             tls: None,
             events: None,
+            audit: None,
             suspend_after: SUSPEND_AFTER,
             build: None,
             step_observer: None,
@@ -403,6 +406,27 @@ impl Server {
     /// ```
     pub fn event_store(mut self, store: Arc<dyn EventStore>) -> Self {
         self.events = Some(store);
+        self
+    }
+
+    /// Records who did what to which task, and who was denied: see [`Audit`](crate::audit::Audit).
+    ///
+    /// ```
+    /// use longhaul::{Server, audit::{Audit, AuditEvent}};
+    /// use std::sync::Arc;
+    ///
+    /// struct ToStderr;
+    ///
+    /// impl Audit for ToStderr {
+    ///     fn record(&self, event: &AuditEvent) {
+    ///         eprintln!("{}", event.to_json());
+    ///     }
+    /// }
+    ///
+    /// let server = Server::new("hello", "1.0.0").audit(Arc::new(ToStderr));
+    /// ```
+    pub fn audit(mut self, audit: Arc<dyn Audit>) -> Self {
+        self.audit = Some(audit);
         self
     }
 

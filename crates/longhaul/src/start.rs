@@ -71,6 +71,7 @@ impl ServerHandle {
             authentication: server.authentication,
             http: server.http,
             events: server.events,
+            audit: server.audit,
         });
         let running = Running {
             front: Arc::new(front.await?),

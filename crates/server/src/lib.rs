@@ -4,6 +4,7 @@
 //! is in the [`Engine`](longhaul_runtime::Engine)'s store, or is carried by clients in signed ids.
 
 mod admission;
+pub mod audit;
 #[doc(hidden)]
 pub mod bench_api;
 mod call;

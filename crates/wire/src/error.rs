@@ -146,6 +146,16 @@ impl RpcError {
         })
     }
 
+    /// Whether it is [`task_not_found`](Self::task_not_found).
+    pub fn is_task_not_found(&self) -> bool {
+        *self == Self::task_not_found()
+    }
+
+    /// Whether it is [`resource_not_found`](Self::resource_not_found), of either generation.
+    pub fn is_resource_not_found(&self) -> bool {
+        matches!(self.code, -32602 | -32002) && self.message == "Resource not found"
+    }
+
     /// Whether the error is an internal one (−32603).
     pub fn is_internal(&self) -> bool {
         self.code == -32603

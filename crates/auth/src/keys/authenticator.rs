@@ -3,14 +3,15 @@
 use super::{
     KEY_PREFIX,
     file::{KeyFile, KeyFileError},
-    record::Document,
-    table::KeyTable,
+    record::{Document, KeyName},
+    table::{KeyTable, PRINCIPAL},
 };
 use arc_swap::ArcSwap;
 use longhaul_core::Clock;
 use longhaul_runtime::Ports;
 use longhaul_server::{
     FileVersion,
+    audit::{Audit, AuditAction, AuditEvent, AuditOutcome},
     auth::{Authenticator, Decision, RequestHead},
 };
 use std::{
@@ -52,6 +53,18 @@ impl KeyAuthenticator {
     /// # Errors
     /// As [`KeyFile::open`]. Once it runs, a file that cannot be read changes nothing: the last good one holds, and the log says why.
     pub fn start(file: KeyFile, ports: &Ports) -> Result<Self, KeyFileError> {
+        Self::start_with(file, ports, None)
+    }
+
+    /// As [`start`](Self::start); changes of the keys are recorded in an audit log.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_audited(file: KeyFile, ports: &Ports, audit: Arc<dyn Audit>) -> Result<Self, KeyFileError> {
+        Self::start_with(file, ports, Some(audit))
+    }
+
+    fn start_with(file: KeyFile, ports: &Ports, audit: Option<Arc<dyn Audit>>) -> Result<Self, KeyFileError> {
         // Before the file: what changes meanwhile is seen by the first look.
         let version = FileVersion::of(&file.path()).ok().flatten();
         let document = file.read()?;
@@ -67,6 +80,7 @@ impl KeyAuthenticator {
             seen: version.filter(|version| version.is_settled(&*ports.clock)),
             applied: document,
             failure: None,
+            audit,
         };
         ports.spawner.spawn(Box::pin(watch.run()));
         Ok(Self { shared })
@@ -99,6 +113,7 @@ struct Watch {
     applied: Document,
     /// The last failure that was logged.
     failure: Option<String>,
+    audit: Option<Arc<dyn Audit>>,
 }
 
 impl Watch {
@@ -122,6 +137,13 @@ impl Watch {
                         let table = KeyTable::new(&document, &shared.table.load(), now);
                         info!(keys = table.len(), "the API keys have changed");
                         shared.table.store(Arc::new(table));
+                        if let Some(audit) = &self.audit {
+                            for (key, change) in changes(&self.applied, &document) {
+                                let mut event = AuditEvent::new(now, AuditAction::Key, AuditOutcome::Ok);
+                                event.principal = Some(format!("{PRINCIPAL}{key}").into());
+                                audit.record(&event.with_detail(format!("{change}, as the server sees it")));
+                            }
+                        }
                         self.applied = document;
                     }
                     self.failure = None;
@@ -138,6 +160,19 @@ impl Watch {
             shared.table.load().end_expired(now);
         }
     }
+}
+
+/// What has become of which keys.
+fn changes<'a>(before: &Document, after: &'a Document) -> impl Iterator<Item = (&'a KeyName, &'static str)> {
+    after.keys.iter().filter_map(|now| {
+        let change = match before.find(&now.name) {
+            None => "added",
+            Some(then) if then.revoked != now.revoked => "revoked",
+            Some(then) if then.secrets.last() != now.secrets.last() => "rotated",
+            Some(_) => return None,
+        };
+        Some((&now.name, change))
+    })
 }
 
 /// What one look at the file found: nothing new, or a version and what it says.

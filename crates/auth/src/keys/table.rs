@@ -7,7 +7,7 @@ use longhaul_server::auth::{Denied, Grant, Identity, Permissions, Revocation};
 use std::{collections::HashMap, sync::Arc};
 
 /// How a key's principal begins. Those of other kinds begin in other ways.
-const PRINCIPAL: &str = "key:";
+pub(super) const PRINCIPAL: &str = "key:";
 
 /// Keys by their digest.
 #[derive(Default)]

@@ -52,6 +52,8 @@ pub(super) fn read(section: &Section<'_>) -> Option<LimitsConfig> {
     let rate = |key| section.optional(key, |entry| NonZeroU32::new(entry.count(MAX_COUNT)?));
     let requests = rate("requests_per_second");
     let requests_in_all = rate("requests_per_second_in_all");
+    let calls = rate("calls_per_second");
+    let unknown_ids = rate("unknown_ids_per_second");
     let denied = section.get_or("denied_per_second", front.denied_per_second, |entry| {
         NonZeroU32::new(entry.count(MAX_COUNT)?).map(Some)
     });
@@ -60,6 +62,8 @@ pub(super) fn read(section: &Section<'_>) -> Option<LimitsConfig> {
         front: Limits {
             requests_per_second: requests?,
             requests_per_second_in_all: requests_in_all?,
+            calls_per_second: calls?,
+            unknown_ids_per_second: unknown_ids?,
             denied_per_second: denied?,
             connections: connections?,
             connections_in_all: connections_in_all?,

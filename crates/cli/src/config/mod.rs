@@ -2,6 +2,7 @@
 //!
 //! All mistakes in a file are reported at once, with how to fix them and their lines, where they have one. Values are checked only if the syntax is valid.
 
+mod audit;
 mod auth;
 mod file;
 mod issuer;
@@ -18,6 +19,7 @@ mod tool;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use audit::AuditConfig;
 pub(crate) use auth::{AuthConfig, UNAUTHENTICATED};
 pub(crate) use file::{ConfigError, Problem};
 pub(crate) use paths::Environment;

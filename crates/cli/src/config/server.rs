@@ -1,6 +1,7 @@
 //! The `[server]` section.
 
 use super::{
+    audit::{self, AuditConfig},
     auth::{self, AuthConfig, PLAIN_HTTP, UNAUTHENTICATED},
     limits::{self, LimitsConfig},
     paths::Environment,
@@ -42,6 +43,8 @@ pub(crate) struct ServerConfig {
     pub(crate) auth: AuthConfig,
     /// The certificate, if the server serves HTTPS.
     pub(crate) tls: Option<TlsConfig>,
+    /// Where the audit log goes, if there is one.
+    pub(crate) audit: Option<AuditConfig>,
     /// Allowed hosts and origins, and HTTP endpoints.
     pub(crate) http: HttpOptions,
     /// How long a server that `longhaul stdio` started stays idle before it exits, in milliseconds.
@@ -124,6 +127,9 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<S
             Err(error) => entry.report(format!("`listen`: {error}")),
         }
     }
+    let audit = section.optional("audit", |entry| {
+        audit::read(&entry.section("[server.audit]", "such as [server.audit]")?, environment)
+    });
     let limits = section.get_or("limits", LimitsConfig::default(), |entry| {
         limits::read(&entry.section("[server.limits]", "such as [server.limits]")?)
     });
@@ -149,6 +155,7 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<S
         queue_timeout: queue_timeout?,
         auth: auth?,
         tls: tls?,
+        audit: audit?,
         http: HttpOptions {
             public_url: public_url?,
             plain_http: plain_http?,

@@ -3,6 +3,7 @@
 use crate::config::{ServerConfig, UNAUTHENTICATED};
 use longhaul::{
     Server,
+    audit::Audit,
     auth::{
         keys::{KeyAuthenticator, KeyFile, KeyFileError},
         oauth::{Issuer, IssuerError, OAuthAuthenticator},
@@ -10,6 +11,7 @@ use longhaul::{
     },
 };
 use longhaul_runtime::Ports;
+use std::sync::Arc;
 
 /// The configuration cannot be followed.
 #[derive(Debug, thiserror::Error)]
@@ -27,10 +29,15 @@ pub(super) fn apply(
     server: Server,
     config: &ServerConfig,
     ports: &Ports,
+    audit: Option<&Arc<dyn Audit>>,
 ) -> Result<(Server, Vec<String>), AccessError> {
     let (mut server, mut who, auth) = (server, Vec::new(), &config.auth);
     if auth.api_keys {
-        let keys = KeyAuthenticator::start(KeyFile::open(&config.data_dir)?, ports)?;
+        let file = KeyFile::open(&config.data_dir)?;
+        let keys = match audit {
+            Some(audit) => KeyAuthenticator::start_audited(file, ports, Arc::clone(audit))?,
+            None => KeyAuthenticator::start(file, ports)?,
+        };
         who.push(match keys.active_keys() {
             0 => "holders of API keys (there is none yet: `longhaul keys add FILE NAME`)".to_owned(),
             number => format!("holders of {}", super::report::count(number as u64, "API key")),

@@ -10,9 +10,11 @@ mod tools;
 
 use crate::{
     args,
+    audit::{AuditError, AuditLog},
     config::{self, Config, Environment},
     output,
 };
+use longhaul::audit::{Audit, AuditAction, AuditEvent, AuditOutcome};
 use longhaul_core::Millis;
 use longhaul_runtime::{Ports, Provider};
 use longhaul_server::{
@@ -23,7 +25,8 @@ use longhaul_server::{
 use longhaul_store::{OpenError, ReadOnlyStore, SqliteOptions, SqliteStore};
 use longhaul_upstream::command::{Attempts, CommandProvider, Launcher, hazards};
 use rustix::process::Signal;
-use std::{io, process::ExitCode, sync::Arc, time::Duration};
+use sha2::{Digest as _, Sha256};
+use std::{io, path::Path, process::ExitCode, sync::Arc, time::Duration};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -49,6 +52,8 @@ enum ServeError {
     Tls(#[from] TlsError),
     #[error(transparent)]
     Access(#[from] access::AccessError),
+    #[error(transparent)]
+    Audit(#[from] AuditError),
     #[error(transparent)]
     Tool(#[from] tools::UnusableTool),
     #[error(transparent)]
@@ -174,8 +179,24 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         .max_body(usize::try_from(server.max_body).unwrap_or(usize::MAX))
         .strict_headers(server.strict_headers)
         .http(server.http.clone());
-    let (building, who) = access::apply(building, &server, &ports)?;
+    let audit = match &server.audit {
+        None => None,
+        Some(config) => Some(Arc::new(AuditLog::open(config, &ports.clock)?) as Arc<dyn Audit>),
+    };
+    let (mut building, who) = access::apply(building, &server, &ports, audit.as_ref())?;
+    if let Some(audit) = &audit {
+        building = building.audit(Arc::clone(audit));
+    }
     let running = building.start().await?;
+    if let Some(audit) = &audit {
+        let event = AuditEvent::new(ports.clock.wall(), AuditAction::Configuration, AuditOutcome::Ok);
+        let digest = digest(&asked.file);
+        let url = url.as_deref().unwrap_or("only the socket in the data directory");
+        audit.record(&event.with_detail(format!(
+            "{url}; access: {}; configuration sha256 {digest}",
+            who.join("; ")
+        )));
+    }
     // A restored database that is not accepted may lack rows for folders that are still needed.
     let remove = asked.remove_orphaned_attempts && store.disagreement().is_none();
     let orphans = orphans::Orphans::find(&attempts, &*store, remove).await;
@@ -208,6 +229,14 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     let left = report::count(commands_left as u64, "command");
     output::note(&format!("longhaul: stopped; {left} still running"));
     Ok(running.check_lease()?)
+}
+
+/// The digest of the configuration, so that a changed one is noticed.
+fn digest(file: &Path) -> String {
+    match std::fs::read(file) {
+        Ok(text) => Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect(),
+        Err(error) => format!("unknown: {error}"),
+    }
 }
 
 async fn listen(address: std::net::SocketAddr, tls: Option<Tls>) -> Result<Listener, ServeError> {

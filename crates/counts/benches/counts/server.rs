@@ -123,6 +123,7 @@ async fn serve() -> Arc<Front> {
         authentication: longhaul_server::auth::Authentication::default(),
         http: longhaul_server::http::HttpOptions::default(),
         events: None,
+        audit: None,
     });
     Arc::new(front.await.unwrap())
 }

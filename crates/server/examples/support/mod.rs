@@ -69,6 +69,7 @@ async fn serve(listen: SocketAddr, store: Arc<dyn Store>, catalog: Catalog) -> O
         authentication: longhaul_server::auth::Authentication::default(),
         http: longhaul_server::http::HttpOptions::default(),
         events: None,
+        audit: None,
     });
     let front = Arc::new(front.await?);
     println!("http://{}/mcp", listener.address());

@@ -32,9 +32,10 @@ impl Admission {
         max_body: usize,
         clock: &Arc<dyn Clock>,
     ) -> Self {
+        let is_authenticated = !authentication.is_open();
         Self {
             access: Access::new(authentication),
-            meter: Meter::new(limits, clock),
+            meter: Meter::new(limits, is_authenticated, clock),
             memory: ByteBudget::new(limits.memory, max_body),
             max_body,
             connections: ConnectionCount::default(),

@@ -1,8 +1,10 @@
 //! A request that was admitted, on its way to its method.
 
 use super::caller::Caller;
+use crate::audit::RequestAudit;
 use longhaul_core::{SessionKey, TaskId};
 use longhaul_wire::{Headers, Meta, Params, RequestId, RpcError};
+use std::sync::Arc;
 
 /// An admitted request with its sender.
 pub(crate) struct AdmittedRequest<'a> {
@@ -12,6 +14,8 @@ pub(crate) struct AdmittedRequest<'a> {
     /// Those of its HTTP request.
     pub(crate) headers: Option<&'a Headers<'a>>,
     pub(crate) caller: Caller,
+    /// What the audit log is told of it.
+    pub(crate) audit: Option<Arc<RequestAudit>>,
 }
 
 impl AdmittedRequest<'_> {

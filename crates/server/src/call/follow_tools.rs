@@ -5,6 +5,7 @@
 
 use crate::{
     admission::{permissions::Permission, request::AdmittedRequest},
+    audit::{AuditAction, AuditOutcome, RequestAudit},
     handler,
     interaction::{
         Interaction,
@@ -17,7 +18,7 @@ use longhaul_core::{
     store::{Record, StoreError},
     text_result,
 };
-use longhaul_runtime::{AskError, CancelError, Engine, HandlerError, Question, RequestContext, Snapshot, ToolMessage};
+use longhaul_runtime::{AskError, CancelError, HandlerError, Question, RequestContext, Snapshot, ToolMessage};
 use longhaul_wire::{Generation, RpcError, ToolEntry, legacy, modern};
 use serde::Deserialize;
 use serde_json::json;
@@ -74,6 +75,14 @@ impl FollowTool {
         }
     }
 
+    /// What the audit log calls its use.
+    pub(crate) fn audited_as(self) -> AuditAction {
+        match self {
+            Self::Wait => AuditAction::Read,
+            Self::Cancel => AuditAction::Cancel,
+        }
+    }
+
     /// The tool of this name, if some tool hands off. A tool of the catalog with this name takes precedence.
     pub(crate) fn named(name: &str, snapshot: &Snapshot) -> Option<Self> {
         let follow = match name {
@@ -122,9 +131,16 @@ pub(crate) fn call(
 ) -> Result<Answer, RpcError> {
     let arguments: Result<Arguments, String> =
         serde_json::from_str(asked.arguments.as_ref().map_or("{}", Json::as_str)).map_err(|error| error.to_string());
-    let (engine, scope) = (interaction.engine.clone(), request.caller.scope());
+    let lookup = Lookup {
+        interaction: Arc::clone(interaction),
+        scope: request.caller.scope(),
+        audit: request.audit.clone(),
+    };
+    if let Some(audit) = &request.audit {
+        audit.defer();
+    }
     let handler: handler::Handler = Box::new(move |cx| -> BoxFuture<'static, _> {
-        let (engine, scope) = (engine.clone(), scope.clone());
+        let lookup = lookup.clone();
         match &arguments {
             Err(wrong) => refused(&format!("The arguments do not fit: {wrong}")),
             Ok(Arguments {
@@ -133,10 +149,10 @@ pub(crate) fn call(
                 refused("The arguments do not fit: seconds must be from 1 to 3600")
             }
             Ok(Arguments { task, seconds }) => match task.parse() {
-                Err(_) => refused(NO_SUCH_TASK),
+                Err(_) => Box::pin(std::future::ready(lookup.unknown())),
                 Ok(id) => match tool {
-                    FollowTool::Wait => Box::pin(wait(engine, scope, id, seconds.unwrap_or(DEFAULT_WAIT), cx)),
-                    FollowTool::Cancel => Box::pin(cancel(engine, scope, id)),
+                    FollowTool::Wait => Box::pin(wait(lookup, id, seconds.unwrap_or(DEFAULT_WAIT), cx)),
+                    FollowTool::Cancel => Box::pin(cancel(lookup, id)),
                 },
             },
         }
@@ -163,22 +179,60 @@ fn refused(text: &str) -> BoxFuture<'static, Result<Json, HandlerError>> {
     Box::pin(std::future::ready(Ok(text_result(text, true))))
 }
 
-async fn cancel(engine: Engine, scope: Scope, id: TaskId) -> Result<Json, HandlerError> {
-    match engine.cancel(&scope, &id, CancelMode::Cooperative).await {
+/// Whose task is looked for, and what is recorded of it.
+#[derive(Clone)]
+struct Lookup {
+    interaction: Arc<Interaction>,
+    scope: Scope,
+    audit: Option<Arc<RequestAudit>>,
+}
+
+impl Lookup {
+    fn record(&self, outcome: AuditOutcome) {
+        if let Some(audit) = &self.audit {
+            audit.record(outcome);
+        }
+    }
+
+    /// The answer for an unknown id; of too many in a second, an error.
+    fn unknown(&self) -> Result<Json, HandlerError> {
+        match self.interaction.admission.meter.unknown_id(&self.scope.principal) {
+            Ok(()) => {
+                self.record(AuditOutcome::Unknown);
+                Ok(text_result(NO_SUCH_TASK, true))
+            }
+            Err(busy) => {
+                self.record(AuditOutcome::Limited);
+                Err(HandlerError::Rpc(longhaul_core::RpcFailure {
+                    code: 429,
+                    message: busy.to_string().into(),
+                    data: None,
+                }))
+            }
+        }
+    }
+}
+
+async fn cancel(lookup: Lookup, id: TaskId) -> Result<Json, HandlerError> {
+    let cancelled = lookup
+        .interaction
+        .engine
+        .cancel(&lookup.scope, &id, CancelMode::Cooperative)
+        .await;
+    if matches!(cancelled, Ok(_) | Err(CancelError::Done(_))) {
+        lookup.record(AuditOutcome::Ok);
+    }
+    match cancelled {
         Ok(task) => Ok(text_result(&format!("{} was asked to stop.", task.tool), false)),
         Err(CancelError::Done(task)) => Ok(text_result(&format!("{} was over already.", task.tool), false)),
-        Err(CancelError::NotFound) => Ok(text_result(NO_SUCH_TASK, true)),
+        Err(CancelError::NotFound) => lookup.unknown(),
         Err(CancelError::Store(error)) => Err(store_failed(error)),
     }
 }
 
-async fn wait(
-    engine: Engine,
-    scope: Scope,
-    id: TaskId,
-    seconds: u64,
-    cx: RequestContext,
-) -> Result<Json, HandlerError> {
+async fn wait(lookup: Lookup, id: TaskId, seconds: u64, cx: RequestContext) -> Result<Json, HandlerError> {
+    let (engine, scope) = (lookup.interaction.engine.clone(), lookup.scope.clone());
+    let mut is_recorded = false;
     let (mut watch, mut tool_messages) = (engine.watch(&id), engine.subscribe(&id));
     let time_is_up = cx.ports().clock.sleep(Duration::from_secs(seconds));
     tokio::pin!(time_is_up);
@@ -187,8 +241,11 @@ async fn wait(
     loop {
         let record = engine.get(&scope, &id).await.map_err(store_failed)?;
         let Some(record) = record else {
-            return Ok(text_result(NO_SUCH_TASK, true));
+            return lookup.unknown();
         };
+        if !std::mem::replace(&mut is_recorded, true) {
+            lookup.record(AuditOutcome::Ok);
+        }
         if let Some(outcome) = &record.outcome {
             return Ok(result_of(&record.task, outcome));
         }

@@ -60,6 +60,9 @@ pub(crate) async fn rejoin(
         Route::Task => {
             let task = calls.engine.announce(task).await.map_err(store_failed)?;
             session_stream::follow_for(&calls.interaction, &request.caller, &task);
+            if let Some(audit) = &request.audit {
+                audit.created(&task.id);
+            }
             let hint = tool.map(immediate_response_text);
             Ok(created(calls, &id, generation, &task, hint.as_deref()).into())
         }
@@ -73,6 +76,7 @@ pub(crate) async fn rejoin(
                 resumable_session: request.resumable_session().cloned(),
                 wait_policy,
                 input_request_mode: InputRequestMode::of(request, round),
+                audit: request.audit.clone(),
             };
             let waiting = calls.engine.rejoin(&task.id).await.map_err(store_failed)?;
             // Its retention may have passed since it was found.

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     admission::request::AdmittedRequest,
+    audit::RequestAudit,
     handler,
     interaction::{
         exchange::{self, ResponderEvent, Response},
@@ -72,6 +73,7 @@ pub(crate) async fn start_or_rejoin(
             },
         },
         resumable_session,
+        audit: request.audit.clone(),
     };
     let event = match (checked, round, &tool.settings().intake) {
         // A result the model can act on.
@@ -139,6 +141,7 @@ struct Start {
     route: Route,
     input_request_mode: InputRequestMode,
     call: ToolCall,
+    audit: Option<Arc<RequestAudit>>,
 }
 
 impl Start {
@@ -147,6 +150,9 @@ impl Start {
             Route::Task => {
                 let tool = Arc::clone(&self.call.tool);
                 let task = self.calls.engine.create(self.call).await.map_err(create_failed)?;
+                if let Some(audit) = &self.audit {
+                    audit.created(&task.id);
+                }
                 if let Some(session) = &self.session {
                     session_stream::follow(&self.calls.interaction, session, &task);
                 }
@@ -188,6 +194,9 @@ impl Start {
         if self.is_task_of_legacy() {
             let task = self.calls.engine.create_ended(self.call, outcome).await;
             let task = task.map_err(create_failed)?;
+            if let Some(audit) = &self.audit {
+                audit.created(&task.id);
+            }
             let response = created(&self.calls, &self.id, self.generation, &task, None);
             return Ok(ResponderEvent::Response(response));
         }
@@ -250,6 +259,7 @@ impl Start {
             resumable_session: self.resumable_session,
             wait_policy,
             input_request_mode: self.input_request_mode,
+            audit: self.audit,
         };
         (context, self.call)
     }

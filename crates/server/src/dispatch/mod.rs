@@ -1,5 +1,6 @@
 //! From bytes to the method that answers them.
 
+mod audit;
 mod custom_method;
 mod permission;
 mod table;
@@ -10,6 +11,7 @@ use crate::{
         identity::Identity,
         request::AdmittedRequest,
     },
+    audit::AuditOutcome,
     interaction::{Interaction, input_requests},
     methods::Methods,
     response::Answer,
@@ -17,12 +19,13 @@ use crate::{
     signer::Signer,
 };
 use longhaul_core::truncate;
+use longhaul_runtime::CustomMethod;
 use longhaul_wire::{
     AdmissionRules, Admitted, Era, Generation, Message, Meta, Method, Params, Rejection, Request, RpcError, Transport,
     admit, admit_custom, detect_era,
     jsonrpc::{Notification, Response},
 };
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 use tracing::debug;
 
 /// Bytes of a method's name that the log shows.
@@ -42,6 +45,8 @@ pub(crate) struct Incoming<'a> {
     pub(crate) identity: &'a Arc<Identity>,
     /// What the transport may do.
     pub(crate) mode: TransportMode,
+    /// The address that it came from, if the audit log wants to know.
+    pub(crate) address: Option<IpAddr>,
 }
 
 /// Finds the era and the method of each message.
@@ -103,19 +108,66 @@ impl Dispatcher {
             params,
             meta,
         } = admit(request, &incoming.peer, &rules)?;
-        let admitted = self.admitted(request, incoming, &era, params, meta);
-        if let Some(refused) = permission::refuse(&self.methods.interaction, method, &admitted) {
+        let mut admitted = self.admitted(request, incoming, &era, params, meta);
+        let interaction = &self.methods.interaction;
+        if let Some(auditor) = &interaction.auditor {
+            admitted.audit = audit::begin(auditor, interaction, method, &admitted, incoming.address);
+        }
+        if let Some(refused) = permission::refuse(interaction, method, &admitted) {
+            if let Some(audit) = &admitted.audit {
+                audit.end(AuditOutcome::Denied);
+            }
             return Ok(refused);
         }
+        let answered = match interaction.admission.meter.call(method, admitted.caller.principal()) {
+            Ok(()) => self.answer(method, &admitted, custom, request).await,
+            Err(busy) => Err(busy.into()),
+        };
+        match (answered, &admitted.audit) {
+            (Ok(answer), None) => Ok(answer),
+            (Ok(answer), Some(audit)) => {
+                audit.end(AuditOutcome::Ok);
+                Ok(answer)
+            }
+            (Err(error), _) => Err(self.failed(method, &admitted, error)),
+        }
+    }
+
+    /// The error of a request. Unknown ids are counted: too many in a second are refused in another way, which depends on the sender alone.
+    fn failed(&self, method: Method, request: &AdmittedRequest<'_>, error: RpcError) -> RpcError {
+        let unknown = audit::is_unknown_task(method, request, &error);
+        let error = match unknown {
+            true => {
+                let meter = &self.methods.interaction.admission.meter;
+                (meter.unknown_id(request.caller.principal())).map_or_else(RpcError::from, |()| error)
+            }
+            false => error,
+        };
+        if let Some(audit) = &request.audit {
+            audit.record(match audit::outcome_of(&error) {
+                AuditOutcome::Failed(_) if unknown => AuditOutcome::Unknown,
+                outcome => outcome,
+            });
+        }
+        error
+    }
+
+    async fn answer(
+        &self,
+        method: Method,
+        admitted: &AdmittedRequest<'_>,
+        custom: Option<Arc<CustomMethod>>,
+        request: &Request<'_>,
+    ) -> Result<Answer, RpcError> {
         match custom {
-            None => table::call(&self.methods, method, &admitted).await,
+            None => table::call(&self.methods, method, admitted).await,
             // Boxed, since it is rare.
             Some(custom) => {
                 let params = request.raw_params();
                 Box::pin(custom_method::call_standard(
                     &self.methods,
                     method,
-                    &admitted,
+                    admitted,
                     custom,
                     params,
                 ))
@@ -139,6 +191,7 @@ impl Dispatcher {
             meta,
             headers: incoming.peer.headers(),
             caller: self.caller(incoming, era),
+            audit: None,
         }
     }
 
@@ -154,6 +207,25 @@ impl Dispatcher {
 
     /// Handles a response to a request of ours. Only sessions get such requests, and a modern client must not respond (T-22).
     async fn response(&self, response: &Response<'_>, incoming: &Incoming<'_>) -> Result<Answer, RpcError> {
+        let taken = self.take_response(response, incoming).await;
+        if let Some(auditor) = &self.methods.interaction.auditor {
+            let outcome = match &taken {
+                Ok(Answer::Challenge { .. }) => AuditOutcome::Denied,
+                Ok(_) => AuditOutcome::Ok,
+                Err(error) => audit::outcome_of(error),
+            };
+            let Incoming {
+                identity,
+                session,
+                address,
+                ..
+            } = incoming;
+            audit::answered(auditor, identity, session.as_ref(), response, *address, outcome);
+        }
+        taken
+    }
+
+    async fn take_response(&self, response: &Response<'_>, incoming: &Incoming<'_>) -> Result<Answer, RpcError> {
         if !incoming.identity.permissions().allows_answers() {
             return Ok(permission::refuse_response(
                 &self.methods.interaction,

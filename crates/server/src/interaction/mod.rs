@@ -11,7 +11,7 @@ pub(crate) mod resource_watch;
 pub(crate) mod rounds;
 pub(crate) mod subscription;
 
-use crate::{admission::Admission, session::Sessions, shutdown::Shutdown, signer::Signer};
+use crate::{admission::Admission, audit::Auditor, session::Sessions, shutdown::Shutdown, signer::Signer};
 pub(crate) use cancelled_exits::CancelledExits;
 use input_requests::InputRequests;
 use longhaul_runtime::Engine;
@@ -26,6 +26,8 @@ pub(crate) struct Interaction {
     pub(crate) identity: Arc<ServerInfo>,
     pub(crate) shutdown: Shutdown,
     pub(crate) admission: Arc<Admission>,
+    /// The audit log, if there is one.
+    pub(crate) auditor: Option<Arc<Auditor>>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) push: Push,
     pub(crate) input_requests: InputRequests,

@@ -239,6 +239,7 @@ impl Duplex {
             takes_stream: true,
             identity,
             mode: TransportMode::FULL,
+            address: None,
         };
         self.front.dispatcher.dispatch(&incoming).await
     }

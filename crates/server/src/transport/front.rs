@@ -3,6 +3,7 @@
 use super::http::{HttpContext, HttpOptions, ReplayBuffers};
 use crate::{
     admission::{Admission, access::Authentication, limits::Limits},
+    audit::{Audit, Auditor},
     dispatch::Dispatcher,
     interaction::{
         CancelledExits, Interaction, input_requests::InputRequests, push::Push, resource_watch::ResourceWatchers,
@@ -37,6 +38,8 @@ pub struct FrontOptions {
     pub http: HttpOptions,
     /// Keeps the events of streams beyond this process; without one they are kept in memory for some minutes.
     pub events: Option<Arc<dyn EventStore>>,
+    /// Takes the events of the audit log; without it there is none.
+    pub audit: Option<Arc<dyn Audit>>,
 }
 
 /// A [`Front`] cannot be made.
@@ -73,6 +76,7 @@ impl Front {
             authentication,
             http,
             events,
+            audit,
         } = options;
         let session_ids = signer(&engine, "session").await?;
         let cursors = signer(&engine, "cursor").await?;
@@ -88,6 +92,7 @@ impl Front {
             identity: Arc::new(identity),
             shutdown: shutdown.clone(),
             admission: Arc::clone(&admission),
+            auditor: audit.map(|audit| Auditor::new(audit, clock)),
             sessions: Arc::clone(&sessions),
             push: Push::default(),
             input_requests: InputRequests::default(),

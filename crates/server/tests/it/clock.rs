@@ -58,7 +58,12 @@ impl Clock for TestClock {
     }
 
     fn monotonic(&self) -> Duration {
-        self.system.monotonic() + *self.ahead.borrow()
+        let system = if self.stands {
+            Duration::ZERO
+        } else {
+            self.system.monotonic()
+        };
+        system + *self.ahead.borrow()
     }
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {

@@ -10,6 +10,7 @@ use longhaul_core::{EventStore, HostId, Quota, Store};
 use longhaul_runtime::{Engine, EngineOptions, Ports};
 use longhaul_server::{
     Front, FrontOptions, Limits,
+    audit::Audit,
     auth::Authentication,
     http::{HttpOptions, Listener, PATH, Tls},
 };
@@ -37,6 +38,7 @@ pub(crate) struct Options {
     pub(crate) http: HttpOptions,
     pub(crate) tls: Option<Tls>,
     pub(crate) events: Option<Arc<dyn EventStore>>,
+    pub(crate) audit: Option<Arc<dyn Audit>>,
     pub(crate) limits: Limits,
     pub(crate) authentication: Authentication,
     pub(crate) quota: Quota,
@@ -53,6 +55,7 @@ impl Default for Options {
             http: HttpOptions::default(),
             tls: None,
             events: None,
+            audit: None,
             limits: Limits::default(),
             authentication: Authentication::default(),
             quota: Quota::default(),
@@ -107,6 +110,7 @@ impl Server {
             authentication: options.authentication,
             http: options.http,
             events: options.events,
+            audit: options.audit,
         });
         let front = Arc::new(front.await.unwrap());
         let mut listener = Listener::bind(([127, 0, 0, 1], 0).into()).await.unwrap();

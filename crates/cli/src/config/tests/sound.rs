@@ -1,7 +1,7 @@
 //! What a good file comes to.
 
 use super::{SERVER, TOOL, environment, folder_with};
-use crate::config::{AuthConfig, Output, ServerConfig, limits::LimitsConfig, load};
+use crate::config::{AuditConfig, AuthConfig, Output, ServerConfig, limits::LimitsConfig, load};
 use longhaul_core::{Retry, RetryOn, TaskPolicy};
 use longhaul_server::{Limits, http::HttpOptions};
 use serde_json::json;
@@ -23,6 +23,7 @@ fn the_smallest_file_gets_every_default() {
             queue_timeout: 86_400_000,
             auth: AuthConfig::default(),
             tls: None,
+            audit: None,
             http: HttpOptions::default(),
             idle_exit: 60_000,
             limits: LimitsConfig::default(),
@@ -81,6 +82,12 @@ memory = "64MiB"
 requests_per_second = 50
 requests_per_second_in_all = 60
 denied_per_second = 5
+calls_per_second = 6
+unknown_ids_per_second = 7
+[server.audit]
+file = "logs/audit.jsonl"
+max_size = "1MiB"
+reads = false
 [server.auth]
 api_keys = true
 same_user = false
@@ -166,6 +173,8 @@ task = "always"
         requests_per_second: NonZeroU32::new(50),
         requests_per_second_in_all: NonZeroU32::new(60),
         denied_per_second: NonZeroU32::new(5),
+        calls_per_second: NonZeroU32::new(6),
+        unknown_ids_per_second: NonZeroU32::new(7),
         connections: 20,
         connections_in_all: 30,
         streams: 7,
@@ -173,6 +182,14 @@ task = "always"
         memory: 64 << 20,
     };
     assert_eq!(config.server.limits.front, limits);
+    let audit = AuditConfig {
+        file: Some(folder.path().join("logs/audit.jsonl")),
+        stderr: false,
+        max_size: 1 << 20,
+        keep: 8,
+        reads: false,
+    };
+    assert_eq!(config.server.audit, Some(audit));
     assert_eq!((tool.deadline, tool.retention), (Some(3_600_000), 604_800_000));
     assert_eq!(tool.max_retention, Some(u64::MAX));
     assert_eq!(

@@ -7,8 +7,8 @@ mod rate;
 mod tally;
 
 use longhaul_core::{Clock, Principal, QuotaExceeded};
-use longhaul_wire::RpcError;
-use rate::{DeniedRates, Rates};
+use longhaul_wire::{Method, RpcError};
+use rate::{DeniedRates, MethodRate, Rates};
 use std::{net::IpAddr, num::NonZeroU32, sync::Arc, time::Duration};
 use tally::{Permit, Tally};
 
@@ -22,6 +22,12 @@ pub struct Limits {
     /// each line of stdio. Without authentication all clients are the same principal, so this limit applies only if
     /// it is set.
     pub requests_per_second: Option<NonZeroU32>,
+    /// Calls of tools and requests that change a task (cancel, answer, delete) of one principal in a second, with bursts of twice as many. If it is not set: 500
+    /// for each principal but [`Principal::local`] if requests are authenticated, else no limit.
+    pub calls_per_second: Option<NonZeroU32>,
+    /// Requests of one principal in a second for tasks that do not exist, or belong to another principal, with bursts of twice as many. Further ones are answered with
+    /// 429 and not as unknown; requests for the principal's own tasks are served. If it is not set: 20, as for [`calls_per_second`](Self::calls_per_second).
+    pub unknown_ids_per_second: Option<NonZeroU32>,
     /// Requests of all together in a second, with bursts of twice as many; by default as many as can be answered.
     pub requests_per_second_in_all: Option<NonZeroU32>,
     /// Requests from one address that are denied in a second, with bursts of twice as many; 20 by default. Further ones are answered with 429 and not
@@ -47,6 +53,8 @@ impl Default for Limits {
         Self {
             requests_per_second: None,
             requests_per_second_in_all: None,
+            calls_per_second: None,
+            unknown_ids_per_second: None,
             denied_per_second: NonZeroU32::new(20),
             connections: 4096,
             connections_in_all: 8192,
@@ -56,6 +64,11 @@ impl Default for Limits {
         }
     }
 }
+
+/// [`Limits::calls_per_second`] of authenticated principals: an agent makes some calls in a second.
+const CALLS_PER_SECOND: NonZeroU32 = NonZeroU32::new(500).unwrap();
+/// [`Limits::unknown_ids_per_second`] of authenticated principals: clients ask for tasks that have expired now and then.
+const UNKNOWN_IDS_PER_SECOND: NonZeroU32 = NonZeroU32::new(20).unwrap();
 
 /// `Retry-After` for too many tasks or bytes: it is not known when some will be freed.
 const QUOTA_PAUSE: Duration = Duration::from_secs(10);
@@ -73,6 +86,22 @@ pub(crate) enum Busy {
         /// In a second.
         limit: u32,
         /// Until the next one is accepted.
+        wait: Duration,
+    },
+    /// Too many calls and changes.
+    #[error("Too many calls and changes: at most {limit} in a second")]
+    Calls {
+        /// In a second.
+        limit: u32,
+        /// Until the next one is accepted.
+        wait: Duration,
+    },
+    /// Too many requests for tasks that the sender does not have.
+    #[error("Too many requests for unknown tasks: at most {limit} in a second")]
+    UnknownIds {
+        /// In a second.
+        limit: u32,
+        /// Until the next one is answered.
         wait: Duration,
     },
     /// Too many live tasks, or too many bytes.
@@ -96,7 +125,7 @@ impl Busy {
     /// When to try again.
     pub(crate) fn wait(&self) -> Duration {
         match self {
-            Self::Rate { wait, .. } => *wait,
+            Self::Rate { wait, .. } | Self::Calls { wait, .. } | Self::UnknownIds { wait, .. } => *wait,
             Self::Streams(_) | Self::Connections(_) => PERMIT_PAUSE,
             Self::Quota(_) => QUOTA_PAUSE,
             Self::Bodies | Self::Answers => MEMORY_PAUSE,
@@ -125,14 +154,19 @@ pub(crate) type ConnectionPermit = Permit<IpAddr>;
 /// The counters of all limits.
 pub(crate) struct Meter {
     requests: Rates,
+    calls: MethodRate,
+    unknown_ids: MethodRate,
     denied: Option<DeniedRates>,
     connections: Tally<IpAddr>,
     streams: Tally<Principal>,
 }
 
 impl Meter {
-    pub(crate) fn new(limits: &Limits, clock: &Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(limits: &Limits, is_authenticated: bool, clock: &Arc<dyn Clock>) -> Self {
+        let default = |most| is_authenticated.then_some(most);
         Self {
+            calls: MethodRate::new(limits.calls_per_second, default(CALLS_PER_SECOND), clock),
+            unknown_ids: MethodRate::new(limits.unknown_ids_per_second, default(UNKNOWN_IDS_PER_SECOND), clock),
             requests: Rates::new(limits.requests_per_second, limits.requests_per_second_in_all, clock),
             denied: limits.denied_per_second.map(|most| DeniedRates::new(most, clock)),
             connections: Tally::new(limits.connections, limits.connections_in_all),
@@ -143,6 +177,23 @@ impl Meter {
     /// Counts a message of a principal, before any work for it.
     pub(crate) fn message(&self, principal: &Principal) -> Result<(), Busy> {
         self.requests.count(principal)
+    }
+
+    /// Counts a request, if it calls a tool or changes a task.
+    pub(crate) fn call(&self, method: Method, principal: &Principal) -> Result<(), Busy> {
+        match method {
+            Method::ToolsCall | Method::TasksCancel | Method::TasksUpdate | Method::TasksDelete => {
+                let busy = |(limit, wait)| Busy::Calls { limit, wait };
+                self.calls.count(principal).map_err(busy)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts a request for a task that the principal does not have.
+    pub(crate) fn unknown_id(&self, principal: &Principal) -> Result<(), Busy> {
+        let busy = |(limit, wait)| Busy::UnknownIds { limit, wait };
+        self.unknown_ids.count(principal).map_err(busy)
     }
 
     /// Counts a denied request from an address, if it has one.

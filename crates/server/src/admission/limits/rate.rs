@@ -44,6 +44,37 @@ pub(super) struct DeniedRates {
     over: Mutex<HashMap<IpAddr, MonotonicInstant>>,
 }
 
+/// Counts requests of some kind by principal.
+pub(super) struct MethodRate {
+    rates: Rates,
+    /// It is a default, which does not concern the user who runs the server.
+    spares_local: bool,
+}
+
+impl MethodRate {
+    /// At most `set`, else `default`.
+    pub(super) fn new(set: Option<NonZeroU32>, default: Option<NonZeroU32>, clock: &Arc<dyn Clock>) -> Self {
+        Self {
+            rates: Rates::new(set.or(default), None, clock),
+            spares_local: set.is_none(),
+        }
+    }
+
+    /// Counts a request.
+    ///
+    /// # Errors
+    /// Of one too many: how many are allowed in a second, and the time until the next one.
+    pub(super) fn count(&self, principal: &Principal) -> Result<(), (u32, Duration)> {
+        if self.rates.per_principal.is_none() || (self.spares_local && *principal == Principal::local()) {
+            return Ok(());
+        }
+        match self.rates.count(principal) {
+            Err(Busy::Rate { limit, wait }) => Err((limit, wait)),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Counts requests by sender.
 struct SenderLimiter<K: Clone + Hash + Eq> {
     limiter: KeyedLimiter<K>,

@@ -8,6 +8,7 @@ use crate::{
         limits::{Busy, Reservation},
         request::AdmittedRequest,
     },
+    audit::RequestAudit,
     interaction::{
         exchange::{Responder, ResponderEvent, Response},
         notifications::RequestNotifications,
@@ -54,6 +55,7 @@ pub(crate) struct BlockingCall {
     on_error: OnResponse,
     /// Messages taken from the work since the call was last read.
     in_a_row: u32,
+    audit: Option<Arc<RequestAudit>>,
 }
 
 /// The request's claim on its call. Dropping it unreleased means that the client gets no answer to this request.
@@ -95,6 +97,7 @@ pub(crate) struct CallContext {
     /// How long the call is waited for.
     pub(crate) wait_policy: WaitPolicy,
     pub(crate) input_request_mode: InputRequestMode,
+    pub(crate) audit: Option<Arc<RequestAudit>>,
 }
 
 /// How the client can be asked.
@@ -157,6 +160,7 @@ impl BlockingCall {
             on_response: OnResponse::Release,
             on_error: error,
             in_a_row: 0,
+            audit: context.audit,
         }
     }
 
@@ -262,6 +266,9 @@ impl BlockingCall {
     }
 
     fn promoted(&self, task: &Task) -> Response {
+        if let Some(audit) = &self.audit {
+            audit.created(&task.id);
+        }
         if self.limit.answer == Some(Instead::Text) {
             return self.ended(&handed_off(task));
         }

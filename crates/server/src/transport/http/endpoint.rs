@@ -16,6 +16,7 @@ use crate::{
         caller::TransportMode,
         identity::Identity,
     },
+    audit::AuditOutcome,
     dispatch::{Incoming, refuse_message},
     response::{Answer, store_failed, stream::Events},
     session::Session,
@@ -30,7 +31,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
 use http_body::Body;
 use longhaul_wire::{Generation, Headers, RpcError, Transport, Version};
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 /// The methods of the endpoint.
 fn methods(mode: TransportMode) -> &'static str {
@@ -148,7 +149,13 @@ async fn guarded<B: Body<Data = Bytes> + Unpin>(
     (peer, request): (&Peer, http::Request<B>),
     answer: impl AsyncFnOnce(&Arc<Front>, &Arc<Identity>, &Parts, B) -> Option<Result<Response, RpcError>>,
 ) -> Response {
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
+    let auditor = front.interaction.auditor.as_ref();
+    if auditor.is_some()
+        && let Some(address) = peer.address()
+    {
+        parts.extensions.insert(ClientAddress(address.ip()));
+    }
     if let Err(not_allowed) = front.http.allowed_hosts.check(&parts.headers, &parts.uri) {
         let error = RpcError::invalid_request(not_allowed.to_string()).with_status(403);
         return refuse(front, &error);
@@ -170,11 +177,22 @@ async fn guarded<B: Body<Data = Bytes> + Unpin>(
         };
         match identity {
             Err(refused) => {
+                if let Some(auditor) = auditor {
+                    let outcome = match refused {
+                        Refused::Busy(_) => AuditOutcome::Limited,
+                        Refused::Denied(_) => AuditOutcome::Denied,
+                    };
+                    auditor.denied(None, address_of(&parts), outcome);
+                }
                 body::drop_some(body, front).await;
                 denied(front, refused)
             }
             Ok(identity) => match front.admission.meter.message(identity.principal()) {
                 Err(busy) => {
+                    if let Some(auditor) = auditor {
+                        let principal = identity.principal().as_str().into();
+                        auditor.denied(Some(principal), address_of(&parts), AuditOutcome::Limited);
+                    }
                     let bytes = body::read_or_drop(body, front).await;
                     response(front, refuse_message(&bytes, &busy.into()))
                 }
@@ -282,14 +300,20 @@ async fn message<'a>(
     parts: &'a Parts,
     bytes: &'a [u8],
 ) -> Result<Incoming<'a>, RpcError> {
-    incoming_message(
-        front,
-        identity,
-        mcp_headers(parts)?,
-        takes_stream(&parts.headers),
-        bytes,
-    )
-    .await
+    let (headers, takes_stream) = (mcp_headers(parts)?, takes_stream(&parts.headers));
+    let incoming = incoming_message(front, identity, headers, takes_stream, bytes).await?;
+    Ok(Incoming {
+        address: address_of(parts),
+        ..incoming
+    })
+}
+
+/// The address that a request came from, kept with it if there is an audit log.
+#[derive(Clone, Copy)]
+struct ClientAddress(IpAddr);
+
+fn address_of(parts: &Parts) -> Option<IpAddr> {
+    parts.extensions.get::<ClientAddress>().map(|address| address.0)
 }
 
 /// The message in `bytes`, with these headers.
@@ -312,6 +336,7 @@ pub(crate) async fn incoming_message<'a>(
         takes_stream: takes_stream && front.http.mode.streams,
         identity,
         mode: front.http.mode,
+        address: None,
     })
 }
 

@@ -158,6 +158,7 @@ async fn ask_again(
         takes_stream: true,
         identity,
         mode: front.http.mode,
+        address: None,
     };
     let answer = front.dispatcher.dispatch(&incoming).await.settled().await;
     let events = match answer {

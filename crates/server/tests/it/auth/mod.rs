@@ -1,6 +1,7 @@
 //! Requests of several principals: who is served, and what of others they can learn.
 
 mod access;
+mod audit;
 mod ends;
 mod isolation;
 mod permissions;
@@ -21,6 +22,7 @@ use longhaul_server::{
 };
 use serde_json::{Value, json};
 use std::{
+    num::NonZeroU32,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -124,6 +126,7 @@ impl Authenticated {
             // The tests are not to be slowed down.
             limits: Limits {
                 denied_per_second: None,
+                unknown_ids_per_second: options.limits.unknown_ids_per_second.or(NonZeroU32::new(1_000_000)),
                 ..options.limits
             },
             ..options

@@ -77,6 +77,7 @@ impl World {
                 authentication: longhaul_server::auth::Authentication::default(),
                 http: longhaul_server::http::HttpOptions::default(),
                 events: None,
+                audit: None,
             });
             (engine, Arc::new(front.await.unwrap()))
         });

@@ -1,0 +1,51 @@
+//! The `[server.audit]` section: where the audit log goes.
+
+use super::{paths::Environment, section::Section};
+use std::path::PathBuf;
+
+const DEFAULT_MAX_SIZE: u64 = 64 << 20;
+const DEFAULT_KEEP: u32 = 8;
+/// A larger number is reported as a typing mistake.
+const MOST_KEPT: u32 = 10_000;
+
+/// Where the audit log goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AuditConfig {
+    /// Its file, as an absolute path.
+    pub(crate) file: Option<PathBuf>,
+    /// To standard error.
+    pub(crate) stderr: bool,
+    /// How long the file may become, in bytes.
+    pub(crate) max_size: u64,
+    /// How many full files are kept.
+    pub(crate) keep: u32,
+    /// Whether reads are recorded.
+    pub(crate) reads: bool,
+}
+
+/// Reads the section; `None` after a problem.
+pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<AuditConfig> {
+    let file = section.optional("file", |entry| {
+        let path = environment.resolve(entry.text()?, section.file().folder());
+        path.map_err(|error| entry.report(format!("`file`: {error}"))).ok()
+    });
+    let stderr = section.get_or("stderr", false, |entry| entry.flag());
+    let max_size = section.get_or("max_size", DEFAULT_MAX_SIZE, |entry| entry.size());
+    let keep = section.get_or("keep", DEFAULT_KEEP, |entry| entry.count(MOST_KEPT));
+    let reads = section.get_or("reads", true, |entry| entry.flag());
+    section.finish();
+    let audit = AuditConfig {
+        file: file?,
+        stderr: stderr?,
+        max_size: max_size?,
+        keep: keep?,
+        reads: reads?,
+    };
+    if audit.file.is_none() && !audit.stderr {
+        section.report(
+            "[server.audit] names no place for the log: set file = \"audit.jsonl\", or stderr = true".to_owned(),
+        );
+        return None;
+    }
+    Some(audit)
+}

@@ -1,0 +1,120 @@
+//! What the audit log is told of each request: the only list of it.
+
+use crate::{
+    admission::{identity::Identity, request::AdmittedRequest},
+    audit::{AuditAction, AuditOutcome, Auditor, RequestAudit, name_and_version, shortened},
+    call::follow_tools::FollowTool,
+    catalog::task_resources,
+    interaction::Interaction,
+    session::{Session, replies},
+};
+use longhaul_core::TaskId;
+use longhaul_wire::{Method, RpcError, TaskUri, jsonrpc::Response};
+use serde::Deserialize;
+use std::{net::IpAddr, sync::Arc};
+
+/// What is recorded of a request; `None` of one that is about no task.
+pub(super) fn begin(
+    auditor: &Arc<Auditor>,
+    interaction: &Interaction,
+    method: Method,
+    request: &AdmittedRequest<'_>,
+    address: Option<IpAddr>,
+) -> Option<Arc<RequestAudit>> {
+    let params = request.params;
+    let named = || params.task_id().ok()?.parse().ok();
+    let (action, task, tool) = match method {
+        Method::ToolsCall => {
+            let call = params.call_tool().ok()?;
+            match FollowTool::named(&call.name, &interaction.engine.catalog().snapshot()) {
+                Some(tool) => {
+                    #[derive(Deserialize)]
+                    struct Arguments {
+                        task: String,
+                    }
+                    let arguments: Option<Arguments> =
+                        call.arguments.and_then(|raw| serde_json::from_str(raw.get()).ok());
+                    let task = arguments.and_then(|arguments| arguments.task.parse().ok());
+                    (tool.audited_as(), task, Some(shortened(&call.name)))
+                }
+                None => (AuditAction::Call, None, Some(shortened(&call.name))),
+            }
+        }
+        Method::TasksGet | Method::TasksResult => (AuditAction::Read, named(), None),
+        Method::TasksList => (AuditAction::Read, None, None),
+        Method::TasksCancel => (AuditAction::Cancel, named(), None),
+        Method::TasksUpdate => (AuditAction::Answer, named(), None),
+        Method::TasksDelete => (AuditAction::Delete, named(), None),
+        Method::ResourcesRead | Method::ResourcesSubscribe => (AuditAction::Read, Some(task_of_uri(request)?), None),
+        Method::SubscriptionsListen => {
+            let asked = params.listen().ok()?;
+            let mut tasks = asked.task_ids.iter().filter_map(|id| id.parse().ok());
+            let of_resources = || {
+                let mut uris = asked.resource_subscriptions.iter();
+                uris.find_map(|uri| Some(uri.parse::<TaskUri>().ok()?.task))
+            };
+            (AuditAction::Read, Some(tasks.next().or_else(of_resources)?), None)
+        }
+        _ => return None,
+    };
+    let mut event = auditor.event(action)?;
+    let caller = &request.caller;
+    let info = match caller.session() {
+        Some(session) => session.client.as_deref().map(str::to_owned),
+        None => request.meta.client_info().map(|raw| raw.get().to_owned()),
+    };
+    let (client, version) = info.as_deref().map(name_and_version).unwrap_or_default();
+    (event.task, event.tool, event.method) = (task, tool, Some(method.as_str()));
+    event.principal = Some(caller.principal().as_str().into());
+    event.session = caller.session_key().map(|key| key.as_str().to_owned());
+    (event.client, event.client_version, event.address) = (client, version, address);
+    Some(RequestAudit::new(auditor, event))
+}
+
+/// A client's response to a request of ours, which is an answer to a question.
+pub(super) fn answered(
+    auditor: &Auditor,
+    identity: &Identity,
+    session: Option<&Session>,
+    response: &Response<'_>,
+    address: Option<IpAddr>,
+    outcome: AuditOutcome,
+) {
+    let Some(mut event) = auditor.event(AuditAction::Answer) else {
+        return;
+    };
+    let id = response
+        .id
+        .and_then(|id| serde_json::from_str::<String>(id.as_json()).ok());
+    event.task = id.and_then(|id| replies::question_of(&id)).map(|(task, _)| task);
+    event.principal = Some(identity.principal().as_str().into());
+    if let Some(session) = session {
+        event.session = Some(session.key.as_str().to_owned());
+        (event.client, event.client_version) = session.client.as_deref().map(name_and_version).unwrap_or_default();
+    }
+    (event.address, event.outcome) = (address, outcome);
+    auditor.record(event);
+}
+
+/// Whether an error says that there is no such task. What is another principal's does not exist.
+pub(super) fn is_unknown_task(method: Method, request: &AdmittedRequest<'_>, error: &RpcError) -> bool {
+    match method {
+        Method::ResourcesRead | Method::ResourcesSubscribe => {
+            error.is_resource_not_found() && request.params.uri().is_ok_and(|uri| task_resources::is_uri(&uri))
+        }
+        Method::TasksGet | Method::TasksCancel if request.caller.declares_core_tasks_only() => error.code() == -32021,
+        _ => error.is_task_not_found(),
+    }
+}
+
+pub(super) fn outcome_of(error: &RpcError) -> AuditOutcome {
+    match error.status() {
+        403 => AuditOutcome::Denied,
+        429 => AuditOutcome::Limited,
+        _ => AuditOutcome::Failed(error.code()),
+    }
+}
+
+fn task_of_uri(request: &AdmittedRequest<'_>) -> Option<TaskId> {
+    Some(request.params.uri().ok()?.parse::<TaskUri>().ok()?.task)
+}

@@ -1,0 +1,276 @@
+//! The audit log, and the limits of lookups and calls.
+
+use super::{Authenticated, of};
+use crate::{
+    clock::TestClock,
+    request::{Post, act, act_as_task},
+    server::{Options, task_of},
+    stage::HANDED_OFF,
+};
+use longhaul_server::{
+    Limits,
+    audit::{Audit, AuditEvent},
+};
+use serde_json::{Value, json};
+use std::{
+    num::NonZeroU32,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+const UNKNOWN: &str = "0123456789abcdefghjkmnpqrstvwxyz0123";
+
+/// Keeps what it is told.
+#[derive(Default)]
+struct Told(Mutex<Vec<Value>>);
+
+impl Audit for Told {
+    fn record(&self, event: &AuditEvent) {
+        self.0
+            .lock()
+            .unwrap()
+            .push(serde_json::from_str(&event.to_json()).unwrap());
+    }
+}
+
+impl Told {
+    /// The events since the last time, each as what was done, how it went, by whom and to which task.
+    fn take(&self) -> Vec<[String; 4]> {
+        let events = std::mem::take(&mut *self.0.lock().unwrap());
+        let text = |event: &Value, name: &str| event[name].as_str().unwrap_or_default().to_owned();
+        let short = |event: &Value| ["action", "outcome", "principal", "task"].map(|name| text(event, name));
+        events.iter().map(short).collect()
+    }
+}
+
+/// With a clock that stands still, since rates are by it and requests take time.
+async fn audited(limits: Limits) -> (Authenticated, Arc<Told>) {
+    audited_by(TestClock::standing(), limits).await
+}
+
+async fn audited_by(clock: TestClock, limits: Limits) -> (Authenticated, Arc<Told>) {
+    let told = Arc::new(Told::default());
+    let options = Options {
+        audit: Some(Arc::<Told>::clone(&told)),
+        limits,
+        clock,
+        ..Options::default()
+    };
+    (Authenticated::with(options).await, told)
+}
+
+fn line(action: &str, outcome: &str, principal: &str, task: &str) -> Vec<[String; 4]> {
+    vec![[action, outcome, principal, task].map(str::to_owned)]
+}
+
+#[tokio::test]
+async fn g1_60_s_07_each_request_about_a_task_is_recorded() {
+    let (served, told) = audited(Limits::default()).await;
+    let session = served.session("ann").await;
+    let secret = json!({"name": "optional", "arguments": {"act": "say"}, "task": {"ttl": 60_000}});
+    let task = task_of(
+        &served
+            .result("ann", Post::legacy(Some(&session), "tools/call", secret))
+            .await,
+    );
+    {
+        let events = told.0.lock().unwrap();
+        let created = events.last().unwrap();
+        assert_eq!(created["tool"], "optional");
+        assert_eq!(created["method"], "tools/call");
+        assert_eq!(
+            (&created["client"], &created["clientVersion"]),
+            (&json!("t"), &json!("1"))
+        );
+        assert_eq!(created["address"], "127.0.0.1");
+        assert!(
+            created["session"].is_string() && created["time"].is_string(),
+            "{created}"
+        );
+        assert!(
+            !created["session"].as_str().unwrap().contains(&session),
+            "the id of a session is a secret"
+        );
+    }
+    assert_eq!(told.take(), line("create", "ok", "key:ann", &task));
+    loop {
+        let got = served
+            .result("ann", Post::modern("tasks/get", json!({"taskId": task})))
+            .await;
+        if got["status"] == "completed" {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    told.take();
+    let modern = |method: &str, params: Value| Post::modern(method, params);
+    let id = || json!({"taskId": task});
+    let history = json!({"uri": format!("longhaul://task/{task}/history")});
+    for (token, post, action, outcome) in [
+        ("ann", modern("tasks/get", id()), "read", "ok"),
+        ("bob", modern("tasks/get", id()), "read", "unknown"),
+        ("bob", modern("resources/read", history), "read", "unknown"),
+        ("ann", Post::legacy(Some(&session), "tasks/result", id()), "read", "ok"),
+        (
+            "ann",
+            Post::legacy(Some(&session), "tasks/cancel", id()),
+            "cancel",
+            "failed",
+        ),
+        (
+            "bob",
+            modern("tasks/update", json!({"taskId": task, "inputResponses": {}})),
+            "answer",
+            "unknown",
+        ),
+        (
+            "ann-reader",
+            modern("dev.longhaul/tasks/delete", id()),
+            "delete",
+            "denied",
+        ),
+        (
+            "bob",
+            modern("tools/call", json!({"name": "task_wait", "arguments": {"task": task}})),
+            "read",
+            "unknown",
+        ),
+        (
+            "ann",
+            modern("tools/call", json!({"name": "task_wait", "arguments": {"task": task}})),
+            "read",
+            "ok",
+        ),
+        (
+            "ann",
+            modern(
+                "tools/call",
+                json!({"name": "task_cancel", "arguments": {"task": task}}),
+            ),
+            "cancel",
+            "ok",
+        ),
+        ("ann", modern("dev.longhaul/tasks/delete", id()), "delete", "ok"),
+        ("ann", modern("dev.longhaul/tasks/delete", id()), "delete", "unknown"),
+    ] {
+        served.server.connect().await.exchange(&of(token, post)).await;
+        let principal = format!("key:{}", token.split('-').next().unwrap());
+        assert_eq!(
+            told.take(),
+            line(action, outcome, &principal, &task),
+            "{token} {action}"
+        );
+    }
+    let list = Post::legacy(Some(&session), "tasks/list", json!({}));
+    served.result("ann", list).await;
+    assert_eq!(told.take(), line("read", "ok", "key:ann", ""));
+    served
+        .result("ann", Post::modern_plain("tools/call", act("optional", "say")))
+        .await;
+    assert_eq!(told.take(), line("call", "ok", "key:ann", ""));
+    served
+        .server
+        .connect()
+        .await
+        .exchange(&of("nobody", Post::modern("tasks/get", id())))
+        .await;
+    assert_eq!(told.take(), line("denied", "denied", "", ""));
+    // Nothing about tasks.
+    served.result("ann", Post::modern("tools/list", json!({}))).await;
+    assert_eq!(told.take(), Vec::<[String; 4]>::new());
+}
+
+/// A call that becomes a task later is recorded twice: as a call, and as the task that its client was told of.
+#[tokio::test]
+async fn s_07_a_call_that_becomes_a_task_is_recorded_as_both() {
+    let (served, told) = audited_by(TestClock::default(), Limits::default()).await;
+    let call = Post::modern_plain("tools/call", act(HANDED_OFF, "wait"));
+    served.result("ann", call).await;
+    let events = told.take();
+    assert_eq!(events[0][0], "call");
+    assert_eq!((&*events[1][0], &*events[1][2]), ("create", "key:ann"));
+}
+
+#[tokio::test]
+async fn s_06_too_many_unknown_ids_are_refused_and_own_tasks_are_served() {
+    let two = NonZeroU32::new(2);
+    let (served, told) = audited(Limits {
+        unknown_ids_per_second: two,
+        ..Limits::default()
+    })
+    .await;
+    let bobs = task_of(
+        &served
+            .result("bob", Post::modern("tools/call", act("optional", "wait")))
+            .await,
+    );
+    let anns = task_of(
+        &served
+            .result("ann", Post::modern("tools/call", act("optional", "wait")))
+            .await,
+    );
+    let mut client = served.server.connect().await;
+    let get = |id: &str| of("ann", Post::modern("tasks/get", json!({"taskId": id})));
+    for id in [&*bobs, UNKNOWN, &bobs, UNKNOWN] {
+        assert_eq!(client.error(&get(id)).await, (200, -32602));
+    }
+    // A burst of two seconds is over. What is foreign and what is unknown is refused alike.
+    for id in [&*bobs, UNKNOWN] {
+        let refused = client.exchange(&get(id)).await;
+        assert_eq!(refused.error(), (429, 429));
+        assert_eq!(refused.head.header("retry-after"), Some("1"));
+        assert_eq!(
+            refused.json()["error"]["message"],
+            "Too many requests for unknown tasks: at most 2 in a second"
+        );
+    }
+    client.result(&get(&anns)).await;
+    assert_eq!(
+        served
+            .server
+            .connect()
+            .await
+            .error(&of("bob", Post::modern("tasks/get", json!({"taskId": UNKNOWN}))))
+            .await
+            .0,
+        200
+    );
+    let wait = json!({"name": "task_wait", "arguments": {"task": UNKNOWN}});
+    let refused = client.exchange(&of("ann", Post::modern("tools/call", wait))).await;
+    assert_eq!(refused.json()["error"]["code"], 429, "{refused:?}");
+    assert_eq!(
+        told.take().iter().filter(|event| event[1] == "limited").count(),
+        1,
+        "a flood is one line a second"
+    );
+    served.tokens.clock.advance(Duration::from_secs(1));
+    assert_eq!(client.error(&get(UNKNOWN)).await, (200, -32602));
+}
+
+#[tokio::test]
+async fn s_06_calls_and_changes_have_a_rate_of_their_own() {
+    let one = NonZeroU32::new(1);
+    let (served, _) = audited(Limits {
+        calls_per_second: one,
+        ..Limits::default()
+    })
+    .await;
+    let session = served.session("ann").await;
+    let call = || Post::legacy(Some(&session), "tools/call", act_as_task("optional", "wait"));
+    let task = task_of(&served.result("ann", call()).await);
+    served.result("ann", call()).await;
+    let mut client = served.server.connect().await;
+    let cancel = Post::modern("tasks/cancel", json!({"taskId": task}));
+    assert_eq!(client.error(&of("ann", call())).await, (429, 429));
+    assert_eq!(client.error(&of("ann", cancel.clone())).await, (429, 429));
+    for _ in 0..10 {
+        client
+            .result(&of("ann", Post::modern("tasks/get", json!({"taskId": task}))))
+            .await;
+    }
+    served
+        .result("bob", Post::modern("tools/call", act("optional", "wait")))
+        .await;
+    served.tokens.clock.advance(Duration::from_secs(1));
+    client.result(&of("ann", cancel)).await;
+}
