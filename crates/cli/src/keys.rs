@@ -7,7 +7,7 @@ use crate::{
     output,
 };
 use longhaul::audit::{Audit as _, AuditAction, AuditEvent, AuditOutcome};
-use longhaul::auth::keys::{ApiKey, KeyFile, KeyFileError, KeySummary, NewKey, Rotation};
+use longhaul::auth::keys::{ApiKey, KeyFile, KeyFileError, KeyName, KeySummary, NewKey, Rotation};
 use longhaul_core::{Millis, UnixMillis, push_timestamp};
 use longhaul_runtime::Ports;
 use serde_json::json;
@@ -48,29 +48,40 @@ fn change(command: &KeysCommand, of: &KeysOf, config: &Config) -> Result<(), Key
     let end = |after: Option<Millis>| after.map(|after| now.plus(after));
     match command {
         KeysCommand::Add {
-            name, tools, expires, ..
+            name,
+            tools,
+            expires,
+            json,
+            ..
         } => {
             let mut new = NewKey::named(name.clone());
             if !tools.is_empty() {
                 new.tools.clone_from(tools);
             }
             new.expires = end(*expires);
-            print(&file.add(&new, &*ports.entropy, now)?);
+            print(name, &file.add(&new, &*ports.entropy, now)?, *json);
             record(config, &ports, name.as_str(), "added");
         }
         KeysCommand::Rotate {
-            name, overlap, expires, ..
+            name,
+            overlap,
+            expires,
+            json,
+            ..
         } => {
             let rotation = Rotation {
                 overlap: Duration::from_millis(overlap.unwrap_or_default()),
                 expires: end(*expires),
             };
-            print(&file.rotate(name, &rotation, &*ports.entropy, now)?);
+            print(name, &file.rotate(name, &rotation, &*ports.entropy, now)?, *json);
             record(config, &ports, name.as_str(), "rotated");
         }
-        KeysCommand::Revoke { name, .. } => {
+        KeysCommand::Revoke { name, json, .. } => {
             file.revoke(name, now)?;
             record(config, &ports, name.as_str(), "revoked");
+            if *json {
+                output::json_line(&json!({"name": name.as_str(), "revoked": true}));
+            }
             output::note(&format!(
                 "The key {name} is revoked; a running server ends what it has opened"
             ));
@@ -101,12 +112,18 @@ fn record(config: &Config, ports: &Ports, name: &str, change: &str) {
 }
 
 /// The key alone, so that it can be piped.
-fn print(key: &ApiKey) {
-    output::text(&format!("{}\n", key.expose()));
+fn print(name: &KeyName, key: &ApiKey, as_json: bool) {
+    match as_json {
+        true => output::json_line(&json!({"name": name.as_str(), "key": key.expose()})),
+        false => output::text(&format!("{}\n", key.expose())),
+    }
     output::note("This key is not shown again. Clients send it as `Authorization: Bearer KEY`");
 }
 
 fn list(keys: &[KeySummary], as_json: bool, now: UnixMillis) {
+    if !as_json && !keys.is_empty() {
+        output::text("NAME\tSTATE\tTOOLS\tEND\n");
+    }
     for key in keys {
         let tools: Vec<&str> = key.tools.iter().map(|pattern| pattern.as_str()).collect();
         let state = match key.revoked {
@@ -130,7 +147,11 @@ fn list(keys: &[KeySummary], as_json: bool, now: UnixMillis) {
         let end = key
             .expires
             .map_or_else(|| "no end".to_owned(), |at| format!("until {}", timestamp(at)));
-        output::text(&format!("{}\t{state}\t{}\t{end}\n", key.name, tools.join(" ")));
+        let overlap = key.overlap_until.filter(|until| *until > now && key.revoked.is_none());
+        let overlap = overlap.map_or_else(String::new, |until| {
+            format!("; the key before it until {}", timestamp(until))
+        });
+        output::text(&format!("{}\t{state}\t{}\t{end}{overlap}\n", key.name, tools.join(" ")));
     }
     if keys.is_empty() {
         output::note("There are no keys: add one with `longhaul keys add FILE NAME`");

@@ -28,6 +28,9 @@ pub(crate) enum KeysCommand {
         /// End it after this time, such as 90d
         #[arg(long, value_name = "DURATION", value_parser = lifetime)]
         expires: Option<Millis>,
+        /// Print one line of JSON
+        #[arg(long)]
+        json: bool,
     },
     /// List the keys, without their secrets
     List {
@@ -50,6 +53,9 @@ pub(crate) enum KeysCommand {
         /// End the key after this time from now
         #[arg(long, value_name = "DURATION", value_parser = lifetime)]
         expires: Option<Millis>,
+        /// Print one line of JSON
+        #[arg(long)]
+        json: bool,
     },
     /// End a key for good, with all that it has opened; its name is not used again
     Revoke {
@@ -58,6 +64,9 @@ pub(crate) enum KeysCommand {
         /// Its name
         #[arg(value_parser = key_name)]
         name: KeyName,
+        /// Print one line of JSON
+        #[arg(long)]
+        json: bool,
     },
 }
 

@@ -151,6 +151,14 @@ fn keys_say_who_comes_in_and_what_is_whose() {
     let again = server.key(&["rotate", "ann", "--overlap", "1h"]);
     server.becomes(&again, 200);
     assert_eq!(server.status(&rotated), 200, "for an hour");
+    let listed = stdout(&server.keys(&["list"])).to_owned();
+    let lines: Vec<&str> = listed.lines().collect();
+    assert_eq!(lines[0], "NAME\tSTATE\tTOOLS\tEND");
+    assert!(
+        lines[1].starts_with("ann\tactive\t*\tno end; the key before it until "),
+        "{listed}"
+    );
+    assert!(!lines[2].contains("before"), "{listed}");
     fs::write(server.folder.path().join("gate"), "").unwrap();
     loop {
         let (_, got) = get(&again, &task, &server);
@@ -166,6 +174,16 @@ fn keys_say_who_comes_in_and_what_is_whose() {
     server.becomes(&again, 401);
     assert_eq!(server.status(&rotated), 401);
     assert_eq!(server.status(&bob), 200);
+    let cyd: Value = serde_json::from_str(stdout(&server.keys(&["add", "cyd", "--json"]))).unwrap();
+    assert!(
+        cyd["name"] == "cyd" && cyd["key"].as_str().unwrap().starts_with("lhk_"),
+        "{cyd}"
+    );
+    let gone = stdout(&server.keys(&["revoke", "cyd", "--json"])).to_owned();
+    assert_eq!(
+        serde_json::from_str::<Value>(&gone).unwrap(),
+        json!({"name": "cyd", "revoked": true})
+    );
     let name = server.keys(&["add", "ann"]);
     assert!(exit(&name) == 1 && stderr(&name).contains("revoked"), "{name:?}");
     let list = server.keys(&["list", "--json"]);
