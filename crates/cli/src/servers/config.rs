@@ -43,6 +43,7 @@ pub(super) struct Entry {
     pub(super) era: EraArg,
     #[serde(default)]
     pub(super) headers: BTreeMap<String, String>,
+    pub(super) uid: Option<u32>,
 }
 
 /// `servers.toml`. A member that is not known is an error there, since it is our own format.
@@ -69,6 +70,7 @@ struct StrictEntry {
     era: EraArg,
     #[serde(default)]
     headers: BTreeMap<String, String>,
+    uid: Option<u32>,
 }
 
 /// A file of an MCP client. Other clients have members of their own, which are ignored.
@@ -139,6 +141,7 @@ impl From<StrictEntry> for Entry {
             disabled,
             era,
             headers,
+            uid,
         } = entry;
         Self {
             url,
@@ -149,6 +152,7 @@ impl From<StrictEntry> for Entry {
             disabled,
             era,
             headers,
+            uid,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod config;
 mod expand;
+mod loopback;
 mod tokens;
 
 use crate::{
@@ -13,6 +14,7 @@ use clap::ValueEnum;
 use config::{Configured, Entry};
 use http::{HeaderMap, HeaderName, HeaderValue, header::AUTHORIZATION};
 use longhaul_client::{ChildOptions, ChildProcess, Connection, EraChoice, InvalidAddress, Options, RecordedCall};
+use loopback::{LoopbackServer, OfAnotherUser};
 use serde_json::json;
 use std::{env, path::PathBuf};
 
@@ -28,6 +30,8 @@ pub(crate) struct Server {
     endpoint: Endpoint,
     /// HTTP headers of its entry, which may be secret.
     headers: HeaderMap,
+    /// Whose it is on this machine, if its entry says so.
+    uid: Option<u32>,
     era: EraChoice,
     /// That of `--era`.
     given_era: Option<EraArg>,
@@ -70,7 +74,9 @@ pub(crate) enum ServerError {
     #[error(
         "another user (uid {user}) listens at {DEFAULT_URL}, the default server; nothing was sent. Start yours with `longhaul serve`, or name that server: -s {DEFAULT_URL}"
     )]
-    OfAnotherUser { user: u32 },
+    DefaultOfAnotherUser { user: u32 },
+    #[error(transparent)]
+    OfAnotherUser(#[from] OfAnotherUser),
 }
 
 /// Chooses the server, and returns it with the words that do not belong to the choice.
@@ -116,6 +122,7 @@ fn choose_among<'a>(
                 cwd: None,
             }),
             headers: HeaderMap::new(),
+            uid: None,
             era: EraChoice::Auto,
             given_era: None,
             name: None,
@@ -170,6 +177,7 @@ fn unnamed(call: &RecordedCall) -> Server {
     Server {
         endpoint,
         headers: HeaderMap::new(),
+        uid: None,
         era: EraChoice::Auto,
         given_era: None,
         name: call.server_name.clone(),
@@ -189,8 +197,8 @@ impl Configured {
 
     /// The server of this URL or name.
     fn server(&self, name: &str, words: (Vec<String>, Vec<String>)) -> Result<Server, ServerError> {
-        let (endpoint, headers, era) = if is_url(name) {
-            (Endpoint::Http(name.to_owned()), HeaderMap::new(), EraChoice::Auto)
+        let (endpoint, headers, uid, era) = if is_url(name) {
+            (Endpoint::Http(name.to_owned()), HeaderMap::new(), None, EraChoice::Auto)
         } else {
             let Some(entry) = self.entries.get(name) else {
                 let hint = nearest::suggestion(name, self.entries.keys().map(String::as_str));
@@ -213,11 +221,12 @@ impl Configured {
             };
             let endpoint = endpoint(entry).map_err(wrong)?;
             let headers = headers(entry).map_err(wrong)?;
-            (endpoint, headers, entry.era.into())
+            (endpoint, headers, entry.uid, entry.era.into())
         };
         Ok(Server {
             endpoint,
             headers,
+            uid,
             era,
             given_era: None,
             name: (!is_url(name)).then(|| name.to_owned()),
@@ -353,7 +362,7 @@ impl Server {
     /// A connection to it, with these changes of the options. Nothing is sent yet.
     ///
     /// # Errors
-    /// If the address is invalid, or nobody has chosen the server and another user listens there: it would be sent what is meant for the user's own.
+    /// If the address is invalid, or another user listens there: it would be sent what is meant for the user's own.
     pub(crate) fn connection(&self, change: impl FnOnce(&mut Options)) -> Result<Connection, ServerError> {
         if self.is_default() {
             own_or_none(&listening_socket::on_loopback(DEFAULT_PORT), own_user())?;
@@ -364,8 +373,12 @@ impl Server {
         change(&mut options);
         match &self.endpoint {
             Endpoint::Http(url) => {
+                let loopback = LoopbackServer::of(url, self.uid);
+                if let Some(server) = loopback.filter(|_| !self.headers.is_empty()) {
+                    server.check()?;
+                }
                 if !self.headers.contains_key(AUTHORIZATION) {
-                    options.tokens = tokens::of(url)?;
+                    options.tokens = tokens::of(url, loopback)?;
                 }
                 Ok(Connection::lazy(url, options)?)
             }
@@ -393,7 +406,9 @@ impl Server {
 /// Whether the sockets are this user's. Nothing is known of them on other systems than Linux.
 fn own_or_none(sockets: &[ListeningSocket], own: Option<u32>) -> Result<(), ServerError> {
     let other = sockets.iter().find(|socket| own.is_some_and(|own| own != socket.user));
-    other.map_or(Ok(()), |other| Err(ServerError::OfAnotherUser { user: other.user }))
+    other.map_or(Ok(()), |other| {
+        Err(ServerError::DefaultOfAnotherUser { user: other.user })
+    })
 }
 
 fn own_user() -> Option<u32> {
@@ -519,7 +534,7 @@ mod tests {
         };
         assert_eq!(own_or_none(&[], Some(1000)), Ok(()));
         assert_eq!(own_or_none(&[socket(1000)], Some(1000)), Ok(()));
-        let other = Err(ServerError::OfAnotherUser { user: 0 });
+        let other = Err(ServerError::DefaultOfAnotherUser { user: 0 });
         assert_eq!(own_or_none(&[socket(1000), socket(0)], Some(1000)), other);
         assert_eq!(own_or_none(&[socket(0)], None), Ok(()));
         let is_default = |words: &[&str], variable| {

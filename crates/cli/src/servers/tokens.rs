@@ -1,13 +1,23 @@
 //! The tokens that commands show to servers.
 
+use super::loopback::{LoopbackLogin, LoopbackServer};
 use crate::output;
 use longhaul_client::{InvalidAddress, Login, LoginOptions, TokenFile, TokenProvider};
 use std::sync::Arc;
 
 /// What shows the server at `url` who calls. It opens no browser: a command in a script must not.
-pub(super) fn of(url: &str) -> Result<Option<Arc<dyn TokenProvider>>, InvalidAddress> {
+pub(super) fn of(
+    url: &str,
+    loopback: Option<LoopbackServer>,
+) -> Result<Option<Arc<dyn TokenProvider>>, InvalidAddress> {
     match TokenFile::open_default() {
-        Ok(file) => Ok(Some(Arc::new(Login::new(url, file, LoginOptions::default())?))),
+        Ok(file) => {
+            let login = Login::new(url, file, LoginOptions::default())?;
+            Ok(Some(match loopback {
+                Some(server) => Arc::new(LoopbackLogin { login, server }),
+                None => Arc::new(login),
+            }))
+        }
         // Most servers need no token.
         Err(error) => {
             output::note(&format!("note: logins are not used: {error}"));
