@@ -4,14 +4,19 @@
 
 mod support;
 
-use http::{HeaderMap, HeaderValue, header::HeaderName};
+use http::{
+    HeaderMap, HeaderValue,
+    header::{HOST, HeaderName},
+};
 use longhaul_auth::same_user::SameUser;
-use longhaul_server::auth::{Authenticator as _, Peer, PeerUser};
+use longhaul_server::auth::{Peer, PeerUser};
+use rustix::net::{AddressFamily, SocketType};
 use std::{
-    io::{BufRead as _, BufReader, Write as _},
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream},
-    os::unix::process::CommandExt as _,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
+    os::unix::{net::UnixStream, process::CommandExt as _},
     process::{Child, ChildStdout, Command, Stdio},
+    time::Duration,
 };
 
 /// A user that has no processes.
@@ -29,9 +34,7 @@ done
 struct Peers {
     child: Child,
     answers: BufReader<ChildStdout>,
-    local: SocketAddr,
-    remote: SocketAddr,
-    _accepted: TcpStream,
+    accepted: TcpStream,
 }
 
 impl Peers {
@@ -45,13 +48,11 @@ impl Peers {
             command.uid(user).gid(user);
         }
         let mut child = command.spawn().expect("bash runs");
-        let (accepted, remote) = listener.accept().expect("a connection");
+        let (accepted, _) = listener.accept().expect("a connection");
         let mut peers = Self {
             answers: BufReader::new(child.stdout.take().expect("it is piped")),
             child,
-            local,
-            remote,
-            _accepted: accepted,
+            accepted,
         };
         peers.wait();
         peers
@@ -70,7 +71,7 @@ impl Peers {
     }
 
     fn user(&self) -> PeerUser {
-        check().peer_user(self.local, self.remote)
+        check().check(&self.accepted)
     }
 }
 
@@ -134,36 +135,51 @@ fn both_families_and_mapped_addresses_are_understood() {
     ] {
         let client = TcpStream::connect((to, port)).expect("connected");
         let (accepted, remote) = listener.accept().expect("a connection");
-        let local = accepted.local_addr().expect("an address");
-        assert_eq!(
-            check().peer_user(local, remote),
-            PeerUser::Same,
-            "{to} as {local} and {remote}"
-        );
+        assert_eq!(check().check(&accepted), PeerUser::Same, "{to} as {remote}");
         drop(client);
-        assert_eq!(check().peer_user(local, remote), PeerUser::Unknown, "{to}");
+        assert_eq!(check().check(&accepted), PeerUser::Unknown, "{to}");
     }
 }
 
+/// Connects from a port that the test chooses.
+fn connect_from(port: u16, to: SocketAddr) -> TcpStream {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+    rustix::net::bind(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, port))).expect("the port is free");
+    rustix::net::connect(&socket, &to).expect("connected");
+    socket.into()
+}
+
 #[test]
-fn a_listener_or_another_connection_of_the_same_port_is_not_taken_for_the_peer() {
+fn who_has_the_port_of_a_reset_connection_now_is_not_its_peer() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
     let local = listener.local_addr().expect("an address");
-    let client = TcpStream::connect(local).expect("connected");
-    let peer = client.local_addr().expect("an address");
-    let with_port = |address: SocketAddr, port: u16| SocketAddr::new(address.ip(), port);
-    assert_eq!(check().peer_user(local, peer), PeerUser::Same);
-    // The kernel answers this with the listener.
-    assert_eq!(
-        check().peer_user(peer, with_port(local, local.port())),
-        PeerUser::Unknown
-    );
-    assert_eq!(check().peer_user(with_port(local, 1), peer), PeerUser::Unknown);
-    assert_eq!(check().peer_user(local, with_port(peer, 1)), PeerUser::Unknown);
-    let elsewhere = SocketAddr::new(Ipv4Addr::new(127, 0, 0, 2).into(), peer.port());
-    assert_eq!(check().peer_user(local, elsewhere), PeerUser::Unknown);
-    let remote = "192.0.2.1:443".parse().expect("an address");
-    assert_eq!(check().peer_user(local, remote), PeerUser::Unknown);
+    let mut gone = TcpStream::connect(local).expect("connected");
+    let port = gone.local_addr().expect("an address").port();
+    gone.write_all(b"a request that is read after the reset").expect("sent");
+    // Closing then resets the connection, and its port is free at once.
+    rustix::net::sockopt::set_socket_linger(&gone, Some(Duration::ZERO)).expect("set");
+    drop(gone);
+    let later = connect_from(port, local);
+    let (mut first, _) = listener.accept().expect("the connection that was reset");
+    let (second, _) = listener.accept().expect("the later connection");
+    assert_eq!(later.peer_addr().expect("it is open"), local);
+    assert_eq!(check().check(&second), PeerUser::Same);
+    assert_eq!(check().check(&first), PeerUser::Unknown);
+    // Which matters because its request is still there.
+    assert_eq!(first.read(&mut [0; 9]).expect("readable"), 9);
+}
+
+#[test]
+fn what_is_no_connection_on_this_machine_is_nobodys() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
+    assert_eq!(check().check(&listener), PeerUser::Unknown);
+    let datagrams = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+    datagrams
+        .connect(listener.local_addr().expect("an address"))
+        .expect("connected");
+    assert_eq!(check().check(&datagrams), PeerUser::Unknown);
+    let (pair, _other) = UnixStream::pair().expect("a pair");
+    assert_eq!(check().check(&pair), PeerUser::Unknown);
 }
 
 #[tokio::test]
@@ -175,15 +191,24 @@ async fn only_plain_requests_of_the_same_user_are_served() {
         remote: local,
         user,
     };
-    let none = HeaderMap::new();
+    let with = |name: &'static str, value: &'static str| {
+        HeaderMap::from_iter([
+            (HOST, HeaderValue::from_static("localhost:7411")),
+            (HeaderName::from_static(name), HeaderValue::from_static(value)),
+        ])
+    };
+    let none = with("accept", "*/*");
     let same = support::ask(&check, &none, &peer(PeerUser::Same))
         .await
         .expect("decided")
         .expect("served");
     assert_eq!(same.principal().as_str(), "local");
-    let with = |name: &'static str, value: &'static str| {
-        HeaderMap::from_iter([(HeaderName::from_static(name), HeaderValue::from_static(value))])
-    };
+    let from_own_page = with("origin", "http://localhost:3000");
+    assert!(
+        support::ask(&check, &from_own_page, &peer(PeerUser::Same))
+            .await
+            .is_some()
+    );
     for (headers, peer) in [
         (&none, peer(PeerUser::Other)),
         (&none, peer(PeerUser::Unknown)),
@@ -191,6 +216,9 @@ async fn only_plain_requests_of_the_same_user_are_served() {
         (&none, Peer::Unix { uid: OTHER_USER }),
         (&with("x-forwarded-for", "203.0.113.7"), peer(PeerUser::Same)),
         (&with("via", "1.1 proxy"), peer(PeerUser::Same)),
+        (&with("host", "mcp.example.com"), peer(PeerUser::Same)),
+        (&with("origin", "https://app.example.com"), peer(PeerUser::Same)),
+        (&with("origin", "null"), peer(PeerUser::Same)),
         (&with("authorization", "Bearer wrong"), peer(PeerUser::Same)),
     ] {
         assert!(

@@ -2,14 +2,34 @@
 
 use http::HeaderMap;
 
-/// Headers that proxies and tunnels add, besides those that begin with `x-forwarded`.
-const FORWARDING: [&str; 6] = [
+/// Headers that proxies, tunnels and content delivery networks add, besides those with one of the [`PREFIXES`].
+const FORWARDING: [&str; 15] = [
     "forwarded",
+    "forwarded-for",
     "via",
+    "cdn-loop",
+    "client-ip",
+    "true-client-ip",
     "x-real-ip",
     "x-client-ip",
-    "true-client-ip",
-    "cf-connecting-ip",
+    "x-cluster-client-ip",
+    "x-remote-addr",
+    "x-proxyuser-ip",
+    "x-host",
+    "x-scheme",
+    "fastly-client-ip",
+    "fly-client-ip",
+];
+/// What else such headers begin with.
+const PREFIXES: [&str; 8] = [
+    "x-forwarded",
+    "x-original-",
+    "x-envoy-",
+    "x-appengine-",
+    "x-azure-",
+    "cf-",
+    "tailscale-",
+    "proxy-",
 ];
 
 /// Whether a proxy says that it has forwarded the request, so that its sender is not who opened the connection.
@@ -27,7 +47,7 @@ const FORWARDING: [&str; 6] = [
 pub fn is_forwarded(headers: &HeaderMap) -> bool {
     headers.keys().any(|name| {
         let name = name.as_str();
-        name.starts_with("x-forwarded") || FORWARDING.contains(&name)
+        FORWARDING.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
     })
 }
 
@@ -45,13 +65,24 @@ mod tests {
         };
         for name in FORWARDING.iter().chain(&[
             "x-forwarded-for",
-            "x-forwarded-host",
-            "x-forwarded-proto",
             "x-forwarded",
+            "x-original-host",
+            "x-envoy-external-address",
+            "cf-connecting-ip",
+            "tailscale-user-login",
+            "proxy-connection",
         ]) {
             assert!(with(name), "{name}");
         }
-        for name in ["host", "authorization", "x-custom", "viable", "accept"] {
+        for name in [
+            "host",
+            "authorization",
+            "x-custom",
+            "viable",
+            "accept",
+            "mcp-name",
+            "x-api-key",
+        ] {
             assert!(!with(name), "{name}");
         }
     }

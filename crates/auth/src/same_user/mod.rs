@@ -3,8 +3,9 @@
 //! On loopback any user of the machine can connect. The system can tell which user the other end of a connection belongs to, so that only processes of the
 //! server's own user are served without a key. It is asked once for each connection, when it is accepted.
 //!
-//! What this does not protect against: a proxy or tunnel that runs as this user and forwards requests of others without saying so. Its
-//! connections are this user's. One that adds a forwarding header is recognised ([`is_forwarded`]).
+//! A proxy or tunnel that runs as this user has connections that are this user's. What it forwards is recognised by its headers: those that proxies
+//! add ([`is_forwarded`]), the public name of the server as `Host`, the `Origin` of a web page elsewhere. One that changes the host and adds nothing
+//! cannot be told from this user's programs.
 //!
 //! Only Linux is asked so far, through `sock_diag`. Elsewhere [`SameUser::new`] says that it is unavailable.
 
@@ -15,8 +16,17 @@ mod sock_diag;
 pub use forwarded::is_forwarded;
 
 use http::header::AUTHORIZATION;
-use longhaul_server::auth::{Authenticator, Decision, Identity, Peer, PeerUser, RequestHead};
-use std::{net::SocketAddr, sync::Arc};
+use longhaul_server::{
+    auth::{Authenticator, Decision, Identity, Peer, PeerUser, RequestHead},
+    http::is_local_request,
+};
+use rustix::io::Errno;
+use std::{
+    net::SocketAddr,
+    os::fd::{AsFd, BorrowedFd},
+    sync::Arc,
+};
+use tokio::net::TcpStream;
 
 /// Why users cannot be told apart here.
 #[derive(Debug, thiserror::Error)]
@@ -47,10 +57,10 @@ pub enum SameUserUnavailable {
 /// let Ok(same_user) = SameUser::new() else { return Ok(()) };
 /// let listener = TcpListener::bind("127.0.0.1:0")?;
 /// let client = TcpStream::connect(listener.local_addr()?)?;
-/// let (server, peer) = listener.accept()?;
-/// assert_eq!(same_user.check(server.local_addr()?, peer), PeerUser::Same);
+/// let (server, _) = listener.accept()?;
+/// assert_eq!(same_user.check(&server), PeerUser::Same);
 /// drop(client);
-/// assert_eq!(same_user.check(server.local_addr()?, peer), PeerUser::Unknown);
+/// assert_eq!(same_user.check(&server), PeerUser::Unknown);
 /// # Ok(())
 /// # }
 /// ```
@@ -74,11 +84,12 @@ impl SameUser {
         Ok(this)
     }
 
-    /// Whose the other end of a connection is: `local` and `peer` are its addresses as the server sees them.
+    /// Whose the other end of a TCP connection is.
     ///
-    /// It is unknown if the other end is closed, on another machine or in another network namespace. Then it is not the same user's.
-    pub fn check(&self, local: SocketAddr, peer: SocketAddr) -> PeerUser {
-        match self.ask(local, peer) {
+    /// It is unknown if either end is closed or was reset, or if the other end is on another machine or in another network namespace. Then it is
+    /// not the same user's.
+    pub fn check(&self, connection: impl AsFd) -> PeerUser {
+        match self.ask(connection.as_fd()) {
             Ok(user) => user,
             Err(error) => {
                 tracing::warn!(%error, "the kernel does not say whose a connection is");
@@ -88,11 +99,12 @@ impl SameUser {
     }
 }
 
-/// A request without credentials, that nobody has forwarded, on a connection of the same user or on a Unix socket.
+/// A request without credentials, that nobody has forwarded, on a connection of the same user or on a Unix socket. On TCP it names the server as
+/// this machine, and no web page of elsewhere has sent it ([`is_local_request`]).
 impl Authenticator for SameUser {
     fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> Decision<'a> {
         let is_same = match head.peer {
-            Peer::Tcp { user, .. } => *user == PeerUser::Same,
+            Peer::Tcp { user, .. } => *user == PeerUser::Same && is_local_request(head.headers, head.uri),
             Peer::Unix { uid } => *uid == self.user,
             _ => false,
         };
@@ -103,8 +115,8 @@ impl Authenticator for SameUser {
         Decision::NotMine
     }
 
-    fn peer_user(&self, local: SocketAddr, remote: SocketAddr) -> PeerUser {
-        self.check(local, remote)
+    fn peer_user(&self, connection: &TcpStream) -> PeerUser {
+        self.check(connection)
     }
 }
 
@@ -129,8 +141,9 @@ impl SameUser {
         let answer = || {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
             let local = listener.local_addr()?;
-            let client = TcpStream::connect(local)?;
-            self.ask(local, client.local_addr()?)
+            let _client = TcpStream::connect(local)?;
+            let (accepted, _) = listener.accept()?;
+            self.ask(accepted.as_fd())
         };
         match answer() {
             Ok(PeerUser::Same) => Ok(()),
@@ -139,15 +152,32 @@ impl SameUser {
         }
     }
 
-    fn ask(&self, local: SocketAddr, peer: SocketAddr) -> std::io::Result<PeerUser> {
-        let (local, peer) = (canonical(local), canonical(peer));
+    fn ask(&self, connection: BorrowedFd<'_>) -> std::io::Result<PeerUser> {
+        let address = |address: rustix::net::SocketAddrAny| SocketAddr::try_from(address).map(canonical);
+        let local = rustix::net::getsockname(connection)?;
+        let peer = match rustix::net::getpeername(connection) {
+            Ok(Some(peer)) => peer,
+            // It was reset.
+            Ok(None) | Err(Errno::NOTCONN | Errno::INVAL) => return Ok(PeerUser::Unknown),
+            Err(error) => return Err(error.into()),
+        };
+        let (Ok(local), Ok(peer)) = (address(local), address(peer)) else {
+            return Ok(PeerUser::Unknown);
+        };
         if !(local.ip().is_loopback() && peer.ip().is_loopback()) || local.is_ipv4() != peer.is_ipv4() {
             return Ok(PeerUser::Unknown);
         }
-        Ok(match sock_diag::user_of(peer, local)? {
-            Some(user) if user == self.user => PeerUser::Same,
-            Some(_) => PeerUser::Other,
-            None => PeerUser::Unknown,
+        let Some(other) = sock_diag::established(peer, local)? else {
+            return Ok(PeerUser::Unknown);
+        };
+        // Asked after the other end: who has sent a request, reset the connection and left its port to another process is not that process. As long
+        // as this end is established, the socket found above is its other end.
+        let inode = rustix::fs::fstat(connection)?.st_ino;
+        let is_established = sock_diag::established(local, peer)?.is_some_and(|own| u64::from(own.inode) == inode);
+        Ok(match other.uid == self.user {
+            _ if !is_established => PeerUser::Unknown,
+            true => PeerUser::Same,
+            false => PeerUser::Other,
         })
     }
 }
@@ -158,7 +188,7 @@ impl SameUser {
         Err(SameUserUnavailable::System)
     }
 
-    fn ask(&self, _local: SocketAddr, _peer: SocketAddr) -> std::io::Result<PeerUser> {
+    fn ask(&self, _connection: BorrowedFd<'_>) -> std::io::Result<PeerUser> {
         Ok(PeerUser::Unknown)
     }
 }

@@ -1,4 +1,4 @@
-//! Whose the other end of a connection is, asked of the Linux kernel.
+//! Sockets of connections and their owners, asked of the Linux kernel.
 //!
 //! `/proc/net/tcp` would not do: it shows a socket whose process has closed it with uid 0.
 
@@ -18,10 +18,19 @@ const ANSWER: usize = 8192;
 /// The kernel's own address.
 const KERNEL: u32 = 0;
 
-/// The user of the socket that is bound to `from` and connected to `to`. `None` if there is none, or if its process has closed it.
+/// An established socket that a process holds.
+pub(super) struct Owned {
+    /// The user who made it.
+    pub(super) uid: u32,
+    /// The same as of its file descriptor.
+    pub(super) inode: u32,
+}
+
+/// The socket that is bound to `from` and connected to `to`. `None` if there is none, if it is not established any more, or if its process has
+/// closed it.
 ///
 /// Both addresses are IPv4 or both are IPv6, and no IPv4 address is written as IPv6.
-pub(super) fn user_of(from: SocketAddr, to: SocketAddr) -> io::Result<Option<u32>> {
+pub(super) fn established(from: SocketAddr, to: SocketAddr) -> io::Result<Option<Owned>> {
     let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
     socket.bind_auto()?;
     socket.connect(&NetlinkAddr::new(KERNEL, 0))?;
@@ -45,7 +54,10 @@ pub(super) fn user_of(from: SocketAddr, to: SocketAddr) -> io::Result<Option<u32
                     found.socket_id.destination_port,
                     to,
                 );
-            Ok(is_it.then_some(found.uid))
+            Ok(is_it.then_some(Owned {
+                uid: found.uid,
+                inode: found.inode,
+            }))
         }
         NetlinkPayload::Error(error) => {
             let error = error.to_io();

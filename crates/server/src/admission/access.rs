@@ -9,6 +9,7 @@ use super::{
 use http::{HeaderMap, Uri, header};
 use longhaul_core::{Clock, Principal};
 use std::{net::SocketAddr, sync::Arc};
+use tokio::net::TcpStream;
 use tracing::debug;
 
 /// The principal of senders without credentials, where there are others with some.
@@ -83,10 +84,10 @@ impl Access {
     }
 
     /// What is known of a connection.
-    pub(crate) fn peer(&self, local: SocketAddr, remote: SocketAddr) -> Peer {
+    pub(crate) fn peer(&self, connection: &TcpStream, (local, remote): (SocketAddr, SocketAddr)) -> Peer {
         let asked = self.authenticators.iter();
         let user = asked
-            .map(|authenticator| authenticator.peer_user(local, remote))
+            .map(|authenticator| authenticator.peer_user(connection))
             .find(|user| *user != PeerUser::Unknown);
         Peer::Tcp {
             local,

@@ -4,6 +4,7 @@ use super::identity::Identity;
 use http::{HeaderMap, Uri, header};
 use longhaul_core::BoxFuture;
 use std::{borrow::Cow, net::SocketAddr, sync::Arc, time::Duration};
+use tokio::net::TcpStream;
 
 /// Decides who sends a request over HTTP. A server may have several: they are asked in their order, and the first that does not answer
 /// [`Decision::NotMine`] decides.
@@ -49,7 +50,10 @@ pub trait Authenticator: Send + Sync {
     }
 
     /// Whose the other end of a TCP connection is. Asked once, when it is accepted; the answer is in [`Peer::Tcp`] for each of its requests.
-    fn peer_user(&self, _local: SocketAddr, _remote: SocketAddr) -> PeerUser {
+    ///
+    /// The answer must be about this connection and not about a later one with the same two addresses: the other end may have left already, and
+    /// another process may have its port.
+    fn peer_user(&self, _connection: &TcpStream) -> PeerUser {
         PeerUser::Unknown
     }
 }

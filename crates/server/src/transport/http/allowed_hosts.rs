@@ -135,6 +135,21 @@ fn split_port(authority: &str) -> (&str, Option<&str>) {
     }
 }
 
+/// Whether a request names its server only as this machine (`localhost`, `127.0.0.1` or `[::1]`), and comes from no web page but one of this machine.
+///
+/// ```
+/// use longhaul_server::http::is_local_request;
+/// let mut headers = http::HeaderMap::new();
+/// headers.insert("host", "localhost:7411".parse()?);
+/// assert!(is_local_request(&headers, &"/mcp".parse()?));
+/// headers.insert("origin", "https://app.example.com".parse()?);
+/// assert!(!is_local_request(&headers, &"/mcp".parse()?));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn is_local_request(headers: &HeaderMap, uri: &Uri) -> bool {
+    AllowedHosts::default().check(headers, uri).is_ok()
+}
+
 /// Whether an address can only be reached from this machine.
 pub fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()

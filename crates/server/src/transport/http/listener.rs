@@ -266,7 +266,7 @@ impl Server {
 /// What is known of a connection.
 fn peer(front: &Front, stream: &TcpStream, from: SocketAddr) -> Peer {
     match (front.admission.access.everyone(), stream.local_addr()) {
-        (None, Ok(local)) => front.admission.access.peer(local, from),
+        (None, Ok(local)) => front.admission.access.peer(stream, (local, from)),
         // Nobody asks for it, or the connection is over.
         _ => Peer::Unknown,
     }

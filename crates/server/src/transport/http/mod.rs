@@ -19,7 +19,7 @@ mod response;
 mod stall;
 mod tls;
 
-pub use allowed_hosts::{HostName, InvalidHost, InvalidOrigin, Origin, is_loopback};
+pub use allowed_hosts::{HostName, InvalidHost, InvalidOrigin, Origin, is_local_request, is_loopback};
 pub use certificate::TlsError;
 pub(crate) use context::HttpContext;
 pub(crate) use endpoint::incoming_message;
