@@ -133,14 +133,21 @@ impl Identity {
         self.expires_at.is_some() || self.revocation.is_some()
     }
 
+    /// Whether it can be revoked.
+    pub(crate) fn can_be_revoked(&self) -> bool {
+        self.revocation.is_some()
+    }
+
+    /// Completes when it was revoked.
+    pub(crate) async fn revoked(&self) {
+        match &self.revocation {
+            Some(revocation) => revocation.0.cancelled().await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// Completes when it has expired or was revoked.
     pub(crate) async fn ended(&self, clock: &dyn Clock) {
-        let revoked = async {
-            match &self.revocation {
-                Some(revocation) => revocation.0.cancelled().await,
-                None => std::future::pending().await,
-            }
-        };
         let expired = async {
             let Some(at) = self.expires_at else {
                 return std::future::pending().await;
@@ -157,7 +164,7 @@ impl Identity {
         };
         tokio::select! {
             biased;
-            () = revoked => {}
+            () = self.revoked() => {}
             () = expired => {}
         }
     }

@@ -89,6 +89,21 @@ impl Permissions {
         self.every_tool && self.write_tasks
     }
 
+    /// What of `others` it does not include.
+    pub(crate) fn lacks<'a>(&self, others: &'a Self) -> Vec<Permission<'a>> {
+        let every_tool = others.every_tool.then_some(Permission::Call("*"));
+        // A `*` of the one pattern stands in the other like a character that only a `*` fits. So a pattern that fits the text of another
+        // fits whatever that one fits.
+        let tools = others.tools.iter().map(|pattern| Permission::Call(pattern.as_str()));
+        let tasks = match others {
+            Self { write_tasks: true, .. } => Some(Permission::WriteTasks),
+            Self { read_tasks: true, .. } => Some(Permission::ReadTasks),
+            _ => None,
+        };
+        let all = every_tool.into_iter().chain(tools).chain(tasks);
+        all.filter(|permission| !self.allows(*permission)).collect()
+    }
+
     /// Whether it includes the right to answer a question of a call or a task: questions are part of what was called.
     pub(crate) fn allows_answers(&self) -> bool {
         self.write_tasks || self.every_tool || !self.tools.is_empty()
@@ -231,6 +246,30 @@ mod tests {
         assert_eq!(granted(&["tools:*", "tasks:write"]), Permissions::all());
         assert!(Permissions::all().allows_everything());
         assert_eq!(Permissions::default(), granted(&[]));
+    }
+
+    #[test]
+    fn s_22_what_one_lacks_of_another_is_named() {
+        let granted = |names: &str| -> Permissions { names.split(' ').filter_map(|name| name.parse().ok()).collect() };
+        for (has, others, lacks) in [
+            ("tools:a tasks:read", "tools:a tasks:read", ""),
+            ("tools:* tasks:write", "tools:a* tools:* tasks:read", ""),
+            ("tools:a*", "tools:a*b tools:a tools:ab*", ""),
+            ("tools:a*b", "tools:a* tools:a*b*b", "tools:a*"),
+            ("tools:a tools:b", "tools:*", "tools:*"),
+            ("tools:a", "tasks:read", "tasks:read"),
+            (
+                "tasks:read",
+                "tools:b tools:c tasks:write",
+                "tools:b tools:c tasks:write",
+            ),
+            ("", "", ""),
+        ] {
+            let others = granted(others);
+            let missing: Vec<String> = granted(has).lacks(&others).iter().map(ToString::to_string).collect();
+            assert_eq!(missing.join(" "), lacks, "{has} of {others:?}");
+        }
+        assert!(Permissions::all().lacks(&Permissions::all()).is_empty());
     }
 
     #[test]

@@ -4,14 +4,14 @@
 //! and `task_cancel`, which are listed for everyone as soon as one tool hands off.
 
 use crate::{
-    admission::{permissions::Permission, request::AdmittedRequest},
+    admission::{identity::Identity, permissions::Permission, request::AdmittedRequest},
     audit::{AuditAction, AuditOutcome, RequestAudit},
     handler,
     interaction::{
         Interaction,
         rounds::{Asked, Round},
     },
-    response::Answer,
+    response::{Answer, credentials_ended},
 };
 use longhaul_core::{
     BoxFuture, CancelMode, Capability, InputKey, Json, Millis, Outcome, Scope, Task, TaskId, TaskPolicy,
@@ -133,6 +133,7 @@ pub(crate) fn call(
         serde_json::from_str(asked.arguments.as_ref().map_or("{}", Json::as_str)).map_err(|error| error.to_string());
     let lookup = Lookup {
         interaction: Arc::clone(interaction),
+        sender: Arc::clone(request.caller.identity()),
         scope: request.caller.scope(),
         audit: request.audit.clone(),
     };
@@ -183,6 +184,7 @@ fn refused(text: &str) -> BoxFuture<'static, Result<Json, HandlerError>> {
 #[derive(Clone)]
 struct Lookup {
     interaction: Arc<Interaction>,
+    sender: Arc<Identity>,
     scope: Scope,
     audit: Option<Arc<RequestAudit>>,
 }
@@ -261,6 +263,14 @@ async fn wait(lookup: Lookup, id: TaskId, seconds: u64, cx: RequestContext) -> R
             }
             () = &mut time_is_up => {
                 return Ok(text_result(&describe_running(&record, relayed.is_some(), seconds), false));
+            }
+            // As a wait for the result of the task.
+            () = lookup.sender.ended(&*cx.ports().clock), if lookup.sender.can_end() => {
+                return Err(HandlerError::Rpc(longhaul_core::RpcFailure {
+                    code: -32603,
+                    message: credentials_ended().message().into(),
+                    data: None,
+                }));
             }
             () = watch.changed() => {}
             message = tool_messages.next() => match message {

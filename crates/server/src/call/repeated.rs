@@ -69,6 +69,7 @@ pub(crate) async fn rejoin(
         Route::Wait(wait_policy) => {
             let round = Round::of(&calls.interaction, request, asked)?;
             let context = CallContext {
+                sender: Arc::clone(request.caller.identity()),
                 calls: Arc::clone(calls),
                 generation,
                 id,

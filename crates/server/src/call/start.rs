@@ -7,7 +7,7 @@ use super::{
     policy::{CallerMode, Route, RouteError, WaitPolicy},
 };
 use crate::{
-    admission::request::AdmittedRequest,
+    admission::{identity::Identity, request::AdmittedRequest},
     audit::RequestAudit,
     handler,
     interaction::{
@@ -54,6 +54,7 @@ pub(crate) async fn start_or_rejoin(
     let resumable_session = request.resumable_session().cloned();
     let start = Start {
         calls: Arc::clone(calls),
+        sender: Arc::clone(request.caller.identity()),
         id: OwnedRequestId::of(request.id),
         generation: request.caller.generation,
         session: request.caller.session().cloned(),
@@ -134,6 +135,7 @@ pub(super) fn task_metadata(request: &AdmittedRequest<'_>) -> Result<Option<Task
 /// A call that is about to start.
 struct Start {
     calls: Arc<Calls>,
+    sender: Arc<Identity>,
     id: OwnedRequestId,
     generation: Generation,
     session: Option<Session>,
@@ -253,6 +255,7 @@ impl Start {
         };
         let context = CallContext {
             calls: self.calls,
+            sender: self.sender,
             generation: self.generation,
             id: self.id,
             notifications,

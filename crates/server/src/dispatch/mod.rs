@@ -2,7 +2,7 @@
 
 mod audit;
 mod custom_method;
-mod permission;
+pub(crate) mod permission;
 mod table;
 
 use crate::{

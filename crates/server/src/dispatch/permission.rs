@@ -56,6 +56,15 @@ pub(super) fn refuse_response(interaction: &Interaction, identity: &Identity) ->
     refusal(interaction, None, identity, &[Permission::WriteTasks])
 }
 
+/// The refusal of a stream whose reader lacks these permissions, if it lacks any. It belongs to no message.
+pub(crate) fn refuse_stream(
+    interaction: &Interaction,
+    identity: &Identity,
+    missing: &[Permission<'_>],
+) -> Option<Answer> {
+    (!missing.is_empty()).then(|| refusal(interaction, None, identity, missing))
+}
+
 fn need(interaction: &Interaction, request: &AdmittedRequest<'_>, permission: Permission<'_>) -> Option<Answer> {
     let identity = request.caller.identity();
     if identity.permissions().allows(permission) {

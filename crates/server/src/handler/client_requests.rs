@@ -1,9 +1,12 @@
 //! Asking a legacy client while its request is open: by requests of ours, whose responses are awaited.
 
 use super::outbox::{Outbox, OutboxItem};
-use crate::interaction::{
-    Interaction,
-    input_requests::{self, unanswered::cancellation},
+use crate::{
+    admission::identity::Identity,
+    interaction::{
+        Interaction,
+        input_requests::{self, unanswered::cancellation},
+    },
 };
 use longhaul_core::{BoxFuture, Json, RpcFailure, SessionKey};
 use longhaul_runtime::{AskError, Question, Reply, RequestChannel, ToolMessage, read_answer};
@@ -13,6 +16,8 @@ use std::sync::Arc;
 /// Sends requests to the sender of one legacy request.
 pub(super) struct ClientRequests {
     pub(super) interaction: Arc<Interaction>,
+    /// Asked nothing once its credentials have ended.
+    pub(super) sender: Arc<Identity>,
     /// Without one there is no way to answer (C-51).
     pub(super) session: Option<SessionKey>,
     pub(super) outbox: Arc<Outbox>,
@@ -20,7 +25,8 @@ pub(super) struct ClientRequests {
 
 impl RequestChannel for ClientRequests {
     fn ask(&self, question: Question) -> BoxFuture<'static, Result<Json, AskError>> {
-        let Some(session) = &self.session else {
+        let clock = Arc::clone(&self.interaction.engine.ports().clock);
+        let Some(session) = self.session.as_ref().filter(|_| !self.sender.has_ended(clock.wall())) else {
             return Box::pin(std::future::ready(Err(AskError::Withdrawn)));
         };
         let entropy = &*self.interaction.engine.ports().entropy;
@@ -40,8 +46,12 @@ impl RequestChannel for ClientRequests {
             id: Some(expected.id().to_owned()),
         };
         self.outbox.push(OutboxItem::Request(text));
+        let sender = Arc::clone(&self.sender);
         Box::pin(async move {
-            let reply = expected.reply().await;
+            let reply = tokio::select! {
+                reply = expected.reply() => reply,
+                () = sender.ended(&*clock), if sender.can_end() => return Err(AskError::Withdrawn),
+            };
             unanswered.settle();
             if let Reply::Result(answer) = &reply {
                 input_requests::check(&question.request, answer).map_err(|error| refused(&error))?;

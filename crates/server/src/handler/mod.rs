@@ -7,14 +7,14 @@ mod outbox;
 mod replay;
 
 use crate::{
-    admission::request::AdmittedRequest,
+    admission::{identity::Identity, request::AdmittedRequest},
     interaction::{
         Interaction,
         exchange::{self, Responder, ResponderEvent, Response},
         notifications::RequestNotifications,
         rounds::Round,
     },
-    response::{Answer, OwnedRequestId},
+    response::{Answer, OwnedRequestId, credentials_ended},
 };
 use client_requests::ClientRequests;
 use futures_util::FutureExt;
@@ -113,6 +113,7 @@ pub(crate) fn run(
         (Some((replay, _)), _) => Arc::clone(replay) as _,
         (None, Generation::Legacy) => Arc::new(ClientRequests {
             interaction: Arc::clone(interaction),
+            sender: Arc::clone(request.caller.identity()),
             session: request.caller.session_to_ask().map(|session| session.key.clone()),
             outbox: Arc::clone(&outbox),
         }),
@@ -123,6 +124,7 @@ pub(crate) fn run(
     let cx = RequestContext::new(principal, requestor, interaction.engine.ports().clone(), requesting);
     Ok(Box::new(RunningHandler {
         interaction: Arc::clone(interaction),
+        sender: Arc::clone(request.caller.identity()),
         id: OwnedRequestId::of(request.id),
         outbox,
         series,
@@ -151,6 +153,7 @@ pub(crate) fn failed(id: &OwnedRequestId, generation: Generation, failure: &RpcF
 /// A running handler. Dropping it drops the handler.
 struct RunningHandler {
     interaction: Arc<Interaction>,
+    sender: Arc<Identity>,
     id: OwnedRequestId,
     outbox: Arc<Outbox>,
     series: Option<(Arc<Replay>, Round)>,
@@ -255,6 +258,9 @@ impl RunningHandler {
             }
         }
         self.phase = Phase::Over;
+        if self.sender.has_ended(self.interaction.engine.ports().clock.wall()) {
+            return Err(credentials_ended());
+        }
         let Some((replay, round)) = &self.series else {
             return Ok(None);
         };

@@ -3,12 +3,13 @@
 
 use crate::{
     admission::{
+        identity::Identity,
         limits::{Busy, ByteBudget, Exhausted, Reservation},
         request::AdmittedRequest,
     },
     interaction::Interaction,
     response::{
-        Answer, OwnedRequestId, shutting_down,
+        Answer, OwnedRequestId, credentials_ended, shutting_down,
         stream::{self, Gone, KEEP_ALIVE, Sink, Text},
     },
     session::in_flight::InFlightRequest,
@@ -99,6 +100,11 @@ pub(crate) trait Responder: Send + 'static {
     /// The transport has the response.
     fn answered(&mut self) {}
 
+    /// Whether the work goes on if the sender's credentials end before the response: it was admitted.
+    fn goes_on(&self) -> bool {
+        false
+    }
+
     /// The client has cancelled the request. A lost connection of a client that can return is no cancellation (T-08).
     fn cancel(&mut self) {}
 }
@@ -111,7 +117,8 @@ pub(crate) fn answer_with(
 ) -> Answer {
     let exchange = Exchange {
         interaction: Arc::clone(interaction),
-        responder,
+        responder: Some(responder),
+        sender: Arc::clone(request.caller.identity()),
         id: OwnedRequestId::of(request.id),
         session: request.caller.session_key().cloned(),
         in_flight: interaction
@@ -126,7 +133,9 @@ pub(crate) fn answer_with(
 /// What is needed to answer a request. Does not hold the request's bytes, which may be large.
 struct Exchange {
     interaction: Arc<Interaction>,
-    responder: Box<dyn Responder>,
+    /// `None` when it has answered, or was cancelled.
+    responder: Option<Box<dyn Responder>>,
+    sender: Arc<Identity>,
     id: OwnedRequestId,
     session: Option<SessionKey>,
     in_flight: InFlightRequest,
@@ -141,7 +150,7 @@ enum WaitOutcome {
     Response(Response),
     KeepAliveDue,
     Cancelled,
-    /// The server closes before there is an answer.
+    /// The server closes before there is an answer, or the sender's credentials were revoked.
     Closed(Response),
 }
 
@@ -150,9 +159,9 @@ impl Exchange {
     async fn respond(mut self, takes_stream: bool) -> Answer {
         let legacy = self.session.is_some();
         let first = loop {
-            match self.wait(takes_stream).await {
+            match self.wait(takes_stream, true).await {
                 WaitOutcome::Response(response) => {
-                    self.responder.answered();
+                    self.answered();
                     return response.into();
                 }
                 WaitOutcome::Cancelled => return Answer::Accepted,
@@ -173,6 +182,8 @@ impl Exchange {
 
     /// Sends what comes until the response, which is the last.
     async fn stream(mut self, sink: Sink, first: WaitOutcome) -> Result<(), Gone> {
+        // A stream that can be resumed goes on for whoever may resume it; the transport disconnects its reader.
+        let ends_if_revoked = self.session.is_none();
         let mut outcome = first;
         loop {
             match outcome {
@@ -183,27 +194,38 @@ impl Exchange {
                 WaitOutcome::Closed(Response { text, .. }) => return sink.message(text).await,
                 WaitOutcome::Response(Response { text, .. }) => {
                     sink.message(text).await?;
-                    self.responder.answered();
+                    self.answered();
                     return Ok(());
                 }
             }
-            outcome = self.wait(true).await;
+            outcome = self.wait(true, ends_if_revoked).await;
         }
     }
 
-    async fn wait(&mut self, takes_stream: bool) -> WaitOutcome {
+    async fn wait(&mut self, takes_stream: bool, ends_if_revoked: bool) -> WaitOutcome {
         let keep_alive = self.interaction.engine.ports().clock.sleep(KEEP_ALIVE);
         tokio::pin!(keep_alive);
         loop {
+            let next = async {
+                match &mut self.responder {
+                    Some(responder) => responder.next().await,
+                    None => std::future::pending().await,
+                }
+            };
             let event = tokio::select! {
                 // Messages go out before a cancellation or a shutdown takes effect.
                 biased;
-                event = self.responder.next() => event,
+                event = next => event,
                 () = self.in_flight.cancelled() => {
-                    self.responder.cancel();
+                    if let Some(mut responder) = self.responder.take() {
+                        responder.cancel();
+                    }
                     return WaitOutcome::Cancelled;
                 }
                 () = self.interaction.shutdown.closed() => return WaitOutcome::Closed(Response::error(&self.id, &shutting_down())),
+                () = self.sender.revoked(), if ends_if_revoked && self.sender.can_be_revoked() => {
+                    return WaitOutcome::Closed(Response::error(&self.id, &credentials_ended()));
+                }
                 () = &mut keep_alive => return WaitOutcome::KeepAliveDue,
             };
             match event {
@@ -214,13 +236,19 @@ impl Exchange {
                     self.send_unsent().await;
                 }
                 ResponderEvent::CloseStream => return WaitOutcome::CloseStream,
-                ResponderEvent::Continue(responder) => self.responder = responder,
+                ResponderEvent::Continue(responder) => self.responder = Some(responder),
                 ResponderEvent::Response(response) => {
                     return WaitOutcome::Response(
                         response.with_memory_reserved(&self.interaction.admission.memory, &self.id),
                     );
                 }
             }
+        }
+    }
+
+    fn answered(&mut self) {
+        if let Some(mut responder) = self.responder.take() {
+            responder.answered();
         }
     }
 
@@ -232,6 +260,35 @@ impl Exchange {
                 return;
             }
             self.unsent.remove(0);
+        }
+    }
+}
+
+/// Nobody takes the answer any more. If that is because the sender's credentials have ended, the work goes on without a reader.
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        let clock = &self.interaction.engine.ports().clock;
+        let Some(responder) = self.responder.take().filter(|responder| responder.goes_on()) else {
+            return;
+        };
+        if self.sender.can_end() && self.sender.has_ended(clock.wall()) {
+            let shutdown = self.interaction.shutdown.clone();
+            self.interaction.engine.ports().spawner.spawn(Box::pin(async move {
+                tokio::select! {
+                    () = without_reader(responder) => {}
+                    () = shutdown.closed() => {}
+                }
+            }));
+        }
+    }
+}
+
+async fn without_reader(mut responder: Box<dyn Responder>) {
+    loop {
+        match responder.next().await {
+            ResponderEvent::Response(_) => return responder.answered(),
+            ResponderEvent::Continue(next) => responder = next,
+            ResponderEvent::Notification(_) | ResponderEvent::Request(_) | ResponderEvent::CloseStream => {}
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::{
         },
     },
     response::{
-        Answer, OwnedRequestId, shutting_down, store_failed,
+        Answer, OwnedRequestId, credentials_ended, shutting_down, store_failed,
         stream::{self, Gone, KEEP_ALIVE, Sink},
     },
     session::in_flight::InFlightRequest,
@@ -188,7 +188,7 @@ impl Wait {
     /// What the next request would be answered with.
     fn denied(&self) -> Answer {
         let access = &self.interaction.admission.access;
-        let error = RpcError::invalid_request("The credentials have expired or were revoked").with_status(401);
+        let error = credentials_ended().with_status(401);
         Answer::challenge(Some(self.id.get()), &error, access.challenge(&Denied::ended()))
     }
 

@@ -199,3 +199,8 @@ pub(crate) fn create_failed(error: CreateError) -> RpcError {
 pub(crate) fn shutting_down() -> RpcError {
     RpcError::internal("The server is shutting down; try again").with_status(503)
 }
+
+/// The error for a client whose credentials ended while it waited. Not 401, after which clients repeat their request: it was admitted, and may go on.
+pub(crate) fn credentials_ended() -> RpcError {
+    RpcError::invalid_request("The credentials have expired or were revoked").with_status(403)
+}

@@ -166,6 +166,13 @@ impl Stage {
                 }
                 finished_with(&joined(&answers))
             }
+            "wait_then_ask" => {
+                self.wait(cx).await;
+                match cx.ask(form(rest)).await {
+                    Ok(answer) => finished_with(answer.as_str()),
+                    Err(error) => error.into_end(cx.requestor()),
+                }
+            }
             // Asks, works until it is released, and asks again.
             "ask_then_wait" => {
                 let (first, second) = rest.split_once(' ').unwrap();

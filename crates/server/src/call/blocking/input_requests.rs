@@ -120,7 +120,17 @@ fn name_of(input: &Input) -> &str {
 impl BlockingCall {
     /// Sends the open questions to the client: as requests, one by one, or all of them in the response.
     pub(super) async fn ask(&mut self) -> Result<Option<ResponderEvent>, RpcError> {
+        let clock = &self.calls.engine.ports().clock;
         match &mut self.questions {
+            // An admitted call runs to its end, and its sender is asked nothing more.
+            _ if self.sender.has_ended(clock.wall()) => {
+                let input = self.open[0].clone();
+                self.refuse(
+                    input,
+                    &RpcError::internal("The client cannot be asked: its credentials have expired or were revoked"),
+                )
+                .await
+            }
             CallInputRequests::Requests(sent) => {
                 let Some(input) = self.open.iter().find(|input| !sent.open.contains_key(&input.key)) else {
                     return Ok(None);

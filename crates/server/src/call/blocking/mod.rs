@@ -5,6 +5,7 @@ mod input_requests;
 use super::{Calls, between_rounds::Hold, follow_tools::handed_off, policy::WaitPolicy, session_hold::SessionHold};
 use crate::{
     admission::{
+        identity::Identity,
         limits::{Busy, Reservation},
         request::AdmittedRequest,
     },
@@ -36,6 +37,8 @@ pub(crate) struct BlockingCall {
     calls: Arc<Calls>,
     waiting: PendingCall,
     hold: CallHold,
+    /// Asked nothing once its credentials have ended.
+    sender: Arc<Identity>,
     generation: Generation,
     id: OwnedRequestId,
     notifications: RequestNotifications,
@@ -89,6 +92,7 @@ enum OnResponse {
 /// What a wait needs of its request, taken before the request's bytes are dropped.
 pub(crate) struct CallContext {
     pub(crate) calls: Arc<Calls>,
+    pub(crate) sender: Arc<Identity>,
     pub(crate) generation: Generation,
     pub(crate) id: OwnedRequestId,
     pub(crate) notifications: RequestNotifications,
@@ -151,6 +155,7 @@ impl BlockingCall {
             stale: waiting.is_unread(),
             waiting,
             hold,
+            sender: context.sender,
             generation: context.generation,
             id: context.id,
             notifications: context.notifications,
@@ -198,6 +203,8 @@ impl BlockingCall {
                     },
                     None => self.stale = true,
                 },
+                // What was asked is refused in the next round.
+                () = self.sender.ended(&*self.calls.engine.ports().clock), if self.sender.can_end() && !self.open.is_empty() => {}
                 () = self.limit.is_over() => {
                     // If this future is dropped during the promotion, the next read finds a task.
                     self.stale = true;
@@ -325,6 +332,10 @@ impl Responder for BlockingCall {
             // Dropping the hold abandons the call; and a session's call has no rounds.
             (OnResponse::Abandon, CallHold::Request(_)) | (OnResponse::Keep, CallHold::Session(_)) => {}
         }
+    }
+
+    fn goes_on(&self) -> bool {
+        true
     }
 
     fn cancel(&mut self) {

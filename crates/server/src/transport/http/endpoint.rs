@@ -6,7 +6,8 @@ use super::{
     cors, get_stream, legacy_sse,
     replay::{StreamKind, TooManyStreams},
     response::{
-        NO_STORE, Response, empty, ended_with, event_stream, held_with, method_not_allowed, refuse, replayed, response,
+        NO_STORE, Response, cut_when_revoked, empty, ended_with, event_stream, held_with, method_not_allowed, refuse,
+        replayed, response,
     },
 };
 use crate::{
@@ -118,7 +119,10 @@ pub(super) async fn answer<B: Body<Data = Bytes> + Unpin>(
 async fn sse(State(front): State<Arc<Front>>, request: Request) -> axum::response::Response {
     let peer = peer(&request);
     let answer = guarded(&front, "GET", (&peer, request), async |front, identity, parts, _| {
-        let opened = || Ok(ended_with(front, identity, legacy_sse::open(front, identity, parts)?));
+        let opened = || match get_stream::refused(front, identity, &StreamKind::Push.needs()) {
+            Some(refused) => Ok(refused),
+            None => Ok(ended_with(front, identity, legacy_sse::open(front, identity, parts)?)),
+        };
         (parts.method == Method::GET).then(opened)
     });
     answer.await.map(axum::body::Body::new)
@@ -196,10 +200,20 @@ async fn guarded<B: Body<Data = Bytes> + Unpin>(
                     let bytes = body::read_or_drop(body, front).await;
                     response(front, refuse_message(&bytes, &busy.into()))
                 }
-                Ok(()) => match answer(front, identity, &parts, body).await {
-                    Some(answered) => answered.unwrap_or_else(|error| refuse(front, &error)),
-                    None => method_not_allowed(methods),
-                },
+                Ok(()) => {
+                    let response = match answer(front, identity, &parts, body).await {
+                        Some(answered) => answered.unwrap_or_else(|error| refuse(front, &error)),
+                        None => method_not_allowed(methods),
+                    };
+                    // A stream that was refused; messages are recorded with their methods.
+                    if let Some(auditor) = auditor.filter(|_| parts.method == Method::GET)
+                        && response.status() == StatusCode::FORBIDDEN
+                    {
+                        let principal = identity.principal().as_str().into();
+                        auditor.denied(Some(principal), address_of(&parts), AuditOutcome::Denied);
+                    }
+                    response
+                }
             },
         }
     };
@@ -253,7 +267,7 @@ async fn post<B: Body<Data = Bytes> + Unpin>(
     let answer = answer.with_memory_reserved(&front.admission.memory, |error| refuse_message(&bytes, error));
     drop(bytes);
     let response = match (answer.settled().await, session) {
-        (Answer::Stream(events), Some(session)) => resumable(front, &session, events).await,
+        (Answer::Stream(events), Some(session)) => resumable(front, (identity, &session), events).await,
         (answer, _) => response(front, answer),
     };
     // What was read from the body may be in use until its request is answered.
@@ -261,16 +275,17 @@ async fn post<B: Body<Data = Bytes> + Unpin>(
 }
 
 /// A stream that outlives its connection, since a client with a session may resume it (T-08).
-async fn resumable(front: &Arc<Front>, session: &Session, events: Events) -> Response {
+async fn resumable(front: &Arc<Front>, (identity, session): (&Arc<Identity>, &Session), events: Events) -> Response {
     let clock = &front.engine.ports().clock;
-    let begun = front.http.replay_buffers.begin(session, events, StreamKind::Answer);
+    let kind = StreamKind::Answer(identity.permissions().clone());
+    let begun = front.http.replay_buffers.begin(session, events, kind);
     get_stream::end_if_ended(front, session).await;
     match begun {
         Ok(buffer) => match buffer.read(0, clock) {
-            Ok(reader) => event_stream(replayed(reader)),
+            Ok(reader) => cut_when_revoked(identity, event_stream(replayed(reader))),
             Err(_) => unreachable!("nothing of it has been dropped"),
         },
-        Err(TooManyStreams(events)) => response(front, Answer::Stream(events)),
+        Err(TooManyStreams(events)) => cut_when_revoked(identity, response(front, Answer::Stream(events))),
     }
 }
 
@@ -280,13 +295,20 @@ async fn get(front: &Arc<Front>, identity: &Arc<Identity>, parts: &Parts) -> Res
     let Some(id) = headers.session_id.filter(|_| !is_modern(&headers)) else {
         return Ok(method_not_allowed(methods(front.http.mode)));
     };
+    let last_event = parts.headers.get("last-event-id");
+    // Before the session is looked for: it depends on the request alone.
+    if last_event.is_none()
+        && let Some(refused) = get_stream::refused(front, identity, &StreamKind::Push.needs())
+    {
+        return Ok(refused);
+    }
     let session = live_session(front, identity, id)
         .await?
         .ok_or_else(RpcError::session_not_found)?;
     if !takes_stream(&parts.headers) {
         return Err(RpcError::invalid_request("Accept must list text/event-stream").with_status(406));
     }
-    let stream = match parts.headers.get("last-event-id") {
+    let stream = match last_event {
         Some(last_event) => get_stream::resume(front, (identity, &session), last_event.as_bytes()).await,
         None => get_stream::open(front, &session).await,
     };

@@ -2,14 +2,15 @@
 
 use super::{
     replay::{EventId, MOST_OF_ONE, NotKept, ReplayBuffer, StreamKind, TooManyStreams, event, is_push},
-    response::{Response, event_stream, replayed},
+    response::{Response, event_stream, replayed, response},
 };
 use crate::{
     admission::{
         identity::Identity,
         limits::{Busy, Full, StreamPermit},
+        permissions::Permissions,
     },
-    dispatch::Incoming,
+    dispatch::{Incoming, permission},
     interaction::push::{session_stream, streams::PushChannel},
     response::{Answer, stream},
     session::Session,
@@ -33,6 +34,17 @@ pub(super) async fn end_if_ended(front: &Front, session: &Session) {
     {
         front.http.replay_buffers.end_session(&session.key).await;
     }
+}
+
+/// The refusal of a reader who lacks some of what a stream needs.
+///
+/// Whoever may read a stream may read what is replayed of it: both are decided here, when the stream is opened and when it is resumed. A push stream needs
+/// what `tasks/get` needs. An answer may have told anything that its sender may read, so it is only replayed to whoever has all permissions of
+/// that sender. They are not known of an answer that an earlier process began: it needs all there are.
+pub(super) fn refused(front: &Front, identity: &Identity, needs: &Permissions) -> Option<Response> {
+    let missing = identity.permissions().lacks(needs);
+    let refusal = permission::refuse_stream(&front.interaction, identity, &missing)?;
+    Some(response(front, refusal))
 }
 
 /// Opens a push stream for `session`.
@@ -59,6 +71,9 @@ pub(super) async fn resume(
     let EventId { stream, nth } = id.ok_or_else(not_kept)?;
     let replay_buffers = &front.http.replay_buffers;
     if let Some(buffer) = replay_buffers.find(&session.key, stream) {
+        if let Some(refused) = refused(front, identity, buffer.needs()) {
+            return Ok(refused);
+        }
         let first = buffer.first();
         if nth + 1 >= first {
             return read(front, &buffer, nth + 1, permit);
@@ -72,10 +87,19 @@ pub(super) async fn resume(
         return followed_by(front, stream, &missed, (&buffer, first), permit);
     }
     if let Some(missed) = replay_buffers.kept_after(&session.key, stream, nth).await {
+        let kind = match is_push(stream) {
+            true => StreamKind::Push,
+            false => StreamKind::Answer(Permissions::all()),
+        };
+        if let Some(refused) = refused(front, identity, &kind.needs()) {
+            return Ok(refused);
+        }
         return go_on(front, session, (stream, nth), missed, permit).await;
     }
-    let buffer = ask_again(front, (identity, session), stream, nth + 1).await?;
-    read(front, &buffer, nth + 1, permit)
+    match ask_again(front, (identity, session), stream, nth + 1).await? {
+        Repeated::Going(buffer) => read(front, &buffer, nth + 1, permit),
+        Repeated::Refused(refusal) => Ok(response(front, refusal)),
+    }
 }
 
 /// Continues a stream of an earlier process with the events that the client has missed. A push stream then goes on; the request of any other
@@ -135,13 +159,20 @@ fn read(front: &Front, buffer: &Arc<ReplayBuffer>, next: u64, permit: StreamPerm
     })))
 }
 
+/// What became of a request that was repeated.
+enum Repeated {
+    Going(Arc<ReplayBuffer>),
+    /// Its sender may not make it any more.
+    Refused(Answer),
+}
+
 /// Repeats the request of a stream that an earlier process started, or that was dropped here, if its name carries the request.
 async fn ask_again(
     front: &Arc<Front>,
     (identity, session): (&Arc<Identity>, &Session),
     stream: &str,
     first: u64,
-) -> Result<Arc<ReplayBuffer>, RpcError> {
+) -> Result<Repeated, RpcError> {
     let request = front
         .http
         .replay_buffers
@@ -167,15 +198,17 @@ async fn ask_again(
             // Nothing more is sent to a client that has left.
             let _ = sink.message(text).await;
         }),
+        refusal @ Answer::Challenge { .. } => return Ok(Repeated::Refused(refusal)),
         _ => return Err(not_kept()),
     };
+    let kind = StreamKind::Answer(identity.permissions().clone());
     let buffer = front
         .http
         .replay_buffers
-        .begin_again(session, events, (stream, first), StreamKind::Answer)
+        .begin_again(session, events, (stream, first), kind)
         .map_err(|TooManyStreams(_)| too_many())?;
     end_if_ended(front, session).await;
-    Ok(buffer)
+    Ok(Repeated::Going(buffer))
 }
 
 /// Not 404, which would mean that the session has ended (T-13).

@@ -121,6 +121,16 @@ pub(super) fn ended_with(front: &Front, identity: &Arc<Identity>, mut response: 
     response
 }
 
+/// The response with a stream that can be resumed, which disconnects its reader when the reader's credentials are revoked. When they expire it goes on:
+/// what it answers was admitted.
+pub(super) fn cut_when_revoked(identity: &Arc<Identity>, mut response: Response) -> Response {
+    if identity.can_be_revoked() {
+        let identity = Arc::clone(identity);
+        response.body_mut().until = Some(Box::pin(async move { identity.revoked().await }));
+    }
+    response
+}
+
 /// The response, which releases the reservation when its body was sent or dropped.
 pub(super) fn held_with(mut response: Response, reservation: Option<Reservation>) -> Response {
     response.body_mut().reservation = reservation;

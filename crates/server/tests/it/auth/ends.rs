@@ -1,7 +1,8 @@
 //! Credentials that expire or are revoked while something is open.
 
-use super::{Authenticated, of};
+use super::{Authenticated, get_stream, of};
 use crate::{
+    client::Event,
     clock::TestClock,
     request::{Post, act, act_as_task},
     server::{Options, task_of},
@@ -76,17 +77,45 @@ async fn streams_and_waits_end_with_the_credentials() {
     }
 }
 
+/// What is admitted is done. The answer reaches whoever was admitted for as long as the credentials were not revoked.
 #[tokio::test]
-async fn an_admitted_call_is_answered_after_its_credentials_have_ended() {
-    for token in TOKENS {
-        let served = served().await;
-        let mut client = served.server.connect().await;
-        let call = of(token, Post::modern_plain("tools/call", act("never", "wait")));
-        client.send(&call.to_bytes()).await;
-        served.server.stage.begun.reaches(1).await;
-        end(&served, token);
-        served.server.stage.released.count();
-        assert_eq!(client.reply().await.status(), 200, "{token}");
+async fn an_admitted_call_finishes_after_its_credentials_have_ended() {
+    for (token, status) in [("ann-expiring", 200), ("ann-revocable", 403)] {
+        for streams in [false, true] {
+            let served = served().await;
+            let mut client = served.server.connect().await;
+            let acting = if streams { "report 1" } else { "wait" };
+            let mut call = Post::modern_plain("tools/call", act("never", acting)).progress_token(json!("p"));
+            if !streams {
+                call = call.with("Accept", "application/json");
+            }
+            client.send(&of(token, call).to_bytes()).await;
+            if streams {
+                assert!(client.head().await.is_stream());
+                assert_eq!(client.message().await.unwrap()["params"]["progressToken"], "p");
+            }
+            served.server.stage.begun.reaches(1).await;
+            end(&served, token);
+            let release = || served.server.stage.released.count();
+            if status == 200 {
+                release();
+            }
+            let answer = match streams {
+                true => client.message().await.unwrap(),
+                false => {
+                    let reply = client.reply().await;
+                    assert_eq!(reply.status(), status, "{token}");
+                    assert_eq!(reply.head.header("www-authenticate"), None, "nothing is to be repeated");
+                    reply.json()
+                }
+            };
+            assert_eq!(answer["id"], 1);
+            assert_eq!(answer.get("error").is_some(), status == 403, "{answer}");
+            if status != 200 {
+                release();
+            }
+            served.server.stage.finished.reaches(1).await;
+        }
     }
     let served = served().await;
     end(&served, "ann-revocable");
@@ -95,4 +124,79 @@ async fn an_admitted_call_is_answered_after_its_credentials_have_ended() {
         .send(&of("ann-revocable", Post::modern("tools/list", json!({}))).to_bytes())
         .await;
     assert_eq!(client.reply().await.status(), 401);
+}
+
+/// The connection ends with the key. What it would have read is there for the same principal's next key.
+#[tokio::test]
+async fn t_11_a_call_of_a_session_is_resumed_with_other_credentials() {
+    let served = served().await;
+    let session = served.session("ann-revocable").await;
+    let mut client = served.server.connect().await;
+    let call = Post::legacy(Some(&session), "tools/call", act("never", "report 1")).progress_token(json!("p"));
+    client.send(&of("ann-revocable", call).to_bytes()).await;
+    assert!(client.head().await.is_stream());
+    client.message().await.unwrap();
+    end(&served, "ann-revocable");
+    assert_eq!(client.message().await, None);
+    served.server.stage.released.count();
+    served.server.stage.finished.reaches(1).await;
+    let last = format!("Last-Event-ID: {}\r\n", client.last_event_id.unwrap());
+    let mut resumed = served.server.connect().await;
+    resumed.send(get_stream("ann-again", &session, &last).as_bytes()).await;
+    assert!(resumed.head().await.is_stream());
+    let response = loop {
+        let message = resumed.message().await.expect("the response is kept");
+        if message.get("result").is_some() {
+            break message;
+        }
+    };
+    assert_eq!(response["id"], 1);
+}
+
+/// Whoever is asked could answer with nothing: a question to ended credentials is refused, also one that was asked before.
+#[tokio::test]
+async fn nothing_is_asked_with_credentials_that_have_ended() {
+    for token in TOKENS {
+        for asked_before in [true, false] {
+            let served = served().await;
+            let session = served.session(token).await;
+            // On the stream of the call, and as a request on a push stream that other credentials of the principal have open.
+            let mut push = served.listen("ann-again", &session).await;
+            assert_eq!(push.event().await, Some(Event::Prime));
+            let mut client = served.server.connect().await;
+            let acting = if asked_before {
+                "ask_all name"
+            } else {
+                "wait_then_ask name"
+            };
+            let call = Post::legacy(Some(&session), "tools/call", act("never", acting));
+            client
+                .send(&of(token, call.with("Accept", "application/json")).to_bytes())
+                .await;
+            if asked_before {
+                assert_eq!(push.pushed().await["method"], "elicitation/create", "{token}");
+            } else {
+                served.server.stage.begun.reaches(1).await;
+            }
+            end(&served, token);
+            served.server.stage.released.count();
+            served.server.stage.finished.reaches(1).await;
+            if token == "ann-expiring" {
+                let text = client.reply().await.body;
+                assert!(text.contains("cancel"), "{text}");
+            }
+            // The next question is one of credentials that are valid.
+            let call = Post::legacy(Some(&session), "tools/call", act("never", "ask_all other"));
+            let mut others = served.server.connect().await;
+            let call = of("ann-again", call.with("Accept", "application/json"));
+            others.send(&call.to_bytes()).await;
+            let question = loop {
+                let message = push.pushed().await;
+                if message["method"] == "elicitation/create" {
+                    break message.to_string();
+                }
+            };
+            assert!(question.contains("other"), "{token}: {question}");
+        }
+    }
 }

@@ -1,11 +1,13 @@
 //! What a sender may do.
 
-use super::{Authenticated, METADATA, of};
+use super::{Authenticated, METADATA, get_stream, of};
 use crate::{
+    client::Connection,
     request::{Post, act, act_as_task},
-    server::task_of,
+    server::{Options, task_of},
     stage::HANDED_OFF,
 };
+use longhaul_server::http::HttpOptions;
 use serde_json::{Value, json};
 
 /// The names of the listed tools.
@@ -144,4 +146,86 @@ async fn a_response_needs_the_right_to_call_or_to_change() {
         connection.send(&response(token).to_bytes()).await;
         assert_eq!(connection.reply().await.status(), status, "{token}");
     }
+}
+
+/// Streams tell of tasks, too: opened, resumed, or of the old pair of endpoints.
+#[tokio::test]
+async fn s_22_a_stream_needs_what_its_messages_need() {
+    let served = Authenticated::with(Options {
+        http: HttpOptions {
+            legacy_sse: true,
+            ..HttpOptions::default()
+        },
+        ..Options::default()
+    })
+    .await;
+    let session = served.session("ann").await;
+    let mut push = served.listen("ann-reader", &session).await;
+    push.event().await;
+    let mut call = served.server.connect().await;
+    let report = Post::legacy(Some(&session), "tools/call", act("optional", "report 1")).progress_token(json!("p"));
+    call.send(&of("ann", report).to_bytes()).await;
+    assert!(call.head().await.is_stream());
+    call.message().await.unwrap();
+    let mut callers = served.server.connect().await;
+    let report = Post::legacy(Some(&session), "tools/call", act("optional", "report 1")).progress_token(json!("p"));
+    callers.send(&of("ann-caller", report).to_bytes()).await;
+    assert!(callers.head().await.is_stream());
+    callers.message().await.unwrap();
+    let resume = |of: &Connection| format!("Last-Event-ID: {}\r\n", of.last_event_id.clone().unwrap());
+    let (push, call, callers) = (resume(&push), resume(&call), resume(&callers));
+    let result = event_of_a_result(&served, &session).await;
+    let everything = "tools:* tasks:write";
+    for (token, headers, needed) in [
+        ("caller", "", Some("tasks:read")),
+        ("nothing", "", Some("tasks:read")),
+        ("reader", "", None),
+        ("caller", &push, Some("tasks:read")),
+        ("reader", &push, None),
+        ("reader", &call, Some(everything)),
+        ("caller", &call, Some(everything)),
+        ("again", &call, None),
+        ("reader", &callers, Some("tools:opt*")),
+        ("caller", &callers, None),
+        ("caller", &result, Some("tasks:read")),
+        ("reader", &result, None),
+    ] {
+        let token = format!("ann-{token}");
+        let (mut client, get) = (served.server.connect().await, get_stream(&token, &session, headers));
+        client.send(get.as_bytes()).await;
+        let head = client.head().await;
+        assert_eq!(
+            head.status,
+            if needed.is_some() { 403 } else { 200 },
+            "{token} {headers}"
+        );
+        if let Some(needed) = needed {
+            let challenge = head.header("www-authenticate").unwrap();
+            assert!(
+                challenge.contains(&format!("scope=\"{needed}\"")),
+                "{token} {headers}: {challenge}"
+            );
+        }
+        if headers.is_empty() {
+            client = served.server.connect().await;
+            client.send(get.replacen("GET /mcp", "GET /sse", 1).as_bytes()).await;
+            assert_eq!(client.head().await.status, head.status, "{token}");
+        }
+    }
+    // What depends on the request alone tells nothing of sessions.
+    let mut client = served.server.connect().await;
+    client.send(get_stream("ann-caller", "none", "").as_bytes()).await;
+    assert_eq!(client.head().await.status, 403);
+}
+
+/// Where to resume the answer to a `tasks/result` of `ann-reader`.
+async fn event_of_a_result(served: &Authenticated, session: &str) -> String {
+    let create = Post::legacy(Some(session), "tools/call", act_as_task("optional", "wait"));
+    let task = task_of(&served.result("ann", create).await);
+    let mut stream = served.server.connect().await;
+    let result = Post::legacy(Some(session), "tasks/result", json!({"taskId": task}));
+    stream.send(&of("ann-reader", result).to_bytes()).await;
+    assert!(stream.head().await.is_stream());
+    stream.event().await;
+    format!("Last-Event-ID: {}\r\n", stream.last_event_id.unwrap())
 }

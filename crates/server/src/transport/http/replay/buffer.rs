@@ -1,7 +1,7 @@
 //! The replay buffer of one stream: its events, numbered, kept for resuming, and read by one connection at a time.
 
 use crate::{
-    admission::limits::Reservation,
+    admission::{limits::Reservation, permissions::Permissions},
     response::stream::{KEEP_ALIVE, ReaderPresence, held},
 };
 use bytes::Bytes;
@@ -26,6 +26,8 @@ const RETRY_MS: u64 = 1_000;
 /// A stream that outlives its connections.
 pub(crate) struct ReplayBuffer {
     name: Arc<str>,
+    /// What a reader needs.
+    needs: Permissions,
     state: watch::Sender<State>,
     reader_presence: ReaderPresence,
     /// Bytes kept of all streams.
@@ -133,6 +135,7 @@ impl ReplayBuffer {
     /// An empty buffer whose next event is the `first`.
     pub(super) fn new(
         name: String,
+        needs: Permissions,
         first: u64,
         reader_presence: ReaderPresence,
         held: Arc<AtomicUsize>,
@@ -146,6 +149,7 @@ impl ReplayBuffer {
         reader_presence.set(false);
         Self {
             name: name.into(),
+            needs,
             state: watch::Sender::new(state),
             reader_presence,
             held,
@@ -155,6 +159,11 @@ impl ReplayBuffer {
 
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What a reader needs.
+    pub(crate) fn needs(&self) -> &Permissions {
+        &self.needs
     }
 
     /// The number of the first event that is kept; of the next one if there is none.
@@ -367,7 +376,14 @@ mod tests {
 
     fn buffer(most_held: usize) -> Arc<ReplayBuffer> {
         let (_, events) = stream::channel();
-        let buffer = ReplayBuffer::new("s".to_owned(), 0, events.reader_presence(), Arc::default(), most_held);
+        let buffer = ReplayBuffer::new(
+            "s".to_owned(),
+            Permissions::all(),
+            0,
+            events.reader_presence(),
+            Arc::default(),
+            most_held,
+        );
         buffer.prime();
         Arc::new(buffer)
     }

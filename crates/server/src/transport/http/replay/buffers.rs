@@ -2,6 +2,7 @@
 
 use super::{buffer::ReplayBuffer, event_id, kept_events::KeptEvents};
 use crate::{
+    admission::permissions::{Grant, Permissions},
     response::stream::{Events, Frame, Text},
     session::Session,
     shutdown::Shutdown,
@@ -53,12 +54,22 @@ struct Table {
 }
 
 /// What a stream is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum StreamKind {
-    /// It answers a request and ends with the answer, read or not.
-    Answer,
+    /// It answers a request of a sender with these permissions, and ends with the answer, read or not.
+    Answer(Permissions),
     /// It waits for messages to the session and ends when it has no reader for long, or the server drains.
     Push,
+}
+
+impl StreamKind {
+    /// What a reader needs. Of an answer it is not known what it tells, so all that its request could have needed.
+    pub(crate) fn needs(&self) -> Permissions {
+        match self {
+            Self::Answer(permissions) => permissions.clone(),
+            Self::Push => Permissions::from_iter([Grant::ReadTasks]),
+        }
+    }
 }
 
 /// The session, or the process, has as many streams as it may, and all are read.
@@ -95,10 +106,10 @@ impl ReplayBuffers {
     ) -> Result<Arc<ReplayBuffer>, TooManyStreams> {
         let entropy = &*self.0.ports.entropy;
         let name = match kind {
-            StreamKind::Answer => event_id::name(&self.0.event_ids, entropy, session, events.repeat_request()),
+            StreamKind::Answer(_) => event_id::name(&self.0.event_ids, entropy, session, events.repeat_request()),
             StreamKind::Push => event_id::push_name(entropy),
         };
-        let Some(buffer) = self.enter(&session.key, name, 0, &events) else {
+        let Some(buffer) = self.enter(&session.key, (name, 0), &kind, &events) else {
             return Err(TooManyStreams(events));
         };
         // Older clients take each event for a message.
@@ -120,7 +131,7 @@ impl ReplayBuffers {
         (name, first): (&str, u64),
         kind: StreamKind,
     ) -> Result<Arc<ReplayBuffer>, TooManyStreams> {
-        let Some(buffer) = self.enter(&session.key, name.to_owned(), first, &events) else {
+        let Some(buffer) = self.enter(&session.key, (name.to_owned(), first), &kind, &events) else {
             return Err(TooManyStreams(events));
         };
         self.run(&session.key, &buffer, events, kind);
@@ -153,13 +164,20 @@ impl ReplayBuffers {
         self.0.kept_events.end_session(session).await;
     }
 
-    fn enter(&self, session: &SessionKey, name: String, first: u64, events: &Events) -> Option<Arc<ReplayBuffer>> {
+    fn enter(
+        &self,
+        session: &SessionKey,
+        (name, first): (String, u64),
+        kind: &StreamKind,
+        events: &Events,
+    ) -> Option<Arc<ReplayBuffer>> {
         let mut table = self.0.table.lock();
         if !table.make_room(session) {
             return None;
         }
         let buffer = Arc::new(ReplayBuffer::new(
             name,
+            kind.needs(),
             first,
             events.reader_presence(),
             Arc::clone(&table.held),
