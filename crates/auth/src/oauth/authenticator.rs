@@ -6,7 +6,7 @@ use super::{
     holder::TrustedIssuer,
     introspection::{Introspector, TokenDigest},
     issuer::{Issuer, KeySource, parse_identifier},
-    jwks::{Jwks, KeySet, VerifyingKey, read_file},
+    jwks::{Jwks, KeySet, NO_KEY, VerifyingKey, read_file},
     jwt::{LONGEST, Unverified},
     metadata::ProtectedResource,
 };
@@ -197,7 +197,9 @@ impl OAuthAuthenticator {
             self.verified.remove(digest);
             return None;
         }
-        jwks.refresh();
+        if !jwks.are_usable() {
+            return None;
+        }
         let withdrawals = jwks.withdrawals();
         if verified.withdrawals == withdrawals {
             return Some(verified.identity);
@@ -311,6 +313,10 @@ fn refuse<'a>(reason: &'static str) -> Decision<'a> {
 
 fn read_keys(issuer: &str, path: &Path) -> Result<KeySet, IssuerError> {
     let keys = read_file(path).and_then(|text| KeySet::parse(&text));
+    let keys = keys.and_then(|keys| match keys.is_empty() {
+        true => Err(NO_KEY.to_owned()),
+        false => Ok(keys),
+    });
     keys.map_err(|reason| IssuerError::KeyFile {
         issuer: issuer.to_owned(),
         path: path.to_owned(),

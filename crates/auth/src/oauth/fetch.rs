@@ -1,8 +1,11 @@
 //! Requests to issuers: bounded in time and size, and never redirected.
 
-use super::{error::IssuerError, issuer::Introspection};
+use super::{
+    error::IssuerError,
+    issuer::{Introspection, is_loopback},
+};
 use longhaul_runtime::Ports;
-use reqwest::{Client, RequestBuilder, StatusCode, Url, header, redirect::Policy};
+use reqwest::{Client, ClientBuilder, RequestBuilder, StatusCode, Url, header, redirect::Policy};
 use rustls::{ClientConfig, RootCertStore, crypto::ring};
 use rustls_platform_verifier::Verifier;
 use std::{sync::Arc, time::Duration};
@@ -16,38 +19,74 @@ const LARGEST_INTROSPECTION: usize = 64 * 1024;
 /// Asks issuers.
 #[derive(Clone)]
 pub(super) struct Fetcher {
-    client: Client,
+    /// For addresses of this machine, where no proxy stands between.
+    direct: Client,
+    /// For all others, through the proxies of the environment.
+    remote: Client,
     ports: Ports,
+}
+
+/// A whole answer.
+pub(super) struct Fetched {
+    pub(super) status: StatusCode,
+    pub(super) body: Vec<u8>,
+}
+
+/// Why there is no whole answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum FetchError {
+    /// No connection, or nothing came in time. It does not depend on what was asked.
+    #[error("it cannot be reached: {0}")]
+    Unreachable(String),
+    /// The answer broke off or is too large.
+    #[error("{0}")]
+    Broken(String),
 }
 
 impl Fetcher {
     /// For these addresses.
     pub(super) fn new<'a>(urls: impl IntoIterator<Item = &'a Url>, ports: &Ports) -> Result<Self, IssuerError> {
-        // Addresses without TLS are on this machine, where no proxy stands between.
-        let is_remote = urls.into_iter().any(|url| url.scheme() == "https");
-        let builder = Client::builder()
-            .redirect(Policy::none())
-            .tls_backend_preconfigured(tls(is_remote).map_err(IssuerError::Tls)?);
-        let builder = if is_remote { builder } else { builder.no_proxy() };
-        let client = builder.build().map_err(|error| IssuerError::Tls(error.to_string()))?;
+        let needs_tls = urls.into_iter().any(|url| url.scheme() == "https");
+        let tls = tls(needs_tls).map_err(IssuerError::Tls)?;
+        let builder = || {
+            Client::builder()
+                .redirect(Policy::none())
+                .tls_backend_preconfigured(tls.clone())
+        };
+        let built = |builder: ClientBuilder| builder.build().map_err(|error| IssuerError::Tls(error.to_string()));
         Ok(Self {
-            client,
+            direct: built(builder().no_proxy())?,
+            remote: built(builder())?,
             ports: ports.clone(),
         })
+    }
+
+    fn client(&self, url: &Url) -> &Client {
+        match is_loopback(url) {
+            true => &self.direct,
+            false => &self.remote,
+        }
     }
 
     /// The text at an address.
     pub(super) async fn key_set(&self, url: &Url) -> Result<Vec<u8>, String> {
         let accept = "application/jwk-set+json, application/json";
-        let request = self.client.get(url.clone()).header(header::ACCEPT, accept);
-        self.send(request, LARGEST_KEY_SET).await
+        let request = self.client(url).get(url.clone()).header(header::ACCEPT, accept);
+        let fetched = self.send(request, LARGEST_KEY_SET).await;
+        match fetched.map_err(|error| error.to_string())? {
+            Fetched {
+                status: StatusCode::OK,
+                body,
+            } => Ok(body),
+            Fetched { status, .. } => Err(format!("it answered with status {status}")),
+        }
     }
 
     /// What the issuer says about a token.
-    pub(super) async fn introspection(&self, at: &Introspection, token: &str) -> Result<Vec<u8>, String> {
+    pub(super) async fn introspection(&self, at: &Introspection, token: &str) -> Result<Fetched, FetchError> {
         let form = [("token", token), ("token_type_hint", "access_token")];
         let request = self
-            .client
+            .client(&at.url)
             .post(at.url.clone())
             .header(header::ACCEPT, "application/json")
             .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
@@ -56,25 +95,28 @@ impl Fetcher {
         self.send(request, LARGEST_INTROSPECTION).await
     }
 
-    async fn send(&self, request: RequestBuilder, largest: usize) -> Result<Vec<u8>, String> {
+    async fn send(&self, request: RequestBuilder, largest: usize) -> Result<Fetched, FetchError> {
         let answer = self.ports.within(TIME, read(request, largest)).await;
-        answer.unwrap_or_else(|| Err(format!("it did not answer within {} s", TIME.as_secs())))
+        let late = || FetchError::Unreachable(format!("it did not answer within {} s", TIME.as_secs()));
+        answer.unwrap_or_else(|| Err(late()))
     }
 }
 
-async fn read(request: RequestBuilder, largest: usize) -> Result<Vec<u8>, String> {
-    let mut response = request.send().await.map_err(innermost)?;
-    if response.status() != StatusCode::OK {
-        return Err(format!("it answered with status {}", response.status()));
-    }
+async fn read(request: RequestBuilder, largest: usize) -> Result<Fetched, FetchError> {
+    let mut response = request.send().await.map_err(|error| match error.is_connect() {
+        true => FetchError::Unreachable(innermost(error)),
+        false => FetchError::Broken(innermost(error)),
+    })?;
+    let status = response.status();
     let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(innermost)? {
+    let broken = |error| FetchError::Broken(innermost(error));
+    while let Some(chunk) = response.chunk().await.map_err(broken)? {
         if body.len() + chunk.len() > largest {
-            return Err(format!("its answer has more than {largest} bytes"));
+            return Err(FetchError::Broken(format!("its answer has more than {largest} bytes")));
         }
         body.extend_from_slice(&chunk);
     }
-    Ok(body)
+    Ok(Fetched { status, body })
 }
 
 /// The outer errors only say that sending failed.
@@ -87,13 +129,13 @@ fn innermost(error: reqwest::Error) -> String {
     cause.to_string()
 }
 
-/// For addresses of this machine nobody is trusted, and a system without certificates of authorities will do.
-fn tls(is_remote: bool) -> Result<ClientConfig, String> {
+/// Without an address that needs TLS nobody is trusted, and a system without certificates of authorities will do.
+fn tls(is_needed: bool) -> Result<ClientConfig, String> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?;
-    let mut config = if is_remote {
+    let mut config = if is_needed {
         let verifier = Verifier::new(provider)
             .map_err(|error| format!("{error}; SSL_CERT_FILE can name a file with certificates of authorities"))?;
         builder

@@ -2,13 +2,22 @@
 //!
 //! An answer holds for a minute at most. While something that a token has opened lasts, such as a stream, the issuer is asked again each minute,
 //! and it ends when the token does.
+//!
+//! Anyone can send tokens, so no token may keep others from being asked about. An answer that refuses a token, or that makes no sense, concerns that
+//! token alone. Only an issuer that cannot be reached is left alone for a while. Tokens that it has accepted do not wait behind unknown ones.
 
-use super::{claims::Claims, fetch::Fetcher, holder::TrustedIssuer, issuer::Introspection};
+use super::{
+    claims::Claims,
+    fetch::{FetchError, Fetched, Fetcher},
+    holder::TrustedIssuer,
+    issuer::Introspection,
+};
 use longhaul_core::UnixMillis;
 use longhaul_runtime::Ports;
 use longhaul_server::auth::{Denied, Identity, Revocation};
 use parking_lot::Mutex;
 use quick_cache::sync::Cache;
+use reqwest::StatusCode;
 use serde::Deserialize;
 use std::{
     sync::{
@@ -25,12 +34,14 @@ const HOLDS: Duration = Duration::from_secs(60);
 const HOLDS_MILLIS: u64 = 60_000;
 /// How many tokens are remembered. Those that are used stay when invented ones come.
 const MOST: usize = 10_000;
-/// How many requests the issuer gets at once.
+/// How many requests the issuer gets at once for tokens that it has accepted, and as many for others.
 const AT_ONCE: usize = 16;
-/// After a failure the issuer is left alone for this long.
+/// After a failure the issuer is not asked about the token for this long, and not at all if it cannot be reached.
 const PAUSE: Duration = Duration::from_secs(2);
-/// What a token has opened ends when the issuer has not answered this often, a minute apart.
-const MOST_FAILURES: u32 = 5;
+/// The same in the unit of dates.
+const PAUSE_MILLIS: u64 = 2_000;
+/// What a token has opened ends when the issuer has told nothing about it for this long.
+const PATIENCE: Duration = Duration::from_secs(5 * 60);
 
 /// The digest that a token is remembered by. The token itself is not kept, unless something that it has opened lasts.
 pub(super) type TokenDigest = [u8; 32];
@@ -42,9 +53,29 @@ pub(super) struct Introspector {
     fetcher: Fetcher,
     ports: Ports,
     answers: Cache<TokenDigest, Arc<Answer>>,
-    permits: Semaphore,
-    /// When the issuer may be asked again after a failure.
-    resumes: Mutex<Duration>,
+    permits: Permits,
+    state: Mutex<State>,
+}
+
+struct Permits {
+    accepted: Semaphore,
+    unknown: Semaphore,
+}
+
+#[derive(Default)]
+struct State {
+    /// When the issuer may be asked again, after it could not be reached.
+    resumes: Duration,
+    /// The last failure that was logged.
+    failure: Option<String>,
+}
+
+/// Why nothing is known of a token.
+enum NotTold {
+    /// The issuer was asked.
+    Failed,
+    /// It was not: it is left alone, or has too many questions already.
+    NotAsked,
 }
 
 /// What the issuer said about a token.
@@ -65,6 +96,12 @@ struct Active {
     active: bool,
 }
 
+/// RFC 6749, 5.2.
+#[derive(Deserialize)]
+struct ErrorBody {
+    error: String,
+}
+
 impl Introspector {
     pub(super) fn new(issuer: TrustedIssuer, endpoint: Introspection, fetcher: Fetcher, ports: &Ports) -> Arc<Self> {
         Arc::new(Self {
@@ -73,8 +110,11 @@ impl Introspector {
             fetcher,
             ports: ports.clone(),
             answers: Cache::new(MOST),
-            permits: Semaphore::new(AT_ONCE),
-            resumes: Mutex::default(),
+            permits: Permits {
+                accepted: Semaphore::new(AT_ONCE),
+                unknown: Semaphore::new(AT_ONCE),
+            },
+            state: Mutex::default(),
         })
     }
 
@@ -94,7 +134,12 @@ impl Introspector {
                 Ok(answer) if answer.until <= self.ports.clock.wall() => earlier = Some(answer),
                 Ok(answer) => return self.give(token, digest, &answer),
                 Err(place) => {
-                    let answer = Arc::new(self.ask(token, earlier.as_deref()).await?);
+                    let answer = match self.ask(token, earlier.as_deref()).await {
+                        Ok(answer) => answer,
+                        Err(NotTold::Failed) => Answer::failure(self.ports.clock.wall()),
+                        Err(NotTold::NotAsked) => return Err(UNAVAILABLE),
+                    };
+                    let answer = Arc::new(answer);
                     // It fails only if the place was removed meanwhile; then the next request asks again.
                     let _ = place.insert(Arc::clone(&answer));
                     return self.give(token, digest, &answer);
@@ -117,11 +162,15 @@ impl Introspector {
 
     /// Asks again while somebody holds the identity that the answer gave, so that a revoked token ends what it has opened.
     async fn watch(self: Arc<Self>, token: String, digest: TokenDigest, mut answer: Arc<Answer>) {
-        let mut failures = 0;
+        let now = || self.ports.clock.monotonic();
+        let (mut told, mut pause) = (now(), HOLDS);
         loop {
-            self.ports.clock.sleep(HOLDS).await;
+            self.ports.clock.sleep(pause).await;
             let known = self.answers.get(&digest);
             if let Some(known) = known.filter(|known| known.is_continued_from(Some(&answer))) {
+                if !Arc::ptr_eq(&known, &answer) {
+                    told = now();
+                }
                 answer = known;
             }
             let Ok(accepted) = &answer.outcome else { return };
@@ -130,7 +179,7 @@ impl Introspector {
             }
             match self.ask(&token, Some(&answer)).await {
                 Ok(new) => {
-                    failures = 0;
+                    (told, pause) = (now(), HOLDS);
                     let goes_on = new.is_continued_from(Some(&answer));
                     answer = Arc::new(new);
                     self.answers.insert(digest, Arc::clone(&answer));
@@ -138,35 +187,39 @@ impl Introspector {
                         return;
                     }
                 }
-                Err(_) if failures < MOST_FAILURES => failures += 1,
-                Err(_) => {
+                Err(_) if now().saturating_sub(told) >= PATIENCE => {
                     accepted.revocation.revoke();
                     return;
                 }
+                Err(NotTold::Failed) => pause = HOLDS,
+                Err(NotTold::NotAsked) => pause = PAUSE,
             }
         }
     }
 
     /// Asks the issuer. What the token has opened ends, if the answer is another one than before.
-    async fn ask(&self, token: &str, earlier: Option<&Answer>) -> Result<Answer, Denied> {
-        let unavailable = || Denied::Unavailable { retry_after: PAUSE };
-        if self.ports.clock.monotonic() < *self.resumes.lock() {
-            return Err(unavailable());
+    async fn ask(&self, token: &str, earlier: Option<&Answer>) -> Result<Answer, NotTold> {
+        if self.ports.clock.monotonic() < self.state.lock().resumes {
+            return Err(NotTold::NotAsked);
         }
-        let _permit = self.permits.try_acquire().map_err(|_| unavailable())?;
+        let before = earlier.and_then(|earlier| earlier.outcome.as_ref().ok());
+        let permits = match before {
+            Some(_) => &self.permits.accepted,
+            None => &self.permits.unknown,
+        };
+        let _permit = permits.try_acquire().map_err(|_| NotTold::NotAsked)?;
         let said = self.fetcher.introspection(&self.endpoint, token).await;
         let now = self.ports.clock.wall();
-        let outcome = said.and_then(|said| self.read(&said, now));
-        let outcome = outcome.map_err(|reason| {
-            tracing::error!(
-                issuer = &*self.issuer.name,
-                reason,
-                "the issuer does not tell about a token"
-            );
-            *self.resumes.lock() = self.ports.clock.monotonic() + PAUSE;
-            unavailable()
-        })?;
-        let before = earlier.and_then(|earlier| earlier.outcome.as_ref().ok());
+        let outcome = match said {
+            Ok(said) => self.read(&said, now).map_err(|reason| self.failed(reason, false))?,
+            Err(error) => {
+                let is_unreachable = matches!(error, FetchError::Unreachable(_));
+                return Err(self.failed(error.to_string(), is_unreachable));
+            }
+        };
+        if self.state.lock().failure.take().is_some() {
+            tracing::info!(issuer = &*self.issuer.name, "the issuer tells about tokens again");
+        }
         let outcome = match (outcome, before) {
             (Ok(new), Some(before)) if before.is_same_as(&new) => Ok(before.share()),
             (outcome, before) => {
@@ -187,11 +240,35 @@ impl Introspector {
         })
     }
 
+    /// Logs a failure, unless it is the same as the last one.
+    fn failed(&self, reason: String, is_unreachable: bool) -> NotTold {
+        let mut state = self.state.lock();
+        if is_unreachable {
+            state.resumes = self.ports.clock.monotonic() + PAUSE;
+        }
+        if state.failure.as_ref() != Some(&reason) {
+            tracing::error!(
+                issuer = &*self.issuer.name,
+                reason,
+                "the issuer does not tell about a token"
+            );
+            state.failure = Some(reason);
+        }
+        NotTold::Failed
+    }
+
     /// What the answer means.
     ///
     /// # Errors
     /// If it is none: then nothing is known of the token.
-    fn read(&self, said: &[u8], now: UnixMillis) -> Result<Result<Accepted, Denied>, String> {
+    fn read(&self, said: &Fetched, now: UnixMillis) -> Result<Result<Accepted, Denied>, String> {
+        let Fetched { status, body: said } = said;
+        if is_refusal(*status, said) {
+            return Ok(Err(Denied::invalid("the issuer does not take the token for one")));
+        }
+        if *status != StatusCode::OK {
+            return Err(format!("it answered with status {status}"));
+        }
         let wrong = |error: serde_json::Error| format!("its answer is not one of RFC 7662: {error}");
         let Active { active } = serde_json::from_slice(said).map_err(wrong)?;
         if !active {
@@ -213,7 +290,30 @@ impl Introspector {
     }
 }
 
+const UNAVAILABLE: Denied = Denied::Unavailable { retry_after: PAUSE };
+
+/// Whether the status says that something is wrong with the token, and not with this server or the issuer.
+fn is_refusal(status: StatusCode, body: &[u8]) -> bool {
+    let names_the_client = || {
+        let error = serde_json::from_slice(body).map(|ErrorBody { error }| error);
+        error.is_ok_and(|error| ["invalid_client", "unauthorized_client"].contains(&error.as_str()))
+    };
+    match status {
+        StatusCode::BAD_REQUEST => !names_the_client(),
+        StatusCode::PAYLOAD_TOO_LARGE | StatusCode::UNPROCESSABLE_ENTITY => true,
+        _ => false,
+    }
+}
+
 impl Answer {
+    /// Nothing is known, and the issuer is not asked again about this token at once.
+    fn failure(now: UnixMillis) -> Self {
+        Self {
+            outcome: Err(UNAVAILABLE),
+            until: now.plus(PAUSE_MILLIS),
+        }
+    }
+
     fn is_continued_from(&self, earlier: Option<&Self>) -> bool {
         let identity = |answer: &Self| {
             answer

@@ -144,7 +144,8 @@ pub(super) fn parse_identifier(what: &'static str, text: &str) -> Result<Url, Is
     }
 }
 
-fn is_loopback(url: &Url) -> bool {
+/// Whether it is an address of this machine. All without TLS are.
+pub(super) fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     host == "localhost" || address.is_ok_and(|address| address.to_canonical().is_loopback())

@@ -6,10 +6,11 @@ use crate::{
     signer::{but, claims},
     support::{START, TestClock, present},
 };
+use futures_util::{StreamExt as _, poll, stream::FuturesUnordered};
 use longhaul_auth::oauth::{Introspection, Issuer, OAuthAuthenticator};
 use longhaul_server::auth::{Denied, Identity, Permission};
 use serde_json::{Value, json};
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, task::Poll, time::Duration};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -133,27 +134,90 @@ async fn answers_that_do_not_fit_are_refused_and_remembered() {
 }
 
 #[tokio::test]
-async fn an_issuer_that_does_not_answer_makes_nobody_known() {
+async fn answers_that_make_no_sense_concern_their_token_alone() {
     let setup = Setup::new().await;
-    for reply in [
+    for (at, reply) in [
         Reply::Text("401 Unauthorized", "{\"active\": true}"),
+        Reply::Text("400 Bad Request", "{\"error\": \"invalid_client\"}"),
+        Reply::Text("503 Service Unavailable", ""),
         Reply::Text("200 OK", "active"),
         Reply::Text("200 OK", "{\"active\": \"true\"}"),
         Reply::Text("200 OK", "{}"),
         Reply::Endless,
-    ] {
+    ]
+    .into_iter()
+    .enumerate()
+    {
         setup.server.reply(reply);
-        assert!(matches!(
-            setup.identify("opaque").await,
-            Err(Denied::Unavailable { .. })
-        ));
+        assert!(matches!(setup.identify("bad").await, Err(Denied::Unavailable { .. })));
         let requests = setup.server.requests();
-        assert!(matches!(setup.identify("other").await, Err(Denied::Unavailable { .. })));
-        assert_eq!(setup.server.requests(), requests, "it is left alone for a while");
+        assert!(matches!(setup.identify("bad").await, Err(Denied::Unavailable { .. })));
+        assert_eq!(setup.server.requests(), requests, "it is not asked again at once");
+        setup.say(setup.active());
+        assert!(setup.identify(&format!("good{at}")).await.is_ok());
         setup.clock.pass(Duration::from_secs(2));
     }
+    assert!(setup.identify("bad").await.is_ok());
+}
+
+#[tokio::test]
+async fn a_token_that_the_issuer_refuses_to_look_at_is_refused() {
+    let setup = Setup::new().await;
+    for (token, reply) in [
+        ("a", Reply::Text("400 Bad Request", "{\"error\": \"invalid_request\"}")),
+        ("b", Reply::Text("400 Bad Request", "")),
+        ("c", Reply::Text("413 Payload Too Large", "")),
+        ("d", Reply::Text("422 Unprocessable Content", "")),
+    ] {
+        setup.server.reply(reply);
+        assert!(matches!(setup.identify(token).await, Err(Denied::Invalid { .. })));
+    }
+}
+
+#[tokio::test]
+async fn an_issuer_that_cannot_be_reached_is_left_alone_for_a_while() {
+    let setup = Setup::new().await;
+    setup.server.reply(Reply::Never);
+    {
+        let mut late = pin!(setup.identify("late"));
+        while poll!(&mut late).is_pending() {
+            if setup.server.requests() == 1 {
+                setup.clock.pass(Duration::from_secs(1));
+            }
+            tokio::task::yield_now().await;
+        }
+    }
     setup.say(setup.active());
-    assert!(setup.identify("opaque").await.is_ok());
+    let requests = setup.server.requests();
+    assert!(matches!(setup.identify("other").await, Err(Denied::Unavailable { .. })));
+    assert_eq!(setup.server.requests(), requests);
+    setup.clock.pass(Duration::from_secs(2));
+    assert!(setup.identify("other").await.is_ok());
+}
+
+#[tokio::test]
+async fn invented_tokens_do_not_keep_known_ones_waiting() {
+    let setup = Setup::new().await;
+    assert!(setup.identify("known").await.is_ok());
+    setup.clock.pass(MINUTE);
+    setup.server.reply(Reply::Never);
+    let tokens = Vec::from_iter((0..40).map(|at| format!("invented{at}")));
+    let mut invented = FuturesUnordered::from_iter(tokens.iter().map(|token| setup.identify(token)));
+    let mut refused = 0;
+    while setup.server.requests() < 1 + 16 {
+        while let Poll::Ready(Some(result)) = poll!(invented.next()) {
+            assert!(matches!(result, Err(Denied::Unavailable { .. })));
+            refused += 1;
+        }
+        tokio::task::yield_now().await;
+    }
+    assert_eq!((invented.len(), refused), (16, 24));
+    setup.say(setup.active());
+    assert!(setup.identify("known").await.is_ok());
+    assert!(matches!(
+        setup.identify("one more").await,
+        Err(Denied::Unavailable { .. })
+    ));
 }
 
 #[tokio::test]

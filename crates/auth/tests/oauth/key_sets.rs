@@ -110,12 +110,12 @@ async fn a_key_that_was_replaced_under_its_id_ends_its_tokens() {
 async fn while_the_server_is_down_the_last_keys_are_used_for_a_day() {
     let signer = Signer::new("ES256", "one");
     let setup = Setup::new(keys([&signer])).await;
-    assert!(setup.identify(&setup.token(&signer)).await.is_ok());
+    let earlier = setup.token(&signer);
+    assert!(setup.identify(&earlier).await.is_ok());
     for (at, reply) in [
         Reply::Text("500 Internal Server Error", ""),
         Reply::Text("302 Found", "{}"),
         Reply::Text("200 OK", "<html>"),
-        Reply::Text("200 OK", "{\"keys\": []}"),
         Reply::Text("200 OK", "{\"keys\": {}}"),
         Reply::Endless,
     ]
@@ -132,9 +132,30 @@ async fn while_the_server_is_down_the_last_keys_are_used_for_a_day() {
     }
     setup.clock.pass(DAY);
     assert!(setup.is_unavailable(&setup.token(&signer)).await);
+    assert!(setup.is_unavailable(&earlier).await, "also who was known before");
     setup.server.reply(keys([&signer]));
     setup.clock.pass(30 * SECOND);
     assert!(setup.identify(&setup.token(&signer)).await.is_ok());
+}
+
+#[tokio::test]
+async fn an_issuer_that_withdraws_its_last_key_ends_all_its_tokens() {
+    let signer = Signer::new("ES256", "one");
+    for empty in [
+        json!({"keys": []}),
+        json!({"keys": [{"kty": "oct", "k": "AAAA", "use": "enc"}]}),
+    ] {
+        let setup = Setup::new(keys([&signer])).await;
+        let token = setup.token(&signer);
+        let holder = setup.identify(&token).await.expect("accepted");
+        setup.server.reply(Reply::Json(empty));
+        setup.clock.pass(600 * SECOND);
+        while !holder.is_revoked() {
+            let _ = setup.identify(&token).await;
+            tokio::task::yield_now().await;
+        }
+        assert!(matches!(setup.identify(&token).await, Err(Denied::Invalid { .. })));
+    }
 }
 
 #[tokio::test]

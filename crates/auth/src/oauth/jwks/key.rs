@@ -13,6 +13,9 @@ use std::sync::Arc;
 /// More keys than any issuer has. What comes after them is ignored.
 const MOST_KEYS: usize = 100;
 const LONGEST_ID: usize = 256;
+/// What is wrong with a set that cannot verify anything.
+pub(crate) const NO_KEY: &str =
+    "it has no key for signatures by RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384 or EdDSA (Ed25519)";
 
 /// A key that verifies signatures, by the algorithms that it is for.
 #[derive(Debug)]
@@ -43,10 +46,10 @@ struct Document<'a> {
 }
 
 impl KeySet {
-    /// Reads a JWK set. Keys for other purposes and of unknown kinds are left out.
+    /// Reads a JWK set. Keys for other purposes and of unknown kinds are left out. An issuer that withdraws its last key may leave an empty set.
     ///
     /// # Errors
-    /// Why no key of it can be used.
+    /// If it is none.
     pub(crate) fn parse(text: &[u8]) -> Result<Self, String> {
         let document: Document<'_> =
             serde_json::from_slice(text).map_err(|error| format!("it is no JWK set: {error}"))?;
@@ -55,12 +58,12 @@ impl KeySet {
             .filter_map(|key| VerifyingKey::parse(key.get()))
             .map(Arc::new)
             .collect();
-        match keys.is_empty() {
-            true => Err(
-                "it has no key for signatures by RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384 or EdDSA (Ed25519)".to_owned(),
-            ),
-            false => Ok(Self(keys)),
-        }
+        Ok(Self(keys))
+    }
+
+    /// Whether it cannot verify anything.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// The key that a token names. One that names none is verified only if there is no choice.

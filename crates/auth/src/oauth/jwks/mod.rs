@@ -3,11 +3,12 @@
 //! - Keys are fetched again in the background once they are ten minutes old.
 //! - A token that names an unknown key has them fetched at once, at most every 30 seconds, however many such tokens come.
 //! - All requests that wait for keys share one fetch, which goes on when they leave.
-//! - While the issuer does not answer, or answers nonsense, the last keys are used for up to a day.
+//! - While the issuer does not answer, or answers nonsense, the last keys are used for up to a day. Then also tokens that were verified before wait
+//!   for the next ones. A set without keys is no nonsense: all keys are withdrawn.
 
 mod key;
 
-pub(super) use key::{KeySet, VerifyingKey};
+pub(super) use key::{KeySet, NO_KEY, VerifyingKey};
 
 use super::{fetch::Fetcher, issuer::KeySource};
 use jsonwebtoken::Algorithm;
@@ -70,6 +71,14 @@ struct Known {
     since: Duration,
 }
 
+impl State {
+    /// What may still be used.
+    fn usable(&self, now: Duration) -> Option<&Known> {
+        let known = self.known.as_ref();
+        known.filter(|known| now.saturating_sub(known.since) < KEPT)
+    }
+}
+
 /// What is known without waiting.
 enum Look {
     Found(Arc<VerifyingKey>),
@@ -107,17 +116,19 @@ impl Jwks {
         self.shared.finish(Ok(keys));
     }
 
-    /// Fetches keys that are not fresh, in the background. For tokens that need no key because they were verified before.
-    pub(super) fn refresh(&self) {
+    /// Whether the keys may still be used, for tokens that need no key because they were verified before. Fetches keys that are not fresh, in the
+    /// background.
+    pub(super) fn are_usable(&self) -> bool {
         let now = self.shared.ports.clock.monotonic();
         if millis(now) < self.shared.stale_at.load(Ordering::Relaxed) {
-            return;
+            return true;
         }
         let mut state = self.shared.state.lock();
         let is_due = state.tried.is_none_or(|tried| now.saturating_sub(tried) >= PAUSE);
         if state.fetching.is_none() && is_due {
             self.shared.start(&mut state, now);
         }
+        state.usable(now).is_some()
     }
 
     /// Fetches the keys before the first token comes.
@@ -175,7 +186,7 @@ impl Shared {
         // One that did not come to its end would keep all others from beginning.
         state.fetching = state.fetching.take().filter(|fetching| fetching.has_changed().is_ok());
         let known = state.known.as_ref();
-        let usable = known.filter(|known| now.saturating_sub(known.since) < KEPT);
+        let usable = state.usable(now);
         let pause = if usable.is_some() { PAUSE } else { PAUSE_WITHOUT_KEYS };
         let since_last = state.tried.map_or(Duration::MAX, |tried| now.saturating_sub(tried));
         let has_keys = usable.is_some();
@@ -239,9 +250,17 @@ impl Shared {
                     self.withdrawals.fetch_add(1, Ordering::Release);
                     (self.on_withdrawal)(&keys);
                 }
-                if state.failure.take().is_some() {
-                    tracing::info!(issuer = self.issuer, "the issuer's keys can be read again");
+                let reason = keys.is_empty().then(|| NO_KEY.to_owned());
+                match (&reason, &state.failure) {
+                    (Some(reason), failed) if failed.as_ref() != Some(reason) => tracing::error!(
+                        issuer = self.issuer,
+                        reason,
+                        "the issuer's keys cannot be used; its tokens are refused"
+                    ),
+                    (None, Some(_)) => tracing::info!(issuer = self.issuer, "the issuer's keys can be read again"),
+                    _ => {}
                 }
+                state.failure = reason;
             }
             Err(reason) if state.failure.as_ref() == Some(&reason) => {}
             Err(reason) => {

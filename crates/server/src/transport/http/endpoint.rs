@@ -53,7 +53,7 @@ pub fn router(front: Arc<Front>) -> Router {
     if front.admission.access.metadata.is_some() {
         router = router
             .route(METADATA_PATH, any(metadata))
-            .route(&format!("{METADATA_PATH}{PATH}"), any(metadata));
+            .route(&format!("{METADATA_PATH}/{{*path}}"), any(metadata));
     }
     router.with_state(front)
 }

@@ -238,6 +238,8 @@ async fn s_20_the_metadata_can_be_read_by_anyone() {
     for path in [
         "/.well-known/oauth-protected-resource",
         "/.well-known/oauth-protected-resource/mcp",
+        // A proxy may show the endpoint under another path.
+        "/.well-known/oauth-protected-resource/tools/mcp",
     ] {
         connection
             .send(&get(path, "GET", "Origin: http://localhost:1\r\n"))
