@@ -83,6 +83,11 @@ impl Access {
         self.anyone.as_ref().filter(|_| self.authenticators.is_empty())
     }
 
+    /// Whether it is found out who sends a request.
+    pub(crate) fn knows_senders(&self) -> bool {
+        !self.authenticators.is_empty()
+    }
+
     /// What is known of a connection.
     pub(crate) fn peer(&self, connection: &TcpStream, (local, remote): (SocketAddr, SocketAddr)) -> Peer {
         let asked = self.authenticators.iter();

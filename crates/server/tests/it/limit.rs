@@ -103,7 +103,8 @@ async fn connections_beyond_the_limit_wait() {
         ..Options::default()
     })
     .await;
-    let (mut first, mut second, mut third) = (server.connect().await, server.connect().await, server.connect().await);
+    let elsewhere = Connection::open_from([127, 0, 0, 2].into(), server.address);
+    let (mut first, mut second, mut third) = (server.connect().await, elsewhere.await, server.connect().await);
     first.result(&ping()).await;
     second.result(&ping()).await;
     third.send(&ping().to_bytes()).await;
@@ -113,8 +114,31 @@ async fn connections_beyond_the_limit_wait() {
         second.result(&ping()).await;
     }
     assert!(!third.has_news());
-    drop(second);
+    drop(first);
     assert_eq!(third.reply().await.status(), 200);
+}
+
+/// Also if the limit of an address is the higher one: the others must be able to connect.
+#[tokio::test]
+async fn s_06_one_address_gets_half_of_the_connections() {
+    let server = Server::with(Options {
+        limits: Limits {
+            connections_in_all: 4,
+            ..Limits::default()
+        },
+        ..Options::default()
+    })
+    .await;
+    let (mut first, mut second) = (server.connect().await, server.connect().await);
+    first.result(&ping()).await;
+    second.result(&ping()).await;
+    let mut third = server.connect().await;
+    third.send(&ping().to_bytes()).await;
+    let refused = third.reply().await;
+    assert_eq!(refused.error(), (429, 429));
+    assert!(refused.body.contains("2 of one client"), "{}", refused.body);
+    let mut elsewhere = Connection::open_from([127, 0, 0, 2].into(), server.address).await;
+    elsewhere.result(&ping()).await;
 }
 
 async fn with_two_connections_for_each_address() -> Server {

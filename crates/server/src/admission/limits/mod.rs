@@ -33,7 +33,7 @@ pub struct Limits {
     /// Requests from one address that are denied in a second, with bursts of twice as many; 20 by default. Further ones are answered with 429 and not
     /// with 401, and credentials that only another server can verify are not verified. Requests with credentials that are known to be valid are served.
     pub denied_per_second: Option<NonZeroU32>,
-    /// HTTP connections from one address at once, 4096 by default. A new connection has no principal yet, so connections are counted by
+    /// HTTP connections from one address at once, 4096 by default, and never more than half of those that all together may have. A new connection has no principal yet, so connections are counted by
     /// address; behind a proxy all clients have the proxy's. One more is answered with 429, whatever it asks, and closed.
     pub connections: usize,
     /// HTTP connections of all together at once, at least 1; 8192 by default. Never more than half of the descriptors the process may have, since
@@ -212,9 +212,12 @@ impl Meter {
         }
     }
 
-    /// Counts a connection for as long as the permit lives.
-    pub(crate) fn connection(&self, from: IpAddr) -> Result<ConnectionPermit, Busy> {
-        self.connections.enter(from.to_canonical()).map_err(Busy::Connections)
+    /// Counts a connection for as long as the permit lives, where all together may have `in_all`. One address gets at most half of them.
+    pub(crate) fn connection(&self, from: IpAddr, in_all: usize) -> Result<ConnectionPermit, Busy> {
+        let of_one = (in_all / 2).max(1);
+        self.connections
+            .enter_up_to(from.to_canonical(), of_one)
+            .map_err(Busy::Connections)
     }
 
     /// How many connections all together may have.

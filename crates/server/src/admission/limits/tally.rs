@@ -47,12 +47,18 @@ impl<K: Eq + Hash + Clone> Tally<K> {
 
     /// Takes a permit for `by`.
     pub(super) fn enter(&self, by: K) -> Result<Permit<K>, Full> {
+        self.enter_up_to(by, usize::MAX)
+    }
+
+    /// The same, where one holder may have at most so many.
+    pub(super) fn enter_up_to(&self, by: K, most: usize) -> Result<Permit<K>, Full> {
+        let of_one = self.of_one.min(most);
         let mut counts = self.counts.lock();
         if counts.in_all >= self.in_all {
             return Err(Full::InAll(self.in_all));
         }
-        if counts.by.get(&by).copied().unwrap_or_default() >= self.of_one {
-            return Err(Full::OfOne(self.of_one));
+        if counts.by.get(&by).copied().unwrap_or_default() >= of_one {
+            return Err(Full::OfOne(of_one));
         }
         counts.in_all += 1;
         *counts.by.entry(by.clone()).or_default() += 1;

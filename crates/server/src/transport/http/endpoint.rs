@@ -3,6 +3,7 @@
 use super::{
     MESSAGES_PATH, METADATA_PATH, PATH, SSE_PATH,
     body::{self, ReceivedBody},
+    connection::Connection,
     cors, get_stream, legacy_sse,
     replay::{StreamKind, TooManyStreams},
     response::{
@@ -86,26 +87,27 @@ pub(super) async fn elsewhere() -> (StatusCode, String) {
 }
 
 async fn mcp(State(front): State<Arc<Front>>, request: Request) -> axum::response::Response {
-    let peer = peer(&request);
-    answer(&front, &peer, request).await.map(axum::body::Body::new)
+    let connection = connection(&request);
+    answer(&front, &connection, request).await.map(axum::body::Body::new)
 }
 
-/// What is known of the connection, if the request came through our listener.
-fn peer(request: &Request) -> Peer {
-    request.extensions().get::<Peer>().cloned().unwrap_or_default()
+/// The connection, if the request came through our listener.
+fn connection(request: &Request) -> Arc<Connection> {
+    let ours = request.extensions().get::<Arc<Connection>>().cloned();
+    ours.unwrap_or_else(|| Arc::new(Connection::new(Peer::Unknown)))
 }
 
 /// Answers a request for the endpoint.
 pub(super) async fn answer<B: Body<Data = Bytes> + Unpin>(
     front: &Arc<Front>,
-    peer: &Peer,
+    connection: &Connection,
     request: http::Request<B>,
 ) -> Response {
     let mode = front.http.mode;
     guarded(
         front,
         methods(mode),
-        (peer, request),
+        (connection, request),
         async |front, identity, parts, body| match parts.method {
             Method::POST => Some(post(front, identity, parts, body).await),
             Method::GET if mode.sessions && mode.streams => Some(get(front, identity, parts).await),
@@ -117,23 +119,28 @@ pub(super) async fn answer<B: Body<Data = Bytes> + Unpin>(
 }
 
 async fn sse(State(front): State<Arc<Front>>, request: Request) -> axum::response::Response {
-    let peer = peer(&request);
-    let answer = guarded(&front, "GET", (&peer, request), async |front, identity, parts, _| {
-        let opened = || match get_stream::refused(front, identity, &StreamKind::Push.needs()) {
-            Some(refused) => Ok(refused),
-            None => Ok(ended_with(front, identity, legacy_sse::open(front, identity, parts)?)),
-        };
-        (parts.method == Method::GET).then(opened)
-    });
+    let connection = connection(&request);
+    let answer = guarded(
+        &front,
+        "GET",
+        (&connection, request),
+        async |front, identity, parts, _| {
+            let opened = || match get_stream::refused(front, identity, &StreamKind::Push.needs()) {
+                Some(refused) => Ok(refused),
+                None => Ok(ended_with(front, identity, legacy_sse::open(front, identity, parts)?)),
+            };
+            (parts.method == Method::GET).then(opened)
+        },
+    );
     answer.await.map(axum::body::Body::new)
 }
 
 async fn messages(State(front): State<Arc<Front>>, request: Request) -> axum::response::Response {
-    let peer = peer(&request);
+    let connection = connection(&request);
     let answer = guarded(
         &front,
         "POST",
-        (&peer, request),
+        (&connection, request),
         async |front, identity, parts, body| match parts.method {
             Method::POST => Some(match check_content_type(&parts.headers) {
                 Ok(()) => legacy_sse::post(front, identity, parts, body).await,
@@ -150,13 +157,13 @@ async fn messages(State(front): State<Arc<Front>>, request: Request) -> axum::re
 async fn guarded<B: Body<Data = Bytes> + Unpin>(
     front: &Arc<Front>,
     methods: &'static str,
-    (peer, request): (&Peer, http::Request<B>),
+    (connection, request): (&Connection, http::Request<B>),
     answer: impl AsyncFnOnce(&Arc<Front>, &Arc<Identity>, &Parts, B) -> Option<Result<Response, RpcError>>,
 ) -> Response {
     let (mut parts, body) = request.into_parts();
     let auditor = front.interaction.auditor.as_ref();
     if auditor.is_some()
-        && let Some(address) = peer.address()
+        && let Some(address) = connection.peer().address()
     {
         parts.extensions.insert(ClientAddress(address.ip()));
     }
@@ -173,9 +180,12 @@ async fn guarded<B: Body<Data = Bytes> + Unpin>(
         let identity = match access.everyone() {
             Some(everyone) => Ok(everyone),
             None => {
-                let head = (&parts.headers, &parts.uri, peer);
+                let head = (&parts.headers, &parts.uri, connection.peer());
                 let clock = &*front.engine.ports().clock;
                 known = Box::pin(access.authenticate(head, &front.admission.meter, clock)).await;
+                if known.is_ok() {
+                    connection.sender_is_known();
+                }
                 known.as_ref()
             }
         };

@@ -5,6 +5,7 @@
 
 use super::{
     PATH,
+    connection::Connection,
     endpoint::{answer, elsewhere, router},
     exposure::{Exposure, ListenError},
     response::{Response, refuse},
@@ -160,7 +161,7 @@ impl Listener {
                     let Some(present) = front.admission.connections.enter() else {
                         continue;
                     };
-                    let (server, protocol, held) = match front.admission.meter.connection(from.ip()) {
+                    let (server, protocol, held) = match front.admission.meter.connection(from.ip(), most) {
                         Ok(address_permit) => (Arc::clone(&server), &protocol, Held::Served(permit, address_permit)),
                         Err(busy) => {
                             let Ok(refusal) = Arc::clone(&refusals).try_acquire_owned() else {
@@ -172,12 +173,18 @@ impl Listener {
                     };
                     // Without this a small answer would wait for the acknowledgement of the one before.
                     let _ = stream.set_nodelay(true);
-                    let service = service(server, peer(&front, &stream, from));
+                    let state = Arc::new(Connection::new(peer(&front, &stream, from)));
+                    let service = service(server, Arc::clone(&state));
+                    let knows_senders = front.admission.access.knows_senders();
+                    let clock = Arc::clone(&ports.clock);
                     let Some(tls) = self.tls.clone() else {
                         let guarded = StallGuard::new(stream, Arc::clone(&ports.clock));
                         let connection = graceful.watch(protocol.serve_connection(TokioIo::new(guarded), service));
                         ports.spawner.spawn(Box::pin(async move {
-                            ended(connection.await);
+                            tokio::select! {
+                                served = connection => ended(served),
+                                () = state.nobody_is_known(&*clock), if knows_senders => {}
+                            }
                             drop((held, present));
                         }));
                         continue;
@@ -191,7 +198,10 @@ impl Listener {
                         };
                         if let Some(stream) = accepted {
                             let connection = protocol.serve_connection(TokioIo::new(stream), service);
-                            ended(watcher.watch(connection).await);
+                            tokio::select! {
+                                served = watcher.watch(connection) => ended(served),
+                                () = state.nobody_is_known(&*clock), if knows_senders => {}
+                            }
                         }
                         drop((held, present));
                     }));
@@ -251,13 +261,16 @@ enum Server {
 }
 
 impl Server {
-    async fn answer(&self, peer: &Peer, mut request: Request<Incoming>) -> Response {
+    async fn answer(&self, connection: &Arc<Connection>, mut request: Request<Incoming>) -> Response {
+        let _open = connection.begin();
         let app = match self {
-            Self::Endpoint { front, .. } if request.uri().path() == PATH => return answer(front, peer, request).await,
+            Self::Endpoint { front, .. } if request.uri().path() == PATH => {
+                return answer(front, connection, request).await;
+            }
             Self::Endpoint { others: app, .. } | Self::Application(app) => app,
             Self::Refusal(front, error) => return refuse(front, error),
         };
-        request.extensions_mut().insert(peer.clone());
+        request.extensions_mut().insert(Arc::clone(connection));
         let Ok(response) = Box::pin(app.call(request)).await;
         response.map(Into::into)
     }
@@ -275,12 +288,11 @@ fn peer(front: &Front, stream: &TcpStream, from: SocketAddr) -> Peer {
 /// Answers the requests of one connection.
 fn service(
     server: Arc<Server>,
-    peer: Peer,
+    connection: Arc<Connection>,
 ) -> impl Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send> + Send + 'static {
-    let peer = Arc::new(peer);
     service_fn(move |request| {
-        let (server, peer) = (Arc::clone(&server), Arc::clone(&peer));
-        async move { Ok(server.answer(&peer, request).await) }
+        let (server, connection) = (Arc::clone(&server), Arc::clone(&connection));
+        async move { Ok(server.answer(&connection, request).await) }
     })
 }
 

@@ -6,6 +6,7 @@
 mod allowed_hosts;
 mod body;
 mod certificate;
+mod connection;
 mod context;
 mod cors;
 mod endpoint;

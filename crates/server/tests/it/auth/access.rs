@@ -3,6 +3,7 @@
 use super::{Authenticated, METADATA, of};
 use crate::{
     client::{Connection, Reply},
+    clock::TestClock,
     request::{Post, act},
     server::{Options, Server, other, task_of},
 };
@@ -17,6 +18,7 @@ use std::{
     net::IpAddr,
     num::NonZeroU32,
     sync::{Arc, atomic::Ordering},
+    time::Duration,
 };
 
 fn list() -> Post {
@@ -264,4 +266,32 @@ async fn s_20_the_metadata_can_be_read_by_anyone() {
         .send(&get("/.well-known/oauth-protected-resource", "GET", ""))
         .await;
     assert_eq!(connection.reply().await.status(), 404);
+}
+
+/// A connection without a known sender is closed soon, whatever it sends; one with a sender may be idle for longer.
+#[tokio::test]
+async fn s_06_connections_of_nobody_are_closed_soon() {
+    let served = Authenticated::with(Options {
+        clock: TestClock::standing(),
+        ..Options::default()
+    })
+    .await;
+    let list = Post::modern("tools/list", json!({}));
+    let (mut silent, mut refused, mut anns) = (
+        served.server.connect().await,
+        served.server.connect().await,
+        served.server.connect().await,
+    );
+    let mut half_a_head = served.server.connect().await;
+    half_a_head.send(b"POST /mcp HTTP/1.1\r\nHost: loc").await;
+    refused.send(&of("nobody", list.clone()).to_bytes()).await;
+    assert_eq!(refused.reply().await.status(), 401);
+    anns.result(&of("ann", list.clone())).await;
+    // The timeouts are counted from when the connections were accepted, which the last one shows.
+    served.server.connect().await.result(&of("ann", list.clone())).await;
+    served.tokens.clock.advance(Duration::from_secs(10));
+    for closed in [&mut silent, &mut refused, &mut half_a_head] {
+        assert_eq!(closed.read_to_close().await, 0);
+    }
+    anns.result(&of("ann", list)).await;
 }

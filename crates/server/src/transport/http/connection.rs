@@ -1,0 +1,73 @@
+//! What is known of one connection, and how long it may stay without a request.
+
+use crate::admission::authenticator::Peer;
+use longhaul_core::Clock;
+use std::{
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    time::Duration,
+};
+
+/// How long a connection may stay on which no sender is known yet: enough for the first request.
+const UNKNOWN_SENDER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// One connection, for as long as it is open.
+pub(super) struct Connection {
+    peer: Peer,
+    /// Whether a sender of one of its requests is known.
+    has_sender: AtomicBool,
+    /// Requests that are being answered.
+    open: AtomicUsize,
+}
+
+/// A request that is being answered, until dropped.
+pub(super) struct OpenRequest<'a>(&'a Connection);
+
+impl Connection {
+    /// A connection whose senders are found out.
+    pub(super) fn new(peer: Peer) -> Self {
+        Self {
+            peer,
+            has_sender: AtomicBool::new(false),
+            open: AtomicUsize::new(0),
+        }
+    }
+
+    /// What it comes from.
+    pub(super) fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// The sender of a request is known, so the connection may stay.
+    pub(super) fn sender_is_known(&self) {
+        // Most requests find it set; reading is cheaper.
+        if !self.has_sender.load(Ordering::Relaxed) {
+            self.has_sender.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// A request begins.
+    pub(super) fn begin(&self) -> OpenRequest<'_> {
+        self.open.fetch_add(1, Ordering::Relaxed);
+        OpenRequest(self)
+    }
+
+    /// Completes when it has stayed too long without anyone who may use the server.
+    pub(super) async fn nobody_is_known(&self, clock: &dyn Clock) {
+        loop {
+            clock.sleep(UNKNOWN_SENDER_TIMEOUT).await;
+            if self.has_sender.load(Ordering::Relaxed) {
+                return std::future::pending().await;
+            }
+            // A sender may be asked about elsewhere.
+            if self.open.load(Ordering::Relaxed) == 0 {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for OpenRequest<'_> {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
