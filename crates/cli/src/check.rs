@@ -2,9 +2,10 @@
 
 use crate::{
     args,
-    config::{self, AuthConfig, Config, ConfigError, Environment, Problem, ServerConfig},
+    config::{self, Config, ConfigError, Environment, Problem, ServerConfig},
     output,
 };
+use longhaul_server::http::is_loopback;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
@@ -50,7 +51,7 @@ fn describe(config: &Config) -> String {
         server.name,
         scheme(server),
         server.listen,
-        access(&server.auth),
+        access(server),
         server.data_dir.display()
     );
     for tool in &config.tools {
@@ -65,8 +66,8 @@ fn scheme(server: &ServerConfig) -> &'static str {
 }
 
 /// Who may come in.
-fn access(auth: &AuthConfig) -> String {
-    let mut who = Vec::new();
+fn access(server: &ServerConfig) -> String {
+    let (auth, mut who) = (&server.auth, Vec::new());
     if auth.api_keys {
         who.push("holders of API keys");
     }
@@ -80,7 +81,26 @@ fn access(auth: &AuthConfig) -> String {
     } else if who.is_empty() {
         who.push("every user of this machine");
     }
-    who.join(" and ")
+    let who = who.join(" and ");
+    match proxies(server) {
+        Some(proxies) => format!("{who} ({proxies})"),
+        None => who,
+    }
+}
+
+/// What proxies mean for whoever comes through them, or does not.
+pub(crate) fn proxies(server: &ServerConfig) -> Option<String> {
+    let http = &server.http;
+    if http.trusted_proxies.is_empty() {
+        return None;
+    }
+    let proxies: Vec<String> = http.trusted_proxies.iter().map(ToString::to_string).collect();
+    let proxies = proxies.join(", ");
+    let others = match server.tls.is_some() || http.plain_http || is_loopback(server.listen.ip()) {
+        true => "",
+        false => ", and from other machines only through them: TLS ends there",
+    };
+    Some(format!("clients' addresses as the proxies at {proxies} tell{others}"))
 }
 
 fn valid_json(config: &Config) -> Value {
@@ -92,7 +112,7 @@ fn valid_json(config: &Config) -> Value {
     let server = &config.server;
     json!({
         "ok": true,
-        "server": {"name": server.name, "listen": server.listen.to_string(), "tls": server.tls.is_some(), "access": access(&server.auth), "dataDir": server.data_dir},
+        "server": {"name": server.name, "listen": server.listen.to_string(), "tls": server.tls.is_some(), "access": access(server), "dataDir": server.data_dir},
         "tools": tools,
         "warnings": problems_json(&config.warnings),
     })

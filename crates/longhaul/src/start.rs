@@ -61,7 +61,7 @@ impl ServerHandle {
         if let Some(instructions) = server.instructions {
             identity = identity.with_instructions(instructions);
         }
-        let exposure = Exposure::of(&server.authentication, server.http.plain_http || server.tls.is_some());
+        let exposure = Exposure::of(&server.authentication, &server.http, server.tls.is_some());
         let front = Front::new(FrontOptions {
             engine: engine.clone(),
             identity,

@@ -10,7 +10,7 @@ use super::{
 };
 use longhaul::auth::oauth::OAuthAuthenticator;
 use longhaul_core::Millis;
-use longhaul_server::http::{HttpOptions, PublicUrl, is_loopback};
+use longhaul_server::http::{HttpOptions, PublicUrl, TrustedProxy, is_loopback};
 use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 
 const DEFAULT_LISTEN: ([u8; 4], u16) = ([127, 0, 0, 1], 7411);
@@ -88,6 +88,7 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<S
     let idle_exit = section.get_or("idle_exit", DEFAULT_IDLE_EXIT, |entry| entry.positive_duration());
     let allowed_origins = all(section, "allowed_origins");
     let allowed_hosts = all(section, "allowed_hosts");
+    let trusted_proxies: Option<Vec<TrustedProxy>> = all(section, "trusted_proxies");
     let legacy_sse = section.get_or("legacy_sse", false, |entry| entry.flag());
     let stateful_mode = section.get_or("stateful_mode", true, |entry| entry.flag());
     let json_response = section.get_or("json_response", false, |entry| entry.flag());
@@ -121,8 +122,12 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<S
         (listen, &auth, plain_http, section.get("listen"))
     {
         // A mistake in the section is one already.
-        let has_tls = tls.as_ref().is_none_or(Option::is_some);
-        match check_exposure(listen, auth, plain_http, has_tls) {
+        let way = Way {
+            has_tls: tls.as_ref().is_none_or(Option::is_some),
+            has_proxies: trusted_proxies.as_ref().is_none_or(|proxies| !proxies.is_empty()),
+            plain_http,
+        };
+        match check_exposure(listen, auth, way) {
             Ok(warnings) => warnings.into_iter().for_each(|warning| entry.warn(warning)),
             Err(error) => entry.report(format!("`listen`: {error}")),
         }
@@ -159,6 +164,7 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<S
         http: HttpOptions {
             public_url: public_url?,
             plain_http: plain_http?,
+            trusted_proxies: trusted_proxies?,
             allowed_origins: allowed_origins?,
             allowed_hosts: allowed_hosts?,
             legacy_sse: legacy_sse?,
@@ -214,21 +220,36 @@ pub(crate) enum InvalidExposure {
     /// There is no TLS.
     #[error(
         "other machines can reach this address, and without TLS others on the network can read API keys and results. Give the server a certificate in \
-         [server.tls]; or listen on 127.0.0.1 behind a proxy with TLS; or accept it with plain_http = {PLAIN_HTTP:?} in [server]"
+         [server.tls]; or name the proxies at which TLS ends in trusted_proxies; or listen on 127.0.0.1 behind a proxy with TLS; or accept it with plain_http = {PLAIN_HTTP:?} in [server]"
     )]
     PlainHttp,
+}
+
+/// What protects the way to clients.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Way {
+    pub(crate) has_tls: bool,
+    /// TLS ends at a proxy, and other machines are refused.
+    pub(crate) has_proxies: bool,
+    /// Nothing, which is accepted.
+    pub(crate) plain_http: bool,
+}
+
+impl Way {
+    pub(crate) fn of(server: &ServerConfig) -> Self {
+        Self {
+            has_tls: server.tls.is_some(),
+            has_proxies: !server.http.trusted_proxies.is_empty(),
+            plain_http: server.http.plain_http,
+        }
+    }
 }
 
 /// Checks whether the server may listen there; returns what to warn of.
 ///
 /// # Errors
 /// [`InvalidExposure`].
-pub(crate) fn check_exposure(
-    listen: SocketAddr,
-    auth: &AuthConfig,
-    plain_http: bool,
-    has_tls: bool,
-) -> Result<Vec<String>, InvalidExposure> {
+pub(crate) fn check_exposure(listen: SocketAddr, auth: &AuthConfig, way: Way) -> Result<Vec<String>, InvalidExposure> {
     if is_loopback(listen.ip()) {
         return Ok(Vec::new());
     }
@@ -236,10 +257,11 @@ pub(crate) fn check_exposure(
         return Err(InvalidExposure::NobodyDecides);
     }
     let mut warnings = Vec::new();
-    match (has_tls, plain_http) {
-        (true, _) => {}
-        (false, true) => warnings.push(format!("{PLAIN_HTTP}, since {listen} has no TLS")),
-        (false, false) => return Err(InvalidExposure::PlainHttp),
+    match way {
+        Way { has_tls: true, .. } => {}
+        Way { plain_http: true, .. } => warnings.push(format!("{PLAIN_HTTP}, since {listen} has no TLS")),
+        Way { has_proxies: true, .. } => {}
+        _ => return Err(InvalidExposure::PlainHttp),
     }
     if auth.unauthenticated {
         warnings.push(format!("{UNAUTHENTICATED}: whoever reaches {listen}"));

@@ -71,5 +71,6 @@ pub(super) fn apply(
     } else if who.is_empty() {
         who.push("every user of this machine".to_owned());
     }
+    who.extend(crate::check::proxies(config));
     Ok((server, who))
 }

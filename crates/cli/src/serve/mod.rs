@@ -78,7 +78,7 @@ pub(crate) fn run(serve: &args::Serve) -> ExitCode {
     if let Some(listen) = serve.listen {
         config.server.listen = listen;
         let server = &config.server;
-        match config::check_exposure(listen, &server.auth, server.http.plain_http, server.tls.is_some()) {
+        match config::check_exposure(listen, &server.auth, config::Way::of(server)) {
             Ok(warnings) => warnings
                 .iter()
                 .for_each(|warning| output::note(&format!("warning: --listen: {warning}"))),

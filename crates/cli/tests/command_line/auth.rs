@@ -240,6 +240,12 @@ fn a_listener_for_other_machines_needs_keys_and_plain_words() {
     let key = server.key(&["add", "ci"]);
     server.becomes(&key, 200);
     drop(server);
+    let server = Protected::start("trusted_proxies = [\"192.0.2.1\"]", "api_keys = true", "0.0.0.0:0");
+    let file = server.folder.path().join("jobs.toml");
+    let checked = run(&["check", file.to_str().unwrap()]);
+    let told = "addresses as the proxies at 192.0.2.1 tell";
+    assert!(exit(&checked) == 0 && stdout(&checked).contains(told), "{checked:?}");
+    drop(server);
     for (server, auth, why) in [
         ("", "", "nothing says who may call the tools"),
         (plain, "same_user = true", "nothing says who may call the tools"),

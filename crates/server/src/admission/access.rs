@@ -8,7 +8,10 @@ use super::{
 };
 use http::{HeaderMap, Uri, header};
 use longhaul_core::{Clock, Principal};
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
 use tokio::net::TcpStream;
 use tracing::debug;
 
@@ -105,27 +108,31 @@ impl Access {
     pub(crate) async fn authenticate(
         &self,
         (headers, uri, peer): (&HeaderMap, &Uri, &Peer),
+        address: Option<IpAddr>,
         meter: &Meter,
         clock: &dyn Clock,
     ) -> Result<Arc<Identity>, Refused> {
-        let decided = self.decide(&RequestHead { headers, uri, peer }, meter).await?;
+        let decided = self.decide(&RequestHead { headers, uri, peer }, address, meter).await?;
         let denied = match decided {
             Ok(identity) if !identity.has_ended(clock.wall()) => return Ok(identity),
             Ok(_) => Denied::ended(),
             Err(denied) => denied,
         };
-        debug!(?denied, address = ?peer.address(), "a request was denied");
+        debug!(?denied, ?address, "a request was denied");
         match &denied {
             // Not the sender's fault.
             Denied::Unavailable { .. } => {}
-            _ => meter
-                .denied(peer.address().map(|address| address.ip()))
-                .map_err(Refused::Busy)?,
+            _ => meter.denied(address).map_err(Refused::Busy)?,
         }
         Err(Refused::Denied(denied))
     }
 
-    async fn decide(&self, head: &RequestHead<'_>, meter: &Meter) -> Result<Result<Arc<Identity>, Denied>, Refused> {
+    async fn decide(
+        &self,
+        head: &RequestHead<'_>,
+        address: Option<IpAddr>,
+        meter: &Meter,
+    ) -> Result<Result<Arc<Identity>, Denied>, Refused> {
         let credentials = head.headers.get_all(header::AUTHORIZATION).iter().count();
         if credentials > 1 {
             return Ok(Err(Denied::invalid("there is more than one Authorization header")));
@@ -135,7 +142,6 @@ impl Access {
                 Decision::NotMine => {}
                 Decision::Known(known) => return Ok(known),
                 Decision::Pending(pending) => {
-                    let address = head.peer.address().map(|address| address.ip());
                     meter.check_denied(address).map_err(Refused::Busy)?;
                     return Ok(pending.await);
                 }

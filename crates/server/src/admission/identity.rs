@@ -123,6 +123,11 @@ impl Identity {
         self.lists_all
     }
 
+    /// Whether nobody else has its principal.
+    pub(crate) fn is_verified(&self) -> bool {
+        self.lists_all
+    }
+
     /// Whether it is not valid at `now`, a time of the system's clock.
     pub(crate) fn has_ended(&self, now: UnixMillis) -> bool {
         self.expires_at.is_some_and(|at| at <= now) || self.is_revoked()

@@ -4,7 +4,7 @@ use super::caller::Caller;
 use crate::audit::RequestAudit;
 use longhaul_core::{SessionKey, TaskId};
 use longhaul_wire::{Headers, Meta, Params, RequestId, RpcError};
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 /// An admitted request with its sender.
 pub(crate) struct AdmittedRequest<'a> {
@@ -14,6 +14,8 @@ pub(crate) struct AdmittedRequest<'a> {
     /// Those of its HTTP request.
     pub(crate) headers: Option<&'a Headers<'a>>,
     pub(crate) caller: Caller,
+    /// The address that it came from, if it is asked for.
+    pub(crate) address: Option<IpAddr>,
     /// What the audit log is told of it.
     pub(crate) audit: Option<Arc<RequestAudit>>,
 }

@@ -22,7 +22,7 @@ use longhaul_runtime::{AskError, CancelError, HandlerError, Question, RequestCon
 use longhaul_wire::{Generation, RpcError, ToolEntry, legacy, modern};
 use serde::Deserialize;
 use serde_json::json;
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 
 /// How long `task_wait` waits by default: below the 60 s after which many clients give up.
 const DEFAULT_WAIT: u64 = 45;
@@ -134,6 +134,7 @@ pub(crate) fn call(
     let lookup = Lookup {
         interaction: Arc::clone(interaction),
         sender: Arc::clone(request.caller.identity()),
+        address: request.address,
         scope: request.caller.scope(),
         audit: request.audit.clone(),
     };
@@ -185,6 +186,7 @@ fn refused(text: &str) -> BoxFuture<'static, Result<Json, HandlerError>> {
 struct Lookup {
     interaction: Arc<Interaction>,
     sender: Arc<Identity>,
+    address: Option<IpAddr>,
     scope: Scope,
     audit: Option<Arc<RequestAudit>>,
 }
@@ -198,7 +200,7 @@ impl Lookup {
 
     /// The answer for an unknown id; of too many in a second, an error.
     fn unknown(&self) -> Result<Json, HandlerError> {
-        match self.interaction.admission.meter.unknown_id(&self.scope.principal) {
+        match self.interaction.admission.meter.unknown_id(&self.sender, self.address) {
             Ok(()) => {
                 self.record(AuditOutcome::Unknown);
                 Ok(text_result(NO_SUCH_TASK, true))

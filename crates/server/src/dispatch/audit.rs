@@ -19,7 +19,6 @@ pub(super) fn begin(
     interaction: &Interaction,
     method: Method,
     request: &AdmittedRequest<'_>,
-    address: Option<IpAddr>,
 ) -> Option<Arc<RequestAudit>> {
     let params = request.params;
     let named = || params.task_id().ok()?.parse().ok();
@@ -67,7 +66,7 @@ pub(super) fn begin(
     (event.task, event.tool, event.method) = (task, tool, Some(method.as_str()));
     event.principal = Some(caller.principal().as_str().into());
     event.session = caller.session_key().map(|key| key.as_str().to_owned());
-    (event.client, event.client_version, event.address) = (client, version, address);
+    (event.client, event.client_version, event.address) = (client, version, request.address);
     Some(RequestAudit::new(auditor, event))
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct Incoming<'a> {
     pub(crate) identity: &'a Arc<Identity>,
     /// What the transport may do.
     pub(crate) mode: TransportMode,
-    /// The address that it came from, if the audit log wants to know.
+    /// The address that it came from, if it is asked for.
     pub(crate) address: Option<IpAddr>,
 }
 
@@ -111,7 +111,7 @@ impl Dispatcher {
         let mut admitted = self.admitted(request, incoming, &era, params, meta);
         let interaction = &self.methods.interaction;
         if let Some(auditor) = &interaction.auditor {
-            admitted.audit = audit::begin(auditor, interaction, method, &admitted, incoming.address);
+            admitted.audit = audit::begin(auditor, interaction, method, &admitted);
         }
         if let Some(refused) = permission::refuse(interaction, method, &admitted) {
             if let Some(audit) = &admitted.audit {
@@ -139,7 +139,7 @@ impl Dispatcher {
         let error = match unknown {
             true => {
                 let meter = &self.methods.interaction.admission.meter;
-                (meter.unknown_id(request.caller.principal())).map_or_else(RpcError::from, |()| error)
+                (meter.unknown_id(request.caller.identity(), request.address)).map_or_else(RpcError::from, |()| error)
             }
             false => error,
         };
@@ -191,6 +191,7 @@ impl Dispatcher {
             meta,
             headers: incoming.peer.headers(),
             caller: self.caller(incoming, era),
+            address: incoming.address,
             audit: None,
         }
     }

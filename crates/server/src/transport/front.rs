@@ -85,6 +85,9 @@ impl Front {
         let shutdown = Shutdown::default();
         let clock = &engine.ports().clock;
         let is_authenticated = !authentication.is_open();
+        // For the audit log, and for senders who have nothing else that tells them apart.
+        let keeps_addresses =
+            audit.is_some() || authentication.allow_unauthenticated || limits.unknown_ids_per_second.is_some();
         let admission = Arc::new(Admission::new(authentication, &limits, max_body, clock));
         let sessions = Arc::new(Sessions::new(session_ids, clock.now()));
         let interaction = Arc::new(Interaction {
@@ -101,7 +104,7 @@ impl Front {
             round_states,
         });
         let replay_buffers = ReplayBuffers::new(engine.ports(), &shutdown, event_ids, events);
-        let http = HttpContext::new(http, replay_buffers, is_authenticated);
+        let http = HttpContext::new(http, replay_buffers, (is_authenticated, keeps_addresses));
         Ok(Self {
             engine,
             admission,

@@ -1,7 +1,7 @@
 //! What a good file comes to.
 
 use super::{SERVER, TOOL, environment, folder_with};
-use crate::config::{AuditConfig, AuthConfig, Output, ServerConfig, limits::LimitsConfig, load};
+use crate::config::{AuditConfig, Output, ServerConfig, auth::AuthConfig, limits::LimitsConfig, load};
 use longhaul_core::{Retry, RetryOn, TaskPolicy};
 use longhaul_server::{Limits, http::HttpOptions};
 use serde_json::json;
@@ -66,6 +66,7 @@ allowed_origins = ["https://app.example.com", "http://box:3000"]
 allowed_hosts = ["mcp.example.com"]
 public_url = "https://mcp.example.com/mcp"
 plain_http = "others on the network can read tokens and results"
+trusted_proxies = ["10.0.0.0/8", "::1"]
 legacy_sse = true
 stateful_mode = false
 json_response = true
@@ -147,6 +148,7 @@ task = "always"
         allowed_hosts: vec!["mcp.example.com".parse().unwrap()],
         public_url: Some("https://mcp.example.com/mcp".parse().unwrap()),
         plain_http: true,
+        trusted_proxies: vec!["10.0.0.0/8".parse().unwrap(), "::1".parse().unwrap()],
         legacy_sse: true,
         stateful_mode: false,
         json_response: true,

@@ -6,6 +6,7 @@ mod memory;
 mod rate;
 mod tally;
 
+use super::identity::Identity;
 use longhaul_core::{Clock, Principal, QuotaExceeded};
 use longhaul_wire::{Method, RpcError};
 use rate::{DeniedRates, MethodRate, Rates};
@@ -190,10 +191,17 @@ impl Meter {
         }
     }
 
-    /// Counts a request for a task that the principal does not have.
-    pub(crate) fn unknown_id(&self, principal: &Principal) -> Result<(), Busy> {
+    /// Counts a request for a task that its sender does not have. Senders of whom nothing is known are told apart by their address, if it is known.
+    pub(crate) fn unknown_id(&self, sender: &Identity, address: Option<IpAddr>) -> Result<(), Busy> {
         let busy = |(limit, wait)| Busy::UnknownIds { limit, wait };
-        self.unknown_ids.count(principal).map_err(busy)
+        let counted = match address.filter(|_| !sender.is_verified()) {
+            Some(address) => {
+                let of_address = Principal::named(format!("address:{}", address.to_canonical()));
+                self.unknown_ids.count_as(sender.principal(), &of_address)
+            }
+            None => self.unknown_ids.count(sender.principal()),
+        };
+        counted.map_err(busy)
     }
 
     /// Counts a denied request from an address, if it has one.

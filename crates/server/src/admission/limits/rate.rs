@@ -65,10 +65,18 @@ impl MethodRate {
     /// # Errors
     /// Of one too many: how many are allowed in a second, and the time until the next one.
     pub(super) fn count(&self, principal: &Principal) -> Result<(), (u32, Duration)> {
+        self.count_as(principal, principal)
+    }
+
+    /// Counts a request of a principal under another name.
+    ///
+    /// # Errors
+    /// As [`count`](Self::count).
+    pub(super) fn count_as(&self, principal: &Principal, name: &Principal) -> Result<(), (u32, Duration)> {
         if self.rates.per_principal.is_none() || (self.spares_local && *principal == Principal::local()) {
             return Ok(());
         }
-        match self.rates.count(principal) {
+        match self.rates.count(name) {
             Err(Busy::Rate { limit, wait }) => Err((limit, wait)),
             _ => Ok(()),
         }

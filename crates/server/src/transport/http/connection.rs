@@ -1,8 +1,11 @@
 //! What is known of one connection, and how long it may stay without a request.
 
+use super::trusted_proxies::TrustedProxies;
 use crate::admission::authenticator::Peer;
+use http::HeaderMap;
 use longhaul_core::Clock;
 use std::{
+    net::IpAddr,
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     time::Duration,
 };
@@ -13,6 +16,8 @@ const UNKNOWN_SENDER_TIMEOUT: Duration = Duration::from_secs(10);
 /// One connection, for as long as it is open.
 pub(super) struct Connection {
     peer: Peer,
+    /// Whether a trusted proxy has opened it, and how many connections all together may have then: its clients' requests are counted instead.
+    pub(super) of_proxy: Option<usize>,
     /// Whether a sender of one of its requests is known.
     has_sender: AtomicBool,
     /// Requests that are being answered.
@@ -24,9 +29,10 @@ pub(super) struct OpenRequest<'a>(&'a Connection);
 
 impl Connection {
     /// A connection whose senders are found out.
-    pub(super) fn new(peer: Peer) -> Self {
+    pub(super) fn new(peer: Peer, of_proxy: Option<usize>) -> Self {
         Self {
             peer,
+            of_proxy,
             has_sender: AtomicBool::new(false),
             open: AtomicUsize::new(0),
         }
@@ -35,6 +41,15 @@ impl Connection {
     /// What it comes from.
     pub(super) fn peer(&self) -> &Peer {
         &self.peer
+    }
+
+    /// The address of the client that has sent a request with these headers.
+    pub(super) fn client(&self, proxies: &TrustedProxies, headers: &HeaderMap) -> Option<IpAddr> {
+        let address = self.peer.address()?.ip();
+        Some(match proxies.include(address) {
+            true => proxies.client(address, headers),
+            false => address,
+        })
     }
 
     /// The sender of a request is known, so the connection may stay.

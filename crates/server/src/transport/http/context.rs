@@ -1,10 +1,18 @@
 //! What the endpoints need beside what every transport needs.
 
-use super::{HttpOptions, allowed_hosts::AllowedHosts, legacy_sse::LegacySseStreams, replay::ReplayBuffers};
+use super::{
+    HttpOptions, allowed_hosts::AllowedHosts, legacy_sse::LegacySseStreams, replay::ReplayBuffers,
+    trusted_proxies::TrustedProxies,
+};
 use crate::admission::caller::TransportMode;
 
 pub(crate) struct HttpContext {
     pub(super) allowed_hosts: AllowedHosts,
+    pub(super) trusted_proxies: TrustedProxies,
+    /// Whether anyone may read what is sent.
+    pub(super) plain_http: bool,
+    /// Whether methods ask for the address of a request.
+    pub(super) keeps_addresses: bool,
     pub(super) replay_buffers: ReplayBuffers,
     pub(super) mode: TransportMode,
     /// Whether the endpoints of 2024-11-05 are served.
@@ -13,7 +21,11 @@ pub(crate) struct HttpContext {
 }
 
 impl HttpContext {
-    pub(crate) fn new(options: HttpOptions, replay_buffers: ReplayBuffers, is_authenticated: bool) -> Self {
+    pub(crate) fn new(
+        options: HttpOptions,
+        replay_buffers: ReplayBuffers,
+        (is_authenticated, keeps_addresses): (bool, bool),
+    ) -> Self {
         let public_host = options.public_url.as_ref().and_then(|url| url.authority().parse().ok());
         Self {
             allowed_hosts: AllowedHosts {
@@ -21,6 +33,9 @@ impl HttpContext {
                 hosts: options.allowed_hosts.into_iter().chain(public_host).collect(),
                 any_address: is_authenticated,
             },
+            trusted_proxies: TrustedProxies::new(options.trusted_proxies),
+            plain_http: options.plain_http,
+            keeps_addresses,
             replay_buffers,
             mode: TransportMode {
                 sessions: options.stateful_mode,

@@ -7,8 +7,8 @@ use super::{
     cors, get_stream, legacy_sse,
     replay::{StreamKind, TooManyStreams},
     response::{
-        NO_STORE, Response, cut_when_revoked, empty, ended_with, event_stream, held_with, method_not_allowed, refuse,
-        replayed, response,
+        NO_STORE, Response, counted_with, cut_when_revoked, empty, ended_with, event_stream, held_with,
+        method_not_allowed, refuse, replayed, response,
     },
 };
 use crate::{
@@ -94,7 +94,7 @@ async fn mcp(State(front): State<Arc<Front>>, request: Request) -> axum::respons
 /// The connection, if the request came through our listener.
 fn connection(request: &Request) -> Arc<Connection> {
     let ours = request.extensions().get::<Arc<Connection>>().cloned();
-    ours.unwrap_or_else(|| Arc::new(Connection::new(Peer::Unknown)))
+    ours.unwrap_or_else(|| Arc::new(Connection::new(Peer::Unknown, None)))
 }
 
 /// Answers a request for the endpoint.
@@ -162,15 +162,29 @@ async fn guarded<B: Body<Data = Bytes> + Unpin>(
 ) -> Response {
     let (mut parts, body) = request.into_parts();
     let auditor = front.interaction.auditor.as_ref();
-    if auditor.is_some()
-        && let Some(address) = connection.peer().address()
+    let address = connection.client(&front.http.trusted_proxies, &parts.headers);
+    if front.http.keeps_addresses
+        && let Some(address) = address
     {
-        parts.extensions.insert(ClientAddress(address.ip()));
+        parts.extensions.insert(ClientAddress(address));
     }
     if let Err(not_allowed) = front.http.allowed_hosts.check(&parts.headers, &parts.uri) {
         let error = RpcError::invalid_request(not_allowed.to_string()).with_status(403);
         return refuse(front, &error);
     }
+    let permit = match (connection.of_proxy, address) {
+        (Some(in_all), Some(address)) => match front.admission.meter.connection(address, in_all) {
+            Ok(permit) => Some(permit),
+            Err(busy) => {
+                if let Some(auditor) = auditor {
+                    auditor.denied(None, address_of(&parts), AuditOutcome::Limited);
+                }
+                body::drop_some(body, front).await;
+                return refuse(front, &busy.into());
+            }
+        },
+        _ => None,
+    };
     let mut response = if parts.method == Method::OPTIONS {
         // A browser sends this by itself, before there is a request, and the answer costs nothing.
         cors::preflight(&parts.headers, methods)
@@ -182,7 +196,7 @@ async fn guarded<B: Body<Data = Bytes> + Unpin>(
             None => {
                 let head = (&parts.headers, &parts.uri, connection.peer());
                 let clock = &*front.engine.ports().clock;
-                known = Box::pin(access.authenticate(head, &front.admission.meter, clock)).await;
+                known = Box::pin(access.authenticate(head, address, &front.admission.meter, clock)).await;
                 if known.is_ok() {
                     connection.sender_is_known();
                 }
@@ -228,7 +242,7 @@ async fn guarded<B: Body<Data = Bytes> + Unpin>(
         }
     };
     cors::expose(&mut response, parts.headers.get(header::ORIGIN).cloned());
-    response
+    counted_with(response, permit)
 }
 
 /// The response to a request whose sender is not known: it tells nothing else.
@@ -340,7 +354,7 @@ async fn message<'a>(
     })
 }
 
-/// The address that a request came from, kept with it if there is an audit log.
+/// The address that a request came from, kept with it if it is asked for.
 #[derive(Clone, Copy)]
 struct ClientAddress(IpAddr);
 

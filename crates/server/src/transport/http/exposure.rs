@@ -1,14 +1,14 @@
 //! Which addresses a server may listen on.
 
-use super::allowed_hosts::is_loopback;
+use super::{HttpOptions, allowed_hosts::is_loopback};
 use crate::admission::access::Authentication;
 use std::{io, net::SocketAddr};
 
 /// Which addresses a server may listen on. By default only those that other machines cannot reach.
 ///
 /// ```
-/// use longhaul_server::{auth::Authentication, http::Exposure};
-/// let exposure = Exposure::of(&Authentication::default(), true);
+/// use longhaul_server::{auth::Authentication, http::{Exposure, HttpOptions}};
+/// let exposure = Exposure::of(&Authentication::default(), &HttpOptions::default(), true);
 /// assert!(exposure.check(([127, 0, 0, 1], 7411).into()).is_ok());
 /// assert!(exposure.check(([192, 0, 2, 1], 7411).into()).is_err(), "nobody decides who may come in");
 /// ```
@@ -19,11 +19,12 @@ pub struct Exposure {
 }
 
 impl Exposure {
-    /// For a server with this authentication. `may_cross_network` is whether what it receives and sends is encrypted, or may cross a network in the clear.
-    pub fn of(authentication: &Authentication, may_cross_network: bool) -> Self {
+    /// For a server with this authentication. What it receives and sends may cross a network if it has TLS, if TLS ends at a proxy and it serves nobody else
+    /// there, or if it may be read on the way.
+    pub fn of(authentication: &Authentication, http: &HttpOptions, has_tls: bool) -> Self {
         Self {
             is_decided: !authentication.authenticators.is_empty() || authentication.allow_unauthenticated,
-            may_cross_network,
+            may_cross_network: has_tls || http.plain_http || !http.trusted_proxies.is_empty(),
         }
     }
 
@@ -64,8 +65,8 @@ pub enum ListenError {
     NobodyDecides(SocketAddr),
     /// The address could be reached from other machines, and what is sent could be read on the way.
     #[error(
-        "{0} can be reached from other machines, and without TLS everyone on the way could read tokens and results: give the listener a certificate, let a proxy \
-         with TLS on this machine forward to 127.0.0.1, or allow plain HTTP"
+        "{0} can be reached from other machines, and without TLS everyone on the way could read tokens and results: give the listener a certificate, name the \
+         proxies at which TLS ends, let a proxy on this machine forward to 127.0.0.1, or allow plain HTTP"
     )]
     PlainHttp(SocketAddr),
     /// The system refuses.

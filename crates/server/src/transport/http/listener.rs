@@ -5,6 +5,7 @@
 
 use super::{
     PATH,
+    allowed_hosts::is_loopback,
     connection::Connection,
     endpoint::{answer, elsewhere, router},
     exposure::{Exposure, ListenError},
@@ -13,7 +14,10 @@ use super::{
     tls::Tls,
 };
 use crate::{
-    admission::{authenticator::Peer, limits::ConnectionPermit},
+    admission::{
+        authenticator::{Peer, PeerUser},
+        limits::ConnectionPermit,
+    },
     transport::front::Front,
 };
 use hyper::{
@@ -55,6 +59,7 @@ const HEADERS: usize = 100;
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the rest may take after that: slow readers, and requests that have arrived in part.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
+const ONLY_PROXIES: &str = "This port serves the proxies in front of it only, which have TLS (see trusted_proxies)";
 /// When the process has no descriptor left for a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -138,6 +143,12 @@ impl Listener {
         let refusals = Arc::new(Semaphore::new(REFUSALS));
         let ports = front.engine.ports().clone();
         let (protocol, refusal_protocol) = (protocol(), refusal_protocol());
+        let http = &front.http;
+        // TLS ends at them, so nobody else may send anything over a network.
+        let only_proxies = self.tls.is_none()
+            && !http.plain_http
+            && !http.trusted_proxies.is_empty()
+            && !is_loopback(self.address.ip());
         if let Some(tls) = &self.tls {
             let shutdown = front.shutdown.clone();
             let reload = tls
@@ -161,19 +172,28 @@ impl Listener {
                     let Some(present) = front.admission.connections.enter() else {
                         continue;
                     };
-                    let (server, protocol, held) = match front.admission.meter.connection(from.ip(), most) {
+                    let is_proxy = front.http.trusted_proxies.include(from.ip());
+                    let admitted = match (is_proxy, only_proxies && !is_loopback(from.ip())) {
+                        (true, _) => Ok(None),
+                        (false, true) => Err(RpcError::invalid_request(ONLY_PROXIES).with_status(403)),
+                        (false, false) => {
+                            let counted = front.admission.meter.connection(from.ip(), most);
+                            counted.map(Some).map_err(RpcError::from)
+                        }
+                    };
+                    let (server, protocol, held) = match admitted {
                         Ok(address_permit) => (Arc::clone(&server), &protocol, Held::Served(permit, address_permit)),
-                        Err(busy) => {
+                        Err(error) => {
                             let Ok(refusal) = Arc::clone(&refusals).try_acquire_owned() else {
                                 continue;
                             };
-                            let refusing = Arc::new(Server::Refusal(Arc::clone(&front), busy.into()));
+                            let refusing = Arc::new(Server::Refusal(Arc::clone(&front), error));
                             (refusing, &refusal_protocol, Held::Refusal(refusal))
                         }
                     };
                     // Without this a small answer would wait for the acknowledgement of the one before.
                     let _ = stream.set_nodelay(true);
-                    let state = Arc::new(Connection::new(peer(&front, &stream, from)));
+                    let state = Arc::new(Connection::new(peer(&front, &stream, from), is_proxy.then_some(most)));
                     let service = service(server, Arc::clone(&state));
                     let knows_senders = front.admission.access.knows_senders();
                     let clock = Arc::clone(&ports.clock);
@@ -242,7 +262,8 @@ fn is_client_disconnect(error: &io::Error) -> bool {
 /// What a connection holds until it closes.
 #[expect(dead_code, reason = "only ever dropped")]
 enum Held {
-    Served(Option<OwnedSemaphorePermit>, ConnectionPermit),
+    /// A trusted proxy's has no permit of its address.
+    Served(Option<OwnedSemaphorePermit>, Option<ConnectionPermit>),
     Refusal(OwnedSemaphorePermit),
 }
 
@@ -279,9 +300,21 @@ impl Server {
 /// What is known of a connection.
 fn peer(front: &Front, stream: &TcpStream, from: SocketAddr) -> Peer {
     match (front.admission.access.everyone(), stream.local_addr()) {
+        // Whoever runs a proxy, its requests are those of others.
+        (None, Ok(local)) if front.http.trusted_proxies.include(from.ip()) => Peer::Tcp {
+            local,
+            remote: from,
+            user: PeerUser::Unknown,
+        },
         (None, Ok(local)) => front.admission.access.peer(stream, (local, from)),
-        // Nobody asks for it, or the connection is over.
-        _ => Peer::Unknown,
+        // Nobody asks whose it is.
+        (Some(_), Ok(local)) => Peer::Tcp {
+            local,
+            remote: from,
+            user: PeerUser::Unknown,
+        },
+        // The connection is over.
+        (_, Err(_)) => Peer::Unknown,
     }
 }
 

@@ -19,6 +19,7 @@ mod replay;
 mod response;
 mod stall;
 mod tls;
+mod trusted_proxies;
 
 pub use allowed_hosts::{HostName, InvalidHost, InvalidOrigin, Origin, is_local_request, is_loopback};
 pub use certificate::TlsError;
@@ -30,6 +31,7 @@ pub use listener::Listener;
 pub use public_url::{InvalidPublicUrl, PublicUrl};
 pub(crate) use replay::ReplayBuffers;
 pub use tls::Tls;
+pub use trusted_proxies::{InvalidProxy, TrustedProxy};
 
 /// Where the endpoint is.
 pub const PATH: &str = "/mcp";
@@ -53,6 +55,11 @@ pub struct HttpOptions {
     /// Whether requests may cross a network without encryption, so that the server may listen beyond this machine; `false` by default. Whoever
     /// is on the way can then read and use the credentials of clients, so a proxy should add TLS.
     pub plain_http: bool,
+    /// Proxies in front of the server. Of a request that comes from one of them, the headers `Forwarded` and `X-Forwarded-For` say whose it is, for limits of
+    /// one address and the audit log. They are not read of any other, and decide nothing else: who sends a request, and under which URL the server is reached.
+    ///
+    /// TLS may end at them: then a listener without it serves them, and nobody else beyond this machine.
+    pub trusted_proxies: Vec<TrustedProxy>,
     /// Serve the pair of endpoints of revision 2024-11-05, too, at `/sse` and `/messages`. Each of its streams is a session by itself, so the two
     /// options below do not apply to it.
     pub legacy_sse: bool,
@@ -77,6 +84,7 @@ impl Default for HttpOptions {
             allowed_hosts: Vec::new(),
             public_url: None,
             plain_http: false,
+            trusted_proxies: Vec::new(),
             legacy_sse: false,
             stateful_mode: true,
             json_response: false,

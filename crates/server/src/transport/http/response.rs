@@ -2,7 +2,10 @@
 
 use super::replay::Reader;
 use crate::{
-    admission::{identity::Identity, limits::Reservation},
+    admission::{
+        identity::Identity,
+        limits::{ConnectionPermit, Reservation},
+    },
     response::{
         Answer,
         stream::{Events, Frame, Text, held},
@@ -137,10 +140,17 @@ pub(super) fn held_with(mut response: Response, reservation: Option<Reservation>
     response
 }
 
+/// The response, which counts as a connection of its client until its body was sent or dropped.
+pub(super) fn counted_with(mut response: Response, permit: Option<ConnectionPermit>) -> Response {
+    response.body_mut().permit = permit;
+    response
+}
+
 /// The body of a response, and the memory reserved for its request.
 pub(super) struct ResponseBody {
     content: Content,
     reservation: Option<Reservation>,
+    permit: Option<ConnectionPermit>,
     /// Ends a stream.
     until: Option<BoxFuture<'static, ()>>,
 }
@@ -156,6 +166,7 @@ impl ResponseBody {
         Self {
             content: Content::Whole(bytes),
             reservation: None,
+            permit: None,
             until: None,
         }
     }
@@ -166,6 +177,7 @@ impl From<Body> for ResponseBody {
         Self {
             content: Content::Streamed(body),
             reservation: None,
+            permit: None,
             until: None,
         }
     }

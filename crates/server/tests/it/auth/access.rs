@@ -11,7 +11,7 @@ use longhaul_core::Principal;
 use longhaul_server::{
     Limits,
     auth::{Authentication, Authenticator, Decision, Identity, Permissions, RequestHead},
-    http::Exposure,
+    http::{Exposure, HttpOptions},
 };
 use serde_json::json;
 use std::{
@@ -207,15 +207,27 @@ fn s_13_which_addresses_may_be_listened_on() {
         authenticators: vec![Arc::new(Nobody)],
         ..Authentication::default()
     };
-    for (authentication, plain_http, expected) in [
-        (&open, false, "nothing decides"),
-        (&open, true, "nothing decides"),
-        (&anyone, false, "without TLS"),
-        (&decided, false, "without TLS"),
-        (&anyone, true, ""),
-        (&decided, true, ""),
+    let neither = HttpOptions::default();
+    let plain = HttpOptions {
+        plain_http: true,
+        ..HttpOptions::default()
+    };
+    let behind_proxies = HttpOptions {
+        trusted_proxies: vec!["192.0.2.1".parse().unwrap()],
+        ..HttpOptions::default()
+    };
+    for (authentication, http, has_tls, expected) in [
+        (&open, &neither, true, "nothing decides"),
+        (&open, &plain, false, "nothing decides"),
+        (&open, &behind_proxies, false, "nothing decides"),
+        (&anyone, &neither, false, "without TLS"),
+        (&decided, &neither, false, "without TLS"),
+        (&anyone, &plain, false, ""),
+        (&decided, &plain, false, ""),
+        (&decided, &behind_proxies, false, ""),
+        (&decided, &neither, true, ""),
     ] {
-        let exposure = Exposure::of(authentication, plain_http);
+        let exposure = Exposure::of(authentication, http, has_tls);
         for loopback in ["127.0.0.1:1", "[::1]:1", "127.9.9.9:1", "[::ffff:127.0.0.1]:1"] {
             exposure.check(loopback.parse().unwrap()).unwrap();
         }

@@ -5,6 +5,7 @@ mod audit;
 mod ends;
 mod isolation;
 mod permissions;
+mod proxies;
 
 use crate::{
     client::Connection,

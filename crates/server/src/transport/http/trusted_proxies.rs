@@ -1,0 +1,245 @@
+//! Proxies whose word about the address of a client is taken.
+
+use http::HeaderMap;
+use ipnet::IpNet;
+use std::{fmt, net::IpAddr, str::FromStr};
+
+/// The address of a proxy, or a network of such, in front of the server.
+///
+/// ```
+/// use longhaul_server::http::TrustedProxy;
+/// let network: TrustedProxy = "10.0.0.0/8".parse()?;
+/// assert!(network.includes([10, 1, 2, 3].into()) && !network.includes([192, 0, 2, 1].into()));
+/// assert!("10.0.0.1".parse::<TrustedProxy>()?.includes([10, 0, 0, 1].into()));
+/// # Ok::<(), longhaul_server::http::InvalidProxy>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TrustedProxy(IpNet);
+
+/// A text that is no address and no network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("write an IP address, or a network such as 10.0.0.0/8")]
+pub struct InvalidProxy;
+
+/// All of them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct TrustedProxies(Vec<TrustedProxy>);
+
+/// A header cannot be read, or says that it does not know.
+#[derive(Debug, PartialEq, Eq)]
+struct Unreadable;
+
+impl TrustedProxy {
+    /// Whether an address is one of these.
+    pub fn includes(&self, address: IpAddr) -> bool {
+        self.0.contains(&address.to_canonical())
+    }
+}
+
+impl FromStr for TrustedProxy {
+    type Err = InvalidProxy;
+
+    fn from_str(text: &str) -> Result<Self, InvalidProxy> {
+        let network = text.parse().ok().or_else(|| {
+            let address: IpAddr = text.parse().ok()?;
+            Some(IpNet::from(address.to_canonical()))
+        });
+        network.map(Self).ok_or(InvalidProxy)
+    }
+}
+
+impl fmt::Display for TrustedProxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.prefix_len() == self.0.max_prefix_len() {
+            true => self.0.addr().fmt(f),
+            false => self.0.fmt(f),
+        }
+    }
+}
+
+impl TrustedProxies {
+    pub(super) fn new(proxies: Vec<TrustedProxy>) -> Self {
+        Self(proxies)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether an address is that of a proxy.
+    pub(super) fn include(&self, address: IpAddr) -> bool {
+        self.0.iter().any(|proxy| proxy.includes(address))
+    }
+
+    /// Whose a request is that `proxy` has sent with these headers: of the addresses, which each proxy adds at the end, the last that is not a proxy's. What
+    /// stands before it may be made up. A request whose headers cannot be read is the proxy's own.
+    pub(super) fn client(&self, proxy: IpAddr, headers: &HeaderMap) -> IpAddr {
+        let forwarded = self.last(headers, "forwarded", forwarded_for);
+        let x_forwarded_for = self.last(headers, "x-forwarded-for", |line| {
+            line.split(',').map(|address| parse_address(address.trim())).collect()
+        });
+        match (forwarded, x_forwarded_for) {
+            (Some(Ok(one)), Some(Ok(other))) if one == other => one,
+            (Some(Ok(client)), None) | (None, Some(Ok(client))) => client,
+            // A proxy that writes one of them may pass on the other, whatever a client has put into it.
+            _ => proxy.to_canonical(),
+        }
+    }
+
+    /// What the header says; `None` if there is none.
+    fn last(
+        &self,
+        headers: &HeaderMap,
+        name: &str,
+        addresses: impl Fn(&str) -> Vec<Result<IpAddr, Unreadable>>,
+    ) -> Option<Result<IpAddr, Unreadable>> {
+        let mut client = None;
+        for line in headers.get_all(name).iter().rev() {
+            let line = line.to_str().map(&addresses);
+            for address in line.unwrap_or_else(|_| vec![Err(Unreadable)]).into_iter().rev() {
+                match address {
+                    Ok(address) if self.include(address) => client = Some(Ok(address)),
+                    last => return Some(last),
+                }
+            }
+        }
+        client
+    }
+}
+
+/// The addresses in a line of `Forwarded` (RFC 7239).
+fn forwarded_for(line: &str) -> Vec<Result<IpAddr, Unreadable>> {
+    let elements = split(line, ',').unwrap_or_else(|| vec![""]);
+    elements.into_iter().map(element_for).collect()
+}
+
+fn element_for(element: &str) -> Result<IpAddr, Unreadable> {
+    let mut found = Err(Unreadable);
+    for pair in split(element, ';').ok_or(Unreadable)? {
+        let (name, value) = pair.trim().split_once('=').ok_or(Unreadable)?;
+        if name.eq_ignore_ascii_case("for") {
+            if found.is_ok() {
+                return Err(Unreadable);
+            }
+            let quoted = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
+            found = Ok(parse_address(quoted.unwrap_or(value))?);
+        }
+    }
+    found
+}
+
+/// The parts between separators that are not quoted; `None` if a quotation does not end.
+fn split(text: &str, separator: char) -> Option<Vec<&str>> {
+    let (mut parts, mut start, mut in_quotes, mut escaped) = (Vec::new(), 0, false, false);
+    for (at, c) in text.char_indices() {
+        match c {
+            _ if std::mem::take(&mut escaped) => {}
+            '\\' if in_quotes => escaped = true,
+            '"' => in_quotes = !in_quotes,
+            _ if c == separator && !in_quotes => {
+                parts.push(&text[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[start..]);
+    (!in_quotes).then_some(parts)
+}
+
+/// An address, with or without a port; one of version 6 in brackets if it has one.
+fn parse_address(text: &str) -> Result<IpAddr, Unreadable> {
+    let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    let host = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, rest)) if rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port) => host,
+        Some(_) => return Err(Unreadable),
+        None => match text.split_once(':') {
+            Some((host, port)) if is_port(port) && host.contains('.') => host,
+            _ => text,
+        },
+    };
+    let address: IpAddr = host.parse().map_err(|_| Unreadable)?;
+    Ok(address.to_canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(headers: &[(&'static str, &str)]) -> String {
+        let proxies = ["10.0.0.0/8", "192.0.2.1", "2001:db8::/32"];
+        let proxies = TrustedProxies(proxies.iter().map(|proxy| proxy.parse().expect("a network")).collect());
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, value.parse().expect("a value"));
+        }
+        proxies.client([10, 0, 0, 1].into(), &map).to_string()
+    }
+
+    #[test]
+    fn s_06_the_last_address_that_is_no_proxys_is_the_clients() {
+        const OWN: &str = "10.0.0.1";
+        for (line, expected) in [
+            ("203.0.113.7", "203.0.113.7"),
+            ("203.0.113.7:1234", "203.0.113.7"),
+            ("198.51.100.1, 203.0.113.7", "203.0.113.7"),
+            ("203.0.113.7, 10.2.3.4,192.0.2.1", "203.0.113.7"),
+            ("10.9.9.9, 10.2.3.4", "10.9.9.9"),
+            ("2001:db9::1", "2001:db9::1"),
+            ("[2001:db9::1]:443, 2001:db8::7", "2001:db9::1"),
+            ("::ffff:203.0.113.7, ::ffff:10.1.1.1", "203.0.113.7"),
+            // What stands before the last one may be anything.
+            ("<script>, 203.0.113.7", "203.0.113.7"),
+            ("203.0.113.7, unknown", OWN),
+            ("203.0.113.7,", OWN),
+            ("", OWN),
+            ("203.0.113.7.8", OWN),
+            ("203.0.113.7:port", OWN),
+            ("[2001:db9::1]x", OWN),
+        ] {
+            assert_eq!(client(&[("x-forwarded-for", line)]), expected, "{line}");
+        }
+        for (line, expected) in [
+            ("for=203.0.113.7", "203.0.113.7"),
+            ("For=\"203.0.113.7:80\";proto=https;by=10.0.0.1", "203.0.113.7"),
+            (
+                "for=198.51.100.1, proto=http;for=\"[2001:db9::1]:80\", for=10.1.1.1",
+                "2001:db9::1",
+            ),
+            ("for=_hidden, for=203.0.113.7;host=\"a,b;for=x\"", "203.0.113.7"),
+            ("for=203.0.113.7, for=_hidden", OWN),
+            ("for=203.0.113.7, proto=https", OWN),
+            ("for=203.0.113.7;for=198.51.100.1", OWN),
+            // A quotation that a client has opened does not hide what a proxy adds.
+            ("for=\"198.51.100.1, for=203.0.113.7", OWN),
+            ("for=198.51.100.1;x=\", for=\"[2001:db9::1]\"", OWN),
+            ("203.0.113.7", OWN),
+        ] {
+            assert_eq!(client(&[("forwarded", line)]), expected, "{line}");
+        }
+        assert_eq!(client(&[]), OWN);
+        let (one, other) = (("x-forwarded-for", "203.0.113.7"), ("forwarded", "for=198.51.100.1"));
+        assert_eq!(client(&[one, other]), OWN, "one of them is made up");
+        assert_eq!(client(&[one, ("forwarded", "for=203.0.113.7")]), "203.0.113.7");
+        assert_eq!(client(&[("x-forwarded-for", "198.51.100.1"), one]), "203.0.113.7");
+        assert_eq!(client(&[one, ("x-forwarded-for", "10.1.1.1")]), "203.0.113.7");
+    }
+
+    #[test]
+    fn proxies_are_addresses_and_networks() {
+        for (text, shown) in [
+            ("10.0.0.0/8", "10.0.0.0/8"),
+            ("192.0.2.1", "192.0.2.1"),
+            ("::ffff:192.0.2.1", "192.0.2.1"),
+            ("::1", "::1"),
+        ] {
+            assert_eq!(
+                text.parse::<TrustedProxy>().map(|proxy| proxy.to_string()),
+                Ok(shown.to_owned())
+            );
+        }
+        for wrong in ["", "proxy.example.com", "10.0.0.0/33", "10.0.0", "*"] {
+            assert_eq!(wrong.parse::<TrustedProxy>(), Err(InvalidProxy), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Requests through proxies: whose they are, and who may send them.
+
+use super::{Authenticated, of};
+use crate::{
+    client::Connection,
+    request::{Post, act},
+    server::{Options, Server},
+};
+use longhaul_server::{
+    Limits,
+    audit::{Audit, AuditEvent},
+    auth::{Authentication, Authenticator, Decision, Identity, Peer, PeerUser, RequestHead},
+    http::{Exposure, HttpOptions, Listener},
+};
+use serde_json::json;
+use std::{
+    net::IpAddr,
+    num::NonZeroU32,
+    sync::{Arc, Mutex},
+};
+
+/// As which the tests' clients connect.
+const PROXY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 3));
+
+fn behind_a_proxy() -> HttpOptions {
+    HttpOptions {
+        trusted_proxies: vec!["127.0.0.3".parse().unwrap(), "10.0.0.0/8".parse().unwrap()],
+        ..HttpOptions::default()
+    }
+}
+
+fn list() -> Post {
+    Post::modern("tools/list", json!({}))
+}
+
+fn from(client: &str, post: Post) -> Post {
+    post.with("X-Forwarded-For", client)
+}
+
+/// Every connection is of the same user.
+struct SameUser(Arc<Mutex<Vec<PeerUser>>>);
+
+impl Authenticator for SameUser {
+    fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> Decision<'a> {
+        match head.peer {
+            Peer::Tcp { user, .. } => self.0.lock().unwrap().push(*user),
+            other => panic!("{other:?}"),
+        }
+        Decision::Known(Ok(Arc::new(Identity::same_user())))
+    }
+
+    fn peer_user(&self, _: &tokio::net::TcpStream) -> PeerUser {
+        PeerUser::Same
+    }
+}
+
+/// The addresses of refused requests.
+#[derive(Default)]
+struct Addresses(Mutex<Vec<String>>);
+
+impl Audit for Addresses {
+    fn record(&self, event: &AuditEvent) {
+        let address = event.address.map(|address| address.to_string());
+        self.0.lock().unwrap().push(address.unwrap_or_default());
+    }
+}
+
+#[tokio::test]
+async fn no_request_through_a_proxy_is_the_same_users() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let server = Server::with(Options {
+        http: behind_a_proxy(),
+        authentication: Authentication {
+            authenticators: vec![Arc::new(SameUser(Arc::clone(&seen)))],
+            ..Authentication::default()
+        },
+        ..Options::default()
+    })
+    .await;
+    server.connect().await.result(&list()).await;
+    Connection::open_from(PROXY, server.address).await.result(&list()).await;
+    assert_eq!(*seen.lock().unwrap(), [PeerUser::Same, PeerUser::Unknown]);
+}
+
+/// Limits of one address are those of the client, and so is what the audit log has.
+#[tokio::test]
+async fn s_06_s_07_clients_behind_a_proxy_are_told_apart() {
+    let addresses = Arc::new(Addresses::default());
+    let served = Authenticated::with(Options {
+        http: behind_a_proxy(),
+        audit: Some(Arc::<Addresses>::clone(&addresses)),
+        ..Options::default()
+    })
+    .await;
+    let mut proxy = Connection::open_from(PROXY, served.server.address).await;
+    let mut direct = served.server.connect().await;
+    for (is_direct, post, address) in [
+        (false, from("203.0.113.7, 10.0.0.9", list()), "203.0.113.7"),
+        (false, from("junk", list()), "127.0.0.3"),
+        (false, list(), "127.0.0.3"),
+        (true, from("203.0.113.7", list()), "127.0.0.1"),
+    ] {
+        let connection = if is_direct { &mut direct } else { &mut proxy };
+        connection.send(&of("nobody", post).to_bytes()).await;
+        assert_eq!(connection.reply().await.status(), 401);
+        assert_eq!(std::mem::take(&mut *addresses.0.lock().unwrap()), [address]);
+    }
+
+    let server = Server::with(Options {
+        http: behind_a_proxy(),
+        limits: Limits {
+            connections: 1,
+            unknown_ids_per_second: NonZeroU32::new(1),
+            ..Limits::default()
+        },
+        clock: crate::clock::TestClock::standing(),
+        ..Options::default()
+    })
+    .await;
+    // The proxy itself may have more connections, and each client one request at a time.
+    let mut waiting = Connection::open_from(PROXY, server.address).await;
+    let mut proxy = Connection::open_from(PROXY, server.address).await;
+    let wait = Post::modern_plain("tools/call", act("optional", "wait"));
+    waiting.send(&from("203.0.113.7", wait).to_bytes()).await;
+    server.stage.begun.reaches(1).await;
+    proxy.send(&from("203.0.113.7", list()).to_bytes()).await;
+    assert_eq!(proxy.reply().await.error(), (429, 429));
+    proxy.result(&from("203.0.113.8", list())).await;
+    server.stage.released.count();
+    assert_eq!(waiting.reply().await.status(), 200);
+    proxy.result(&from("203.0.113.7", list())).await;
+    // Clients of whom nothing else is known use up their own share of unknown ids.
+    let unknown = Post::modern("tasks/get", json!({"taskId": "0123456789abcdefghjkmnpqrstvwxyz0123"}));
+    for _ in 0..2 {
+        assert_eq!(proxy.error(&from("203.0.113.7", unknown.clone())).await.0, 200);
+    }
+    assert_eq!(proxy.error(&from("203.0.113.7", unknown.clone())).await, (429, 429));
+    assert_eq!(proxy.error(&from("203.0.113.8", unknown)).await.0, 200);
+}
+
+/// Without TLS of its own the server is for the proxies that have it, and for this machine.
+#[tokio::test]
+async fn others_than_the_proxies_at_which_tls_ends_are_refused() {
+    // Nothing is sent: this finds the address that would be sent from.
+    let probe = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+    let Some(own) = probe
+        .connect("192.0.2.1:9")
+        .and_then(|()| probe.local_addr())
+        .ok()
+        .map(|address| address.ip())
+        .filter(|address| !address.is_loopback())
+    else {
+        eprintln!("this machine has no other address");
+        return;
+    };
+    for (trusted, status) in [(own.to_string(), 200), ("192.0.2.1".to_owned(), 403)] {
+        let http = HttpOptions {
+            trusted_proxies: vec![trusted.parse().unwrap()],
+            ..HttpOptions::default()
+        };
+        let served = Authenticated::with(Options {
+            http: http.clone(),
+            ..Options::default()
+        })
+        .await;
+        let authentication = Authentication {
+            authenticators: vec![Arc::new(served.tokens.clone())],
+            ..Authentication::default()
+        };
+        let exposure = Exposure::of(&authentication, &http, false);
+        let listener = Listener::bind_exposed(([0, 0, 0, 0], 0).into(), exposure)
+            .await
+            .unwrap();
+        let port = listener.address().port();
+        let front = Arc::clone(&served.server.front);
+        let serving = listener.serve(front, std::future::pending());
+        let asking = async {
+            let mut local = Connection::open((std::net::Ipv4Addr::LOCALHOST, port).into()).await;
+            local.result(&of("ann", list())).await;
+            let mut remote = Connection::open((own, port).into()).await;
+            remote.send(&of("ann", list()).to_bytes()).await;
+            remote.reply().await
+        };
+        let reply = tokio::select! {
+            () = serving => unreachable!("it is not stopped"),
+            reply = asking => reply,
+        };
+        assert_eq!(reply.status(), status, "{trusted}: {reply:?}");
+        assert!(status == 200 || reply.body.contains("trusted_proxies"), "{reply:?}");
+    }
+}
