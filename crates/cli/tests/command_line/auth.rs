@@ -36,12 +36,12 @@ impl Protected {
         Self { folder, child, address }
     }
 
-    fn keys(&self, words: &[&str]) -> Output {
+    pub(crate) fn keys(&self, words: &[&str]) -> Output {
         keys(self.folder.path(), words)
     }
 
     /// Adds a key, or rotates one.
-    fn key(&self, words: &[&str]) -> String {
+    pub(crate) fn key(&self, words: &[&str]) -> String {
         let made = self.keys(words);
         assert_eq!(exit(&made), 0, "{made:?}");
         let key = stdout(&made).trim_end().to_owned();
@@ -63,7 +63,7 @@ impl Protected {
     }
 
     /// Waits until a request with the key has this status: the server looks at the keys more than once a second.
-    fn becomes(&self, key: &str, status: u16) {
+    pub(crate) fn becomes(&self, key: &str, status: u16) {
         while self.status(key) != status {
             thread::yield_now();
         }

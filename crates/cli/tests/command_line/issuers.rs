@@ -20,18 +20,26 @@ use std::{
 const ISSUER: &str = "https://login.example/realm";
 const PUBLIC_URL: &str = "https://jobs.example/mcp";
 
-/// An issuer, as far as a server sees it: a key.
-struct Issuer(EcdsaKeyPair);
+/// An issuer, as far as a server sees it: a name and a key.
+pub(crate) struct Issuer {
+    name: &'static str,
+    key: EcdsaKeyPair,
+}
 
 impl Issuer {
     fn new() -> Self {
-        let random = SystemRandom::new();
-        let pair = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
-        Self(EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, pair.as_ref(), &random).unwrap())
+        Self::named(ISSUER)
     }
 
-    fn key_set(&self) -> String {
-        let (x, y) = self.0.public_key().as_ref()[1..].split_at(32);
+    pub(crate) fn named(name: &'static str) -> Self {
+        let random = SystemRandom::new();
+        let pair = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
+        let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, pair.as_ref(), &random).unwrap();
+        Self { name, key }
+    }
+
+    pub(crate) fn key_set(&self) -> String {
+        let (x, y) = self.key.public_key().as_ref()[1..].split_at(32);
         let key = json!({
             "kty": "EC", "crv": "P-256", "kid": "k", "alg": "ES256", "use": "sig",
             "x": URL_SAFE_NO_PAD.encode(x), "y": URL_SAFE_NO_PAD.encode(y),
@@ -41,18 +49,17 @@ impl Issuer {
 
     /// A token of `subject` with these scopes, for `audience`, which ends in so many seconds.
     #[expect(clippy::disallowed_methods, reason = "tokens end by the system's clock")]
-    fn token(&self, subject: &str, scope: &str, audience: &str, life: i64) -> String {
+    pub(crate) fn token(&self, subject: &str, scope: &str, audience: &str, life: i64) -> String {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
         let end = i64::try_from(now.as_secs()).unwrap() + life;
-        let claims =
-            json!({"iss": ISSUER, "sub": subject, "aud": audience, "exp": end, "scope": scope, "client_id": "agent"});
+        let claims = json!({"iss": self.name, "sub": subject, "aud": audience, "exp": end, "scope": scope, "client_id": "agent"});
         let part = |value: Value| URL_SAFE_NO_PAD.encode(value.to_string());
         let message = format!(
             "{}.{}",
             part(json!({"alg": "ES256", "kid": "k", "typ": "at+jwt"})),
             part(claims)
         );
-        let signature = self.0.sign(&SystemRandom::new(), message.as_bytes()).unwrap();
+        let signature = self.key.sign(&SystemRandom::new(), message.as_bytes()).unwrap();
         format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature))
     }
 }

@@ -4,6 +4,7 @@
 
 mod auth;
 mod calls;
+mod isolation;
 mod issuers;
 mod serving;
 mod support;
