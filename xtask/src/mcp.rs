@@ -145,6 +145,12 @@ impl Client {
         }
     }
 
+    /// Deletes a task that has ended.
+    pub(crate) fn delete(&mut self, task: &str) -> Result<(), RequestError> {
+        let params = json!({"taskId": task});
+        self.request("dev.longhaul/tasks/delete", task, params).map(drop)
+    }
+
     /// `tasks/result`: waits for the end. Legacy only.
     pub(crate) fn result(&mut self, task: &str) -> Result<Outcome, RequestError> {
         match self.request("tasks/result", task, json!({"taskId": task})) {

@@ -65,6 +65,36 @@ pub(super) fn drain(client: &mut Client, ledger: &Ledger) -> Vec<Violation> {
     violations
 }
 
+/// Checks that deleted tasks are gone with all that they had. What was not acknowledged is deleted again first: it may be there or not.
+pub(super) fn deleted(client: &mut Client, ledger: &Ledger, site: &Site) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    let deleted = ledger.deleted();
+    for (task, is_acknowledged) in &deleted {
+        if !is_acknowledged {
+            let again = client.delete(task);
+            let is_fine = matches!(again, Ok(()) | Err(RequestError::Refused { .. }));
+            violations.extend((!is_fine).then(|| Violation::StillThere {
+                task: task.clone(),
+                what: "a second deletion fails",
+            }));
+        }
+        if !matches!(client.get(task), Err(RequestError::Refused { .. })) {
+            violations.push(Violation::StillThere {
+                task: task.clone(),
+                what: "it can be read",
+            });
+        }
+    }
+    let attempts = site.attempts();
+    let kept = |(task, _): &&(String, bool)| attempts.join(task).exists();
+    clock::wait_for(DRAIN, || (!deleted.iter().any(|task| kept(&task))).then_some(()));
+    violations.extend(deleted.iter().filter(kept).map(|(task, _)| Violation::StillThere {
+        task: task.clone(),
+        what: "its folder exists",
+    }));
+    violations
+}
+
 /// Waits until no supervisor is left: attempts that are being stopped may outlive their tasks for a while.
 pub(super) fn supervisors_end(site: &Site) -> Vec<Violation> {
     let attempts = site.attempts();

@@ -34,6 +34,8 @@ struct Records {
     open: usize,
     /// Tasks whose cancellation was acknowledged.
     cancelled: HashSet<String>,
+    /// Tasks whose deletion was requested, and whether it was acknowledged. They are not in `order` any more.
+    deleted: HashMap<String, bool>,
 }
 
 impl Ledger {
@@ -67,7 +69,8 @@ impl Ledger {
 
     /// How many tasks have been acknowledged.
     pub(super) fn count(&self) -> usize {
-        self.book().order.len()
+        let book = self.book();
+        book.order.len() + book.deleted.len()
     }
 
     /// How many tasks have not been seen to end.
@@ -91,6 +94,7 @@ impl Ledger {
     pub(super) fn due(&self, rng: &mut Rng, old: usize) -> Vec<String> {
         let mut book = self.book();
         let mut due = std::mem::take(&mut book.newly_ended);
+        due.retain(|task| !book.deleted.contains_key(task));
         due.extend(
             book.order
                 .iter()
@@ -113,6 +117,36 @@ impl Ledger {
 
     pub(super) fn record_cancel_acknowledged(&self, task: &str) {
         self.book().cancelled.insert(task.to_owned());
+    }
+
+    /// Before a request to delete a task that has ended: from now on it may be gone. `false` if another client has requested it.
+    pub(super) fn record_delete_sent(&self, task: &str) -> bool {
+        let mut book = self.book();
+        let is_new = book.deleted.insert(task.to_owned(), false).is_none();
+        book.order.retain(|known| known != task);
+        is_new
+    }
+
+    pub(super) fn record_delete_acknowledged(&self, task: &str) {
+        self.book().deleted.insert(task.to_owned(), true);
+    }
+
+    /// The server does not delete tasks.
+    pub(super) fn record_delete_refused(&self, task: &str) {
+        let mut book = self.book();
+        book.deleted.remove(task);
+        book.order.push(task.to_owned());
+    }
+
+    /// Whether the task may be gone.
+    pub(super) fn may_be_deleted(&self, task: &str) -> bool {
+        self.book().deleted.contains_key(task)
+    }
+
+    /// Every task whose deletion was requested, and whether it was acknowledged.
+    pub(super) fn deleted(&self) -> Vec<(String, bool)> {
+        let book = self.book();
+        book.deleted.iter().map(|(task, done)| (task.clone(), *done)).collect()
     }
 
     /// Records and checks the result of `tasks/get`. `before` is the outcome that was known before the request; one that became known

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The error code of `tasks/*` for an unknown task, and for cancelling an ended one.
 const INVALID_PARAMS: i64 = -32602;
+const METHOD_NOT_FOUND: i64 = -32601;
 /// `data.reason` of a call whose supervisor was killed.
 const INTERRUPTED: &str = "interrupted";
 
@@ -52,6 +53,7 @@ fn act(client: &mut Client, load: Load, rng: &mut Rng, token: String, ledger: &L
         (40..43, Era::Legacy) => call(client, Kind::Quick.arguments(token, load, rng)),
         (43..55, _) => with_random_task(client, rng, ledger, cancel),
         (55..60, Era::Legacy) => with_random_task(client, rng, ledger, result),
+        (60..65, _) => with_random_task(client, rng, ledger, delete),
         _ => with_random_task(client, rng, ledger, poll),
     }
 }
@@ -78,7 +80,11 @@ type Action = fn(&mut Client, &str, &Ledger) -> Result<(), Stop>;
 
 fn with_random_task(client: &mut Client, rng: &mut Rng, ledger: &Ledger, action: Action) -> Result<(), Stop> {
     match ledger.pick(rng) {
-        Some(task) => action(client, &task, ledger),
+        Some(task) => match action(client, &task, ledger) {
+            // Another client has requested it meanwhile.
+            Err(Stop::Violation(Violation::NotFound { .. })) if ledger.may_be_deleted(&task) => Ok(()),
+            done => done,
+        },
         None => Ok(()),
     }
 }
@@ -108,6 +114,29 @@ fn cancel(client: &mut Client, task: &str, ledger: &Ledger) -> Result<(), Stop> 
     match client.era() {
         Era::Legacy => Ok(ledger.record_end(task, crate::mcp::Outcome::Cancelled)?),
         Era::Modern => Ok(()),
+    }
+}
+
+/// Deletes a task that has ended.
+fn delete(client: &mut Client, task: &str, ledger: &Ledger) -> Result<(), Stop> {
+    let has_ended = ledger.entry(task).is_some_and(|entry| entry.outcome.is_some());
+    if !has_ended || !ledger.record_delete_sent(task) {
+        return Ok(());
+    }
+    match client.delete(task) {
+        Ok(()) => {
+            ledger.record_delete_acknowledged(task);
+            Ok(())
+        }
+        // Its work is still being stopped, or the release cannot delete. Then it is still there, which later polls check.
+        Err(RequestError::Refused {
+            code: INVALID_PARAMS | METHOD_NOT_FOUND,
+            ..
+        }) => {
+            ledger.record_delete_refused(task);
+            Ok(())
+        }
+        Err(error) => Err(misbehaved(client, "deleting a task", error)),
     }
 }
 

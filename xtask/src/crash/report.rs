@@ -10,6 +10,7 @@ pub(super) struct Report {
     pub(super) acknowledged: usize,
     /// Tasks whose cancellation was acknowledged.
     pub(super) cancelled: usize,
+    pub(super) deleted: usize,
     /// Results of commands that a later server adopted while they ran.
     pub(super) reattached: usize,
     pub(super) supervisors_killed: usize,
@@ -35,6 +36,7 @@ impl Report {
         println!("rounds              {}", self.rounds);
         println!("acknowledged        {}", self.acknowledged);
         println!("cancelled           {}", self.cancelled);
+        println!("deleted             {}", self.deleted);
         println!("re-attached         {}", self.reattached);
         println!("supervisors killed  {}", self.supervisors_killed);
         println!("attempts voided     {}", self.voided);
@@ -50,6 +52,7 @@ impl Report {
             "rounds": self.rounds,
             "acknowledged": self.acknowledged,
             "cancelled": self.cancelled,
+            "deleted": self.deleted,
             "reattached": self.reattached,
             "supervisorsKilled": self.supervisors_killed,
             "voided": self.voided,
@@ -66,6 +69,7 @@ impl Report {
         let needed = [
             (self.acknowledged, "task was acknowledged"),
             (self.cancelled, "cancel was acknowledged"),
+            (self.deleted, "deletion was requested"),
             (self.reattached, "running command was adopted by a later server"),
             (self.supervisors_killed, "supervisor was killed"),
             (self.printed, "command printed after a silence"),

@@ -129,6 +129,7 @@ impl Run {
         found.extend(audit::drain(&mut self.auditor, &self.ledger));
         found.extend(audit::tasks(&mut self.auditor, &self.ledger, &self.ledger.tasks()));
         found.extend(audit::supervisors_end(&self.site));
+        found.extend(audit::deleted(&mut self.auditor, &self.ledger, &self.site));
         found.extend(self.output_check.check(&self.site, &self.ledger));
         found.extend(self.history.read_new()?);
         let (broken, reattached) = audit::outcomes(&self.ledger, &self.history, &self.interventions);
@@ -143,6 +144,7 @@ impl Run {
             rounds: self.rounds,
             acknowledged: self.ledger.count(),
             cancelled: self.ledger.cancelled(),
+            deleted: self.ledger.deleted().len(),
             reattached,
             supervisors_killed: self.interventions.killed.len(),
             voided: voids.all,

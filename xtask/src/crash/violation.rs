@@ -10,6 +10,8 @@ pub(super) enum Violation {
     Lost { task: String, why: String },
     #[error("task {task} was acknowledged and cannot be found: {why}")]
     NotFound { task: String, why: String },
+    #[error("task {task} was deleted, and {what}")]
+    StillThere { task: String, what: &'static str },
     #[error("task {task} ended as {was:?} and now shows {now}")]
     Changed { task: String, was: Outcome, now: String },
     #[error("task {task} is cancelled, and no client has cancelled it")]
