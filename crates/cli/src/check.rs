@@ -47,10 +47,9 @@ fn describe(config: &Config) -> String {
         .max()
         .unwrap_or_default();
     let mut text = format!(
-        "`{}` would listen on {}://{}/mcp, serve {}, and keep its data in {}\n",
+        "`{}` would listen on {}, serve {}, and keep its data in {}\n",
         server.name,
-        scheme(server),
-        server.listen,
+        server.listen.url(server.tls.is_some()),
         access(server),
         server.data_dir.display()
     );
@@ -59,10 +58,6 @@ fn describe(config: &Config) -> String {
         text.push_str(&format!("  {:width$}  {summary}\n", tool.name));
     }
     text
-}
-
-fn scheme(server: &ServerConfig) -> &'static str {
-    if server.tls.is_some() { "https" } else { "http" }
 }
 
 /// Who may come in.
@@ -96,7 +91,10 @@ pub(crate) fn proxies(server: &ServerConfig) -> Option<String> {
     }
     let proxies: Vec<String> = http.trusted_proxies.iter().map(ToString::to_string).collect();
     let proxies = proxies.join(", ");
-    let others = match server.tls.is_some() || http.plain_http || is_loopback(server.listen.ip()) {
+    let others = match server.tls.is_some()
+        || http.plain_http
+        || server.listen.address().is_none_or(|address| is_loopback(address.ip()))
+    {
         true => "",
         false => ", and from other machines only through them: TLS ends there",
     };
@@ -112,10 +110,17 @@ fn valid_json(config: &Config) -> Value {
     let server = &config.server;
     json!({
         "ok": true,
-        "server": {"name": server.name, "listen": server.listen.to_string(), "tls": server.tls.is_some(), "access": access(server), "dataDir": server.data_dir},
+        "server": {"name": server.name, "listen": listen(server), "tls": server.tls.is_some(), "access": access(server), "dataDir": server.data_dir},
         "tools": tools,
         "warnings": problems_json(&config.warnings),
     })
+}
+
+fn listen(server: &ServerConfig) -> String {
+    match server.listen.address() {
+        Some(address) => address.to_string(),
+        None => server.listen.url(false),
+    }
 }
 
 fn invalid_json(error: &ConfigError) -> Value {

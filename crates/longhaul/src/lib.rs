@@ -87,7 +87,7 @@ pub mod auth {
 pub use longhaul_server::audit;
 pub use longhaul_server::{
     Limits, Received, Transport,
-    http::{HostName, HttpOptions, Origin, PublicUrl, Tls, TlsError},
+    http::{HostName, HttpOptions, Origin, PublicUrl, Tls, TlsError, TrustedProxy},
 };
 pub use longhaul_store::{MemoryEventStore, OpenEventStoreError, SqliteEventStore};
 pub use schemars;

@@ -84,6 +84,14 @@ impl SameUser {
         Ok(this)
     }
 
+    /// For Unix sockets only, of which every system says whose the other end is. TCP connections are then nobody's.
+    pub fn of_unix_sockets() -> OwnUnixSockets {
+        OwnUnixSockets(Self {
+            user: rustix::process::geteuid().as_raw(),
+            identity: Arc::new(Identity::same_user()),
+        })
+    }
+
     /// Whose the other end of a TCP connection is.
     ///
     /// It is unknown if either end is closed or was reset, or if the other end is on another machine or in another network namespace. Then it is
@@ -117,6 +125,16 @@ impl Authenticator for SameUser {
 
     fn peer_user(&self, connection: &TcpStream) -> PeerUser {
         self.check(connection)
+    }
+}
+
+/// As [`SameUser`], for Unix sockets only.
+#[derive(Debug, Clone)]
+pub struct OwnUnixSockets(SameUser);
+
+impl Authenticator for OwnUnixSockets {
+    fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> Decision<'a> {
+        self.0.authenticate(head)
     }
 }
 

@@ -3,16 +3,16 @@
 use crate::config;
 use clap::Args;
 use longhaul_core::{Millis, parse_duration};
-use std::{net::SocketAddr, path::PathBuf};
+use std::path::PathBuf;
 
 /// `longhaul serve`
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
     /// Configuration file (TOML)
     pub(crate) file: PathBuf,
-    /// Address to listen on; overrides the file
+    /// Address or unix:PATH to listen on; overrides the file
     #[arg(long, value_name = "ADDR", value_parser = config::parse_listen)]
-    pub(crate) listen: Option<SocketAddr>,
+    pub(crate) listen: Option<config::Listen>,
     /// Data directory; overrides the file
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,

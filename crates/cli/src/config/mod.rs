@@ -23,7 +23,7 @@ pub(crate) use audit::AuditConfig;
 pub(crate) use auth::UNAUTHENTICATED;
 pub(crate) use file::{ConfigError, Problem};
 pub(crate) use paths::Environment;
-pub(crate) use server::{ServerConfig, Way, check_exposure, parse_listen};
+pub(crate) use server::{Listen, ServerConfig, Way, check_exposure, parse_listen};
 pub(crate) use tool::{Output, ToolConfig};
 
 use file::File;

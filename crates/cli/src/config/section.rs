@@ -289,6 +289,20 @@ impl<'a> Entry<'a> {
         }
     }
 
+    /// Who may do what with a file, in octal digits.
+    pub(super) fn file_mode(&self) -> Option<u32> {
+        let mode = match self.value {
+            DeValue::String(text) => u32::from_str_radix(text, 8).ok(),
+            // A decimal number is hardly meant.
+            DeValue::Integer(number) if number.radix() == 8 => u32::from_str_radix(number.as_str(), 8).ok(),
+            _ => None,
+        };
+        match mode.filter(|mode| *mode <= 0o777) {
+            Some(mode) => Some(mode),
+            None => self.wrong("the mode of a file in octal digits, such as \"0660\""),
+        }
+    }
+
     /// A duration, 0 included.
     pub(super) fn duration(&self) -> Option<Millis> {
         let text = self.text_like("a duration such as \"500ms\", \"5s\", \"1h\" or \"7d\"")?;

@@ -10,10 +10,13 @@ use super::{
 };
 use longhaul::auth::oauth::OAuthAuthenticator;
 use longhaul_core::Millis;
-use longhaul_server::http::{HttpOptions, PublicUrl, TrustedProxy, is_loopback};
+use longhaul_server::http::{HttpOptions, PATH, PublicUrl, TrustedProxy, is_loopback};
 use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 
 const DEFAULT_LISTEN: ([u8; 4], u16) = ([127, 0, 0, 1], 7411);
+/// What the path of a Unix socket has in front of it.
+const UNIX: &str = "unix:";
+const DEFAULT_SOCKET_MODE: u32 = 0o600;
 const NO_PUBLIC_URL: &str =
     "tokens must say for which server they are: set `public_url` in [server] to the URL that clients use";
 const DEFAULT_MAX_BODY: u64 = 4 << 20;
@@ -27,8 +30,10 @@ const MAX_RUNNING: u32 = 10_000;
 pub(crate) struct ServerConfig {
     /// The server's name: 1 to 64 of `A-Z a-z 0-9 _ - .`.
     pub(crate) name: String,
-    /// The address to listen on.
-    pub(crate) listen: SocketAddr,
+    /// Where to listen.
+    pub(crate) listen: Listen,
+    /// Who may open the socket, if it is a file.
+    pub(crate) socket_mode: u32,
     /// The data directory, as an absolute path. The server creates it if needed.
     pub(crate) data_dir: PathBuf,
     /// Attempts at once on this node, at least 1.
@@ -67,12 +72,21 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<S
         }
         Some(name.to_owned())
     });
-    let listen = section.get_or("listen", SocketAddr::from(DEFAULT_LISTEN), |entry| {
-        let text = entry.text_like("an address such as \"127.0.0.1:7411\"")?;
-        parse_listen(text)
-            .map_err(|error| entry.report(format!("`listen`: {error}")))
-            .ok()
+    let listen = section.get_or("listen", Listen::Address(SocketAddr::from(DEFAULT_LISTEN)), |entry| {
+        let text = entry.text_like("an address such as \"127.0.0.1:7411\", or \"unix:/run/mcp.sock\"")?;
+        let listen = match text.strip_prefix(UNIX) {
+            Some(path) => {
+                let path = environment.resolve(path, section.file().folder());
+                path.map(Listen::Unix).map_err(|error| error.to_string())
+            }
+            None => parse_listen(text).map_err(|error| error.to_string()),
+        };
+        listen.map_err(|error| entry.report(format!("`listen`: {error}"))).ok()
     });
+    let socket_mode = section.get_or("socket_mode", DEFAULT_SOCKET_MODE, |entry| entry.file_mode());
+    if let (Some(Listen::Address(_)), Some(entry)) = (&listen, section.get("socket_mode")) {
+        entry.warn("`socket_mode` means something only with `listen = \"unix:…\"`".to_owned());
+    }
     let data_dir = section.optional("data_dir", |entry| {
         let path = environment.resolve(entry.text()?, section.file().folder());
         path.map_err(|error| entry.report(format!("`data_dir`: {error}"))).ok()
@@ -119,7 +133,7 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<S
         checked.unwrap_or_else(|error| entry.report(format!("[[server.auth.issuer]]: {error}")));
     }
     if let (Some(listen), Some(auth), Some(plain_http), Some(entry)) =
-        (listen, &auth, plain_http, section.get("listen"))
+        (&listen, &auth, plain_http, section.get("listen"))
     {
         // A mistake in the section is one already.
         let way = Way {
@@ -127,6 +141,9 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<S
             has_proxies: trusted_proxies.as_ref().is_none_or(|proxies| !proxies.is_empty()),
             plain_http,
         };
+        if matches!(listen, Listen::Unix(_)) && section.get("tls").is_some() {
+            entry.report("`listen`: a Unix socket has no TLS: remove [server.tls], or listen on an address".to_owned());
+        }
         match check_exposure(listen, auth, way) {
             Ok(warnings) => warnings.into_iter().for_each(|warning| entry.warn(warning)),
             Err(error) => entry.report(format!("`listen`: {error}")),
@@ -153,6 +170,7 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<S
     Some(ServerConfig {
         name,
         listen: listen?,
+        socket_mode: socket_mode?,
         data_dir,
         max_running: max_running?,
         max_body: max_body?,
@@ -204,8 +222,13 @@ fn is_server_name(name: &str) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum InvalidListen {
     /// Not an IP address with a port.
-    #[error("write an IP address and a port, for example \"127.0.0.1:7411\" or \"[::1]:7411\"")]
+    #[error(
+        "write an IP address and a port, for example \"127.0.0.1:7411\" or \"[::1]:7411\", or a Unix socket, for example \"unix:/run/mcp.sock\""
+    )]
     NoAddress,
+    /// No path of a Unix socket.
+    #[error("write the path of the socket behind \"unix:\"")]
+    NoPath,
 }
 
 /// Why the server may not listen on an address that other machines can reach.
@@ -249,10 +272,10 @@ impl Way {
 ///
 /// # Errors
 /// [`InvalidExposure`].
-pub(crate) fn check_exposure(listen: SocketAddr, auth: &AuthConfig, way: Way) -> Result<Vec<String>, InvalidExposure> {
-    if is_loopback(listen.ip()) {
+pub(crate) fn check_exposure(listen: &Listen, auth: &AuthConfig, way: Way) -> Result<Vec<String>, InvalidExposure> {
+    let Some(listen) = listen.address().filter(|address| !is_loopback(address.ip())) else {
         return Ok(Vec::new());
-    }
+    };
     if !auth.admits_remote() {
         return Err(InvalidExposure::NobodyDecides);
     }
@@ -269,14 +292,50 @@ pub(crate) fn check_exposure(listen: SocketAddr, auth: &AuthConfig, way: Way) ->
     Ok(warnings)
 }
 
+/// Where the server listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Listen {
+    Address(SocketAddr),
+    /// A Unix socket.
+    Unix(PathBuf),
+}
+
+impl Listen {
+    /// The address, if it is one.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Address(address) => Some(*address),
+            Self::Unix(_) => None,
+        }
+    }
+
+    /// The URL of the endpoint; clients have no common form of it for Unix sockets.
+    pub(crate) fn url(&self, has_tls: bool) -> String {
+        match self {
+            Self::Address(address) if has_tls => format!("https://{address}{PATH}"),
+            Self::Address(address) => format!("http://{address}{PATH}"),
+            Self::Unix(path) => format!("{UNIX}{}", path.display()),
+        }
+    }
+}
+
 /// Parses the address of `listen` or `--listen`. `localhost` means `127.0.0.1`.
 ///
 /// # Errors
-/// [`InvalidListen`] if it is not an IP address with a port.
-pub(crate) fn parse_listen(text: &str) -> Result<SocketAddr, InvalidListen> {
+/// [`InvalidListen`] if it is not an IP address with a port, or a Unix socket.
+pub(crate) fn parse_listen(text: &str) -> Result<Listen, InvalidListen> {
+    if let Some(path) = text.strip_prefix(UNIX) {
+        return match path {
+            "" => Err(InvalidListen::NoPath),
+            path => Ok(Listen::Unix(path.into())),
+        };
+    }
     let numeric = match text.strip_prefix("localhost:") {
         Some(port) => format!("127.0.0.1:{port}"),
         None => text.to_owned(),
     };
-    numeric.parse().map_err(|_| InvalidListen::NoAddress)
+    numeric
+        .parse()
+        .map(Listen::Address)
+        .map_err(|_| InvalidListen::NoAddress)
 }

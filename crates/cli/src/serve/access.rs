@@ -54,6 +54,10 @@ pub(super) fn apply(
         Some(false) => {}
         // Everyone is served in any case, and is the same principal.
         None if auth.unauthenticated => {}
+        _ if config.listen.address().is_none() => {
+            who.push("processes of this user on this machine".to_owned());
+            server = server.authenticator(SameUser::of_unix_sockets());
+        }
         asked => match (SameUser::new(), asked) {
             (Ok(same_user), _) => {
                 who.push("processes of this user on this machine".to_owned());
@@ -69,7 +73,11 @@ pub(super) fn apply(
         who.push(UNAUTHENTICATED.to_owned());
         server = server.allow_unauthenticated(true);
     } else if who.is_empty() {
-        who.push("every user of this machine".to_owned());
+        who.push(match config.listen.address() {
+            Some(_) => "every user of this machine".to_owned(),
+            // Others are never served without credentials.
+            None => "processes of this user on this machine".to_owned(),
+        });
     }
     who.extend(crate::check::proxies(config));
     Ok((server, who))

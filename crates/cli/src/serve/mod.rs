@@ -11,7 +11,7 @@ mod tools;
 use crate::{
     args,
     audit::{AuditError, AuditLog},
-    config::{self, Config, Environment},
+    config::{self, Config, Environment, ServerConfig},
     output,
 };
 use longhaul::audit::{Audit, AuditAction, AuditEvent, AuditOutcome};
@@ -19,7 +19,7 @@ use longhaul_core::Millis;
 use longhaul_runtime::{Ports, Provider};
 use longhaul_server::{
     Front,
-    http::{Exposure, ListenError, Listener, Tls, TlsError},
+    http::{Exposure, ListenError, Listener, SocketListener, Tls, TlsError, UnixSocketError},
     stdio::OwnerSocket,
 };
 use longhaul_store::{OpenError, ReadOnlyStore, SqliteOptions, SqliteStore};
@@ -42,6 +42,8 @@ enum ServeError {
     Open(#[from] longhaul_store::OpenError),
     #[error("{error}{owner}")]
     Listen { error: ListenError, owner: String },
+    #[error(transparent)]
+    UnixSocket(#[from] UnixSocketError),
     #[error("cannot listen in {path}: {source}")]
     Socket { path: String, source: io::Error },
     #[error("cannot use {path}: {source}")]
@@ -75,10 +77,15 @@ pub(crate) fn run(serve: &args::Serve) -> ExitCode {
     };
     crate::check::warn(&serve.file.display().to_string(), &config.warnings);
     // The address in the file was checked with it.
-    if let Some(listen) = serve.listen {
-        config.server.listen = listen;
+    if let Some(listen) = &serve.listen {
+        config.server.listen = match listen {
+            config::Listen::Unix(path) => {
+                config::Listen::Unix(std::path::absolute(path).unwrap_or_else(|_| path.clone()))
+            }
+            address => address.clone(),
+        };
         let server = &config.server;
-        match config::check_exposure(listen, &server.auth, config::Way::of(server)) {
+        match config::check_exposure(&server.listen, &server.auth, config::Way::of(server)) {
             Ok(warnings) => warnings
                 .iter()
                 .for_each(|warning| output::note(&format!("warning: --listen: {warning}"))),
@@ -146,14 +153,14 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         Some(files) => Some(Tls::from_pem_files(&files.cert, &files.key)?),
         None => None,
     };
-    let listener = match listen(server.listen, tls).await {
+    let listener = match listen(&server, tls).await {
         Err(ServeError::Listen { error, owner }) if asked.idle_exit.is_some() => {
             tracing::warn!("{error}{owner}; serving only longhaul stdio");
             None
         }
         bound => Some(bound?),
     };
-    let url = listener.as_ref().map(Listener::url);
+    let url = listener.as_ref().map(Bound::url);
     if let Err(error) = store.describe_owner(url.as_deref().unwrap_or("only for longhaul stdio")) {
         tracing::warn!(%error, "could not write this process to the lock file");
     }
@@ -220,8 +227,10 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     report.print(asked.json);
     let stop = stop(&front, &running, asked.idle_exit)?;
     let over_http = async {
-        if let Some(listener) = listener {
-            listener.serve(Arc::clone(&front), stop.cancelled()).await;
+        match listener {
+            Some(Bound::Address(listener)) => listener.serve(Arc::clone(&front), stop.cancelled()).await,
+            Some(Bound::Unix(listener)) => listener.serve(Arc::clone(&front), stop.cancelled()).await,
+            None => {}
         }
     };
     tokio::join!(over_http, socket.serve(Arc::clone(&front), stop.cancelled()));
@@ -239,7 +248,26 @@ fn digest(file: &Path) -> String {
     }
 }
 
-async fn listen(address: std::net::SocketAddr, tls: Option<Tls>) -> Result<Listener, ServeError> {
+/// What was bound.
+enum Bound {
+    Address(Listener),
+    Unix(SocketListener),
+}
+
+impl Bound {
+    fn url(&self) -> String {
+        match self {
+            Self::Address(listener) => listener.url(),
+            Self::Unix(listener) => config::Listen::Unix(listener.path().to_owned()).url(false),
+        }
+    }
+}
+
+async fn listen(server: &ServerConfig, tls: Option<Tls>) -> Result<Bound, ServeError> {
+    let address = match &server.listen {
+        config::Listen::Address(address) => *address,
+        config::Listen::Unix(path) => return Ok(Bound::Unix(SocketListener::bind(path, server.socket_mode).await?)),
+    };
     // What it may listen on was checked with the configuration.
     let listener = Listener::bind_exposed(address, Exposure::unchecked())
         .await
@@ -253,10 +281,10 @@ async fn listen(address: std::net::SocketAddr, tls: Option<Tls>) -> Result<Liste
             };
             ServeError::Listen { error, owner }
         })?;
-    Ok(match tls {
+    Ok(Bound::Address(match tls {
         Some(tls) => listener.with_tls(tls),
         None => listener,
-    })
+    }))
 }
 
 /// Cancelled when the server is to stop: at a signal, when it has been idle for `idle_exit`, or when it has lost its lease.

@@ -9,3 +9,4 @@ mod issuers;
 mod serving;
 mod support;
 mod tls;
+mod unix_socket;

@@ -147,7 +147,9 @@ impl Access {
                 }
             }
         }
-        Ok(match (&self.anyone, credentials) {
+        // Where everyone is the same user, another user is nobody.
+        let is_anyone = !self.authenticators.is_empty() || !head.peer.is_of_other_user();
+        Ok(match (self.anyone.as_ref().filter(|_| is_anyone), credentials) {
             (Some(anyone), 0) => Ok(Arc::clone(anyone)),
             (None, 0) => Err(Denied::Missing),
             // Someone who believes to be known must not be served as anyone.

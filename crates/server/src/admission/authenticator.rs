@@ -165,6 +165,11 @@ impl<'a> RequestHead<'a> {
 }
 
 impl Peer {
+    /// Whether it is a Unix socket that another user of this machine has opened.
+    pub(crate) fn is_of_other_user(&self) -> bool {
+        matches!(self, Self::Unix { uid } if *uid != rustix::process::geteuid().as_raw())
+    }
+
     /// The address of the other end, if it has one.
     pub fn address(&self) -> Option<SocketAddr> {
         match self {

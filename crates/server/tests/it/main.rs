@@ -48,3 +48,4 @@ mod subscriptions;
 mod task_updates;
 mod tls;
 mod ttl;
+mod unix_socket;

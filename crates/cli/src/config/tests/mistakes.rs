@@ -57,12 +57,14 @@ fn bad_files_are_explained() {
         ),
         (
             "+server\nlisten = 7411\n+tool",
-            &["jobs.toml:3: `listen` must be an address such as \"127.0.0.1:7411\", not 7411"],
+            &[
+                "jobs.toml:3: `listen` must be an address such as \"127.0.0.1:7411\", or \"unix:/run/mcp.sock\", not 7411",
+            ],
         ),
         (
             "+server\nlisten = \"7411\"\n+tool",
             &[
-                "jobs.toml:3: `listen`: write an IP address and a port, for example \"127.0.0.1:7411\" or \"[::1]:7411\"",
+                "jobs.toml:3: `listen`: write an IP address and a port, for example \"127.0.0.1:7411\" or \"[::1]:7411\", or a Unix socket, for example \"unix:/run/mcp.sock\"",
             ],
         ),
         (

@@ -1,7 +1,7 @@
 //! What a good file comes to.
 
 use super::{SERVER, TOOL, environment, folder_with};
-use crate::config::{AuditConfig, Output, ServerConfig, auth::AuthConfig, limits::LimitsConfig, load};
+use crate::config::{AuditConfig, Listen, Output, ServerConfig, auth::AuthConfig, limits::LimitsConfig, load};
 use longhaul_core::{Retry, RetryOn, TaskPolicy};
 use longhaul_server::{Limits, http::HttpOptions};
 use serde_json::json;
@@ -15,7 +15,8 @@ fn the_smallest_file_gets_every_default() {
         config.server,
         ServerConfig {
             name: "box".to_owned(),
-            listen: "127.0.0.1:7411".parse().unwrap(),
+            listen: Listen::Address("127.0.0.1:7411".parse().unwrap()),
+            socket_mode: 0o600,
             data_dir: "/home/me/.local/state/longhaul/box".into(),
             max_running: 6,
             max_body: 4 << 20,
@@ -136,7 +137,7 @@ task = "always"
 
     let config = load(&folder.path().join("jobs.toml"), &environment()).unwrap();
     assert_eq!(config.server.data_dir, Path::new("/home/me/data"));
-    assert_eq!(config.server.listen, "[::1]:0".parse().unwrap());
+    assert_eq!(config.server.listen.address(), "[::1]:0".parse().ok());
     assert_eq!(
         (config.server.queue_timeout, config.server.strict_headers),
         (5_400_000, true)
@@ -259,4 +260,36 @@ fn the_quickstart_is_sound() {
     let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/quickstart.toml"));
     let config = load(path, &environment()).unwrap();
     assert!(config.tools.len() >= 3);
+}
+
+#[test]
+fn a_unix_socket_has_a_path_and_a_mode() {
+    for (mode, expected) in [
+        ("", 0o600),
+        ("socket_mode = \"0660\"", 0o660),
+        ("socket_mode = 0o666", 0o666),
+    ] {
+        let text = format!("{SERVER}listen = \"unix:run/mcp.sock\"\n{mode}\n{TOOL}command = [\"true\"]\n");
+        let folder = folder_with(&text);
+        let config = load(&folder.path().join("jobs.toml"), &environment()).unwrap();
+        assert_eq!(config.server.listen, Listen::Unix(folder.path().join("run/mcp.sock")));
+        assert_eq!(
+            (config.server.socket_mode, config.warnings.len()),
+            (expected, 0),
+            "{mode}"
+        );
+    }
+    for (wrong, why) in [
+        ("listen = \"unix:\"", "`listen`:"),
+        ("listen = \"unix:a\"\nsocket_mode = 660", "octal digits"),
+        ("listen = \"unix:a\"\nsocket_mode = \"0999\"", "octal digits"),
+        (
+            "listen = \"unix:a\"\ntls = { cert = \"a\", key = \"b\" }",
+            "a Unix socket has no TLS",
+        ),
+    ] {
+        let folder = folder_with(&format!("{SERVER}{wrong}\n{TOOL}command = [\"true\"]\n"));
+        let error = load(&folder.path().join("jobs.toml"), &environment()).unwrap_err();
+        assert!(error.to_string().contains(why), "{wrong}: {error}");
+    }
 }

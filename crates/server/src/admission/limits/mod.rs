@@ -149,8 +149,16 @@ impl From<Busy> for RpcError {
 /// A principal's right to an open stream; given back when dropped.
 pub(crate) type StreamPermit = Permit<Principal>;
 
-/// An address's right to an open connection; given back when dropped.
-pub(crate) type ConnectionPermit = Permit<IpAddr>;
+/// Who has opened a connection, as far as it is known before its first request.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum ConnectionHolder {
+    Address(IpAddr),
+    /// A user of this machine, on a Unix socket.
+    User(u32),
+}
+
+/// The right of an address or a user to an open connection; given back when dropped.
+pub(crate) type ConnectionPermit = Permit<ConnectionHolder>;
 
 /// The counters of all limits.
 pub(crate) struct Meter {
@@ -158,7 +166,7 @@ pub(crate) struct Meter {
     calls: MethodRate,
     unknown_ids: MethodRate,
     denied: Option<DeniedRates>,
-    connections: Tally<IpAddr>,
+    connections: Tally<ConnectionHolder>,
     streams: Tally<Principal>,
 }
 
@@ -220,12 +228,14 @@ impl Meter {
         }
     }
 
-    /// Counts a connection for as long as the permit lives, where all together may have `in_all`. One address gets at most half of them.
-    pub(crate) fn connection(&self, from: IpAddr, in_all: usize) -> Result<ConnectionPermit, Busy> {
+    /// Counts a connection for as long as the permit lives, where all together may have `in_all`. One holder gets at most half of them.
+    pub(crate) fn connection(&self, from: ConnectionHolder, in_all: usize) -> Result<ConnectionPermit, Busy> {
         let of_one = (in_all / 2).max(1);
-        self.connections
-            .enter_up_to(from.to_canonical(), of_one)
-            .map_err(Busy::Connections)
+        let from = match from {
+            ConnectionHolder::Address(address) => ConnectionHolder::Address(address.to_canonical()),
+            user @ ConnectionHolder::User(_) => user,
+        };
+        self.connections.enter_up_to(from, of_one).map_err(Busy::Connections)
     }
 
     /// How many connections all together may have.

@@ -102,7 +102,6 @@ impl AllowedHosts {
     /// `Origin`, which is allowed.
     pub(crate) fn check(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), NotAllowed> {
         let host_allowed = |value: &HeaderValue| value.to_str().is_ok_and(|host| self.allows_host(host));
-        let origin_allowed = |value: &HeaderValue| value.to_str().is_ok_and(|origin| self.allows_origin(origin));
         let authority = uri.authority().map(|authority| authority.as_str());
         let named = headers.contains_key(header::HOST) || authority.is_some();
         let all_hosts = authority.is_none_or(|host| self.allows_host(host))
@@ -110,6 +109,12 @@ impl AllowedHosts {
         if !named || !all_hosts {
             return Err(NotAllowed::Host);
         }
+        self.check_origin(headers)
+    }
+
+    /// Whether the request's `Origin` is allowed.
+    pub(crate) fn check_origin(&self, headers: &HeaderMap) -> Result<(), NotAllowed> {
+        let origin_allowed = |value: &HeaderValue| value.to_str().is_ok_and(|origin| self.allows_origin(origin));
         if !headers.get_all(header::ORIGIN).iter().all(origin_allowed) {
             return Err(NotAllowed::Origin);
         }

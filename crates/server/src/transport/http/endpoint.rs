@@ -17,6 +17,7 @@ use crate::{
         authenticator::{Denied, Peer},
         caller::TransportMode,
         identity::Identity,
+        limits::ConnectionHolder,
     },
     audit::AuditOutcome,
     dispatch::{Incoming, refuse_message},
@@ -168,12 +169,22 @@ async fn guarded<B: Body<Data = Bytes> + Unpin>(
     {
         parts.extensions.insert(ClientAddress(address));
     }
-    if let Err(not_allowed) = front.http.allowed_hosts.check(&parts.headers, &parts.uri) {
+    let hosts = &front.http.allowed_hosts;
+    let allowed = match connection.peer() {
+        // No name leads there that a page could take over.
+        Peer::Unix { .. } => hosts.check_origin(&parts.headers),
+        _ => hosts.check(&parts.headers, &parts.uri),
+    };
+    if let Err(not_allowed) = allowed {
         let error = RpcError::invalid_request(not_allowed.to_string()).with_status(403);
         return refuse(front, &error);
     }
     let permit = match (connection.of_proxy, address) {
-        (Some(in_all), Some(address)) => match front.admission.meter.connection(address, in_all) {
+        (Some(in_all), Some(address)) => match front
+            .admission
+            .meter
+            .connection(ConnectionHolder::Address(address), in_all)
+        {
             Ok(permit) => Some(permit),
             Err(busy) => {
                 if let Some(auditor) = auditor {
@@ -191,7 +202,7 @@ async fn guarded<B: Body<Data = Bytes> + Unpin>(
     } else {
         let access = &front.admission.access;
         let known;
-        let identity = match access.everyone() {
+        let identity = match access.everyone().filter(|_| !connection.peer().is_of_other_user()) {
             Some(everyone) => Ok(everyone),
             None => {
                 let head = (&parts.headers, &parts.uri, connection.peer());

@@ -17,9 +17,11 @@ mod listener;
 mod public_url;
 mod replay;
 mod response;
+mod serving;
 mod stall;
 mod tls;
 mod trusted_proxies;
+mod unix_socket;
 
 pub use allowed_hosts::{HostName, InvalidHost, InvalidOrigin, Origin, is_local_request, is_loopback};
 pub use certificate::TlsError;
@@ -27,11 +29,12 @@ pub(crate) use context::HttpContext;
 pub(crate) use endpoint::incoming_message;
 pub use endpoint::router;
 pub use exposure::{Exposure, ListenError};
-pub use listener::Listener;
+pub use listener::{Listener, SocketListener};
 pub use public_url::{InvalidPublicUrl, PublicUrl};
 pub(crate) use replay::ReplayBuffers;
 pub use tls::Tls;
 pub use trusted_proxies::{InvalidProxy, TrustedProxy};
+pub use unix_socket::UnixSocketError;
 
 /// Where the endpoint is.
 pub const PATH: &str = "/mcp";
