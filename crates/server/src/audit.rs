@@ -294,6 +294,13 @@ impl RequestAudit {
         self.auditor.record(AuditEvent { outcome, ..event });
     }
 
+    /// Records it for one of the tasks that it names.
+    pub(crate) fn record_for(&self, task: &TaskId, outcome: AuditOutcome) {
+        self.is_recorded.store(true, Ordering::Relaxed);
+        let (task, event) = (Some(task.clone()), self.event.clone());
+        self.auditor.record(AuditEvent { task, outcome, ..event });
+    }
+
     /// Records it, unless that was done.
     pub(crate) fn end(&self, outcome: AuditOutcome) {
         if !self.is_recorded.load(Ordering::Relaxed) {

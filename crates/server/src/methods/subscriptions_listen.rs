@@ -3,6 +3,7 @@
 use super::Methods;
 use crate::{
     admission::request::AdmittedRequest,
+    audit::AuditOutcome,
     catalog::resources,
     interaction::{
         Interaction,
@@ -11,9 +12,9 @@ use crate::{
     response::{Answer, OwnedRequestId, store_failed, stream},
     session::preferences::SubscriptionGuard,
 };
-use longhaul_core::Capability;
+use longhaul_core::{Capability, TaskId};
 use longhaul_wire::{RpcError, modern::subscription::write_acknowledged, params::SubscriptionFilter};
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, collections::HashSet, sync::Arc};
 
 pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
     let interaction = &methods.interaction;
@@ -27,10 +28,11 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
     let permit = interaction.admission.meter.stream(request.caller.principal())?;
     let names_something = !params.task_ids.is_empty() || !params.resource_subscriptions.is_empty();
     // What cannot be an id names nothing (S-05).
-    let ids = params.task_ids.iter().filter_map(|id| id.parse().ok()).collect();
-    let tasks = accepted_tasks(interaction, request.caller.scope(), ids)
+    let ids: Vec<TaskId> = params.task_ids.iter().filter_map(|id| id.parse().ok()).collect();
+    let tasks = accepted_tasks(interaction, request.caller.scope(), ids.clone())
         .await
         .map_err(store_failed)?;
+    count_and_record(request, &ids, tasks.accepted(), interaction)?;
     let (resource_subscriptions, held) =
         accepted_resources(interaction, request, params.resource_subscriptions).await?;
     let accepted = SubscriptionFilter {
@@ -57,6 +59,31 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
         drop(permit);
     });
     Ok(Answer::Stream(events))
+}
+
+/// Unknown ids count as one request for an unknown task, however many they are: a client may follow again what has expired meanwhile. The audit log
+/// gets a line for each task that is there, and one for the first that is not.
+fn count_and_record(
+    request: &AdmittedRequest<'_>,
+    asked: &[TaskId],
+    accepted: &[TaskId],
+    interaction: &Interaction,
+) -> Result<(), RpcError> {
+    let known: HashSet<&TaskId> = accepted.iter().collect();
+    let unknown = asked.iter().find(|id| !known.contains(id));
+    if unknown.is_some() {
+        let meter = &interaction.admission.meter;
+        meter.unknown_id(request.caller.identity(), request.address)?;
+    }
+    if let Some(audit) = &request.audit {
+        for id in accepted {
+            audit.record_for(id, AuditOutcome::Ok);
+        }
+        if let Some(id) = unknown {
+            audit.record_for(id, AuditOutcome::Unknown);
+        }
+    }
+    Ok(())
 }
 
 /// The resources that exist for this caller, and their guards; the others are left out silently, as tasks are.

@@ -175,6 +175,24 @@ async fn g1_60_s_07_each_request_about_a_task_is_recorded() {
         .exchange(&of("nobody", Post::modern("tasks/get", id())))
         .await;
     assert_eq!(told.take(), line("denied", "denied", "", ""));
+    // One request that names several tasks.
+    let anns = task_of(
+        &served
+            .result("ann", Post::modern("tools/call", act("optional", "wait")))
+            .await,
+    );
+    told.take();
+    let listen = json!({"notifications": {"taskIds": [task, anns]}});
+    let mut stream = served.server.connect().await;
+    let post = of("ann", Post::modern("subscriptions/listen", listen));
+    stream.send(&post.to_bytes()).await;
+    assert!(stream.head().await.is_stream());
+    let lines = [
+        line("read", "ok", "key:ann", &anns),
+        line("read", "unknown", "key:ann", &task),
+    ]
+    .concat();
+    assert_eq!(told.take(), lines);
     // Nothing about tasks.
     served.result("ann", Post::modern("tools/list", json!({}))).await;
     assert_eq!(told.take(), Vec::<[String; 4]>::new());
@@ -236,8 +254,11 @@ async fn s_06_too_many_unknown_ids_are_refused_and_own_tasks_are_served() {
         200
     );
     let wait = json!({"name": "task_wait", "arguments": {"task": UNKNOWN}});
-    let refused = client.exchange(&of("ann", Post::modern("tools/call", wait))).await;
-    assert_eq!(refused.json()["error"]["code"], 429, "{refused:?}");
+    let listen = json!({"notifications": {"taskIds": [anns, bobs]}});
+    for (method, params) in [("tools/call", wait), ("subscriptions/listen", listen)] {
+        let refused = client.exchange(&of("ann", Post::modern(method, params))).await;
+        assert_eq!(refused.json()["error"]["code"], 429, "{refused:?}");
+    }
     assert_eq!(
         told.take().iter().filter(|event| event[1] == "limited").count(),
         1,
