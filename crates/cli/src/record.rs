@@ -2,8 +2,8 @@
 
 use crate::{failure::Failure, output, servers::Server, states};
 use longhaul_client::{
-    CallFilter, CallState, Client, ClientJournal, Connection, JournalError, PendingCall, RecordedCall, SystemClock,
-    TaskHandle, TaskStatus,
+    CallFilter, CallState, Client, ClientJournal, Connection, JournalError, PendingCall, RecordedCall, RequestError,
+    SystemClock, TaskHandle, TaskSnapshot, TaskStatus,
 };
 use longhaul_core::{Clock, Millis, UnixMillis, format_duration};
 use std::collections::HashSet;
@@ -184,6 +184,18 @@ impl Named {
         let task = client.task(call).await.unwrap_or_else(|| connection.task(&self.id));
         (client, task)
     }
+}
+
+/// Reads a task, with what a legacy server has asked about it and nobody has answered, as far as that is recorded.
+pub(crate) async fn read(task: &TaskHandle) -> Result<TaskSnapshot, RequestError> {
+    let mut snapshot = task.get().await?;
+    if !snapshot.status.is_final() {
+        match task.recorded_questions().await {
+            Ok(recorded) => snapshot.input_requests.extend(recorded),
+            Err(error) => output::note(&format!("longhaul: recorded questions cannot be read: {error}")),
+        }
+    }
+    Ok(snapshot)
 }
 
 /// The latest call of each task: a call that was made twice under one idempotency key has one task.

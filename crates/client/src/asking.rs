@@ -1,11 +1,14 @@
 //! Asking the user: each question once, whichever process of the user asks.
 
-use crate::{Asked, Connection, InputRequest, InputResponse, RequestError, call_record::CallRecord};
+use crate::{
+    Asked, Connection, InputRequest, InputResponse, RequestError, call_record::CallRecord, journal::RequestNumber,
+};
 use futures_util::FutureExt;
-use longhaul_core::{BoxFuture, Json, Millis};
+use longhaul_core::{BoxFuture, Clock, Json};
+use std::{sync::Arc, time::Duration};
 
 /// How long to wait for an answer that another process is asking for, before the journal is read again.
-const LOOK_AGAIN: Millis = 500;
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// The answer to a question.
 pub(crate) struct Answered {
@@ -37,6 +40,13 @@ impl HeldQuestion {
     }
 }
 
+impl HeldQuestion {
+    /// The record has another state by now.
+    pub(crate) fn settled(mut self) {
+        self.record = None;
+    }
+}
+
 impl Drop for HeldQuestion {
     fn drop(&mut self) {
         if let Some(record) = &self.record {
@@ -60,52 +70,55 @@ impl Connection {
             let (connection, request) = (self.clone(), request.clone());
             async move { connection.ask(request).await }.boxed()
         };
-        self.ask_recorded(record, key, &ask).await
+        ask_recorded(Arc::clone(&self.options().clock), record, key, None, &ask).await
     }
+}
 
-    /// Asks with `ask`, unless the user has answered the question before: then that is the answer. `None` if the server has an answer.
-    pub(crate) async fn ask_recorded<E: From<RequestError>>(
-        &self,
-        record: Option<&CallRecord>,
-        key: &str,
-        ask: Ask<'_, E>,
-    ) -> Result<Option<Answered>, E> {
-        let Some(record) = record else {
-            let response = ask().await?;
-            return Ok(Some(Answered { response, held: None }));
-        };
-        loop {
-            let asked = record.ask(key).await;
-            match asked {
-                Ok(Asked::Accepted) => return Ok(None),
-                Ok(Asked::Pending) => {
-                    self.sleep(LOOK_AGAIN).await;
-                    continue;
-                }
-                _ => {}
+/// Asks with `ask`, unless the user has answered the question before: then that is the answer. `None` if the server has an answer, also to `number`, the
+/// recorded request that asks.
+pub(crate) async fn ask_recorded<E: From<RequestError>>(
+    clock: Arc<dyn Clock>,
+    record: Option<&CallRecord>,
+    key: &str,
+    number: Option<RequestNumber>,
+    ask: Ask<'_, E>,
+) -> Result<Option<Answered>, E> {
+    let Some(record) = record else {
+        let response = ask().await?;
+        return Ok(Some(Answered { response, held: None }));
+    };
+    loop {
+        let asked = record.ask(key, number).await;
+        match asked {
+            Ok(Asked::Accepted) => return Ok(None),
+            Ok(Asked::Pending) => {
+                clock.sleep(LOOK_AGAIN).await;
+                continue;
             }
-            let held = HeldQuestion {
-                record: Some(record.clone()),
-                key: key.to_owned(),
-            };
-            match asked {
-                Ok(Asked::Answered(answer)) => {
-                    let response = InputResponse::recorded(&answer)?;
-                    let held = Some(held);
-                    return Ok(Some(Answered { response, held }));
-                }
-                Ok(_) => {}
-                Err(error) => tracing::warn!(%error, "a question is not recorded"),
-            }
-            let response = ask().await?;
-            match record.record_answer(key, Json::from(response.as_value().clone())).await {
-                Ok(true) => {}
-                // Another process was faster: its answer counts.
-                Ok(false) => continue,
-                Err(error) => tracing::warn!(%error, "an answer is not recorded"),
-            }
-            let held = Some(held);
-            return Ok(Some(Answered { response, held }));
+            _ => {}
         }
+        let held = HeldQuestion {
+            record: Some(record.clone()),
+            key: key.to_owned(),
+        };
+        match asked {
+            Ok(Asked::Answered(answer)) => {
+                let response = InputResponse::recorded(&answer)?;
+                let held = Some(held);
+                return Ok(Some(Answered { response, held }));
+            }
+            Ok(_) => {}
+            Err(error) => tracing::warn!(%error, "a question is not recorded"),
+        }
+        let response = ask().await?;
+        let answer = Json::from(response.as_value().clone());
+        match record.record_answer(key, number, answer).await {
+            Ok(true) => {}
+            // Another process was faster: its answer counts.
+            Ok(false) => continue,
+            Err(error) => tracing::warn!(%error, "an answer is not recorded"),
+        }
+        let held = Some(held);
+        return Ok(Some(Answered { response, held }));
     }
 }

@@ -131,6 +131,7 @@ impl Connection {
             params,
             headers: param_headers::build(&tool.param_headers, arguments),
             timeout: self.options().call_timeout,
+            id: None,
             wants_progress: true,
         }
     }

@@ -3,6 +3,7 @@
 use crate::{
     Asked, CallId, CallState, ClientJournal, Finished, Generation, JournalError, NewCall, RecordedCall, SessionRef,
     TakenOver, TaskRef, TaskStatus,
+    journal::{NewServerRequest, RequestNumber, ServerRequestRecord},
 };
 use longhaul_core::{Json, Millis};
 use parking_lot::Mutex;
@@ -39,6 +40,8 @@ struct State {
     session: Option<String>,
     /// Whether the task asks, and whether it has ended, as it was last noted by this process or, if that is enough, by another one.
     noted: Option<(bool, bool)>,
+    /// When the task had changed last, when it was last seen asking.
+    asked_at: Option<String>,
 }
 
 impl Drop for Record {
@@ -92,6 +95,7 @@ impl CallRecord {
                 lacks_task: false,
                 session: session.map(|session| session.id.clone()),
                 noted: Some((false, false)),
+                asked_at: None,
             }),
         }))
     }
@@ -124,6 +128,16 @@ impl CallRecord {
         if std::mem::replace(&mut self.0.state.lock().noted, now) != now {
             warn(self.0.journal.note_status(self.0.call, status).await);
         }
+    }
+
+    /// The task was seen asking.
+    pub(crate) fn saw_asking(&self, updated_at: Option<&str>) {
+        self.0.state.lock().asked_at = updated_at.map(str::to_owned);
+    }
+
+    /// The server may have the recorded answer, and wait for another one.
+    pub(crate) async fn doubt_answer(&self, request: RequestNumber) {
+        warn(self.0.journal.doubt_answer(self.0.call, request).await);
     }
 
     pub(crate) async fn finish(&self, finished: Finished) -> Result<(), JournalError> {
@@ -161,13 +175,72 @@ impl CallRecord {
         }
     }
 
-    pub(crate) async fn ask(&self, key: &str) -> Result<Asked, JournalError> {
-        self.0.journal.ask(self.0.call, key).await
+    /// Whether to ask the user; for a recorded `request` of the server only if that has no response.
+    pub(crate) async fn ask(&self, key: &str, request: Option<RequestNumber>) -> Result<Asked, JournalError> {
+        match request {
+            Some(request) => self.0.journal.ask_for(self.0.call, key, request).await,
+            None => self.0.journal.ask(self.0.call, key).await,
+        }
     }
 
-    /// Whether the answer may be sent.
-    pub(crate) async fn record_answer(&self, key: &str, answer: Json) -> Result<bool, JournalError> {
-        self.0.journal.record_answer(self.0.call, key, answer).await
+    pub(crate) async fn record_request(
+        &self,
+        request: NewServerRequest,
+    ) -> Result<Option<ServerRequestRecord>, JournalError> {
+        self.0.journal.record_request(self.0.call, request).await
+    }
+
+    /// The requests of the server that have no response.
+    pub(crate) async fn open_requests(&self) -> Result<Vec<ServerRequestRecord>, JournalError> {
+        self.0.journal.open_requests(self.0.call).await
+    }
+
+    /// The server has the response to a request.
+    pub(crate) async fn request_answered(&self, request: RequestNumber, has_own_key: bool) {
+        warn(self.0.journal.request_answered(self.0.call, request, has_own_key).await);
+    }
+
+    /// The server wants no response to a request any more.
+    pub(crate) async fn request_withdrawn(&self, request: RequestNumber) {
+        warn(self.0.journal.request_withdrawn(self.0.call, request).await);
+    }
+
+    /// This process is about to read the stream of a request for the result.
+    pub(crate) async fn result_requested(&self, session: Option<String>, id: u64) {
+        warn(self.0.journal.record_result_request(self.0.call, session, id).await);
+    }
+
+    /// A request for the result has ended, without waiting.
+    pub(crate) fn result_request_ended(&self, id: u64) {
+        warn_later(self.0.journal.enqueue_result_request_ended(self.0.call, id));
+    }
+
+    /// The requests for the result whose processes have ended.
+    pub(crate) async fn take_abandoned_result_requests(
+        &self,
+        session: Option<String>,
+    ) -> Result<Vec<u64>, JournalError> {
+        self.0
+            .journal
+            .take_abandoned_result_requests(self.0.call, session)
+            .await
+    }
+
+    /// Whether the answer may be sent; for a recorded `request` of the server only if that has no response.
+    pub(crate) async fn record_answer(
+        &self,
+        key: &str,
+        request: Option<RequestNumber>,
+        answer: Json,
+    ) -> Result<bool, JournalError> {
+        let (journal, call) = (&self.0.journal, self.0.call);
+        match request {
+            Some(request) => {
+                let updated_at = self.0.state.lock().asked_at.clone();
+                journal.record_answer_for(call, key, request, answer, updated_at).await
+            }
+            None => journal.record_answer(call, key, answer).await,
+        }
     }
 
     pub(crate) async fn answer_accepted(&self, key: &str) {

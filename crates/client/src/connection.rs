@@ -16,7 +16,6 @@ use crate::{
     tools::ToolList,
     transport::{Http, Observed, Outgoing, Reply, Transport},
 };
-use futures_util::FutureExt;
 use http::HeaderMap;
 use longhaul_core::{Json, Millis};
 use longhaul_wire::{Generation, Method};
@@ -39,6 +38,7 @@ use tokio::sync::Mutex;
 pub struct Connection(Arc<Shared>);
 
 /// A connection that is not kept open by this.
+#[derive(Clone)]
 pub(crate) struct WeakConnection(Weak<Shared>);
 
 struct Shared {
@@ -72,6 +72,8 @@ pub(crate) struct Request {
     /// Headers that only a modern server gets.
     pub(crate) headers: HeaderMap,
     pub(crate) timeout: Option<Duration>,
+    /// Its id, if that is known before it is sent.
+    pub(crate) id: Option<u64>,
     /// Whether progress of it is reported.
     pub(crate) wants_progress: bool,
 }
@@ -150,6 +152,7 @@ impl Connection {
     pub(crate) async fn close_session(self, ends_session: bool) {
         self.0.listening.stop();
         self.0.task_pushes.stop();
+        self.0.listening.until_sent().await;
         let era = self.0.era.lock().await.take();
         if ends_session || self.0.transport.is_session() {
             let headers = era.as_deref().and_then(Era::legacy).map(era::LegacySession::headers);
@@ -215,6 +218,7 @@ impl Connection {
             params: params.clone(),
             headers: HeaderMap::new(),
             timeout: Some(self.0.options.request_timeout),
+            id: None,
             wants_progress: false,
         };
         self.exchange(build, &mut |_| {}).await.map(|(result, _)| result)
@@ -282,6 +286,7 @@ impl Connection {
             params: Map::new(),
             headers: HeaderMap::new(),
             timeout: Some(self.0.options.request_timeout),
+            id: None,
             wants_progress: false,
         };
         match self.attempt(era, ping, &mut |_| {}).await {
@@ -322,7 +327,7 @@ impl Connection {
         mut request: Request,
         on_notification: OnNotification<'_>,
     ) -> Result<RpcResponse, RequestError> {
-        let id = self.next_id();
+        let id = request.id.unwrap_or_else(|| self.next_id());
         if request.wants_progress {
             // The token is the request's id, which says where its progress belongs on a pipe.
             let meta = request.params.entry("_meta").or_insert_with(|| Map::new().into());
@@ -551,7 +556,7 @@ struct Cancellation<'a> {
 impl Drop for Cancellation<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id {
-            self.connection.cancel_by_message(self.era, id);
+            self.connection.cancel_by_message(self.era, id, None);
         }
     }
 }
@@ -566,22 +571,8 @@ struct Subscribed {
 impl Drop for Subscribed {
     fn drop(&mut self) {
         if let Some(connection) = self.connection.upgrade() {
-            connection.cancel_by_message(&self.era, self.id);
+            connection.cancel_by_message(&self.era, self.id, None);
         }
-    }
-}
-
-impl Connection {
-    /// Tells the server that a request is no longer waited for.
-    #[expect(clippy::disallowed_methods, reason = "the client is not simulated")]
-    fn cancel_by_message(&self, era: &Arc<Era>, request: u64) {
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-            return;
-        };
-        let params = Map::from_iter([("requestId".to_owned(), request.into())]);
-        let message = era::build_message(Method::Cancelled.as_str(), None, params);
-        let (connection, era) = (self.clone(), Arc::clone(era));
-        runtime.spawn(async move { connection.send_message(&era, message).await }.map(drop));
     }
 }
 

@@ -21,7 +21,7 @@ pub trait InputHandler: Send + Sync + 'static {
     fn answer(&self, request: InputRequest) -> BoxFuture<'static, Result<InputResponse, RpcFailure>>;
 
     /// Whether to leave a question where it is, because nobody can be asked now. A legacy task shows its question only to who opens `tasks/result`, and some
-    /// servers take it out of their queue then. `request` has no details. Default: `false`.
+    /// servers take it out of their queue then, so it would be lost if it is not recorded. `request` has no details. Default: `false`.
     fn leaves_open(&self, _request: &InputRequest) -> bool {
         false
     }
@@ -37,7 +37,8 @@ pub trait InputHandler: Send + Sync + 'static {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct InputRequest {
-    /// Its name among the input requests of its call or task; `None` for a request of a legacy server.
+    /// Its name among the input requests of its call or task. A request of a legacy server has one if it is recorded: see
+    /// [`TaskHandle::recorded_questions`](crate::TaskHandle::recorded_questions).
     pub key: Option<String>,
     /// The task that asks, if it is one.
     pub task: Option<String>,

@@ -3,14 +3,21 @@
 //!
 //! | a request | is |
 //! | --- | --- |
-//! | with the id and the text of an earlier one of its session | the same message again: it is not asked again, and the same response is sent again |
+//! | with the id and the text of one of its session that the user is being asked | the same message again: it is ignored |
+//! | with the id and the text of one whose response the server has not taken | the same message again: it gets the same response |
+//! | with the id of an earlier one of its session, and another text | a new question. The server has the response to the earlier one, or wants none |
 //! | with an id of Longhaul's (`<task>.<key>.<n>`) and a key that is known | the same question: its recorded answer is the answer, for as long as the task lives |
 //! | with the text of a question of its task that the user is being asked | the same question: both get the answer |
 //! | with the text of a question of its task whose recorded answer the server has not taken yet | the same question: the recorded answer is sent |
 //! | any other | a new question |
 //!
 //! A server has taken an answer when it has accepted the message with it (HTTP 2xx), or when the task is seen in another status than `input_required`. From
-//! then on a question with the same text is another one: a tool may well ask "Next file?" twice.
+//! then on a question with the same text is another one, also under the same id: a tool may well ask "Next file?" twice, and the Python SDK 1.30 uses ids again.
+//!
+//! An answer that was recorded, but that no process is sending, is sent by the next one, unless the task asks and has changed since: it has gone on then.
+//!
+//! Some servers send a question once, so it is recorded with its id and session before the user is asked (`journal/server_requests.rs`). Whoever waits for the
+//! task next serves it again (`serving.rs`), as if it had come just then.
 
 use crate::response::ServerRequest;
 use serde_json::Value;
@@ -35,10 +42,15 @@ pub(crate) struct QuestionName {
 }
 
 impl QuestionName {
+    /// Whether no other question of a task ever has this name.
+    pub(crate) fn is_unique(name: &str) -> bool {
+        !name.starts_with(BY_TEXT)
+    }
+
     pub(crate) fn of(request: &ServerRequest, task: &str) -> Self {
         match key_of(&request.id, task) {
             Some(key) => Self {
-                name: format!("legacy key {key}"),
+                name: format!("{LEGACY}key {key}"),
                 is_unique: true,
             },
             None => {
@@ -52,6 +64,8 @@ impl QuestionName {
     }
 }
 
+/// The beginning of the names of all questions of legacy tasks.
+pub(crate) const LEGACY: &str = "legacy ";
 /// The beginning of the names that other questions may have later.
 pub(crate) const BY_TEXT: &str = "legacy text ";
 
@@ -76,7 +90,7 @@ pub(crate) fn digest(request: &ServerRequest) -> RequestDigest {
     Sha256::digest(Value::from(vec![request.method.as_str().into(), params]).to_string()).into()
 }
 
-/// The latest responses to requests of the server.
+/// The latest responses that the server has not taken.
 #[derive(Default)]
 pub(crate) struct SentResponses(VecDeque<(String, RequestDigest, String)>);
 
@@ -88,6 +102,7 @@ impl SentResponses {
     }
 
     pub(crate) fn keep(&mut self, id: &str, digest: RequestDigest, response: &str) {
+        self.forget(id);
         if id.len() + response.len() > MAX_KEPT_RESPONSE {
             return;
         }
@@ -95,6 +110,11 @@ impl SentResponses {
             self.0.pop_front();
         }
         self.0.push_back((id.to_owned(), digest, response.to_owned()));
+    }
+
+    /// The server has taken the response to the request with this id.
+    pub(crate) fn forget(&mut self, id: &str) {
+        self.0.retain(|(known, _, _)| known != id);
     }
 
     /// Another session has other ids.

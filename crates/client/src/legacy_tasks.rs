@@ -1,12 +1,18 @@
 //! The tasks of a legacy session that live, as far as this process knows: their questions are recorded, and their session is kept warm.
 
-use crate::call_record::CallRecord;
+use crate::{TaskSnapshot, TaskStatus, call_record::CallRecord};
 use parking_lot::Mutex;
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::{sync::watch, task::AbortHandle};
 
 /// How long a question may wait for the answer that tells which call its task belongs to. Some servers ask before they answer.
 const LONGEST_WAIT_FOR_ANSWER: Duration = Duration::from_secs(2);
+/// How many tasks that ask are remembered with what they ask.
+const MAX_ASKING: usize = 64;
 
 /// The live tasks of a connection to a legacy server.
 #[derive(Default)]
@@ -22,6 +28,8 @@ struct Tasks {
     live: HashMap<String, Option<CallRecord>>,
     /// Recorded calls that the server has not answered. Any question may be that of their tasks.
     calls: usize,
+    /// The status messages with which tasks were last said to ask, the latest last.
+    asking: VecDeque<(String, String)>,
 }
 
 /// A recorded call is being sent until this is dropped.
@@ -54,9 +62,37 @@ impl LegacyTasks {
         self.tasks.borrow().live.is_empty()
     }
 
+    pub(crate) fn is_live(&self, task: &str) -> bool {
+        self.tasks.borrow().live.contains_key(task)
+    }
+
     /// The task has ended, or is not known to the server.
     pub(crate) fn ended(&self, task: &str) {
-        self.tasks.send_if_modified(|tasks| tasks.live.remove(task).is_some());
+        self.tasks.send_if_modified(|tasks| {
+            tasks.asking.retain(|(asking, _)| asking != task);
+            tasks.live.remove(task).is_some()
+        });
+    }
+
+    /// The server has pushed the status of a task.
+    pub(crate) fn pushed(&self, task: &TaskSnapshot) {
+        self.tasks.send_if_modified(|tasks| {
+            tasks.asking.retain(|(asking, _)| *asking != task.id);
+            if let (TaskStatus::InputRequired, Some(message)) = (task.status, &task.message) {
+                if tasks.asking.len() == MAX_ASKING {
+                    tasks.asking.pop_front();
+                }
+                tasks.asking.push_back((task.id.clone(), message.clone()));
+            }
+            false
+        });
+    }
+
+    /// The task that a question belongs to which does not say so. FastMCP 3 pushes the text of the question as the task's status message first.
+    pub(crate) fn asking(&self, text: &str) -> Option<String> {
+        let tasks = self.tasks.borrow();
+        let asking = tasks.asking.iter().rev().find(|(_, message)| message == text);
+        asking.map(|(task, _)| task.clone())
     }
 
     /// What records the questions of a task, if its call is recorded.

@@ -1,6 +1,7 @@
 //! What a connection keeps of its push stream and of the requests that it serves.
 
 use crate::legacy_questions::{RequestDigest, SentResponses};
+use futures_util::future::join_all;
 use longhaul_core::RpcFailure;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -13,12 +14,15 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    sync::{Semaphore, watch},
-    task::AbortHandle,
+    sync::{Notify, Semaphore, watch},
+    task::{AbortHandle, JoinHandle},
 };
 
 /// How long a request may wait for the push stream.
 const LONGEST_OPENING: Duration = Duration::from_secs(2);
+
+/// How long the end of a connection may wait for cancellations to be sent.
+const LONGEST_SENDING: Duration = Duration::from_secs(1);
 
 /// The requests of a server that are served at once. More are refused.
 pub(crate) const MAX_SERVED: usize = 64;
@@ -32,8 +36,10 @@ pub(crate) struct Listening {
     pub(crate) refusals: Arc<Semaphore>,
     /// The requests that are being served, by their id.
     pub(crate) serving: Arc<Mutex<HashMap<String, ServedRequest>>>,
-    /// The latest responses to requests of the server.
+    /// The latest responses that the server has not taken.
     pub(crate) sent_responses: Mutex<SentResponses>,
+    /// Cancellations that are being sent.
+    sending: Mutex<Vec<JoinHandle<()>>>,
     /// Whether something is wanted that comes on the push stream alone.
     is_wanted: AtomicBool,
     /// Whether the push stream is being opened for the first time.
@@ -52,6 +58,12 @@ impl Drop for Opening {
 /// A request of a server that is being served.
 pub(crate) struct ServedRequest {
     pub(crate) running: AbortHandle,
+    /// The server wants no response any more.
+    pub(crate) withdrawn: Arc<Notify>,
+    /// An earlier process got it.
+    pub(crate) is_recorded: bool,
+    /// It came again while the response was being sent: that may be another request.
+    pub(crate) came_again: bool,
     /// The task that it belongs to.
     pub(crate) task: Option<String>,
     /// What it asks.
@@ -71,6 +83,7 @@ impl Default for Listening {
             refusals: Arc::new(Semaphore::new(MAX_REFUSALS)),
             serving: Arc::default(),
             sent_responses: Mutex::default(),
+            sending: Mutex::default(),
             is_wanted: AtomicBool::new(false),
             opening: watch::Sender::new(false),
         }
@@ -105,6 +118,30 @@ impl Listening {
             tracing::debug!("the push stream is not open yet");
             self.opening.send_replace(false);
         }
+    }
+
+    /// A cancellation is being sent.
+    pub(crate) fn sends(&self, cancellation: JoinHandle<()>) {
+        let mut sending = self.sending.lock();
+        sending.retain(|sending| !sending.is_finished());
+        sending.push(cancellation);
+    }
+
+    /// Waits until the cancellations are sent, but not for long.
+    #[expect(clippy::disallowed_methods, reason = "the client is not simulated")]
+    pub(crate) async fn until_sent(&self) {
+        let sending = std::mem::take(&mut *self.sending.lock());
+        if tokio::time::timeout(LONGEST_SENDING, join_all(sending)).await.is_err() {
+            tracing::debug!("the server does not take a cancellation");
+        }
+    }
+
+    /// Whether something is being served that an earlier process was asked about the task.
+    pub(crate) fn serves_recorded(&self, task: &str) -> bool {
+        let serving = self.serving.lock();
+        serving
+            .values()
+            .any(|served| served.is_recorded && served.task.as_deref() == Some(task))
     }
 
     /// Closes the push stream.

@@ -146,6 +146,7 @@ impl Connection {
             params: params.clone(),
             headers: HeaderMap::new(),
             timeout: Some(self.options().request_timeout),
+            id: None,
             wants_progress: false,
         };
         let (result, _) = self.exchange_rounds(build, &mut |_| {}, None).await?;

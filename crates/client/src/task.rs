@@ -3,10 +3,12 @@
 use crate::{
     Connection, Finished, Generation, JournalError, Outcome, RequestError, TaskRef, TaskSnapshot, TaskStatus, Tool,
     call_record::CallRecord, connection::Request, era::Era, error::excerpt, output_schema::OutputSchema,
+    result_request::ResultRequest,
 };
 use http::HeaderMap;
 use longhaul_core::Json;
 use longhaul_wire::Method;
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -102,6 +104,9 @@ impl TaskHandle {
                 tracing::warn!(%error, "a task, or its session, is not recorded");
                 return;
             }
+        }
+        if snapshot.status == TaskStatus::InputRequired {
+            record.saw_asking(snapshot.last_updated_at.as_deref());
         }
         record.note_status(snapshot.status).await;
     }
@@ -255,16 +260,27 @@ impl TaskHandle {
     /// Waits for the result of a legacy task with the request that holds until there is one (G1-28). On its stream the server asks what the task
     /// needs. `None` if the server answers that there is no result yet, as some do.
     pub(crate) async fn hold_for_outcome(&self) -> Result<Option<Outcome>, RequestError> {
+        let mut request = ResultRequest::begin(&self.connection, &self.id, self.record.as_ref()).await?;
+        let id = Mutex::new(Some(request.id()));
         let build = |_: &Era| Request {
             method: Method::TasksResult.as_str().to_owned(),
             params: Map::from_iter([("taskId".to_owned(), Value::from(self.id.as_str()))]),
             headers: HeaderMap::new(),
             timeout: None,
+            // If it is sent again it is in another session.
+            id: id.lock().take(),
             wants_progress: false,
         };
-        match self.connection.exchange(build, &mut |_| {}).await {
-            Ok((result, _)) => Ok(Some(Outcome::result(result))),
-            Err(RequestError::Rpc(_)) => Ok(None),
+        let answered = self.connection.exchange(build, &mut |_| {}).await;
+        match answered {
+            Ok((result, _)) => {
+                request.is_answered();
+                Ok(Some(Outcome::result(result)))
+            }
+            Err(RequestError::Rpc(_)) => {
+                request.is_answered();
+                Ok(None)
+            }
             Err(error) => Err(error),
         }
     }

@@ -238,16 +238,21 @@ fn recorded_as(key: &str) -> String {
 }
 
 impl TaskHandle {
-    /// Answers a question of a modern task; `key` is that of the [`InputRequest`](crate::InputRequest) in its snapshot. The server ignores answers to
-    /// questions that are no longer open. The answer to a recorded task is in the journal before it is sent, unless there is another one; the server takes the first that arrives.
+    /// Answers a question of the task; `key` is that of the [`InputRequest`](crate::InputRequest) in its snapshot, or, for a legacy task, in
+    /// [`recorded_questions`](Self::recorded_questions). The server ignores answers to questions that are no longer open. The answer to a recorded task is in the
+    /// journal before it is sent, unless there is another one; the server takes the first that arrives.
     ///
     /// # Errors
-    /// Any [`RequestError`]; [`RequestError::Rpc`] if the answer does not fit the question. A legacy server has no such request: it asks
-    /// [`Options::inputs`](crate::Options::inputs) while the task is waited for.
+    /// Any [`RequestError`]; [`RequestError::Rpc`] if the answer does not fit the question; [`RequestError::Invalid`] if a legacy task does not ask `key`: a
+    /// legacy server asks [`Options::inputs`](crate::Options::inputs) while the task is waited for, and only what it has asked then is recorded.
     pub async fn answer(&self, key: &str, answer: InputResponse) -> Result<(), RequestError> {
+        if self.connection().era().await?.legacy().is_some() {
+            return self.answer_recorded(key, &answer).await;
+        }
         let name = recorded_as(key);
         if let Some(record) = self.record() {
-            match record.record_answer(&name, Json::from(answer.as_value().clone())).await {
+            let recorded = Json::from(answer.as_value().clone());
+            match record.record_answer(&name, None, recorded).await {
                 // After another answer, which may not have arrived, the server decides: it takes one.
                 Ok(_) => {}
                 Err(error) => tracing::warn!(%error, "an answer is not recorded"),

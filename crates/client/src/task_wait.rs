@@ -37,6 +37,8 @@ impl TaskHandle {
             held: None,
             held_failures: 0,
             given: None,
+            // What a new task asks comes to this process.
+            has_asked_again: self.created().is_some(),
         };
         if let Some(created) = self.created() {
             wait.report(created);
@@ -97,6 +99,8 @@ struct Wait<'a> {
     held_failures: u32,
     /// The result that it was answered with. The next poll tells whether the task has ended; some servers give a result once, and forget the task with it.
     given: Option<Outcome>,
+    /// What an earlier process was asked about the task, and has not answered, is asked here.
+    has_asked_again: bool,
 }
 
 impl Wait<'_> {
@@ -109,6 +113,10 @@ impl Wait<'_> {
             Err(error) => return Err(error),
             Ok(()) => {}
         }
+        let earlier = self.handle.record().filter(|_| !self.has_asked_again);
+        if let Some(record) = earlier {
+            self.handle.connection().cancel_abandoned(record).await?;
+        }
         let snapshot = match self.handle.get().await {
             Ok(snapshot) => snapshot,
             Err(error) if error.is_unknown_task() => {
@@ -120,6 +128,10 @@ impl Wait<'_> {
             Err(error) => return Err(error),
         };
         let given = self.given.take();
+        if let Some(record) = earlier.filter(|_| !snapshot.status.is_final()) {
+            self.handle.connection().serve_recorded(&snapshot, record).await?;
+        }
+        self.has_asked_again = true;
         if !snapshot.status.is_final() {
             self.polls = self.polls.saturating_add(1);
             // A task that ends soon needs no subscription.
@@ -199,7 +211,12 @@ impl Wait<'_> {
             return Ok(());
         };
         // A legacy server asks on a stream of its own (G1-37).
-        if self.held.is_none() && !inputs.leaves_open(&of_status(snapshot)) {
+        // What is recorded can be answered later, by another process, too.
+        let is_lost_unless_answered =
+            self.handle.record().is_none() || self.handle.connection().transport().is_session();
+        // Some servers ask what is open again, under another id: not before it has its answer.
+        let is_asked = self.handle.connection().listening().serves_recorded(self.handle.id());
+        if self.held.is_none() && !is_asked && !(is_lost_unless_answered && inputs.leaves_open(&of_status(snapshot))) {
             let handle = self.handle.clone();
             let held = async move {
                 match handle.hold_for_outcome().await {

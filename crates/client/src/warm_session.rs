@@ -43,6 +43,7 @@ impl Connection {
             params: Map::new(),
             headers: HeaderMap::new(),
             timeout: Some(self.options().request_timeout),
+            id: None,
             wants_progress: false,
         };
         // A session that is gone is noticed by who reads the task: nothing is probed here.

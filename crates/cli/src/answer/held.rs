@@ -128,11 +128,12 @@ pub(super) async fn answer(
         }
     };
     if delivered > 0 {
-        for other in &others {
-            output::note(&format!("the task also asks: {}", other.question.message()));
-        }
-        if !others.is_empty() {
-            output::note(&waiting::how_to_be_asked(&named.server, task.id()));
+        for Asked { question, .. } in &others {
+            output::note(&format!("the task also asks: {}", question.message()));
+            output::note(&match question.key {
+                Some(_) => waiting::how_to_answer(&named.server, task.id(), question),
+                None => waiting::how_to_be_asked(&named.server, task.id()),
+            });
         }
         return Ok(Exit::Answered);
     }
@@ -149,6 +150,39 @@ pub(super) async fn answer(
             LONGEST_SILENCE.as_secs()
         ),
     }))
+}
+
+/// Watches the task until it continues, but not for long, and tells what else it asks. That is recorded, and can be answered later.
+pub(super) async fn tell_what_else_it_asks(named: &Named, task: &TaskHandle, mut questions: Questions) {
+    let (gone_on, mut has_gone_on) = watch::channel(false);
+    let mut observe = |event: Event<'_>| {
+        if let Event::Status(task) = event {
+            gone_on.send_replace(task.status != TaskStatus::InputRequired);
+        }
+    };
+    let mut others = Vec::new();
+    {
+        let mut waiting = pin!(task.wait(&mut observe));
+        let mut limit = SystemClock.sleep(LONGEST_PAUSE);
+        loop {
+            tokio::select! {
+                biased;
+                message = questions.0.recv() => match message {
+                    // Kept, so that it stays open.
+                    Some(Message::Asked(asked)) => others.push(asked),
+                    Some(Message::Delivered) => {}
+                    None => break,
+                },
+                _ = &mut waiting => return,
+                _ = has_gone_on.wait_for(|gone_on| *gone_on) => break,
+                () = &mut limit => break,
+            }
+        }
+    }
+    for Asked { question, .. } in &others {
+        output::note(&format!("the task also asks: {}", question.message()));
+        output::note(&waiting::how_to_answer(&named.server, task.id(), question));
+    }
 }
 
 fn is_known(answered: &[InputRequest], others: &[Asked], asked: &Asked) -> bool {

@@ -8,7 +8,7 @@ use crate::{
     ask::{self, Answer},
     failure::Failure,
     fields, output,
-    record::Named,
+    record::{self, Named},
     result::Exit,
     servers, states,
     waiting::with_notice,
@@ -20,6 +20,8 @@ use std::{
     process::ExitCode,
 };
 
+/// The revision in which whoever reads a task sees what it asks.
+const MODERN: &str = "2026-07-28";
 const NOTHING_ANSWERED: &str = "nothing was answered; --decline says no";
 
 /// Runs the command.
@@ -52,7 +54,7 @@ async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
     let (relay, questions) = held::Relay::new();
     let connection = named.server.connection(|options| options.inputs = Some(relay))?;
     let (client, task) = named.open(&connection).await;
-    let snapshot = with_notice(connection.address(), task.get()).await?;
+    let snapshot = with_notice(connection.address(), record::read(&task)).await?;
     if snapshot.status == TaskStatus::InputRequired && snapshot.input_requests.is_empty() {
         let answered = answer_held(&named, &task, args, &words, questions).await;
         client.close().await;
@@ -64,11 +66,14 @@ async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
         with_notice(connection.address(), send(&task, &key, response)).await?;
         answered(&task, Some(&key), args.json);
     }
+    if connection.server().await?.version != MODERN {
+        held::tell_what_else_it_asks(&named, &task, questions).await;
+    }
     client.close().await;
     Ok(Exit::Answered)
 }
 
-/// Answers a legacy task. Nothing is requested if the answer could not be given: some servers ask only once.
+/// Answers a legacy task whose question is not known yet. Nothing is requested if the answer could not be given.
 async fn answer_held(
     named: &Named,
     task: &TaskHandle,
@@ -78,7 +83,7 @@ async fn answer_held(
 ) -> Result<Exit, Failure> {
     if args.question.is_some() {
         return Err(Failure::usage(
-            "the questions of this server have no keys: leave --question out, and the first one is answered",
+            "the server has not told its question yet, so it has no key: leave --question out, and the first one is answered",
         ));
     }
     let is_form = words.is_empty() && !args.decline && !args.cancel;

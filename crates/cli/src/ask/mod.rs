@@ -28,31 +28,43 @@ pub(crate) struct Asking {
     /// What is drawn, and must not be while something is asked.
     bar: Arc<Mutex<Option<ProgressBar>>>,
     unasked: mpsc::UnboundedSender<InputRequest>,
+    /// The question whose form the user has left with Ctrl-C.
+    left: Arc<Mutex<Option<InputRequest>>>,
 }
 
 /// The questions that could not be asked.
-pub(crate) struct Unasked(mpsc::UnboundedReceiver<InputRequest>);
+pub(crate) struct Unasked {
+    questions: mpsc::UnboundedReceiver<InputRequest>,
+    left: Arc<Mutex<Option<InputRequest>>>,
+}
 
 impl Unasked {
     /// The next one. Never completes on a terminal.
     pub(crate) async fn next(&mut self) -> InputRequest {
-        match self.0.recv().await {
+        match self.questions.recv().await {
             Some(request) => request,
             None => std::future::pending().await,
         }
+    }
+
+    /// The question whose form the user has left with Ctrl-C, if it can be answered later.
+    pub(crate) fn left(&self) -> Option<InputRequest> {
+        self.left.lock().take().filter(|question| question.key.is_some())
     }
 }
 
 impl Asking {
     pub(crate) fn new() -> (Arc<Self>, Unasked) {
-        let (unasked, receiver) = mpsc::unbounded_channel();
+        let (unasked, questions) = mpsc::unbounded_channel();
+        let left = Arc::default();
         let asking = Self {
             terminal: io::stdin().is_terminal() && io::stderr().is_terminal(),
             turn: Arc::default(),
             bar: Arc::default(),
             unasked,
+            left: Arc::clone(&left),
         };
-        (Arc::new(asking), Unasked(receiver))
+        (Arc::new(asking), Unasked { questions, left })
     }
 
     /// The bar is hidden while something is asked.
@@ -91,7 +103,7 @@ impl InputHandler for Asking {
             return Box::pin(std::future::pending());
         }
         let (turn, bar) = (Arc::clone(&self.turn), self.bar.lock().clone());
-        let unasked = self.unasked.clone();
+        let (unasked, left) = (self.unasked.clone(), Arc::clone(&self.left));
         Box::pin(async move {
             let mut last = turn.lock().await;
             if request.key.is_none() && last.as_ref() == Some(&request) {
@@ -109,7 +121,10 @@ impl InputHandler for Asking {
                 Answer::Given(response) => return Ok(response),
                 // Whoever waits ends the command, and the question stays open.
                 Answer::Later => drop(unasked.send(request)),
-                Answer::Interrupted => interrupt_self(),
+                Answer::Interrupted => {
+                    *left.lock() = Some(request);
+                    interrupt_self();
+                }
             }
             std::future::pending().await
         })

@@ -3,7 +3,7 @@
 use crate::{
     failure::Failure,
     fields, output,
-    record::Named,
+    record::{self, Named},
     result::{self, Exit},
     states,
     waiting::{how_to_answer, how_to_be_asked, with_notice},
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 /// Reads the task and prints it.
 pub(super) async fn show(named: &Named, task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
-    let snapshot = with_notice(task.connection().address(), task.get()).await?;
+    let snapshot = with_notice(task.connection().address(), record::read(task)).await?;
     if json {
         let mut shown = as_json(&snapshot);
         if let Some(call) = named.call() {

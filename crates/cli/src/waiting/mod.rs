@@ -138,10 +138,17 @@ impl Waiting<'_> {
                 });
                 if self.json {
                     let asked = json!({"method": question.method, "params": question.params});
-                    output::json_line(&json!({"taskId": task.id(), "url": url, "asks": asked}));
+                    let mut shown = json!({"taskId": task.id(), "url": url, "asks": asked});
+                    if let Some(key) = &question.key {
+                        shown["inputRequests"] = json!({key: shown["asks"]});
+                    }
+                    output::json_line(&shown);
                 }
             }
             Ended::Interrupted | Ended::TimedOut => {
+                if let Some(question) = self.unasked.left() {
+                    output::note(&how_to_answer(self.server, task.id(), &question));
+                }
                 let again = self.server.command_line("task", &[task.id(), "--wait"]);
                 output::note(&format!(
                     "{}; to wait for it again:\n  {again}",

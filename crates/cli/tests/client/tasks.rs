@@ -93,7 +93,7 @@ fn a_legacy_task_is_answered_without_waiting_for_it() {
     assert!(stderr(&shown).contains(&way), "{shown:?}");
     assert!(stdout(&shown).contains("tool      book"), "{shown:?}");
     for (given, reason) in [
-        (&["--question=when", "day=2026-11-23"][..], "have no keys"),
+        (&["--question=when", "day=2026-11-23"][..], "so it has no key"),
         (&[], "give the answer as NAME=VALUE"),
         (&["day=monday"], "`day`: it must be a date"),
     ] {
@@ -366,4 +366,28 @@ fn a_list_of_a_server_that_cannot_be_reached_is_no_empty_list() {
     let gone = served.run(&["tasks", "http://127.0.0.1:1/mcp"]);
     exit(&gone, 3);
     assert!(stderr(&gone).contains("cannot be reached"), "{gone:?}");
+}
+
+/// A legacy server asks only who waits. What it has asked then is recorded, and shown and answered as that of a modern one.
+#[test]
+fn a_question_of_a_legacy_server_has_a_key_and_is_answered_later() {
+    let served = served();
+    let asked = served.run(&["call", "book", "--json", "--era=legacy"]);
+    exit(&asked, 7);
+    let asked = json(&asked);
+    let (id, questions) = (asked["taskId"].as_str().unwrap(), &asked["inputRequests"]);
+    let (key, question) = questions.as_object().unwrap().iter().next().unwrap();
+    assert_eq!(question["params"]["message"], "When?", "{asked}");
+    let shown = served.run(&["task", id, "--json", "--era=legacy"]);
+    assert_eq!(json(&shown)["inputRequests"], *questions);
+    let other = served.run(&["answer", id, "--question=other", "day=2026-01-02", "--era=legacy"]);
+    exit(&other, 2);
+    assert!(stderr(&other).contains(&format!("it asks {key}")), "{other:?}");
+    let wrong = served.run(&["answer", id, "day=tomorrow", "--era=legacy"]);
+    exit(&wrong, 2);
+    let answered = served.run(&["answer", id, "day=2026-01-02", "--json", "--era=legacy"]);
+    exit(&answered, 0);
+    assert_eq!(json(&answered)["answered"], key.as_str());
+    let ended = served.run(&["task", id, "--wait", "--era=legacy"]);
+    assert_eq!(exit(&ended, 0), "booked for 2026-01-02");
 }

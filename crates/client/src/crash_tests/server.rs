@@ -1,5 +1,6 @@
 //! The server of the crash tests, which outlives its clients.
 
+use super::asks_once::AsksOnce;
 use axum::{
     Router,
     body::{Body, Bytes},
@@ -35,10 +36,12 @@ pub(super) enum Kind {
     LegacyAsks,
     /// The same; the task asks on the push stream, which the server closes after each message.
     LegacyPushes,
+    /// The same; the task asks two questions, each once and under the same id, on the stream of the `tasks/result` that has waited longest.
+    LegacyAsksOnce,
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 8] = [
         Self::Keys,
         Self::KeysDirect,
         Self::NoKeys,
@@ -46,6 +49,7 @@ impl Kind {
         Self::Legacy,
         Self::LegacyAsks,
         Self::LegacyPushes,
+        Self::LegacyAsksOnce,
     ];
 
     pub(super) fn takes_keys(self) -> bool {
@@ -53,7 +57,10 @@ impl Kind {
     }
 
     pub(super) fn is_legacy(self) -> bool {
-        matches!(self, Self::Legacy | Self::LegacyAsks | Self::LegacyPushes)
+        matches!(
+            self,
+            Self::Legacy | Self::LegacyAsks | Self::LegacyPushes | Self::LegacyAsksOnce
+        )
     }
 
     fn asks(self) -> bool {
@@ -74,6 +81,7 @@ pub(super) struct Seen {
     pub(super) deleted: BTreeSet<String>,
     /// How often a legacy task has asked: each time under another id.
     deliveries: usize,
+    pub(super) once: AsksOnce,
 }
 
 #[derive(Default)]
@@ -81,6 +89,7 @@ pub(super) struct Execution {
     pub(super) calls: usize,
     session: Option<String>,
     pub(super) polls: usize,
+    /// Each is that of one question, with its text if there are several.
     pub(super) answers: Vec<Value>,
 }
 
@@ -157,6 +166,14 @@ impl Server {
                 }
                 let mut task = task;
                 task["resultType"] = "task".into();
+                Ok(task)
+            }
+            (Kind::LegacyAsksOnce, "tasks/get") => {
+                let id = params["taskId"].as_str().unwrap();
+                seen.executions.get_mut(id).unwrap().polls += 1;
+                let (status, changes) = seen.once.polled();
+                let mut task = self.task(id, status);
+                task["lastUpdatedAt"] = format!("2026-11-20T09:00:{changes:02}Z").into();
                 Ok(task)
             }
             (kind, "tasks/get") => {
@@ -262,10 +279,10 @@ impl Server {
     }
 }
 
-const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+pub(super) const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 
 /// An event stream of these messages.
-fn events(messages: impl futures_util::Stream<Item = String> + Send + 'static) -> Response<Body> {
+pub(super) fn events(messages: impl futures_util::Stream<Item = String> + Send + 'static) -> Response<Body> {
     let events = messages.map(|message| Ok::<_, Infallible>(format!("data: {message}\n\n")));
     Response::builder()
         .header("content-type", "text/event-stream")
@@ -293,6 +310,11 @@ async fn serve(
     if verb == "GET" && server.kind == Kind::LegacyPushes {
         let question = server.question_in(session.as_deref());
         return events(stream::iter(question.map(|question| question.to_string())));
+    }
+    if server.kind == Kind::LegacyAsksOnce
+        && let Some(events) = server.seen.lock().ask_once(&request)
+    {
+        return events.unwrap_or_else(|| response.status(202).body(Body::empty()).unwrap());
     }
     if request["result"].is_object() {
         server.take_answer(&request["result"]);

@@ -3,16 +3,17 @@
 use super::{
     ClientJournal,
     error::{JournalError, Refusal},
-    retention, sessions,
+    retention, server_requests, sessions,
+    stored_call::Stored,
     worker::Scope,
 };
 use crate::{
-    legacy_questions::BY_TEXT,
+    legacy_questions::{BY_TEXT, LEGACY},
     recorded_call::{CallId, Finished, NewCall, StateCode, TakenOver, TaskRef},
 };
 use longhaul_core::{Millis, UnixMillis};
 use longhaul_wire::{Generation, TaskStatus};
-use rusqlite::{OptionalExtension, named_params};
+use rusqlite::named_params;
 
 impl ClientJournal {
     /// Records that a call is about to be sent. Send it when this has returned.
@@ -122,55 +123,6 @@ impl ClientJournal {
     }
 }
 
-/// What decides which changes fit.
-pub(super) struct Stored {
-    call: CallId,
-    pub(super) state: StateCode,
-    process: Option<String>,
-    task_id: Option<String>,
-    session: Option<i64>,
-    status: Option<String>,
-}
-
-impl Stored {
-    pub(super) fn read(scope: &Scope<'_>, call: CallId) -> Result<Self, Refusal> {
-        let sql = "SELECT state, process, task_id, session, status FROM calls
-                   WHERE seq = :call AND (delete_at IS NULL OR delete_at > :now)";
-        let found = scope
-            .connection
-            .prepare_cached(sql)?
-            .query_row(named_params! {":call": call.number(), ":now": scope.now.0}, |row| {
-                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
-            })
-            .optional()?;
-        let (state, process, task_id, session, status) = found.ok_or(JournalError::UnknownCall(call))?;
-        let state = StateCode::from_code(state).ok_or(JournalError::UnknownCall(call))?;
-        Ok(Self {
-            call,
-            state,
-            process,
-            task_id,
-            session,
-            status,
-        })
-    }
-
-    pub(super) fn refuse(&self, action: &'static str) -> Refusal {
-        JournalError::WrongState {
-            call: self.call,
-            action,
-            state: self.state.describe(),
-        }
-        .into()
-    }
-
-    /// Whether another process that lives is sending the call.
-    fn is_in_other_hands(&self, scope: &Scope<'_>) -> bool {
-        let other = self.process.as_deref().filter(|process| *process != scope.process);
-        self.state == StateCode::Intent && other.is_some_and(|process| scope.locks.is_alive(process))
-    }
-}
-
 fn begin(scope: &Scope<'_>, call: &NewCall) -> Result<CallId, Refusal> {
     let session = match &call.session {
         Some(session) => Some(sessions::record_open(scope, &call.server, session)?),
@@ -196,7 +148,7 @@ fn acknowledge(scope: &Scope<'_>, call: CallId, task: &TaskRef) -> Result<(), Re
     let stored = Stored::read(scope, call)?;
     let is_same = stored.task_id.as_ref() == Some(&task.task_id);
     match stored.state {
-        StateCode::Intent | StateCode::Unknown => forget_questions(scope, call)?,
+        StateCode::Intent | StateCode::Unknown => forget_rounds(scope, call)?,
         // Given up before the answer came. The handle must not be lost, if only for the task to be cancelled.
         StateCode::Finished if stored.task_id.is_none() => {}
         StateCode::Task | StateCode::Lost if is_same => {}
@@ -224,6 +176,8 @@ fn acknowledge(scope: &Scope<'_>, call: CallId, task: &TaskRef) -> Result<(), Re
         ":ttl": task.ttl.map(stored_millis),
         ":now": scope.now.0,
     })?;
+    let session_id = task.session.as_ref().map(|session| session.id.as_str());
+    server_requests::forget_other_sessions(scope, call, session_id)?;
     match stored.session {
         Some(before) if session != Some(before) => Ok(retention::delete_unused_session(scope.connection, before)?),
         _ => Ok(()),
@@ -234,6 +188,9 @@ fn note_status(scope: &Scope<'_>, call: CallId, status: TaskStatus) -> Result<()
     let stored = Stored::read(scope, call)?;
     if stored.state != StateCode::Task {
         return Err(stored.refuse("note the status of"));
+    }
+    if status.is_final() {
+        server_requests::forget_all(scope, call)?;
     }
     if status != TaskStatus::InputRequired {
         forget_taken(scope, call)?;
@@ -254,6 +211,7 @@ fn finish(scope: &Scope<'_>, call: CallId, finished: Finished) -> Result<(), Ref
     if stored.is_in_other_hands(scope) {
         return Err(stored.refuse("finish"));
     }
+    server_requests::forget_all(scope, call)?;
     end(
         scope,
         call,
@@ -396,6 +354,13 @@ fn release(scope: &Scope<'_>, call: CallId) -> Result<(), Refusal> {
     Ok(scope.connection.prepare_cached(sql)?.execute(changed).map(drop)?)
 }
 
+/// Forgets the questions from before there was a task. A legacy task may have asked already.
+fn forget_rounds(scope: &Scope<'_>, call: CallId) -> Result<(), Refusal> {
+    let sql = "DELETE FROM questions WHERE call = ?1 AND substr(key, 1, length(?2)) <> ?2";
+    scope.connection.prepare_cached(sql)?.execute((call.number(), LEGACY))?;
+    Ok(())
+}
+
 fn forget_questions(scope: &Scope<'_>, call: CallId) -> Result<(), Refusal> {
     let sql = "DELETE FROM questions WHERE call = ?1";
     Ok(scope
@@ -405,9 +370,11 @@ fn forget_questions(scope: &Scope<'_>, call: CallId) -> Result<(), Refusal> {
         .map(drop)?)
 }
 
-/// Discards the answers to questions that are known by their texts, unless a process that lives is sending them.
+/// Discards the answers to questions that are known by their texts, unless a process that lives is sending them, or they can be sent to a recorded request:
+/// the server ignores what it has taken.
 fn forget_taken(scope: &Scope<'_>, call: CallId) -> Result<(), Refusal> {
-    let sql = "SELECT key, process FROM questions WHERE call = ?1 AND state = 2 AND substr(key, 1, length(?2)) = ?2";
+    let sql = "SELECT key, process FROM questions q WHERE call = ?1 AND state = 2 AND substr(key, 1, length(?2)) = ?2
+               AND NOT EXISTS (SELECT 1 FROM server_requests r WHERE r.call = q.call AND r.question = q.key)";
     let mut statement = scope.connection.prepare_cached(sql)?;
     let answered = statement.query_map((call.number(), BY_TEXT), |row| {
         Ok((row.get::<_, String>(0)?, row.get::<_, Option<String>>(1)?))

@@ -31,6 +31,9 @@
 //!
 //! While the process that asks, or sends the answer, lives, others get [`Asked::Pending`].
 //!
+//! A legacy server asks with a request. Some servers send it once, so it is recorded too (`server_requests.rs`), before the user is asked: any process can
+//! respond to it in its session, for as long as the server has no response.
+//!
 //! Questions that come before there is a task (rounds of `tools/call`) have keys of their own, so `acknowledge` forgets them. Do not report their
 //! answers as accepted: a call that is sent again from its beginning is asked again, and then needs them.
 
@@ -43,7 +46,9 @@ mod process_lock;
 mod questions;
 mod retention;
 mod schema;
+mod server_requests;
 mod sessions;
+mod stored_call;
 mod worker;
 
 #[cfg(test)]
@@ -53,6 +58,7 @@ mod tests;
 pub(crate) use crash_point::reached as crash_point_reached;
 pub use error::JournalError;
 pub use questions::Asked;
+pub(crate) use server_requests::{NewServerRequest, RequestNumber, ServerRequestRecord};
 
 use crate::SystemClock;
 use longhaul_core::Clock;

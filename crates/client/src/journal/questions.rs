@@ -2,8 +2,9 @@
 
 use super::{
     ClientJournal,
-    calls::Stored,
     error::{JournalError, Refusal},
+    server_requests::{self, RequestNumber},
+    stored_call::Stored,
     worker::Scope,
 };
 use crate::recorded_call::{CallId, StateCode};
@@ -35,6 +36,22 @@ impl ClientJournal {
         self.0.write(move |scope| ask(scope, call, &key)).await
     }
 
+    /// As [`ask`](Self::ask), for a recorded request of the server. [`Asked::Accepted`] if the server has a response to it, or wants none.
+    pub(crate) async fn ask_for(
+        &self,
+        call: CallId,
+        key: impl Into<String>,
+        request: RequestNumber,
+    ) -> Result<Asked, JournalError> {
+        let key = key.into();
+        self.0
+            .write(move |scope| match server_requests::is_open(scope, request)? {
+                true => ask(scope, call, &key),
+                false => Ok(Asked::Accepted),
+            })
+            .await
+    }
+
     /// Records the user's answer. Send it if this returns `true`. If it returns `false`, the question has another answer already, and this one
     /// must not be sent.
     ///
@@ -51,6 +68,28 @@ impl ClientJournal {
         let key = key.into();
         self.0
             .write(move |scope| record_answer(scope, call, &key, &answer))
+            .await
+    }
+
+    /// As [`record_answer`](Self::record_answer), for a recorded request of the server. `false` also if the server has a response to it, or wants none.
+    /// `task_updated_at` is when the task had changed last.
+    pub(crate) async fn record_answer_for(
+        &self,
+        call: CallId,
+        key: impl Into<String>,
+        request: RequestNumber,
+        answer: Json,
+        task_updated_at: Option<String>,
+    ) -> Result<bool, JournalError> {
+        let key = key.into();
+        self.0
+            .write(move |scope| {
+                let may_send = server_requests::is_open(scope, request)? && record_answer(scope, call, &key, &answer)?;
+                if may_send {
+                    server_requests::note_task(scope, call, &key, task_updated_at.as_deref())?;
+                }
+                Ok(may_send)
+            })
             .await
     }
 

@@ -8,7 +8,10 @@ use std::path::Path;
 const APPLICATION_ID: i64 = 0x4c6e_6743;
 
 /// Step n brings a file from version n to n + 1. Steps are only ever added.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_calls.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_calls.sql"),
+    include_str!("migrations/0002_server_requests.sql"),
+];
 
 /// Checks that the file is an empty one or a client journal of a known version. Changes nothing.
 pub(super) fn check(connection: &Connection, path: &Path) -> Result<(), JournalError> {

@@ -112,14 +112,14 @@ async fn a_file_of_a_later_release_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
     prepare(directory.path()).await;
     let file = Connection::open(path_in(directory.path())).unwrap();
-    file.pragma_update(None, "user_version", 2).unwrap();
+    file.pragma_update(None, "user_version", 99).unwrap();
     drop(file);
     let error = open_unchanged(directory.path()).await;
     let path = path_in(directory.path()).canonicalize().unwrap();
     let newer = JournalError::NewerVersion {
         path,
-        found: 2,
-        known: 1,
+        found: 99,
+        known: 2,
     };
     assert_eq!(error, newer);
 }

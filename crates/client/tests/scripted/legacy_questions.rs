@@ -6,7 +6,7 @@ use crate::{
     task::legacy_task,
 };
 use axum::{body::Body, http::Response};
-use longhaul_client::{CallError, Client, ClientJournal, InputResponse, Inputs, Outcome};
+use longhaul_client::{CallError, Client, ClientJournal, InputResponse, Inputs, Outcome, WireEvent, WireObserver};
 use serde_json::{Value, json};
 use std::{
     path::Path,
@@ -16,7 +16,10 @@ use std::{
     },
     time::Duration,
 };
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::{
+    Semaphore,
+    mpsc::{UnboundedSender, unbounded_channel},
+};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// An id as Longhaul's tasks have.
@@ -31,7 +34,9 @@ struct Script {
     questions: Vec<(Option<Value>, &'static str)>,
     /// How often each message is sent.
     copies: usize,
-    /// The answers that were accepted, with the ids of their requests.
+    /// The ids of the present question.
+    open: Vec<Value>,
+    /// The answers that were taken, with the ids of their requests. A response to any other id is ignored.
     answers: Vec<(Value, Value)>,
     /// Another status than that of the questions, for so many polls.
     works_for: usize,
@@ -49,21 +54,15 @@ impl Script {
         }))
     }
 
-    /// The questions that have an answer.
-    fn answered(&self) -> usize {
-        let mut ids: Vec<&Value> = self.answers.iter().map(|(id, _)| id).collect();
-        ids.dedup();
-        ids.len()
-    }
-
     fn is_done(&self) -> bool {
-        self.answered() >= self.questions.len()
+        self.answers.len() >= self.questions.len()
     }
 
     fn question(&mut self, task: &str) -> Option<Value> {
-        let (id, text) = self.questions.get(self.answered())?.clone();
+        let (id, text) = self.questions.get(self.answers.len())?.clone();
         self.deliveries += 1;
         let id = id.unwrap_or_else(|| json!(format!("other-{}", self.deliveries)));
+        self.open.push(id.clone());
         Some(json!({
             "jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": {
                 "message": text, "requestedSchema": {"type": "object", "properties": {}},
@@ -84,6 +83,7 @@ impl Script {
         for _ in 0..self.copies {
             let _ = stream.send(format!("data: {message}\n\n"));
         }
+        let _ = stream.send(format!("data: {}\n\n", after()));
     }
 
     fn take(&mut self, task: &str, seen: &ReceivedRequest) -> Response<Body> {
@@ -91,10 +91,10 @@ impl Script {
             Some(400) => self.proceed(task),
             Some(_) => {}
             None => {
-                let content = seen.body["result"]["content"].clone();
-                let is_first = self.answers.iter().all(|(id, _)| *id != seen.body["id"]);
-                self.answers.push((seen.body["id"].clone(), content));
-                if is_first {
+                if self.open.contains(&seen.body["id"]) {
+                    let content = seen.body["result"]["content"].clone();
+                    self.answers.push((seen.body["id"].clone(), content));
+                    self.open.clear();
                     self.proceed(task);
                 }
             }
@@ -129,23 +129,73 @@ fn server(task: &'static str, script: &Arc<Mutex<Script>>) -> Peer {
     })
 }
 
+/// A message behind others: once it was received, they were dealt with.
+fn after() -> Value {
+    json!({"jsonrpc": "2.0", "method": "notifications/after"})
+}
+
+/// How many such messages a client has received.
+struct Received(Arc<Semaphore>);
+
+impl WireObserver for Received {
+    fn observe(&self, event: WireEvent<'_>) {
+        if let WireEvent::Received { message } = event
+            && String::from_utf8_lossy(message).contains("notifications/after")
+        {
+            self.0.add_permits(1);
+        }
+    }
+}
+
 /// A person who never says the same twice.
-#[derive(Clone, Default)]
-struct Person(Arc<AtomicUsize>);
+#[derive(Clone)]
+struct Person {
+    asked: Arc<AtomicUsize>,
+    /// What it answers only then.
+    received: Arc<Semaphore>,
+    waits: bool,
+}
+
+impl Default for Person {
+    fn default() -> Self {
+        Self {
+            asked: Arc::default(),
+            received: Arc::new(Semaphore::new(0)),
+            waits: false,
+        }
+    }
+}
 
 impl Person {
+    /// One that answers when all that the server sends with the question was received.
+    fn slow() -> Self {
+        Self {
+            waits: true,
+            ..Self::default()
+        }
+    }
+
     fn asked(&self) -> usize {
-        self.0.load(Ordering::SeqCst)
+        self.asked.load(Ordering::SeqCst)
     }
 
     async fn client(&self, peer: &Peer, directory: &Path) -> Client {
         let journal = ClientJournal::open(&directory.join("client/handles.db")).await.unwrap();
         let person = self.clone();
         let inputs = Inputs::new().elicit(move |_| {
-            let said = person.0.fetch_add(1, Ordering::SeqCst);
-            async move { Ok(InputResponse::accept(json!({"said": said}))) }
+            let said = person.asked.fetch_add(1, Ordering::SeqCst);
+            let person = person.clone();
+            async move {
+                if person.waits {
+                    person.received.acquire().await.unwrap().forget();
+                }
+                Ok(InputResponse::accept(json!({"said": said})))
+            }
         });
-        let (connection, _) = peer.connection_with(|options| options.inputs = Some(inputs.into()));
+        let (connection, _) = peer.connection_with(|options| {
+            options.inputs = Some(inputs.into());
+            options.wire = Some(Arc::new(Received(Arc::clone(&self.received))));
+        });
         Client::recorded(connection, journal)
     }
 }
@@ -238,21 +288,32 @@ async fn the_same_text_is_another_question_once_the_task_has_gone_on() {
         let mut script = script.lock().unwrap();
         script.refuses = None;
         script.works_for = 2;
+        script.open.clear();
     }
     wait_again(&person, &peer, directory.path()).await;
     assert_eq!((person.asked(), said(&script)), (2, vec![json!(1)]));
 }
 
 #[tokio::test]
-async fn the_same_message_again_gets_the_same_response() {
+async fn the_same_message_again_is_asked_once() {
     let script = Script::asking(&[(Some(json!(7)), "Proceed?")]);
     script.lock().unwrap().copies = 3;
     let peer = server("t-1", &script);
-    let person = Person::default();
+    let person = Person::slow();
     let directory = tempfile::tempdir().unwrap();
     call(&person.client(&peer, directory.path()).await).await.unwrap();
-    assert_eq!(person.asked(), 1);
-    assert!(said(&script).iter().all(|said| said == 0));
+    assert_eq!((person.asked(), said(&script)), (1, vec![json!(0)]));
+}
+
+/// The ids of the Python SDK 1.30 are addresses in memory.
+#[tokio::test]
+async fn an_id_and_a_text_that_are_used_again_are_another_question() {
+    let same = (Some(json!("task-t-1-140")), "Next file?");
+    let script = Script::asking(&[same.clone(), same.clone(), same]);
+    let peer = server("t-1", &script);
+    let (directory, person) = (tempfile::tempdir().unwrap(), Person::default());
+    call(&person.client(&peer, directory.path()).await).await.unwrap();
+    assert_eq!((person.asked(), said(&script)), (3, vec![json!(0), json!(1), json!(2)]));
 }
 
 /// Longhaul's ids have the key of the question, which is asked anew on each stream.
@@ -281,22 +342,24 @@ async fn a_question_with_a_key_is_asked_once_under_all_its_ids() {
 async fn a_question_that_comes_before_its_task_is_recorded_too() {
     let script = Script::asking(&[(None, "Proceed?")]);
     script.lock().unwrap().refuses = Some(503);
-    let known = Arc::clone(&script);
+    let (directory, person) = (tempfile::tempdir().unwrap(), Person::default());
+    let (known, received) = (Arc::clone(&script), Arc::clone(&person.received));
     let pushed: Arc<Mutex<Option<UnboundedSender<String>>>> = Arc::default();
     let peer = legacy(json!({"requests": {"tools": {"call": {}}}}), move |seen| {
         let mut script = known.lock().unwrap();
         let mut pushed = pushed.lock().unwrap();
         let push = |script: &mut Script| {
             if let (Some(question), Some(stream)) = (script.question("t-1"), &*pushed) {
-                let _ = stream.send(format!("data: {question}\n\n"));
+                let _ = stream.send(format!("data: {question}\n\ndata: {}\n\n", after()));
             }
         };
         match seen.method() {
             "tools/call" => {
                 push(&mut script);
                 let id = seen.body["id"].clone();
+                let received = Arc::clone(&received);
                 let answer = async move {
-                    tokio::time::sleep(Duration::from_millis(200)).await;
+                    received.acquire().await.unwrap().forget();
                     let task = legacy_task("working", json!({}));
                     Ok::<_, std::convert::Infallible>(
                         json!({"jsonrpc": "2.0", "id": id, "result": {"task": task}}).to_string(),
@@ -320,7 +383,6 @@ async fn a_question_that_comes_before_its_task_is_recorded_too() {
             _ => plain(405, ""),
         }
     });
-    let (directory, person) = (tempfile::tempdir().unwrap(), Person::default());
     let client = person.client(&peer, directory.path()).await;
     let call = client.start("optional", Value::Null).await.unwrap();
     until_refused(&peer, 9).await;
@@ -355,7 +417,7 @@ async fn a_question_that_is_open_under_two_ids_is_asked_once() {
         match seen.method() {
             "tasks/get" if known.load(Ordering::SeqCst) < 2 => seen.result(legacy_task("input_required", json!({}))),
             "tasks/get" => seen.result(legacy_task("cancelled", json!({}))),
-            "tasks/result" => seen.stream(&[question(1), question(2)], json!({"content": []})),
+            "tasks/result" => seen.stream(&[question(1), question(2), after()], json!({"content": []})),
             "" if seen.verb == "POST" => {
                 known.fetch_add(1, Ordering::SeqCst);
                 plain(202, "")
@@ -363,18 +425,10 @@ async fn a_question_that_is_open_under_two_ids_is_asked_once() {
             _ => plain(405, ""),
         }
     });
-    let asked = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&asked);
-    let inputs = Inputs::new().elicit(move |_| {
-        counted.fetch_add(1, Ordering::SeqCst);
-        async {
-            tokio::time::sleep(Duration::from_millis(300)).await;
-            Ok(InputResponse::accept(json!({})))
-        }
-    });
-    let (connection, _) = peer.connection_with(|options| options.inputs = Some(inputs.into()));
-    let task = connection.task("t-1");
+    let (directory, person) = (tempfile::tempdir().unwrap(), Person::slow());
+    let client = person.client(&peer, directory.path()).await;
+    let task = client.connection().task("t-1");
     let waited = tokio::time::timeout(PATIENCE, task.wait(&mut |_| {})).await;
     waited.expect("bounded time").unwrap();
-    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    assert_eq!(person.asked(), 1);
 }

@@ -20,6 +20,7 @@ mod pipe;
 mod probe;
 mod pushes;
 mod questions;
+mod recorded_questions;
 mod repeated_calls;
 mod sse_pair;
 mod streams;
