@@ -137,7 +137,7 @@ layer! {
     fn tombstones(host: &HostId, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>>;
     fn remove_tombstones(host: &HostId, ids: Vec<TaskId>) -> BoxFuture<'_, Result<(), StoreError>>;
     fn counts() -> BoxFuture<'_, Result<Counts, StoreError>>;
-    fn signing_keys(purpose: &str, fresh: [u8; 32]) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>>;
+    fn signing_keys(purpose: &str, fresh: SigningKey) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>>;
     fn end_session(session: &SessionKey, until: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>>;
     fn session_ended(session: &SessionKey) -> BoxFuture<'_, Result<bool, StoreError>>;
     fn listen(listener: Listener);

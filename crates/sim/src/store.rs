@@ -517,7 +517,7 @@ impl StoreLayer for NodeStore {
         self.write(move |world, _| disk::now(world.disk.make_timers_due(at)))
     }
 
-    fn signing_keys(&self, purpose: &str, fresh: [u8; 32]) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>> {
+    fn signing_keys(&self, purpose: &str, fresh: SigningKey) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>> {
         let purpose = purpose.to_owned();
         self.write(move |world, _| disk::now(world.disk.signing_keys(&purpose, fresh)))
     }

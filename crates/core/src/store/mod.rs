@@ -19,6 +19,7 @@ mod error;
 mod event;
 mod lease;
 mod permits;
+mod signing_key;
 
 pub use change::{Change, LONGEST_DEFERRAL};
 pub use create::{Created, Idempotency, NewTask, ParentEntry, UnwrittenCall};
@@ -26,6 +27,7 @@ pub use error::{ApplyError, CreateError, MAX_ENDED_SESSIONS, StoreError};
 pub use event::{Hint, Listener, StoreEvent};
 pub use lease::{Claim, Claimed, HeldAttempt, Lease, Renewal};
 pub use permits::{PermitHolder, PermitReport, PermitRequest, Permits};
+pub use signing_key::SigningKey;
 
 use crate::{
     BoxFuture, Entry, HostId, Input, Json, Millis, NodeId, Outcome, Principal, Scope, SessionKey, SpecId, Task, TaskId,
@@ -63,21 +65,6 @@ pub struct Page {
     pub tasks: Vec<Task>,
     /// Whether there are older ones.
     pub more: bool,
-}
-
-/// A key that signs what is given away and comes back: cursors, sessions.
-#[derive(Clone, PartialEq, Eq)]
-pub struct SigningKey {
-    /// Names the key inside what it signed.
-    pub id: u32,
-    /// 32 secret bytes.
-    pub secret: [u8; 32],
-}
-
-impl std::fmt::Debug for SigningKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "SigningKey({})", self.id)
-    }
 }
 
 /// How many live tasks there are in each state.
@@ -334,8 +321,8 @@ pub trait Store: Send + Sync + 'static {
     /// Live tasks by state.
     fn counts(&self) -> BoxFuture<'_, Result<Counts, StoreError>>;
 
-    /// The keys that sign for `purpose`, newest first. If there is none, `fresh` becomes the first.
-    fn signing_keys(&self, purpose: &str, fresh: [u8; 32]) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>>;
+    /// The keys that sign for `purpose`, newest first, after [`SigningKey::rotate`] with `fresh`, in one step.
+    fn signing_keys(&self, purpose: &str, fresh: SigningKey) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>>;
 
     /// Remembers at least until `until` that a legacy session was ended by its client: until a later
     /// [`delete`](Self::delete) or [`open_node`](Self::open_node) says that this time has come. [`StoreError::TooManySessions`] when

@@ -12,7 +12,10 @@ use crate::{
     shutdown::Shutdown,
     signer::Signer,
 };
-use longhaul_core::{EventStore, store::StoreError};
+use longhaul_core::{
+    EventStore,
+    store::{SigningKey, StoreError},
+};
 use longhaul_runtime::Engine;
 use longhaul_wire::ServerInfo;
 use std::{sync::Arc, time::Duration};
@@ -62,7 +65,7 @@ pub struct Front {
 }
 
 impl Front {
-    /// Reads the signing keys, or makes them at the very first start.
+    /// Reads the signing keys. Makes them at the very first start, and new ones when they are 30 days old.
     ///
     /// # Errors
     /// [`FrontError`] if the store fails.
@@ -159,5 +162,6 @@ impl Front {
 async fn signer(engine: &Engine, purpose: &str) -> Result<Signer, StoreError> {
     let mut fresh = [0u8; 32];
     engine.ports().entropy.fill(&mut fresh);
+    let fresh = SigningKey::made_at(engine.ports().clock.wall(), fresh);
     Ok(Signer::new(engine.store().signing_keys(purpose, fresh).await?))
 }

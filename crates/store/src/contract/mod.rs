@@ -112,7 +112,7 @@ macro_rules! contract_tests {
             recovery: orphans_are_adopted_with_their_epoch, orphans_of_other_hosts_are_left, orphaned_calls_are_found;
             requestor: the_requestor_is_kept_with_the_arguments, a_question_keeps_its_name;
             sessions: ended_sessions_stay_ended_until_their_time, ended_sessions_are_bounded;
-            signing_keys: the_first_key_stays;
+            signing_keys: keys_are_replaced_and_forgotten;
             specs: definitions_are_kept_as_they_were;
             stale_fences: invariant_3_a_stale_fence_is_refused, workers_must_show_a_fence;
             suspension: events_before_a_suspension_are_not_lost, awaited_events_wake_suspended_work,

@@ -395,11 +395,11 @@ impl Store for MemoryStore {
         answer(Ok(self.lock().tasks.tally().counts()))
     }
 
-    fn signing_keys(&self, purpose: &str, fresh: [u8; 32]) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>> {
+    fn signing_keys(&self, purpose: &str, fresh: SigningKey) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>> {
         let mut all = self.lock();
-        let first = || vec![SigningKey { id: 1, secret: fresh }];
-        let keys = all.keys.entry(purpose.to_owned()).or_insert_with(first).clone();
-        answer(Ok(keys))
+        let known = all.keys.entry(purpose.to_owned()).or_default();
+        *known = SigningKey::rotate(std::mem::take(known), fresh);
+        answer(Ok(known.clone()))
     }
 
     fn end_session(&self, session: &SessionKey, until: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -291,7 +291,7 @@ impl Store for SqliteStore {
         self.in_turn(read::counts)
     }
 
-    fn signing_keys(&self, purpose: &str, fresh: [u8; 32]) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>> {
+    fn signing_keys(&self, purpose: &str, fresh: SigningKey) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>> {
         let purpose = purpose.to_owned();
         Box::pin(self.write(0, move |tx| write::signing_keys(tx, &purpose, &fresh)))
     }

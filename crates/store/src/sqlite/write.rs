@@ -394,16 +394,21 @@ pub(super) fn put_limit(tx: &mut Tx<'_>, tool: &str, concurrency: Option<usize>)
 pub(super) fn signing_keys(
     tx: &mut Tx<'_>,
     purpose: &str,
-    fresh: &[u8; 32],
+    fresh: &SigningKey,
 ) -> Result<Result<Vec<SigningKey>, StoreError>> {
-    let keys = read::signing_keys(tx.connection, purpose)?;
-    if !keys.is_empty() {
-        return Ok(Ok(keys));
+    let known = read::signing_keys(tx.connection, purpose)?;
+    let keys = SigningKey::rotate(known.clone(), fresh.clone());
+    for gone in known.iter().filter(|key| !keys.contains(key)) {
+        tx.connection
+            .prepare_cached("DELETE FROM signing_keys WHERE purpose = ? AND id = ?")?
+            .execute(params![purpose, gone.id])?;
     }
-    tx.connection
-        .prepare_cached("INSERT INTO signing_keys (purpose, id, secret) VALUES (?, 1, ?)")?
-        .execute(params![purpose, fresh])?;
-    read::signing_keys(tx.connection, purpose).map(Ok)
+    for new in keys.iter().filter(|key| !known.contains(key)) {
+        tx.connection
+            .prepare_cached("INSERT INTO signing_keys (purpose, id, secret) VALUES (?, ?, ?)")?
+            .execute(params![purpose, new.id, new.secret])?;
+    }
+    Ok(Ok(keys))
 }
 
 /// [`longhaul_core::Store::end_session`].

@@ -9,7 +9,7 @@ use longhaul_core::{
     AttemptEnd, ChildEntry, Entry, EntryKey, EntryKind, Event, Fence, HostId, InputKey, Json, Lineage, NodeId, Origin,
     Outcome, Owner, Principal, Quota, RpcFailure, Scope, SessionKey, SpecId, Store, Task, TaskHeader, TaskId, ToolSpec,
     UnixMillis,
-    store::{Change, Claim, Created, Idempotency, NewTask, ParentEntry},
+    store::{Change, Claim, Created, Idempotency, NewTask, ParentEntry, SigningKey},
 };
 
 const TOOLS: [&str; 3] = ["hash", "pack", "hash_all"];
@@ -167,7 +167,10 @@ impl Chooser {
             925..930 => StoreCall::DeleteEnded((0..self.rng.usize(0..3)).map(|_| self.any_id()).collect(), now),
             930..935 => StoreCall::Counts,
             935..940 => StoreCall::Usage(self.rng.bool().then(|| Principal::named(self.pick(&PRINCIPALS)))),
-            940..950 => StoreCall::SigningKeys(self.pick(&["cursor", "session"]), [self.rng.u8(..); 32]),
+            940..950 => {
+                let (id, secret) = (self.rng.u32(0..400), [self.rng.u8(..); 32]);
+                StoreCall::SigningKeys(self.pick(&["cursor", "session"]), SigningKey { id, secret })
+            }
             950..960 => StoreCall::EndSession(self.session(), UnixMillis(self.now + self.rng.i64(0..100_000))),
             960..975 => StoreCall::SessionEnded(self.session()),
             975..983 => StoreCall::PutSpec(spec(self.pick(&SPECS[..2]))),

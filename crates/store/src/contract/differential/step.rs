@@ -46,7 +46,7 @@ pub(crate) enum StoreCall {
     Delete(Vec<TaskId>, UnixMillis),
     DeleteEnded(Vec<TaskId>, UnixMillis),
     Counts,
-    SigningKeys(&'static str, [u8; 32]),
+    SigningKeys(&'static str, SigningKey),
     EndSession(SessionKey, UnixMillis),
     SessionEnded(SessionKey),
     Reopen,
