@@ -22,10 +22,16 @@ pub(super) struct Connection {
     has_sender: AtomicBool,
     /// Requests that are being answered.
     open: AtomicUsize,
+    /// Streams of HTTP/2 that are open, each from its request to the end of its response; and how many there were.
+    streams: AtomicUsize,
+    streams_so_far: AtomicUsize,
 }
 
 /// A request that is being answered, until dropped.
 pub(super) struct OpenRequest<'a>(&'a Connection);
+
+/// A stream of HTTP/2, until dropped.
+pub(super) struct OpenStream<'a>(&'a Connection);
 
 impl Connection {
     /// A connection whose senders are found out.
@@ -35,6 +41,8 @@ impl Connection {
             of_proxy,
             has_sender: AtomicBool::new(false),
             open: AtomicUsize::new(0),
+            streams: AtomicUsize::new(0),
+            streams_so_far: AtomicUsize::new(0),
         }
     }
 
@@ -66,6 +74,30 @@ impl Connection {
         OpenRequest(self)
     }
 
+    /// A stream of HTTP/2 begins.
+    pub(super) fn open_stream(&self) -> OpenStream<'_> {
+        self.streams_so_far.fetch_add(1, Ordering::Relaxed);
+        self.streams.fetch_add(1, Ordering::Relaxed);
+        OpenStream(self)
+    }
+
+    /// Completes when it had no stream of HTTP/2 for at least so long, and less than twice as long.
+    pub(super) async fn idle_for(&self, timeout: Duration, clock: &dyn Clock) {
+        let seen = || {
+            (
+                self.streams.load(Ordering::Relaxed),
+                self.streams_so_far.load(Ordering::Relaxed),
+            )
+        };
+        loop {
+            let before = seen();
+            clock.sleep(timeout).await;
+            if before.0 == 0 && before == seen() {
+                return;
+            }
+        }
+    }
+
     /// Completes when it has stayed too long without anyone who may use the server.
     pub(super) async fn nobody_is_known(&self, clock: &dyn Clock) {
         loop {
@@ -84,5 +116,11 @@ impl Connection {
 impl Drop for OpenRequest<'_> {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for OpenStream<'_> {
+    fn drop(&mut self) {
+        self.0.streams.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -9,9 +9,10 @@ use super::{
     connection::Connection,
     endpoint::{elsewhere, router},
     exposure::{Exposure, ListenError},
-    serving::{ServedConnection, Server},
+    served_connection::ServedConnection,
+    serving::Server,
     stall::StallGuard,
-    tls::Tls,
+    tls::{Tls, speaks_http2},
     unix_socket::{UnixSocket, UnixSocketError},
 };
 use crate::{
@@ -274,8 +275,10 @@ impl Socket {
                             accepted = tls.accept(stream, &connection.ports) => accepted,
                             () = shutdown.drained() => None,
                         };
-                        if let Some(stream) = accepted {
-                            connection.serve(stream).await;
+                        match accepted {
+                            Some(stream) if speaks_http2(&stream) => connection.serve_http2(stream).await,
+                            Some(stream) => connection.serve(stream).await,
+                            None => {}
                         }
                     }
                 }

@@ -12,9 +12,9 @@ use std::{
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Between two checks of a reader that keeps writes waiting.
-const WINDOW: Duration = Duration::from_secs(30);
+pub(super) const WINDOW: Duration = Duration::from_secs(30);
 /// What it must have read by then, in bytes. What is written for a slower reader would stay in memory for minutes.
-const LEAST: usize = 1024 * 1024;
+pub(super) const LEAST: usize = 1024 * 1024;
 
 /// A stream that fails when writes wait for a reader that takes less than [`LEAST`] in a [`WINDOW`].
 pub(super) struct StallGuard<S> {

@@ -33,9 +33,11 @@ const NOT_TLS: &[u8] =
     This port speaks TLS: use an https:// URL.\n";
 /// How much of the request of such a client is read, so that the client can read the answer.
 const NOT_TLS_BYTES: u64 = 64 * 1024;
+/// HTTP/2, as ALPN names it.
+const HTTP2: &[u8] = b"h2";
 const NOT_TLS_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// TLS 1.2 and 1.3 for a [`Listener`](super::Listener). While the listener serves, it looks for changes of the two files, and takes over a new certificate
+/// TLS 1.2 and 1.3 for a [`Listener`](super::Listener), which then speaks HTTP/2 with clients that ask for it. While the listener serves, it looks for changes of the two files, and takes over a new certificate
 /// within a second, also if the path is a link that leads elsewhere now. Open connections go on. A file that cannot be used is logged, and the last good
 /// certificate stays.
 ///
@@ -51,6 +53,11 @@ const NOT_TLS_TIMEOUT: Duration = Duration::from_secs(2);
 pub struct Tls {
     acceptor: TlsAcceptor,
     certificate: Arc<Certificate>,
+}
+
+/// Whether the client has asked for HTTP/2.
+pub(super) fn speaks_http2<S>(stream: &TlsStream<S>) -> bool {
+    stream.get_ref().1.alpn_protocol() == Some(HTTP2)
 }
 
 /// The certificate that new connections get.
@@ -83,7 +90,7 @@ impl Tls {
             })?
             .with_no_client_auth()
             .with_cert_resolver(Arc::clone(&certificate) as Arc<_>);
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.alpn_protocols = vec![HTTP2.to_vec(), b"http/1.1".to_vec()];
         Ok(Self {
             acceptor: TlsAcceptor::from(Arc::new(config)),
             certificate,

@@ -1,6 +1,7 @@
 //! TLS: certificates made by the test, and a client that trusts them.
 
 mod certificates;
+mod http2;
 
 use crate::{
     request::Post,

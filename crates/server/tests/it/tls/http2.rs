@@ -1,0 +1,255 @@
+//! HTTP/2, which clients of TLS ask for: what is served, and what is bounded.
+
+use super::{Files, handshake, request, whole};
+use crate::{
+    clock::TestClock,
+    request::{Post, act, act_as_task},
+    server::{MAX_BODY, Options, Server, task_of},
+};
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use hyper::{
+    body::Incoming,
+    client::conn::http2::{self, SendRequest},
+    rt::Executor,
+};
+use hyper_util::rt::TokioIo;
+use longhaul_core::Principal;
+use longhaul_runtime::Ports;
+use longhaul_server::auth::{Authentication, Authenticator, Decision, Identity, Permissions, RequestHead};
+use serde_json::{Value, json};
+use std::{sync::Arc, time::Duration};
+use tokio::sync::watch;
+
+const ENDPOINT: &str = "https://localhost/mcp";
+
+#[derive(Clone)]
+struct Spawning;
+
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Spawning {
+    fn execute(&self, work: F) {
+        Ports::system().spawner.spawn(Box::pin(work));
+    }
+}
+
+/// A client with one connection.
+struct Client {
+    requests: SendRequest<Full<Bytes>>,
+    /// Whether the connection has ended.
+    ended: watch::Receiver<bool>,
+}
+
+impl Client {
+    async fn connect(files: &Files, server: &Server) -> Self {
+        let stream = handshake(server.address, &files.authority, &["h2", "http/1.1"])
+            .await
+            .unwrap();
+        assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+        let (requests, connection) = http2::handshake(Spawning, TokioIo::new(stream)).await.unwrap();
+        let (end, ended) = watch::channel(false);
+        Ports::system().spawner.spawn(Box::pin(async move {
+            let _ = connection.await;
+            end.send_replace(true);
+        }));
+        Self { requests, ended }
+    }
+
+    async fn send(&self, request: Request<Full<Bytes>>) -> hyper::Result<Response<Incoming>> {
+        self.requests.clone().send_request(request).await
+    }
+
+    async fn post(&self, post: &Post) -> Response<Incoming> {
+        self.send(request(post, ENDPOINT.parse().unwrap())).await.unwrap()
+    }
+
+    async fn ask(&self, post: &Post) -> (u16, Value) {
+        let (status, _, body) = whole(self.post(post).await).await;
+        (status, body)
+    }
+
+    async fn session(&self) -> String {
+        let response = self.post(&Post::initialize("2025-11-25")).await;
+        let session = response.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+        let initialized = Post::legacy(Some(&session), "notifications/initialized", json!({})).without_id();
+        assert_eq!(self.post(&initialized).await.status(), StatusCode::ACCEPTED);
+        session
+    }
+
+    async fn get(&self, session: &str, last_event: Option<&str>) -> Response<Incoming> {
+        let mut get = Request::get(ENDPOINT)
+            .header("accept", "text/event-stream")
+            .header("mcp-session-id", session);
+        if let Some(last_event) = last_event {
+            get = get.header("last-event-id", last_event);
+        }
+        let response = self.send(get.body(Full::default()).unwrap()).await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        response
+    }
+}
+
+/// The next event of a stream with this text in it.
+async fn event(stream: &mut Response<Incoming>, text: &str) -> String {
+    loop {
+        let frame = stream.body_mut().frame().await.expect("the stream goes on").unwrap();
+        let event = String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap();
+        if event.contains(text) {
+            return event;
+        }
+    }
+}
+
+fn list() -> Post {
+    Post::modern("tools/list", json!({}))
+}
+
+fn wait() -> Post {
+    Post::modern_plain("tools/call", act("never", "wait")).with("Accept", "application/json")
+}
+
+#[tokio::test]
+async fn t_09_t_11_requests_and_streams_share_a_connection() {
+    let files = Files::new();
+    let server = files.serve().await;
+    let client = Client::connect(&files, &server).await;
+    let session = client.session().await;
+    let mut push = client.get(&session, None).await;
+    let prime = event(&mut push, "id: ").await;
+    let create = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "wait"));
+    let (status, created) = client.ask(&create).await;
+    assert_eq!(status, 200);
+    let task = task_of(&created["result"]);
+    let result = Post::legacy(Some(&session), "tasks/result", json!({"taskId": task}));
+    let mut result = client.post(&result).await;
+    assert_eq!(result.headers()["content-type"], "text/event-stream");
+    // Others are answered meanwhile.
+    assert_eq!(client.ask(&list()).await.0, 200);
+    server.stage.released.count();
+    event(&mut result, "\"done\"").await;
+    let told = event(&mut push, "notifications/tasks/status").await;
+    assert!(told.contains(&task), "{told}");
+    drop(push);
+    let id = prime.lines().find_map(|line| line.strip_prefix("id: ")).unwrap();
+    let mut resumed = client.get(&session, Some(id)).await;
+    event(&mut resumed, "notifications/tasks/status").await;
+    let big = Post::modern("tools/call", act("optional", &"x".repeat(MAX_BODY)));
+    assert_eq!(client.ask(&big).await.0, 413);
+    // Those that want no HTTP/2 get none.
+    let old = handshake(server.address, &files.authority, &[]).await.unwrap();
+    assert_eq!(old.get_ref().1.alpn_protocol(), None);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn s_06_a_connection_has_so_many_requests_at_once() {
+    const MOST: usize = 100;
+    let files = Files::new();
+    let options = Options {
+        max_running: Some(2 * MOST),
+        ..Options::default()
+    };
+    let server = files.serve_with(options).await;
+    let client = Client::connect(&files, &server).await;
+    client.ask(&list()).await;
+    let calls = (0..=MOST).map(|_| client.requests.clone());
+    let calls = calls.map(|mut requests| async move {
+        let response = requests.send_request(request(&wait(), ENDPOINT.parse().unwrap()));
+        whole(response.await.unwrap()).await.0
+    });
+    let released = async {
+        server.stage.begun.reaches(MOST).await;
+        // Another client is served.
+        Client::connect(&files, &server).await.ask(&list()).await;
+        assert_eq!(server.stage.begun.get(), MOST);
+        server.stage.released.count();
+    };
+    let (statuses, ()) = tokio::join!(futures_util::future::join_all(calls), released);
+    assert!(statuses.iter().all(|status| *status == 200));
+}
+
+/// The stream of the slow reader is reset, and the others of its connection go on.
+#[tokio::test]
+async fn a_reader_of_one_stream_that_stops_reading_loses_that_stream() {
+    const SIZE: usize = 4 << 20;
+    let files = Files::new();
+    let clock = TestClock::standing();
+    let options = Options {
+        clock: clock.clone(),
+        ..Options::default()
+    };
+    let server = files.serve_with(options).await;
+    let client = Client::connect(&files, &server).await;
+    let session = client.session().await;
+    let mut push = client.get(&session, None).await;
+    event(&mut push, "id: ").await;
+    let call = Post::modern_plain("tools/call", act("never", &format!("blob {SIZE}")));
+    let call = call.with("Accept", "application/json");
+    let read = whole(client.post(&call).await).await.2;
+    assert!(read["result"]["content"][0]["text"].as_str().unwrap().len() == SIZE);
+    // Neither the silent stream, nor one that was read to its end, nor one that waits for less than a window.
+    let slow = client.post(&call).await;
+    assert_eq!(slow.status(), 200);
+    for _ in 0..3 {
+        clock.advance(Duration::from_secs(31));
+        client.ask(&list()).await;
+    }
+    let mut body = slow.into_body();
+    let mut length = 0;
+    let failed = loop {
+        match body.frame().await {
+            Some(Ok(frame)) => length += frame.into_data().unwrap().len(),
+            Some(Err(error)) => break error,
+            None => panic!("all {length} bytes were sent"),
+        }
+    };
+    assert!(length < SIZE, "{failed}");
+    assert_eq!(client.ask(&list()).await.0, 200);
+    event(&mut push, ":").await;
+}
+
+/// Knows one token.
+struct OneToken;
+
+impl Authenticator for OneToken {
+    fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> Decision<'a> {
+        match head.bearer_token() {
+            Some("ann") => {
+                let identity = Identity::verified(Principal::named("key:ann"), Permissions::all());
+                Decision::Known(Ok(Arc::new(identity)))
+            }
+            _ => Decision::NotMine,
+        }
+    }
+}
+
+#[tokio::test]
+async fn s_06_idle_connections_are_closed_and_soon_if_nobody_is_known() {
+    let files = Files::new();
+    let clock = TestClock::standing();
+    let authentication = Authentication {
+        authenticators: vec![Arc::new(OneToken)],
+        ..Authentication::default()
+    };
+    let options = Options {
+        clock: clock.clone(),
+        authentication,
+        ..Options::default()
+    };
+    let server = files.serve_with(options).await;
+    let mut nobody = Client::connect(&files, &server).await;
+    assert_eq!(nobody.ask(&list()).await.0, 401);
+    let mut ann = Client::connect(&files, &server).await;
+    let list = list().with("Authorization", "Bearer ann");
+    assert_eq!(ann.ask(&list).await.0, 200);
+    clock.advance(Duration::from_secs(10));
+    nobody.ended.wait_for(|ended| *ended).await.unwrap();
+    assert_eq!(ann.ask(&list).await.0, 200);
+    clock.advance(Duration::from_secs(75));
+    // The request above was within this time.
+    assert_eq!(ann.ask(&list).await.0, 200);
+    while !*ann.ended.borrow_and_update() {
+        clock.advance(Duration::from_secs(75));
+        tokio::task::yield_now().await;
+    }
+}
