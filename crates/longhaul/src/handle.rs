@@ -241,7 +241,7 @@ impl ServerHandle {
 
     /// Binds an address; port 0 takes a free one. It must be a loopback address, unless the server has an
     /// [authenticator](crate::Server::authenticator) or serves [anyone](crate::Server::allow_unauthenticated), and has
-    /// [TLS](crate::Server::tls) or allows [plain HTTP](crate::HttpOptions::plain_http).
+    /// [TLS](crate::Server::tls), [proxies](crate::HttpOptions::trusted_proxies) at which TLS ends, or allows [plain HTTP](crate::HttpOptions::plain_http).
     ///
     /// # Errors
     /// [`ServeError`] if the address is invalid, is taken, or can be reached from other machines.
