@@ -49,6 +49,8 @@ enum Run {
     Client(Peer, Transport),
     /// Our client, and a server.
     Server(ServerPeer, Transport),
+    /// The `longhaul` command, and a server over HTTP.
+    Command(ServerPeer),
     /// A client that has to log in, and our server.
     Login(LoginClient, Tokens),
 }
@@ -75,6 +77,10 @@ const RUNS: &[Run] = &[
     Run::Server(ServerPeer::Fixtures(Revision::Legacy), Transport::Stdio),
     Run::Server(ServerPeer::Relay(Revision::Modern), Transport::Stdio),
     Run::Server(ServerPeer::Relay(Revision::Legacy), Transport::Stdio),
+    Run::Command(ServerPeer::Reference),
+    Run::Command(ServerPeer::Mcp1),
+    Run::Command(ServerPeer::FastMcp3),
+    Run::Command(ServerPeer::FastMcp4),
     Run::Login(LoginClient::Command, Tokens::Jwt),
     Run::Login(LoginClient::Command, Tokens::Opaque),
     Run::Login(LoginClient::Peer(Peer::Python("login.py")), Tokens::Jwt),
@@ -198,6 +204,7 @@ impl Run {
         match self {
             Self::Client(peer, transport) => format!("{} {}", peer.name(), transport.name()),
             Self::Server(peer, transport) => format!("{} {}", peer.name(), transport.name()),
+            Self::Command(peer) => format!("command/{}", peer.short_name()),
             Self::Login(client, tokens) => client.name(tokens),
         }
     }
@@ -207,6 +214,7 @@ impl Run {
         match self {
             Self::Client(peer, _) => peer.command(),
             Self::Server(peer, transport) => peer.command(transport, programs),
+            Self::Command(peer) => peer.command(Transport::Http, programs),
             Self::Login(client, _) => client.command(),
         }
     }
@@ -230,6 +238,12 @@ fn run_one(run: Run, mut command: Command, programs: &Programs, folder: &Path) -
         Run::Server(peer, transport) => {
             let server = std::mem::replace(&mut command, Command::new(&programs.client));
             Vec::from_iter(peer.connect(transport, &mut command, server, &folder)?)
+        }
+        Run::Command(peer) => {
+            let mut steps = Command::new("python3");
+            steps.arg("-B").arg(peer::source("command").join("steps.py"));
+            let server = std::mem::replace(&mut command, steps);
+            vec![peer.connect_command(&mut command, server, programs, &folder)?]
         }
         Run::Login(client, tokens) => client.connect(tokens, &mut command, programs, &folder)?.into(),
     };

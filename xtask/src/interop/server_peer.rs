@@ -78,6 +78,11 @@ impl ServerPeer {
         }
     }
 
+    /// The name without its folder.
+    pub(super) fn short_name(self) -> String {
+        self.name().trim_start_matches("servers/").to_owned()
+    }
+
     fn revision(self) -> Revision {
         match self {
             Self::Reference | Self::Mcp1 | Self::FastMcp3 => Revision::Legacy,
@@ -222,6 +227,26 @@ impl ServerPeer {
                 Ok(Some(server))
             }
         }
+    }
+
+    /// Starts the server, and completes the command that uses it through `longhaul`.
+    pub(super) fn connect_command(
+        self,
+        steps: &mut Command,
+        server: Command,
+        programs: &Programs,
+        folder: &Path,
+    ) -> Result<Server, InteropError> {
+        let (server, url) = self.listen(server, "mcp", &folder.join("server.log"))?;
+        let tools = if self == Self::Reference {
+            "reference"
+        } else {
+            "fixture"
+        };
+        steps.args(["--server", &self.short_name(), "--tools", tools, "--url", &url]);
+        steps.arg("--program").arg(&programs.longhaul);
+        steps.arg("--home").arg(folder.join("home"));
+        Ok(server)
     }
 
     fn listen(self, mut command: Command, path: &str, log: &Path) -> Result<(Server, String), InteropError> {
