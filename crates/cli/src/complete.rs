@@ -1,6 +1,7 @@
 //! `longhaul complete`: the values that a server suggests for an argument.
 
-use crate::{args, failure::Failure, output, result::Exit, servers, waiting::with_notice};
+use crate::{args, failure::Failure, listings, output, result::Exit, servers, waiting::with_notice};
+use longhaul_client::{Connection, RequestError};
 use serde_json::{Map, Value, json};
 use std::process::ExitCode;
 
@@ -29,7 +30,12 @@ async fn complete(args: &args::Complete) -> Result<Exit, Failure> {
     let params = params(reference, typed, known)?;
     let connection = server.connection(|_| {})?;
     let sent = connection.send("completion/complete", params);
-    let result = with_notice(connection.address(), sent).await?;
+    let result = match with_notice(connection.address(), sent).await {
+        Err(error @ RequestError::Rpc(_)) => {
+            return Err(unknown_prompt(&connection, reference).await.unwrap_or(error.into()));
+        }
+        answered => answered?,
+    };
     let result: Value = serde_json::from_str(result.as_str()).unwrap_or_default();
     let completion = &result["completion"];
     if args.json {
@@ -51,6 +57,20 @@ async fn complete(args: &args::Complete) -> Result<Exit, Failure> {
     Ok(Exit::Answered)
 }
 
+/// That there is no such prompt, if the server has others.
+async fn unknown_prompt(connection: &Connection, name: &str) -> Option<Failure> {
+    if is_uri(name) {
+        return None;
+    }
+    let prompts = connection.list_prompts().await.ok()?;
+    let is_known = prompts.iter().any(|prompt| prompt["name"] == name);
+    (!is_known).then(|| listings::no_prompt(name, &prompts))
+}
+
+fn is_uri(reference: &str) -> bool {
+    reference.contains("://") || reference.contains('{')
+}
+
 /// The arguments behind the first one have their values already.
 fn params(reference: &str, typed: &str, known: &[String]) -> Result<Value, Failure> {
     let split = |word: &str| {
@@ -59,7 +79,7 @@ fn params(reference: &str, typed: &str, known: &[String]) -> Result<Value, Failu
     };
     let wrong = |word: &str| Failure::usage(format!("`{word}` is not an argument; write name=value. {USAGE}"));
     let (name, value) = split(typed).ok_or_else(|| wrong(typed))?;
-    let reference = match reference.contains("://") || reference.contains('{') {
+    let reference = match is_uri(reference) {
         true => json!({"type": "ref/resource", "uri": reference}),
         false => json!({"type": "ref/prompt", "name": reference}),
     };

@@ -42,6 +42,14 @@ impl Failure {
         }
     }
 
+    /// The same, with what is to be said first.
+    pub(crate) fn explained(self, first: &str) -> Self {
+        Self {
+            message: format!("{first}: {}", self.message),
+            ..self
+        }
+    }
+
     /// The exit status of it.
     pub(crate) fn exit(&self) -> Exit {
         self.exit
@@ -63,12 +71,24 @@ impl Failure {
     }
 }
 
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
 impl From<RequestError> for Failure {
     fn from(error: RequestError) -> Self {
         let message = error.to_string();
         match error {
-            RequestError::Rpc(failure) | RequestError::Unavailable { failure, .. } => Self {
+            RequestError::Rpc(failure) => Self {
                 exit: Exit::Refused,
+                message,
+                error: Some(rpc_error(&failure)),
+            },
+            // As without a JSON-RPC error.
+            RequestError::Unavailable { failure, .. } => Self {
+                exit: Exit::NoServer,
                 message,
                 error: Some(rpc_error(&failure)),
             },

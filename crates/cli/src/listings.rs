@@ -212,15 +212,20 @@ fn prompt_schema(prompt: &Value) -> Value {
     schema
 }
 
+/// That there is no such prompt.
+pub(crate) fn no_prompt(name: &str, prompts: &[Value]) -> Failure {
+    let hint = nearest::suggestion(name, prompts.iter().filter_map(|prompt| prompt["name"].as_str()));
+    Failure::usage(format!(
+        "there is no prompt `{name}`; {}",
+        hint.as_deref().unwrap_or("the server has no prompts")
+    ))
+}
+
 async fn fill_in_prompt(connection: &Connection, name: &str, words: &[String], json: bool) -> Result<(), Failure> {
     let words = arguments::parse(words).map_err(Failure::usage)?;
     let prompts = with_notice(connection.address(), connection.list_prompts()).await?;
     let Some(prompt) = prompts.iter().find(|prompt| prompt["name"] == name) else {
-        let hint = nearest::suggestion(name, prompts.iter().filter_map(|prompt| prompt["name"].as_str()));
-        return Err(Failure::usage(format!(
-            "there is no prompt `{name}`; {}",
-            hint.as_deref().unwrap_or("the server has no prompts")
-        )));
+        return Err(no_prompt(name, &prompts));
     };
     let arguments = arguments::fit(words, Map::new(), &prompt_schema(prompt), Taker::Prompt).map_err(Failure::usage)?;
     let filled = with_notice(connection.address(), connection.get_prompt(name, &arguments)).await?;

@@ -8,6 +8,9 @@ use longhaul_client::{
 use longhaul_core::{Clock, Millis, UnixMillis, format_duration};
 use std::collections::HashSet;
 
+/// The shortest part of an id that names a recorded task.
+const SHORTEST_PART: usize = 4;
+
 /// The user's journal.
 pub(crate) async fn open() -> Result<ClientJournal, JournalError> {
     ClientJournal::open(&ClientJournal::default_path()?).await
@@ -75,9 +78,20 @@ impl Named {
         };
         let found = journal.find(id).await.unwrap_or_default();
         let fitting = |call: &&RecordedCall| server.covers(call);
-        let fitting = distinct(found.iter().filter(fitting));
+        let mut fitting = distinct(found.iter().filter(fitting));
+        let mut server = server;
+        if fitting.is_empty() && server.is_unsaid() {
+            // The environment only says where to look otherwise.
+            fitting = distinct(found.iter());
+            if !fitting.is_empty() {
+                server = server.unchosen();
+            }
+        }
         let mut fitting = fitting.into_iter();
         match (fitting.next(), fitting.next()) {
+            (None, _) if server.is_unsaid() && id.chars().count() < SHORTEST_PART => Err(Failure::usage(format!(
+                "no recorded task has the id `{id}`, and a part of an id needs {SHORTEST_PART} characters or more; `longhaul tasks` lists the ids"
+            ))),
             (None, _) => Ok(Self::unrecorded(server, id)),
             (Some(call), None) => Ok(Self {
                 server: server.of_call(call),
@@ -161,6 +175,18 @@ impl Named {
         named.collect()
     }
 
+    /// Says that the task is not recorded, if that is why this server was asked and does not know it, or cannot be reached.
+    pub(crate) fn explain(&self, failure: Failure) -> Failure {
+        if self.recorded.is_some() || !self.server.is_unsaid() {
+            return failure;
+        }
+        failure.explained(&format!(
+            "no recorded task has the id `{}`, so {} was asked (another server: -s SERVER)",
+            self.id,
+            self.server.shown()
+        ))
+    }
+
     fn unrecorded(server: Server, id: &str) -> Self {
         Self {
             server,
@@ -221,6 +247,17 @@ pub(crate) async fn note_status(call: &mut RecordedCall, status: TaskStatus) {
     let noted = async { open().await?.note_status(call.id, status).await };
     if let Err(error) = noted.await {
         warn(&error);
+    }
+}
+
+/// The server knows a task again that was lost, for example because another key was used meanwhile.
+pub(crate) async fn found_again(call: &mut RecordedCall, status: TaskStatus) {
+    let Some(task) = call.task.clone() else { return };
+    call.state = CallState::Task;
+    let noted = async { open().await?.acknowledge(call.id, task).await };
+    match noted.await {
+        Ok(()) => note_status(call, status).await,
+        Err(error) => warn(&error),
     }
 }
 

@@ -62,10 +62,8 @@ async fn watch(args: &args::Watch) -> Result<Exit, Failure> {
         SystemClock.sleep(ROUND).await;
     }
     screen.finish(&tasks);
-    Ok(match tasks.iter().any(|task| task.is_refused) {
-        true => Exit::Refused,
-        false => Exit::Answered,
-    })
+    let refused = tasks.iter().find_map(|task| task.refused);
+    Ok(refused.unwrap_or(Exit::Answered))
 }
 
 /// A task that is watched.
@@ -76,8 +74,8 @@ struct Watched {
     state: String,
     snapshot: Option<TaskSnapshot>,
     has_ended: bool,
-    /// The server does not know it.
-    is_refused: bool,
+    /// Why it cannot be watched: the server does not know it, or cannot be reached.
+    refused: Option<Exit>,
     has_changed: bool,
     /// How many rounds there are between two looks.
     every: u64,
@@ -105,7 +103,7 @@ async fn connect(named: Vec<Named>) -> Result<Vec<Watched>, Failure> {
             state: String::new(),
             snapshot: None,
             has_ended: false,
-            is_refused: false,
+            refused: None,
             has_changed: false,
             every: 1,
         });
@@ -139,10 +137,15 @@ impl Watched {
                 self.snapshot = Some(snapshot);
                 state
             }
-            Err(error) if error.is_transient() => format!("not reached: {error}; retrying"),
+            // One that was never seen may not be there at all.
+            Err(error) if error.is_transient() && (self.snapshot.is_some() || self.named.call().is_some()) => {
+                format!("not reached: {error}; retrying")
+            }
             Err(error) => {
-                (self.has_ended, self.is_refused) = (true, true);
-                error.to_string()
+                self.has_ended = true;
+                let failure = self.named.explain(error.into());
+                self.refused = Some(failure.exit());
+                failure.to_string()
             }
         };
         self.has_changed |= self.state != state;

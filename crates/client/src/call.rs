@@ -96,7 +96,14 @@ impl Connection {
             }
             answered => answered?,
         };
-        let response = self.interpret(result, &era, tool)?;
+        let response = match (self.interpret(result, &era, tool), record) {
+            // The tool has run, and its result was received: nothing is unknown.
+            (Err(error @ RequestError::Invalid(_)), Some(record)) => {
+                record.received_unusable().await;
+                return Err(error);
+            }
+            (interpreted, _) => interpreted?,
+        };
         if let (CallResponse::Task(task), Era::Legacy(_), None) = (&response, &*era, record) {
             self.follow_legacy_task(task.id(), None);
         }

@@ -146,6 +146,11 @@ impl CallRecord {
         Ok(())
     }
 
+    /// The server has answered with a result that cannot be used.
+    pub(crate) async fn received_unusable(&self) {
+        warn(self.finish(Finished::Failed).await);
+    }
+
     /// Leaves the call to whoever makes the same one.
     pub(crate) async fn release(&self) {
         let released = self.0.journal.release_call(self.0.call).await;
@@ -153,7 +158,11 @@ impl CallRecord {
         warn(released);
     }
 
+    /// Unless the server has answered.
     pub(crate) async fn mark_unknown(&self, reason: &str) {
+        if !self.0.state.lock().is_open {
+            return;
+        }
         let marked = self.0.journal.mark_unknown(self.0.call, reason).await;
         self.0.state.lock().is_open = marked.is_err();
         warn(marked);

@@ -152,15 +152,26 @@ pub(super) async fn answer(
     }))
 }
 
-/// Watches the task until it continues, but not for long, and tells what else it asks. That is recorded, and can be answered later.
-pub(super) async fn tell_what_else_it_asks(named: &Named, task: &TaskHandle, mut questions: Questions) {
+/// Watches the task until it continues, but not for long, and tells what it asks besides the questions with these keys. That is recorded, and can be answered later.
+pub(super) async fn tell_what_else_it_asks(
+    named: &Named,
+    task: &TaskHandle,
+    mut questions: Questions,
+    answered: &[String],
+) {
     let (gone_on, mut has_gone_on) = watch::channel(false);
     let mut observe = |event: Event<'_>| {
         if let Event::Status(task) = event {
             gone_on.send_replace(task.status != TaskStatus::InputRequired);
         }
     };
-    let mut others = Vec::new();
+    let mut others: Vec<Asked> = Vec::new();
+    let is_other = |others: &[Asked], asked: &Asked| {
+        let key = &asked.question.key;
+        let is_answered = key.as_ref().is_some_and(|key| answered.contains(key));
+        // The same question may come on two streams.
+        !is_answered && (key.is_none() || others.iter().all(|other| other.question.key != *key))
+    };
     {
         let mut waiting = pin!(task.wait(&mut observe));
         let mut limit = SystemClock.sleep(LONGEST_PAUSE);
@@ -169,8 +180,8 @@ pub(super) async fn tell_what_else_it_asks(named: &Named, task: &TaskHandle, mut
                 biased;
                 message = questions.0.recv() => match message {
                     // Kept, so that it stays open.
-                    Some(Message::Asked(asked)) => others.push(asked),
-                    Some(Message::Delivered) => {}
+                    Some(Message::Asked(asked)) if is_other(&others, &asked) => others.push(asked),
+                    Some(Message::Asked(_) | Message::Delivered) => {}
                     None => break,
                 },
                 _ = &mut waiting => return,

@@ -54,20 +54,29 @@ async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
     let (relay, questions) = held::Relay::new();
     let connection = named.server.connection(|options| options.inputs = Some(relay))?;
     let (client, task) = named.open(&connection).await;
-    let snapshot = with_notice(connection.address(), record::read(&task)).await?;
+    let mut snapshot = with_notice(connection.address(), record::read(&task))
+        .await
+        .map_err(|error| named.explain(error.into()))?;
     if snapshot.status == TaskStatus::InputRequired && snapshot.input_requests.is_empty() {
         let answered = answer_held(&named, &task, args, &words, questions).await;
         client.close().await;
         return answered;
     }
+    let is_modern = connection.server().await?.version == MODERN;
+    if !is_modern && args.question.is_none() && !words.is_empty() {
+        // Which questions of a legacy task are known depends on when its streams were open, so the values are those of the first one.
+        snapshot.input_requests.truncate(1);
+    }
+    let mut keys = Vec::new();
     for question in choose(&snapshot, args, &words)? {
         let response = respond(&question, args, words.clone()).await?;
         let key = question.key.clone().unwrap_or_default();
         with_notice(connection.address(), send(&task, &key, response)).await?;
         answered(&task, Some(&key), args.json);
+        keys.push(key);
     }
-    if connection.server().await?.version != MODERN {
-        held::tell_what_else_it_asks(&named, &task, questions).await;
+    if !is_modern {
+        held::tell_what_else_it_asks(&named, &task, questions, &keys).await;
     }
     client.close().await;
     Ok(Exit::Answered)

@@ -39,6 +39,8 @@ pub(crate) struct Server {
     name: Option<String>,
     /// Whether the command line or the environment says it.
     chosen: bool,
+    /// Whether the environment says it, and not the command line.
+    from_environment: bool,
     /// The words that choose it on a command line: those in front of the tool or task, and those behind all others.
     words: (Vec<String>, Vec<String>),
 }
@@ -127,6 +129,7 @@ fn choose_among<'a>(
             given_era: None,
             name: None,
             chosen: true,
+            from_environment: false,
             words: (Vec::new(), behind),
         };
         return Ok((server, words));
@@ -140,7 +143,12 @@ fn choose_among<'a>(
     let chosen = default.is_some();
     let default = default.unwrap_or_else(|| DEFAULT_URL.to_owned());
     let server = configured.server(&default, (Vec::new(), Vec::new()))?;
-    Ok((Server { chosen, ..server }, words))
+    let server = Server {
+        chosen,
+        from_environment: chosen,
+        ..server
+    };
+    Ok((server, words))
 }
 
 /// The server that a recorded call went to: that of its name, which also has an environment and a folder, unless the name is another server's now.
@@ -182,6 +190,7 @@ fn unnamed(call: &RecordedCall) -> Server {
         given_era: None,
         name: call.server_name.clone(),
         chosen: false,
+        from_environment: false,
         words,
     }
 }
@@ -231,6 +240,7 @@ impl Configured {
             given_era: None,
             name: (!is_url(name)).then(|| name.to_owned()),
             chosen: true,
+            from_environment: false,
             words,
         })
     }
@@ -334,6 +344,22 @@ impl Server {
     pub(crate) fn covers(&self, call: &RecordedCall) -> bool {
         let is_other_name = self.name.is_some() && call.server_name.is_some() && self.name != call.server_name;
         !self.chosen || (call.server == self.recorded() && !is_other_name)
+    }
+
+    /// The command that logs in to it.
+    pub(crate) fn login_line(&self) -> String {
+        let server = shell_word(self.name.as_deref().or(self.url()).unwrap_or_default());
+        format!("longhaul login {server}")
+    }
+
+    /// Whether the command line names no server: the environment does, or it is the default one.
+    pub(crate) fn is_unsaid(&self) -> bool {
+        !self.chosen || self.from_environment
+    }
+
+    /// The same, as one that was not chosen: a recorded task's own server is meant.
+    pub(crate) fn unchosen(self) -> Self {
+        Self { chosen: false, ..self }
     }
 
     /// Its URL, if it is reached over HTTP.

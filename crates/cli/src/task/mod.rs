@@ -39,7 +39,7 @@ async fn act(args: &args::Task) -> Result<Exit, Failure> {
     })?;
     let (client, task) = named.open(&connection).await;
     if args.action.wait {
-        reach(&connection).await?;
+        reach(&connection).await.map_err(|error| named.explain(error.into()))?;
     }
     let exit = match &args.action {
         args::TaskAction { wait: true, .. } => {
@@ -64,7 +64,7 @@ async fn act(args: &args::Task) -> Result<Exit, Failure> {
     if client.has_journal() || server.is_child() || !matches!(exit, Ok(Exit::Interrupted | Exit::Asks)) {
         client.close().await;
     }
-    exit
+    exit.map_err(|failure| named.explain(failure))
 }
 
 /// Connects. A server that is busy or stopping will be asked again, but not one that cannot be reached: the address may be wrong.
@@ -101,7 +101,7 @@ pub(crate) async fn cancel_command(args: &args::Cancel) -> ExitCode {
         let (client, task) = named.open(&connection).await;
         let exit = cancel::cancel(&task, args.json).await;
         client.close().await;
-        exit
+        exit.map_err(|failure| named.explain(failure))
     };
     match cancelled.await {
         Ok(exit) => exit,

@@ -1,6 +1,6 @@
 //! Asking the servers of tasks, all at once and for a short time.
 
-use super::Row;
+use super::{Row, row::NotTold};
 use crate::{record, servers::Server};
 use futures_util::{StreamExt, future::join_all, stream};
 use longhaul_client::{CallState, Connection, RequestError, SessionRef, SystemClock, TaskSnapshot};
@@ -12,6 +12,8 @@ use std::{
 
 /// How long a server may take for all that it is asked. One that is slow must not hold up the list.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How many lost tasks are asked for, the latest ones.
+const MOST_LOST: usize = 32;
 /// Requests to one server at once.
 const AT_ONCE: usize = 16;
 
@@ -46,7 +48,9 @@ pub(super) async fn ask(chosen: &Server, rows: &mut [Row]) -> Vec<Row> {
     let mut more = Vec::new();
     for (group, told) in groups.iter().zip(told) {
         for place in &group.rows {
-            rows[*place].not_reached = Some("it did not answer in time".to_owned());
+            if !rows[*place].is_lost() {
+                rows[*place].not_told = Some(NotTold::unreached("it did not answer in time"));
+            }
         }
         for (place, answer) in told.tasks {
             note(&mut rows[place], answer).await;
@@ -62,10 +66,15 @@ pub(super) async fn ask(chosen: &Server, rows: &mut [Row]) -> Vec<Row> {
 
 fn groups(chosen: &Server, rows: &[Row]) -> Vec<Group> {
     let mut groups: HashMap<(String, Option<String>, Option<String>), Group> = HashMap::new();
+    let mut lost = 0;
     for (place, row) in rows.iter().enumerate() {
-        let Some(call) = row.call.as_ref().filter(|call| call.state == CallState::Task) else {
-            continue;
-        };
+        let Some(call) = row.call.as_ref() else { continue };
+        match call.state {
+            CallState::Task => {}
+            // It is found again when the key or the server is what it was.
+            CallState::Lost { .. } if lost < MOST_LOST => lost += 1,
+            _ => continue,
+        }
         let server = chosen.clone().of_call(call);
         if server.is_child() && !chosen.is_chosen() {
             continue;
@@ -130,13 +139,18 @@ async fn ask_for_tasks(connection: &Connection, ids: Vec<(usize, String)>, told:
 /// Takes over what the server told, also into the journal.
 async fn note(row: &mut Row, answer: Result<TaskSnapshot, RequestError>) {
     let Some(call) = &mut row.call else { return };
-    row.not_reached = None;
+    row.not_told = None;
+    let is_lost = matches!(call.state, CallState::Lost { .. });
     match answer {
         Ok(snapshot) => {
-            record::note_status(call, snapshot.status).await;
+            match is_lost {
+                true => record::found_again(call, snapshot.status).await,
+                false => record::note_status(call, snapshot.status).await,
+            }
             row.snapshot = Some(snapshot);
         }
+        Err(_) if is_lost => {}
         Err(error) if error.is_unknown_task() => record::mark_lost(call).await,
-        Err(error) => row.not_reached = Some(error.to_string()),
+        Err(error) => row.not_told = Some(NotTold::because(&error)),
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     servers::{self, Server},
     states,
 };
-use longhaul_client::{CallState, RecordedCall, TaskSnapshot, TaskStatus};
+use longhaul_client::{CallState, RecordedCall, RequestError, TaskSnapshot, TaskStatus};
 use longhaul_core::{UnixMillis, format_duration};
 use serde_json::{Value, json};
 
@@ -22,7 +22,36 @@ pub(crate) struct Row {
     /// What the server told now.
     pub(crate) snapshot: Option<TaskSnapshot>,
     /// Why the server did not tell it.
-    pub(crate) not_reached: Option<String>,
+    pub(crate) not_told: Option<NotTold>,
+}
+
+/// Why a server did not tell how a task stands.
+pub(crate) struct NotTold {
+    pub(crate) reason: String,
+    /// In two words, for lists.
+    pub(crate) short: &'static str,
+}
+
+impl NotTold {
+    pub(crate) fn unreached(reason: &str) -> Self {
+        Self {
+            reason: reason.to_owned(),
+            short: "not reached",
+        }
+    }
+
+    pub(crate) fn because(error: &RequestError) -> Self {
+        let short = match error {
+            RequestError::Invalid(_) | RequestError::TooLarge { .. } => "invalid answer",
+            RequestError::Rpc(_) => "refused",
+            RequestError::Unauthorized { .. } | RequestError::Token { .. } => "login required",
+            _ => "not reached",
+        };
+        Self {
+            reason: error.to_string(),
+            short,
+        }
+    }
 }
 
 impl Row {
@@ -31,7 +60,7 @@ impl Row {
             server: servers::recorded(&call).shown(),
             call: Some(call),
             snapshot: None,
-            not_reached: None,
+            not_told: None,
         }
     }
 
@@ -40,8 +69,14 @@ impl Row {
             call: None,
             server: server.shown(),
             snapshot: Some(snapshot),
-            not_reached: None,
+            not_told: None,
         }
+    }
+
+    /// Whether the server has forgotten the task, as far as it is recorded.
+    pub(crate) fn is_lost(&self) -> bool {
+        let call = self.call.as_ref();
+        call.is_some_and(|call| matches!(call.state, CallState::Lost { .. }))
     }
 
     pub(crate) fn id(&self) -> Option<&str> {
@@ -64,8 +99,8 @@ impl Row {
                 format!("{} ago", format_duration(age - age % 1000))
             },
         );
-        let state = match (self.detail(), &self.not_reached) {
-            (_, Some(_)) => format!("{} (not reached)", self.state_with_reason()),
+        let state = match (self.detail(), &self.not_told) {
+            (_, Some(why)) => format!("{} ({})", self.state_with_reason(), why.short),
             (Some(detail), None) => format!("{}: {detail}", self.state().0),
             (None, None) => self.state().0,
         };
@@ -150,15 +185,23 @@ impl Row {
         json!({
             "taskId": self.id(),
             "tool": self.tool(),
-            "server": call.map_or(&self.server, |call| &call.server),
+            "server": call.map_or_else(|| self.server.as_str().into(), |call| server_as_json(&call.server)),
             "serverName": call.and_then(|call| call.server_name.as_ref()),
             "state": state,
             "statusMessage": self.snapshot.as_ref().and_then(|task| task.message.as_ref()),
             "asks": self.asks(),
-            "notReached": self.not_reached,
+            "notReached": self.not_told.as_ref().map(|why| &why.reason),
             "recorded": call.is_some(),
             "idempotencyKey": call.and_then(|call| call.idempotency_key.as_ref()),
             "begunAt": call.map(|call| call.begun_at.0),
         })
+    }
+}
+
+/// A URL as it is; the command line of a child process, which is recorded as a JSON array, as an object.
+fn server_as_json(recorded: &str) -> Value {
+    match serde_json::from_str::<Vec<String>>(recorded) {
+        Ok(command) => json!({"command": command}),
+        Err(_) => recorded.into(),
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn table(rows: &[Row], now: UnixMillis, width: usize) -> String {
     let columns = [
         column("TASK", &|row| text(row.id())),
         column("TOOL", &|row| text(row.tool())),
-        column("STATE", &|row| match row.not_reached {
+        column("STATE", &|row| match row.not_told {
             Some(_) => format!("{}?", row.state().0),
             None => row.state().0,
         }),

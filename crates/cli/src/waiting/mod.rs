@@ -15,7 +15,7 @@ use crate::{
     result::{Exit, print_outcome},
     servers::Server,
 };
-use longhaul_client::{Event, InputRequest, SystemClock, TaskHandle};
+use longhaul_client::{Event, InputRequest, RequestError, SystemClock, TaskHandle};
 use longhaul_core::Clock;
 use serde_json::json;
 use std::time::Duration;
@@ -107,6 +107,21 @@ pub(crate) struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
+    /// A wait that ends because this user is not logged in any more says that the task does not.
+    fn goes_on(&self, error: RequestError, id: &str) -> Failure {
+        let is_login = matches!(error, RequestError::Unauthorized { .. } | RequestError::Token { .. });
+        let failure = Failure::from(error);
+        match is_login {
+            true => failure.explained(&format!(
+                "{}; after a login (`{}`) wait for it with `{}`",
+                what_goes_on(self.server),
+                self.server.login_line(),
+                self.server.command_line("task", &[id, "--wait"])
+            )),
+            false => failure,
+        }
+    }
+
     /// Waits for the task and prints its outcome. If something else comes first, the commands that go on with the task are printed.
     pub(crate) async fn wait(&mut self, task: &TaskHandle, limit: Option<Duration>) -> Result<Exit, Failure> {
         let ended = {
@@ -120,7 +135,7 @@ impl Waiting<'_> {
         let url = task.connection().address();
         match ended {
             Ended::Done(outcome) => {
-                let outcome = outcome?;
+                let outcome = outcome.map_err(|error| self.goes_on(error, task.id()))?;
                 let exit = print_outcome(&outcome, self.json);
                 if let Err(error) = task.finish(&outcome).await {
                     record::warn(&error);

@@ -92,9 +92,16 @@ fn a_legacy_task_is_answered_without_waiting_for_it() {
     let way = format!("longhaul answer --era=legacy {id}");
     assert!(stderr(&shown).contains(&way), "{shown:?}");
     assert!(stdout(&shown).contains("tool      book"), "{shown:?}");
+    let unknown = served.run(&["answer", &id, "--era=legacy", "--question=when", "day=2026-11-23"]);
+    exit(&unknown, 2);
+    // The call may have been asked before it ended: then the question has a key.
+    let reasons = ["so it has no key", "the task does not ask `when`"];
+    assert!(
+        reasons.iter().any(|reason| stderr(&unknown).contains(reason)),
+        "{unknown:?}"
+    );
     for (given, reason) in [
-        (&["--question=when", "day=2026-11-23"][..], "so it has no key"),
-        (&[], "give the answer as NAME=VALUE"),
+        (&[][..], "give the answer as NAME=VALUE"),
         (&["day=monday"], "`day`: it must be a date"),
     ] {
         let words = [&["answer", &id, "--era=legacy"], given].concat();
@@ -118,7 +125,9 @@ fn a_legacy_task_is_declined() {
     served.asks_legacy(&id);
     let declined = served.run(&["answer", &id, "--era=legacy", "--decline", "--json"]);
     exit(&declined, 0);
-    assert_eq!(json(&declined), serde_json::json!({"taskId": id, "answered": null}));
+    // The question has a key if the call was asked before it ended.
+    let answered = &json(&declined)["answered"];
+    assert!(answered.is_null() || answered == "q1", "{declined:?}");
     exit(&served.run(&["task", &id, "--wait", "--era=legacy"]), 1);
 }
 
@@ -390,4 +399,28 @@ fn a_question_of_a_legacy_server_has_a_key_and_is_answered_later() {
     assert_eq!(json(&answered)["answered"], key.as_str());
     let ended = served.run(&["task", id, "--wait", "--era=legacy"]);
     assert_eq!(exit(&ended, 0), "booked for 2026-01-02");
+}
+
+/// The environment only says where to look for what is not recorded.
+#[test]
+fn a_recorded_task_is_found_whatever_the_default_server_is() {
+    let (served, other) = (served(), served());
+    let id = served.detach("wait");
+    let shown = served
+        .command(&["task", &id, "--json"])
+        .env("LONGHAUL_SERVER", &other.url)
+        .output();
+    assert_eq!(json(&shown.unwrap())["server"], served.url.as_str());
+    let unknown = served.run(&["task", "no-such-task"]);
+    exit(&unknown, 5);
+    assert!(
+        stderr(&unknown).contains("no recorded task has the id `no-such-task`"),
+        "{unknown:?}"
+    );
+    let short = served.run(&["task", "xy"]);
+    exit(&short, 2);
+    assert!(stderr(&short).contains("4 characters or more"), "{short:?}");
+    let unreachable = longhaul(&["watch", "no-such-task", "-s", "http://127.0.0.1:1/mcp"], &served.home);
+    let mut unreachable = unreachable;
+    exit(&unreachable.output().unwrap(), 3);
 }

@@ -228,3 +228,21 @@ async fn a_call_whose_key_may_be_forgotten_is_not_repeated() {
         }
     }
 }
+
+/// The tool has run, and its result was received.
+#[tokio::test]
+async fn a_result_that_cannot_be_used_is_no_unknown_outcome() {
+    let peer = server(false, |seen| seen.result(json!({"resultType": "nobody knows"})));
+    let directory = tempfile::tempdir().unwrap();
+    let journal = ClientJournal::open(&directory.path().join("client/handles.db"))
+        .await
+        .unwrap();
+    let client = Client::recorded(peer.connection().0, journal.clone());
+    let called = client.call("build", Value::Null).await;
+    assert!(
+        matches!(called, Err(CallError::Request(RequestError::Invalid(_)))),
+        "{called:?}"
+    );
+    let [call] = journal.list(CallFilter::default()).await.unwrap().try_into().unwrap();
+    assert_eq!(call.state, CallState::Finished(Finished::Failed));
+}
