@@ -5,6 +5,7 @@ use crate::{
     config::{self, Config, ConfigError, Environment, Problem, ServerConfig},
     output,
 };
+use longhaul::auth::keys::KeyFile;
 use longhaul_server::http::is_loopback;
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -64,7 +65,10 @@ fn describe(config: &Config) -> String {
 fn access(server: &ServerConfig) -> String {
     let (auth, mut who) = (&server.auth, Vec::new());
     if auth.api_keys {
-        who.push("holders of API keys");
+        who.push(match KeyFile::is_in(&server.data_dir) {
+            true => "holders of API keys",
+            false => "holders of API keys (there is none yet: `longhaul keys add FILE NAME`)",
+        });
     }
     if !auth.issuers.is_empty() {
         who.push("holders of tokens of its issuers");

@@ -249,9 +249,14 @@ impl Auditor {
     }
 
     /// Records a request whose sender is not known, or which is one too many.
-    pub(crate) fn denied(&self, principal: Option<Arc<str>>, address: Option<IpAddr>, outcome: AuditOutcome) {
+    pub(crate) fn denied(
+        &self,
+        principal: Option<Arc<str>>,
+        address: Option<IpAddr>,
+        (outcome, reason): (AuditOutcome, Option<String>),
+    ) {
         let mut event = AuditEvent::new(self.clock.wall(), AuditAction::Denied, outcome);
-        (event.principal, event.address) = (principal, address);
+        (event.principal, event.address, event.detail) = (principal, address, reason);
         self.record(event);
     }
 }

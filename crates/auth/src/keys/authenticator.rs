@@ -15,6 +15,7 @@ use longhaul_server::{
     auth::{Authenticator, Decision, RequestHead},
 };
 use std::{
+    io,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -123,8 +124,11 @@ impl Watch {
             let Some(shared) = self.shared.upgrade() else { return };
             let look = {
                 let (shared, seen) = (Arc::clone(&shared), self.seen);
+                let had_keys = !self.applied.keys.is_empty();
                 // A file system may be slow.
-                self.ports.blocking(move || shared.read_if_changed(seen)).await
+                self.ports
+                    .blocking(move || shared.read_if_changed(seen, had_keys))
+                    .await
             };
             let now = self.ports.clock.wall();
             match look {
@@ -179,12 +183,17 @@ fn changes<'a>(before: &Document, after: &'a Document) -> impl Iterator<Item = (
 type Look = Option<(Option<FileVersion>, Document)>;
 
 impl Shared {
-    fn read_if_changed(&self, seen: Option<FileVersion>) -> Result<Look, KeyFileError> {
-        let version = FileVersion::of(&self.file.path()).map_err(|source| KeyFileError::Io {
+    /// A file that vanishes is no file without keys: it also held the names that are not used again.
+    fn read_if_changed(&self, seen: Option<FileVersion>, had_keys: bool) -> Result<Look, KeyFileError> {
+        let failed = |source| KeyFileError::Io {
             action: "look at",
             path: self.file.path(),
             source,
-        })?;
+        };
+        let version = FileVersion::of(&self.file.path()).map_err(failed)?;
+        if version.is_none() && had_keys {
+            return Err(failed(io::ErrorKind::NotFound.into()));
+        }
         if version.is_some() && version == seen {
             return Ok(None);
         }

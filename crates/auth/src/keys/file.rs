@@ -163,6 +163,11 @@ impl KeyFile {
         Ok(file)
     }
 
+    /// Whether a data directory has keys, or had some. Creates nothing.
+    pub fn is_in(data_dir: &Path) -> bool {
+        data_dir.join(FILE).exists()
+    }
+
     /// Where the keys are.
     pub fn path(&self) -> PathBuf {
         self.dir.path().join(FILE)
@@ -242,7 +247,6 @@ impl KeyFile {
         self.change(|document| {
             let record = find_active(document, name)?;
             record.revoked = Some(Date(now));
-            record.secrets.clear();
             Ok(())
         })
     }

@@ -92,7 +92,8 @@ pub(crate) struct Record {
     pub(crate) expires: Option<Date>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) revoked: Option<Date>,
-    /// The current one last; those before it were rotated and are still accepted for some time.
+    /// The current one last; those before it were rotated and are still accepted for some time. Those of a revoked key are kept so that their use is
+    /// recognised; none is accepted.
     #[serde(default)]
     pub(crate) secrets: Vec<Secret>,
 }
@@ -188,10 +189,8 @@ impl Document {
                 return Err(format!("two keys have the name {:?}", key.name.as_str()));
             }
             let name = key.name.as_str();
-            match (key.revoked, key.secrets.len()) {
-                (None, 0) => return Err(format!("the key {name:?} is not revoked and has no secret")),
-                (Some(_), 1..) => return Err(format!("the key {name:?} is revoked and has a secret")),
-                _ => {}
+            if key.revoked.is_none() && key.secrets.is_empty() {
+                return Err(format!("the key {name:?} is not revoked and has no secret"));
             }
             let rotated = &key.secrets[..key.secrets.len().saturating_sub(1)];
             if rotated.iter().any(|secret| secret.until.is_none()) {

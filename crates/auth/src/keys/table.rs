@@ -14,7 +14,19 @@ pub(super) const PRINCIPAL: &str = "key:";
 pub(super) struct KeyTable {
     // The buckets are parts of hashes already.
     entries: HashMap<u64, Vec<Entry>, FixedState>,
+    /// Keys that are not accepted any more.
+    ended: HashMap<u64, Vec<Ended>, FixedState>,
 }
+
+/// A key that was accepted once. Who uses it is told so, and the audit log whose it was.
+struct Ended {
+    digest: KeyDigest,
+    principal: Principal,
+    why: &'static str,
+}
+
+const EXPIRED: &str = "the key has expired";
+const REVOKED: &str = "the key was revoked";
 
 struct Entry {
     digest: KeyDigest,
@@ -38,7 +50,14 @@ impl KeyTable {
                     .flatten()
                     .min()
                     .map(|date| date.0);
-                if ends.is_some_and(|ends| ends <= now) {
+                let why = match key.revoked {
+                    Some(_) => Some(REVOKED),
+                    None => ends.filter(|ends| *ends <= now).map(|_| EXPIRED),
+                };
+                if let Some(why) = why {
+                    let (digest, principal) = (secret.sha256.clone(), principal.clone());
+                    let bucket = table.ended.entry(digest.bucket()).or_default();
+                    bucket.push(Ended { digest, principal, why });
                     continue;
                 }
                 let before = earlier.entry(&secret.sha256).filter(|before| {
@@ -86,11 +105,15 @@ impl KeyTable {
 
     /// Who has this key.
     pub(super) fn find(&self, token: &str, now: UnixMillis) -> Result<&Arc<Identity>, Denied> {
-        let entry = KeyDigest::of_token(token).and_then(|digest| self.entry(&digest));
+        let digest = KeyDigest::of_token(token);
+        let entry = digest.as_ref().and_then(|digest| self.entry(digest));
         match entry {
-            Some(entry) if entry.has_ended(now) => Err(Denied::invalid("the key has expired")),
+            Some(entry) if entry.has_ended(now) => Err(Denied::ended_of(entry.identity.principal(), EXPIRED)),
             Some(entry) => Ok(&entry.identity),
-            None => Err(Denied::invalid("the key is unknown")),
+            None => Err(match digest.and_then(|digest| self.ended(&digest)) {
+                Some(ended) => Denied::ended_of(&ended.principal, ended.why),
+                None => Denied::invalid("the key is unknown"),
+            }),
         }
     }
 
@@ -102,6 +125,11 @@ impl KeyTable {
     fn entry(&self, digest: &KeyDigest) -> Option<&Entry> {
         let bucket = self.entries.get(&digest.bucket())?;
         bucket.iter().find(|entry| entry.digest.matches(digest))
+    }
+
+    fn ended(&self, digest: &KeyDigest) -> Option<&Ended> {
+        let bucket = self.ended.get(&digest.bucket())?;
+        bucket.iter().find(|ended| ended.digest.matches(digest))
     }
 
     fn all(&self) -> impl Iterator<Item = &Entry> {

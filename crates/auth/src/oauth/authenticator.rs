@@ -108,6 +108,17 @@ impl OAuthAuthenticator {
         check(issuers)
     }
 
+    /// Reads the keys of an issuer, if they are in a file, and forgets them: [`new`](Self::new) would fail like this.
+    ///
+    /// # Errors
+    /// [`IssuerError::KeyFile`].
+    pub fn check_key_file(issuer: &Issuer) -> Result<(), IssuerError> {
+        match &issuer.keys {
+            Some(KeySource::File(path)) => read_keys(&issuer.name, path).map(drop),
+            _ => Ok(()),
+        }
+    }
+
     /// The metadata document, to be served at [`metadata_url`](Self::metadata_url) and at `/.well-known/oauth-protected-resource`.
     pub fn metadata(&self) -> &ProtectedResource {
         &self.metadata
@@ -311,6 +322,7 @@ fn refuse<'a>(reason: &'static str) -> Decision<'a> {
     Decision::Known(Err(Denied::invalid(reason)))
 }
 
+/// The keys of an issuer in a file.
 fn read_keys(issuer: &str, path: &Path) -> Result<KeySet, IssuerError> {
     let keys = read_file(path).and_then(|text| KeySet::parse(&text));
     let keys = keys.and_then(|keys| match keys.is_empty() {

@@ -27,7 +27,11 @@ pub(crate) struct AuditConfig {
 pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<AuditConfig> {
     let file = section.optional("file", |entry| {
         let path = environment.resolve(entry.text()?, section.file().folder());
-        path.map_err(|error| entry.report(format!("`file`: {error}"))).ok()
+        let path = path.map_err(|error| entry.report(format!("`file`: {error}"))).ok()?;
+        if let Some(folder) = path.parent().filter(|folder| !folder.is_dir()) {
+            entry.report(format!("`file`: there is no folder {}", folder.display()));
+        }
+        Some(path)
     });
     let stderr = section.get_or("stderr", false, |entry| entry.flag());
     let max_size = section.get_or("max_size", DEFAULT_MAX_SIZE, |entry| entry.size());

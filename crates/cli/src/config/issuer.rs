@@ -4,7 +4,7 @@ use super::{
     paths::Environment,
     section::{Entry, Section},
 };
-use longhaul::auth::oauth::{Introspection, Issuer, IssuerError, Scopes};
+use longhaul::auth::oauth::{Introspection, Issuer, IssuerError, OAuthAuthenticator, Scopes};
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
 /// Reads an element of the array; `None` after a problem.
@@ -38,6 +38,7 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<I
         if let (Some(url), Some(id), Some(secret)) = (&introspection, &client_id, &client_secret) {
             issuer = issuer.introspection(Introspection::new(url, id, secret)?);
         }
+        OAuthAuthenticator::check_key_file(&issuer)?;
         Ok(issuer)
     };
     let given = [introspection.is_some(), client_id.is_some(), client_secret.is_some()];

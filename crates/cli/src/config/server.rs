@@ -10,7 +10,7 @@ use super::{
 };
 use longhaul::auth::oauth::OAuthAuthenticator;
 use longhaul_core::Millis;
-use longhaul_server::http::{HttpOptions, PATH, PublicUrl, TrustedProxy, is_loopback};
+use longhaul_server::http::{HostName, HttpOptions, PATH, PublicUrl, TrustedProxy, is_loopback};
 use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 
 const DEFAULT_LISTEN: ([u8; 4], u16) = ([127, 0, 0, 1], 7411);
@@ -101,7 +101,7 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<S
     });
     let idle_exit = section.get_or("idle_exit", DEFAULT_IDLE_EXIT, |entry| entry.positive_duration());
     let allowed_origins = all(section, "allowed_origins");
-    let allowed_hosts = all(section, "allowed_hosts");
+    let allowed_hosts: Option<Vec<HostName>> = all(section, "allowed_hosts");
     let trusted_proxies: Option<Vec<TrustedProxy>> = all(section, "trusted_proxies");
     let legacy_sse = section.get_or("legacy_sse", false, |entry| entry.flag());
     let stateful_mode = section.get_or("stateful_mode", true, |entry| entry.flag());
@@ -147,6 +147,21 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<S
         match check_exposure(listen, auth, way) {
             Ok(warnings) => warnings.into_iter().for_each(|warning| entry.warn(warning)),
             Err(error) => entry.report(format!("`listen`: {error}")),
+        }
+        let is_named = public_url.as_ref().is_none_or(Option::is_some)
+            || allowed_hosts.as_ref().is_none_or(|hosts| !hosts.is_empty());
+        if listen.is_exposed() && !is_named {
+            entry.warn(
+                "requests that name this server by a host name get 403: set public_url, or allowed_hosts".to_owned(),
+            );
+        }
+    }
+    if let (Some(listen), Some(auth), Some(entry)) = (&listen, &auth, section.get("auth"))
+        && let (Some(_), false) = (listen.address(), listen.is_exposed())
+    {
+        let nobody_decides = auth.same_user == Some(false) && !auth.admits_remote();
+        if auth.unauthenticated || nobody_decides {
+            entry.warn("every user of this machine may call every tool".to_owned());
         }
     }
     let audit = section.optional("audit", |entry| {
@@ -273,7 +288,7 @@ impl Way {
 /// # Errors
 /// [`InvalidExposure`].
 pub(crate) fn check_exposure(listen: &Listen, auth: &AuthConfig, way: Way) -> Result<Vec<String>, InvalidExposure> {
-    let Some(listen) = listen.address().filter(|address| !is_loopback(address.ip())) else {
+    let Some(listen) = listen.address().filter(|_| listen.is_exposed()) else {
         return Ok(Vec::new());
     };
     if !auth.admits_remote() {
@@ -301,6 +316,11 @@ pub(crate) enum Listen {
 }
 
 impl Listen {
+    /// Whether other machines can reach it.
+    pub(crate) fn is_exposed(&self) -> bool {
+        self.address().is_some_and(|address| !is_loopback(address.ip()))
+    }
+
     /// The address, if it is one.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         match self {

@@ -190,11 +190,23 @@ fn an_issuer_that_cannot_be_used_is_refused_with_its_line() {
             format!("{base}\njwksurl = \"k.json\""),
             "jwksurl",
         ),
+        (
+            "public_url = \"https://jobs.example/mcp\"",
+            format!("{base}\njwks = \"missing.json\""),
+            "missing.json: No such file",
+        ),
+        (
+            "public_url = \"https://jobs.example/mcp\"",
+            format!("{base}\njwks = \"none.json\""),
+            "it has no key for signatures",
+        ),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("jobs.toml");
         let jobs = JOBS.replacen("[server]\n", &format!("[server]\n{server}\n"), 1);
         fs::write(&file, format!("{jobs}\n[[server.auth.issuer]]\n{section}\n")).unwrap();
+        fs::write(folder.path().join("k.json"), Issuer::new().key_set()).unwrap();
+        fs::write(folder.path().join("none.json"), r#"{"keys": []}"#).unwrap();
         let checked = run(&["check", file.to_str().unwrap()]);
         assert!(
             exit(&checked) == 2 && stderr(&checked).contains(why),

@@ -1,7 +1,7 @@
 //! Who is served: the authenticators in their order, and what a refused sender is told.
 
 use super::{
-    authenticator::{Authenticator, Challenge, Decision, Denied, Peer, PeerUser, RequestHead},
+    authenticator::{Authenticator, Challenge, Decision, Denied, ENDED, Peer, PeerUser, RequestHead},
     identity::Identity,
     limits::{Busy, Meter},
     permissions::Permission,
@@ -115,7 +115,7 @@ impl Access {
         let decided = self.decide(&RequestHead { headers, uri, peer }, address, meter).await?;
         let denied = match decided {
             Ok(identity) if !identity.has_ended(clock.wall()) => return Ok(identity),
-            Ok(_) => Denied::ended(),
+            Ok(identity) => Denied::ended_of(identity.principal(), ENDED),
             Err(denied) => denied,
         };
         debug!(?denied, ?address, "a request was denied");
@@ -160,7 +160,7 @@ impl Access {
     /// The `WWW-Authenticate` of a request without valid credentials.
     pub(crate) fn challenge(&self, denied: &Denied) -> String {
         let mut challenge = ChallengeText::new();
-        if let Denied::Invalid { description } = denied {
+        if let Denied::Invalid { description, .. } = denied {
             challenge.add("error", "invalid_token");
             challenge.add("error_description", description);
         }

@@ -2,8 +2,8 @@
 
 use super::identity::Identity;
 use http::{HeaderMap, Uri, header};
-use longhaul_core::BoxFuture;
-use std::{borrow::Cow, net::SocketAddr, sync::Arc, time::Duration};
+use longhaul_core::{BoxFuture, Principal};
+use std::{borrow::Cow, fmt, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::net::TcpStream;
 
 /// Decides who sends a request over HTTP. A server may have several: they are asked in their order, and the first that does not answer
@@ -78,6 +78,8 @@ pub enum Denied {
     Invalid {
         /// Why, for the sender. It must tell nothing that helps to guess.
         description: Cow<'static, str>,
+        /// Whose they were, for the audit log alone.
+        principal: Option<Principal>,
     },
     /// Whether they are valid cannot be found out now: 503.
     Unavailable {
@@ -86,17 +88,51 @@ pub enum Denied {
     },
 }
 
+/// For the audit log.
+impl fmt::Display for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => f.write_str("no credentials"),
+            Self::Invalid { description, .. } => f.write_str(description),
+            Self::Unavailable { .. } => f.write_str("whether the credentials are valid cannot be found out now"),
+        }
+    }
+}
+
+/// Of credentials that were valid.
+pub(super) const ENDED: &str = "the credentials have expired or were revoked";
+
 impl Denied {
     /// Credentials that are not valid. The sender is told why.
     pub fn invalid(description: impl Into<Cow<'static, str>>) -> Self {
         Self::Invalid {
             description: description.into(),
+            principal: None,
+        }
+    }
+
+    /// Credentials that were this principal's once. The sender is told why they are not any more, the audit log also whose they were.
+    pub fn ended_of(principal: &Principal, description: impl Into<Cow<'static, str>>) -> Self {
+        Self::Invalid {
+            description: description.into(),
+            principal: Some(principal.clone()),
+        }
+    }
+
+    /// Whose the credentials were, if that is known.
+    pub(crate) fn principal(&self) -> Option<Arc<str>> {
+        match self {
+            Self::Invalid {
+                principal: Some(principal),
+                ..
+            } => Some(principal.as_str().into()),
+            _ => None,
         }
     }
 
     /// Credentials that were valid.
     pub(crate) fn ended() -> Self {
-        Self::invalid("the credentials have expired or were revoked")
+        Self::invalid(ENDED)
     }
 }
 

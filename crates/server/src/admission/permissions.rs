@@ -191,8 +191,9 @@ impl FromStr for ToolPattern {
     type Err = InvalidGrant;
 
     fn from_str(text: &str) -> Result<Self, InvalidGrant> {
-        // It stands in scopes, which are separated by blanks and quoted.
-        let fits = |c: char| c.is_ascii_graphic() && c != '"' && c != '\\';
+        // The characters of tools' names (and `*`), so that a list with commas is not taken for one name. It stands in scopes, which are separated by
+        // blanks and quoted.
+        let fits = |c: char| c.is_ascii_alphanumeric() || "_-./:*".contains(c);
         match !text.is_empty() && text.chars().all(fits) {
             true => Ok(Self(text.to_owned())),
             false => Err(InvalidGrant(text.to_owned())),

@@ -7,7 +7,7 @@ use super::{
     policy::{CallerMode, Route, RouteError, WaitPolicy},
 };
 use crate::{
-    admission::{identity::Identity, request::AdmittedRequest},
+    admission::{identity::Identity, permissions::Permission, request::AdmittedRequest},
     audit::RequestAudit,
     handler,
     interaction::{
@@ -40,6 +40,13 @@ pub(crate) async fn start_or_rejoin(
     let mode = caller_mode(request, task_metadata.as_ref());
     let route = Route::of(tool.settings().policy, tool.settings().handoff, mode)
         .map_err(|why| unroutable(why, asked.target))?;
+    let route = match route {
+        // Who may not read tasks could do nothing with one.
+        Route::Wait(_) if !request.caller.identity().permissions().allows(Permission::ReadTasks) => {
+            Route::Wait(WaitPolicy::Unlimited)
+        }
+        route => route,
+    };
     let arguments = asked.arguments.clone().unwrap_or_else(|| Json::trusted("{}"));
     let interaction = &calls.interaction;
     let round = Round::of(interaction, request, asked)?;
@@ -105,6 +112,15 @@ pub(crate) async fn start_or_rejoin(
             unreachable!("a start is no message")
         }
     })
+}
+
+/// Whether the call becomes a task at once.
+pub(crate) fn is_task(request: &AdmittedRequest<'_>, tool: &Tool) -> bool {
+    let Ok(task_metadata) = task_metadata(request) else {
+        return false;
+    };
+    let mode = caller_mode(request, task_metadata.as_ref());
+    Route::of(tool.settings().policy, tool.settings().handoff, mode) == Ok(Route::Task)
 }
 
 fn unroutable(why: RouteError, tool: &str) -> RpcError {

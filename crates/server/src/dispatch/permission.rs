@@ -2,7 +2,7 @@
 
 use crate::{
     admission::{identity::Identity, permissions::Permission, request::AdmittedRequest},
-    call::follow_tools::FollowTool,
+    call::{follow_tools::FollowTool, start},
     catalog::task_resources,
     interaction::Interaction,
     response::Answer,
@@ -20,9 +20,14 @@ pub(super) fn refuse(interaction: &Interaction, method: Method, request: &Admitt
     match method {
         Method::ToolsCall => {
             let name = params.call_tool().ok()?.name;
-            match FollowTool::named(&name, &interaction.engine.catalog().snapshot()) {
+            let tools = interaction.engine.catalog().snapshot();
+            match FollowTool::named(&name, &tools) {
                 Some(tool) => need(interaction, request, tool.needs()),
-                None => need(interaction, request, Permission::Call(&name)),
+                None => need(interaction, request, Permission::Call(&name)).or_else(|| {
+                    // A task that its creator could not read would run for nobody.
+                    let tool = interaction.engine.catalog().tool(&name)?;
+                    start::is_task(request, &tool).then(|| need(interaction, request, Permission::ReadTasks))?
+                }),
             }
         }
         Method::TasksGet | Method::TasksResult | Method::TasksList => need(interaction, request, Permission::ReadTasks),
@@ -70,9 +75,9 @@ fn need(interaction: &Interaction, request: &AdmittedRequest<'_>, permission: Pe
     if identity.permissions().allows(permission) {
         return None;
     }
-    // A call may become a task, so all that is needed to follow it is asked for together (S-22).
+    // A call may become a task, so what is needed to follow it is asked for together (S-22).
     let all = match permission {
-        Permission::Call(_) => &[permission, Permission::WriteTasks][..],
+        Permission::Call(_) => &[permission, Permission::ReadTasks][..],
         _ => &[permission],
     };
     let missing: Vec<Permission<'_>> = all

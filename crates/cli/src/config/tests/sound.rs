@@ -131,6 +131,7 @@ task = "always"
 "#,
     );
     fs::create_dir(folder.path().join("sub")).unwrap();
+    fs::create_dir(folder.path().join("logs")).unwrap();
     fs::write(folder.path().join("out.json"), r#"{"type":"array"}"#).unwrap();
     let in_json = r##"{"type":"object","properties":{"word":{"$ref":"#/$defs/w"}},"$defs":{"w":{"type":"string"}}}"##;
     fs::write(folder.path().join("in.json"), in_json).unwrap();

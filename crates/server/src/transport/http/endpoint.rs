@@ -188,7 +188,7 @@ async fn guarded<B: Body<Data = Bytes> + Unpin>(
             Ok(permit) => Some(permit),
             Err(busy) => {
                 if let Some(auditor) = auditor {
-                    auditor.denied(None, address_of(&parts), AuditOutcome::Limited);
+                    auditor.denied(None, address_of(&parts), (AuditOutcome::Limited, None));
                 }
                 body::drop_some(body, front).await;
                 return refuse(front, &busy.into());
@@ -217,11 +217,13 @@ async fn guarded<B: Body<Data = Bytes> + Unpin>(
         match identity {
             Err(refused) => {
                 if let Some(auditor) = auditor {
-                    let outcome = match refused {
-                        Refused::Busy(_) => AuditOutcome::Limited,
-                        Refused::Denied(_) => AuditOutcome::Denied,
+                    let (principal, why) = match refused {
+                        Refused::Busy(_) => (None, (AuditOutcome::Limited, None)),
+                        Refused::Denied(denied) => {
+                            (denied.principal(), (AuditOutcome::Denied, Some(denied.to_string())))
+                        }
                     };
-                    auditor.denied(None, address_of(&parts), outcome);
+                    auditor.denied(principal, address_of(&parts), why);
                 }
                 body::drop_some(body, front).await;
                 denied(front, refused)
@@ -230,7 +232,7 @@ async fn guarded<B: Body<Data = Bytes> + Unpin>(
                 Err(busy) => {
                     if let Some(auditor) = auditor {
                         let principal = identity.principal().as_str().into();
-                        auditor.denied(Some(principal), address_of(&parts), AuditOutcome::Limited);
+                        auditor.denied(Some(principal), address_of(&parts), (AuditOutcome::Limited, None));
                     }
                     let bytes = body::read_or_drop(body, front).await;
                     response(front, refuse_message(&bytes, &busy.into()))
@@ -245,7 +247,7 @@ async fn guarded<B: Body<Data = Bytes> + Unpin>(
                         && response.status() == StatusCode::FORBIDDEN
                     {
                         let principal = identity.principal().as_str().into();
-                        auditor.denied(Some(principal), address_of(&parts), AuditOutcome::Denied);
+                        auditor.denied(Some(principal), address_of(&parts), (AuditOutcome::Denied, None));
                     }
                     response
                 }

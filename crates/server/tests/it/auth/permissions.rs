@@ -53,28 +53,39 @@ async fn s_22_what_is_missing_is_asked_for_at_once() {
         (
             "caller",
             Post::modern("tools/call", act("always", "say")),
-            "tools:always tasks:write",
+            "tools:always tasks:read",
         ),
         (
             "nothing",
             Post::modern("tools/call", act(HANDED_OFF, "say")),
-            "tools:handed_off tasks:write",
+            "tools:handed_off tasks:read",
         ),
         (
             "nothing",
             Post::modern("tools/call", act("unknown", "say")),
-            "tools:unknown tasks:write",
+            "tools:unknown tasks:read",
         ),
         (
             "nothing",
             legacy("tools/call", act_as_task("optional", "say")),
-            "tools:optional tasks:write",
+            "tools:optional tasks:read",
         ),
         ("reader", Post::modern("tasks/cancel", of_task.clone()), "tasks:write"),
         ("reader", Post::modern("tasks/update", of_task.clone()), "tasks:write"),
         ("reader", legacy("tasks/cancel", of_task.clone()), "tasks:write"),
         ("reader", follow("task_cancel"), "tasks:write"),
         ("caller", follow("task_wait"), "tasks:read"),
+        // What runs as a task whose state its caller may not read is not begun.
+        (
+            "caller",
+            Post::modern("tools/call", act("optional", "say")),
+            "tasks:read",
+        ),
+        (
+            "caller",
+            legacy("tools/call", act_as_task("optional", "say")),
+            "tasks:read",
+        ),
         ("caller", Post::modern("tasks/get", of_task.clone()), "tasks:read"),
         ("caller", legacy("tasks/get", of_task.clone()), "tasks:read"),
         ("caller", legacy("tasks/result", of_task.clone()), "tasks:read"),
