@@ -77,6 +77,21 @@ impl std::fmt::Display for Failure {
     }
 }
 
+/// The command that helps where a token is missing.
+fn way_on(error: &TokenError, address: &str) -> Option<String> {
+    let by_key = || format!("keep a key with `longhaul login --key {address}`");
+    Some(match error {
+        TokenError::LoginRequired {
+            names_issuers: true, ..
+        } => format!("log in with `longhaul login {address}`"),
+        TokenError::LoginRequired { .. } => format!("log in with `longhaul login {address}`, or {}", by_key()),
+        TokenError::NoIssuer => format!("if it takes keys, {}", by_key()),
+        TokenError::NoRegistration => "ask its operator for a client id, and give it with `--client-id`".to_owned(),
+        TokenError::InvalidScope { .. } => "name what to ask for with `--scope`".to_owned(),
+        _ => return None,
+    })
+}
+
 impl From<RequestError> for Failure {
     fn from(error: RequestError) -> Self {
         let message = error.to_string();
@@ -102,16 +117,14 @@ impl From<RequestError> for Failure {
             },
             RequestError::Unanswered { .. } => Self::refused(message),
             RequestError::Token {
-                error: TokenError::LoginRequired { .. },
-                ref address,
-            } => Self::refused(format!(
-                "{message}; log in with `longhaul login {address}`, or keep a key with `longhaul login --key {address}`"
-            )),
-            RequestError::Unauthorized { .. }
-            | RequestError::Token {
-                error: TokenError::Failed { .. },
+                error: TokenError::Unavailable { .. },
                 ..
-            } => Self::refused(message),
+            } => Self::no_server(message),
+            RequestError::Token { error, address } => Self::refused(match way_on(&error, &address) {
+                Some(way_on) => format!("{message}; {way_on}"),
+                None => message,
+            }),
+            RequestError::Unauthorized { .. } => Self::refused(message),
             _ => Self {
                 exit: Exit::NoServer,
                 message,

@@ -8,9 +8,10 @@ use crate::{
     servers::{self, Server},
 };
 use longhaul_client::{
-    Consent, LoggedIn, Login, LoginOptions, Loopback, RegisteredByHand, RequestError, TokenError, TokenFile, Url,
+    Consent, LoggedIn, Login, LoginOptions, Loopback, RegisteredByHand, RequestError, SystemClock, TokenError,
+    TokenFile, Url,
 };
-use longhaul_core::{BoxFuture, UnixMillis, push_timestamp};
+use longhaul_core::{BoxFuture, Clock, UnixMillis, push_timestamp};
 use serde_json::json;
 use std::{
     fs,
@@ -20,6 +21,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+/// How long the user may take to log in without a browser here; with one, the client crate has the same limit.
+const LONGEST_LOGIN: Duration = Duration::from_secs(10 * 60);
 /// The longest key or pasted address that is read, in bytes.
 const MOST_INPUT: u64 = 64 * 1024;
 
@@ -160,21 +163,34 @@ impl Consent for Pasting {
         Box::pin(std::future::ready(Ok(uri)))
     }
 
+    #[expect(clippy::disallowed_methods, reason = "standard input blocks")]
     fn authorize<'a>(&'a self, url: &'a Url) -> BoxFuture<'a, Result<Url, TokenError>> {
         output::note(&format!(
             "log in at {url}\nthe browser ends on a page of 127.0.0.1 that it cannot show; paste the address of that page here:"
         ));
-        let mut line = String::new();
-        let read = io::stdin().lock().take(MOST_INPUT).read_line(&mut line);
-        let answer = match read {
-            Ok(_) => Url::parse(line.trim()).map_err(|error| TokenError::Failed {
-                reason: format!("what was pasted is not an address ({error}); it begins with http://127.0.0.1"),
-            }),
-            Err(error) => Err(TokenError::Failed {
-                reason: format!("standard input cannot be read: {error}"),
-            }),
-        };
-        Box::pin(std::future::ready(answer))
+        Box::pin(async {
+            let failed = |reason: String| TokenError::Failed { reason };
+            // It cannot be stopped, so the program ends without it.
+            let pasted = tokio::task::spawn_blocking(|| {
+                let mut line = String::new();
+                io::stdin().lock().take(MOST_INPUT).read_line(&mut line).map(|_| line)
+            });
+            let line = tokio::select! {
+                pasted = pasted => pasted.map_err(io::Error::other).flatten(),
+                () = SystemClock.sleep(LONGEST_LOGIN) => {
+                    return Err(failed("nothing was pasted within ten minutes; start the login again".to_owned()));
+                }
+            };
+            let line = line.map_err(|error| failed(format!("standard input cannot be read: {error}")))?;
+            match line.trim() {
+                "" => Err(failed("nothing was pasted".to_owned())),
+                pasted => Url::parse(pasted).map_err(|error| {
+                    failed(format!(
+                        "what was pasted is not an address ({error}); it begins with http://127.0.0.1"
+                    ))
+                }),
+            }
+        })
     }
 }
 

@@ -98,11 +98,25 @@ pub enum TokenError {
     LoginRequired {
         /// Why: there was none, it has ended, or it does not permit this.
         reason: String,
+        /// Whether the server says where to log in, so that it is not one that only takes keys.
+        names_issuers: bool,
     },
     /// The token could not be had, and may be later.
     #[error("no access token could be had: {reason}")]
     Unavailable {
         /// What failed.
+        reason: String,
+    },
+    /// The server says nowhere to log in. It may take keys that its operator gives.
+    #[error("the login failed: it does not say which authorization server it trusts")]
+    NoIssuer,
+    /// The authorization server does not register clients by itself, and this one has no id there.
+    #[error("the login failed: its authorization server registers no clients by itself")]
+    NoRegistration,
+    /// The authorization server does not grant the permissions that were asked for.
+    #[error("the login failed: {reason}")]
+    InvalidScope {
+        /// What it says.
         reason: String,
     },
     /// The authorization server cannot be trusted, or refuses.

@@ -40,10 +40,12 @@ pub enum RequestError {
         reason: String,
     },
     /// The server does not accept the caller, who showed no token, or one that it does not know or that has ended. Nothing was started.
-    #[error("{address} requires a login or a key, and what was sent is not accepted (HTTP status 401)")]
+    #[error("{address} requires a login or a key, and what was sent is not accepted (HTTP status 401){}", describe_body(.reason.as_deref().unwrap_or_default()))]
     Unauthorized {
         /// The server's address.
         address: String,
+        /// Why, if the server says so.
+        reason: Option<String>,
     },
     /// There is no token for the server, so nothing was sent, or a refused request was not sent again.
     #[error("{address}: {error}")]

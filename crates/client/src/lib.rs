@@ -31,6 +31,7 @@ mod call;
 mod call_error;
 mod call_record;
 mod cancellation;
+mod challenge;
 mod client;
 mod clock;
 mod connection;

@@ -8,10 +8,12 @@ use reqwest::{Client, Url, redirect::Policy};
 use serde_json::Value;
 use std::{
     fs,
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpListener,
     os::unix::fs::PermissionsExt,
     path::Path,
     process::{Command, Stdio},
+    thread,
 };
 use tempfile::{TempDir, tempdir};
 
@@ -100,6 +102,74 @@ async fn without_a_browser_the_address_is_pasted() {
         &longhaul(&["call", &server.url(), "deploy"], &home).output().unwrap(),
         0,
     );
+}
+
+/// The URL of a server that refuses every request, and names no authorization server.
+#[expect(clippy::disallowed_methods, reason = "a peer of a test")]
+fn keys_only() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let (mut line, mut status, mut length) = (String::new(), "404 Not Found", 0);
+            while stream.read_line(&mut line).unwrap() > 2 {
+                let lower = line.to_lowercase();
+                if lower.starts_with("post /mcp ") {
+                    status = "401 Unauthorized";
+                }
+                if let Some(value) = lower.strip_prefix("content-length:") {
+                    length = value.trim().parse().unwrap();
+                }
+                line.clear();
+            }
+            stream.read_exact(&mut vec![0; length]).unwrap();
+            let head = format!(
+                "HTTP/1.1 {status}\r\nWWW-Authenticate: Bearer\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+            );
+            let _ = stream.get_mut().write_all(head.as_bytes());
+        }
+    });
+    url
+}
+
+/// Each failure says what to do next.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_login_that_fails_says_how_to_go_on() {
+    let (server, home) = (Protected::start().await, tempdir().unwrap());
+    let url = server.url();
+    let said = |words: &[&str], status| {
+        let mut command = longhaul(words, &home);
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        exit(&output, status);
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let contains = |said: String, expected: &str| assert!(said.contains(expected), "{expected}: {said}");
+    contains(said(&["login", &url, "--no-browser"], 5), "nothing was pasted\n");
+    let refused = said(&["tools", &url], 5);
+    assert!(
+        refused.contains("longhaul login http") && !refused.contains("--key"),
+        "{refused}"
+    );
+    server.issued(|issued| issued.metadata = serde_json::json!({"registration_endpoint": null}));
+    let other = tempdir().unwrap();
+    let mut unregistered = longhaul(&["login", &url, "--no-browser"], &other);
+    let unregistered = unregistered.stdin(Stdio::null()).output().unwrap();
+    contains(
+        String::from_utf8_lossy(&unregistered.stderr).into_owned(),
+        "`--client-id`",
+    );
+    let keys_only = keys_only();
+    let kept_with = format!("longhaul login --key {keys_only}");
+    contains(said(&["login", &keys_only], 5), &kept_with);
+    contains(said(&["tools", &keys_only], 5), &kept_with);
+    let mut unreadable = longhaul(&["tools", "https://127.0.0.1:1/mcp"], &home);
+    let unreadable = unreadable
+        .env("SSL_CERT_FILE", "/nowhere/authorities.pem")
+        .output()
+        .unwrap();
+    let unreadable = String::from_utf8_lossy(&unreadable.stderr).into_owned();
+    contains(unreadable, "/nowhere/authorities.pem, which cannot be read");
 }
 
 fn with_key(home: &TempDir, words: &[&str], key: &str) -> std::process::Output {

@@ -7,7 +7,7 @@ use super::{
     registered_client::{OwnLogin, RegisteredByHand, RegisteredClient},
     token_file::{Kept, TokenFile, TokenFileError},
 };
-use crate::{AccessToken, Address, TokenError, error::excerpt, proxy::is_loopback};
+use crate::{AccessToken, Address, TokenError, challenge, proxy::is_loopback};
 use oauth2::TokenResponse;
 use reqwest::Url;
 use rmcp::transport::auth::{
@@ -18,6 +18,8 @@ use std::time::{Duration, SystemTime};
 
 /// A token that ends within this time is refreshed before it is used.
 const REFRESH_BEFORE: Duration = Duration::from_secs(30);
+/// The error for permissions that are not granted (RFC 6749, section 4.1.2.1).
+const INVALID_SCOPE: &str = "invalid_scope";
 /// What authorization servers show to users.
 const CLIENT_NAME: &str = "Longhaul";
 
@@ -215,6 +217,7 @@ impl Flow {
             // The secret is for the other one (S-33).
             return Err(TokenError::LoginRequired {
                 reason: "it has moved to another authorization server".to_owned(),
+                names_issuers: true,
             });
         }
         let scopes = match scopes.is_empty() {
@@ -238,14 +241,18 @@ impl Flow {
     async fn log_in_as_user(&self, challenge: Option<&str>, scopes: &[String]) -> Result<(), TokenError> {
         let Some(consent) = &self.options.consent else {
             let wanted = scopes_of(challenge);
-            let said = said_by(challenge).map(|said| format!(" ({said})")).unwrap_or_default();
+            let said = challenge::reason(challenge).map(|said| format!(" ({said})"));
+            let said = said.unwrap_or_default();
             let reason = match self.stored()? {
                 Some(key) if key.client_id.is_none() => format!("it does not accept the key that is kept for it{said}"),
                 Some(_) if wanted.is_empty() => format!("the token that is kept for it is not accepted{said}"),
-                _ if !wanted.is_empty() => format!("it wants a token that permits {}", wanted.join(" ")),
+                _ if !wanted.is_empty() => format!("it wants a token that permits {}{said}", wanted.join(" ")),
                 _ => "there is no token for it, and no key".to_owned(),
             };
-            return Err(TokenError::LoginRequired { reason });
+            return Err(TokenError::LoginRequired {
+                reason,
+                names_issuers: challenge::names_issuers(challenge),
+            });
         };
         let Manager(manager, metadata) = self.discover(challenge).await?;
         if metadata.code_challenge_methods_supported.is_none() {
@@ -316,9 +323,7 @@ impl Flow {
             return Ok((manager, known));
         }
         if metadata.registration_endpoint.is_none() {
-            return Err(TokenError::Failed {
-                reason: "its authorization server registers no clients by itself; ask its operator for a client id, and give that".to_owned(),
-            });
+            return Err(TokenError::NoRegistration);
         }
         let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
         let registered = manager.register_client(CLIENT_NAME, &redirect_uri, &scopes).await;
@@ -343,10 +348,7 @@ impl Flow {
             .await
             .map_err(refused)?;
         if !found.source.is_discovered() {
-            return Err(TokenError::Failed {
-                reason: "it does not say which authorization server it trusts; if it takes keys, configure one"
-                    .to_owned(),
-            });
+            return Err(TokenError::NoIssuer);
         }
         check_endpoints(&found.metadata)?;
         manager.set_metadata(found.metadata.clone());
@@ -407,10 +409,14 @@ fn check_answer(asked: &Url, answer: &Url, metadata: &AuthorizationMetadata) -> 
         }
         _ => {}
     }
-    match (query_value(answer, "error"), query_value(answer, "error_description")) {
-        (None, _) => Ok(()),
-        (Some(error), None) => failed(format!("the authorization server says {error}")),
-        (Some(error), Some(text)) => failed(format!("the authorization server says {error}: {text}")),
+    let Some(error) = query_value(answer, "error") else {
+        return Ok(());
+    };
+    let text = query_value(answer, "error_description").map(|text| format!(": {text}"));
+    let reason = format!("the authorization server says {error}{}", text.unwrap_or_default());
+    match error.as_str() {
+        INVALID_SCOPE => Err(TokenError::InvalidScope { reason }),
+        _ => failed(reason),
     }
 }
 
@@ -427,13 +433,6 @@ pub(super) fn scopes_of(challenge: Option<&str>) -> Vec<String> {
         .flat_map(|scopes| scopes.split_whitespace())
         .map(str::to_owned)
         .collect()
-}
-
-/// Why a server refuses, in its words.
-fn said_by(challenge: Option<&str>) -> Option<String> {
-    let base = Url::parse("http://127.0.0.1/").ok()?;
-    let said = WWWAuthenticateParams::parse(challenge?, &base).error_description?;
-    Some(excerpt(&said.replace(char::is_control, " ")).into_owned())
 }
 
 fn unusable(error: TokenFileError) -> TokenError {
@@ -458,6 +457,8 @@ fn refused(error: AuthError) -> TokenError {
         | AuthError::DiscoveryRequestFailed { .. }
         | AuthError::AuthorizationServersUnavailable { .. }
         | AuthError::TokenRefreshFailed(_) => TokenError::Unavailable { reason },
+        // Its name in RFC 6749 is all that the texts of authorization servers have in common.
+        _ if reason.contains(INVALID_SCOPE) => TokenError::InvalidScope { reason },
         _ => TokenError::Failed { reason },
     }
 }

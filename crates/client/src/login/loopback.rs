@@ -72,7 +72,7 @@ impl<F: Fn(&Url) + Send + Sync> Consent for Loopback<F> {
             let answer = tokio::time::timeout(LONGEST_LOGIN, receive(&listener, &state)).await;
             answer.unwrap_or_else(|_| {
                 Err(TokenError::Failed {
-                    reason: "nobody logged in within ten minutes".to_owned(),
+                    reason: "nobody logged in within ten minutes; start the login again".to_owned(),
                 })
             })
         })

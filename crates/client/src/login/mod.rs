@@ -12,7 +12,9 @@ pub use loopback::Loopback;
 pub use registered_client::{ClientIdentity, RegisteredByHand};
 pub use token_file::{TokenFile, TokenFileError};
 
-use crate::{AccessToken, Address, InvalidAddress, Refusal, TokenError, TokenProvider, install_tls_provider};
+use crate::{
+    AccessToken, Address, InvalidAddress, Refusal, TokenError, TokenProvider, challenge, install_tls_provider,
+};
 use flow::{Flow, Tokens};
 use longhaul_core::BoxFuture;
 use std::{fmt, sync::Arc, time::SystemTime};
@@ -163,8 +165,12 @@ impl Login {
             return Ok(Some(newer.clone()));
         }
         if state.refusals > 1 && stored.as_ref().is_some_and(|stored| stored.is_new) {
+            let said = challenge::reason(refusal.challenge).map(|said| format!(": {said}"));
             return Err(TokenError::Failed {
-                reason: "the server does not accept the token that its authorization server has just issued".to_owned(),
+                reason: format!(
+                    "the server does not accept the token that its authorization server has just issued{}",
+                    said.unwrap_or_default()
+                ),
             });
         }
         if let Some(refusable) = stored.filter(|stored| stored.refreshes)

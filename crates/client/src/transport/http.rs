@@ -12,6 +12,7 @@ use super::{
 use crate::{
     Options, RequestError, RpcFailure,
     address::Address,
+    challenge,
     error::{excerpt, is_transient_status},
     rpc_failure::read_failure,
 };
@@ -204,8 +205,10 @@ impl Http {
     async fn read_error(&self, mut response: Response) -> RequestError {
         let status = response.status().as_u16();
         if status == 401 {
+            let challenge = response.headers().get(header::WWW_AUTHENTICATE);
             return RequestError::Unauthorized {
                 address: self.shown.clone(),
+                reason: challenge::reason(challenge.and_then(|challenge| challenge.to_str().ok())),
             };
         }
         let retry_after = retry_after(response.headers(), self.clock.now());

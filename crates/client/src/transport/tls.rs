@@ -7,7 +7,7 @@ use rustls::{
     pki_types::UnixTime,
 };
 use rustls_platform_verifier::Verifier;
-use std::{io, sync::Arc};
+use std::{fs::File, io, path::Path, sync::Arc};
 
 const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 
@@ -54,6 +54,13 @@ pub(super) fn config(url: &Url) -> Result<ClientConfig, String> {
 }
 
 fn verifier(provider: Arc<CryptoProvider>) -> Result<Verifier, String> {
+    // The verifier would only say that it has no certificates.
+    if let Some(file) = std::env::var_os("SSL_CERT_FILE").filter(|file| !file.is_empty())
+        && let Err(error) = File::open(&file)
+    {
+        let file = Path::new(&file).display();
+        return Err(format!("SSL_CERT_FILE names {file}, which cannot be read: {error}"));
+    }
     Verifier::new(provider).map_err(|error| match error {
         Error::General(reason) => {
             format!("{reason}; SSL_CERT_FILE can name a file with certificates of authorities")

@@ -28,6 +28,8 @@ pub(crate) struct Issued {
     pub(crate) lifetime: u64,
     /// What a call needs.
     pub(crate) call_scope: &'static str,
+    /// Why the server refuses every token, if it does.
+    pub(crate) refuses_because: Option<&'static str>,
     /// Each token permits this, whatever was asked for.
     pub(crate) grants_only: Option<&'static str>,
     pub(crate) has_pkce: bool,
@@ -205,6 +207,13 @@ async fn mcp(State(server): State<Protected>, headers: HeaderMap, Json(message):
         let challenge = format!(r#"Bearer {error}resource_metadata="{metadata}", scope="{wanted}""#);
         (status, [(header::WWW_AUTHENTICATE, challenge)]).into_response()
     };
+    if let Some(reason) = server
+        .issued(|issued| issued.refuses_because)
+        .filter(|_| token.is_some())
+    {
+        let error = format!(r#"error="invalid_token", error_description="{reason}", "#);
+        return refuse(StatusCode::UNAUTHORIZED, &error);
+    }
     let Some(scope) = scope else {
         return refuse(StatusCode::UNAUTHORIZED, "");
     };

@@ -71,7 +71,10 @@ impl Consent for NoBrowser {
 
     fn authorize<'a>(&'a self, _: &'a Url) -> BoxFuture<'a, Result<Url, TokenError>> {
         let reason = "nobody is there".to_owned();
-        Box::pin(std::future::ready(Err(TokenError::LoginRequired { reason })))
+        Box::pin(std::future::ready(Err(TokenError::LoginRequired {
+            reason,
+            names_issuers: true,
+        })))
     }
 }
 
@@ -381,6 +384,38 @@ async fn a_kept_key_is_used_instead_of_a_login() {
     assert_eq!(later.who().await.unwrap(), None);
 }
 
+/// The reason is what the user can do something about, or the operator.
+#[tokio::test]
+async fn a_refusal_is_reported_with_the_reason_of_the_server() {
+    let (server, folder) = (Protected::start().await, tempdir().unwrap());
+    server.issued(|issued| issued.refuses_because = Some("the audience is another server"));
+    let new = token_error(call(&server.connect(&server.login(folder.path(), Some(browser())))).await);
+    let kept = token_error(call(&server.connect(&server.login(folder.path(), None))).await);
+    let mut options = Options::named("test", "0");
+    options.tokens = Some(Arc::new(AccessToken::new("lhk_1").unwrap()));
+    let key = call(&Connection::lazy(&server.url(), options).unwrap()).await;
+    for error in [new.to_string(), kept.to_string(), key.unwrap_err().to_string()] {
+        assert!(error.contains("the audience is another server"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn an_authorization_server_that_grants_less_is_told_apart() {
+    let refuses: Tamper = |to| format!("{}&error=invalid_scope", to.replace("code=", "c="));
+    let (server, folder) = (Protected::start().await, tempdir().unwrap());
+    let browser = Browser {
+        tamper: Some(refuses),
+        ..Browser::default()
+    };
+    let login = server.login(folder.path(), Some(Arc::new(browser)));
+    let error = login.log_in(None).await.unwrap_err();
+    assert!(matches!(error, TokenError::InvalidScope { .. }), "{error}");
+    server.issued(|issued| issued.metadata = json!({"registration_endpoint": null}));
+    let other = tempdir().unwrap();
+    let error = server.login(other.path(), Some(self::browser())).log_in(None).await;
+    assert_eq!(error.unwrap_err(), TokenError::NoRegistration);
+}
+
 /// A server that refuses without saying where to log in.
 #[tokio::test]
 async fn a_server_that_names_no_authorization_server_is_named_as_the_reason() {
@@ -391,6 +426,6 @@ async fn a_server_that_names_no_authorization_server_is_named_as_the_reason() {
     login.consent = Some(browser());
     let mut options = Options::named("test", "0");
     options.tokens = Some(Arc::new(Login::new(&peer.url(), file, login).unwrap()));
-    let error = token_error(call(&Connection::lazy(&peer.url(), options).unwrap()).await).to_string();
-    assert!(error.contains("which authorization server"), "{error}");
+    let error = token_error(call(&Connection::lazy(&peer.url(), options).unwrap()).await);
+    assert_eq!(error, TokenError::NoIssuer);
 }
