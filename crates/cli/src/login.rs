@@ -8,8 +8,8 @@ use crate::{
     servers::{self, Server},
 };
 use longhaul_client::{
-    Consent, LoggedIn, Login, LoginOptions, Loopback, RegisteredByHand, RequestError, SystemClock, TokenError,
-    TokenFile, Url,
+    AccessToken, Consent, LoggedIn, Login, LoginOptions, Loopback, RegisteredByHand, RequestError, SystemClock,
+    TokenError, TokenFile, Url,
 };
 use longhaul_core::{BoxFuture, Clock, UnixMillis, push_timestamp};
 use serde_json::json;
@@ -23,6 +23,8 @@ use std::{
 
 /// How long the user may take to log in without a browser here; with one, the client crate has the same limit.
 const LONGEST_LOGIN: Duration = Duration::from_secs(10 * 60);
+/// How long the server may take to say whether it accepts a key or a token.
+const LONGEST_CHECK: Duration = Duration::from_secs(10);
 /// The longest key or pasted address that is read, in bytes.
 const MOST_INPUT: u64 = 64 * 1024;
 
@@ -39,16 +41,57 @@ async fn try_log_in(args: &args::Login) -> Result<Exit, Failure> {
             server.shown()
         )));
     }
+    if server.is_readable() && !args.plain_http {
+        return Err(Failure::usage(format!(
+            "{url}: others on the network could read a key or a token, which plain HTTP does not hide; use https, or permit it with `--plain-http`"
+        )));
+    }
     let login = login(&url, options(args)?)?;
-    if args.key {
+    let checked = if args.key {
         let key = read_key()?;
-        login.keep_key(&key).await.map_err(Failure::usage)?;
+        AccessToken::new(&key).map_err(Failure::usage)?;
+        let checked = check(&server.clone().with_key(&key).map_err(Failure::usage)?).await;
+        let checked = checked.map_err(|error| Failure::refused(format!("{error}; the key is not kept")))?;
+        login.keep_key(&key).await.map_err(|error| failed(&url, error))?;
+        checked
     } else {
         login.log_in(None).await.map_err(|error| failed(&url, error))?;
-    }
+        check(&server).await?
+    };
     let logged_in = login.who().await.map_err(|error| failed(&url, error))?;
-    show(&server, logged_in.as_ref(), args.json);
+    show(&server, logged_in.as_ref(), args.json, Some(&checked));
+    if let Checked::No(reason) = checked {
+        output::note(&format!("not checked: {reason}"));
+    }
     Ok(Exit::Answered)
+}
+
+/// Whether the server was asked about a key or a token.
+enum Checked {
+    /// It accepts it.
+    Accepted,
+    /// It could not be asked.
+    No(String),
+}
+
+/// Asks the server once.
+///
+/// # Errors
+/// Its refusal.
+async fn check(server: &Server) -> Result<Checked, RequestError> {
+    let connection = match server.connection(|options| options.request_timeout = LONGEST_CHECK) {
+        Ok(connection) => connection,
+        Err(error) => return Ok(Checked::No(error.to_string())),
+    };
+    let answered = connection.server().await;
+    connection.close().await;
+    match answered {
+        Ok(_) => Ok(Checked::Accepted),
+        Err(error @ (RequestError::Unauthorized { .. } | RequestError::Token { .. })) if !error.is_transient() => {
+            Err(error)
+        }
+        Err(error) => Ok(Checked::No(error.to_string())),
+    }
 }
 
 /// `longhaul logout`
@@ -88,10 +131,10 @@ pub(crate) async fn who(args: &args::Account) -> ExitCode {
         }
         let logged_in = login(&url, LoginOptions::default())?.who().await;
         let logged_in = logged_in.map_err(|error| failed(&url, error))?;
-        show(&server, logged_in.as_ref(), args.json);
+        show(&server, logged_in.as_ref(), args.json, None);
         Ok(match logged_in {
-            Some(_) => Exit::Answered,
-            None => Exit::Refused,
+            Some(logged_in) if !has_ended(&logged_in) => Exit::Answered,
+            _ => Exit::Refused,
         })
     };
     report(shown.await, args.json)
@@ -217,7 +260,13 @@ fn failed(url: &str, error: TokenError) -> Failure {
     .into()
 }
 
-fn show(server: &Server, logged_in: Option<&LoggedIn>, json: bool) {
+/// Whether its token is of no use any more.
+fn has_ended(logged_in: &LoggedIn) -> bool {
+    let end = logged_in.expires_at.map(unix_millis);
+    !logged_in.refreshes && end.is_some_and(|end| end <= SystemClock.now())
+}
+
+fn show(server: &Server, logged_in: Option<&LoggedIn>, json: bool, checked: Option<&Checked>) {
     let Some(logged_in) = logged_in else {
         match json {
             true => output::json_line(&json!({"server": server.recorded(), "loggedIn": false})),
@@ -234,7 +283,8 @@ fn show(server: &Server, logged_in: Option<&LoggedIn>, json: bool) {
         output::json_line(&json!({
             "server": server.recorded(), "loggedIn": true, "key": logged_in.client_id.is_none(), "issuer": logged_in.issuer,
             "clientId": logged_in.client_id, "scopes": logged_in.scopes, "expiresAt": expires_at,
-            "refreshes": logged_in.refreshes,
+            "refreshes": logged_in.refreshes, "subject": logged_in.subject, "ended": has_ended(logged_in),
+            "accepted": checked.map(|checked| matches!(checked, Checked::Accepted)).filter(|accepted| *accepted),
         }));
         return;
     }
@@ -245,26 +295,38 @@ fn show(server: &Server, logged_in: Option<&LoggedIn>, json: bool) {
         (Some(client), issuer) => {
             line("issuer", issuer.as_deref().unwrap_or("not named"));
             line("client", client);
+            if let Some(subject) = &logged_in.subject {
+                line("as", subject);
+            }
             line("permits", &logged_in.scopes.join(" "));
         }
     }
     if let Some(at) = expires_at {
-        let then = if logged_in.refreshes {
-            ", then it is refreshed"
-        } else {
-            ""
+        let then = match logged_in.refreshes {
+            true => ", then it is refreshed",
+            false => "",
         };
-        line("until", &format!("{at}{then}"));
+        match has_ended(logged_in) {
+            true => line(
+                "ended",
+                &format!("{at}; `{}` logs in again", server.command_line("login", &[])),
+            ),
+            false => line("until", &format!("{at}{then}")),
+        }
+    }
+    if let Some(Checked::Accepted) = checked {
+        line("checked", "the server accepts it");
     }
     output::text(&lines.join("\n"));
 }
 
 fn timestamp(time: SystemTime) -> String {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
     let mut text = String::new();
-    push_timestamp(
-        &mut text,
-        UnixMillis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX)),
-    );
+    push_timestamp(&mut text, unix_millis(time));
     text
+}
+
+fn unix_millis(time: SystemTime) -> UnixMillis {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    UnixMillis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }

@@ -34,6 +34,9 @@ pub(crate) struct Login {
     /// Print the address to log in at, and read the one that the browser is sent to: for a machine without a browser
     #[arg(long)]
     pub(crate) no_browser: bool,
+    /// Send the key or token over plain HTTP to another machine: others on the network can read it
+    #[arg(long)]
+    pub(crate) plain_http: bool,
     /// Print the login as one line of JSON
     #[arg(long)]
     pub(crate) json: bool,

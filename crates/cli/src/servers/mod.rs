@@ -3,6 +3,7 @@
 mod config;
 mod expand;
 mod loopback;
+mod plain_http;
 mod tokens;
 
 use crate::{
@@ -12,7 +13,10 @@ use crate::{
 };
 use clap::ValueEnum;
 use config::{Configured, Entry};
-use http::{HeaderMap, HeaderName, HeaderValue, header::AUTHORIZATION};
+use http::{
+    HeaderMap, HeaderName, HeaderValue,
+    header::{AUTHORIZATION, InvalidHeaderValue},
+};
 use longhaul_client::{ChildOptions, ChildProcess, Connection, EraChoice, InvalidAddress, Options, RecordedCall};
 use loopback::{LoopbackServer, OfAnotherUser};
 use serde_json::json;
@@ -370,6 +374,19 @@ impl Server {
         }
     }
 
+    /// Whether others on the network can read what is sent to it.
+    pub(crate) fn is_readable(&self) -> bool {
+        self.url().is_some_and(plain_http::is_readable)
+    }
+
+    /// This server, as one who has a key that is not kept yet.
+    pub(crate) fn with_key(mut self, key: &str) -> Result<Self, InvalidHeaderValue> {
+        let mut value = HeaderValue::try_from(format!("Bearer {key}"))?;
+        value.set_sensitive(true);
+        self.headers.insert(AUTHORIZATION, value);
+        Ok(self)
+    }
+
     /// Whether its configuration has an `Authorization` header.
     pub(crate) fn has_authorization(&self) -> bool {
         self.headers.contains_key(AUTHORIZATION)
@@ -403,7 +420,11 @@ impl Server {
                 if let Some(server) = loopback.filter(|_| !self.headers.is_empty()) {
                     server.check()?;
                 }
-                if !self.headers.contains_key(AUTHORIZATION) {
+                if self.has_authorization() {
+                    if self.is_readable() {
+                        plain_http::warn(url);
+                    }
+                } else {
                     options.tokens = tokens::of(url, loopback)?;
                 }
                 Ok(Connection::lazy(url, options)?)

@@ -1,6 +1,9 @@
 //! The tokens that commands show to servers.
 
-use super::loopback::{LoopbackLogin, LoopbackServer};
+use super::{
+    loopback::{LoopbackLogin, LoopbackServer},
+    plain_http::{self, ReadableLogin},
+};
 use crate::output;
 use longhaul_client::{InvalidAddress, Login, LoginOptions, TokenFile, TokenProvider};
 use std::sync::Arc;
@@ -15,6 +18,10 @@ pub(super) fn of(
             let login = Login::new(url, file, LoginOptions::default())?;
             Ok(Some(match loopback {
                 Some(server) => Arc::new(LoopbackLogin { login, server }),
+                None if plain_http::is_readable(url) => Arc::new(ReadableLogin {
+                    login,
+                    url: url.to_owned(),
+                }),
                 None => Arc::new(login),
             }))
         }

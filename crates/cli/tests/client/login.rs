@@ -102,6 +102,20 @@ async fn without_a_browser_the_address_is_pasted() {
         &longhaul(&["call", &server.url(), "deploy"], &home).output().unwrap(),
         0,
     );
+
+    // A token of long ago, which nothing refreshes.
+    let file = home.path().join("longhaul/.client/tokens.json");
+    let mut kept: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    let credentials = &mut kept["servers"][server.url()]["credentials"];
+    credentials["token_received_at"] = 1_000_000_000.into();
+    let removed = credentials["token_response"]
+        .as_object_mut()
+        .unwrap()
+        .remove("refresh_token");
+    assert!(removed.is_some());
+    fs::write(&file, kept.to_string()).unwrap();
+    let shown = exit(&longhaul(&["whoami", &server.url()], &home).output().unwrap(), 5);
+    assert!(shown.contains("ended    2001-09-09"), "{shown}");
 }
 
 /// The URL of a server that refuses every request, and names no authorization server.
@@ -208,6 +222,66 @@ async fn a_key_is_kept_or_configured() {
     exit(&refused, 5);
     assert!(!String::from_utf8_lossy(&refused.stderr).contains("lhk_2"));
     exit(&run(&["login", "prod"], "lhk_1"), 2);
+}
+
+/// Asked once, so that a wrong key is found where it is given.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_is_checked_before_it_is_kept() {
+    let (server, home) = (Protected::start().await, tempdir().unwrap());
+    server.issued(|issued| issued.access.insert("lhk_1".to_owned(), "read".to_owned()));
+    let url = server.url();
+    let stderr = |output: &std::process::Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    let accepted = exit(&with_key(&home, &["login", "--key", &url], "lhk_1"), 0);
+    assert!(accepted.contains("the server accepts it"), "{accepted}");
+    server.issued(|issued| issued.refuses_because = Some("it was revoked"));
+    let refused = with_key(&home, &["login", "--key", &url], "lhk_2");
+    exit(&refused, 5);
+    let said = stderr(&refused);
+    assert!(
+        said.contains("it was revoked; the key is not kept") && !said.contains("lhk_2"),
+        "{said}"
+    );
+    let file = home.path().join("longhaul/.client/tokens.json");
+    let kept = || fs::read_to_string(&file).unwrap();
+    assert!(kept().contains("lhk_1") && !kept().contains("lhk_2"));
+
+    // Nobody listens there.
+    let nowhere = "http://127.0.0.1:1/mcp";
+    let unchecked = with_key(&home, &["login", "--key", nowhere], "lhk_3");
+    exit(&unchecked, 0);
+    assert!(stderr(&unchecked).contains("not checked: "), "{unchecked:?}");
+    assert!(kept().contains("lhk_3"));
+
+    // As another machine, as far as the address says.
+    server.issued(|issued| issued.refuses_because = None);
+    let elsewhere = url.replace("127.0.0.1", "0.0.0.0");
+    let refused = with_key(&home, &["login", "--key", &elsewhere], "lhk_1");
+    exit(&refused, 2);
+    assert!(stderr(&refused).contains("`--plain-http`"), "{refused:?}");
+    let permitted = with_key(&home, &["login", "--key", "--plain-http", &elsewhere], "lhk_1");
+    exit(&permitted, 0);
+    let used = longhaul(&["call", &elsewhere, "deploy"], &home).output().unwrap();
+    exit(&used, 0);
+    for output in [permitted, used] {
+        assert_eq!(
+            stderr(&output).matches("others on the network can read").count(),
+            1,
+            "{output:?}"
+        );
+    }
+
+    fs::write(&file, "{").unwrap();
+    exit(&with_key(&home, &["login", "--key", &url], "lhk_1"), 5);
+    for words in [
+        &["login", &url, "--no-browser"][..],
+        &["tools", &url],
+        &["whoami", &url],
+        &["logout", &url],
+    ] {
+        let damaged = longhaul(words, &home).output().unwrap();
+        exit(&damaged, 5);
+        assert!(stderr(&damaged).contains("it is damaged"), "{words:?} {damaged:?}");
+    }
 }
 
 /// Two names of one server may be two callers, whose tasks are kept apart there.

@@ -8,6 +8,7 @@ use super::{
     token_file::{Kept, TokenFile, TokenFileError},
 };
 use crate::{AccessToken, Address, TokenError, challenge, proxy::is_loopback};
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use oauth2::TokenResponse;
 use reqwest::Url;
 use rmcp::transport::auth::{
@@ -46,6 +47,7 @@ pub(super) struct Tokens {
     issuer: Option<String>,
     /// `None` for a key.
     client_id: Option<String>,
+    subject: Option<String>,
 }
 
 impl Tokens {
@@ -67,6 +69,7 @@ impl Tokens {
             life: response.expires_in(),
             issuer: stored.issuer.clone(),
             client_id: Some(stored.client_id.clone()),
+            subject: subject(response.access_token().secret()),
         })
     }
 
@@ -82,6 +85,7 @@ impl Tokens {
             life: None,
             issuer: None,
             client_id: None,
+            subject: None,
         }
     }
 
@@ -99,6 +103,7 @@ impl Tokens {
             scopes: self.scopes.clone(),
             expires_at: self.expires_at,
             refreshes: self.refreshes || self.is_own,
+            subject: self.subject.clone(),
         }
     }
 }
@@ -359,6 +364,13 @@ impl Flow {
 /// rmcp's client for one authorization server, and what that says of itself.
 struct Manager(AuthorizationManager, AuthorizationMetadata);
 
+/// Whom a token is for, as it says itself if it is a JWT: for showing only, since nothing is verified.
+fn subject(token: &str) -> Option<String> {
+    let payload = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
+    let claims: serde_json::Value = serde_json::from_slice(&payload).ok()?;
+    claims["sub"].as_str().map(str::to_owned)
+}
+
 /// Secrets, codes and tokens go to these addresses, so nobody on the way may read them.
 fn check_endpoints(metadata: &AuthorizationMetadata) -> Result<(), TokenError> {
     let named = [
@@ -466,4 +478,24 @@ fn refused(error: AuthError) -> TokenError {
 #[expect(clippy::disallowed_methods, reason = "tokens end by the system's clock")]
 fn now() -> SystemTime {
     SystemTime::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_jwt_says_whom_it_is_for() {
+        let jwt = |claims: &str| format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(claims));
+        assert_eq!(subject(&jwt(r#"{"sub":"ann"}"#)).as_deref(), Some("ann"));
+        for other in [
+            jwt("{}"),
+            jwt(r#"{"sub":1}"#),
+            jwt("x"),
+            "opaque".to_owned(),
+            "a.b.c".to_owned(),
+        ] {
+            assert_eq!(subject(&other), None, "{other}");
+        }
+    }
 }

@@ -96,6 +96,8 @@ pub struct LoggedIn {
     pub expires_at: Option<SystemTime>,
     /// Whether the token is refreshed when it ends.
     pub refreshes: bool,
+    /// Whom the token is for, if it says that itself. Nothing is verified: for showing only.
+    pub subject: Option<String>,
 }
 
 impl Login {
