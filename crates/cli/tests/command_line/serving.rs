@@ -197,7 +197,7 @@ fn the_command_of_a_call_that_does_not_end_in_time_is_told_before_the_server_goe
     let call = served.hold_unrecorded();
     served.ask_to_stop();
     let call = call.wait_with_output().unwrap();
-    assert_eq!(exit(&call), 5, "{call:?}");
+    assert_eq!(exit(&call), 3, "{call:?}");
     served.child.wait().unwrap();
     // Told while the server was there, it may still be busy with following.
     served.sees("told");
