@@ -163,7 +163,7 @@ fn a_full_disk_refuses_calls_and_loses_no_task() {
                 _ => {}
             }
         };
-        assert_eq!(exit(&refused), 5, "{refused:?}");
+        assert_eq!(exit(&refused), 3, "{refused:?}");
         assert!(stderr(&refused).contains("no room to write"), "{refused:?}");
         let look = run(&["task", &served.url, &waiting.id]);
         assert!(stdout(&look).contains("working"), "reading goes on: {look:?}");
