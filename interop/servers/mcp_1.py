@@ -1,6 +1,7 @@
 """The official Python SDK, first major version, as a server: the Tasks of 2025-11-25. It keeps tasks by session."""
 
 import contextlib
+import itertools
 import warnings
 
 import anyio
@@ -17,6 +18,7 @@ from starlette.routing import Mount, Route
 # The SDK warns that version 2.0 has no Tasks.
 warnings.filterwarnings("ignore", category=DeprecationWarning)
 
+NUMBERS = itertools.count()
 CONFIRMATION = {"type": "object", "properties": {"confirm": {"type": "boolean"}}, "required": ["confirm"]}
 
 server = Server("mcp-python-1")
@@ -92,7 +94,20 @@ async def confirm_delete(task, arguments):
     return said(f"{'Deleted' if agreed else 'Kept'} {arguments['filename']}.")
 
 
+def number_questions(session):
+    """The SDK makes a question's id of the address of an object that it frees at once. So two open questions may have one id, and then the task waits for the first one
+    without end, whatever its client does."""
+    build = type(session)._build_elicit_form_request
+
+    def build_numbered(*args, **named):
+        question = build(session, *args, **named)
+        return question.model_copy(update={"id": f"{question.id}-{next(NUMBERS)}"})
+
+    session._build_elicit_form_request = build_numbered
+
+
 async def multi_input(task, _arguments):
+    number_questions(task._session)
     answers = {}
 
     async def confirm(key, message):
