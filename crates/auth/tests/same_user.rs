@@ -170,7 +170,7 @@ fn who_has_the_port_of_a_reset_connection_now_is_not_its_peer() {
 }
 
 #[test]
-fn what_is_no_connection_on_this_machine_is_nobodys() {
+fn other_sockets_have_no_known_user() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
     assert_eq!(check().check(&listener), PeerUser::Unknown);
     let datagrams = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");

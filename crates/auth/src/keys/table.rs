@@ -18,7 +18,7 @@ pub(super) struct KeyTable {
     ended: HashMap<u64, Vec<Ended>, FixedState>,
 }
 
-/// A key that was accepted once. Who uses it is told so, and the audit log whose it was.
+/// A key that is not accepted any more. Its sender is told why, and the audit log names its principal.
 struct Ended {
     digest: KeyDigest,
     principal: Principal,

@@ -129,7 +129,7 @@ fn innermost(error: reqwest::Error) -> String {
     cause.to_string()
 }
 
-/// Without an address that needs TLS nobody is trusted, and a system without certificates of authorities will do.
+/// Certificate authorities are loaded only if some address uses HTTPS, since a system may have none.
 fn tls(is_needed: bool) -> Result<ClientConfig, String> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))

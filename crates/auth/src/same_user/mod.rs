@@ -84,7 +84,7 @@ impl SameUser {
         Ok(this)
     }
 
-    /// For Unix sockets only, of which every system says whose the other end is. TCP connections are then nobody's.
+    /// For a server that listens on a Unix socket, where every system tells the user at the other end. It takes no TCP connection for the same user's.
     pub fn of_unix_sockets() -> OwnUnixSockets {
         OwnUnixSockets(Self {
             user: rustix::process::geteuid().as_raw(),

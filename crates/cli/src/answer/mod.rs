@@ -20,7 +20,7 @@ use std::{
     process::ExitCode,
 };
 
-/// The revision in which whoever reads a task sees what it asks.
+/// The revision in which a task that is read lists its open questions.
 const MODERN: &str = "2026-07-28";
 const NOTHING_ANSWERED: &str = "nothing was answered; --decline says no";
 

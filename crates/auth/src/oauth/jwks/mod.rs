@@ -264,11 +264,11 @@ impl Shared {
             }
             Err(reason) if state.failure.as_ref() == Some(&reason) => {}
             Err(reason) => {
-                tracing::error!(
-                    issuer = self.issuer,
-                    reason,
-                    "the issuer's keys cannot be read; the last ones are used for up to a day"
-                );
+                let then = match state.known {
+                    Some(_) => "the last ones are used for up to a day",
+                    None => "its tokens cannot be verified until they can",
+                };
+                tracing::error!(issuer = self.issuer, reason, then, "the issuer's keys cannot be read");
                 state.failure = Some(reason);
             }
         }
