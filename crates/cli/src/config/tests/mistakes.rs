@@ -579,3 +579,53 @@ fn secrets_in_env_are_not_repeated() {
     ));
     assert!(!problems_in(&folder).concat().contains("hunter2"));
 }
+
+/// Who comes in that is hardly meant to, and who does not.
+#[test]
+fn what_is_open_on_this_machine_and_what_has_no_name_is_pointed_out() {
+    const EVERY_USER: &str = "every user of this machine may call every tool";
+    const NO_NAME: &str = "requests that name this server by a host name get 403";
+    let plain = "plain_http = \"others on the network can read tokens and results\"";
+    let (keys, anyone) = ("api_keys = true", "unauthenticated = \"anyone may call every tool\"");
+    let exposed = format!("listen = \"0.0.0.0:7411\"\n{plain}");
+    let named = format!("{exposed}\nallowed_hosts = [\"box.example\"]");
+    let public = format!("{exposed}\npublic_url = \"https://box.example/mcp\"");
+    for (server, auth, expected) in [
+        ("", "same_user = false", Some(EVERY_USER)),
+        ("", anyone, Some(EVERY_USER)),
+        ("", "same_user = true", None),
+        ("", "same_user = false\napi_keys = true", None),
+        (&*exposed, keys, Some(NO_NAME)),
+        (&*named, keys, None),
+        (&*public, keys, None),
+    ] {
+        let text = format!("{SERVER}{server}\n[server.auth]\n{auth}\n{TOOL}command = [\"true\"]\n");
+        let folder = folder_with(&text);
+        let config = load(&folder.path().join("jobs.toml"), &environment()).unwrap();
+        let found = config
+            .warnings
+            .iter()
+            .filter(|warning| [EVERY_USER, NO_NAME].iter().any(|text| warning.message.contains(text)));
+        let found: Vec<&str> = found.map(|warning| &*warning.message).collect();
+        assert_eq!(
+            found.len(),
+            usize::from(expected.is_some()),
+            "{server} {auth}: {found:?}"
+        );
+        assert!(expected.is_none_or(|expected| found[0].contains(expected)), "{found:?}");
+    }
+}
+
+#[test]
+fn an_audit_log_needs_its_folder() {
+    let folder = folder_with(&format!(
+        "{SERVER}[server.audit]\nfile = \"logs/audit.jsonl\"\n{TOOL}command = [\"true\"]\n"
+    ));
+    let problems = problems_in(&folder);
+    assert!(
+        problems.len() == 1 && problems[0].contains("`file`: there is no folder"),
+        "{problems:?}"
+    );
+    std::fs::create_dir(folder.path().join("logs")).unwrap();
+    assert!(load(&folder.path().join("jobs.toml"), &environment()).is_ok());
+}
