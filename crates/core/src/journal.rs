@@ -31,11 +31,13 @@ pub enum EntryKind {
     Version,
     /// An attempt that failed: part of the history, never asked for by the tool.
     Failure,
+    /// What a tool without a journal needs to go on with work that lives outside of its process.
+    Checkpoint,
 }
 
 impl EntryKind {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Step,
         Self::Timer,
         Self::Input,
@@ -47,7 +49,13 @@ impl EntryKind {
         Self::Select,
         Self::Version,
         Self::Failure,
+        Self::Checkpoint,
     ];
+
+    /// Whether a new entry of it is forward progress, after which earlier attempts do not count any more.
+    pub fn is_progress(self) -> bool {
+        !matches!(self, Self::Failure | Self::Checkpoint)
+    }
 
     /// A word for stores, errors and people.
     pub fn name(self) -> &'static str {
@@ -63,6 +71,7 @@ impl EntryKind {
             Self::Select => "select",
             Self::Version => "version",
             Self::Failure => "failure",
+            Self::Checkpoint => "checkpoint",
         }
     }
 

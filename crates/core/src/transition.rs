@@ -1,8 +1,8 @@
 //! The transition function: which event may happen in which state, and what it changes.
 
 use crate::{
-    Attempt, AttemptEnd, AttemptState, Blocked, CancelMode, EntryKind, Event, InputKey, Outcome, State, Stop,
-    StopReason, Task, UnixMillis,
+    Attempt, AttemptEnd, AttemptState, Blocked, CancelMode, Event, InputKey, Outcome, State, Stop, StopReason, Task,
+    UnixMillis,
 };
 use std::sync::Arc;
 
@@ -175,7 +175,7 @@ impl Task {
                 }
                 if entry.seq > self.journaled {
                     self.journaled = entry.seq;
-                    if entry.key.kind != EntryKind::Failure {
+                    if entry.key.kind.is_progress() {
                         self.advance();
                     }
                 }

@@ -5,7 +5,7 @@ use crate::{
     backoff::Backoff,
     blocked,
     catalog::{INPUT_TIMEOUT, Intake},
-    context::{ContextOptions, TaskContext, write_drafts},
+    context::{ContextOptions, TaskContext, checkpoint, write_drafts},
     engine::{Inner, Runner, Unavailable},
     execution_end::ExecutionEnd,
     executor::{Attempt, Executor},
@@ -98,7 +98,18 @@ pub(crate) async fn drive(inner: Arc<Inner>, work: Work, slot: Slot, origin: Att
     let (end, failed) = match runner {
         Ok(runner) => {
             let intake = runner.intake.clone().filter(|_| cx.requestor().asks_first);
+            let checkpoint = match origin {
+                AttemptOrigin::Claimed => None,
+                AttemptOrigin::Adopted | AttemptOrigin::Reclaimed => {
+                    match Box::pin(read_checkpoint(&inner.node, &task, &cx)).await {
+                        Ok(checkpoint) => checkpoint,
+                        // The store is closed; the attempt is adopted at the next start.
+                        Err(_) => return inner.node.active.remove(&task.id, fence),
+                    }
+                }
+            };
             let attempt = Attempt {
+                checkpoint,
                 task: task.id.clone(),
                 epoch: fence.epoch,
                 state,
@@ -177,6 +188,19 @@ async fn read_journal(node: &Node, task: &Task) -> Result<Vec<Entry>, ApplyError
         entries.extend(page);
     }
     Ok(entries)
+}
+
+/// What the present attempt of a task without a journal has stored in an earlier process.
+async fn read_checkpoint(node: &Node, task: &Task, cx: &TaskContext) -> Result<Option<Json>, ApplyError> {
+    if cx.keeps_journal() || task.journaled == 0 {
+        return Ok(None);
+    }
+    let read = || async { Ok(node.store.journal(&task.id, 0, 1).await?) };
+    let entries = node.retry_store("reading a checkpoint", read).await?;
+    let epoch = cx.shared.fence.epoch;
+    Ok(entries
+        .into_iter()
+        .find_map(|entry| checkpoint::of_attempt(entry, epoch)))
 }
 
 /// Why the work of an attempt ended.

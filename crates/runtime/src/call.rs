@@ -232,8 +232,7 @@ impl Inner {
         let settings = call.tool.settings();
         let executor = &settings.executor;
         let keyed = call.idempotency_key.is_some();
-        let outlives_process = executor.replays() || executor.host_bound() || executor.asks_again();
-        let in_memory = !announced && !keyed && !outlives_process;
+        let in_memory = !announced && !keyed && !executor.outlives_process();
         let at = self.node.now();
         NewTask {
             header: TaskHeader {

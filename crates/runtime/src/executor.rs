@@ -19,6 +19,8 @@ pub struct Attempt {
     pub state: AttemptState,
     /// The arguments, as they came; they passed [`Executor::check`] when the task was created.
     pub arguments: Json,
+    /// What the attempt has stored with [`TaskContext::checkpoint`] in an earlier process. Only [`Executor::resume`] is given one.
+    pub checkpoint: Option<Json>,
     /// When the task's deadline passes. The runtime asks for a stop then; an executor whose work outlives the process must also
     /// enforce it by itself.
     pub deadline_at: Option<UnixMillis>,
@@ -49,6 +51,12 @@ pub trait Executor: Send + Sync + 'static {
     /// long wait.
     fn replays(&self) -> bool {
         false
+    }
+
+    /// Whether a plain call of it has a record from its start, because something of it outlives this process. Other plain calls are kept in memory
+    /// until they ask something, become a task, or store a [checkpoint](TaskContext::checkpoint).
+    fn outlives_process(&self) -> bool {
+        self.host_bound() || self.replays()
     }
 
     /// Whether each attempt asks the same questions under the same names, which are then unique in the task. A question that is open when an

@@ -127,9 +127,12 @@ impl Engine {
                 }
                 Err(_) => EntryDetails::of(EntryStatus::Unreadable),
             },
-            EntryKind::Emit | EntryKind::Now | EntryKind::Random | EntryKind::Select | EntryKind::Version => {
-                EntryDetails::of(EntryStatus::Done)
-            }
+            EntryKind::Emit
+            | EntryKind::Now
+            | EntryKind::Random
+            | EntryKind::Select
+            | EntryKind::Version
+            | EntryKind::Checkpoint => EntryDetails::of(EntryStatus::Done),
         };
         let status = match status {
             // The task has ended, so nothing waits any more.

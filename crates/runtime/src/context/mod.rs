@@ -1,6 +1,7 @@
 //! What the code of a running task calls: one file for each operation.
 
 mod ask;
+pub(crate) mod checkpoint;
 mod child;
 mod failure;
 mod fork;

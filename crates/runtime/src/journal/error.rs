@@ -84,6 +84,9 @@ pub enum JournalError {
     /// The tool is not durable.
     #[error("only a durable tool keeps a journal, and this one is not made durable")]
     None,
+    /// The tool is durable.
+    #[error("a durable tool keeps a journal: it records the result of a step in place of a checkpoint")]
+    Journaled,
     /// The task could not be changed, or the store failed.
     #[error(transparent)]
     Task(#[from] ApplyError),

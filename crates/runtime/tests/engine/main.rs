@@ -7,6 +7,7 @@ mod bounds;
 mod calls;
 mod cancellation;
 mod catalog;
+mod checkpoints;
 mod clocks;
 mod crash_budget;
 mod deadlines;

@@ -2,7 +2,8 @@
 //!
 //! The client of a plain call waits for the answer and knows no task id. When the process ends, the call is over, so its row would only be
 //! cancelled by the next start. Such a call is kept here, under the same [`transition`](longhaul_core::transition()) as every task, and written
-//! before a client can know of it: when it is promoted, and when it asks a question.
+//! before a client can know of it: when it is promoted, when it asks a question, and when its tool
+//! stores a checkpoint.
 //!
 //! | a call is | where it is found | a change of it |
 //! | --- | --- | --- |
@@ -40,7 +41,7 @@ const MAX_CACHED_PRINCIPALS: usize = 1_024;
 
 /// A store that keeps plain calls in memory, in front of another one that keeps everything else.
 ///
-/// A call that [may stay in memory](NewTask::in_memory) costs the store nothing until it is promoted or asks a question. Its quota is decided when
+/// A call that [may stay in memory](NewTask::in_memory) costs the store nothing until it is promoted, asks a question or stores a checkpoint. Its quota is decided when
 /// it begins: of what the calls here have, exactly; of what the store has, as it was at most a second ago.
 ///
 /// ```

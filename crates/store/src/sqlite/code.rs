@@ -22,7 +22,7 @@ pub(super) const ATTEMPT_STATES: [AttemptState; 4] = [
 ];
 pub(super) const STOP_REASONS: [StopReason; 2] = [StopReason::Cancel, StopReason::Deadline];
 pub(super) const ORIGINS: [Origin; 2] = [Origin::Legacy, Origin::Modern];
-pub(super) const ENTRY_KINDS: [EntryKind; 11] = [
+pub(super) const ENTRY_KINDS: [EntryKind; 12] = [
     EntryKind::Step,
     EntryKind::Timer,
     EntryKind::Input,
@@ -34,6 +34,7 @@ pub(super) const ENTRY_KINDS: [EntryKind; 11] = [
     EntryKind::Select,
     EntryKind::Version,
     EntryKind::Failure,
+    EntryKind::Checkpoint,
 ];
 
 /// The number of `word`. The test below checks that every value is in its table; the compiler cannot.
@@ -127,6 +128,7 @@ mod tests {
                 EntryKind::Select => 8,
                 EntryKind::Version => 9,
                 EntryKind::Failure => 10,
+                EntryKind::Checkpoint => 11,
             };
             assert_eq!(of(&ENTRY_KINDS, kind), expected);
         }

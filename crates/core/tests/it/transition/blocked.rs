@@ -47,7 +47,11 @@ fn a_new_entry_clears_the_block() {
     let running = apply(&queued, Event::Claimed { node: NODE, host: None }, NOW);
     for kind in EntryKind::ALL {
         let after = apply(&running, Event::Journaled(entry(running.journaled + 1, kind)), NOW);
-        assert_eq!(after.blocked.is_some(), kind == EntryKind::Failure, "{kind:?}");
+        assert_eq!(
+            after.blocked.is_some(),
+            matches!(kind, EntryKind::Failure | EntryKind::Checkpoint),
+            "{kind:?}"
+        );
     }
     assert_eq!(apply(&running, Event::Advanced, NOW).blocked, None);
 }

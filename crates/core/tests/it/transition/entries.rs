@@ -3,7 +3,7 @@
 use super::place::{NOW, entry, task_at, transition};
 use longhaul_core::{AttemptEnd, EntryKind, Event, Outcome, State};
 
-/// An attempt that has come further was not in vain, so those before it count no more; a noted failure is no step further.
+/// An attempt that has come further was not in vain, so those before it count no more; a noted failure is no step further, nor is a checkpoint.
 #[test]
 fn an_entry_takes_back_the_attempts_before_it() {
     for kind in EntryKind::ALL {
@@ -12,7 +12,10 @@ fn an_entry_takes_back_the_attempts_before_it() {
         for (used, expected) in [(4, 1), (1, 1), (0, 0)] {
             task.attempts_used = used;
             let (next, _) = transition(&task, &Event::Journaled(entry(2, kind)), NOW).unwrap();
-            let expected = if kind == EntryKind::Failure { used } else { expected };
+            let expected = match kind {
+                EntryKind::Failure | EntryKind::Checkpoint => used,
+                _ => expected,
+            };
             assert_eq!(next.attempts_used, expected, "{kind:?} after {used}");
             assert_eq!((next.journaled, next.updated_at), (2, task.updated_at));
         }
