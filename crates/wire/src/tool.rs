@@ -1,6 +1,9 @@
 //! A tool in a `tools/list` result, as both generations write it.
 
-use crate::json;
+use crate::{
+    json,
+    splice::{Edit, splice},
+};
 use longhaul_core::TaskPolicy;
 
 /// A tool in a list. JSON texts are written unchanged.
@@ -22,11 +25,23 @@ pub struct ToolEntry<'a> {
     pub icons: Option<&'a str>,
     /// JSON text: the `_meta` object.
     pub meta: Option<&'a str>,
+    /// JSON text: the whole tool object of another server, which is written in place of all members above but the name.
+    pub listed: Option<&'a str>,
     /// Which of its calls become tasks.
     pub policy: TaskPolicy,
 }
 
 impl ToolEntry<'_> {
+    /// Appends the tool object of another server, with the name of this entry and these edits. False, and nothing is appended, if there is none.
+    pub(crate) fn push_listed(&self, out: &mut String, edits: &[Edit<'_>]) -> bool {
+        let Some(listed) = self.listed else { return false };
+        let mut name = String::new();
+        json::push_string(&mut name, self.name);
+        let mut all = vec![Edit::Set("name", &name)];
+        all.extend_from_slice(edits);
+        splice(out, listed, &all).is_ok()
+    }
+
     /// Appends the members that both generations write, without braces. A legacy list shows fewer output schemas, so the caller
     /// passes the one to write.
     pub(crate) fn push_members(&self, out: &mut String, output_schema: Option<&str>) {

@@ -42,6 +42,9 @@ pub struct ToolSettings<E = Arc<dyn Executor>> {
     pub annotations: Option<Value>,
     /// `_meta` of the tool, as it is shown.
     pub meta: Option<Value>,
+    /// The whole tool object, if another server has listed it. Clients see it with the `name` above and an `execution` of this server, and otherwise byte
+    /// for byte; nothing else above is shown. Arguments are not checked against its schema, since that server checks them.
+    pub listed: Option<Json>,
     /// Which calls become tasks.
     pub policy: TaskPolicy,
     /// Asks for what is missing before there is a task.
@@ -111,6 +114,7 @@ impl<E> ToolSettings<E> {
             output_schema: None,
             annotations: None,
             meta: None,
+            listed: None,
             policy: TaskPolicy::default(),
             intake: None,
             immediate_response: None,
@@ -144,6 +148,7 @@ impl<E> ToolSettings<E> {
             output_schema,
             annotations,
             meta,
+            listed,
             policy,
             intake,
             immediate_response,
@@ -170,6 +175,7 @@ impl<E> ToolSettings<E> {
             output_schema,
             annotations,
             meta,
+            listed,
             policy,
             intake,
             immediate_response,
@@ -194,7 +200,8 @@ impl<E> ToolSettings<E> {
 pub struct Tool {
     settings: ToolSettings,
     spec: ToolSpec,
-    input: jsonschema::Validator,
+    /// `None` if another server checks the arguments.
+    input: Option<jsonschema::Validator>,
 }
 
 /// A tool's settings cannot be used.
@@ -221,10 +228,16 @@ impl Tool {
     /// # Errors
     /// [`ToolError::InputSchema`] if the schema cannot be compiled; references to anything outside it are not followed.
     pub fn new(settings: ToolSettings) -> Result<Self, ToolError> {
-        let input = jsonschema::validator_for(&settings.input_schema).map_err(|error| ToolError::InputSchema {
-            tool: Arc::clone(&settings.name),
-            why: violation::describe_schema(&error),
-        })?;
+        let compile = || {
+            jsonschema::validator_for(&settings.input_schema).map_err(|error| ToolError::InputSchema {
+                tool: Arc::clone(&settings.name),
+                why: violation::describe_schema(&error),
+            })
+        };
+        let input = match settings.listed {
+            Some(_) => None,
+            None => Some(compile()?),
+        };
         let spec = spec_of(&settings);
         Ok(Self { settings, spec, input })
     }
@@ -244,13 +257,15 @@ impl Tool {
         &self.spec
     }
 
-    /// Checks arguments against the schema and then against the executor's own rules.
+    /// Checks arguments against the schema and then against the executor's own rules. Those of a tool that another server has
+    /// [listed](ToolSettings::listed) are left to that server.
     ///
     /// # Errors
     /// What is wrong and where, so that the model can mend it.
     pub fn check(&self, arguments: &str) -> Result<(), ArgumentError> {
+        let Some(input) = &self.input else { return Ok(()) };
         let value: Value = serde_json::from_str(arguments).map_err(|error| unreadable(arguments, &error))?;
-        let mut violations = self.input.iter_errors(&value).peekable();
+        let mut violations = input.iter_errors(&value).peekable();
         if violations.peek().is_some() {
             return Err(ArgumentError(describe(&self.settings.name, violations)));
         }

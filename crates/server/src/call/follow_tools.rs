@@ -51,6 +51,7 @@ const WAIT: ToolEntry<'static> = ToolEntry {
     annotations: Some(r#"{"readOnlyHint":true,"idempotentHint":true}"#),
     icons: None,
     meta: None,
+    listed: None,
     policy: TaskPolicy::Never,
 };
 
@@ -63,6 +64,7 @@ const CANCEL: ToolEntry<'static> = ToolEntry {
     annotations: Some(r#"{"readOnlyHint":false,"destructiveHint":true,"idempotentHint":true}"#),
     icons: None,
     meta: None,
+    listed: None,
     policy: TaskPolicy::Never,
 };
 

@@ -14,7 +14,7 @@ use crate::{
     response::Answer,
     signer::{Signer, Verified},
 };
-use longhaul_core::Principal;
+use longhaul_core::{Json, Principal};
 use longhaul_runtime::{Engine, Snapshot, Tool};
 use longhaul_wire::{
     CacheHints, CacheScope, Generation, ListKind, RpcError, ServerInfo, ToolEntry, Version, legacy, modern,
@@ -319,6 +319,7 @@ impl<'a> ToolTexts<'a> {
             annotations: self.annotations.as_deref(),
             icons: self.icons.as_deref(),
             meta: self.meta.as_deref(),
+            listed: settings.listed.as_ref().map(Json::as_str),
             policy: settings.policy,
         }
     }

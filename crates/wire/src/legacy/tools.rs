@@ -13,12 +13,19 @@ use crate::{
 use longhaul_core::{Json, RpcFailure, TaskPolicy};
 
 object! { struct SchemaRoot { kind = "type", } }
+object! { struct ListedTool { output_schema = "outputSchema", } }
 
 /// Appends the ListToolsResult.
 pub fn write_list(out: &mut String, tools: &[ToolEntry<'_>], next: Option<&str>, version: Version) {
     out.push_str(r#"{"tools":["#);
     for (nth, tool) in tools.iter().enumerate() {
-        out.push_str(if nth == 0 { "{" } else { ",{" });
+        if nth > 0 {
+            out.push(',');
+        }
+        if push_listed(out, tool, version) {
+            continue;
+        }
+        out.push('{');
         // Legacy output is an object or nothing (X-08).
         tool.push_members(out, tool.output_schema.filter(|schema| describes_object(schema)));
         if version.has_core_tasks() {
@@ -31,6 +38,25 @@ pub fn write_list(out: &mut String, tools: &[ToolEntry<'_>], next: Option<&str>,
     out.push(']');
     push_next_cursor(out, next);
     out.push('}');
+}
+
+/// Appends the tool of another server.
+fn push_listed(out: &mut String, tool: &ToolEntry<'_>, version: Version) -> bool {
+    let mut listed = ListedTool::default();
+    if tool.listed.is_none_or(|text| listed.fill(text).is_err()) {
+        return false;
+    }
+    let execution = format!(r#"{{"taskSupport":"{}"}}"#, task_support(tool.policy));
+    let execution = match version.has_core_tasks() {
+        true => Edit::Set("execution", &execution),
+        false => Edit::Remove("execution"),
+    };
+    match listed.output_schema {
+        Some(schema) if !describes_object(schema.get()) => {
+            tool.push_listed(out, &[execution, Edit::Remove("outputSchema")])
+        }
+        _ => tool.push_listed(out, &[execution]),
+    }
 }
 
 /// The `taskSupport` of a tool: whether a legacy client may call it as a task.

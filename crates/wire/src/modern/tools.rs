@@ -6,6 +6,7 @@ use crate::{
     error::{write_error_object, write_error_response},
     request_id::RequestId,
     server_info::ServerInfo,
+    splice::Edit,
     tool::ToolEntry,
 };
 use longhaul_core::{Json, RpcFailure};
@@ -21,7 +22,13 @@ pub fn write_list(
     out.push_str(COMPLETE);
     out.push_str(r#","tools":["#);
     for (nth, tool) in tools.iter().enumerate() {
-        out.push_str(if nth == 0 { "{" } else { ",{" });
+        if nth > 0 {
+            out.push(',');
+        }
+        if tool.push_listed(out, &[Edit::Remove("execution")]) {
+            continue;
+        }
+        out.push('{');
         tool.push_members(out, tool.output_schema);
         out.push('}');
     }

@@ -117,6 +117,7 @@ fn tools_are_listed_with_all_members() {
         annotations: Some(r#"{"readOnlyHint":true}"#),
         icons: Some(r#"[{"src":"https://acme.example/t.png","sizes":["48x48"]}]"#),
         meta: Some(r#"{"com.acme/k":1}"#),
+        listed: None,
         policy: TaskPolicy::Always,
     };
     let shared = json!({
@@ -138,6 +139,49 @@ fn tools_are_listed_with_all_members() {
     expected["outputSchema"] = json!({"type": "array"});
     assert_eq!(got["result"]["tools"], json!([expected, expected]));
     assert_eq!(got["result"]["nextCursor"], "", "an empty cursor is one too (U-07)");
+}
+
+/// Invariant 8: a tool of another server keeps every byte but its name and `execution`, in both generations.
+#[test]
+fn invariant_8_a_listed_tool_is_written_unchanged() {
+    let members = r#""inputSchema": {"type":"object", "x": 1E2},"com.acme/later":[0.50,{"a" :null}]"#;
+    let cases = [
+        ("", r#","outputSchema":{"type":"object","n":1.0}"#, true),
+        ("", r#","outputSchema":{"type":"array"}"#, false),
+        (r#","execution":{"taskSupport":"forbidden","later":1}"#, "", false),
+    ];
+    for (execution, output, is_object) in cases {
+        let listed = format!(r#"{{"name":"theirs"{execution},{members}{output}}}"#);
+        let entry = ToolEntry {
+            name: "ours",
+            title: Some("not shown"),
+            description: Some("not shown"),
+            input_schema: r#"{"type":"object"}"#,
+            output_schema: None,
+            annotations: None,
+            icons: None,
+            meta: None,
+            listed: Some(&listed),
+            policy: TaskPolicy::After(5),
+        };
+        let name = r#""name":"ours""#;
+        let shown_to_legacy = if is_object { output } else { "" };
+        for version in legacy_versions() {
+            let mut out = String::new();
+            legacy::tools::write_list(&mut out, &[entry, entry], None, version);
+            let ours = r#""execution":{"taskSupport":"optional"}"#;
+            let tool = match (version == Version::V2025_11_25, execution) {
+                (true, "") => format!("{{{name},{members}{shown_to_legacy},{ours}}}"),
+                (true, _) => format!("{{{name},{ours},{members}{shown_to_legacy}}}"),
+                (false, _) => format!("{{{name},{members}{shown_to_legacy}}}"),
+            };
+            assert_eq!(out, format!(r#"{{"tools":[{tool},{tool}]}}"#));
+        }
+        let mut out = String::new();
+        modern::tools::write_list(&mut out, &[entry], None, FRESH, &identity());
+        let tool = format!("{{{name},{members}{output}}}");
+        assert!(out.contains(&format!(r#""tools":[{tool}]"#)), "{out}");
+    }
 }
 
 /// U-07, U-30: whole objects go out as they are, in both generations.

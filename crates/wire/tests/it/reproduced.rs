@@ -173,6 +173,7 @@ fn legacy_handshake_tools_questions_and_progress() {
         annotations: None,
         icons: None,
         meta: None,
+        listed: None,
         policy: TaskPolicy::Optional,
     };
     answers(LEGACY, "2", |out, id| {

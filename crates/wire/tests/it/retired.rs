@@ -118,6 +118,7 @@ fn tool() -> ToolEntry<'static> {
         annotations: None,
         icons: None,
         meta: None,
+        listed: None,
         policy: TaskPolicy::Optional,
     }
 }
