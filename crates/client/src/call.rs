@@ -27,6 +27,13 @@ pub struct CallOptions {
     pub idempotency_key: Option<String>,
     /// How long a legacy server is asked to keep the task, in milliseconds from its creation.
     pub ttl: Option<Millis>,
+    /// A number of the caller's for the request. What the server asks ([`InputRequest::source`](crate::InputRequest::source)) and logs
+    /// ([`LogMessage::source`](crate::LogMessage::source)) on its stream carries it.
+    pub source: Option<u64>,
+    /// Members of `_meta` that neither MCP nor Longhaul defines.
+    pub meta: Map<String, Value>,
+    /// The arguments as JSON text, an object, to be sent byte for byte in place of the parsed ones. Those are still read for the headers that mirror them.
+    pub arguments_text: Option<Json>,
 }
 
 const HEADER_MISMATCH: i32 = -32020;
@@ -85,14 +92,18 @@ impl Connection {
     ) -> Result<CallResponse, RequestError> {
         let build = |era: &Era| self.build_call(era, tool, arguments, options);
         let on_notification = &mut |notification: Notification<'_>| report_progress(&notification, on_event);
-        let (result, era) = match self.exchange_rounds(build, on_notification, record).await {
+        let (result, era) = match self
+            .exchange_rounds(build, on_notification, options.source, record)
+            .await
+        {
             Err(RequestError::Rpc(failure)) if failure.code == HEADER_MISMATCH => {
                 // The annotations may have changed since the tool was listed. The call was refused, so it has not run.
                 let Some(tool) = self.with_other_headers(tool).await? else {
                     return Err(RequestError::Rpc(failure));
                 };
                 let build = |era: &Era| self.build_call(era, &tool, arguments, options);
-                self.exchange_rounds(build, on_notification, record).await?
+                self.exchange_rounds(build, on_notification, options.source, record)
+                    .await?
             }
             answered => answered?,
         };
@@ -126,20 +137,25 @@ impl Connection {
         let mut params = Map::new();
         params.insert("name".to_owned(), tool.name.as_str().into());
         params.insert("arguments".to_owned(), arguments.clone().into());
+        let mut members = options.meta.clone();
         if let Some(key) = &options.idempotency_key {
-            params.insert("_meta".to_owned(), json!({meta::IDEMPOTENCY_KEY: key}));
+            members.insert(meta::IDEMPOTENCY_KEY.to_owned(), key.as_str().into());
+        }
+        if !members.is_empty() {
+            params.insert("_meta".to_owned(), members.into());
         }
         if asks_for_task(era, tool) {
             let task = options.ttl.map_or_else(|| json!({}), |ttl| json!({"ttl": ttl}));
             params.insert("task".to_owned(), task);
         }
         Request {
-            method: Method::ToolsCall.as_str().to_owned(),
             params,
             headers: param_headers::build(&tool.param_headers, arguments),
             timeout: self.options().call_timeout,
-            id: None,
             wants_progress: true,
+            source: options.source,
+            arguments: options.arguments_text.clone(),
+            ..Request::new(Method::ToolsCall.as_str(), Map::new())
         }
     }
 
@@ -188,7 +204,7 @@ fn asks_for_task(era: &Era, tool: &Tool) -> bool {
     era.legacy().is_some_and(|legacy| legacy.tool_tasks) && tool.task_support != TaskSupport::Forbidden
 }
 
-fn report_progress(notification: &Notification<'_>, on_event: Observer<'_>) {
+pub(crate) fn report_progress(notification: &Notification<'_>, on_event: Observer<'_>) {
     #[derive(Deserialize)]
     struct Params {
         progress: f64,

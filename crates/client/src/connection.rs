@@ -74,8 +74,28 @@ pub(crate) struct Request {
     pub(crate) timeout: Option<Duration>,
     /// Its id, if that is known before it is sent.
     pub(crate) id: Option<u64>,
-    /// Whether progress of it is reported.
+    /// Whether progress of it is reported. Such a request may run for long, so the server is told when nobody waits for it any more.
     pub(crate) wants_progress: bool,
+    /// The number that its caller has given it.
+    pub(crate) source: Option<u64>,
+    /// The text of its `arguments`, in place of what is in `params`.
+    pub(crate) arguments: Option<Json>,
+}
+
+impl Request {
+    /// A request without a timeout, of which nothing is reported.
+    pub(crate) fn new(method: &str, params: Map<String, Value>) -> Self {
+        Self {
+            method: method.to_owned(),
+            params,
+            headers: HeaderMap::new(),
+            timeout: None,
+            id: None,
+            wants_progress: false,
+            source: None,
+            arguments: None,
+        }
+    }
 }
 
 impl Connection {
@@ -214,12 +234,8 @@ impl Connection {
 
     async fn send_named(&self, method: &str, params: Map<String, Value>) -> Result<Json, RequestError> {
         let build = |_: &Era| Request {
-            method: method.to_owned(),
-            params: params.clone(),
-            headers: HeaderMap::new(),
             timeout: Some(self.0.options.request_timeout),
-            id: None,
-            wants_progress: false,
+            ..Request::new(method, params.clone())
         };
         self.exchange(build, &mut |_| {}).await.map(|(result, _)| result)
     }
@@ -282,12 +298,8 @@ impl Connection {
     /// Whether the server does not know a legacy session. It still has it unless it refuses a ping.
     async fn has_lost_session(&self, era: &Arc<Era>) -> bool {
         let ping = Request {
-            method: Method::Ping.as_str().to_owned(),
-            params: Map::new(),
-            headers: HeaderMap::new(),
             timeout: Some(self.0.options.request_timeout),
-            id: None,
-            wants_progress: false,
+            ..Request::new(Method::Ping.as_str(), Map::new())
         };
         match self.attempt(era, ping, &mut |_| {}).await {
             Ok(response) => matches!(response.status, 400 | 404),
@@ -328,6 +340,7 @@ impl Connection {
         on_notification: OnNotification<'_>,
     ) -> Result<RpcResponse, RequestError> {
         let id = request.id.unwrap_or_else(|| self.next_id());
+        let source = request.source;
         if request.wants_progress {
             // The token is the request's id, which says where its progress belongs on a pipe.
             let meta = request.params.entry("_meta").or_insert_with(|| Map::new().into());
@@ -344,14 +357,17 @@ impl Connection {
             headers.extend(request.headers);
         }
         let outgoing = Outgoing {
-            body: era::build_message(&request.method, Some(id), request.params),
+            body: match &request.arguments {
+                Some(arguments) => era::build_call_message(&request.method, id, request.params, arguments),
+                None => era::build_message(&request.method, Some(id), request.params),
+            },
             id: Some(id),
             headers,
             timeout: request.timeout,
         };
         let response = async {
             let mut reply = self.0.transport.send(outgoing).await?;
-            self.read_response(&mut reply, era, id, on_notification).await
+            self.read_response(&mut reply, era, id, source, on_notification).await
         }
         .await;
         cancellation.id = None;
@@ -361,7 +377,7 @@ impl Connection {
     /// Whether a request that is no longer waited for is cancelled by a message (U-04, U-05). A call that asked for a task is not (G1-55), and over
     /// HTTP a modern one is cancelled by its disconnection.
     fn is_cancelled_by_message(&self, era: &Era, request: &Request) -> bool {
-        request.method == Method::ToolsCall.as_str()
+        request.wants_progress
             && !request.params.contains_key("task")
             && (era.legacy().is_some() || self.0.transport.is_session())
     }
@@ -372,17 +388,18 @@ impl Connection {
         reply: &mut Reply,
         era: &Arc<Era>,
         id: u64,
+        source: Option<u64>,
         on_notification: OnNotification<'_>,
     ) -> Result<RpcResponse, RequestError> {
         loop {
             match read_message(reply, id, &mut |notification| {
-                self.notified(&notification);
+                self.notified(&notification, source);
                 on_notification(notification);
             })
             .await?
             {
                 Incoming::Response(response) => return Ok(response),
-                Incoming::Request(request) => self.serve(request, era),
+                Incoming::Request(request) => self.serve(request, era, source),
             }
         }
     }

@@ -6,6 +6,7 @@ use crate::{
     transport::{PROTOCOL_VERSION, SESSION_ID},
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
+use longhaul_core::Json;
 use longhaul_wire::{Generation, Method, NameSource, Version, header::encode_value, meta};
 use serde_json::{Map, Value, json};
 
@@ -125,6 +126,16 @@ fn insert(headers: &mut HeaderMap, name: &'static str, value: &str) {
     }
 }
 
+/// Builds a request with the text of its `arguments` as it is.
+pub(crate) fn build_call_message(method: &str, id: u64, mut params: Map<String, Value>, arguments: &Json) -> String {
+    params.remove("arguments");
+    let params = Value::from(params).to_string();
+    // There is always a member before it: the tool's name.
+    let params = params.strip_suffix('}').unwrap_or_default();
+    let (method, arguments) = (Value::from(method), arguments.as_str());
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":{method},"params":{params},"arguments":{arguments}}}}}"#)
+}
+
 /// Builds a JSON-RPC message: a notification if `id` is `None`.
 pub(crate) fn build_message(method: &str, id: Option<u64>, params: Map<String, Value>) -> String {
     let mut message = json!({"jsonrpc": "2.0", "method": method});
@@ -135,4 +146,25 @@ pub(crate) fn build_message(method: &str, id: Option<u64>, params: Map<String, V
         message["params"] = params.into();
     }
     message.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_of_arguments_is_sent_byte_for_byte() {
+        let arguments = Json::parse(r#"{"n": 12345678901234567890.10, "n":1E2 }"#).unwrap();
+        let params = Map::from_iter([
+            ("name".to_owned(), "t".into()),
+            ("arguments".to_owned(), json!({"n": 1})),
+        ]);
+        let sent = build_call_message("tools/call", 7, params, &arguments);
+        assert!(
+            sent.contains(&format!(r#""arguments":{}"#, arguments.as_str())),
+            "{sent}"
+        );
+        let parsed: Value = serde_json::from_str(&sent).unwrap();
+        assert_eq!((&parsed["id"], &parsed["params"]["name"]), (&json!(7), &json!("t")));
+    }
 }

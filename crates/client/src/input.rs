@@ -42,6 +42,8 @@ pub struct InputRequest {
     pub key: Option<String>,
     /// The task that asks, if it is one.
     pub task: Option<String>,
+    /// The [number](crate::CallOptions::source) of the call or request that asks, if it has one and the server asks in a response to it, or on its stream.
+    pub source: Option<u64>,
     /// `elicitation/create`, `sampling/createMessage` or `roots/list`.
     pub method: String,
     /// The request's params, as they came.
@@ -54,6 +56,7 @@ impl InputRequest {
             return Self {
                 key,
                 task,
+                source: None,
                 method: String::new(),
                 params: Value::Null,
             };
@@ -65,6 +68,7 @@ impl InputRequest {
         Self {
             key,
             task,
+            source: None,
             method,
             params: request.remove("params").unwrap_or_default(),
         }

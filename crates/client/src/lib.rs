@@ -41,6 +41,7 @@ mod era;
 mod era_cache;
 mod error;
 mod event;
+mod forwarding;
 mod history;
 mod hosted_tasks;
 mod input;

@@ -2,7 +2,6 @@
 
 use crate::{Connection, RequestError, TaskSnapshot, connection::Request, era::Era, error::excerpt};
 use futures_util::{Stream, TryStreamExt, stream};
-use http::HeaderMap;
 use longhaul_core::Json;
 use longhaul_wire::Method;
 use serde::Deserialize;
@@ -142,14 +141,10 @@ impl Connection {
 
     async fn request_rounds(&self, method: Method, params: Map<String, Value>) -> Result<Json, RequestError> {
         let build = |_: &Era| Request {
-            method: method.as_str().to_owned(),
-            params: params.clone(),
-            headers: HeaderMap::new(),
             timeout: Some(self.options().request_timeout),
-            id: None,
-            wants_progress: false,
+            ..Request::new(method.as_str(), params.clone())
         };
-        let (result, _) = self.exchange_rounds(build, &mut |_| {}, None).await?;
+        let (result, _) = self.exchange_rounds(build, &mut |_| {}, None, None).await?;
         let kind: ResultKind = serde_json::from_str(result.as_str())
             .map_err(|error| RequestError::Invalid(format!("its result: {error}")))?;
         kind.ensure_complete()?;

@@ -31,6 +31,8 @@ pub struct LogMessage {
     pub logger: Option<String>,
     /// What it says: often a text, but any JSON.
     pub data: Value,
+    /// The [number](crate::CallOptions::source) of the request on whose stream it came, if it has one.
+    pub source: Option<u64>,
 }
 
 impl Logging {
@@ -43,7 +45,7 @@ impl Logging {
     }
 
     /// Passes a notification on, if it is a log message of a wanted level.
-    pub(crate) fn notify(&self, notification: &Notification<'_>) {
+    pub(crate) fn notify(&self, notification: &Notification<'_>, source: Option<u64>) {
         #[derive(Deserialize)]
         struct Params {
             level: String,
@@ -63,6 +65,7 @@ impl Logging {
                 level,
                 logger: params.logger,
                 data: params.data,
+                source,
             }),
             _ => {}
         }

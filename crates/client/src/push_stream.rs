@@ -68,20 +68,20 @@ impl Connection {
     /// Handles a message that belongs to no request.
     fn receive(&self, message: &[u8], era: &Arc<Era>) {
         match Message::parse(message) {
-            Ok(Message::Request(request)) => self.serve(ServerRequest::read(&request), era),
-            Ok(Message::Notification(notification)) => self.notified(&notification),
+            Ok(Message::Request(request)) => self.serve(ServerRequest::read(&request), era, None),
+            Ok(Message::Notification(notification)) => self.notified(&notification, None),
             Ok(Message::Response(_)) => tracing::debug!("ignored a response to an unknown request"),
             Err(rejection) => tracing::warn!(error = %rejection.error, "ignored an unreadable message of the server"),
         }
     }
 
-    /// Handles a notification on any stream.
-    pub(crate) fn notified(&self, notification: &Notification<'_>) {
+    /// Handles a notification on any stream; that of a request may have a number of its caller's.
+    pub(crate) fn notified(&self, notification: &Notification<'_>, source: Option<u64>) {
         if let Some(change) = ServerChange::read(notification) {
             return self.changed(change);
         }
         if let Some(logging) = &self.options().logging {
-            logging.notify(notification);
+            logging.notify(notification, source);
         }
         let Some(params) = notification.raw_params() else {
             return;

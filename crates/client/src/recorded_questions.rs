@@ -74,6 +74,7 @@ impl TaskHandle {
                 InputRequest {
                     key: Some(known.first.key()),
                     task: Some(self.id().to_owned()),
+                    source: None,
                     method: request.method,
                     params: request.params,
                 }

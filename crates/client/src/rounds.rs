@@ -44,6 +44,7 @@ impl Connection {
         &self,
         build: impl Fn(&Era) -> Request,
         on_notification: OnNotification<'_>,
+        source: Option<u64>,
         record: Option<&CallRecord>,
     ) -> Result<(Json, Arc<Era>), RequestError> {
         let mut answers = Answers::default();
@@ -52,7 +53,7 @@ impl Connection {
             let (result, era) = self.exchange(build, on_notification).await?;
             match questions(&result, &era) {
                 None => return Ok((result, era)),
-                Some(round) => answers = self.answer_round(number, round, record).await?,
+                Some(round) => answers = self.answer_round(number, round, source, record).await?,
             }
         }
         Err(RequestError::Invalid(format!(
@@ -65,6 +66,7 @@ impl Connection {
         &self,
         number: usize,
         round: Round,
+        source: Option<u64>,
         record: Option<&CallRecord>,
     ) -> Result<Answers, RequestError> {
         let requests = round.input_requests.unwrap_or_default();
@@ -75,7 +77,8 @@ impl Connection {
         }
         let answers = requests.into_iter().map(|(key, request)| async move {
             let recorded_as = question_name(number, &key, &request);
-            let request = InputRequest::new(Some(key.clone()), None, request);
+            let mut request = InputRequest::new(Some(key.clone()), None, request);
+            request.source = source;
             let answered = self.ask_once(request, record, &recorded_as).await?;
             // Answers to a call are never recorded as accepted: it may be made again from its beginning.
             let answered = answered.ok_or_else(|| {

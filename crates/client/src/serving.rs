@@ -29,6 +29,8 @@ struct Serving {
     request: ServerRequest,
     era: Arc<Era>,
     task: Option<String>,
+    /// The number of the request on whose stream it came.
+    source: Option<u64>,
     digest: RequestDigest,
 }
 
@@ -42,9 +44,9 @@ struct Reply {
 
 impl Connection {
     /// Serves a request of a legacy server, in the session of this `era`.
-    pub(crate) fn serve(&self, request: ServerRequest, era: &Arc<Era>) {
+    pub(crate) fn serve(&self, request: ServerRequest, era: &Arc<Era>, source: Option<u64>) {
         let task = self.task_of(&request);
-        self.serve_request(request, era, task, None);
+        self.serve_request(request, era, task, source, None);
     }
 
     /// Cancels the requests for the result of a task that earlier processes have left open in the present session: the server may send its next question on a
@@ -91,13 +93,20 @@ impl Connection {
                 record.doubt_answer(known.number).await;
             }
             let recorded = Recorded::of(record, &known);
-            self.serve_request(read_again(&known), &era, Some(task.id.clone()), Some(recorded));
+            self.serve_request(read_again(&known), &era, Some(task.id.clone()), None, Some(recorded));
         }
         Ok(())
     }
 
     #[expect(clippy::disallowed_methods, reason = "the client is not simulated")]
-    fn serve_request(&self, request: ServerRequest, era: &Arc<Era>, task: Option<String>, known: Option<Recorded>) {
+    fn serve_request(
+        &self,
+        request: ServerRequest,
+        era: &Arc<Era>,
+        task: Option<String>,
+        source: Option<u64>,
+        known: Option<Recorded>,
+    ) {
         let served = Arc::clone(&self.listening().served).try_acquire_owned();
         let permit = served
             .map(Ok)
@@ -146,6 +155,7 @@ impl Connection {
             request,
             era: Arc::clone(era),
             task: task.clone(),
+            source,
             digest,
         };
         let served = tokio::spawn({
@@ -199,7 +209,7 @@ impl Connection {
             }
         };
         if ended.is_some_and(|ended| ended.came_again) {
-            self.serve(serving.request, &serving.era);
+            self.serve(serving.request, &serving.era, serving.source);
         }
     }
 
@@ -501,6 +511,7 @@ fn asked_by(serving: &Serving, recorded: Option<&Recorded>) -> InputRequest {
     InputRequest {
         key: key.map(|(_, key)| key.clone()),
         task: serving.task.clone(),
+        source: serving.source,
         method: serving.request.method.clone(),
         params: serving.request.params.clone(),
     }

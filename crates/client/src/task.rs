@@ -5,7 +5,6 @@ use crate::{
     call_record::CallRecord, connection::Request, era::Era, error::excerpt, output_schema::OutputSchema,
     result_request::ResultRequest,
 };
-use http::HeaderMap;
 use longhaul_core::Json;
 use longhaul_wire::Method;
 use parking_lot::Mutex;
@@ -30,6 +29,28 @@ impl Connection {
     /// A handle to the task with this id. Sends no request.
     pub fn task(&self, id: impl Into<String>) -> TaskHandle {
         TaskHandle::new(self.clone(), id.into())
+    }
+}
+
+impl Connection {
+    /// A handle to a task that an earlier process has started, in the session in which it was started. Sends no request. If the server has ended that session,
+    /// there is a new one, in which it may know the task or not.
+    ///
+    /// ```no_run
+    /// # async fn example(connection: longhaul_client::Connection, stored: longhaul_client::TaskRef) -> Result<(), longhaul_client::RequestError> {
+    /// let task = connection.resume_task(&stored).await;
+    /// println!("{:?}", task.wait(&mut |_| {}).await?);
+    /// # Ok(()) }
+    /// ```
+    pub async fn resume_task(&self, task: &TaskRef) -> TaskHandle {
+        let connection = match &task.session {
+            Some(session) => self.in_session(session).await,
+            None => self.clone(),
+        };
+        if task.generation == Generation::Legacy {
+            connection.follow_legacy_task(&task.task_id, None);
+        }
+        connection.task(&task.task_id)
     }
 }
 
@@ -76,8 +97,8 @@ impl TaskHandle {
         self.record.as_ref()
     }
 
-    /// What is recorded of the task, if this handle comes from a call.
-    pub(crate) fn reference(&self) -> Option<&TaskRef> {
+    /// What the task is found again by in another process, if this handle comes from a call: see [`Connection::resume_task`].
+    pub fn reference(&self) -> Option<&TaskRef> {
         self.reference.as_deref()
     }
 
@@ -263,13 +284,12 @@ impl TaskHandle {
         let mut request = ResultRequest::begin(&self.connection, &self.id, self.record.as_ref()).await?;
         let id = Mutex::new(Some(request.id()));
         let build = |_: &Era| Request {
-            method: Method::TasksResult.as_str().to_owned(),
-            params: Map::from_iter([("taskId".to_owned(), Value::from(self.id.as_str()))]),
-            headers: HeaderMap::new(),
-            timeout: None,
             // If it is sent again it is in another session.
             id: id.lock().take(),
-            wants_progress: false,
+            ..Request::new(
+                Method::TasksResult.as_str(),
+                Map::from_iter([("taskId".to_owned(), Value::from(self.id.as_str()))]),
+            )
         };
         let answered = self.connection.exchange(build, &mut |_| {}).await;
         match answered {

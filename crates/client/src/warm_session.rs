@@ -5,7 +5,6 @@ use crate::{
     call_record::CallRecord,
     connection::{Request, WeakConnection},
 };
-use http::HeaderMap;
 use longhaul_core::Clock;
 use longhaul_wire::Method;
 use serde_json::Map;
@@ -39,12 +38,8 @@ impl Connection {
             return;
         }
         let ping = Request {
-            method: Method::Ping.as_str().to_owned(),
-            params: Map::new(),
-            headers: HeaderMap::new(),
             timeout: Some(self.options().request_timeout),
-            id: None,
-            wants_progress: false,
+            ..Request::new(Method::Ping.as_str(), Map::new())
         };
         // A session that is gone is noticed by who reads the task: nothing is probed here.
         if let Err(error) = self.attempt(&era, ping, &mut |_| {}).await {

@@ -213,7 +213,7 @@ async fn follow(connection: Connection, filter: WatchFilter, mut subscription: O
             match Message::parse(&message) {
                 Ok(Message::Notification(notification)) => {
                     failures = 0;
-                    connection.notified(&notification);
+                    connection.notified(&notification, None);
                 }
                 // The server has ended it.
                 Ok(Message::Response(_)) => break,

@@ -4,6 +4,7 @@
 mod authorization_server;
 mod changes;
 mod client;
+mod forwarding;
 mod found;
 mod hosted_tasks;
 mod hostile;
