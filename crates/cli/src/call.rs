@@ -131,13 +131,9 @@ impl Called<'_> {
         } else if let Some(warning) = record::repeated(self.server, &pending, &earlier) {
             self.display.note(&warning);
         }
-        let response = {
-            let display = &mut self.display;
-            let mut show = |event: Event<'_>| display.show(&event);
-            Ended::first(pending.send(&mut show), &mut self.interrupt, &mut self.unasked, limit).await
-        };
-        let task = match response {
-            Ended::Done(Ok(CallResponse::Done(outcome))) => {
+        let (response, stopped) = self.send(&mut pending, limit).await;
+        let task = match (response, &stopped) {
+            (Some(Ok(CallResponse::Done(outcome))), _) => {
                 self.display.finish();
                 let exit = print_outcome(&outcome, self.json);
                 recorded(pending.finish(&outcome).await);
@@ -147,18 +143,26 @@ impl Called<'_> {
                     exit
                 });
             }
-            Ended::Done(Ok(CallResponse::Task(task))) => task,
-            Ended::Done(Err(error)) => {
+            (Some(Ok(CallResponse::Task(task))), _) => task,
+            (Some(Err(error)), _) => {
                 self.display.finish();
                 if is_unanswered(&error) && pending.idempotency_key().is_none() {
                     output::note("the server may or may not have received the call; it was not sent again");
                 }
                 return Err(error.into());
             }
-            Ended::Interrupted | Ended::TimedOut => {
-                let exit = response.exit();
+            (None, Ended::Asked(question)) => {
                 self.display.finish();
-                let what = response.what();
+                pending.refused().await;
+                let reason = format!(
+                    "the tool asks before there is a task, and it was not answered; the call is cancelled: {}",
+                    question.message()
+                );
+                return Err(Failure::refused(reason));
+            }
+            (None, _) => {
+                self.display.finish();
+                let (exit, what) = (stopped.exit(), stopped.what());
                 let then = match pending.idempotency_key() {
                     Some(key) => format!(
                         "it may go on at the server; for its result make the same call with --idempotency-key {key}"
@@ -168,15 +172,6 @@ impl Called<'_> {
                 output::note(&format!("{what} before the server created a task; {then}"));
                 pending.give_up(what).await;
                 return Ok(exit);
-            }
-            Ended::Asked(question) => {
-                self.display.finish();
-                pending.refused().await;
-                let reason = format!(
-                    "the tool asks before there is a task, and it was not answered; the call is cancelled: {}",
-                    question.message()
-                );
-                return Err(Failure::refused(reason));
             }
         };
         if call.detach {
@@ -193,7 +188,24 @@ impl Called<'_> {
             unasked: &mut self.unasked,
             json: self.json,
         };
-        waiting.wait(&task, limit).await
+        match stopped {
+            Ended::Done(()) => waiting.wait(&task, limit).await,
+            stopped => Ok(waiting.leave(&task, stopped)),
+        }
+    }
+
+    /// Sends the call. What has stopped the wait for its answer may have come beside the answer.
+    async fn send(
+        &mut self,
+        pending: &mut PendingCall,
+        limit: Option<Duration>,
+    ) -> (Option<Result<CallResponse, RequestError>>, Ended<()>) {
+        let (display, interrupt, unasked) = (&mut self.display, &mut self.interrupt, &mut self.unasked);
+        let mut show = |event: Event<'_>| display.show(&event);
+        let mut ended = Ended::Done(());
+        let stopped = async { ended = Ended::first(std::future::pending(), interrupt, unasked, limit).await };
+        let response = pending.send_unless(stopped, &mut show).await;
+        (response, ended)
     }
 
     /// Records the call. If that is not possible it is made without a record.
@@ -268,6 +280,7 @@ fn is_unanswered(error: &RequestError) -> bool {
     match error {
         RequestError::Unreachable { .. } | RequestError::TimedOut { .. } => true,
         RequestError::Http { status, .. } => *status >= 500,
+        RequestError::Unavailable { .. } => !error.is_refusal(),
         _ => false,
     }
 }

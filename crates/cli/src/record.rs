@@ -238,7 +238,13 @@ fn distinct<'a>(calls: impl Iterator<Item = &'a RecordedCall>) -> Vec<&'a Record
 
 /// The recorded calls, the latest first.
 pub(crate) async fn list(filter: CallFilter) -> Result<Vec<RecordedCall>, JournalError> {
-    open().await?.list(filter).await
+    let journal = open().await?;
+    if let Err(error) = journal.settle_abandoned().await {
+        output::note(&format!(
+            "longhaul: calls without an answer are not recorded as such: {error}"
+        ));
+    }
+    journal.list(filter).await
 }
 
 /// Notes the status of a call's task.

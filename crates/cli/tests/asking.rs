@@ -325,7 +325,17 @@ fn a_call_whose_program_was_killed_is_listed_as_unknown() {
     }
     calling.kill().unwrap();
     calling.wait().unwrap();
-    assert!(listed().contains("outcome unknown"), "{}", listed());
+    assert!(
+        listed().contains("outcome unknown: the program ended before there was an answer"),
+        "{}",
+        listed()
+    );
+    // It is not listed for ever.
+    let journal = rusqlite::Connection::open(served.home.path().join("longhaul/.client/handles.db")).unwrap();
+    let kept_for: i64 = journal
+        .query_row("SELECT delete_at - changed_at FROM calls", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(kept_for, 24 * 60 * 60 * 1000);
     // So is one that is no longer waited for: the tool may have run.
     exit(
         &served

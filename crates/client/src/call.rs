@@ -133,6 +133,11 @@ impl Connection {
         })
     }
 
+    /// Whether a call of `tool` is sent to a legacy server, and asks it for a task.
+    pub(crate) async fn asks_legacy_for_task(&self, tool: &Tool) -> Result<bool, RequestError> {
+        Ok(asks_for_task(&*self.era().await?, tool))
+    }
+
     fn build_call(&self, era: &Era, tool: &Tool, arguments: &Map<String, Value>, options: &CallOptions) -> Request {
         let mut params = Map::new();
         params.insert("name".to_owned(), tool.name.as_str().into());

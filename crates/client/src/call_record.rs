@@ -36,7 +36,7 @@ struct State {
     is_open: bool,
     /// The server did not know the task, or a task could not be recorded.
     lacks_task: bool,
-    /// The legacy session that is recorded with the task.
+    /// The legacy session that is recorded with the call or its task.
     session: Option<String>,
     /// Whether the task asks, and whether it has ended, as it was last noted by this process or, if that is enough, by another one.
     noted: Option<(bool, bool)>,
@@ -55,8 +55,9 @@ impl Drop for Record {
 impl CallRecord {
     /// Records that a call is about to be sent.
     pub(crate) async fn begin(journal: &ClientJournal, call: NewCall) -> Result<Self, JournalError> {
+        let session = call.session.clone();
         let call = journal.begin(call).await?;
-        Ok(Self::new(journal, call, true, None))
+        Ok(Self::new(journal, call, true, session.as_ref()))
     }
 
     /// Takes over an interrupted call that is the same, if the server still knows its key.
@@ -65,8 +66,9 @@ impl CallRecord {
         call: NewCall,
         known_for: Option<Millis>,
     ) -> Result<Option<(Self, TakenOver)>, JournalError> {
+        let session = call.session.clone();
         let taken = journal.take_over(call, known_for).await?;
-        Ok(taken.map(|taken| (Self::new(journal, taken.call, true, None), taken)))
+        Ok(taken.map(|taken| (Self::new(journal, taken.call, true, session.as_ref()), taken)))
     }
 
     /// The record of a task.
@@ -109,6 +111,18 @@ impl CallRecord {
         acknowledged?;
         state.is_open = false;
         state.session = session;
+        Ok(())
+    }
+
+    /// Records that the call is about to be sent in this session, unless that is known.
+    pub(crate) async fn enter_session(&self, session: SessionRef) -> Result<(), JournalError> {
+        let is_open = self.0.state.lock().is_open;
+        if !is_open || !self.has_other_session(Some(&session)) {
+            return Ok(());
+        }
+        let id = session.id.clone();
+        self.0.journal.enter_session(self.0.call, session).await?;
+        self.0.state.lock().session = Some(id);
         Ok(())
     }
 

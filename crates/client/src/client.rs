@@ -24,7 +24,7 @@ use tokio::sync::Mutex as AsyncMutex;
 /// | it ended | what to do |
 /// | --- | --- |
 /// | before the server answered, and the server [takes idempotency keys](crate::ServerDescription::takes_idempotency_keys) | make the same call again: it is sent under the key of the first one, so it is the same call |
-/// | before the server answered, and it takes none | the call may have run: [`Client::calls`] lists it as [interrupted](CallState::Interrupted), and nothing is repeated |
+/// | before the server answered, and it takes none | the call may have run: [`Client::calls`] lists it as of [unknown outcome](CallState::Unknown), and nothing is repeated |
 /// | after the server had created a task | [`Client::tasks`] returns its handle |
 ///
 /// ```no_run
@@ -55,6 +55,8 @@ struct Shared {
     sessions: AsyncMutex<HashMap<String, Connection>>,
     /// A call could not be recorded. It may have been made without a record, so the journal does not know who needs the session.
     is_incomplete: AtomicBool,
+    /// Whether it has looked for calls that nobody may send again.
+    has_settled: AtomicBool,
 }
 
 impl Client {
@@ -91,6 +93,7 @@ impl Client {
             recording,
             sessions: AsyncMutex::default(),
             is_incomplete: AtomicBool::new(false),
+            has_settled: AtomicBool::new(false),
         }))
     }
 
@@ -166,6 +169,11 @@ impl Client {
         arguments: &Map<String, Value>,
         options: CallOptions,
     ) -> Result<PendingCall, CallError> {
+        if let Some(recording) = self.recording()
+            && !self.0.has_settled.load(Ordering::Relaxed)
+        {
+            self.settle_abandoned(recording).await;
+        }
         let prepared = PendingCall::prepare(self.connection(), self.recording(), tool, arguments, options).await;
         if matches!(prepared, Err(CallError::Journal(_))) {
             self.0.is_incomplete.store(true, Ordering::Relaxed);
@@ -198,12 +206,21 @@ impl Client {
         let Some(recording) = self.recording() else {
             return Ok(Vec::new());
         };
+        self.settle_abandoned(recording).await;
         let filter = CallFilter {
             server: Some(recording.server.clone()),
             unfinished: true,
             ..CallFilter::default()
         };
         recording.journal.list(filter).await
+    }
+
+    /// Calls that nobody may send again are of unknown outcome.
+    async fn settle_abandoned(&self, recording: &Recording) {
+        self.0.has_settled.store(true, Ordering::Relaxed);
+        if let Err(error) = recording.journal.settle_abandoned().await {
+            tracing::warn!(%error, "calls of unknown outcome are not recorded as such");
+        }
     }
 
     /// The task of a recorded call of this server, if it has one. A legacy task is read in the session that it was created in.

@@ -2,6 +2,7 @@
 
 use crate::{
     Address, InvalidAddress, OpenError, Options, RequestError, ServerChange, ServerDescription,
+    call_record::CallRecord,
     era::{self, Era},
     hosted_tasks::HostedTasks,
     jitter::Jitter,
@@ -237,17 +238,19 @@ impl Connection {
             timeout: Some(self.0.options.request_timeout),
             ..Request::new(method, params.clone())
         };
-        self.exchange(build, &mut |_| {}).await.map(|(result, _)| result)
+        self.exchange(build, &mut |_| {}, None).await.map(|(result, _)| result)
     }
 
     /// Sends the request that `build` returns for the server's era, and returns the result with that era. If the server has lost the session, or was
-    /// replaced by a legacy server, the request is sent once more (C-35), unless it is a call that may have run.
+    /// replaced by a legacy server, the request is sent once more (C-35), unless it is a call that may have run. The record of a call says in which session
+    /// it is sent.
     pub(crate) async fn exchange(
         &self,
         build: impl Fn(&Era) -> Request,
         on_notification: OnNotification<'_>,
+        record: Option<&CallRecord>,
     ) -> Result<(Json, Arc<Era>), RequestError> {
-        let era = self.era().await?;
+        let era = self.era_of_call(record).await?;
         let request = build(&era);
         let key = Key::of(&request.method, &request.params).filter(|_| era.legacy().is_none());
         let lookup = key.map(|key| (self.0.cache.get(&key, self.0.options.clock.monotonic()), key));
@@ -289,7 +292,7 @@ impl Connection {
         if !is_sent_again || !(is_stale || has_moved) {
             return finish(first, era);
         }
-        let era = self.era().await?;
+        let era = self.era_of_call(record).await?;
         self.listening().until_open().await;
         let second = self.attempt(&era, build(&era), on_notification).await;
         finish(second, era)

@@ -9,9 +9,12 @@ use crate::{
 use longhaul_core::{Millis, UnixMillis};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
+use std::pin::pin;
 
 /// How often a call is sent again: for about a minute.
 const RETRIES: u32 = 8;
+/// How long a legacy server may take to name the task of a call that is cancelled, in milliseconds.
+const LAST_WORD: Millis = 2_000;
 
 /// A call of a tool that is recorded, if its [`Client`](crate::Client) has a journal. [`send`](Self::send) sends it.
 ///
@@ -24,6 +27,7 @@ pub struct PendingCall {
     options: CallOptions,
     record: Option<CallRecord>,
     interrupted: Option<UnixMillis>,
+    asks_legacy_for_task: bool,
     arguments_digest: [u8; 32],
 }
 
@@ -52,6 +56,7 @@ impl PendingCall {
             options,
             record: None,
             interrupted: None,
+            asks_legacy_for_task: connection.asks_legacy_for_task(tool).await?,
             arguments_digest: Sha256::digest(Value::from(arguments.clone()).to_string()).into(),
         };
         if let Some(recording) = recording {
@@ -137,8 +142,13 @@ impl PendingCall {
         self.note_response(response, on_event).await
     }
 
-    /// As [`send`](Self::send); gives the call up when `cancelled` completes before there is an answer, and returns `None` then.
-    pub(crate) async fn send_unless(
+    /// As [`send`](Self::send); stops waiting when `cancelled` completes before there is an answer, and returns `None` then, with nothing recorded: see
+    /// [`give_up`](Self::give_up) and [`refused`](Self::refused). An answer that has arrived is always returned. A legacy server that was asked for a task has two
+    /// more seconds to name it, since the task goes on, and without its id nobody could follow or cancel it.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub async fn send_unless(
         &mut self,
         cancelled: impl Future<Output = ()>,
         on_event: Observer<'_>,
@@ -147,11 +157,23 @@ impl PendingCall {
             .record
             .is_some()
             .then(|| self.connection.legacy_tasks().expect_answer());
-        // What follows the answer is not interrupted: the handle would be lost.
-        let response = tokio::select! {
-            biased;
-            () = cancelled => return None,
-            response = self.send_until_answered(on_event) => response,
+        // An answer that has arrived is taken, and what follows it is not interrupted: the handle would be lost.
+        let response = {
+            let mut sending = pin!(self.send_until_answered(on_event));
+            let answered = tokio::select! {
+                biased;
+                response = &mut sending => Some(response),
+                () = cancelled => None,
+            };
+            match answered {
+                Some(response) => response,
+                None if self.asks_legacy_for_task => tokio::select! {
+                    biased;
+                    response = &mut sending => response,
+                    () = self.connection.sleep(LAST_WORD) => return None,
+                },
+                None => return None,
+            }
         };
         Some(self.note_response(response, on_event).await)
     }

@@ -145,7 +145,7 @@ pub enum CallState {
     /// A process that lives is sending it, or waits for its answer.
     InFlight,
     /// The process that sent it, or was about to, has ended without recording an answer. See
-    /// [`claim_unresolved`](crate::ClientJournal::claim_unresolved).
+    /// [`claim_unresolved`](crate::ClientJournal::claim_unresolved) and [`settle_abandoned`](crate::ClientJournal::settle_abandoned).
     Interrupted,
     /// The server has made it a task, and its end was not fetched yet.
     Task,

@@ -50,7 +50,7 @@ impl Connection {
         let mut answers = Answers::default();
         for number in 0..MAX_ROUNDS {
             let build = |era: &Era| answers.add_to(build(era));
-            let (result, era) = self.exchange(build, on_notification).await?;
+            let (result, era) = self.exchange(build, on_notification, record).await?;
             match questions(&result, &era) {
                 None => return Ok((result, era)),
                 Some(round) => answers = self.answer_round(number, round, source, record).await?,

@@ -2,15 +2,12 @@
 
 use crate::{
     CallError, CallResponse, Event, InputResponse, JournalError, Outcome, PendingCall, Progress, RequestError,
-    TaskHandle, TaskSnapshot, call_record::CallRecord,
+    TaskHandle, TaskSnapshot, call_record::CallRecord, polling,
 };
 use futures_util::{Stream, stream};
 use longhaul_core::Millis;
 use std::sync::Arc;
-use tokio::{
-    sync::{Notify, watch},
-    task::JoinHandle,
-};
+use tokio::{sync::watch, task::JoinHandle};
 
 /// How a call stands.
 #[derive(Debug, Clone)]
@@ -51,7 +48,7 @@ pub enum CallStatus {
 pub struct RunningCall {
     status: watch::Receiver<CallStatus>,
     answer: watch::Receiver<Option<Answer>>,
-    cancelled: Arc<Notify>,
+    cancelled: watch::Sender<bool>,
     driver: Driver,
 }
 
@@ -107,9 +104,9 @@ impl RunningCall {
     pub(crate) fn start(call: PendingCall) -> Self {
         let (status_sender, status) = watch::channel(CallStatus::Sent(None));
         let (answer_sender, answer) = watch::channel(None);
-        let cancelled = Arc::new(Notify::new());
+        let (cancelled, is_cancelled) = watch::channel(false);
         let record = call.call_record().cloned();
-        let driving = drive(call, status_sender, answer_sender, Arc::clone(&cancelled));
+        let driving = drive(call, status_sender, answer_sender, is_cancelled);
         Self {
             status,
             answer,
@@ -166,7 +163,7 @@ impl RunningCall {
     }
 
     /// Asks the server to cancel the task, which may still end with any outcome. If the server has not answered, the call is given up; with an
-    /// idempotency key it may go on at the server.
+    /// idempotency key it may go on at the server. A legacy server that was asked for a task has two seconds to name it, and the task is cancelled then.
     ///
     /// # Errors
     /// [`CallError::Request`]; a legacy server refuses a task that has ended.
@@ -175,7 +172,7 @@ impl RunningCall {
         match answer {
             Some(Answer::Task(task)) => task.cancel().await.map(drop)?,
             Some(Answer::Outcome) => {}
-            None => self.cancelled.notify_one(),
+            None => drop(self.cancelled.send_replace(true)),
         }
         Ok(())
     }
@@ -208,7 +205,7 @@ async fn drive(
     mut call: PendingCall,
     status: watch::Sender<CallStatus>,
     answer: watch::Sender<Option<Answer>>,
-    cancelled: Arc<Notify>,
+    mut cancelled: watch::Receiver<bool>,
 ) -> Result<Driven, CallError> {
     let mut observe = |event: Event<'_>| {
         let now = match event {
@@ -230,7 +227,7 @@ async fn drive(
         };
         status.send_replace(now);
     };
-    let response = call.send_unless(cancelled.notified(), &mut observe).await;
+    let response = call.send_unless(until_cancelled(&mut cancelled), &mut observe).await;
     let task = match response {
         Some(Ok(CallResponse::Task(task))) => task,
         Some(Ok(CallResponse::Done(outcome))) => {
@@ -247,12 +244,14 @@ async fn drive(
     let waited = {
         let mut waiting = std::pin::pin!(task.wait(&mut observe));
         // A cancellation that came before the task could be seen.
+        let cancelling = async {
+            until_cancelled(&mut cancelled).await;
+            cancel_surely(&task).await;
+        };
         tokio::select! {
             biased;
-            () = cancelled.notified() => {
-                task.cancel().await?;
-                waiting.await
-            }
+            // A task that has ended has an outcome all the same.
+            () = cancelling => waiting.await,
             waited = &mut waiting => waited,
         }
     };
@@ -265,6 +264,28 @@ async fn drive(
                 recorded.unwrap_or_else(|error| tracing::warn!(%error, "the end of a call is not recorded"));
             }
             Err(error.into())
+        }
+    }
+}
+
+/// Completes when the call is cancelled, and never if it cannot be any more.
+async fn until_cancelled(cancelled: &mut watch::Receiver<bool>) {
+    if cancelled.wait_for(|cancelled| *cancelled).await.is_err() {
+        std::future::pending().await
+    }
+}
+
+/// Cancels the task: again and again while the server cannot be reached. If it refuses that, the task has ended, or the wait for it tells why not.
+async fn cancel_surely(task: &TaskHandle) {
+    let connection = task.connection();
+    for failures in 1.. {
+        match task.cancel().await {
+            Err(error) if error.is_transient() => {
+                let retry_in = polling::next_retry(failures, error.retry_after(), connection.jitter());
+                connection.sleep(retry_in).await;
+            }
+            Err(error) => return tracing::debug!(%error, "a task was not cancelled"),
+            Ok(_) => return,
         }
     }
 }

@@ -291,7 +291,7 @@ impl TaskHandle {
                 Map::from_iter([("taskId".to_owned(), Value::from(self.id.as_str()))]),
             )
         };
-        let answered = self.connection.exchange(build, &mut |_| {}).await;
+        let answered = self.connection.exchange(build, &mut |_| {}, None).await;
         match answered {
             Ok((result, _)) => {
                 request.is_answered();

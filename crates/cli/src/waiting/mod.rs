@@ -130,11 +130,9 @@ impl Waiting<'_> {
             let waiting = task.wait(&mut show);
             Ended::first(waiting, self.interrupt, self.unasked, limit).await
         };
-        self.display.finish();
-        let exit = ended.exit();
-        let url = task.connection().address();
-        match ended {
+        let stopped = match ended {
             Ended::Done(outcome) => {
+                self.display.finish();
                 let outcome = outcome.map_err(|error| self.goes_on(error, task.id()))?;
                 let exit = print_outcome(&outcome, self.json);
                 if let Err(error) = task.finish(&outcome).await {
@@ -142,6 +140,20 @@ impl Waiting<'_> {
                 }
                 return Ok(exit);
             }
+            Ended::Asked(question) => Ended::Asked(question),
+            Ended::Interrupted => Ended::Interrupted,
+            Ended::TimedOut => Ended::TimedOut,
+        };
+        Ok(self.leave(task, stopped))
+    }
+
+    /// Prints the commands that go on with the task, because something came before its end.
+    pub(crate) fn leave(&mut self, task: &TaskHandle, stopped: Ended<()>) -> Exit {
+        self.display.finish();
+        let exit = stopped.exit();
+        let url = task.connection().address();
+        match stopped {
+            Ended::Done(()) => {}
             Ended::Asked(question) => {
                 output::note(&format!("the task asks: {}", question.message()));
                 for field in fields::of_question(&question) {
@@ -174,6 +186,6 @@ impl Waiting<'_> {
                 }
             }
         }
-        Ok(exit)
+        exit
     }
 }

@@ -234,7 +234,7 @@ fn kill_everywhere(kind: Kind) {
                 assert!((1..=1 + given_up).contains(&executed), "{kind:?}, killed at {places}");
             }
             // Nobody knows, and it was not made again.
-            CallState::Interrupted if !kind.takes_keys() => {
+            CallState::Unknown { .. } if !kind.takes_keys() => {
                 assert!(executed <= 1);
                 // The handle is on disk before the task is read.
                 assert!(
@@ -277,7 +277,7 @@ fn fail_everywhere(kind: Kind) {
         assert!(seen.executions.len() <= 1, "{kind:?}, write {write}: {calls:?}");
         let is_ended = matches!(
             calls.as_slice(),
-            [call] if matches!(call.state, CallState::Finished(_)) || (call.state == CallState::Interrupted && !kind.takes_keys())
+            [call] if matches!(call.state, CallState::Finished(_)) || (matches!(call.state, CallState::Unknown { .. }) && !kind.takes_keys())
         );
         assert!(is_ended, "{kind:?}, write {write}: {calls:?}");
         for execution in seen.executions.values() {

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     legacy_questions::{BY_TEXT, LEGACY},
-    recorded_call::{CallId, Finished, NewCall, StateCode, TakenOver, TaskRef},
+    recorded_call::{CallId, Finished, NewCall, SessionRef, StateCode, TakenOver, TaskRef},
 };
 use longhaul_core::{Millis, UnixMillis};
 use longhaul_wire::{Generation, TaskStatus};
@@ -22,6 +22,15 @@ impl ClientJournal {
     /// [`JournalError::SessionEnded`] if another process was allowed to end its session. Otherwise those of the disk and the file.
     pub async fn begin(&self, call: NewCall) -> Result<CallId, JournalError> {
         self.0.write(move |scope| begin(scope, &call)).await
+    }
+
+    /// Records that a call is about to be sent in this session instead of the one that it [began](Self::begin) in: the server has lost that one.
+    ///
+    /// # Errors
+    /// [`JournalError::SessionEnded`] if another process was allowed to end the new session, [`JournalError::WrongState`] if the server has answered or another
+    /// process that lives is sending the call, [`JournalError::UnknownCall`], and those of the disk and the file.
+    pub async fn enter_session(&self, call: CallId, session: SessionRef) -> Result<(), JournalError> {
+        self.0.write(move |scope| enter_session(scope, call, &session)).await
     }
 
     /// Records the task that the server has created for a call. The handle replaces the intent, and questions from before the task are forgotten.
@@ -54,7 +63,7 @@ impl ClientJournal {
         self.0.write(move |scope| finish(scope, call, finished)).await
     }
 
-    /// Records that it is not known whether a call was carried out. It is listed as such for 30 days.
+    /// Records that it is not known whether a call was carried out. It is listed as such for 24 hours.
     ///
     /// # Errors
     /// [`JournalError::WrongState`] if the server has answered, or another process that lives is sending the call;
@@ -82,8 +91,7 @@ impl ClientJournal {
     }
 
     /// Takes over a call whose process has ended without recording an answer. Of all processes that try, one gets `true`: it may send the
-    /// call again under its idempotency key. If the call has none it must not be repeated, so mark it as of
-    /// [unknown outcome](Self::mark_unknown).
+    /// call again under its idempotency key. If the call has none it must not be repeated, and [`settle_abandoned`](Self::settle_abandoned) records that.
     ///
     /// Returns `false` if a process that lives is sending the call, this one included, or if its answer was recorded meanwhile.
     ///
@@ -144,6 +152,34 @@ fn begin(scope: &Scope<'_>, call: &NewCall) -> Result<CallId, Refusal> {
     Ok(CallId::from_number(seq))
 }
 
+fn enter_session(scope: &Scope<'_>, call: CallId, session: &SessionRef) -> Result<(), Refusal> {
+    let stored = Stored::read(scope, call)?;
+    if stored.state != StateCode::Intent || stored.is_in_other_hands(scope) {
+        return Err(stored.refuse("send in another session"));
+    }
+    let session = sessions::record_open(scope, &server_of(scope, call)?, session)?;
+    set_session(scope, call, session)?;
+    match stored.session {
+        Some(before) if before != session => Ok(retention::delete_unused_session(scope.connection, before)?),
+        _ => Ok(()),
+    }
+}
+
+/// The server of a call, as it is recorded.
+fn server_of(scope: &Scope<'_>, call: CallId) -> Result<String, Refusal> {
+    let sql = "SELECT server FROM calls WHERE seq = ?1";
+    Ok(scope
+        .connection
+        .prepare_cached(sql)?
+        .query_row([call.number()], |row| row.get(0))?)
+}
+
+fn set_session(scope: &Scope<'_>, call: CallId, session: i64) -> Result<(), Refusal> {
+    let sql = "UPDATE calls SET session = ?2 WHERE seq = ?1";
+    let changed = (call.number(), session);
+    Ok(scope.connection.prepare_cached(sql)?.execute(changed).map(drop)?)
+}
+
 fn acknowledge(scope: &Scope<'_>, call: CallId, task: &TaskRef) -> Result<(), Refusal> {
     let stored = Stored::read(scope, call)?;
     let is_same = stored.task_id.as_ref() == Some(&task.task_id);
@@ -154,13 +190,8 @@ fn acknowledge(scope: &Scope<'_>, call: CallId, task: &TaskRef) -> Result<(), Re
         StateCode::Task | StateCode::Lost if is_same => {}
         StateCode::Task | StateCode::Lost | StateCode::Finished => return Err(stored.refuse("record a task of")),
     }
-    let sql = "SELECT server FROM calls WHERE seq = ?1";
-    let server: String = scope
-        .connection
-        .prepare_cached(sql)?
-        .query_row([call.number()], |row| row.get(0))?;
     let session = match &task.session {
-        Some(session) => Some(sessions::record(scope, &server, session)?),
+        Some(session) => Some(sessions::record(scope, &server_of(scope, call)?, session)?),
         None => None,
     };
     let sql = "UPDATE calls SET state = :state, process = NULL, session = :session, task_id = :task_id, generation = :generation,
@@ -212,28 +243,16 @@ fn finish(scope: &Scope<'_>, call: CallId, finished: Finished) -> Result<(), Ref
         return Err(stored.refuse("finish"));
     }
     server_requests::forget_all(scope, call)?;
-    end(
-        scope,
-        call,
-        StateCode::Finished,
-        Some(finished),
-        None,
-        retention::FINISHED,
-    )
+    end(scope, call, StateCode::Finished, Some(finished), None, retention::ENDED)
 }
 
-fn mark_unknown(scope: &Scope<'_>, call: CallId, reason: &str) -> Result<(), Refusal> {
+pub(super) fn mark_unknown(scope: &Scope<'_>, call: CallId, reason: &str) -> Result<(), Refusal> {
     let stored = Stored::read(scope, call)?;
     match stored.state {
         StateCode::Unknown => Ok(()),
-        StateCode::Intent if !stored.is_in_other_hands(scope) => end(
-            scope,
-            call,
-            StateCode::Unknown,
-            None,
-            Some(reason),
-            retention::UNRESOLVED,
-        ),
+        StateCode::Intent if !stored.is_in_other_hands(scope) => {
+            end(scope, call, StateCode::Unknown, None, Some(reason), retention::ENDED)
+        }
         _ => Err(stored.refuse("call unknown the outcome of")),
     }
 }
@@ -242,7 +261,7 @@ fn mark_lost(scope: &Scope<'_>, call: CallId, reason: &str) -> Result<(), Refusa
     let stored = Stored::read(scope, call)?;
     match stored.state {
         StateCode::Lost => Ok(()),
-        StateCode::Task => end(scope, call, StateCode::Lost, None, Some(reason), retention::UNRESOLVED),
+        StateCode::Task => end(scope, call, StateCode::Lost, None, Some(reason), retention::LOST),
         _ => Err(stored.refuse("record the loss of")),
     }
 }
@@ -298,7 +317,7 @@ fn claim(scope: &Scope<'_>, call: CallId) -> Result<bool, Refusal> {
 }
 
 /// Why an interrupted call is not repeated under its key.
-const FORGOTTEN: &str =
+pub(super) const FORGOTTEN: &str =
     "it was interrupted before it was answered, and since then the server may have forgotten its idempotency key";
 
 fn take_over(scope: &Scope<'_>, call: &NewCall, known_for: Option<Millis>) -> Result<Option<TakenOver>, Refusal> {
@@ -336,11 +355,7 @@ fn take_over(scope: &Scope<'_>, call: &NewCall, known_for: Option<Millis>) -> Re
         }
         if let Some(session) = &call.session {
             let session = sessions::record_open(scope, &call.server, session)?;
-            let sql = "UPDATE calls SET session = ?2 WHERE seq = ?1";
-            scope
-                .connection
-                .prepare_cached(sql)?
-                .execute((earlier.call.number(), session))?;
+            set_session(scope, earlier.call, session)?;
         }
         return Ok(Some(earlier));
     }
@@ -396,6 +411,6 @@ fn generation_code(generation: Generation) -> i64 {
     }
 }
 
-fn stored_millis(millis: Millis) -> i64 {
+pub(super) fn stored_millis(millis: Millis) -> i64 {
     i64::try_from(millis).unwrap_or(i64::MAX)
 }

@@ -7,7 +7,7 @@
 //! | step | recorded before it | after a crash here |
 //! | --- | --- | --- |
 //! | [`begin`](ClientJournal::begin) | – | nothing was recorded and nothing sent |
-//! | the call is sent | the intent | [`CallState::Interrupted`]: one process [claims](ClientJournal::claim_unresolved) it, and sends it again under its idempotency key or [marks it](ClientJournal::mark_unknown) as of unknown outcome |
+//! | the call is sent | the intent | [`CallState::Interrupted`]: one process [claims](ClientJournal::claim_unresolved) it, and sends it again under its idempotency key; without one it is [settled](ClientJournal::settle_abandoned) as of unknown outcome |
 //! | the answer arrives | the intent | the same: the answer is lost with the process, but not the idempotency key |
 //! | [`acknowledge`](ClientJournal::acknowledge) | the task | [`CallState::Task`]: any process reads the task |
 //! | the result is fetched | the task | the same: it is fetched again |
@@ -37,6 +37,7 @@
 //! Questions that come before there is a task (rounds of `tools/call`) have keys of their own, so `acknowledge` forgets them. Do not report their
 //! answers as accepted: a call that is sent again from its beginning is asked again, and then needs them.
 
+mod abandoned;
 mod calls;
 mod crash_point;
 mod error;

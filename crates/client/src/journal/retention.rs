@@ -4,10 +4,10 @@ use longhaul_core::{Millis, UnixMillis};
 use rusqlite::{Connection, Error, params};
 
 const HOUR: Millis = 60 * 60 * 1000;
-/// A finished call.
-pub(super) const FINISHED: Millis = 24 * HOUR;
-/// A call that was lost, or whose outcome is unknown: a person should see it.
-pub(super) const UNRESOLVED: Millis = 30 * 24 * HOUR;
+/// A finished call, or one of unknown outcome.
+pub(super) const ENDED: Millis = 24 * HOUR;
+/// A task that was lost: it is asked for again, and may be found.
+pub(super) const LOST: Millis = 30 * 24 * HOUR;
 /// For servers that do not say how long they know the key of a call, and at most.
 pub(super) const TAKEN_OVER: Millis = 24 * HOUR;
 /// How many calls one transaction deletes. More than one: each change adds at most one.

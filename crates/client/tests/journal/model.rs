@@ -14,11 +14,13 @@ const CALLS: usize = 14;
 
 #[derive(Debug, Clone)]
 enum Op {
-    Begin { session: Option<u8> },
+    Begin { session: Option<u8>, is_keyed: bool },
+    EnterSession { session: u8 },
     Acknowledge { task: u8, session: Option<u8> },
     NoteInputRequired,
     Finish,
     MarkUnknown,
+    Settle,
     MarkLost,
     Claim,
     Release,
@@ -39,11 +41,13 @@ fn turn() -> impl Strategy<Value = Turn> {
     let session = || option::weighted(0.4, 0..2_u8);
     let key = || 0..2_u8;
     let op = prop_oneof![
-        4 => session().prop_map(|session| Op::Begin { session }),
+        4 => (session(), any::<bool>()).prop_map(|(session, is_keyed)| Op::Begin { session, is_keyed }),
+        2 => (0..2_u8).prop_map(|session| Op::EnterSession { session }),
         4 => (0..2_u8, session()).prop_map(|(task, session)| Op::Acknowledge { task, session }),
         1 => Just(Op::NoteInputRequired),
         2 => Just(Op::Finish),
         1 => Just(Op::MarkUnknown),
+        2 => Just(Op::Settle),
         1 => Just(Op::MarkLost),
         3 => Just(Op::Claim),
         1 => Just(Op::Release),
@@ -81,6 +85,8 @@ enum Question {
 #[derive(Debug, Clone)]
 struct Call {
     state: State,
+    is_keyed: bool,
+    begun_at: i64,
     holder: Option<Run>,
     task: Option<u8>,
     session: Option<u8>,
@@ -126,6 +132,32 @@ impl Model {
         self.ended.retain(|session, _| used.contains(session));
     }
 
+    /// It writes only if there is such a call.
+    fn settle(&mut self) {
+        let now = self.now;
+        let is_abandoned = |call: &Call| {
+            let may_be_sent = call.is_keyed && call.begun_at + 24 * HOUR > now;
+            let is_held = call.holder.is_some_and(|holder| self.is_alive(holder));
+            call.state == State::Intent && !may_be_sent && !is_held
+        };
+        let mut abandoned: Vec<i64> = Vec::new();
+        abandoned.extend(
+            self.calls
+                .iter()
+                .filter(|(_, call)| is_abandoned(call))
+                .map(|(number, _)| number),
+        );
+        if abandoned.is_empty() {
+            return;
+        }
+        self.delete_due();
+        for number in abandoned {
+            let call = self.calls.get_mut(&number).unwrap();
+            call.end(State::Unknown, now + 24 * HOUR);
+        }
+        self.forget_unused_sessions();
+    }
+
     fn run(&mut self, process: usize, number: i64, op: &Op) -> Returned {
         let run = (process, self.starts[process]);
         match op {
@@ -137,10 +169,14 @@ impl Model {
                 self.now += i64::from(*hours) * HOUR;
                 return Ok(String::new());
             }
+            Op::Settle => {
+                self.settle();
+                return Ok(String::new());
+            }
             _ => self.delete_due(),
         }
         match op {
-            Op::Begin { session } => {
+            Op::Begin { session, is_keyed } => {
                 if let Some(session) = session {
                     if self.ended.get(session) == Some(&true) {
                         return Err("session ended");
@@ -150,6 +186,8 @@ impl Model {
                 self.begun += 1;
                 let call = Call {
                     state: State::Intent,
+                    is_keyed: *is_keyed,
+                    begun_at: self.now,
                     holder: Some(run),
                     task: None,
                     session: *session,
@@ -173,7 +211,7 @@ impl Model {
         }
         let mut call = self.calls.get(&number).cloned().ok_or("unknown call")?;
         let returned = self.change(&mut call, run, op)?;
-        if let (Op::Acknowledge { .. }, Some(session)) = (op, call.session) {
+        if let (Op::Acknowledge { .. } | Op::EnterSession { .. }, Some(session)) = (op, call.session) {
             self.ended.entry(session).or_insert(false);
         }
         self.calls.insert(number, call);
@@ -196,12 +234,18 @@ impl Model {
                 }
                 (call.state, call.task, call.session, call.delete_at) = (State::Task, Some(*task), *session, None);
             }
+            Op::EnterSession { session } if call.state == State::Intent && !in_other_hands => {
+                if self.ended.get(session) == Some(&true) {
+                    return Err("session ended");
+                }
+                call.session = Some(*session);
+            }
             Op::NoteInputRequired if call.state == State::Task => call.asks = true,
             Op::Finish if call.state == State::Finished => {}
             Op::Finish if !in_other_hands => call.end(State::Finished, now + 24 * HOUR),
             Op::MarkUnknown if call.state == State::Unknown => {}
             Op::MarkUnknown if call.state == State::Intent && !in_other_hands => {
-                call.end(State::Unknown, now + 720 * HOUR)
+                call.end(State::Unknown, now + 24 * HOUR)
             }
             Op::MarkLost if call.state == State::Lost => {}
             Op::MarkLost if call.state == State::Task => call.end(State::Lost, now + 720 * HOUR),
@@ -318,8 +362,9 @@ async fn run(journal: &ClientJournal, call: CallId, op: &Op) -> Returned {
     let in_session = |id: &Option<u8>| id.map(|id| session(&session_id(id)));
     let nothing = |()| String::new();
     let returned = match op {
-        Op::Begin { session } => {
+        Op::Begin { session, is_keyed } => {
             let call = NewCall {
+                idempotency_key: is_keyed.then(|| "key".to_owned()),
                 session: in_session(session),
                 ..new_call("tool")
             };
@@ -332,9 +377,14 @@ async fn run(journal: &ClientJournal, call: CallId, op: &Op) -> Returned {
             };
             journal.acknowledge(call, task).await.map(nothing)
         }
+        Op::EnterSession { session: id } => journal
+            .enter_session(call, session(&session_id(*id)))
+            .await
+            .map(nothing),
         Op::NoteInputRequired => journal.note_status(call, TaskStatus::InputRequired).await.map(nothing),
         Op::Finish => journal.finish(call, Finished::Completed).await.map(nothing),
         Op::MarkUnknown => journal.mark_unknown(call, "a reason").await.map(nothing),
+        Op::Settle => journal.settle_abandoned().await.map(nothing),
         Op::MarkLost => journal.mark_lost(call, "a reason").await.map(nothing),
         Op::Claim => journal.claim_unresolved(call).await.map(|claimed| claimed.to_string()),
         Op::Release => journal.release_call(call).await.map(nothing),

@@ -192,6 +192,48 @@ async fn a_call_that_is_released_can_be_claimed() {
     assert!(matches!(refused, JournalError::WrongState { .. }), "{refused}");
 }
 
+/// Without a key nobody may send it again, and after a day with one neither.
+#[tokio::test]
+async fn an_abandoned_call_is_of_unknown_outcome_and_listed_for_a_day() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::default());
+    let sending = open_with(directory.path(), &clock).await;
+    let journal = open_with(directory.path(), &clock).await;
+    let unkeyed = NewCall {
+        idempotency_key: None,
+        session: Some(session("s")),
+        ..new_call("tool")
+    };
+    let unkeyed = sending.begin(unkeyed).await.unwrap();
+    let keyed = sending.begin(new_call("tool")).await.unwrap();
+    let listed = async || {
+        journal.settle_abandoned().await.unwrap();
+        let calls = journal.list(CallFilter::default()).await.unwrap();
+        calls.into_iter().map(|call| (call.id, call.state)).collect::<Vec<_>>()
+    };
+    let unknown = |reason: &str| CallState::Unknown {
+        reason: reason.to_owned(),
+    };
+    let in_flight = [(keyed, CallState::InFlight), (unkeyed, CallState::InFlight)];
+    assert_eq!(listed().await, in_flight);
+    drop(sending);
+    let ended = unknown("the program ended before there was an answer");
+    let settled = [(keyed, CallState::Interrupted), (unkeyed, ended)];
+    assert_eq!(listed().await, settled);
+    // Its task may be there.
+    assert_eq!(journal.end_session(SERVER, "s").await, Ok(false));
+    clock.pass(24 * HOUR - 1);
+    assert_eq!(listed().await, settled);
+    clock.pass(1);
+    let forgotten = unknown(
+        "it was interrupted before it was answered, and since then the server may have forgotten its idempotency key",
+    );
+    assert_eq!(listed().await, [(keyed, forgotten)]);
+    assert_eq!(journal.end_session(SERVER, "s").await, Ok(true));
+    clock.pass(24 * HOUR);
+    assert_eq!(listed().await, []);
+}
+
 #[tokio::test]
 async fn questions_of_rounds_and_of_the_task_are_apart() {
     let directory = tempfile::tempdir().unwrap();

@@ -6,6 +6,7 @@ mod changes;
 mod client;
 mod forwarding;
 mod found;
+mod handles;
 mod hosted_tasks;
 mod hostile;
 mod hostile_tasks;

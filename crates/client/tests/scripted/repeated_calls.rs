@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::{
     path::Path,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicI64, Ordering},
     },
     time::Duration,
@@ -87,6 +87,10 @@ async fn only_an_error_before_the_tool_is_a_refusal() {
         // The server may have the call.
         (500, -32603, None),
         (502, -32603, None),
+        (504, -32603, None),
+        // A proxy does not know it.
+        (502, -32600, None),
+        (504, -32602, None),
     ];
     for (status, code, recorded) in cases {
         for takes_keys in [false, true] {
@@ -112,6 +116,44 @@ async fn only_an_error_before_the_tool_is_a_refusal() {
                 takes_keys && recorded.is_none(),
                 "{status} {code}: sent {sent} times"
             );
+        }
+    }
+}
+
+/// A proxy has waited for the answer of a tool that has run.
+#[tokio::test]
+async fn after_a_gateway_timeout_the_tool_runs_once() {
+    for takes_keys in [false, true] {
+        for is_plain in [false, true] {
+            let runs = Arc::new(Mutex::new(Vec::new()));
+            let executed = Arc::clone(&runs);
+            let peer = server(takes_keys, move |seen| {
+                let mut executed = executed.lock().unwrap();
+                let is_known = takes_keys && executed.contains(&key(seen));
+                match (is_known, is_plain) {
+                    (true, _) => return seen.result(json!({"resultType": "complete", "content": []})),
+                    (false, _) => executed.push(key(seen)),
+                }
+                match is_plain {
+                    true => plain(504, "gateway timeout"),
+                    false => seen.error(504, -32000, Value::Null),
+                }
+            });
+            let directory = tempfile::tempdir().unwrap();
+            let (client, journal) = client(&peer, directory.path()).await;
+            let called = client.call("build", Value::Null).await;
+            let states = states(&journal).await;
+            match (takes_keys, called, states.as_slice()) {
+                (false, Err(CallError::Request(error)), [CallState::Unknown { .. }]) => {
+                    assert!(error.is_transient() && !error.is_refusal(), "{error}");
+                    assert_eq!(peer.calls_of("tools/call").len(), 1);
+                }
+                (true, Ok(_), [CallState::Finished(Finished::Answered)]) => {
+                    assert_eq!(peer.calls_of("tools/call").len(), 2);
+                }
+                other => panic!("{other:?}"),
+            }
+            assert_eq!(runs.lock().unwrap().len(), 1);
         }
     }
 }
