@@ -33,6 +33,7 @@ mod stdio;
 mod task;
 mod tasks;
 mod tool_schema;
+mod variables;
 mod waiting;
 mod watch;
 

@@ -162,7 +162,7 @@ impl RequestError {
     }
 
     /// The server's `Retry-After`, in milliseconds.
-    pub(crate) fn retry_after(&self) -> Option<Millis> {
+    pub fn retry_after(&self) -> Option<Millis> {
         match self {
             Self::Http { retry_after, .. } | Self::Unavailable { retry_after, .. } => *retry_after,
             _ => None,

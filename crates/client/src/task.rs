@@ -50,7 +50,10 @@ impl Connection {
         if task.generation == Generation::Legacy {
             connection.follow_legacy_task(&task.task_id, None);
         }
-        connection.task(&task.task_id)
+        TaskHandle {
+            reference: Some(Arc::new(task.clone())),
+            ..connection.task(&task.task_id)
+        }
     }
 }
 
@@ -97,7 +100,7 @@ impl TaskHandle {
         self.record.as_ref()
     }
 
-    /// What the task is found again by in another process, if this handle comes from a call: see [`Connection::resume_task`].
+    /// What the task is found again by in another process, if this handle comes from a call or from [`Connection::resume_task`].
     pub fn reference(&self) -> Option<&TaskRef> {
         self.reference.as_deref()
     }

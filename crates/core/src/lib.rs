@@ -34,6 +34,7 @@ mod task;
 mod time;
 mod timer;
 mod timestamp;
+mod tool_pattern;
 mod transition;
 
 pub use attempt::{Attempt, AttemptState, Fence, HostId, NodeId};
@@ -62,4 +63,5 @@ pub use store_layer::StoreLayer;
 pub use task::{Origin, Progress, State, Stop, StopReason, Task, TaskHeader};
 pub use time::{BoxFuture, Clock, Millis, Now, UnixMillis};
 pub use timestamp::push_timestamp;
+pub use tool_pattern::{InvalidToolPattern, ToolPattern};
 pub use transition::{IllegalEvent, Reason, transition};

@@ -31,8 +31,9 @@ pub mod auth {
         access::Authentication,
         authenticator::{Authenticator, Challenge, Decision, Denied, Peer, PeerUser, RequestHead},
         identity::{Identity, Revocation},
-        permissions::{Grant, InvalidGrant, Permission, Permissions, ToolPattern},
+        permissions::{Grant, InvalidGrant, Permission, Permissions},
     };
+    pub use longhaul_core::ToolPattern;
 }
 
 pub use admission::limits::Limits;

@@ -30,6 +30,7 @@ pub mod notification;
 mod object;
 mod param_header;
 pub mod params;
+pub mod relayed;
 mod remote_error;
 mod request_id;
 mod resource;

@@ -76,7 +76,7 @@ fn tool_pattern(text: &str) -> Result<ToolPattern, String> {
         return Err("write the name of a tool alone, with * for any characters, such as 'build*'".to_owned());
     }
     text.parse()
-        .map_err(|error: longhaul::auth::InvalidGrant| error.to_string())
+        .map_err(|error: longhaul_core::InvalidToolPattern| error.to_string())
 }
 
 /// A duration of at most a hundred years.

@@ -15,6 +15,7 @@ mod size;
 mod template;
 mod tls;
 mod tool;
+mod upstream;
 
 #[cfg(test)]
 mod tests;
@@ -27,18 +28,26 @@ pub(crate) use server::{Listen, ServerConfig, Way, check_exposure, parse_listen}
 pub(crate) use tool::{Output, ToolConfig};
 
 use file::File;
+use longhaul_gateway::UpstreamOptions;
 use std::path::Path;
 
 /// Exit status of a command whose configuration is invalid.
 pub(crate) const EXIT_INVALID: u8 = 2;
+
+/// How many attempts run at once by default in a server with upstreams.
+const MAX_RUNNING_WITH_UPSTREAMS: u32 = 1_000;
 
 /// A valid configuration.
 #[derive(Debug)]
 pub(crate) struct Config {
     /// The `[server]` section.
     pub(crate) server: ServerConfig,
-    /// The `[[tool]]` sections in the order of the file; at least one.
+    /// The `[[tool]]` sections in the order of the file.
     pub(crate) tools: Vec<ToolConfig>,
+    /// The `[upstream.NAME]` sections in the order of the file. There is at least one tool or one upstream.
+    pub(crate) upstreams: Vec<UpstreamOptions>,
+    /// Whether several upstreams have their names before those of their tools.
+    pub(crate) prefix: bool,
     /// Settings that are valid but probably a mistake.
     pub(crate) warnings: Vec<Problem>,
 }
@@ -66,10 +75,17 @@ fn read(file: &File, environment: &Environment) -> Option<Config> {
     let document = file.parse()?;
     let root = section::Section::root(file, document.get_ref());
 
+    let prefix = root.get_or("prefix", true, |entry| entry.flag());
+    let upstream = root.get("upstream");
+    let max_running = match &upstream {
+        // Calls of upstreams wait most of the time, and take no core.
+        Some(_) => MAX_RUNNING_WITH_UPSTREAMS,
+        None => environment.cores.max(1),
+    };
     let server = match root.get("server") {
         Some(entry) => entry
             .section("[server]", "[server]")
-            .and_then(|section| server::read(&section, environment)),
+            .and_then(|section| server::read(&section, environment, max_running)),
         None => {
             file.report(
                 None,
@@ -81,15 +97,21 @@ fn read(file: &File, environment: &Environment) -> Option<Config> {
     let tools = match root.get("tool") {
         Some(entry) => tool::read_all(&entry, environment),
         None => {
-            file.report(None, "there is no [[tool]], so there is nothing to serve".to_owned());
+            if upstream.is_none() {
+                let nothing = "there is no [[tool]] and no [upstream.NAME], so there is nothing to serve";
+                file.report(None, nothing.to_owned());
+            }
             Vec::new()
         }
     };
+    let upstreams = upstream.map_or_else(Vec::new, |entry| upstream::read_all(&entry, environment));
     root.finish();
 
     Some(Config {
         server: server?,
         tools,
+        upstreams,
+        prefix: prefix?,
         warnings: Vec::new(),
     })
 }

@@ -59,7 +59,7 @@ pub(crate) struct ServerConfig {
 }
 
 /// Reads the section; `None` after a problem.
-pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<ServerConfig> {
+pub(super) fn read(section: &Section<'_>, environment: &Environment, max_running: u32) -> Option<ServerConfig> {
     // All keys are read before any `?`, so that one mistake does not hide another.
     let name = section.require("name").and_then(|entry| {
         let name = entry.text()?;
@@ -91,9 +91,7 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<S
         let path = environment.resolve(entry.text()?, section.file().folder());
         path.map_err(|error| entry.report(format!("`data_dir`: {error}"))).ok()
     });
-    let max_running = section.get_or("max_running", environment.cores.max(1), |entry| {
-        entry.count(MAX_RUNNING)
-    });
+    let max_running = section.get_or("max_running", max_running, |entry| entry.count(MAX_RUNNING));
     let max_body = section.get_or("max_body", DEFAULT_MAX_BODY, |entry| entry.size());
     let strict_headers = section.get_or("strict_headers", false, |entry| entry.flag());
     let queue_timeout = section.get_or("queue_timeout", DEFAULT_QUEUE_TIMEOUT, |entry| {

@@ -17,13 +17,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-const DEFAULT_TASK_AFTER: Millis = 5_000;
+pub(super) const DEFAULT_TASK_AFTER: Millis = 5_000;
 const DEFAULT_RETENTION: Millis = 24 * 60 * 60 * 1000;
 const DEFAULT_MAX_OUTPUT: u64 = 1 << 20;
 const DEFAULT_MAX_LOG: u64 = 256 << 20;
 const DEFAULT_BACKOFF: Millis = 10_000;
 const MAX_ATTEMPTS: u32 = 1_000;
-const MAX_CONCURRENCY: u32 = 10_000;
+pub(super) const MAX_CONCURRENCY: u32 = 10_000;
 
 /// A command offered as a tool.
 #[derive(Clone)]
@@ -146,7 +146,7 @@ fn read_name(section: &mut Section<'_>, line_of_name: &mut HashMap<String, usize
     Some(name.to_owned())
 }
 
-fn is_tool_name(name: &str) -> bool {
+pub(super) fn is_tool_name(name: &str) -> bool {
     (1..=128).contains(&name.len())
         && name
             .bytes()
@@ -324,7 +324,7 @@ fn read_stdin(entry: &Entry<'_>, rules: &Rules<'_>) -> Option<String> {
     rules.check(entry, text, TemplateUse::Stdin).then(|| text.to_owned())
 }
 
-fn read_env(entry: &Entry<'_>) -> Option<BTreeMap<String, String>> {
+pub(super) fn read_env(entry: &Entry<'_>) -> Option<BTreeMap<String, String>> {
     let pairs = entry.pairs("a table of strings such as { LC_ALL = \"C\" }")?;
     let count = pairs.len();
     let env: BTreeMap<_, _> = pairs
@@ -347,7 +347,7 @@ fn read_env(entry: &Entry<'_>) -> Option<BTreeMap<String, String>> {
     (env.len() == count).then_some(env)
 }
 
-fn read_cwd(section: &Section<'_>, environment: &Environment) -> Option<PathBuf> {
+pub(super) fn read_cwd(section: &Section<'_>, environment: &Environment) -> Option<PathBuf> {
     let folder = section.file().folder();
     section.get_or("cwd", folder.to_owned(), |entry| {
         let path = environment.resolve(entry.text()?, folder);
@@ -417,7 +417,7 @@ fn read_task_policy(section: &Section<'_>) -> Option<TaskPolicy> {
     after.and(policy)
 }
 
-fn read_retry(entry: &Entry<'_>) -> Option<Retry> {
+pub(super) fn read_retry(entry: &Entry<'_>) -> Option<Retry> {
     let example = "such as { attempts = 3, backoff = \"10s\", on = [\"crash\"] }";
     let section = entry.section("`retry`", example)?;
     let attempts = section.require("attempts").and_then(|entry| entry.count(MAX_ATTEMPTS));

@@ -2,6 +2,7 @@
 
 mod access;
 mod descriptors;
+mod gateway;
 pub(crate) mod log;
 mod orphans;
 mod port_owner;
@@ -58,6 +59,8 @@ enum ServeError {
     Audit(#[from] AuditError),
     #[error(transparent)]
     Tool(#[from] tools::UnusableTool),
+    #[error(transparent)]
+    Gateway(#[from] longhaul_gateway::GatewayError),
     #[error(transparent)]
     Server(#[from] longhaul::ServeError),
     #[error("cannot listen for signals: {0}")]
@@ -148,7 +151,13 @@ fn start(config: Config, serve: &args::Serve) -> Result<(), ServeError> {
 async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> Result<(), ServeError> {
     ignore_hangup()?;
     let ports = Ports::system();
-    let Config { server, tools, .. } = config;
+    let Config {
+        server,
+        tools,
+        upstreams,
+        prefix,
+        ..
+    } = config;
     let tls = match &server.tls {
         Some(files) => Some(Tls::from_pem_files(&files.cert, &files.key)?),
         None => None,
@@ -174,6 +183,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     let commands = Arc::new(CommandProvider::new(attempts.clone(), launcher, ports.clone()));
     let tool_names = tools.iter().map(|tool| tool.name.clone()).collect();
     let tools = tools::build_all(tools, server.queue_timeout, &commands)?;
+    let gateway = gateway::prepare(upstreams, prefix, &server.data_dir, &ports)?;
     let building = longhaul::Server::new(server.name.clone(), env!("CARGO_PKG_VERSION"))
         .instructions("Slow tools run as tasks, which survive this server and your connection to it.")
         .tools(tools)
@@ -194,7 +204,13 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     if let Some(audit) = &audit {
         building = building.audit(Arc::clone(audit));
     }
+    if let Some(gateway) = &gateway {
+        building = building.provider(gateway.provider());
+    }
     let running = building.start().await?;
+    if let (Some(gateway), Some(engine)) = (&gateway, running.engine()) {
+        gateway.start(&engine).await;
+    }
     if let Some(audit) = &audit {
         let event = AuditEvent::new(ports.clock.wall(), AuditAction::Configuration, AuditOutcome::Ok);
         let digest = digest(&asked.file);
@@ -234,6 +250,9 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         }
     };
     tokio::join!(over_http, socket.serve(Arc::clone(&front), stop.cancelled()));
+    if let Some(gateway) = &gateway {
+        gateway.stop().await;
+    }
     let commands_left = running.stop().await;
     let left = report::count(commands_left as u64, "command");
     output::note(&format!("longhaul: stopped; {left} still running"));

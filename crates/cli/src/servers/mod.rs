@@ -1,7 +1,6 @@
 //! Which server a client command speaks with.
 
 mod config;
-mod expand;
 mod loopback;
 mod plain_http;
 mod tokens;
@@ -10,6 +9,7 @@ use crate::{
     args::{EraArg, ServerArgs},
     listening_socket::{self, ListeningSocket},
     nearest, output,
+    variables::expand,
 };
 use clap::ValueEnum;
 use config::{Configured, Entry};
@@ -252,16 +252,16 @@ impl Configured {
 
 /// What an entry says, with its variables expanded.
 fn endpoint(entry: &Entry) -> Result<Endpoint, String> {
-    let expand = |text: &String| expand::expand(text, |name| env::var(name).ok());
+    let expanded = |text: &String| expand(text, |name| env::var(name).ok());
     match (&entry.url, &entry.command) {
-        (Some(url), None) => Ok(Endpoint::Http(expand(url)?)),
+        (Some(url), None) => Ok(Endpoint::Http(expanded(url)?)),
         (None, Some(program)) => Ok(Endpoint::Child(Command {
-            program: expand(program)?,
-            args: entry.args.iter().map(expand).collect::<Result<_, _>>()?,
+            program: expanded(program)?,
+            args: entry.args.iter().map(expanded).collect::<Result<_, _>>()?,
             env: (entry.env.iter())
-                .map(|(name, value)| Ok((name.clone(), expand(value)?)))
+                .map(|(name, value)| Ok((name.clone(), expanded(value)?)))
                 .collect::<Result<_, String>>()?,
-            cwd: entry.cwd.as_ref().map(expand).transpose()?.map(PathBuf::from),
+            cwd: entry.cwd.as_ref().map(expanded).transpose()?.map(PathBuf::from),
         })),
         (Some(_), Some(_)) => Err("it has a `url` and a `command`; give one of them".to_owned()),
         (None, None) => Err("it needs a `url` or a `command`".to_owned()),
@@ -276,7 +276,7 @@ fn headers(entry: &Entry) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     for (name, value) in &entry.headers {
         // The value may be secret, so it is not shown.
-        let value = expand::expand(value, |variable| env::var(variable).ok())?;
+        let value = expand(value, |variable| env::var(variable).ok())?;
         let key = HeaderName::try_from(name).map_err(|_| format!("`{name}` cannot be the name of an HTTP header"))?;
         let mut value = HeaderValue::try_from(value)
             .map_err(|_| format!("the value of its header `{name}` has characters that no header may have"))?;

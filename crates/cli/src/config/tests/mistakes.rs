@@ -23,7 +23,7 @@ fn bad_files_are_explained() {
             "",
             &[
                 "jobs.toml: the section [server] is missing; it needs at least name = \"...\"",
-                "jobs.toml: there is no [[tool]], so there is nothing to serve",
+                "jobs.toml: there is no [[tool]] and no [upstream.NAME], so there is nothing to serve",
             ],
         ),
         (
@@ -391,6 +391,37 @@ fn bad_files_are_explained() {
             &[
                 "jobs.toml:7: `idempotentHint` must be true or false, not 1",
                 "jobs.toml:7: unknown key `readonlyHint` in `annotations`; did you mean `readOnlyHint`?",
+            ],
+        ),
+        // Upstreams.
+        (
+            "+server\n[upstream.a]\nurll = \"http://h/mcp\"\n",
+            &[
+                "jobs.toml:3: [upstream.a] needs `command = [\"program\", …]` or `url = \"https://…\"`",
+                "jobs.toml:4: unknown key `urll` in [upstream.a]; did you mean `url`?",
+            ],
+        ),
+        (
+            "+server\n[upstream.a]\nurl = \"ftp://h\"\nshared = 1\n[upstream.\"a b\"]\nurl = \"http://h/mcp\"\n",
+            &[
+                "jobs.toml:4: `url` must begin with http:// or https://",
+                "jobs.toml:5: `shared` must be true or false, not 1",
+                "jobs.toml:6: \"a b\" is no name for an upstream: use 1 to 64 of the characters A-Z a-z 0-9 _ -",
+            ],
+        ),
+        (
+            "+server\n[upstream.a]\ncommand = []\nurl = \"http://h\"\n[upstream.b]\ncommand = []\n",
+            &[
+                "jobs.toml:5: [upstream.a] has both `command` and `url`: leave one of them out",
+                "jobs.toml:7: `command` must name a program, such as [\"npx\", \"-y\", \"some-server\"]",
+            ],
+        ),
+        (
+            "+server\n[upstream.a]\nurl = \"http://h/mcp\"\nheaders = { A = \"${NO_SUCH_VARIABLE}\" }\ntools = { deny = [\"a b\"] }\n[upstream.a.tool.\"x*\"]\ntask = \"soon\"\n",
+            &[
+                "jobs.toml:5: `headers.A`: the variable NO_SUCH_VARIABLE is not set",
+                "jobs.toml:6: `a b` is not a name of tools: write letters, digits and _ - . / :, with * for any characters",
+                "jobs.toml:8: `task` must be one of \"never\", \"optional\", \"after\", \"always\", not \"soon\"",
             ],
         ),
     ];

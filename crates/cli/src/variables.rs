@@ -4,7 +4,7 @@
 ///
 /// # Errors
 /// What is wrong: a variable that is not set, or a brace that is not closed.
-pub(super) fn expand(text: &str, variable: impl Fn(&str) -> Option<String>) -> Result<String, String> {
+pub(crate) fn expand(text: &str, variable: impl Fn(&str) -> Option<String>) -> Result<String, String> {
     let mut expanded = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {

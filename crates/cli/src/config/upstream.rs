@@ -1,0 +1,247 @@
+//! The `[upstream.NAME]` sections: MCP servers that this one is in front of.
+
+use super::{
+    paths::Environment,
+    section::{Entry, Section},
+    tool::{DEFAULT_TASK_AFTER, MAX_CONCURRENCY, is_tool_name, read_cwd, read_env, read_retry},
+};
+use crate::variables::expand;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use longhaul_client::{ChildOptions, EraChoice};
+use longhaul_core::{TaskPolicy, ToolPattern};
+use longhaul_gateway::{Target, ToolRule, ToolSelection, UpstreamOptions};
+use std::{collections::BTreeMap, env};
+
+/// Reads every upstream, in the order of the file. Those with problems are left out.
+pub(super) fn read_all(entry: &Entry<'_>, environment: &Environment) -> Vec<UpstreamOptions> {
+    let Some(mut pairs) = entry.pairs("sections [upstream.NAME]") else {
+        return Vec::new();
+    };
+    pairs.sort_by_key(|(_, entry)| entry.line());
+    let read = |(name, entry): (&str, Entry<'_>)| {
+        let section = entry.section(&format!("[upstream.{name}]"), "[upstream.NAME]")?;
+        if !is_name(name) {
+            entry.report(format!(
+                "{name:?} is no name for an upstream: use 1 to 64 of the characters A-Z a-z 0-9 _ -"
+            ));
+            return None;
+        }
+        self::read(&section, name, environment)
+    };
+    pairs.into_iter().filter_map(read).collect()
+}
+
+fn is_name(name: &str) -> bool {
+    (1..=64).contains(&name.len())
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+}
+
+/// Reads one upstream; `None` after a problem.
+fn read(section: &Section<'_>, name: &str, environment: &Environment) -> Option<UpstreamOptions> {
+    // Every key is read before the first `?`, so that one mistake does not hide another.
+    let target = read_target(section, name, environment);
+    let shared = section.get_or("shared", false, |entry| entry.flag());
+    let concurrency = section.optional("concurrency", |entry| entry.count(MAX_CONCURRENCY));
+    let eras = [
+        ("auto", EraChoice::Auto),
+        ("modern", EraChoice::Modern),
+        ("legacy", EraChoice::Legacy),
+    ];
+    let era = section.get_or("era", EraChoice::Auto, |entry| entry.choice(&eras));
+    let tools = section.get_or("tools", ToolSelection::default(), |entry| read_selection(&entry));
+    let mut rules = section.get_or("tool", Vec::new(), |entry| read_rules(&entry));
+    // What is said of the upstream as a whole is the last rule.
+    let every_tool = "*".parse().ok().and_then(|pattern| read_settings(section, pattern));
+    section.finish();
+    if let (Some(rules), Some(every_tool)) = (&mut rules, every_tool.clone()) {
+        rules.push(every_tool);
+    }
+    every_tool?;
+    Some(UpstreamOptions {
+        era: era?,
+        shared: shared?,
+        tools: tools?,
+        rules: rules?,
+        concurrency: concurrency?.map(|most| most as usize),
+        ..UpstreamOptions::new(name, target?)
+    })
+}
+
+fn read_target(section: &Section<'_>, name: &str, environment: &Environment) -> Option<Target> {
+    let command = section.get("command");
+    let url = section.get("url");
+    let env = section.get_or("env", BTreeMap::new(), |entry| read_env(&entry));
+    let cwd = read_cwd(section, environment);
+    let headers = section.get_or("headers", HeaderMap::new(), |entry| read_headers(&entry));
+    match (command, url) {
+        (Some(command), None) => {
+            let words = command.texts()?;
+            let mut words = words.into_iter().map(|(_, word)| word.to_owned());
+            let Some(program) = words.next().filter(|program| !program.is_empty()) else {
+                command.report("`command` must name a program, such as [\"npx\", \"-y\", \"some-server\"]".to_owned());
+                return None;
+            };
+            let (env, cwd) = (env?, cwd?);
+            let path = env.get("PATH").map(String::as_str);
+            if let Some(missing) = environment.missing_program(&program, path, &cwd) {
+                command.warn(format!("`command`: {missing}, so it cannot be started"));
+            }
+            let mut child = ChildOptions::new(program, words);
+            child.env = expand_all(section, env)?;
+            child.cwd = Some(cwd);
+            Some(Target::Command(child))
+        }
+        (None, Some(url)) => {
+            let text = url.filled_text()?;
+            if !(text.starts_with("http://") || text.starts_with("https://")) {
+                url.report("`url` must begin with http:// or https://".to_owned());
+                return None;
+            }
+            Some(Target::Http {
+                url: text.to_owned(),
+                headers: headers?,
+                tokens: None,
+            })
+        }
+        (Some(_), Some(url)) => {
+            url.report(format!(
+                "[upstream.{name}] has both `command` and `url`: leave one of them out"
+            ));
+            None
+        }
+        (None, None) => {
+            section.report(format!(
+                "[upstream.{name}] needs `command = [\"program\", …]` or `url = \"https://…\"`"
+            ));
+            None
+        }
+    }
+}
+
+/// `${VAR}` in values is replaced by variables of the environment.
+fn expand_all(section: &Section<'_>, env: BTreeMap<String, String>) -> Option<Vec<(String, String)>> {
+    let expanded = env.into_iter().map(|(name, value)| {
+        let value = expand(&value, |variable| env::var(variable).ok());
+        let value = value
+            .map_err(|why| section.report(format!("`env.{name}`: {why}")))
+            .ok()?;
+        Some((name, value))
+    });
+    expanded.collect()
+}
+
+fn read_headers(entry: &Entry<'_>) -> Option<HeaderMap> {
+    let mut headers = HeaderMap::new();
+    for (name, entry) in entry.pairs("a table such as { Authorization = \"Bearer ${TOKEN}\" }")? {
+        // The value may be secret, so no message shows it.
+        let Some(value) = entry.text_if_any() else {
+            entry.report(format!("`{}` must be a string; put it in quotes", entry.key()));
+            return None;
+        };
+        let expanded = expand(value, |variable| env::var(variable).ok());
+        let value = expanded
+            .map_err(|why| entry.report(format!("`{}`: {why}", entry.key())))
+            .ok()?;
+        match (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            (Ok(name), Ok(mut value)) => {
+                value.set_sensitive(true);
+                headers.insert(name, value);
+            }
+            _ => {
+                entry.report(format!("`{}` is not an HTTP header", entry.key()));
+                return None;
+            }
+        }
+    }
+    Some(headers)
+}
+
+fn read_selection(entry: &Entry<'_>) -> Option<ToolSelection> {
+    let form = "such as { allow = [\"read_*\"], deny = [\"*_all\"], rename = { old = \"new\" } }";
+    let section = entry.section("`tools`", form)?;
+    let allow = section.get_or("allow", Vec::new(), |entry| read_patterns(&entry));
+    let deny = section.get_or("deny", Vec::new(), |entry| read_patterns(&entry));
+    let rename = section.get_or("rename", BTreeMap::new(), |entry| {
+        let pairs = entry.pairs("a table such as { old = \"new\" }")?;
+        let names = pairs.into_iter().map(|(old, entry)| {
+            let new = entry.text()?;
+            if !is_tool_name(new) {
+                entry.report(format!(
+                    "{new:?} is not a tool name: use 1 to 128 of the characters A-Z a-z 0-9 _ - ."
+                ));
+                return None;
+            }
+            Some((old.to_owned(), new.to_owned()))
+        });
+        names.collect()
+    });
+    section.finish();
+    Some(ToolSelection {
+        allow: allow?,
+        deny: deny?,
+        rename: rename?,
+    })
+}
+
+fn read_patterns(entry: &Entry<'_>) -> Option<Vec<ToolPattern>> {
+    let texts = entry.texts()?;
+    texts
+        .into_iter()
+        .map(|(entry, text)| read_pattern(&entry, text))
+        .collect()
+}
+
+fn read_pattern(entry: &Entry<'_>, text: &str) -> Option<ToolPattern> {
+    text.parse()
+        .map_err(|error: longhaul_core::InvalidToolPattern| entry.report(error.to_string()))
+        .ok()
+}
+
+/// `[upstream.NAME.tool."PATTERN"]`, in the order of the file.
+fn read_rules(entry: &Entry<'_>) -> Option<Vec<ToolRule>> {
+    let mut pairs = entry.pairs("sections [upstream.NAME.tool.\"PATTERN\"]")?;
+    pairs.sort_by_key(|(_, entry)| entry.line());
+    let rules: Vec<Option<ToolRule>> = pairs
+        .into_iter()
+        .map(|(name, entry)| {
+            let pattern = read_pattern(&entry, name);
+            let section = entry.section(&format!("the settings of tool `{name}`"), "with the settings of a tool")?;
+            let rule = read_settings(&section, pattern?);
+            section.finish();
+            rule
+        })
+        .collect();
+    rules.into_iter().collect()
+}
+
+fn read_settings(section: &Section<'_>, tools: ToolPattern) -> Option<ToolRule> {
+    let after = section.get_or("task_after", DEFAULT_TASK_AFTER, |entry| entry.positive_duration());
+    let policies = [
+        ("never", TaskPolicy::Never),
+        ("optional", TaskPolicy::Optional),
+        ("after", TaskPolicy::After(after.unwrap_or(DEFAULT_TASK_AFTER))),
+        ("always", TaskPolicy::Always),
+    ];
+    let task = section.optional("task", |entry| entry.choice(&policies));
+    let task = match (task, section.get("task_after")) {
+        (Some(None), Some(_)) => Some(after.map(TaskPolicy::After)),
+        (task, _) => task,
+    };
+    let idempotent = section.optional("idempotent", |entry| entry.flag());
+    let handoff = section.optional("handoff", |entry| entry.positive_duration());
+    let deadline = section.optional("deadline", |entry| entry.positive_duration());
+    let retention = section.optional("retention", |entry| entry.retention());
+    let retry = section.optional("retry", |entry| read_retry(&entry));
+    after?;
+    Some(ToolRule {
+        task: task?,
+        idempotent: idempotent?,
+        handoff: handoff?,
+        deadline: deadline?,
+        retention: retention?,
+        retry: retry?,
+        ..ToolRule::new(tools)
+    })
+}

@@ -1,0 +1,265 @@
+//! Who is asked what an upstream asks: the client of the call that it asks for, and nobody else.
+//!
+//! A connection to an upstream belongs to one principal. Its calls have numbers, and what the upstream asks in a response to a call or on its stream carries
+//! the number. A question of a task names the task. Any other question goes to the only call or task there is.
+
+use crate::question::UpstreamQuestion;
+use longhaul_client::{InputHandler, InputRequest, InputResponse, LogMessage, RpcFailure};
+use longhaul_core::{BoxFuture, ClientCapabilities, Clock, Json};
+use longhaul_runtime::{AskError, Question, RequestContext, TaskContext};
+use parking_lot::Mutex;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::sync::Notify;
+
+/// How long a question may come before the answer that names its task.
+const LONGEST_WAIT_FOR_TASK: Duration = Duration::from_secs(2);
+
+/// The calls and requests of a connection that can be asked something.
+pub(crate) struct Askers {
+    upstream: String,
+    clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+    /// Notified when a task is known.
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    last: u64,
+    by_number: HashMap<u64, Arc<Asker>>,
+    by_task: HashMap<String, u64>,
+}
+
+/// A call, or another request, on whose behalf an upstream asks.
+pub(crate) struct Asker {
+    context: Context,
+    /// How often each legacy question without a key was put, by the digest of its text: those that an earlier process has had answered included.
+    put: Mutex<BTreeMap<String, u32>>,
+    /// How many of the answers the upstream has taken.
+    delivered: Mutex<BTreeMap<String, u32>>,
+    /// Notified when that has changed.
+    pub(crate) was_delivered: Notify,
+}
+
+/// The context of what runs.
+#[derive(Clone)]
+pub(crate) enum Context {
+    Task(TaskContext),
+    Request(RequestContext),
+}
+
+/// A call is known to its connection until this is dropped.
+pub(crate) struct Registration {
+    askers: Arc<Askers>,
+    pub(crate) number: u64,
+    pub(crate) asker: Arc<Asker>,
+}
+
+impl Askers {
+    pub(crate) fn new(upstream: &str, clock: Arc<dyn Clock>) -> Arc<Self> {
+        Arc::new(Self {
+            upstream: upstream.to_owned(),
+            clock,
+            state: Mutex::default(),
+            changed: Notify::new(),
+        })
+    }
+
+    /// Makes a call known. `delivered` is what an earlier process knows of its legacy questions.
+    pub(crate) fn register(self: &Arc<Self>, context: Context, delivered: BTreeMap<String, u32>) -> Registration {
+        let asker = Arc::new(Asker {
+            context,
+            put: Mutex::new(delivered.clone()),
+            delivered: Mutex::new(delivered),
+            was_delivered: Notify::new(),
+        });
+        let mut state = self.state.lock();
+        state.last += 1;
+        let number = state.last;
+        state.by_number.insert(number, Arc::clone(&asker));
+        Registration {
+            askers: Arc::clone(self),
+            number,
+            asker,
+        }
+    }
+
+    /// Whether nothing runs on the connection.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.state.lock().by_number.is_empty()
+    }
+
+    async fn find(&self, request: &InputRequest) -> Option<Arc<Asker>> {
+        let Some(task) = &request.task else {
+            return self.state.lock().find(request.source);
+        };
+        let known = async {
+            loop {
+                let changed = self.changed.notified();
+                if let Some(asker) = self.state.lock().of_task(task) {
+                    return Some(asker);
+                }
+                changed.await;
+            }
+        };
+        // Some servers ask before they answer the call with its task.
+        tokio::select! {
+            biased;
+            known = known => known,
+            () = self.clock.sleep(LONGEST_WAIT_FOR_TASK) => self.state.lock().find(request.source),
+        }
+    }
+
+    /// Passes a log message on.
+    pub(crate) fn log(&self, message: LogMessage) {
+        let LogMessage {
+            level, logger, data, ..
+        } = &message;
+        let asker = self.state.lock().find(message.source);
+        let data = Json::from(data);
+        match asker.as_deref().map(|asker| &asker.context) {
+            Some(Context::Task(cx)) => cx.log(*level, logger.as_deref(), data),
+            Some(Context::Request(cx)) => cx.log(*level, logger.as_deref(), data),
+            None => tracing::debug!(upstream = self.upstream, "a log message belongs to no call"),
+        }
+    }
+}
+
+impl State {
+    fn of_task(&self, task: &str) -> Option<Arc<Asker>> {
+        self.by_number.get(self.by_task.get(task)?).cloned()
+    }
+
+    /// By its number; without one, the only one there is.
+    fn find(&self, source: Option<u64>) -> Option<Arc<Asker>> {
+        match source {
+            Some(number) => self.by_number.get(&number).cloned(),
+            None if self.by_number.len() == 1 => self.by_number.values().next().cloned(),
+            None => None,
+        }
+    }
+}
+
+impl Registration {
+    /// The upstream has made a task of the call.
+    pub(crate) fn is_task(&self, task: &str) {
+        self.askers.state.lock().by_task.insert(task.to_owned(), self.number);
+        self.askers.changed.notify_waiters();
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        let mut state = self.askers.state.lock();
+        state.by_number.remove(&self.number);
+        state.by_task.retain(|_, number| *number != self.number);
+    }
+}
+
+impl Asker {
+    pub(crate) fn delivered(&self) -> BTreeMap<String, u32> {
+        self.delivered.lock().clone()
+    }
+
+    fn question(&self, asked: &UpstreamQuestion) -> Question {
+        if asked.has_key() {
+            return asked.put(1);
+        }
+        let mut put = self.put.lock();
+        let nth = put.entry(asked.digest.clone()).or_default();
+        *nth += 1;
+        asked.put(*nth)
+    }
+
+    async fn ask(&self, question: Question) -> Result<Json, AskError> {
+        match &self.context {
+            Context::Task(cx) => cx.ask(question).await,
+            Context::Request(cx) => cx.ask(question).await,
+        }
+    }
+}
+
+/// Answers what an upstream asks on one connection.
+pub(crate) struct ClientsOfConnection {
+    pub(crate) askers: Arc<Askers>,
+    /// What all of them have declared.
+    pub(crate) capabilities: ClientCapabilities,
+}
+
+impl InputHandler for ClientsOfConnection {
+    fn capabilities(&self) -> ClientCapabilities {
+        // The gateway relays what its clients declare, and hosts no tasks for upstreams.
+        ClientCapabilities {
+            elicitation_tasks: false,
+            sampling_tasks: false,
+            tasks: false,
+            legacy_tasks: false,
+            ..self.capabilities
+        }
+    }
+
+    fn answer(&self, request: InputRequest) -> BoxFuture<'static, Result<InputResponse, RpcFailure>> {
+        let askers = Arc::clone(&self.askers);
+        Box::pin(async move {
+            let is_elicitation = request.is_elicitation();
+            let Some(asker) = askers.find(&request).await else {
+                tracing::warn!(
+                    upstream = askers.upstream,
+                    method = request.method,
+                    "cancelled a question: it names no call, and there is not exactly one that it can belong to"
+                );
+                return without_answer(is_elicitation, "nobody can be asked");
+            };
+            let question = asker.question(&UpstreamQuestion::of(&request));
+            match asker.ask(question).await {
+                Ok(answer) => match serde_json::from_str(answer.as_str()) {
+                    Ok(answer) => Ok(InputResponse::result(answer)),
+                    Err(error) => without_answer(is_elicitation, &error.to_string()),
+                },
+                Err(AskError::Refused(failure)) => Err(failure),
+                Err(error) => without_answer(is_elicitation, &error.to_string()),
+            }
+        })
+    }
+
+    fn delivered(&self, request: &InputRequest) {
+        let asked = UpstreamQuestion::of(request);
+        let asker = {
+            let state = self.askers.state.lock();
+            let of_task = request.task.as_deref().and_then(|task| state.of_task(task));
+            of_task.or_else(|| state.find(request.source))
+        };
+        if let Some(asker) = asker.filter(|_| !asked.has_key()) {
+            *asker.delivered.lock().entry(asked.digest).or_default() += 1;
+            asker.was_delivered.notify_one();
+        }
+    }
+
+    fn elicitation_complete(&self, elicitation_id: &str) {
+        let id = Arc::from(elicitation_id);
+        let all: Vec<Arc<Asker>> = self.askers.state.lock().by_number.values().cloned().collect();
+        // It names no call. All of them are calls of one principal, whose client knows its questions by their ids.
+        for asker in all {
+            match &asker.context {
+                Context::Task(cx) => cx.elicitation_complete(&id),
+                Context::Request(cx) => cx.elicitation_complete(&id),
+            }
+        }
+    }
+}
+
+/// What an upstream is told if there is no answer: that an elicitation was dismissed, or an error.
+fn without_answer(is_elicitation: bool, why: &str) -> Result<InputResponse, RpcFailure> {
+    match is_elicitation {
+        true => Ok(InputResponse::cancel()),
+        false => Err(RpcFailure {
+            code: -32603,
+            message: why.into(),
+            data: None,
+        }),
+    }
+}

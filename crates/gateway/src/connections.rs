@@ -1,0 +1,177 @@
+//! The connections to one upstream: one for each principal and each set of capabilities.
+
+use crate::{
+    Target, UpstreamOptions,
+    askers::{Askers, ClientsOfConnection, Context, Registration},
+};
+use longhaul_client::{ChildProcess, Connection, InvalidAddress, LogLevel, Logging, Options};
+use longhaul_core::{ClientCapabilities, Clock, Principal};
+use parking_lot::Mutex;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+/// How long a connection is kept that nobody uses.
+const IDLE: Duration = Duration::from_secs(300);
+
+/// Whose connection it is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    /// `None` for the connection that all share.
+    principal: Option<Principal>,
+    capabilities: ClientCapabilities,
+}
+
+/// A connection to an upstream, and who can be asked on it.
+pub(crate) struct UpstreamConnection {
+    pub(crate) connection: Connection,
+    askers: Arc<Askers>,
+    /// When it was last used, by the monotonic clock.
+    used: Mutex<Duration>,
+}
+
+impl UpstreamConnection {
+    /// Makes a call or a request known to the connection.
+    pub(crate) fn register(&self, context: Context, delivered: BTreeMap<String, u32>) -> Registration {
+        self.askers.register(context, delivered)
+    }
+}
+
+/// The open connections to an upstream.
+pub(crate) struct Connections {
+    options: UpstreamOptions,
+    version: &'static str,
+    clock: Arc<dyn Clock>,
+    open: Mutex<HashMap<Key, Arc<UpstreamConnection>>>,
+}
+
+impl Connections {
+    /// # Errors
+    /// The URL cannot be used.
+    pub(crate) fn new(
+        options: UpstreamOptions,
+        version: &'static str,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, InvalidAddress> {
+        let connections = Self {
+            options,
+            version,
+            clock,
+            open: Mutex::default(),
+        };
+        // Only what is wrong with the address: nothing is sent.
+        connections.open_with(ClientCapabilities::default())?;
+        Ok(connections)
+    }
+
+    pub(crate) fn options(&self) -> &UpstreamOptions {
+        &self.options
+    }
+
+    /// The connection for the calls of a client.
+    pub(crate) fn of_client(
+        &self,
+        principal: &Principal,
+        capabilities: ClientCapabilities,
+    ) -> Result<Arc<UpstreamConnection>, InvalidAddress> {
+        let key = match self.options.shared {
+            true => Key {
+                principal: None,
+                capabilities: ClientCapabilities::default(),
+            },
+            false => Key {
+                principal: Some(principal.clone()),
+                // What cannot be relayed makes no difference.
+                capabilities: ClientCapabilities {
+                    tasks: false,
+                    legacy_tasks: false,
+                    elicitation_tasks: false,
+                    sampling_tasks: false,
+                    ..capabilities
+                },
+            },
+        };
+        self.connection(key)
+    }
+
+    /// The connection on which the gateway itself reads what the upstream offers: that of local clients without capabilities.
+    pub(crate) fn own(&self) -> Result<Arc<UpstreamConnection>, InvalidAddress> {
+        self.of_client(&Principal::local(), ClientCapabilities::default())
+    }
+
+    fn connection(&self, key: Key) -> Result<Arc<UpstreamConnection>, InvalidAddress> {
+        let mut open = self.open.lock();
+        if let Some(connection) = open.get(&key) {
+            *connection.used.lock() = self.clock.monotonic();
+            return Ok(Arc::clone(connection));
+        }
+        let (connection, askers) = self.open_with(key.capabilities)?;
+        let connection = Arc::new(UpstreamConnection {
+            connection,
+            askers,
+            used: Mutex::new(self.clock.monotonic()),
+        });
+        open.insert(key, Arc::clone(&connection));
+        Ok(connection)
+    }
+
+    /// A connection over which nothing was sent yet.
+    fn open_with(&self, capabilities: ClientCapabilities) -> Result<(Connection, Arc<Askers>), InvalidAddress> {
+        let askers = Askers::new(&self.options.name, Arc::clone(&self.clock));
+        let mut options = Options::named("longhaul-gateway", self.version);
+        options.era = self.options.era;
+        options.clock = Arc::clone(&self.clock);
+        if capabilities != ClientCapabilities::default() {
+            options.inputs = Some(Arc::new(ClientsOfConnection {
+                askers: Arc::clone(&askers),
+                capabilities,
+            }));
+        }
+        let logged = Arc::downgrade(&askers);
+        options.logging = Some(Logging::new(LogLevel::Info, move |message| {
+            if let Some(askers) = logged.upgrade() {
+                askers.log(message);
+            }
+        }));
+        let connection = match &self.options.target {
+            Target::Command(child) => Connection::over(ChildProcess::new(child.clone()), options),
+            Target::Http { url, headers, tokens } => {
+                options.headers = headers.clone();
+                options.tokens.clone_from(tokens);
+                Connection::lazy(url, options)?
+            }
+        };
+        Ok((connection, askers))
+    }
+
+    /// Closes what nobody has used for a while. `keep` is used in any case.
+    pub(crate) async fn close_idle(&self, keep: &Arc<UpstreamConnection>) {
+        let now = self.clock.monotonic();
+        let mut closed = Vec::new();
+        self.open.lock().retain(|_, connection| {
+            let is_idle = connection.askers.is_idle() && now.saturating_sub(*connection.used.lock()) >= IDLE;
+            // Someone may be about to use it.
+            let is_free = Arc::strong_count(connection) == 1;
+            let stays = Arc::ptr_eq(connection, keep) || !is_idle || !is_free;
+            if !stays {
+                closed.push(connection.connection.clone());
+            }
+            stays
+        });
+        for connection in closed {
+            connection.close().await;
+        }
+    }
+
+    /// Closes all.
+    pub(crate) async fn close(&self) {
+        let open: Vec<_> = self.open.lock().drain().map(|(_, connection)| connection).collect();
+        for connection in open {
+            if connection.askers.is_idle() {
+                connection.connection.clone().close().await;
+            }
+        }
+    }
+}

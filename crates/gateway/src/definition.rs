@@ -1,0 +1,22 @@
+//! What is stored of an upstream's tool with its tasks.
+
+use longhaul_core::Json;
+use serde::{Deserialize, Serialize};
+
+/// The kind of executor, as kept with each tool's definition.
+pub const KIND: &str = "mcp_upstream";
+
+/// What is stored of a tool with its tasks, version 1.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Definition {
+    pub(crate) version: u32,
+    pub(crate) upstream: String,
+    pub(crate) tool: String,
+    pub(crate) idempotent: bool,
+}
+
+impl Definition {
+    pub(crate) fn to_json(&self) -> Json {
+        Json::trusted(serde_json::to_string(self).unwrap_or_default())
+    }
+}

@@ -1,0 +1,372 @@
+//! Runs the calls of an upstream's tool.
+
+use crate::{
+    askers::{Context, Registration},
+    checkpoint::UpstreamTask,
+    connections::UpstreamConnection,
+    question::strip_meta,
+    upstream::{LONGEST_WAIT, Upstream},
+};
+use longhaul_client::{CallOptions, CallResponse, Event, RequestError, TaskHandle};
+use longhaul_core::{BoxFuture, Json, Outcome, RpcFailure, StopReason};
+use longhaul_runtime::{Attempt, ExecutionEnd, Executor, JournalError, STOP_GRACE, TaskContext};
+use longhaul_wire::relayed;
+use serde_json::{Map, Value, json};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// The pause before a call is made again, or a task read again that cannot be read now, in milliseconds.
+const PAUSE: u64 = 1_000;
+/// The pause while the upstream does not accept the gateway's credentials, in milliseconds.
+const PAUSE_WITHOUT_LOGIN: u64 = 15_000;
+
+/// A tool of an upstream.
+pub(crate) struct UpstreamExecutor {
+    pub(crate) upstream: Arc<Upstream>,
+    /// The upstream's name for it.
+    pub(crate) tool: String,
+    /// Whether a call may be made again when it is not known what became of it.
+    pub(crate) idempotent: bool,
+}
+
+/// What became of a call.
+enum Called {
+    Ended(ExecutionEnd),
+    /// The upstream has made a task of it.
+    Task(TaskHandle),
+    /// It is not known whether it has run.
+    Unknown(RequestError),
+}
+
+/// What became of a task on the upstream.
+enum Followed {
+    Ended(ExecutionEnd),
+    /// The upstream does not know it any more.
+    Lost(RequestError),
+}
+
+impl Executor for UpstreamExecutor {
+    fn asks_again(&self) -> bool {
+        true
+    }
+
+    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
+        Box::pin(async move {
+            let _slot = match &self.upstream.running {
+                Some(running) => tokio::select! {
+                    biased;
+                    reason = cx.stopped() => return ExecutionEnd::Stopped(reason),
+                    slot = Arc::clone(running).acquire_owned() => slot.ok(),
+                },
+                None => None,
+            };
+            cx.started();
+            match self.connection(&cx) {
+                Ok(connection) => self.call_and_follow(&connection, &attempt, &cx).await,
+                Err(end) => end,
+            }
+        })
+    }
+
+    fn resume(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
+        Box::pin(async move {
+            let stored = attempt.checkpoint.as_ref().and_then(UpstreamTask::from_json);
+            let connection = match self.connection(&cx) {
+                Ok(connection) => connection,
+                Err(end) => return end,
+            };
+            if let Some(UpstreamTask { task, delivered }) = stored {
+                let registration = connection.register(Context::Task(cx.clone()), delivered);
+                let handle = connection.connection.resume_task(&task).await;
+                match self.follow(&handle, &registration, &cx).await {
+                    Followed::Ended(end) => return end,
+                    Followed::Lost(error) => tracing::warn!(
+                        upstream = self.upstream.name(), %error, task = cx.task().short(),
+                        "the upstream does not know a task of before the restart any more"
+                    ),
+                }
+            }
+            match cx.stop_requested() {
+                Some(reason) => ExecutionEnd::Stopped(reason),
+                None if self.idempotent => self.run(attempt, cx).await,
+                None => self.lost("the gateway was stopped while it ran"),
+            }
+        })
+    }
+}
+
+impl UpstreamExecutor {
+    fn connection(&self, cx: &TaskContext) -> Result<Arc<UpstreamConnection>, ExecutionEnd> {
+        let connections = &self.upstream.connections;
+        let connection = connections.of_client(cx.principal(), cx.requestor().capabilities);
+        connection.map_err(|error| self.failed(&error.to_string()))
+    }
+
+    /// Makes the call until it has an end. It is made again only if it is idempotent.
+    async fn call_and_follow(
+        &self,
+        connection: &UpstreamConnection,
+        attempt: &Attempt,
+        cx: &TaskContext,
+    ) -> ExecutionEnd {
+        let mut waited = 0;
+        loop {
+            let registration = connection.register(Context::Task(cx.clone()), BTreeMap::new());
+            let error = match self.call(connection, &registration, attempt, cx).await {
+                Called::Ended(end) => return end,
+                Called::Task(handle) => {
+                    registration.is_task(handle.id());
+                    if let Err(error) = store(&handle, &registration, cx).await {
+                        // Nobody would find it again: the attempt has ended, or is another node's by now.
+                        tracing::warn!(%error, task = cx.task().short(), "a task of an upstream was not recorded");
+                    }
+                    match self.follow(&handle, &registration, cx).await {
+                        Followed::Ended(end) => return end,
+                        Followed::Lost(error) => error,
+                    }
+                }
+                Called::Unknown(error) => error,
+            };
+            if let Some(reason) = cx.stop_requested() {
+                return ExecutionEnd::Stopped(reason);
+            }
+            if !self.idempotent || waited >= LONGEST_WAIT {
+                return self.lost(&error.to_string());
+            }
+            cx.status(format!(
+                "upstream `{}`: {error}; the call is made again",
+                self.upstream.name()
+            ));
+            self.upstream.pause(PAUSE).await;
+            waited += PAUSE;
+        }
+    }
+
+    async fn call(
+        &self,
+        connection: &UpstreamConnection,
+        registration: &Registration,
+        attempt: &Attempt,
+        cx: &TaskContext,
+    ) -> Called {
+        let called = async {
+            if let Err(down) = self.upstream.connect(connection, Some(cx)).await {
+                return Called::Ended(self.failed(&down.error.to_string()));
+            }
+            loop {
+                let called = self.send(connection, registration, attempt, cx).await;
+                match called {
+                    // It has not run: the upstream is busy.
+                    Called::Unknown(error) if error.is_refusal() && error.is_transient() => {
+                        let pause = error.retry_after().unwrap_or(PAUSE);
+                        cx.status(format!("upstream `{}`: {error}", self.upstream.name()));
+                        self.upstream.pause(pause).await;
+                    }
+                    called => return called,
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            called = called => called,
+            // Dropping the call cancels it on the upstream.
+            reason = cx.stopped() => Called::Ended(ExecutionEnd::Stopped(reason)),
+        }
+    }
+
+    async fn send(
+        &self,
+        connection: &UpstreamConnection,
+        registration: &Registration,
+        attempt: &Attempt,
+        cx: &TaskContext,
+    ) -> Called {
+        let tool = match connection.connection.tool(&self.tool).await {
+            Ok(Some(tool)) => tool,
+            Ok(None) => {
+                let message = format!("Unknown tool: {}", self.tool);
+                return Called::Ended(ExecutionEnd::Finished(rpc_error(-32602, &message, None)));
+            }
+            // Nothing of the call was sent.
+            Err(error) => return Called::Ended(self.failed(&error.to_string())),
+        };
+        let mut options = CallOptions::default();
+        options.source = Some(registration.number);
+        options.arguments_text = Some(attempt.arguments.clone());
+        options.meta = meta_of(cx);
+        // For the headers that mirror arguments.
+        let arguments: Map<String, Value> = serde_json::from_str(attempt.arguments.as_str()).unwrap_or_default();
+        let on_event = &mut |event: Event<'_>| report(cx, &event);
+        match (connection.connection)
+            .call_tool_with(&tool, &arguments, &options, on_event)
+            .await
+        {
+            Ok(CallResponse::Done(outcome)) => Called::Ended(ExecutionEnd::Finished(passed_on(outcome))),
+            Ok(CallResponse::Task(handle)) => Called::Task(handle),
+            Err(error) => self.of_error(error),
+        }
+    }
+
+    /// What an error of a call says of it.
+    fn of_error(&self, error: RequestError) -> Called {
+        match error {
+            // The client of the call decides what it thinks of the result.
+            RequestError::InvalidOutput { result, .. } => {
+                Called::Ended(ExecutionEnd::Finished(passed_on(Outcome::result(result))))
+            }
+            RequestError::Rpc(failure) => Called::Ended(ExecutionEnd::Finished(Outcome::RpcError(failure))),
+            RequestError::Unanswered { .. } => Called::Ended(self.failed(&error.to_string())),
+            error if error.is_refusal() && !error.is_transient() => Called::Ended(self.failed(&error.to_string())),
+            error => Called::Unknown(error),
+        }
+    }
+
+    /// Waits for the end of a task on the upstream, and cancels it there if this task is asked to stop.
+    async fn follow(&self, handle: &TaskHandle, registration: &Registration, cx: &TaskContext) -> Followed {
+        registration.is_task(handle.id());
+        let mut stopping: Option<StopReason> = None;
+        loop {
+            let on_event = &mut |event: Event<'_>| report(cx, &event);
+            let waiting = handle.wait(on_event);
+            tokio::pin!(waiting);
+            let ended = loop {
+                tokio::select! {
+                    biased;
+                    ended = &mut waiting => break ended,
+                    () = registration.asker.was_delivered.notified() => {
+                        if let Err(error) = store(handle, registration, cx).await {
+                            tracing::debug!(%error, "an answer that the upstream has taken was not recorded");
+                        }
+                    }
+                    reason = cx.stopped(), if stopping.is_none() => {
+                        stopping = Some(reason);
+                        if let Err(error) = handle.cancel().await {
+                            tracing::debug!(%error, "an upstream did not take the cancellation of a task");
+                        }
+                    }
+                    () = self.upstream.pause(millis(STOP_GRACE)), if stopping.is_some() => {
+                        tracing::warn!(
+                            upstream = self.upstream.name(), task = cx.task().short(),
+                            "the upstream did not end a task that it was asked to cancel"
+                        );
+                        return Followed::Ended(ExecutionEnd::Stopped(stopping.unwrap_or(StopReason::Cancel)));
+                    }
+                }
+            };
+            let pause = match (ended, stopping) {
+                (Ok(Outcome::Cancelled), Some(reason)) => return Followed::Ended(ExecutionEnd::Stopped(reason)),
+                // Nobody here has asked for it.
+                (Ok(Outcome::Cancelled), None) => {
+                    return Followed::Ended(self.failed("the upstream has cancelled its task"));
+                }
+                (Ok(outcome), _) => return Followed::Ended(ExecutionEnd::Finished(passed_on(outcome))),
+                (Err(RequestError::InvalidOutput { result, .. }), _) => {
+                    return Followed::Ended(ExecutionEnd::Finished(passed_on(Outcome::result(result))));
+                }
+                (Err(error), Some(reason)) if !error.is_transient() => {
+                    return Followed::Ended(ExecutionEnd::Stopped(reason));
+                }
+                (Err(error), _) if error.is_unknown_task() => return Followed::Lost(error),
+                (Err(error @ (RequestError::Unauthorized { .. } | RequestError::Token { .. })), _) => {
+                    cx.status(format!(
+                        "upstream `{}`: {error}; the task goes on",
+                        self.upstream.name()
+                    ));
+                    PAUSE_WITHOUT_LOGIN
+                }
+                (Err(error), _) if error.is_transient() || matches!(error, RequestError::NotStarted { .. }) => PAUSE,
+                (Err(error), _) => return Followed::Ended(self.failed(&error.to_string())),
+            };
+            tokio::select! {
+                biased;
+                reason = cx.stopped(), if stopping.is_none() => return Followed::Ended(ExecutionEnd::Stopped(reason)),
+                () = self.upstream.pause(pause) => {}
+            }
+        }
+    }
+
+    /// The end of a call that the upstream has not carried out.
+    fn failed(&self, why: &str) -> ExecutionEnd {
+        let text = format!("upstream `{}`: {why}", self.upstream.name());
+        ExecutionEnd::Errored(Outcome::tool_error(&text))
+    }
+
+    /// The end of a call that may have run, and must not be made again.
+    fn lost(&self, why: &str) -> ExecutionEnd {
+        let message = format!(
+            "Interrupted: it is not known whether `{}` has run on upstream `{}`: {why}",
+            self.tool,
+            self.upstream.name()
+        );
+        ExecutionEnd::Lost(rpc_error(-32603, &message, Some(json!({"reason": "interrupted"}))))
+    }
+}
+
+/// Records the task of the upstream, so that it is found again.
+async fn store(handle: &TaskHandle, registration: &Registration, cx: &TaskContext) -> Result<(), JournalError> {
+    let Some(task) = handle.reference() else { return Ok(()) };
+    let stored = UpstreamTask {
+        task: task.clone(),
+        delivered: registration.asker.delivered(),
+    };
+    cx.checkpoint(stored.to_json()).await
+}
+
+/// An outcome of the upstream without what belongs to its connection.
+fn passed_on(outcome: Outcome) -> Outcome {
+    match outcome {
+        Outcome::Result { json, is_error } => Outcome::Result {
+            json: relayed::result(&json),
+            is_error,
+        },
+        other => other,
+    }
+}
+
+fn report(cx: &TaskContext, event: &Event<'_>) {
+    match event {
+        Event::Progress(progress) => cx.report(progress.progress, progress.total, progress.message.as_deref()),
+        Event::Status(task) => {
+            if let Some(message) = &task.message {
+                cx.status(message.as_str());
+            }
+        }
+        Event::Retrying { error, .. } => tracing::debug!(%error, "an upstream is asked again"),
+        _ => {}
+    }
+}
+
+/// What the caller has put into `_meta`, and the trace that the call belongs to.
+fn meta_of(cx: &TaskContext) -> Map<String, Value> {
+    let requestor = cx.requestor();
+    let mut params = Map::from_iter([("_meta".to_owned(), Value::from(requestor.meta.clone()))]);
+    strip_meta(&mut params);
+    let mut meta = match params.remove("_meta") {
+        Some(Value::Object(meta)) => meta,
+        _ => Map::new(),
+    };
+    if let Some(trace) = &requestor.trace {
+        let members = [
+            ("traceparent", &trace.traceparent),
+            ("tracestate", &trace.tracestate),
+            ("baggage", &trace.baggage),
+        ];
+        for (name, value) in members {
+            if let Some(value) = value {
+                meta.insert(name.to_owned(), value.as_str().into());
+            }
+        }
+    }
+    meta
+}
+
+fn rpc_error(code: i32, message: &str, data: Option<Value>) -> Outcome {
+    Outcome::RpcError(RpcFailure {
+        code,
+        message: message.into(),
+        data: data.map(Json::from),
+    })
+}
+
+fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

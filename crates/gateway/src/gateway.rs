@@ -1,0 +1,129 @@
+//! The gateway: all upstreams of a server.
+
+use crate::{
+    InvalidNames, UpstreamOptions, UpstreamStatus,
+    catalog::{OfferedTools, offer_tools},
+    connections::Connections,
+    listed::StoredLists,
+    methods,
+    names::Naming,
+    provider::UpstreamProvider,
+    supervision,
+    upstream::Upstream,
+    upstreams::Upstreams,
+};
+use longhaul_client::InvalidAddress;
+use longhaul_private_dir::PrivateDir;
+use longhaul_runtime::{Engine, Ports, Provider};
+use std::{io, sync::Arc};
+use tokio_util::sync::CancellationToken;
+
+/// A gateway cannot be made of these options.
+#[derive(Debug, thiserror::Error)]
+pub enum GatewayError {
+    /// The names of the upstreams.
+    #[error(transparent)]
+    Names(#[from] InvalidNames),
+    /// The URL of an upstream.
+    #[error("upstream `{upstream}`: {error}")]
+    Address {
+        /// Its name.
+        upstream: String,
+        /// What is wrong.
+        error: InvalidAddress,
+    },
+    /// Where the lists of upstreams are stored.
+    #[error("cannot use the folder of upstreams: {0}")]
+    Folder(#[from] io::Error),
+}
+
+/// Upstreams, and what is offered of them. Make it before the engine is started, since the engine needs its [`provider`](Self::provider) to go on with calls of
+/// before, and [`start`](Self::start) it then.
+pub struct Gateway {
+    upstreams: Arc<Upstreams>,
+    stopping: CancellationToken,
+}
+
+impl Gateway {
+    /// A gateway to these upstreams, in this order. Nothing is sent yet. With `prefix`, several upstreams have their names before those of their tools.
+    /// `version` is what upstreams are told of this program. The last known lists of upstreams are stored in `folder`.
+    ///
+    /// # Errors
+    /// [`GatewayError`].
+    pub fn new(
+        upstreams: Vec<UpstreamOptions>,
+        prefix: bool,
+        version: &'static str,
+        folder: Option<PrivateDir>,
+        ports: &Ports,
+    ) -> Result<Self, GatewayError> {
+        let naming = Naming::of(&upstreams, prefix)?;
+        let all = upstreams
+            .into_iter()
+            .map(|options| {
+                let upstream = options.name.clone();
+                let connections = Connections::new(options, version, Arc::clone(&ports.clock))
+                    .map_err(|error| GatewayError::Address { upstream, error })?;
+                Ok(Arc::new(Upstream::new(connections, naming, ports.clone())))
+            })
+            .collect::<Result<_, GatewayError>>()?;
+        let stored = folder.map(StoredLists::new);
+        Ok(Self {
+            upstreams: Arc::new(Upstreams { all, stored }),
+            stopping: CancellationToken::new(),
+        })
+    }
+
+    /// Finds the executors of stored calls again. Give it to the engine.
+    pub fn provider(&self) -> Arc<dyn Provider> {
+        Arc::new(UpstreamProvider(Arc::clone(&self.upstreams)))
+    }
+
+    /// Offers what is known of the upstreams, and follows them until [`stop`](Self::stop). When this completes, the tools of before are offered; those of
+    /// upstreams that were never seen come once they answer.
+    pub async fn start(&self, engine: &Engine) {
+        let upstreams = &self.upstreams;
+        for upstream in &self.upstreams.all {
+            let known = upstreams
+                .stored
+                .as_ref()
+                .and_then(|stored| stored.load(upstream.name()));
+            let mut offered = OfferedTools::new();
+            if let Some(lists) = known {
+                offered = offer_tools(engine, upstream, Some(&lists), offered).await;
+                *upstream.lists.write() = Some(Arc::new(lists));
+            }
+            let following = supervision::follow(Arc::clone(upstreams), engine.clone(), Arc::clone(upstream), offered);
+            let stopping = self.stopping.clone();
+            upstream.ports.spawner.spawn(Box::pin(async move {
+                tokio::select! {
+                    biased;
+                    () = stopping.cancelled() => {}
+                    () = following => {}
+                }
+            }));
+        }
+        methods::offer(upstreams, engine);
+    }
+
+    /// Waits until each upstream was reached, or could not be.
+    pub async fn settled(&self) -> Vec<(String, UpstreamStatus)> {
+        let mut all = Vec::with_capacity(self.upstreams.all.len());
+        for upstream in &self.upstreams.all {
+            let mut status = upstream.status.subscribe();
+            let settled = status.wait_for(|status| *status != UpstreamStatus::Starting).await;
+            // The sender lives as long as the upstream.
+            let status = settled.map_or(UpstreamStatus::Starting, |status| status.clone());
+            all.push((upstream.name().to_owned(), status));
+        }
+        all
+    }
+
+    /// Stops following the upstreams, and closes the connections on which nothing runs. Sessions with live tasks stay.
+    pub async fn stop(&self) {
+        self.stopping.cancel();
+        for upstream in &self.upstreams.all {
+            upstream.connections.close().await;
+        }
+    }
+}

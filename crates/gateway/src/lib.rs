@@ -1,0 +1,32 @@
+//! Durable tasks in front of MCP servers of others (upstreams), in any language and of either era.
+//!
+//! A [`Gateway`] connects to upstreams with `longhaul-client`, offers their tools in the catalog of an engine, and runs calls of them as attempts of an
+//! [`Executor`](longhaul_runtime::Executor). So a call of an upstream's tool is a task like any other: it has a record, it survives its client, and where the
+//! upstream has tasks of its own, it survives the gateway.
+//!
+//! What the gateway does not understand passes through unchanged: tools, results and lists are text whose bytes stay (`longhaul_wire::relayed`).
+
+mod askers;
+mod catalog;
+mod checkpoint;
+mod connections;
+mod definition;
+mod executor;
+mod gateway;
+mod listed;
+mod methods;
+mod names;
+mod options;
+mod provider;
+mod question;
+mod status;
+mod supervision;
+mod upstream;
+mod upstreams;
+
+pub use definition::KIND;
+pub use gateway::{Gateway, GatewayError};
+pub use names::InvalidNames;
+pub use options::{Target, ToolRule, ToolSelection, UpstreamOptions};
+pub use status::UpstreamStatus;
+pub use supervision::KEPT_WHILE_DOWN;

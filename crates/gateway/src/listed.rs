@@ -1,0 +1,182 @@
+//! What an upstream offers, as it lists it.
+
+use longhaul_client::{Connection, RequestError};
+use longhaul_core::Json;
+use longhaul_private_dir::PrivateDir;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, value::RawValue};
+use std::{
+    collections::HashMap,
+    fs::OpenOptions,
+    io::{self, Read as _, Write as _},
+};
+
+/// How many entries a list may have.
+const MAX_ENTRIES: usize = 10_000;
+/// How many pages a list may have.
+const MAX_PAGES: usize = 1_000;
+
+/// What an upstream offers. Entries keep their bytes.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Lists {
+    /// Its capabilities.
+    pub(crate) capabilities: Value,
+    pub(crate) tools: Vec<Json>,
+    pub(crate) prompts: Vec<Json>,
+    pub(crate) resources: Vec<Json>,
+    pub(crate) templates: Vec<Json>,
+}
+
+/// A list that an upstream may have: its method, the member of its pages, and the capability that it needs.
+const LISTS: [(&str, &str, &str); 4] = [
+    ("tools/list", "tools", "tools"),
+    ("prompts/list", "prompts", "prompts"),
+    ("resources/list", "resources", "resources"),
+    ("resources/templates/list", "resourceTemplates", "resources"),
+];
+
+impl Lists {
+    /// Asks the upstream.
+    ///
+    /// # Errors
+    /// Any [`RequestError`]; [`RequestError::Invalid`] for a list that is no list, or has no end.
+    pub(crate) async fn read(connection: &Connection) -> Result<Self, RequestError> {
+        let capabilities = connection.server().await?.capabilities;
+        let mut lists = Self {
+            capabilities,
+            ..Self::default()
+        };
+        for (method, member, capability) in LISTS {
+            // A modern server need not tell its capabilities. Tools are what a server usually has.
+            let offers = match &lists.capabilities {
+                Value::Null => capability == "tools",
+                declared => declared[capability].is_object(),
+            };
+            if !offers {
+                continue;
+            }
+            let entries = match read_list(connection, method, member).await {
+                // Some servers declare resources and have no templates.
+                Err(RequestError::Rpc(failure)) if failure.code == -32601 => Vec::new(),
+                entries => entries?,
+            };
+            *lists.list_mut(member) = entries;
+        }
+        Ok(lists)
+    }
+
+    fn list_mut(&mut self, member: &str) -> &mut Vec<Json> {
+        match member {
+            "tools" => &mut self.tools,
+            "prompts" => &mut self.prompts,
+            "resources" => &mut self.resources,
+            _ => &mut self.templates,
+        }
+    }
+
+    /// Whether it has this server capability.
+    pub(crate) fn declares(&self, capability: &str) -> bool {
+        self.capabilities[capability].is_object()
+    }
+}
+
+/// The entries of a list, of all its pages.
+async fn read_list(connection: &Connection, method: &str, member: &str) -> Result<Vec<Json>, RequestError> {
+    let (mut entries, mut cursor) = (Vec::new(), None);
+    for _ in 0..MAX_PAGES {
+        let params = match cursor.take() {
+            Some(cursor) => Value::from(Map::from_iter([("cursor".to_owned(), cursor)])),
+            None => Value::Null,
+        };
+        let page = connection.send(method, params).await?;
+        let invalid = |why: &str| RequestError::Invalid(format!("its {method}: {why}"));
+        let page: HashMap<String, Box<RawValue>> =
+            serde_json::from_str(page.as_str()).map_err(|error| invalid(&error.to_string()))?;
+        let listed = page.get(member).ok_or_else(|| invalid("it has no list"))?;
+        let listed: Vec<&RawValue> = serde_json::from_str(listed.get()).map_err(|error| invalid(&error.to_string()))?;
+        entries.extend(listed.into_iter().map(Json::from));
+        if entries.len() > MAX_ENTRIES {
+            return Err(invalid(&format!("it has more than {MAX_ENTRIES} entries")));
+        }
+        let next = page
+            .get("nextCursor")
+            .and_then(|next| serde_json::from_str(next.get()).ok());
+        cursor = next.filter(Value::is_string);
+        if cursor.is_none() {
+            return Ok(entries);
+        }
+    }
+    Err(RequestError::Invalid(format!(
+        "its {method} has more than {MAX_PAGES} pages"
+    )))
+}
+
+/// A member of an entry that is a text.
+pub(crate) fn text_member(entry: &Json, member: &str) -> Option<String> {
+    let members: Value = serde_json::from_str(entry.as_str()).ok()?;
+    members[member].as_str().map(str::to_owned)
+}
+
+/// The stored form, version 1.
+#[derive(Serialize, Deserialize)]
+struct Layout {
+    version: u32,
+    capabilities: Value,
+    tools: Vec<Box<RawValue>>,
+    prompts: Vec<Box<RawValue>>,
+    resources: Vec<Box<RawValue>>,
+    templates: Vec<Box<RawValue>>,
+}
+
+fn raw(entries: &[Json]) -> Vec<Box<RawValue>> {
+    let raw = entries.iter().map(|entry| serde_json::from_str(entry.as_str()));
+    raw.flatten().collect()
+}
+
+/// The last known lists of upstreams, one file for each.
+pub(crate) struct StoredLists(PrivateDir);
+
+impl StoredLists {
+    pub(crate) fn new(directory: PrivateDir) -> Self {
+        Self(directory)
+    }
+
+    /// What was stored of an upstream; `None` if there is nothing, or nothing that can be read.
+    pub(crate) fn load(&self, upstream: &str) -> Option<Lists> {
+        let mut text = String::new();
+        let file = self.0.file(&file_name(upstream), OpenOptions::new().read(true));
+        file.and_then(|mut file| file.read_to_string(&mut text)).ok()?;
+        let layout: Layout = serde_json::from_str(&text).ok()?;
+        let json = |entries: Vec<Box<RawValue>>| entries.iter().map(|entry| Json::from(&**entry)).collect();
+        (layout.version == 1).then(|| Lists {
+            capabilities: layout.capabilities,
+            tools: json(layout.tools),
+            prompts: json(layout.prompts),
+            resources: json(layout.resources),
+            templates: json(layout.templates),
+        })
+    }
+
+    /// Stores the lists in place of those before. They are a cache, so they are not synced.
+    pub(crate) fn save(&self, upstream: &str, lists: &Lists) -> io::Result<()> {
+        let layout = Layout {
+            version: 1,
+            capabilities: lists.capabilities.clone(),
+            tools: raw(&lists.tools),
+            prompts: raw(&lists.prompts),
+            resources: raw(&lists.resources),
+            templates: raw(&lists.templates),
+        };
+        let text = serde_json::to_string(&layout)?;
+        let (name, new) = (file_name(upstream), format!("{}.new", file_name(upstream)));
+        let mut file = self
+            .0
+            .file(&new, OpenOptions::new().write(true).create(true).truncate(true))?;
+        file.write_all(text.as_bytes())?;
+        std::fs::rename(self.0.path().join(&new), self.0.path().join(name))
+    }
+}
+
+fn file_name(upstream: &str) -> String {
+    format!("{upstream}.json")
+}

@@ -1,0 +1,247 @@
+//! Prompts, resources and completions of upstreams: requests that are passed on.
+
+use crate::{
+    askers::Context,
+    listed::{Lists, text_member},
+    question::strip_meta,
+    upstream::Upstream,
+    upstreams::Upstreams,
+};
+use longhaul_client::{CallOptions, Event, RequestError};
+use longhaul_core::{BoxFuture, Json, RpcFailure};
+use longhaul_runtime::{CustomMethod, Engine, HandlerError, MethodHandler, RequestContext, UriTemplate};
+use longhaul_wire::relayed;
+use serde_json::{Map, Value};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// A method that is answered with what upstreams have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Relayed {
+    ListPrompts,
+    GetPrompt,
+    ListResources,
+    ListTemplates,
+    ReadResource,
+    Complete,
+}
+
+/// Each with its name, and the server capability that makes it worth answering.
+const METHODS: [(Relayed, &str, &str); 6] = [
+    (Relayed::ListPrompts, "prompts/list", "prompts"),
+    (Relayed::GetPrompt, "prompts/get", "prompts"),
+    (Relayed::ListResources, "resources/list", "resources"),
+    (Relayed::ListTemplates, "resources/templates/list", "resources"),
+    (Relayed::ReadResource, "resources/read", "resources"),
+    (Relayed::Complete, "completion/complete", "completions"),
+];
+
+/// Answers the methods that an upstream has, and no longer those that none has.
+pub(crate) fn offer(upstreams: &Arc<Upstreams>, engine: &Engine) {
+    let lists: Vec<Arc<Lists>> = upstreams.all.iter().filter_map(|upstream| upstream.lists()).collect();
+    let catalog = engine.catalog();
+    for (relayed, name, capability) in METHODS {
+        let is_offered = catalog.method(name).is_some();
+        match lists.iter().any(|lists| lists.declares(capability)) {
+            true if !is_offered => {
+                let handler = Arc::new(RelayedMethod {
+                    upstreams: Arc::clone(upstreams),
+                    relayed,
+                });
+                match CustomMethod::new(name, handler) {
+                    Ok(method) => catalog.put_method(method),
+                    Err(error) => tracing::error!(name, %error, "a method cannot be answered"),
+                }
+            }
+            false if is_offered => drop(catalog.remove_method(name)),
+            _ => {}
+        }
+    }
+}
+
+struct RelayedMethod {
+    upstreams: Arc<Upstreams>,
+    relayed: Relayed,
+}
+
+impl MethodHandler for RelayedMethod {
+    fn call(self: Arc<Self>, params: Json, cx: RequestContext) -> BoxFuture<'static, Result<Json, HandlerError>> {
+        Box::pin(async move {
+            let upstreams = &self.upstreams;
+            let params: Map<String, Value> = serde_json::from_str(params.as_str()).unwrap_or_default();
+            match self.relayed {
+                Relayed::ListPrompts => Ok(list(upstreams, "prompts", |lists| &lists.prompts, true)),
+                Relayed::ListResources => Ok(list(upstreams, "resources", |lists| &lists.resources, false)),
+                Relayed::ListTemplates => Ok(list(upstreams, "resourceTemplates", |lists| &lists.templates, false)),
+                Relayed::GetPrompt => get_prompt(upstreams, params, &cx).await,
+                Relayed::ReadResource => read_resource(upstreams, params, &cx).await,
+                Relayed::Complete => complete(upstreams, params, &cx).await,
+            }
+        })
+    }
+}
+
+/// The entries of all upstreams, in the order of the configuration. Of several with one URI the first one counts.
+fn list(upstreams: &Upstreams, member: &str, entries: impl Fn(&Lists) -> &Vec<Json>, named: bool) -> Json {
+    let mut out = format!(r#"{{"{member}":["#);
+    let mut is_first = true;
+    for upstream in &upstreams.all {
+        let Some(lists) = upstream.lists() else { continue };
+        for entry in entries(&lists) {
+            let shown = match named.then(|| text_member(entry, "name")).flatten() {
+                Some(name) => relayed::entry(entry, "name", &Value::from(upstream.offered(&name)).to_string()),
+                None => relayed::result(entry),
+            };
+            if !std::mem::take(&mut is_first) {
+                out.push(',');
+            }
+            out.push_str(shown.as_str());
+        }
+    }
+    out.push_str("]}");
+    Json::trusted(out)
+}
+
+/// The upstream that has a prompt of this name, and its own name for it.
+fn find_prompt(upstreams: &Upstreams, shown: &str) -> Option<(Arc<Upstream>, String)> {
+    upstreams.all.iter().find_map(|upstream| {
+        let lists = upstream.lists()?;
+        let names = lists.prompts.iter().filter_map(|prompt| text_member(prompt, "name"));
+        let mut names = names.filter(|name| upstream.offered(name) == shown);
+        Some((Arc::clone(upstream), names.next()?))
+    })
+}
+
+async fn get_prompt(
+    upstreams: &Upstreams,
+    mut params: Map<String, Value>,
+    cx: &RequestContext,
+) -> Result<Json, HandlerError> {
+    let shown = params.get("name").and_then(Value::as_str).unwrap_or_default();
+    let (upstream, name) = find_prompt(upstreams, shown).ok_or(HandlerError::NotFound)?;
+    params.insert("name".to_owned(), name.into());
+    forward(&upstream, "prompts/get", params, cx).await
+}
+
+/// The upstreams that may have a resource: those that list it, then those with a template that fits, then the others, each in the order of the configuration.
+fn may_have(upstreams: &Upstreams, uri: &str) -> Vec<Arc<Upstream>> {
+    let mut ranked: Vec<(u8, Arc<Upstream>)> = Vec::new();
+    for upstream in &upstreams.all {
+        let Some(lists) = upstream.lists().filter(|lists| lists.declares("resources")) else {
+            continue;
+        };
+        let lists_it = lists
+            .resources
+            .iter()
+            .any(|entry| text_member(entry, "uri").as_deref() == Some(uri));
+        let fits = |entry: &Json| {
+            let template = text_member(entry, "uriTemplate").and_then(|text| UriTemplate::new(text).ok());
+            template.is_some_and(|template| template.match_uri(uri).is_some())
+        };
+        let rank = match lists_it {
+            true => 0,
+            false if lists.templates.iter().any(fits) => 1,
+            false => 2,
+        };
+        ranked.push((rank, Arc::clone(upstream)));
+    }
+    ranked.sort_by_key(|(rank, _)| *rank);
+    ranked.into_iter().map(|(_, upstream)| upstream).collect()
+}
+
+async fn read_resource(
+    upstreams: &Upstreams,
+    params: Map<String, Value>,
+    cx: &RequestContext,
+) -> Result<Json, HandlerError> {
+    let uri = params.get("uri").and_then(Value::as_str).unwrap_or_default();
+    let mut not_found = HandlerError::NotFound;
+    for upstream in may_have(upstreams, uri) {
+        match forward(&upstream, "resources/read", params.clone(), cx).await {
+            // It has no such resource.
+            Err(HandlerError::Rpc(failure)) if matches!(failure.code, -32002 | -32602) => {
+                not_found = HandlerError::Rpc(failure);
+            }
+            read => return read,
+        }
+    }
+    Err(not_found)
+}
+
+async fn complete(
+    upstreams: &Upstreams,
+    mut params: Map<String, Value>,
+    cx: &RequestContext,
+) -> Result<Json, HandlerError> {
+    let reference = params.get("ref").cloned().unwrap_or_default();
+    let upstream = match reference["type"].as_str() {
+        Some("ref/prompt") => {
+            let shown = reference["name"].as_str().unwrap_or_default();
+            let (upstream, name) = find_prompt(upstreams, shown).ok_or(HandlerError::NotFound)?;
+            params["ref"]["name"] = name.into();
+            upstream
+        }
+        _ => {
+            let uri = reference["uri"].as_str().unwrap_or_default();
+            let lists_it = |lists: &Lists| {
+                let mut templates = lists.templates.iter();
+                templates.any(|entry| text_member(entry, "uriTemplate").as_deref() == Some(uri))
+            };
+            let found = upstreams
+                .all
+                .iter()
+                .find(|upstream| upstream.lists().is_some_and(|lists| lists_it(&lists)));
+            Arc::clone(found.ok_or(HandlerError::NotFound)?)
+        }
+    };
+    forward(&upstream, "completion/complete", params, cx).await
+}
+
+/// Passes a request on, and returns the result without what belongs to the upstream's connection.
+async fn forward(
+    upstream: &Upstream,
+    method: &str,
+    mut params: Map<String, Value>,
+    cx: &RequestContext,
+) -> Result<Json, HandlerError> {
+    let connections = &upstream.connections;
+    let connection = connections
+        .of_client(cx.principal(), cx.requestor().capabilities)
+        .map_err(|error| failed(upstream, &error.to_string()))?;
+    upstream
+        .connect(&connection, None)
+        .await
+        .map_err(|down| failed(upstream, &down.error.to_string()))?;
+    strip_meta(&mut params);
+    let meta = match params.remove("_meta") {
+        Some(Value::Object(meta)) => meta,
+        _ => Map::new(),
+    };
+    // Answers of a modern client in its rounds are for the gateway.
+    params.remove("inputResponses");
+    params.remove("requestState");
+    let registration = connection.register(Context::Request(cx.clone()), BTreeMap::new());
+    let mut options = CallOptions::default();
+    options.source = Some(registration.number);
+    options.meta = meta;
+    let on_event = &mut |event: Event<'_>| {
+        if let Event::Progress(progress) = event {
+            cx.progress(progress.progress, progress.total, progress.message.as_deref());
+        }
+    };
+    match (connection.connection)
+        .forward(method, &params, &options, on_event)
+        .await
+    {
+        Ok(result) => Ok(relayed::result(&result)),
+        Err(RequestError::Rpc(failure)) => Err(HandlerError::Rpc(failure)),
+        Err(error) => Err(failed(upstream, &error.to_string())),
+    }
+}
+
+fn failed(upstream: &Upstream, why: &str) -> HandlerError {
+    HandlerError::Rpc(RpcFailure {
+        code: -32603,
+        message: format!("upstream `{}`: {why}", upstream.name()).into(),
+        data: None,
+    })
+}

@@ -1,0 +1,89 @@
+//! The names under which an upstream's tools and prompts are offered.
+
+use crate::UpstreamOptions;
+use std::collections::BTreeSet;
+
+/// The names of upstreams cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidNames {
+    /// Two have one name.
+    #[error("two upstreams are named `{0}`")]
+    Twice(String),
+    /// It would make names that MCP does not allow.
+    #[error("`{0}` is no name for an upstream: use letters, digits, - and _, at most 64")]
+    Invalid(String),
+}
+
+/// How names are made. It depends on the configuration alone, never on which upstreams are up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Naming {
+    /// As the upstream has them.
+    Bare,
+    /// Behind the name of the upstream: `NAME_tool`.
+    Prefixed,
+}
+
+impl Naming {
+    /// One upstream keeps its names.
+    pub(crate) fn of(upstreams: &[UpstreamOptions], prefix: bool) -> Result<Self, InvalidNames> {
+        let mut names = BTreeSet::new();
+        for UpstreamOptions { name, .. } in upstreams {
+            let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+            if !(1..=64).contains(&name.len()) || !name.chars().all(fits) {
+                return Err(InvalidNames::Invalid(name.clone()));
+            }
+            if !names.insert(name.as_str()) {
+                return Err(InvalidNames::Twice(name.clone()));
+            }
+        }
+        Ok(match upstreams.len() > 1 && prefix {
+            true => Self::Prefixed,
+            false => Self::Bare,
+        })
+    }
+
+    /// The name under which the upstream's `name` is offered.
+    pub(crate) fn offered(self, upstream: &str, name: &str) -> String {
+        match self {
+            Self::Bare => name.to_owned(),
+            Self::Prefixed => format!("{upstream}_{name}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Target;
+    use longhaul_client::ChildOptions;
+
+    fn named(names: &[&str]) -> Vec<UpstreamOptions> {
+        let command = || Target::Command(ChildOptions::new("x", [""; 0]));
+        names
+            .iter()
+            .map(|name| UpstreamOptions::new(*name, command()))
+            .collect()
+    }
+
+    #[test]
+    fn one_upstream_keeps_its_names_and_several_have_prefixes() {
+        assert_eq!(Naming::of(&named(&["a"]), true), Ok(Naming::Bare));
+        assert_eq!(Naming::of(&named(&["a", "b"]), true), Ok(Naming::Prefixed));
+        assert_eq!(Naming::of(&named(&["a", "b"]), false), Ok(Naming::Bare));
+        assert_eq!(Naming::Prefixed.offered("git", "log"), "git_log");
+    }
+
+    #[test]
+    fn wrong_names_are_refused() {
+        assert_eq!(
+            Naming::of(&named(&["a", "a"]), true),
+            Err(InvalidNames::Twice("a".to_owned()))
+        );
+        for wrong in ["", "a b", "ä", &"x".repeat(65)] {
+            assert_eq!(
+                Naming::of(&named(&[wrong]), true),
+                Err(InvalidNames::Invalid(wrong.to_owned()))
+            );
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What is configured of an upstream.
+
+use http::HeaderMap;
+use longhaul_client::{ChildOptions, EraChoice, TokenProvider};
+use longhaul_core::{Millis, Retry, TaskPolicy, ToolPattern};
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+/// An MCP server of someone else.
+///
+/// ```
+/// use longhaul_client::ChildOptions;
+/// use longhaul_gateway::{Target, UpstreamOptions};
+/// let files = UpstreamOptions::new("files", Target::Command(ChildOptions::new("npx", ["-y", "@modelcontextprotocol/server-filesystem", "/srv"])));
+/// assert!(!files.shared);
+/// ```
+#[derive(Debug, Clone)]
+pub struct UpstreamOptions {
+    /// Its name, unique in a gateway: letters, digits, `-` and `_`.
+    pub name: String,
+    /// Where it is.
+    pub target: Target,
+    /// Which revisions of MCP to speak with it.
+    pub era: EraChoice,
+    /// Whether all clients use one connection to it. It is told then that nobody can be asked anything.
+    pub shared: bool,
+    /// Which of its tools are offered.
+    pub tools: ToolSelection,
+    /// Settings of its tools. Of several rules that fit a tool, the first one that has a setting counts.
+    pub rules: Vec<ToolRule>,
+    /// How many of its calls run at once; more wait in order. `None` for no limit.
+    pub concurrency: Option<usize>,
+}
+
+impl UpstreamOptions {
+    /// An upstream whose tools are all offered, with the default settings.
+    pub fn new(name: impl Into<String>, target: Target) -> Self {
+        Self {
+            name: name.into(),
+            target,
+            era: EraChoice::Auto,
+            shared: false,
+            tools: ToolSelection::default(),
+            rules: Vec::new(),
+            concurrency: None,
+        }
+    }
+}
+
+/// Where an upstream is.
+#[derive(Clone)]
+pub enum Target {
+    /// A child process, spoken with over its standard input and output. It is started again when it has exited.
+    Command(ChildOptions),
+    /// An HTTP server.
+    Http {
+        /// Its `http://` or `https://` URL.
+        url: String,
+        /// Headers that each request carries.
+        headers: HeaderMap,
+        /// Gives the gateway's own tokens for it. The tokens of clients are never passed on.
+        tokens: Option<Arc<dyn TokenProvider>>,
+    },
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Command(child) => f.debug_tuple("Command").field(&child.program).finish_non_exhaustive(),
+            // Headers may be credentials.
+            Self::Http { url, .. } => f.debug_struct("Http").field("url", url).finish_non_exhaustive(),
+        }
+    }
+}
+
+/// Which tools of an upstream are offered, and under which names. Patterns are for the upstream's own names.
+#[derive(Debug, Clone, Default)]
+pub struct ToolSelection {
+    /// Only those that fit one of these; all if there are none.
+    pub allow: Vec<ToolPattern>,
+    /// None that fits one of these, also if it is allowed.
+    pub deny: Vec<ToolPattern>,
+    /// Other names, by the upstream's.
+    pub rename: BTreeMap<String, String>,
+}
+
+impl ToolSelection {
+    /// Whether the tool with this name of the upstream is offered.
+    pub fn offers(&self, tool: &str) -> bool {
+        let fits = |patterns: &[ToolPattern]| patterns.iter().any(|pattern| pattern.matches(tool));
+        (self.allow.is_empty() || fits(&self.allow)) && !fits(&self.deny)
+    }
+}
+
+/// Settings for the tools of an upstream whose names fit a pattern. What is `None` is left to the next rule, and then to the default.
+#[derive(Debug, Clone)]
+pub struct ToolRule {
+    /// For which tools, by the upstream's names.
+    pub tools: ToolPattern,
+    /// Which calls become tasks. By default those that last 5 seconds; where the upstream makes tasks of a tool itself, all at once.
+    pub task: Option<TaskPolicy>,
+    /// Whether a call may be made again when it is not known what became of it. By default what the tool's `idempotentHint` and `readOnlyHint` say.
+    pub idempotent: Option<bool>,
+    /// After how long a waiting client without tasks is told how to follow the call, in milliseconds.
+    pub handoff: Option<Millis>,
+    /// From the creation to the end of all work, in milliseconds.
+    pub deadline: Option<Millis>,
+    /// From the end to the deletion, in milliseconds.
+    pub retention: Option<Millis>,
+    /// How many calls of the tool run at once.
+    pub concurrency: Option<usize>,
+    /// When failed attempts are retried.
+    pub retry: Option<Retry>,
+}
+
+impl ToolRule {
+    /// A rule without settings.
+    pub fn new(tools: ToolPattern) -> Self {
+        Self {
+            tools,
+            task: None,
+            idempotent: None,
+            handoff: None,
+            deadline: None,
+            retention: None,
+            concurrency: None,
+            retry: None,
+        }
+    }
+}
+
+/// The first setting of the rules that fit a tool.
+pub(crate) fn first<T>(rules: &[ToolRule], tool: &str, setting: impl Fn(&ToolRule) -> Option<T>) -> Option<T> {
+    let fits = rules.iter().filter(|rule| rule.tools.matches(tool));
+    fits.filter_map(setting).next()
+}

@@ -1,0 +1,40 @@
+//! Finds the executor of a stored call again.
+
+use crate::{
+    definition::{Definition, KIND},
+    executor::UpstreamExecutor,
+    upstreams::Upstreams,
+};
+use longhaul_core::Json;
+use longhaul_runtime::{Executor, Provider};
+use std::sync::Arc;
+
+/// Executors of upstreams' tools, which may be offered in another way by now, or not at all.
+pub(crate) struct UpstreamProvider(pub(crate) Arc<Upstreams>);
+
+impl Provider for UpstreamProvider {
+    fn kind(&self) -> &'static str {
+        KIND
+    }
+
+    fn revive(&self, definition: &Json) -> Result<Arc<dyn Executor>, String> {
+        let definition: Definition =
+            serde_json::from_str(definition.as_str()).map_err(|error| format!("its definition: {error}"))?;
+        if definition.version != 1 {
+            return Err("another version of Longhaul has written its definition".to_owned());
+        }
+        let upstream = self
+            .0
+            .named(&definition.upstream)
+            .ok_or_else(|| format!("no upstream `{}` is configured any more", definition.upstream))?;
+        Ok(Arc::new(UpstreamExecutor {
+            upstream,
+            tool: definition.tool,
+            idempotent: definition.idempotent,
+        }))
+    }
+
+    fn keeps_logs(&self) -> bool {
+        false
+    }
+}

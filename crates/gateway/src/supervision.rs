@@ -1,0 +1,168 @@
+//! Keeps the connection of the gateway to an upstream, and what is offered of it.
+
+use crate::{
+    UpstreamStatus,
+    catalog::{OfferedTools, offer_tools},
+    connections::UpstreamConnection,
+    listed::Lists,
+    methods,
+    upstream::Upstream,
+    upstreams::Upstreams,
+};
+use longhaul_client::{RequestError, Watch, WatchFilter};
+use longhaul_core::Millis;
+use longhaul_runtime::Engine;
+use std::sync::Arc;
+
+/// How long the tools of an upstream that is down stay offered, in milliseconds. Calls of them wait for it meanwhile.
+pub const KEPT_WHILE_DOWN: Millis = 60_000;
+/// How often an upstream is asked whether it is there, in milliseconds.
+const LOOK_EVERY: Millis = 15_000;
+/// The first and the longest pause before it is dialled again, in milliseconds.
+const PAUSES: (Millis, Millis) = (500, 30_000);
+
+/// Follows an upstream until the gateway stops.
+pub(crate) async fn follow(
+    upstreams: Arc<Upstreams>,
+    engine: Engine,
+    upstream: Arc<Upstream>,
+    mut offered: OfferedTools,
+) {
+    let (mut down_for, mut pause) = (0, PAUSES.0);
+    loop {
+        let error = match connect(&upstreams, &engine, &upstream, &mut offered).await {
+            Ok((connection, watch)) => {
+                (down_for, pause) = (0, PAUSES.0);
+                stay(&upstreams, &engine, &upstream, &connection, watch, &mut offered).await
+            }
+            Err(error) => error,
+        };
+        if down_for == 0 {
+            tracing::warn!(upstream = upstream.name(), %error, "an upstream cannot be reached");
+        }
+        let reason = error.to_string();
+        upstream.status.send_replace(UpstreamStatus::Down { reason });
+        upstream.pause(pause).await;
+        down_for += pause;
+        pause = (pause * 2).min(PAUSES.1);
+        if down_for >= KEPT_WHILE_DOWN && !offered.is_empty() {
+            tracing::warn!(
+                upstream = upstream.name(),
+                "the tools of an upstream that is down are no longer offered"
+            );
+            offered = offer_tools(&engine, &upstream, None, offered).await;
+            *upstream.lists.write() = None;
+            methods::offer(&upstreams, &engine);
+        }
+    }
+}
+
+/// Connects, and offers what there is.
+async fn connect(
+    upstreams: &Arc<Upstreams>,
+    engine: &Engine,
+    upstream: &Arc<Upstream>,
+    offered: &mut OfferedTools,
+) -> Result<(Arc<UpstreamConnection>, Option<Watch>), RequestError> {
+    let connection = upstream
+        .connections
+        .own()
+        .map_err(|error| RequestError::Setup(error.to_string()))?;
+    // The watch begins first, so that no change is missed.
+    let server = connection.connection.server().await?;
+    let notifies = |capability: &str| server.capabilities[capability]["listChanged"] == true;
+    let filter = WatchFilter {
+        tools: notifies("tools"),
+        prompts: notifies("prompts"),
+        resources: notifies("resources"),
+        uris: Vec::new(),
+    };
+    let watch = match filter == WatchFilter::default() {
+        true => None,
+        false => match connection.connection.watch(filter).await {
+            Ok(watch) => Some(watch),
+            Err(error) if error.is_transient() => return Err(error),
+            Err(error) => {
+                tracing::debug!(upstream = upstream.name(), %error, "an upstream does not notify of changes");
+                None
+            }
+        },
+    };
+    read(upstreams, engine, upstream, &connection, offered).await?;
+    Ok((connection, watch))
+}
+
+/// Reads what the upstream offers, stores it and offers it.
+async fn read(
+    upstreams: &Arc<Upstreams>,
+    engine: &Engine,
+    upstream: &Arc<Upstream>,
+    connection: &UpstreamConnection,
+    offered: &mut OfferedTools,
+) -> Result<(), RequestError> {
+    let lists = Arc::new(Lists::read(&connection.connection).await?);
+    if upstream.lists().as_ref() != Some(&lists) {
+        upstreams.store_lists(upstream.name(), &lists);
+        *upstream.lists.write() = Some(Arc::clone(&lists));
+        methods::offer(upstreams, engine);
+        let catalog = engine.catalog();
+        catalog.prompt_list_changed();
+        catalog.resource_list_changed();
+    }
+    *offered = offer_tools(engine, upstream, Some(&lists), std::mem::take(offered)).await;
+    let tools = offered.len();
+    upstream.status.send_replace(UpstreamStatus::Up { tools });
+    Ok(())
+}
+
+/// Follows changes of the upstream until it cannot be reached.
+async fn stay(
+    upstreams: &Arc<Upstreams>,
+    engine: &Engine,
+    upstream: &Arc<Upstream>,
+    connection: &Arc<UpstreamConnection>,
+    mut watch: Option<Watch>,
+    offered: &mut OfferedTools,
+) -> RequestError {
+    loop {
+        tokio::select! {
+            biased;
+            change = next(&mut watch) => {
+                if !change {
+                    watch = None;
+                    continue;
+                }
+                if let Err(error) = read(upstreams, engine, upstream, connection, offered).await {
+                    return error;
+                }
+            }
+            () = upstream.pause(LOOK_EVERY) => {
+                upstream.connections.close_idle(connection).await;
+                if let Err(error) = look(connection).await {
+                    return error;
+                }
+            }
+        }
+    }
+}
+
+/// Waits for a change. False once none can come.
+async fn next(watch: &mut Option<Watch>) -> bool {
+    match watch {
+        Some(watch) => watch.next().await.is_some(),
+        None => std::future::pending().await,
+    }
+}
+
+/// Asks the upstream whether it is there.
+async fn look(connection: &UpstreamConnection) -> Result<(), RequestError> {
+    let server = connection.connection.server().await?;
+    let is_modern = server.version >= "2026-07-28";
+    let method = if is_modern { "server/discover" } else { "ping" };
+    match connection.connection.send(method, serde_json::Value::Null).await {
+        Ok(_) => Ok(()),
+        // It answers, whatever it says.
+        Err(RequestError::Rpc(_)) => Ok(()),
+        Err(error) => Err(error),
+    }
+}

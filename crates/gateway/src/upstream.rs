@@ -1,0 +1,110 @@
+//! One upstream: its connections, and what it offers.
+
+use crate::{
+    UpstreamOptions, UpstreamStatus,
+    connections::{Connections, UpstreamConnection},
+    listed::Lists,
+    names::Naming,
+};
+use longhaul_client::RequestError;
+use longhaul_core::{Millis, format_duration};
+use longhaul_runtime::{Ports, TaskContext};
+use parking_lot::RwLock;
+use std::{sync::Arc, time::Duration};
+use tokio::sync::{Semaphore, watch};
+
+/// How long a call waits for an upstream that cannot be reached, in milliseconds.
+pub(crate) const LONGEST_WAIT: Millis = 60_000;
+/// The first and the longest pause between two tries to reach it, in milliseconds.
+const PAUSES: (Millis, Millis) = (250, 5_000);
+
+/// An upstream.
+pub(crate) struct Upstream {
+    pub(crate) connections: Connections,
+    pub(crate) naming: Naming,
+    pub(crate) ports: Ports,
+    /// What it offered when it was last asked.
+    pub(crate) lists: RwLock<Option<Arc<Lists>>>,
+    pub(crate) status: watch::Sender<UpstreamStatus>,
+    /// The calls that run at once.
+    pub(crate) running: Option<Arc<Semaphore>>,
+}
+
+/// Why an upstream cannot be reached.
+#[derive(Debug, thiserror::Error)]
+#[error("upstream `{upstream}`: {error}")]
+pub(crate) struct UpstreamDown {
+    pub(crate) upstream: String,
+    pub(crate) error: RequestError,
+}
+
+impl Upstream {
+    pub(crate) fn new(connections: Connections, naming: Naming, ports: Ports) -> Self {
+        let running = connections.options().concurrency;
+        Self {
+            running: running.map(|most| Arc::new(Semaphore::new(most))),
+            connections,
+            naming,
+            ports,
+            lists: RwLock::new(None),
+            status: watch::Sender::new(UpstreamStatus::Starting),
+        }
+    }
+
+    pub(crate) fn options(&self) -> &UpstreamOptions {
+        self.connections.options()
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.options().name
+    }
+
+    /// What it offered when it was last asked.
+    pub(crate) fn lists(&self) -> Option<Arc<Lists>> {
+        self.lists.read().clone()
+    }
+
+    /// The name under which one of its tools or prompts is offered.
+    pub(crate) fn offered(&self, name: &str) -> String {
+        let renamed = self.options().tools.rename.get(name);
+        let name = renamed.map_or(name, String::as_str);
+        self.naming.offered(self.name(), name)
+    }
+
+    /// Connects, and tries again while the upstream cannot be reached, for up to a minute. Nothing of the call has been sent then.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) async fn connect(
+        &self,
+        connection: &UpstreamConnection,
+        cx: Option<&TaskContext>,
+    ) -> Result<(), UpstreamDown> {
+        let (mut waited, mut pause) = (0, PAUSES.0);
+        loop {
+            let error = match connection.connection.server().await {
+                Ok(_) => return Ok(()),
+                Err(error) => error,
+            };
+            let may_come_back = error.is_transient() || matches!(error, RequestError::NotStarted { .. });
+            if !may_come_back || waited >= LONGEST_WAIT {
+                let upstream = self.name().to_owned();
+                return Err(UpstreamDown { upstream, error });
+            }
+            if let Some(cx) = cx {
+                let rest = format_duration(LONGEST_WAIT - waited);
+                cx.status(format!(
+                    "waiting for upstream `{}` for up to {rest}: {error}",
+                    self.name()
+                ));
+            }
+            self.pause(pause).await;
+            waited += pause;
+            pause = (pause * 2).min(PAUSES.1);
+        }
+    }
+
+    pub(crate) async fn pause(&self, millis: Millis) {
+        self.ports.clock.sleep(Duration::from_millis(millis)).await;
+    }
+}
