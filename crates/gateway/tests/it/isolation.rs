@@ -1,0 +1,59 @@
+//! Two principals on one upstream.
+
+use crate::{
+    client::{Called, Client},
+    upstream::{Tasks, Upstream},
+    world::{RunningGateway, guarded, options},
+};
+use longhaul::auth::{Authenticator, Decision, Denied, Identity, Permissions, RequestHead};
+use longhaul_core::Principal;
+use serde_json::json;
+use std::sync::Arc;
+
+/// Takes the sender's word for who it is.
+struct ByHeader;
+
+impl Authenticator for ByHeader {
+    fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> Decision<'a> {
+        let user = head.headers.get("x-user").and_then(|user| user.to_str().ok());
+        Decision::Known(match user {
+            Some(user) => Ok(Arc::new(Identity::verified(
+                Principal::named(format!("user:{user}")),
+                Permissions::all(),
+            ))),
+            None => Err(Denied::invalid("who are you?")),
+        })
+    }
+}
+
+/// Both run the same tool at the same time, in all kinds of upstreams; each answers its own question, and sees its own task only.
+#[tokio::test]
+async fn s_01_one_principal_learns_nothing_of_anothers_calls() {
+    for upstream_tasks in Tasks::ALL {
+        let upstream = Upstream::start(upstream_tasks).await;
+        let directory = tempfile::tempdir().unwrap();
+        let gateway = RunningGateway::start_with(directory.path(), options(&[("up", &upstream)]), Some(ByHeader)).await;
+        for client_tasks in Tasks::ALL {
+            let [alice, bob] = ["alice", "bob"].map(|user| Client::connect_as(&gateway.url, client_tasks, Some(user)));
+            let both = guarded("both calls", async {
+                tokio::join!(alice.text("confirm", json!({})), bob.text("echo", json!({"a": 1})))
+            });
+            assert_eq!(both.await.0, "confirmed: true");
+            assert_eq!(
+                (alice.asked.lock().unwrap().len(), bob.asked.lock().unwrap().len()),
+                (1, 0)
+            );
+            if client_tasks == Tasks::None {
+                continue;
+            }
+            let Called::Task(task) = alice.start("hold", json!({})).await.unwrap() else {
+                panic!("no task")
+            };
+            let foreign = bob.connection.task(task.id()).get().await;
+            assert!(foreign.unwrap_err().is_unknown_task());
+            upstream.release();
+            guarded("the end", task.wait(&mut |_| {})).await.unwrap();
+        }
+        gateway.stop().await;
+    }
+}

@@ -1,0 +1,123 @@
+//! What is offered of upstreams.
+
+use crate::{
+    client::Client,
+    upstream::{Tasks, Upstream},
+    world::{RunningGateway, guarded, options, until},
+};
+use longhaul::Tool;
+use longhaul_core::ToolPattern;
+use serde_json::{Value, json};
+
+async fn send(client: &Client, method: &str, params: Value) -> Value {
+    let result = guarded(method, client.connection.send(method, params)).await.unwrap();
+    serde_json::from_str(result.as_str()).unwrap()
+}
+
+async fn tool_names(client: &Client) -> Vec<String> {
+    let tools = guarded("the tools", client.connection.list_tools()).await.unwrap();
+    tools.into_iter().map(|tool| tool.name).collect()
+}
+
+/// Every member of a tool is that of the upstream but its name, and `execution`, which each server has its own.
+#[tokio::test]
+async fn tools_are_listed_as_the_upstream_lists_them() {
+    for tasks in [Tasks::Legacy, Tasks::Modern] {
+        let upstream = Upstream::start(tasks).await;
+        let directory = tempfile::tempdir().unwrap();
+        let gateway = RunningGateway::start(directory.path(), options(&[("up", &upstream)])).await;
+        let bare = |listed: Value| -> Vec<Value> {
+            let mut tools = listed["tools"].as_array().unwrap().clone();
+            tools
+                .iter_mut()
+                .for_each(|tool| drop(tool.as_object_mut().unwrap().remove("execution")));
+            tools
+        };
+        let direct = send(&Client::connect(&upstream.url, tasks), "tools/list", Value::Null).await;
+        let through = send(&Client::connect(&gateway.url, tasks), "tools/list", Value::Null).await;
+        assert_eq!(bare(through), bare(direct));
+        gateway.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn several_upstreams_have_prefixes_and_tools_are_selected_and_renamed() {
+    let (one, two) = (
+        Upstream::start(Tasks::Legacy).await,
+        Upstream::start(Tasks::Modern).await,
+    );
+    let directory = tempfile::tempdir().unwrap();
+    let mut upstreams = options(&[("one", &one), ("two", &two)]);
+    let pattern = |text: &str| -> ToolPattern { text.parse().unwrap() };
+    upstreams[0].tools.allow = vec![pattern("e*"), pattern("f*")];
+    upstreams[0].tools.deny = vec![pattern("fail")];
+    upstreams[0].tools.rename.insert("echo".to_owned(), "parrot".to_owned());
+    upstreams[1].tools.allow = vec![pattern("confirm")];
+    let gateway = RunningGateway::start(directory.path(), upstreams).await;
+    let client = Client::connect(&gateway.url, Tasks::Modern);
+    let mut names = tool_names(&client).await;
+    names.sort();
+    assert_eq!(names, ["one_parrot", "two_confirm"]);
+    assert_eq!(
+        client.result("one_parrot", json!({"a": 1})).await["structuredContent"]["echo"]["a"],
+        1
+    );
+
+    let prompts = send(&client, "prompts/list", Value::Null).await;
+    let listed: Vec<&Value> = prompts["prompts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|prompt| &prompt["name"])
+        .collect();
+    assert_eq!(listed, ["one_greet", "two_greet"]);
+    let prompt = send(&client, "prompts/get", json!({"name": "two_greet"})).await;
+    assert_eq!(prompt["messages"][0]["content"]["text"], "Hello!");
+    let read = send(&client, "resources/read", json!({"uri": "note://1"})).await;
+    assert_eq!(read["contents"][0]["text"], "first");
+    gateway.stop().await;
+}
+
+/// A new tool of the upstream is offered, and one that is gone is not.
+#[tokio::test]
+async fn changes_of_the_upstream_are_followed() {
+    for tasks in [Tasks::Legacy, Tasks::Modern] {
+        let upstream = Upstream::start(tasks).await;
+        let directory = tempfile::tempdir().unwrap();
+        let gateway = RunningGateway::start(directory.path(), options(&[("up", &upstream)])).await;
+        let engine = gateway.server.engine().unwrap();
+        upstream
+            .server
+            .put_tool(Tool::new("later", async || "new"))
+            .await
+            .unwrap();
+        assert!(upstream.server.remove_tool("fail"));
+        until("the change", || {
+            engine.catalog().tool("later").is_some() && engine.catalog().tool("fail").is_none()
+        })
+        .await;
+        let client = Client::connect(&gateway.url, tasks);
+        assert_eq!(client.text("later", json!({})).await, "new");
+        gateway.stop().await;
+    }
+}
+
+/// What the upstream offered last is offered at once after a restart, also while it is down.
+#[tokio::test]
+async fn the_last_known_lists_outlive_a_restart() {
+    let upstream = Upstream::start(Tasks::Modern).await;
+    let directory = tempfile::tempdir().unwrap();
+    let upstreams = || options(&[("up", &upstream)]);
+    let gateway = RunningGateway::start(directory.path(), upstreams()).await;
+    let known = tool_names(&Client::connect(&gateway.url, Tasks::Modern)).await;
+    gateway.stop().await;
+    let mut down = upstreams();
+    down[0].target = longhaul_gateway::Target::Http {
+        url: "http://127.0.0.1:1/mcp".to_owned(),
+        headers: http::HeaderMap::new(),
+        tokens: None,
+    };
+    let gateway = RunningGateway::start(directory.path(), down).await;
+    assert_eq!(tool_names(&Client::connect(&gateway.url, Tasks::Modern)).await, known);
+    gateway.stop().await;
+}

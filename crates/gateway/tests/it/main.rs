@@ -1,0 +1,10 @@
+//! The gateway between real clients and real servers, over HTTP on this machine.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod cells;
+mod client;
+mod isolation;
+mod lists;
+mod restart;
+mod upstream;
+mod world;

@@ -1,0 +1,91 @@
+//! A restart of the gateway in the middle of a call.
+
+use crate::{
+    client::{Called, Client},
+    upstream::{Tasks, Upstream},
+    world::{RunningGateway, guarded, options},
+};
+use longhaul_client::{Outcome, TaskStatus};
+use serde_json::json;
+
+/// The client's id of the task, after the gateway has been restarted while the tool ran.
+async fn restarted(
+    tool: &str,
+    upstream: &Upstream,
+    client_tasks: Tasks,
+) -> (tempfile::TempDir, RunningGateway, Client, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = RunningGateway::start(directory.path(), options(&[("up", upstream)])).await;
+    let client = Client::connect(&gateway.url, client_tasks);
+    let Called::Task(task) = client.start(tool, json!({})).await.unwrap() else {
+        panic!("no task")
+    };
+    let id = task.id().to_owned();
+    upstream.has_begun(1).await;
+    if upstream.tasks != Tasks::None {
+        // The gateway has the task of the upstream when it reports its status.
+        while task.get().await.unwrap().message.is_none() {
+            tokio::task::yield_now().await;
+        }
+    }
+    gateway.stop().await;
+    let gateway = RunningGateway::start(directory.path(), options(&[("up", upstream)])).await;
+    let client = Client::connect(&gateway.url, client_tasks);
+    (directory, gateway, client, id)
+}
+
+#[tokio::test]
+async fn a_task_of_the_upstream_is_followed_again_and_its_tool_runs_once() {
+    for upstream_tasks in [Tasks::Legacy, Tasks::Modern] {
+        for client_tasks in [Tasks::Legacy, Tasks::Modern] {
+            let upstream = Upstream::start(upstream_tasks).await;
+            let (_directory, gateway, client, id) = restarted("hold", &upstream, client_tasks).await;
+            let task = client.connection.task(id);
+            assert_eq!(task.get().await.unwrap().status, TaskStatus::Working);
+            upstream.release();
+            let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
+            let Outcome::Result { json, .. } = outcome else {
+                panic!("{outcome:?}")
+            };
+            assert!(json.as_str().contains("held"), "{json:?}");
+            assert_eq!(upstream.begun(), 1);
+            gateway.stop().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_plain_call_of_the_upstream_is_made_again_only_if_it_is_idempotent() {
+    let upstream = Upstream::start(Tasks::None).await;
+    let (_directory, gateway, client, id) = restarted("repeat", &upstream, Tasks::Modern).await;
+    upstream.has_begun(2).await;
+    // One for the call that the restart has cut off, which the upstream does not know to be unwanted.
+    upstream.release();
+    upstream.release();
+    let outcome = guarded("the end", client.connection.task(id).wait(&mut |_| {}))
+        .await
+        .unwrap();
+    assert!(
+        matches!(outcome, Outcome::Result { is_error: false, .. }),
+        "{outcome:?}"
+    );
+    gateway.stop().await;
+
+    let upstream = Upstream::start(Tasks::None).await;
+    let (_directory, gateway, client, id) = restarted("hold", &upstream, Tasks::Modern).await;
+    let outcome = guarded("the end", client.connection.task(id).wait(&mut |_| {}))
+        .await
+        .unwrap();
+    let Outcome::RpcError(failure) = outcome else {
+        panic!("{outcome:?}")
+    };
+    assert!(
+        failure
+            .message
+            .contains("it is not known whether `hold` has run on upstream `up`"),
+        "{failure:?}"
+    );
+    assert!(failure.data.unwrap().as_str().contains("interrupted"));
+    assert_eq!(upstream.begun(), 1);
+    gateway.stop().await;
+}

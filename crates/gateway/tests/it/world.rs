@@ -1,0 +1,116 @@
+//! A gateway that runs, with its data directory.
+
+use crate::upstream::Upstream;
+use longhaul::{Server, ServerHandle, auth::Authenticator};
+use longhaul_core::TaskPolicy;
+use longhaul_gateway::{Gateway, ToolRule, UpstreamOptions};
+use longhaul_private_dir::PrivateDir;
+use longhaul_runtime::Ports;
+use std::{path::Path, sync::Arc, time::Duration};
+use tokio::sync::oneshot;
+
+/// A condition that never comes fails the test.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Waits for a condition.
+#[expect(clippy::disallowed_methods, reason = "the test waits for the outside world")]
+pub(crate) async fn until(what: &str, mut is_met: impl FnMut() -> bool) {
+    let met = async {
+        while !is_met() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    assert!(
+        tokio::time::timeout(PATIENCE, met).await.is_ok(),
+        "waited in vain for {what}"
+    );
+}
+
+/// A future that must complete.
+#[expect(clippy::disallowed_methods, reason = "the test waits for the outside world")]
+pub(crate) async fn guarded<T>(what: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(PATIENCE, future).await {
+        Ok(done) => done,
+        Err(_) => panic!("waited in vain for {what}"),
+    }
+}
+
+/// A running gateway.
+pub(crate) struct RunningGateway {
+    pub(crate) url: String,
+    pub(crate) server: ServerHandle,
+    gateway: Gateway,
+    stop: oneshot::Sender<()>,
+}
+
+/// Upstreams with all their calls as tasks, where a client has tasks.
+pub(crate) fn options(upstreams: &[(&str, &Upstream)]) -> Vec<UpstreamOptions> {
+    let options = upstreams.iter().map(|(name, upstream)| {
+        let mut every_tool = ToolRule::new("*".parse().unwrap());
+        every_tool.task = Some(TaskPolicy::Optional);
+        UpstreamOptions {
+            rules: vec![every_tool],
+            ..upstream.options(name)
+        }
+    });
+    options.collect()
+}
+
+impl RunningGateway {
+    pub(crate) async fn start(directory: &Path, upstreams: Vec<UpstreamOptions>) -> Self {
+        Self::start_with(directory, upstreams, None::<NoOne>).await
+    }
+
+    pub(crate) async fn start_with(
+        directory: &Path,
+        upstreams: Vec<UpstreamOptions>,
+        authenticator: Option<impl Authenticator + 'static>,
+    ) -> Self {
+        let folder = PrivateDir::create(&directory.join("upstreams")).unwrap();
+        let gateway = Gateway::new(upstreams, true, "1.0.0", Some(folder), &Ports::system()).unwrap();
+        let mut server = Server::new("gateway", "1.0.0")
+            .data_dir(directory.join("data"))
+            .provider(gateway.provider());
+        if let Some(authenticator) = authenticator {
+            server = server.authenticator(authenticator);
+        }
+        let server = server.start().await.unwrap();
+        gateway.start(&server.engine().unwrap()).await;
+        guarded("the upstreams", gateway.settled()).await;
+        let listener = server.listen("127.0.0.1:0").await.unwrap();
+        let url = listener.url();
+        let (stop, stopped) = oneshot::channel();
+        #[expect(clippy::disallowed_methods, reason = "the test is the outside world")]
+        tokio::spawn(listener.serve_until(async move {
+            let _: Result<(), _> = stopped.await;
+        }));
+        Self {
+            url,
+            server,
+            gateway,
+            stop,
+        }
+    }
+
+    /// Stops it. What runs is adopted by the next one on the same directory.
+    pub(crate) async fn stop(self) {
+        let Self {
+            server, gateway, stop, ..
+        } = self;
+        drop(stop);
+        gateway.stop().await;
+        server.stop().await;
+    }
+}
+
+/// Nobody.
+pub(crate) struct NoOne;
+
+impl Authenticator for NoOne {
+    fn authenticate<'a>(&'a self, _: &'a longhaul::auth::RequestHead<'a>) -> longhaul::auth::Decision<'a> {
+        longhaul::auth::Decision::NotMine
+    }
+}
+
+/// A shared list.
+pub(crate) type Seen<T> = Arc<std::sync::Mutex<Vec<T>>>;
