@@ -13,6 +13,7 @@ mod config;
 mod failure;
 mod fields;
 mod fraction;
+mod generated_config;
 mod inspect;
 mod interrupt;
 mod json_text;
@@ -36,6 +37,8 @@ mod tool_schema;
 mod variables;
 mod waiting;
 mod watch;
+#[cfg(unix)]
+mod wrap;
 
 use std::process::ExitCode;
 
@@ -47,6 +50,8 @@ fn main() -> ExitCode {
         args::Command::Serve(serve) => serve::run(serve),
         #[cfg(unix)]
         args::Command::Stdio(stdio) => stdio::run(stdio),
+        #[cfg(unix)]
+        args::Command::Wrap(wrap) => wrap::run(wrap),
         args::Command::Check(check) => check::run(check),
         args::Command::Keys(keys) => run_client(async { keys::run(keys) }),
         args::Command::Tools(tools) => run_client(listings::tools(tools)),

@@ -12,11 +12,23 @@ use crate::{
     upstream::Upstream,
     upstreams::Upstreams,
 };
+use futures_util::future::join_all;
 use longhaul_client::InvalidAddress;
 use longhaul_private_dir::PrivateDir;
 use longhaul_runtime::{Engine, Ports, Provider};
-use std::{io, sync::Arc};
+use std::{io, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
+
+/// How long a start waits for upstreams that were never seen.
+const LONGEST_FIRST_WAIT: Duration = Duration::from_secs(10);
+
+/// Waits until the upstream was reached, or could not be.
+async fn settled(upstream: &Upstream) -> UpstreamStatus {
+    let mut status = upstream.status.subscribe();
+    let settled = status.wait_for(|status| *status != UpstreamStatus::Starting).await;
+    // The sender lives as long as the upstream.
+    settled.map_or(UpstreamStatus::Starting, |status| status.clone())
+}
 
 /// A gateway cannot be made of these options.
 #[derive(Debug, thiserror::Error)]
@@ -79,9 +91,10 @@ impl Gateway {
         Arc::new(UpstreamProvider(Arc::clone(&self.upstreams)))
     }
 
-    /// Offers what is known of the upstreams, and follows them until [`stop`](Self::stop). When this completes, the tools of before are offered; those of
-    /// upstreams that were never seen come once they answer.
+    /// Offers what is known of the upstreams, and follows them until [`stop`](Self::stop). When this completes, the tools of before are offered, and those of
+    /// upstreams that were never seen, if they answer within ten seconds; else they come later.
     pub async fn start(&self, engine: &Engine) {
+        let mut unknown = Vec::new();
         let upstreams = &self.upstreams;
         for upstream in &self.upstreams.all {
             let known = upstreams
@@ -92,6 +105,8 @@ impl Gateway {
             if let Some(lists) = known {
                 offered = offer_tools(engine, upstream, Some(&lists), offered).await;
                 *upstream.lists.write() = Some(Arc::new(lists));
+            } else {
+                unknown.push(Arc::clone(upstream));
             }
             let following = supervision::follow(Arc::clone(upstreams), engine.clone(), Arc::clone(upstream), offered);
             let stopping = self.stopping.clone();
@@ -104,17 +119,19 @@ impl Gateway {
             }));
         }
         methods::offer(upstreams, engine);
+        let answered = join_all(unknown.iter().map(|upstream| settled(upstream)));
+        tokio::select! {
+            biased;
+            _ = answered => {}
+            () = engine.ports().clock.sleep(LONGEST_FIRST_WAIT) => {}
+        }
     }
 
     /// Waits until each upstream was reached, or could not be.
     pub async fn settled(&self) -> Vec<(String, UpstreamStatus)> {
         let mut all = Vec::with_capacity(self.upstreams.all.len());
         for upstream in &self.upstreams.all {
-            let mut status = upstream.status.subscribe();
-            let settled = status.wait_for(|status| *status != UpstreamStatus::Starting).await;
-            // The sender lives as long as the upstream.
-            let status = settled.map_or(UpstreamStatus::Starting, |status| status.clone());
-            all.push((upstream.name().to_owned(), status));
+            all.push((upstream.name().to_owned(), settled(upstream).await));
         }
         all
     }

@@ -73,6 +73,13 @@ Exit status:
     1  the server could not be started, or has exited
     2  the configuration is invalid; nothing was started";
 
+pub(super) const WRAP: &str = "\
+Calls of the server's slow tools become tasks, which survive their client. Without --listen this is what `longhaul stdio` does: the first one starts a \
+process that owns the data directory and runs the server, and others with the same command, folder and environment share it.
+
+Example:
+    longhaul wrap -- npx -y @modelcontextprotocol/server-everything";
+
 pub(super) const TASK: &str = "\
 Exit status:
     0  success; with --wait: the tool returned a result

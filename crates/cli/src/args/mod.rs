@@ -73,13 +73,17 @@ fn with_tip(mut error: clap::Error, command: &str) -> clap::Error {
 /// The command to run.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Serve the commands of a configuration file as MCP tools
+    /// Serve the commands and the MCP servers of a configuration file
     #[command(after_help = help::SERVE)]
     Serve(Serve),
     /// Serve a configuration file on standard input and output, for desktop clients
     #[cfg(unix)]
     #[command(after_help = help::STDIO)]
     Stdio(Stdio),
+    /// Serve an MCP server of someone else, with durable tasks in front of it
+    #[cfg(unix)]
+    #[command(after_help = help::WRAP)]
+    Wrap(Wrap),
     /// Check a configuration file without serving it
     #[command(after_help = "Exit status: 0 if the file can be served, 2 if not.")]
     Check(Check),

@@ -3,13 +3,17 @@
 use crate::config;
 use clap::Args;
 use longhaul_core::{Millis, parse_duration};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// `longhaul serve`
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
     /// Configuration file (TOML)
-    pub(crate) file: PathBuf,
+    #[arg(required_unless_present = "mcp_config")]
+    pub(crate) file: Option<PathBuf>,
+    /// Serve the MCP servers of another client's file (JSON with `mcpServers`) in place of a configuration file
+    #[arg(long, value_name = "FILE", conflicts_with = "file")]
+    pub(crate) mcp_config: Option<PathBuf>,
     /// Address or unix:PATH to listen on; overrides the file
     #[arg(long, value_name = "ADDR", value_parser = config::parse_listen)]
     pub(crate) listen: Option<config::Listen>,
@@ -53,4 +57,43 @@ pub(crate) struct Check {
     /// Print one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+impl Serve {
+    /// A configuration file, served without further options.
+    pub(crate) fn of_file(file: PathBuf, listen: Option<config::Listen>, data_dir: PathBuf) -> Self {
+        Self {
+            file: Some(file),
+            mcp_config: None,
+            listen,
+            data_dir: Some(data_dir),
+            json: false,
+            idle_exit: None,
+            accept_restored_database: false,
+            remove_orphaned_attempts: false,
+            detach: false,
+        }
+    }
+
+    /// The file that says what is served.
+    pub(crate) fn source(&self) -> &Path {
+        let source = self.file.as_deref().or(self.mcp_config.as_deref());
+        // One of them is required.
+        source.unwrap_or(Path::new(""))
+    }
+}
+
+/// `longhaul wrap`
+#[cfg(unix)]
+#[derive(Debug, Args)]
+pub(crate) struct Wrap {
+    /// Address or unix:PATH to listen on; without it, standard input and output
+    #[arg(long, value_name = "ADDR", value_parser = config::parse_listen)]
+    pub(crate) listen: Option<config::Listen>,
+    /// Data directory; by default one that follows from the command, the folder and the environment
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// The MCP server's command, behind `--`
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
 }

@@ -50,12 +50,17 @@ impl File {
         };
         let text = std::fs::read_to_string(path).map_err(failed)?;
         let absolute = std::path::absolute(path).map_err(failed)?;
-        Ok(Self {
-            path: absolute,
+        Ok(Self::of_text(absolute, text))
+    }
+
+    /// A configuration that was made of the file at `path`, which is absolute.
+    pub(super) fn of_text(path: PathBuf, text: String) -> Self {
+        Self {
+            path,
             text,
             problems: RefCell::default(),
             warnings: RefCell::default(),
-        })
+        }
     }
 
     /// The folder that relative paths in the file start from.
@@ -97,6 +102,17 @@ impl File {
         let mut warnings = self.warnings.into_inner();
         warnings.sort_by_key(|warning| warning.line);
         (problems, warnings)
+    }
+}
+
+impl ConfigError {
+    /// What is wrong with a file as a whole.
+    pub(crate) fn of_file(file: &Path, message: String) -> Self {
+        Self {
+            file: file.display().to_string(),
+            problems: vec![Problem { line: None, message }],
+            warnings: Vec::new(),
+        }
     }
 }
 

@@ -57,7 +57,19 @@ pub(crate) struct Config {
 /// # Errors
 /// [`ConfigError`] with every mistake found, in the order of their lines.
 pub(crate) fn load(path: &Path, environment: &Environment) -> Result<Config, ConfigError> {
-    let file = File::read(path)?;
+    check(File::read(path)?, path, environment)
+}
+
+/// Checks a configuration that was made of the file at `path`. Lines in messages are those of `text`.
+///
+/// # Errors
+/// As [`load`].
+pub(crate) fn load_generated(path: &Path, text: String, environment: &Environment) -> Result<Config, ConfigError> {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    check(File::of_text(absolute, text), path, environment)
+}
+
+fn check(file: File, path: &Path, environment: &Environment) -> Result<Config, ConfigError> {
     let config = read(&file, environment);
     let (problems, warnings) = file.into_problems();
     match config {

@@ -12,8 +12,8 @@ mod tools;
 use crate::{
     args,
     audit::{AuditError, AuditLog},
-    config::{self, Config, Environment, ServerConfig},
-    output,
+    config::{self, Config, ConfigError, Environment, ServerConfig},
+    generated_config, output,
 };
 use longhaul::audit::{Audit, AuditAction, AuditEvent, AuditOutcome};
 use longhaul_core::Millis;
@@ -71,14 +71,14 @@ enum ServeError {
 
 /// Serves until a signal or until `idle_exit`.
 pub(crate) fn run(serve: &args::Serve) -> ExitCode {
-    let mut config = match config::load(&serve.file, &Environment::of_this_process()) {
+    let mut config = match load(serve) {
         Ok(config) => config,
         Err(error) => {
             output::note(&error.to_string());
             return ExitCode::from(config::EXIT_INVALID);
         }
     };
-    crate::check::warn(&serve.file.display().to_string(), &config.warnings);
+    crate::check::warn(&serve.source().display().to_string(), &config.warnings);
     // The address in the file was checked with it.
     if let Some(listen) = &serve.listen {
         config.server.listen = match listen {
@@ -122,6 +122,21 @@ pub(crate) fn run(serve: &args::Serve) -> ExitCode {
             }
         }
     }
+}
+
+/// The configuration of the file, or the one that is made of another client's file.
+fn load(serve: &args::Serve) -> Result<Config, ConfigError> {
+    let environment = Environment::of_this_process();
+    let Some(file) = &serve.mcp_config else {
+        return config::load(serve.source(), &environment);
+    };
+    let name = file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let name = generated_config::usable_name(&name.unwrap_or_default());
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| ConfigError::of_file(file, format!("cannot be read: {error}")))?;
+    let generated = generated_config::of_mcp_servers(&text, &name);
+    let generated = generated.map_err(|error| ConfigError::of_file(file, error.to_string()))?;
+    config::load_generated(file, generated, &environment)
 }
 
 /// Opens the store first and closes it last, since its lock is what owns the data directory.
@@ -181,7 +196,6 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     let launcher = Launcher::this_program().map_err(ServeError::Launcher)?;
     descriptors::check_limit()?;
     let commands = Arc::new(CommandProvider::new(attempts.clone(), launcher, ports.clone()));
-    let tool_names = tools.iter().map(|tool| tool.name.clone()).collect();
     let tools = tools::build_all(tools, server.queue_timeout, &commands)?;
     let gateway = gateway::prepare(upstreams, prefix, &server.data_dir, &ports)?;
     let building = longhaul::Server::new(server.name.clone(), env!("CARGO_PKG_VERSION"))
@@ -208,12 +222,20 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         building = building.provider(gateway.provider());
     }
     let running = building.start().await?;
-    if let (Some(gateway), Some(engine)) = (&gateway, running.engine()) {
+    let engine = running.engine().ok_or(longhaul::ServeError::Stopped)?;
+    if let Some(gateway) = &gateway {
         gateway.start(&engine).await;
     }
+    let tool_names = engine
+        .catalog()
+        .snapshot()
+        .tools
+        .keys()
+        .map(ToString::to_string)
+        .collect();
     if let Some(audit) = &audit {
         let event = AuditEvent::new(ports.clock.wall(), AuditAction::Configuration, AuditOutcome::Ok);
-        let digest = digest(&asked.file);
+        let digest = digest(asked.source());
         let url = url.as_deref().unwrap_or("only the socket in the data directory");
         audit.record(&event.with_detail(format!(
             "{url}; access: {}; configuration sha256 {digest}",

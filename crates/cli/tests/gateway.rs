@@ -1,0 +1,227 @@
+//! The gateway as a user starts it, in front of a real server that is killed with it or without it: `longhaul` itself.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Child, Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+
+const LONGHAUL: &str = env!("CARGO_BIN_EXE_longhaul");
+/// A condition that never comes fails the test.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A folder with an upstream's configuration, whose tool ends when somebody makes the file `gate`, and notes each start.
+fn folder() -> Folder {
+    let folder = tempfile::tempdir().unwrap();
+    let upstream = r#"
+[server]
+name = "upstream"
+listen = "127.0.0.1:0"
+data_dir = "upstream-data"
+
+[[tool]]
+name = "gate"
+description = "ends when somebody makes the file `gate`"
+command = ["sh", "-c", "echo began >> starts; echo waiting; while [ -e upstream.toml ] && [ ! -e gate ]; do sleep 0.02; done; echo through"]
+
+[[tool]]
+name = "greet"
+description = "greets"
+command = ["echo", "Hello"]
+task = "never"
+"#;
+    fs::write(folder.path().join("upstream.toml"), upstream).unwrap();
+    Folder(folder)
+}
+
+/// The servers that `wrap` and `stdio` have started in it end with it.
+struct Folder(TempDir);
+
+impl Folder {
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        kill_owners(self.path());
+    }
+}
+
+/// Kills the owners of all data directories below `folder`.
+fn kill_owners(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            kill_owners(&path);
+        } else if entry.file_name() == "lock" {
+            let lock = fs::read_to_string(&path).unwrap_or_default();
+            let digits = lock
+                .trim_start_matches("pid ")
+                .split(|c: char| !c.is_ascii_digit())
+                .next();
+            let pid = digits.and_then(|digits| Pid::from_raw(digits.parse().ok()?));
+            if let Some(pid) = pid {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+    }
+}
+
+/// A process that is killed with the test.
+struct Server {
+    child: Child,
+    url: String,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn longhaul(folder: &Path) -> Command {
+    let mut command = Command::new(LONGHAUL);
+    command
+        .current_dir(folder)
+        .env("XDG_STATE_HOME", folder.join("state"))
+        .env("XDG_CONFIG_HOME", folder.join("config"))
+        .env_remove("LONGHAUL_SERVER")
+        .env_remove("LONGHAUL_LOG");
+    command
+}
+
+/// Starts a server, and reads its address from its report.
+fn serve(folder: &Path, arguments: &[&str]) -> Server {
+    let mut child = longhaul(folder)
+        .arg("serve")
+        .args(arguments)
+        .arg("--json")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let report: Value = serde_json::from_str(&line).unwrap();
+    let url = report["url"].as_str().unwrap().to_owned();
+    Server { child, url }
+}
+
+/// Runs a client command; its standard output.
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    longhaul(folder).args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+fn text(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+}
+
+fn until(what: &str, mut is_met: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_met() {
+        assert!(begun.elapsed() < PATIENCE, "waited in vain for {what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn starts(folder: &Path) -> usize {
+    fs::read_to_string(folder.join("starts"))
+        .unwrap_or_default()
+        .lines()
+        .count()
+}
+
+fn gateway_config(folder: &Path, url: &str) {
+    let config = format!(
+        "[server]\nname = \"gateway\"\nlisten = \"127.0.0.1:0\"\ndata_dir = \"gateway-data\"\n\n[upstream.up]\nurl = \"{url}\"\ntask = \"optional\"\n"
+    );
+    fs::write(folder.join("gateway.toml"), config).unwrap();
+}
+
+/// The gateway is killed while the upstream runs the task: the next one follows it, and the tool has run once.
+#[test]
+fn a_killed_gateway_goes_on_with_the_task_of_its_upstream() {
+    let folder = folder();
+    let folder = folder.path();
+    let upstream = serve(folder, &["upstream.toml"]);
+    gateway_config(folder, &upstream.url);
+    let gateway = serve(folder, &["gateway.toml"]);
+    let id = text(&run(folder, &["call", &gateway.url, "gate", "--detach"]));
+    until("the command to start", || starts(folder) == 1);
+    // The task of the upstream is recorded before its status is seen through the gateway.
+    until("the status of the upstream's task", || {
+        text(&run(folder, &["task", &gateway.url, &id, "--json"])).contains("waiting")
+    });
+    drop(gateway);
+    let gateway = serve(folder, &["gateway.toml"]);
+    fs::write(folder.join("gate"), "").unwrap();
+    assert_eq!(
+        text(&run(folder, &["task", &gateway.url, &id, "--wait"])),
+        "waiting\nthrough"
+    );
+    assert_eq!(starts(folder), 1, "nothing runs twice");
+}
+
+/// What `wrap` is in front of survives its client: the next one finds the task.
+#[test]
+fn a_wrapped_server_keeps_the_task_of_a_client_that_has_left() {
+    let folder = folder();
+    let folder = folder.path();
+    let wrapped = ["--", LONGHAUL, "wrap", "--", LONGHAUL, "stdio", "upstream.toml"];
+    let with_server = |arguments: &[&'static str]| -> Vec<&str> { arguments.iter().copied().chain(wrapped).collect() };
+    assert_eq!(text(&run(folder, &with_server(&["call", "greet"]))), "Hello");
+    let id = text(&run(folder, &with_server(&["call", "gate", "--detach"])));
+    until("the command to start", || starts(folder) == 1);
+    fs::write(folder.join("gate"), "").unwrap();
+    let mut waiting = vec!["task", &id, "--wait"];
+    waiting.extend(wrapped);
+    assert_eq!(text(&run(folder, &waiting)), "waiting\nthrough");
+    assert_eq!(starts(folder), 1);
+}
+
+#[test]
+fn another_clients_file_is_served_and_its_mistakes_are_named() {
+    let folder = folder();
+    let folder = folder.path();
+    let file = format!(
+        r#"{{
+            // as VS Code writes it
+            "servers": {{
+                "one": {{"command": "{LONGHAUL}", "args": ["stdio", "upstream.toml"], "cwd": "{path}"}},
+                "two": {{"command": "{LONGHAUL}", "args": ["stdio", "upstream.toml", "--data-dir", "second"], "cwd": "{path}"}},
+            }},
+        }}"#,
+        path = folder.display()
+    );
+    fs::write(folder.join("mcp.json"), file).unwrap();
+    let gateway = serve(folder, &["--mcp-config", "mcp.json", "--listen", "127.0.0.1:0"]);
+    let tools = text(&run(folder, &["tools", &gateway.url, "--json"]));
+    for name in ["one_greet", "one_gate", "two_greet", "two_gate"] {
+        assert!(tools.contains(&format!("\"{name}\"")), "{tools}");
+    }
+    assert_eq!(text(&run(folder, &["call", &gateway.url, "two_greet"])), "Hello");
+
+    fs::write(folder.join("wrong.json"), r#"{"mcpServers": {"a": {"url": 1}}}"#).unwrap();
+    let refused = run(folder, &["serve", "--mcp-config", "wrong.json"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(
+        said.trim_end(),
+        "wrong.json: the server `a`: its `command` or `url` must be a string"
+    );
+}
