@@ -131,6 +131,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
 }
 
+#[expect(clippy::disallowed_methods, reason = "another process gives no sign")]
 fn until(what: &str, mut is_met: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_met() {
