@@ -4,7 +4,7 @@
 //! and `task_cancel`, which are listed for everyone as soon as one tool hands off.
 
 use crate::{
-    admission::{identity::Identity, permissions::Permission, request::AdmittedRequest},
+    admission::{identity::Identity, limits::Busy, permissions::Permission, request::AdmittedRequest},
     audit::{AuditAction, AuditOutcome, RequestAudit},
     handler,
     interaction::{
@@ -209,11 +209,7 @@ impl Lookup {
             }
             Err(busy) => {
                 self.record(AuditOutcome::Limited);
-                Err(HandlerError::Rpc(longhaul_core::RpcFailure {
-                    code: 429,
-                    message: busy.to_string().into(),
-                    data: None,
-                }))
+                Err(too_busy(&busy))
             }
         }
     }
@@ -238,7 +234,7 @@ async fn cancel(lookup: Lookup, id: TaskId) -> Result<Json, HandlerError> {
 
 async fn wait(lookup: Lookup, id: TaskId, seconds: u64, cx: RequestContext) -> Result<Json, HandlerError> {
     let (engine, scope) = (lookup.interaction.engine.clone(), lookup.scope.clone());
-    let mut is_recorded = false;
+    let (mut is_recorded, mut permit) = (false, None);
     let (mut watch, mut tool_messages) = (engine.watch(&id), engine.subscribe(&id));
     let time_is_up = cx.ports().clock.sleep(Duration::from_secs(seconds));
     tokio::pin!(time_is_up);
@@ -254,6 +250,10 @@ async fn wait(lookup: Lookup, id: TaskId, seconds: u64, cx: RequestContext) -> R
         }
         if let Some(outcome) = &record.outcome {
             return Ok(result_of(&record.task, outcome));
+        }
+        if permit.is_none() {
+            let permitted = lookup.interaction.admission.meter.stream(lookup.sender.principal());
+            permit = Some(permitted.map_err(|busy| too_busy(&busy))?);
         }
         if !(relayed.as_ref()).is_some_and(|relayed| record.task.open_inputs.contains(&relayed.key)) {
             relayed = Relayed::of(&record, &cx);
@@ -345,6 +345,14 @@ fn describe_running(Record { task, inputs, .. }: &Record, asked: bool, seconds: 
         task.tool,
         json!({"task": task.id.as_str()})
     )
+}
+
+fn too_busy(busy: &Busy) -> HandlerError {
+    HandlerError::Rpc(longhaul_core::RpcFailure {
+        code: 429,
+        message: busy.to_string().into(),
+        data: None,
+    })
 }
 
 fn store_failed(error: StoreError) -> HandlerError {

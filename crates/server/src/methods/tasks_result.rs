@@ -46,12 +46,16 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
     if let Some(text) = wait.response(&record).await {
         return Ok(Answer::response(text));
     }
+    let permit = interaction.admission.meter.stream(request.caller.principal())?;
     let session = request.caller.session();
     if let Some(session) = session {
         session_stream::follow(interaction, session, &record.task);
     }
     if !request.caller.takes_stream {
-        return Ok(Answer::Later(Box::pin(wait.respond())));
+        return Ok(Answer::Later(Box::pin(async move {
+            let _held = permit;
+            wait.respond().await
+        })));
     }
     // If the session's push stream is on the same connection, the messages already go out there.
     let recipient = match session.filter(|session| !interaction.push.streams.is_shared(&session.key)) {
@@ -80,7 +84,7 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
             let _ = wait.stream(sink, messages, record).await;
         }
     });
-    Ok(Answer::Stream(events.repeatable_by(again)))
+    Ok(Answer::Stream(events.repeatable_by(again).with_permit(Some(permit))))
 }
 
 /// One wait for a task's end. Dropping it ends the wait and nothing else.

@@ -1,6 +1,6 @@
 //! Answers of several messages: bounded, and ended when their reader leaves. Transports decide how a frame is written.
 
-use crate::admission::limits::Reservation;
+use crate::admission::limits::{Reservation, StreamPermit};
 use bytes::Bytes;
 use longhaul_runtime::Ports;
 use std::{sync::Arc, time::Duration};
@@ -71,6 +71,8 @@ pub(crate) struct Events {
     receiver: mpsc::Receiver<Frame>,
     reader_presence: ReaderPresence,
     repeat_request: Option<String>,
+    /// The reader's, for as long as it reads.
+    permit: Option<StreamPermit>,
 }
 
 /// Where a stream's frames are written.
@@ -107,6 +109,16 @@ impl Events {
             repeat_request: Some(request),
             ..self
         }
+    }
+
+    /// With the permit of whoever reads them.
+    pub(crate) fn with_permit(self, permit: Option<StreamPermit>) -> Self {
+        Self { permit, ..self }
+    }
+
+    /// The permit of their reader, for a transport whose streams outlive their readers.
+    pub(crate) fn take_permit(&mut self) -> Option<StreamPermit> {
+        self.permit.take()
     }
 
     /// The request that leads to the same answer at any time, if there is one.
@@ -169,6 +181,7 @@ pub(crate) fn channel() -> (Sink, Events) {
         receiver,
         reader_presence,
         repeat_request: None,
+        permit: None,
     };
     (sink, events)
 }

@@ -106,7 +106,13 @@ impl Front {
             cancelled_exits: CancelledExits::default(),
             round_states,
         });
-        let replay_buffers = ReplayBuffers::new(engine.ports(), &shutdown, event_ids, events);
+        let replay_buffers = ReplayBuffers::new(
+            engine.ports(),
+            &shutdown,
+            (limits.streams, limits.streams_in_all),
+            event_ids,
+            events,
+        );
         let http = HttpContext::new(http, replay_buffers, (is_authenticated, keeps_addresses));
         Ok(Self {
             engine,

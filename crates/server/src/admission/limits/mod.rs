@@ -40,7 +40,8 @@ pub struct Limits {
     /// HTTP connections of all together at once, at least 1; 8192 by default. Never more than half of the descriptors the process may have, since
     /// the store, the commands and their logs need the others. The next one waits in the kernel until one closes.
     pub connections_in_all: usize,
-    /// Long-lived streams of one principal at once, 1024 by default: GET streams and subscriptions.
+    /// Long-lived streams of one principal at once, 1024 by default: GET streams, subscriptions, and waits for the results of tasks. As many streams of one principal are
+    /// kept for readers that resume (`Last-Event-ID`).
     pub streams: usize,
     /// The same of all together, 8192 by default.
     pub streams_in_all: usize,
@@ -108,9 +109,12 @@ pub(crate) enum Busy {
     /// Too many live tasks, or too many bytes.
     #[error("The call was not taken: {0}")]
     Quota(QuotaExceeded),
-    /// Too many streams.
-    #[error("Too many streams are open: at most {0}")]
+    /// Too many streams and waits.
+    #[error("Too many streams and waits are open: at most {0}")]
     Streams(Full),
+    /// Too many streams of one session.
+    #[error("Too many streams are open: at most {0} of one session")]
+    StreamsOfSession(usize),
     /// Too many connections.
     #[error("Too many connections are open: at most {0}")]
     Connections(Full),
@@ -127,7 +131,7 @@ impl Busy {
     pub(crate) fn wait(&self) -> Duration {
         match self {
             Self::Rate { wait, .. } | Self::Calls { wait, .. } | Self::UnknownIds { wait, .. } => *wait,
-            Self::Streams(_) | Self::Connections(_) => PERMIT_PAUSE,
+            Self::Streams(_) | Self::StreamsOfSession(_) | Self::Connections(_) => PERMIT_PAUSE,
             Self::Quota(_) => QUOTA_PAUSE,
             Self::Bodies | Self::Answers => MEMORY_PAUSE,
         }

@@ -312,17 +312,26 @@ async fn post<B: Body<Data = Bytes> + Unpin>(
 }
 
 /// A stream that outlives its connection, since a client with a session may resume it (T-08).
-async fn resumable(front: &Arc<Front>, (identity, session): (&Arc<Identity>, &Session), events: Events) -> Response {
+async fn resumable(
+    front: &Arc<Front>,
+    (identity, session): (&Arc<Identity>, &Session),
+    mut events: Events,
+) -> Response {
     let clock = &front.engine.ports().clock;
     let kind = StreamKind::Answer(identity.permissions().clone());
+    // What nobody reads counts as a kept stream only.
+    let permit = events.take_permit();
     let begun = front.http.replay_buffers.begin(session, events, kind);
     get_stream::end_if_ended(front, session).await;
     match begun {
         Ok(buffer) => match buffer.read(0, clock) {
-            Ok(reader) => cut_when_revoked(identity, event_stream(replayed(reader))),
+            Ok(reader) => cut_when_revoked(identity, event_stream(get_stream::counted(replayed(reader), permit))),
             Err(_) => unreachable!("nothing of it has been dropped"),
         },
-        Err(TooManyStreams(events)) => cut_when_revoked(identity, response(front, Answer::Stream(events))),
+        Err(TooManyStreams { events, .. }) => {
+            let events = events.with_permit(permit);
+            cut_when_revoked(identity, response(front, Answer::Stream(events)))
+        }
     }
 }
 
@@ -466,6 +475,6 @@ async fn end_session(front: &Front, identity: &Identity, parts: &Parts) -> Resul
         .end(&front.engine, &session)
         .await
         .map_err(store_failed)?;
-    front.http.replay_buffers.end_session(&session.key).await;
+    front.http.replay_buffers.end_session(&session).await;
     Ok(empty(StatusCode::NO_CONTENT))
 }

@@ -1,15 +1,11 @@
 //! GET (legacy): a stream for messages that belong to no request (T-09), or the rest of one that broke off (T-11).
 
 use super::{
-    replay::{EventId, MOST_OF_ONE, NotKept, ReplayBuffer, StreamKind, TooManyStreams, event, is_push},
+    replay::{EventId, NotKept, ReplayBuffer, StreamKind, TooManyStreams, event, is_push},
     response::{Response, event_stream, replayed, response},
 };
 use crate::{
-    admission::{
-        identity::Identity,
-        limits::{Busy, Full, StreamPermit},
-        permissions::Permissions,
-    },
+    admission::{identity::Identity, limits::StreamPermit, permissions::Permissions},
     dispatch::{Incoming, permission},
     interaction::push::{session_stream, streams::PushChannel},
     response::{Answer, stream},
@@ -32,7 +28,7 @@ pub(super) async fn end_if_ended(front: &Front, session: &Session) {
         .await
         .unwrap_or_default()
     {
-        front.http.replay_buffers.end_session(&session.key).await;
+        front.http.replay_buffers.end_session(session).await;
     }
 }
 
@@ -55,7 +51,7 @@ pub(super) async fn open(front: &Arc<Front>, session: &Session) -> Result<Respon
         .http
         .replay_buffers
         .begin(session, events, StreamKind::Push)
-        .map_err(|TooManyStreams(_)| too_many())?;
+        .map_err(|TooManyStreams { busy, .. }| busy)?;
     end_if_ended(front, session).await;
     read(front, &buffer, 0, permit)
 }
@@ -70,7 +66,7 @@ pub(super) async fn resume(
     let id = std::str::from_utf8(last_event).ok().and_then(EventId::parse);
     let EventId { stream, nth } = id.ok_or_else(not_kept)?;
     let replay_buffers = &front.http.replay_buffers;
-    if let Some(buffer) = replay_buffers.find(&session.key, stream) {
+    if let Some(buffer) = replay_buffers.find(session, stream) {
         if let Some(refused) = refused(front, identity, buffer.needs()) {
             return Ok(refused);
         }
@@ -124,7 +120,7 @@ async fn go_on(
         .http
         .replay_buffers
         .begin_again(session, events, (stream, last + 1), StreamKind::Push)
-        .map_err(|TooManyStreams(_)| too_many())?;
+        .map_err(|TooManyStreams { busy, .. }| busy)?;
     end_if_ended(front, session).await;
     followed_by(front, stream, &missed, (&buffer, last + 1), permit)
 }
@@ -140,9 +136,7 @@ fn followed_by(
     let reader = buffer.read(next, &front.engine.ports().clock);
     let rest = replayed(reader.map_err(|NotKept| not_kept())?);
     let events = sent_again(stream, missed).chain(rest);
-    Ok(event_stream(events.inspect(move |_| {
-        let _held = &permit;
-    })))
+    Ok(event_stream(counted(events, Some(permit))))
 }
 
 fn sent_again(stream: &str, events: &[KeptEvent]) -> impl Stream<Item = Bytes> + Send + use<> {
@@ -153,10 +147,17 @@ fn sent_again(stream: &str, events: &[KeptEvent]) -> impl Stream<Item = Bytes> +
 fn read(front: &Front, buffer: &Arc<ReplayBuffer>, next: u64, permit: StreamPermit) -> Result<Response, RpcError> {
     let reader = buffer.read(next, &front.engine.ports().clock);
     let events = replayed(reader.map_err(|NotKept| not_kept())?);
-    // The permit is released when the connection has read everything, or closes.
-    Ok(event_stream(events.inspect(move |_| {
+    Ok(event_stream(counted(events, Some(permit))))
+}
+
+/// The events of a reader, whose permit is released when the connection has read everything, or closes.
+pub(super) fn counted(
+    events: impl Stream<Item = Bytes> + Send,
+    permit: Option<StreamPermit>,
+) -> impl Stream<Item = Bytes> + Send {
+    events.inspect(move |_| {
         let _held = &permit;
-    })))
+    })
 }
 
 /// What became of a request that was repeated.
@@ -193,7 +194,8 @@ async fn ask_again(
     };
     let answer = front.dispatcher.dispatch(&incoming).await.settled().await;
     let events = match answer {
-        Answer::Stream(events) => events,
+        // Its reader has a permit.
+        Answer::Stream(events) => events.with_permit(None),
         Answer::Message { text, .. } => stream::events(front.engine.ports(), |sink| async move {
             // Nothing more is sent to a client that has left.
             let _ = sink.message(text).await;
@@ -206,7 +208,7 @@ async fn ask_again(
         .http
         .replay_buffers
         .begin_again(session, events, (stream, first), kind)
-        .map_err(|TooManyStreams(_)| too_many())?;
+        .map_err(|TooManyStreams { busy, .. }| busy)?;
     end_if_ended(front, session).await;
     Ok(Repeated::Going(buffer))
 }
@@ -216,8 +218,4 @@ fn not_kept() -> RpcError {
     RpcError::invalid_request(
         "Last-Event-ID names no event of this session that is still kept: ask again, or open a stream without it",
     )
-}
-
-fn too_many() -> RpcError {
-    Busy::Streams(Full::OfOne(MOST_OF_ONE)).into()
 }

@@ -6,6 +6,7 @@ mod ends;
 mod isolation;
 mod permissions;
 mod proxies;
+mod shares;
 
 use crate::{
     client::Connection,

@@ -1,19 +1,14 @@
 //! The replay buffer of one stream: its events, numbered, kept for resuming, and read by one connection at a time.
 
+use super::kept_bytes::PrincipalBytes;
 use crate::{
     admission::{limits::Reservation, permissions::Permissions},
     response::stream::{KEEP_ALIVE, ReaderPresence, held},
 };
 use bytes::Bytes;
-use longhaul_core::Clock;
+use longhaul_core::{Clock, Principal};
 use longhaul_wire::sse;
-use std::{
-    collections::VecDeque,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-};
+use std::{collections::VecDeque, sync::Arc};
 use tokio::sync::watch;
 
 /// Events kept of one stream.
@@ -30,10 +25,10 @@ pub(crate) struct ReplayBuffer {
     needs: Permissions,
     state: watch::Sender<State>,
     reader_presence: ReaderPresence,
-    /// Bytes kept of all streams.
-    held: Arc<AtomicUsize>,
-    /// How many all streams together may keep.
-    most_held: usize,
+    /// Whose it is.
+    principal: Principal,
+    /// Bytes kept of all streams of the principal.
+    kept: PrincipalBytes,
 }
 
 #[derive(Default)]
@@ -134,12 +129,11 @@ impl State {
 impl ReplayBuffer {
     /// An empty buffer whose next event is the `first`.
     pub(super) fn new(
-        name: String,
+        (name, principal): (String, Principal),
         needs: Permissions,
         first: u64,
         reader_presence: ReaderPresence,
-        held: Arc<AtomicUsize>,
-        most_held: usize,
+        kept: PrincipalBytes,
     ) -> Self {
         let state = State {
             first,
@@ -152,9 +146,14 @@ impl ReplayBuffer {
             needs,
             state: watch::Sender::new(state),
             reader_presence,
-            held,
-            most_held,
+            principal,
+            kept,
         }
+    }
+
+    /// Whose it is.
+    pub(super) fn principal(&self) -> &Principal {
+        &self.principal
     }
 
     pub(super) fn name(&self) -> &str {
@@ -209,17 +208,16 @@ impl ReplayBuffer {
             });
             state.bytes += length;
             state.ungiven += length;
-            let held = self.held.fetch_add(length, Ordering::Relaxed) + length;
-            self.make_room(state, held);
+            self.kept.add(length);
+            self.make_room(state);
         });
     }
 
-    /// Drops the oldest events that were read, and all that were read while all streams together hold too much.
-    fn make_room(&self, state: &mut State, mut held: usize) {
-        while state.bytes > MOST_BYTES || state.kept.len() > MOST_EVENTS || held > self.most_held {
+    /// Drops the oldest events that were read, and all that were read while the principal's streams hold too much.
+    fn make_room(&self, state: &mut State) {
+        while state.bytes > MOST_BYTES || state.kept.len() > MOST_EVENTS || self.kept.exceeds_share() {
             let Some(length) = state.drop_oldest() else { return };
-            self.held.fetch_sub(length, Ordering::Relaxed);
-            held -= length;
+            self.kept.subtract(length);
         }
     }
 
@@ -287,7 +285,7 @@ impl ReplayBuffer {
 impl Drop for ReplayBuffer {
     fn drop(&mut self) {
         let bytes = self.state.borrow().bytes;
-        self.held.fetch_sub(bytes, Ordering::Relaxed);
+        self.kept.subtract(bytes);
     }
 }
 
@@ -346,9 +344,12 @@ impl Drop for Reader {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
-    use crate::{response::stream, transport::http::replay::EventId};
+    use crate::{
+        response::stream,
+        transport::http::replay::{EventId, kept_bytes::KeptBytes},
+    };
     use futures_util::FutureExt;
     use longhaul_core::{BoxFuture, UnixMillis};
     use proptest::prelude::*;
@@ -370,19 +371,22 @@ mod tests {
         }
     }
 
-    fn still() -> Arc<dyn Clock> {
+    pub(in crate::transport::http::replay) fn still() -> Arc<dyn Clock> {
         Arc::new(Still)
     }
 
-    fn buffer(most_held: usize) -> Arc<ReplayBuffer> {
+    fn buffer() -> Arc<ReplayBuffer> {
+        buffer_within(KeptBytes::new(usize::MAX).of_principal())
+    }
+
+    fn buffer_within(kept: PrincipalBytes) -> Arc<ReplayBuffer> {
         let (_, events) = stream::channel();
         let buffer = ReplayBuffer::new(
-            "s".to_owned(),
+            ("s".to_owned(), Principal::local()),
             Permissions::all(),
             0,
             events.reader_presence(),
-            Arc::default(),
-            most_held,
+            kept,
         );
         buffer.prime();
         Arc::new(buffer)
@@ -459,7 +463,7 @@ mod tests {
         /// T-06, T-11
         #[test]
         fn each_message_is_read_once_wherever_the_stream_is_cut(acts in acts()) {
-            let buffer = buffer(usize::MAX);
+            let buffer = buffer();
             let reader = buffer.read(0, &still()).unwrap();
             let mut client = Client { buffer: Arc::clone(&buffer), reader, last: None, seen: Vec::new() };
             let mut written = Vec::new();
@@ -492,7 +496,7 @@ mod tests {
 
         #[test]
         fn the_buffer_is_bounded_and_drops_nothing_unread(sizes in prop::collection::vec(0..100_000usize, 0..60)) {
-            let buffer = buffer(usize::MAX);
+            let buffer = buffer();
             let mut reader = buffer.read(0, &still()).unwrap();
             let (mut wrote, mut read) = (0, 0);
             for size in sizes {
@@ -513,7 +517,7 @@ mod tests {
 
     #[test]
     fn a_second_reader_takes_over_and_a_stream_disconnects_its_reader() {
-        let buffer = buffer(usize::MAX);
+        let buffer = buffer();
         let mut first = buffer.read(0, &still()).unwrap();
         assert!(matches!(next(&mut first), Some(Some(_))));
         let mut second = buffer.read(1, &still()).unwrap();
@@ -532,7 +536,8 @@ mod tests {
 
     #[test]
     fn events_that_were_read_are_dropped_first_over_the_common_limit() {
-        let buffer = buffer(100);
+        let all = KeptBytes::new(100);
+        let buffer = buffer_within(all.of_principal());
         for _ in 0..3 {
             buffer.push(&"x".repeat(50), None, None);
         }
@@ -545,8 +550,22 @@ mod tests {
         assert_eq!(buffer.read(0, &still()).err(), Some(NotKept));
         assert!(buffer.read(3, &still()).is_ok());
         assert_eq!(buffer.read(9, &still()).err(), Some(NotKept), "not yet written");
-        let held = Arc::clone(&buffer.held);
         drop((buffer, reader));
-        assert_eq!(held.load(Ordering::Relaxed), 0);
+        assert_eq!(all.bytes(), 0);
+    }
+
+    #[test]
+    fn one_principal_over_the_common_limit_costs_others_no_event() {
+        let all = KeptBytes::new(1_000);
+        let (greedy, modest) = (buffer_within(all.of_principal()), buffer_within(all.of_principal()));
+        let mut reader = modest.read(0, &still()).unwrap();
+        for _ in 0..3 {
+            modest.push("x", None, None);
+            assert!(matches!(next(&mut reader), Some(Some(_))));
+        }
+        // Unread, so none of it can be dropped.
+        greedy.push(&"x".repeat(5_000), None, None);
+        modest.push("y", None, None);
+        assert!(all.is_exceeded() && modest.read(0, &still()).is_ok());
     }
 }

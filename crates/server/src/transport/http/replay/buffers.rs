@@ -1,34 +1,34 @@
 //! All replay buffers of this process: found by session and name, and bounded.
 
-use super::{buffer::ReplayBuffer, event_id, kept_events::KeptEvents};
+use super::{
+    buffer::ReplayBuffer,
+    event_id,
+    kept_events::KeptEvents,
+    table::{MOST_OF_SESSION, Table},
+};
 use crate::{
-    admission::permissions::{Grant, Permissions},
+    admission::{
+        limits::Busy,
+        permissions::{Grant, Permissions},
+    },
     response::stream::{Events, Frame, Text},
     session::Session,
     shutdown::Shutdown,
     signer::Signer,
 };
-use longhaul_core::{EventStore, KeptEvent, SessionKey, UnixMillis};
+use longhaul_core::{EventStore, KeptEvent, SessionKey};
 use longhaul_runtime::Ports;
 use longhaul_wire::Version;
 use parking_lot::Mutex;
 use std::{
-    collections::{HashMap, VecDeque},
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Weak},
     time::Duration,
 };
 
 /// How long a stream can be resumed after its end; a push stream, after its reader has disconnected.
 const KEPT_FOR: Duration = Duration::from_secs(5 * 60);
-/// Streams of one session.
-pub(crate) const MOST_OF_ONE: usize = 64;
-/// Streams in all.
-const MOST: usize = 4096;
-/// Bytes kept of all of them for readers that resume.
-const MOST_BYTES: usize = 64 << 20;
+/// Between two looks for streams that were kept long enough.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The replay buffers of this process.
 #[derive(Clone)]
@@ -41,16 +41,6 @@ struct Shared {
     /// Signs the names of streams that another process can find again.
     event_ids: Signer,
     kept_events: KeptEvents,
-}
-
-#[derive(Default)]
-struct Table {
-    sessions: HashMap<SessionKey, Vec<Arc<ReplayBuffer>>>,
-    count: usize,
-    /// Those that are over, the oldest first, each until when it is kept.
-    over: VecDeque<(UnixMillis, SessionKey, Weak<ReplayBuffer>)>,
-    sweeping: bool,
-    held: Arc<AtomicUsize>,
 }
 
 /// What a stream is for.
@@ -72,18 +62,27 @@ impl StreamKind {
     }
 }
 
-/// The session, or the process, has as many streams as it may, and all are read.
-pub(crate) struct TooManyStreams(pub(crate) Events);
+/// The session, its principal or the process has as many streams as it may.
+pub(crate) struct TooManyStreams {
+    /// Which of them.
+    pub(crate) busy: Busy,
+    /// What would be recorded.
+    pub(crate) events: Events,
+}
 
 impl ReplayBuffers {
     pub(crate) fn new(
         ports: &Ports,
         shutdown: &Shutdown,
+        (most_of_principal, most): (usize, usize),
         event_ids: Signer,
         events: Option<Arc<dyn EventStore>>,
     ) -> Self {
         Self(Arc::new(Shared {
-            table: Mutex::default(),
+            table: Mutex::new(Table::new(
+                most_of_principal.max(MOST_OF_SESSION),
+                most.max(MOST_OF_SESSION),
+            )),
             ports: ports.clone(),
             shutdown: shutdown.clone(),
             event_ids,
@@ -109,8 +108,9 @@ impl ReplayBuffers {
             StreamKind::Answer(_) => event_id::name(&self.0.event_ids, entropy, session, events.repeat_request()),
             StreamKind::Push => event_id::push_name(entropy),
         };
-        let Some(buffer) = self.enter(&session.key, (name, 0), &kind, &events) else {
-            return Err(TooManyStreams(events));
+        let buffer = match self.enter(session, (name, 0), &kind, &events) {
+            Ok(buffer) => buffer,
+            Err(busy) => return Err(TooManyStreams { busy, events }),
         };
         // Older clients take each event for a message.
         if session.version == Version::V2025_11_25 {
@@ -131,18 +131,17 @@ impl ReplayBuffers {
         (name, first): (&str, u64),
         kind: StreamKind,
     ) -> Result<Arc<ReplayBuffer>, TooManyStreams> {
-        let Some(buffer) = self.enter(&session.key, (name.to_owned(), first), &kind, &events) else {
-            return Err(TooManyStreams(events));
+        let buffer = match self.enter(session, (name.to_owned(), first), &kind, &events) {
+            Ok(buffer) => buffer,
+            Err(busy) => return Err(TooManyStreams { busy, events }),
         };
         self.run(&session.key, &buffer, events, kind);
         Ok(buffer)
     }
 
     /// The session's stream of this name.
-    pub(crate) fn find(&self, session: &SessionKey, name: &str) -> Option<Arc<ReplayBuffer>> {
-        let table = self.0.table.lock();
-        let buffers = table.sessions.get(session)?;
-        buffers.iter().find(|buffer| buffer.name() == name).cloned()
+    pub(crate) fn find(&self, session: &Session, name: &str) -> Option<Arc<ReplayBuffer>> {
+        self.0.table.lock().find(session, name)
     }
 
     /// The request that leads to the stream of this name, if `session` once had such a stream.
@@ -156,37 +155,25 @@ impl ReplayBuffers {
     }
 
     /// Ends all streams of a session: it has ended itself.
-    pub(crate) async fn end_session(&self, session: &SessionKey) {
-        let ended = self.0.table.lock().remove_all(session);
+    pub(crate) async fn end_session(&self, session: &Session) {
+        let ended = self.0.table.lock().remove_session(session);
         for buffer in ended {
             buffer.end();
         }
-        self.0.kept_events.end_session(session).await;
+        self.0.kept_events.end_session(&session.key).await;
     }
 
     fn enter(
         &self,
-        session: &SessionKey,
+        session: &Session,
         (name, first): (String, u64),
         kind: &StreamKind,
         events: &Events,
-    ) -> Option<Arc<ReplayBuffer>> {
-        let mut table = self.0.table.lock();
-        if !table.make_room(session) {
-            return None;
-        }
-        let buffer = Arc::new(ReplayBuffer::new(
-            name,
-            kind.needs(),
-            first,
-            events.reader_presence(),
-            Arc::clone(&table.held),
-            MOST_BYTES,
-        ));
-        table.count += 1;
-        let buffers = table.sessions.entry(session.clone()).or_default();
-        buffers.push(Arc::clone(&buffer));
-        Some(buffer)
+    ) -> Result<Arc<ReplayBuffer>, Busy> {
+        self.0.table.lock().add(session, |bytes| {
+            let (name, principal) = (name, session.principal.clone());
+            ReplayBuffer::new((name, principal), kind.needs(), first, events.reader_presence(), bytes)
+        })
     }
 
     fn run(&self, session: &SessionKey, buffer: &Arc<ReplayBuffer>, events: Events, kind: StreamKind) {
@@ -208,7 +195,7 @@ impl ReplayBuffers {
         let until = ports.clock.now().plus(KEPT_FOR.as_millis() as u64);
         let begin_sweeping = {
             let mut table = self.0.table.lock();
-            table.over.push_back((until, session, Arc::downgrade(buffer)));
+            table.ended(until, session, buffer);
             table.shrink();
             !std::mem::replace(&mut table.sweeping, true)
         };
@@ -267,83 +254,11 @@ async fn sweep(shared: Weak<Shared>, ports: Ports) {
 fn next_sweep(shared: &Weak<Shared>, ports: &Ports) -> Option<Duration> {
     let shared = shared.upgrade()?;
     let mut table = shared.table.lock();
-    let now = ports.clock.now();
-    while table.over.front().is_some_and(|(until, ..)| *until <= now) {
-        table.drop_oldest();
-    }
-    match table.over.front() {
-        Some((until, ..)) => Some(Duration::from_millis(
-            until.0.saturating_sub(now.0).max(1).unsigned_abs(),
-        )),
-        None => {
-            table.sweeping = false;
-            None
-        }
-    }
-}
-
-impl Table {
-    /// Makes room for one more stream of `session`, if need be by dropping streams without readers; returns whether there is room.
-    fn make_room(&mut self, session: &SessionKey) -> bool {
-        let of_session = self.sessions.get(session).map_or(0, Vec::len);
-        if of_session >= MOST_OF_ONE && !self.drop_unread(Some(session)) {
-            return false;
-        }
-        self.count < MOST || self.drop_oldest() || self.drop_unread(None)
-    }
-
-    /// Drops ended streams until what is kept is within bounds.
-    fn shrink(&mut self) {
-        while self.held.load(Ordering::Relaxed) > MOST_BYTES && self.drop_oldest() {}
-    }
-
-    /// Drops the stream that ended first; returns whether there was one.
-    fn drop_oldest(&mut self) -> bool {
-        while let Some((_, session, buffer)) = self.over.pop_front() {
-            if let Some(buffer) = buffer.upgrade()
-                && self.remove(&session, &buffer)
-            {
-                return true;
-            }
-        }
-        false
-    }
-
-    /// Drops one stream without a reader, of this session or of any: one that is over before one that is not, the oldest first.
-    fn drop_unread(&mut self, session: Option<&SessionKey>) -> bool {
-        let candidates: Vec<_> = match session {
-            Some(session) => self.sessions.get_key_value(session).into_iter().collect(),
-            None => self.sessions.iter().collect(),
-        };
-        let unread = candidates.into_iter().flat_map(|(session, buffers)| {
-            let unread = buffers.iter().filter(|buffer| !buffer.has_reader());
-            unread.map(move |buffer| (session, buffer))
-        });
-        let chosen = unread.min_by_key(|(_, buffer)| !buffer.is_over());
-        let Some((session, buffer)) = chosen.map(|(session, buffer)| (session.clone(), Arc::clone(buffer))) else {
-            return false;
-        };
-        buffer.end();
-        self.remove(&session, &buffer)
-    }
-
-    fn remove(&mut self, session: &SessionKey, buffer: &Arc<ReplayBuffer>) -> bool {
-        let Some(buffers) = self.sessions.get_mut(session) else {
-            return false;
-        };
-        let before = buffers.len();
-        buffers.retain(|kept| !Arc::ptr_eq(kept, buffer));
-        let removed = before - buffers.len();
-        if buffers.is_empty() {
-            self.sessions.remove(session);
-        }
-        self.count -= removed;
-        removed > 0
-    }
-
-    fn remove_all(&mut self, session: &SessionKey) -> Vec<Arc<ReplayBuffer>> {
-        let removed = self.sessions.remove(session).unwrap_or_default();
-        self.count -= removed.len();
-        removed
-    }
+    table.drop_ended_before(ports.clock.now());
+    let wait = table.next_until().map(|until| {
+        let left = until.0.saturating_sub(ports.clock.now().0).max(0);
+        Duration::from_millis(left.unsigned_abs()).max(SWEEP_INTERVAL)
+    });
+    table.sweeping = wait.is_some();
+    wait
 }

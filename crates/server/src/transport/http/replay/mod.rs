@@ -9,10 +9,12 @@
 mod buffer;
 mod buffers;
 mod event_id;
+mod kept_bytes;
 mod kept_events;
+mod table;
 
 pub(super) use buffer::{NotKept, Reader, ReplayBuffer};
 pub(crate) use buffers::ReplayBuffers;
-pub(super) use buffers::{MOST_OF_ONE, StreamKind, TooManyStreams};
+pub(super) use buffers::{StreamKind, TooManyStreams};
 pub(super) use event_id::{EventId, is_push};
 pub(super) use kept_events::event;
