@@ -53,6 +53,7 @@ pub(super) fn read(section: &Section<'_>) -> Option<LimitsConfig> {
     let requests = rate("requests_per_second");
     let requests_in_all = rate("requests_per_second_in_all");
     let calls = rate("calls_per_second");
+    let reads = rate("reads_per_second");
     let unknown_ids = rate("unknown_ids_per_second");
     let denied = section.get_or("denied_per_second", front.denied_per_second, |entry| {
         NonZeroU32::new(entry.count(MAX_COUNT)?).map(Some)
@@ -63,6 +64,7 @@ pub(super) fn read(section: &Section<'_>) -> Option<LimitsConfig> {
             requests_per_second: requests?,
             requests_per_second_in_all: requests_in_all?,
             calls_per_second: calls?,
+            reads_per_second: reads?,
             unknown_ids_per_second: unknown_ids?,
             denied_per_second: denied?,
             connections: connections?,

@@ -119,7 +119,7 @@ impl Dispatcher {
             }
             return Ok(refused);
         }
-        let answered = match interaction.admission.meter.call(method, admitted.caller.principal()) {
+        let answered = match interaction.admission.meter.request(method, admitted.caller.principal()) {
             Ok(()) => self.answer(method, &admitted, custom, request).await,
             Err(busy) => Err(busy.into()),
         };

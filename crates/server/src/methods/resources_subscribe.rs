@@ -1,7 +1,9 @@
 //! `resources/subscribe` (legacy): a session is notified of a resource's updates on its push stream. Without a session there is no such stream.
 
 use super::Methods;
-use crate::{admission::request::AdmittedRequest, catalog::resources, response::Answer};
+use crate::{
+    admission::request::AdmittedRequest, catalog::resources, response::Answer, session::preferences::SubscribeError,
+};
 use longhaul_wire::RpcError;
 
 pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
@@ -14,6 +16,9 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
     let guard = resources::subscribe(&methods.interaction, &request.caller, &uri).await?;
     let preferences = &methods.interaction.sessions.preferences;
     let subscribed = preferences.subscribe(session, &uri, guard);
-    subscribed.map_err(|why| RpcError::invalid_params(why.to_string()))?;
+    subscribed.map_err(|why| match why {
+        SubscribeError::NoRoom => RpcError::internal(format!("Cannot subscribe: {why}")).with_status(503),
+        why => RpcError::invalid_params(why.to_string()),
+    })?;
     Ok(Answer::empty(request.id))
 }

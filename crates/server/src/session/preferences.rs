@@ -3,7 +3,7 @@
 //! Kept in the memory of this node, and bounded. After a restart, and when the limits are reached, a session has the defaults again.
 
 use super::Session;
-use longhaul_core::{LogLevel, SessionKey, UnixMillis};
+use longhaul_core::{LogLevel, Principal, SessionKey, UnixMillis};
 use parking_lot::Mutex;
 use std::{collections::HashMap, sync::Arc};
 
@@ -15,9 +15,9 @@ const MOST_SUBSCRIPTIONS: usize = 1_000;
 const LONGEST_URI: usize = 2 * 1024;
 /// What a subscription takes beside its URI, in bytes.
 const ENTRY: usize = 64;
-/// Sessions whose preferences are kept; beyond that the one that expires first is removed.
+/// Sessions whose preferences are kept; beyond that one of the principal that has most is removed.
 const SESSIONS: usize = 10_000;
-/// Bytes of all subscriptions; beyond that, too, the session that expires first is removed.
+/// Bytes of all subscriptions; beyond that, too, a session of the principal that has most of them is removed.
 const BYTES: usize = 16 << 20;
 
 /// Keeps what a subscription needs; dropped when the subscription ends.
@@ -30,12 +30,20 @@ pub(crate) struct SessionPreferences(Arc<Mutex<Table>>);
 #[derive(Default)]
 struct Table {
     sessions: HashMap<SessionKey, Preferences>,
+    /// What those of each principal take.
+    principals: HashMap<Principal, Usage>,
     /// Bytes of all subscriptions.
     bytes: usize,
 }
 
-#[derive(Default)]
+#[derive(Default, Clone, Copy)]
+struct Usage {
+    sessions: usize,
+    bytes: usize,
+}
+
 struct Preferences {
+    principal: Principal,
     level: Option<LogLevel>,
     subscriptions: HashMap<Arc<str>, Option<SubscriptionGuard>>,
     /// When the session ends, if its client does not end it before.
@@ -51,6 +59,9 @@ pub(crate) enum SubscribeError {
     /// Its URI is too long.
     #[error("params.uri has {0} bytes, and only a resource with one of at most {LONGEST_URI} can be subscribed to")]
     TooLong(usize),
+    /// All together have as many as they may, and no principal has more than this one.
+    #[error("the server has no room for more subscriptions")]
+    NoRoom,
 }
 
 impl SessionPreferences {
@@ -58,7 +69,7 @@ impl SessionPreferences {
     pub(crate) fn set_level(&self, session: &Session, level: LogLevel) {
         let mut table = self.0.lock();
         table.of(session).level = Some(level);
-        table.make_room(&session.key);
+        table.make_room(session);
     }
 
     /// The level from which on the session is sent log messages.
@@ -94,18 +105,17 @@ impl SessionPreferences {
             return Err(SubscribeError::TooMany);
         }
         subscriptions.insert(uri.into(), guard);
-        table.bytes += size_of(uri);
-        table.make_room(&session.key);
-        Ok(())
+        table.add_bytes(&session.principal, size_of(uri));
+        if table.make_room(session) {
+            return Ok(());
+        }
+        table.unsubscribe(&session.key, uri);
+        Err(SubscribeError::NoRoom)
     }
 
     /// Ends the subscription to a resource.
     pub(crate) fn unsubscribe(&self, session: &SessionKey, uri: &str) {
-        let mut table = self.0.lock();
-        let preferences = table.sessions.get_mut(session);
-        if preferences.is_some_and(|preferences| preferences.subscriptions.remove(uri).is_some()) {
-            table.bytes -= size_of(uri);
-        }
+        self.0.lock().unsubscribe(session, uri);
     }
 
     /// Whether the session has subscribed to the resource.
@@ -134,26 +144,74 @@ impl SessionPreferences {
 
 impl Table {
     fn of(&mut self, session: &Session) -> &mut Preferences {
-        let preferences = self.sessions.entry(session.key.clone()).or_default();
+        if !self.sessions.contains_key(&session.key) {
+            self.principals.entry(session.principal.clone()).or_default().sessions += 1;
+        }
+        let preferences = (self.sessions.entry(session.key.clone())).or_insert_with(|| Preferences {
+            principal: session.principal.clone(),
+            level: None,
+            subscriptions: HashMap::new(),
+            until: session.expires_at,
+        });
         preferences.until = session.expires_at;
         preferences
     }
 
-    /// Removes sessions, those that expire first before the others, until they are within the limits; never `kept`.
-    fn make_room(&mut self, kept: &SessionKey) {
-        while self.sessions.len() > SESSIONS || self.bytes > BYTES {
-            let others = self.sessions.iter().filter(|(key, _)| *key != kept);
-            let first = others
-                .min_by_key(|(_, preferences)| preferences.until)
-                .map(|(key, _)| key.clone());
-            let Some(first) = first else { return };
-            self.remove(&first);
+    fn add_bytes(&mut self, principal: &Principal, bytes: usize) {
+        self.bytes += bytes;
+        if let Some(own) = self.principals.get_mut(principal) {
+            own.bytes += bytes;
         }
     }
 
+    fn unsubscribe(&mut self, session: &SessionKey, uri: &str) {
+        let Some(preferences) = self.sessions.get_mut(session) else {
+            return;
+        };
+        if preferences.subscriptions.remove(uri).is_some() {
+            self.bytes -= size_of(uri);
+            if let Some(own) = self.principals.get_mut(&preferences.principal) {
+                own.bytes -= size_of(uri);
+            }
+        }
+    }
+
+    /// Removes sessions of whichever principal has most, those that expire first before the others, until all are within the limits. So who has less than
+    /// others loses nothing to them. Never `kept`. Returns whether there is room.
+    fn make_room(&mut self, kept: &Session) -> bool {
+        while self.sessions.len() > SESSIONS || self.bytes > BYTES {
+            let too_many = self.sessions.len() > SESSIONS;
+            let size = |usage: &Usage| if too_many { usage.sessions } else { usage.bytes };
+            let own = self.principals.get(&kept.principal).map_or(0, size);
+            let most = self.principals.values().map(size).max().unwrap_or_default();
+            let is_largest = |principal: &Principal| match own == most {
+                true => *principal == kept.principal,
+                false => self.principals.get(principal).map_or(0, size) == most,
+            };
+            let others = self.sessions.iter().filter(|(key, _)| **key != kept.key);
+            let of_largest = others.clone().filter(|(_, session)| is_largest(&session.principal));
+            let first = of_largest.min_by_key(|(_, session)| session.until);
+            // Each principal has one session: a new one takes the place of the one that expires first.
+            let first = first.or_else(|| others.filter(|_| too_many).min_by_key(|(_, session)| session.until));
+            let Some(first) = first.map(|(key, _)| key.clone()) else {
+                return false;
+            };
+            self.remove(&first);
+        }
+        true
+    }
+
     fn remove(&mut self, session: &SessionKey) {
-        if let Some(preferences) = self.sessions.remove(session) {
-            self.bytes -= preferences.bytes();
+        let Some(preferences) = self.sessions.remove(session) else {
+            return;
+        };
+        self.bytes -= preferences.bytes();
+        if let Some(own) = self.principals.get_mut(&preferences.principal) {
+            own.sessions -= 1;
+            own.bytes -= preferences.bytes();
+            if own.sessions == 0 {
+                self.principals.remove(&preferences.principal);
+            }
         }
     }
 }
@@ -176,11 +234,15 @@ mod tests {
     use longhaul_wire::Version;
 
     fn session(nth: usize) -> Session {
+        session_of(Principal::local(), nth)
+    }
+
+    fn session_of(principal: Principal, nth: usize) -> Session {
         Session {
             key: SessionKey::named(nth.to_string()),
             version: Version::V2025_11_25,
             capabilities: ClientCapabilities::default(),
-            principal: Principal::local(),
+            principal,
             expires_at: UnixMillis(i64::try_from(nth).unwrap()),
             client: None,
         }
@@ -195,7 +257,15 @@ mod tests {
         let table = preferences.0.lock();
         let counted: usize = table.sessions.values().map(Preferences::bytes).sum();
         assert_eq!(table.bytes, counted);
-        assert!(counted <= BYTES, "{counted}");
+        assert!(counted <= BYTES && table.sessions.len() <= SESSIONS, "{counted}");
+        let mut usage = HashMap::<Principal, (usize, usize)>::new();
+        for session in table.sessions.values() {
+            let own = usage.entry(session.principal.clone()).or_default();
+            *own = (own.0 + 1, own.1 + session.bytes());
+        }
+        let kept = table.principals.iter();
+        let kept = kept.map(|(principal, own)| (principal.clone(), (own.sessions, own.bytes)));
+        assert_eq!(kept.collect::<HashMap<_, _>>(), usage);
     }
 
     #[test]
@@ -240,6 +310,48 @@ mod tests {
             Err(SubscribeError::TooLong(long.len()))
         );
         assert!(preferences.0.lock().sessions.is_empty());
+    }
+
+    #[test]
+    fn s_06_one_principal_removes_nothing_of_another() {
+        let preferences = SessionPreferences::default();
+        let (ann, bob) = (Principal::named("ann"), Principal::named("bob"));
+        let hers = session_of(ann, 0);
+        preferences.set_level(&hers, LogLevel::Error);
+        preferences.subscribe(&hers, "test://one", None).unwrap();
+        // More sessions, and more bytes, than all together may have, and all of them expire after hers.
+        for nth in 1..=SESSIONS + 2 {
+            preferences.set_level(&session_of(bob.clone(), nth), LogLevel::Error);
+        }
+        check(&preferences);
+        for nth in SESSIONS..SESSIONS + 10 {
+            for resource in 0..MOST_SUBSCRIPTIONS {
+                preferences
+                    .subscribe(&session_of(bob.clone(), nth), &uri(resource), None)
+                    .unwrap();
+            }
+        }
+        check(&preferences);
+        assert_eq!(preferences.level(&hers.key), LogLevel::Error);
+        assert!(preferences.is_subscribed(&hers.key, "test://one"));
+    }
+
+    #[test]
+    fn subscriptions_of_many_principals_are_bounded() {
+        let preferences = SessionPreferences::default();
+        let of = |nth: usize| session_of(Principal::named(nth.to_string()), nth);
+        let mut refused = 0;
+        for (resource, nth) in (0..MOST_SUBSCRIPTIONS).flat_map(|resource| (0..12).map(move |nth| (resource, nth))) {
+            match preferences.subscribe(&of(nth), &uri(resource), None) {
+                Ok(()) => {}
+                Err(error) => {
+                    assert_eq!(error, SubscribeError::NoRoom);
+                    refused += 1;
+                }
+            }
+        }
+        check(&preferences);
+        assert!(refused > 0);
     }
 
     #[test]

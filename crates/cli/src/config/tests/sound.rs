@@ -85,6 +85,7 @@ requests_per_second = 50
 requests_per_second_in_all = 60
 denied_per_second = 5
 calls_per_second = 6
+reads_per_second = 8
 unknown_ids_per_second = 7
 [server.audit]
 file = "logs/audit.jsonl"
@@ -178,6 +179,7 @@ task = "always"
         requests_per_second_in_all: NonZeroU32::new(60),
         denied_per_second: NonZeroU32::new(5),
         calls_per_second: NonZeroU32::new(6),
+        reads_per_second: NonZeroU32::new(8),
         unknown_ids_per_second: NonZeroU32::new(7),
         connections: 20,
         connections_in_all: 30,

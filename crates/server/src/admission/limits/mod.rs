@@ -26,6 +26,9 @@ pub struct Limits {
     /// Calls of tools and requests that change a task (cancel, answer, delete) of one principal in a second, with bursts of twice as many. If it is not set: 500
     /// for each principal but [`Principal::local`] if requests are authenticated, else no limit.
     pub calls_per_second: Option<NonZeroU32>,
+    /// All other requests of one principal in a second, with bursts of twice as many: those that read, and those about a session. If it is not set: 2000, as for
+    /// [`calls_per_second`](Self::calls_per_second).
+    pub reads_per_second: Option<NonZeroU32>,
     /// Requests of one principal in a second for tasks that do not exist, or belong to another principal, with bursts of twice as many. Further ones are answered with
     /// 429 and not as unknown; requests for the principal's own tasks are served. If it is not set: 20, as for [`calls_per_second`](Self::calls_per_second).
     pub unknown_ids_per_second: Option<NonZeroU32>,
@@ -56,6 +59,7 @@ impl Default for Limits {
             requests_per_second: None,
             requests_per_second_in_all: None,
             calls_per_second: None,
+            reads_per_second: None,
             unknown_ids_per_second: None,
             denied_per_second: NonZeroU32::new(20),
             connections: 4096,
@@ -69,6 +73,8 @@ impl Default for Limits {
 
 /// [`Limits::calls_per_second`] of authenticated principals: an agent makes some calls in a second.
 const CALLS_PER_SECOND: NonZeroU32 = NonZeroU32::new(500).unwrap();
+/// [`Limits::reads_per_second`] of authenticated principals: a client that follows many tasks polls them often.
+const READS_PER_SECOND: NonZeroU32 = NonZeroU32::new(2000).unwrap();
 /// [`Limits::unknown_ids_per_second`] of authenticated principals: clients ask for tasks that have expired now and then.
 const UNKNOWN_IDS_PER_SECOND: NonZeroU32 = NonZeroU32::new(20).unwrap();
 
@@ -93,6 +99,14 @@ pub(crate) enum Busy {
     /// Too many calls and changes.
     #[error("Too many calls and changes: at most {limit} in a second")]
     Calls {
+        /// In a second.
+        limit: u32,
+        /// Until the next one is accepted.
+        wait: Duration,
+    },
+    /// Too many requests that read.
+    #[error("Too many requests that read: at most {limit} in a second")]
+    Reads {
         /// In a second.
         limit: u32,
         /// Until the next one is accepted.
@@ -130,7 +144,10 @@ impl Busy {
     /// When to try again.
     pub(crate) fn wait(&self) -> Duration {
         match self {
-            Self::Rate { wait, .. } | Self::Calls { wait, .. } | Self::UnknownIds { wait, .. } => *wait,
+            Self::Rate { wait, .. }
+            | Self::Calls { wait, .. }
+            | Self::Reads { wait, .. }
+            | Self::UnknownIds { wait, .. } => *wait,
             Self::Streams(_) | Self::StreamsOfSession(_) | Self::Connections(_) => PERMIT_PAUSE,
             Self::Quota(_) => QUOTA_PAUSE,
             Self::Bodies | Self::Answers => MEMORY_PAUSE,
@@ -168,6 +185,7 @@ pub(crate) type ConnectionPermit = Permit<ConnectionHolder>;
 pub(crate) struct Meter {
     requests: Rates,
     calls: MethodRate,
+    reads: MethodRate,
     unknown_ids: MethodRate,
     denied: Option<DeniedRates>,
     connections: Tally<ConnectionHolder>,
@@ -179,6 +197,7 @@ impl Meter {
         let default = |most| is_authenticated.then_some(most);
         Self {
             calls: MethodRate::new(limits.calls_per_second, default(CALLS_PER_SECOND), clock),
+            reads: MethodRate::new(limits.reads_per_second, default(READS_PER_SECOND), clock),
             unknown_ids: MethodRate::new(limits.unknown_ids_per_second, default(UNKNOWN_IDS_PER_SECOND), clock),
             requests: Rates::new(limits.requests_per_second, limits.requests_per_second_in_all, clock),
             denied: limits.denied_per_second.map(|most| DeniedRates::new(most, clock)),
@@ -192,14 +211,17 @@ impl Meter {
         self.requests.count(principal)
     }
 
-    /// Counts a request, if it calls a tool or changes a task.
-    pub(crate) fn call(&self, method: Method, principal: &Principal) -> Result<(), Busy> {
+    /// Counts a request by its method: it calls a tool or changes a task, or it does not.
+    pub(crate) fn request(&self, method: Method, principal: &Principal) -> Result<(), Busy> {
         match method {
             Method::ToolsCall | Method::TasksCancel | Method::TasksUpdate | Method::TasksDelete => {
                 let busy = |(limit, wait)| Busy::Calls { limit, wait };
                 self.calls.count(principal).map_err(busy)
             }
-            _ => Ok(()),
+            _ => {
+                let busy = |(limit, wait)| Busy::Reads { limit, wait };
+                self.reads.count(principal).map_err(busy)
+            }
         }
     }
 

@@ -269,6 +269,34 @@ async fn s_06_too_many_unknown_ids_are_refused_and_own_tasks_are_served() {
 }
 
 #[tokio::test]
+async fn s_06_all_other_requests_have_a_rate_too() {
+    let (served, _) = audited(Limits {
+        reads_per_second: NonZeroU32::new(4),
+        ..Limits::default()
+    })
+    .await;
+    let mut client = served.server.connect().await;
+    let ping = of("ann", Post::legacy(None, "ping", json!({})));
+    // A burst is twice as many.
+    for _ in 0..8 {
+        client.result(&ping).await;
+    }
+    let refused = client.exchange(&ping).await.json()["error"].clone();
+    let reason = "Too many requests that read: at most 4 in a second";
+    assert_eq!((&refused["code"], &refused["message"]), (&json!(429), &json!(reason)));
+    assert_eq!(
+        client.error(&of("ann", Post::initialize("2025-11-25"))).await,
+        (429, 429)
+    );
+    served.result("bob", Post::legacy(None, "ping", json!({}))).await;
+    served
+        .result("ann", Post::modern("tools/call", act("optional", "say")))
+        .await;
+    served.tokens.clock.advance(Duration::from_secs(1));
+    client.result(&ping).await;
+}
+
+#[tokio::test]
 async fn s_06_calls_and_changes_have_a_rate_of_their_own() {
     let one = NonZeroU32::new(1);
     let (served, _) = audited(Limits {
