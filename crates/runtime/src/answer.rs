@@ -7,6 +7,17 @@ use longhaul_core::{
 };
 use std::collections::BTreeMap;
 
+/// What [`Engine::open_question`] has found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum QuestionLookup {
+    /// The question, `{"method":…,"params":…}`.
+    Open(Json),
+    /// The task does not ask it, or not any more.
+    NotOpen,
+    /// The principal has no such task.
+    UnknownTask,
+}
+
 impl Engine {
     /// Gives answers to a task of `scope`. Answers to questions that are not open are ignored. `None` if there is no such
     /// task.
@@ -31,7 +42,7 @@ impl Engine {
         Ok(Some(()))
     }
 
-    /// A question that a call or a task of `principal` asks, `{"method":…,"params":…}`, while it is open. Unlike what
+    /// A question that a call or a task of `principal` asks, while it is open. Unlike what
     /// [`get`](Self::get) shows, also of a call that was never announced: only the client that is asked knows its key.
     ///
     /// # Errors
@@ -41,11 +52,13 @@ impl Engine {
         principal: &Principal,
         id: &TaskId,
         key: &InputKey,
-    ) -> Result<Option<Json>, StoreError> {
+    ) -> Result<QuestionLookup, StoreError> {
         let record = self.0.node.store.get_unscoped(id).await?;
-        let mine = record.filter(|record| record.task.owner.principal == *principal);
-        let input = mine.and_then(|record| record.inputs.into_iter().find(|input| input.key == *key));
-        Ok(input.map(|input| input.request))
+        let Some(record) = record.filter(|record| record.task.owner.principal == *principal) else {
+            return Ok(QuestionLookup::UnknownTask);
+        };
+        let input = record.inputs.into_iter().find(|input| input.key == *key);
+        Ok(input.map_or(QuestionLookup::NotOpen, |input| QuestionLookup::Open(input.request)))
     }
 
     /// Answers a question found with [`open_question`](Self::open_question); the answer is written when this completes. An answer

@@ -52,6 +52,7 @@ mod task_log;
 mod timers;
 mod tools;
 
+pub use answer::QuestionLookup;
 pub use backoff::Backoff;
 pub use build_id::BuildId;
 pub use call::{Call, CancelError};

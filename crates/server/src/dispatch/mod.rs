@@ -12,7 +12,10 @@ use crate::{
         request::AdmittedRequest,
     },
     audit::AuditOutcome,
-    interaction::{Interaction, input_requests},
+    interaction::{
+        Interaction,
+        input_requests::{self, response::Taken},
+    },
     methods::Methods,
     response::Answer,
     session::Session,
@@ -211,8 +214,7 @@ impl Dispatcher {
         let taken = self.take_response(response, incoming).await;
         if let Some(auditor) = &self.methods.interaction.auditor {
             let outcome = match &taken {
-                Ok(Answer::Challenge { .. }) => AuditOutcome::Denied,
-                Ok(_) => AuditOutcome::Ok,
+                Ok((_, outcome)) => *outcome,
                 Err(error) => audit::outcome_of(error),
             };
             let Incoming {
@@ -223,18 +225,33 @@ impl Dispatcher {
             } = incoming;
             audit::answered(auditor, identity, session.as_ref(), response, *address, outcome);
         }
-        taken
+        taken.map(|(answer, _)| answer)
     }
 
-    async fn take_response(&self, response: &Response<'_>, incoming: &Incoming<'_>) -> Result<Answer, RpcError> {
+    /// Takes a response, and says how the audit log calls that. What is awaited by nobody is accepted all the same: the wait may just have ended.
+    async fn take_response(
+        &self,
+        response: &Response<'_>,
+        incoming: &Incoming<'_>,
+    ) -> Result<(Answer, AuditOutcome), RpcError> {
         if !incoming.identity.permissions().allows_answers() {
-            return Ok(permission::refuse_response(
-                &self.methods.interaction,
-                incoming.identity,
-            ));
+            let refusal = permission::refuse_response(&self.methods.interaction, incoming.identity);
+            return Ok((refusal, AuditOutcome::Denied));
         }
         match (&incoming.session, &incoming.peer) {
-            (Some(session), _) => input_requests::response::accept(&self.methods.interaction, session, response).await,
+            (Some(session), _) => {
+                let interaction = &self.methods.interaction;
+                let outcome = match input_requests::response::accept(interaction, session, response).await? {
+                    Taken::Answer => AuditOutcome::Ok,
+                    Taken::NotAwaited => AuditOutcome::Unknown,
+                    Taken::UnknownTask => {
+                        let meter = &interaction.admission.meter;
+                        meter.unknown_id(incoming.identity, incoming.address)?;
+                        AuditOutcome::Unknown
+                    }
+                };
+                Ok((Answer::Accepted, outcome))
+            }
             (
                 None,
                 Transport::Http {

@@ -68,12 +68,11 @@ impl PendingReplies {
         format!("{}.{}.{nth}", task.as_str(), key.as_str())
     }
 
-    pub(crate) fn take(&self, session: &SessionKey, id: String, reply: Reply) {
+    /// Hands a response to whoever awaits it; returns whether someone does.
+    pub(crate) fn take(&self, session: &SessionKey, id: String, reply: Reply) -> bool {
         let awaited = self.awaited.lock().remove(&(session.clone(), id));
-        if let Some(awaited) = awaited {
-            // The wait may just have ended.
-            let _ = awaited.send(reply);
-        }
+        // The wait may just have ended.
+        awaited.is_some_and(|awaited| awaited.send(reply).is_ok())
     }
 }
 

@@ -3,14 +3,25 @@
 use super::{check, client_tasks};
 use crate::{
     interaction::Interaction,
-    response::{Answer, store_failed},
+    response::store_failed,
     session::{Session, replies},
 };
 use longhaul_core::{InputKey, Json, RpcFailure, TaskId};
-use longhaul_runtime::Reply;
+use longhaul_runtime::{QuestionLookup, Reply};
 use longhaul_wire::{RemoteError, RequestId, RpcError, jsonrpc::Response, legacy::input_request::strip_related_task};
 use serde_json::value::RawValue;
 use std::sync::Arc;
+
+/// What a response was taken for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// It answers a request of ours.
+    Answer,
+    /// Nothing awaits it, or not any more.
+    NotAwaited,
+    /// It answers a question of a task that its sender does not have.
+    UnknownTask,
+}
 
 /// Takes a response that came on a session of ours.
 ///
@@ -20,10 +31,10 @@ pub(crate) async fn accept(
     interaction: &Arc<Interaction>,
     session: &Session,
     response: &Response<'_>,
-) -> Result<Answer, RpcError> {
+) -> Result<Taken, RpcError> {
     // It names no request of ours.
     let Some(id) = response.id.and_then(text_of) else {
-        return Ok(Answer::Accepted);
+        return Ok(Taken::NotAwaited);
     };
     let reply = match response.outcome {
         Ok(result) => Reply::Result(strip_related_task(result.get())?),
@@ -32,11 +43,13 @@ pub(crate) async fn accept(
     match replies::question_of(&id) {
         Some((task, key)) => {
             interaction.input_requests.unanswered.remove(&id);
-            answer_question(interaction, session, &task, key, reply).await?;
+            answer_question(interaction, session, &task, key, reply).await
         }
-        None => interaction.sessions.replies.take(&session.key, id, reply),
+        None => match interaction.sessions.replies.take(&session.key, id, reply) {
+            true => Ok(Taken::Answer),
+            false => Ok(Taken::NotAwaited),
+        },
     }
-    Ok(Answer::Accepted)
 }
 
 async fn answer_question(
@@ -45,14 +58,16 @@ async fn answer_question(
     task: &TaskId,
     key: InputKey,
     reply: Reply,
-) -> Result<(), RpcError> {
+) -> Result<Taken, RpcError> {
     let question = interaction.engine.open_question(&session.principal, task, &key).await;
-    let Some(request) = question.map_err(store_failed)? else {
-        return Ok(());
+    let request = match question.map_err(store_failed)? {
+        QuestionLookup::Open(request) => request,
+        QuestionLookup::NotOpen => return Ok(Taken::NotAwaited),
+        QuestionLookup::UnknownTask => return Ok(Taken::UnknownTask),
     };
     if let Reply::Result(answer) = &reply {
         if client_tasks::take(interaction, session, task, &key, &request, answer) {
-            return Ok(());
+            return Ok(Taken::Answer);
         }
         check(&request, answer)?;
     }
@@ -60,7 +75,8 @@ async fn answer_question(
         .engine
         .answer_question(task, key, reply.into_answer(&request))
         .await;
-    answered.map_err(store_failed)
+    answered.map_err(store_failed)?;
+    Ok(Taken::Answer)
 }
 
 fn text_of(id: RequestId<'_>) -> Option<String> {

@@ -268,6 +268,58 @@ async fn s_06_too_many_unknown_ids_are_refused_and_own_tasks_are_served() {
     assert_eq!(client.error(&get(UNKNOWN)).await, (200, -32602));
 }
 
+/// A response to a question of another principal's task, or of none, is accepted like any late one, recorded as unknown, and slowed.
+#[tokio::test]
+async fn s_06_s_07_responses_to_unknown_questions_are_recorded_and_slowed() {
+    let (served, told) = audited(Limits {
+        unknown_ids_per_second: NonZeroU32::new(2),
+        ..Limits::default()
+    })
+    .await;
+    let (ann, bob) = (served.session("ann").await, served.session("bob").await);
+    let create = Post::legacy(Some(&ann), "tools/call", act_as_task("optional", "ask_all name"));
+    let task = task_of(&served.result("ann", create).await);
+    let get = of("ann", Post::modern("tasks/get", json!({"taskId": task})));
+    let key = loop {
+        let got = served.server.result(&get).await;
+        if let Some(asked) = got["inputRequests"].as_object() {
+            break asked.keys().next().unwrap().clone();
+        }
+        tokio::task::yield_now().await;
+    };
+    told.take();
+    let respond = |session: &str, id: &str| {
+        let mut post = Post::legacy(Some(session), "", json!({}));
+        post.body = json!({"jsonrpc": "2.0", "id": id, "result": {"action": "decline"}});
+        post
+    };
+    let mut client = served.server.connect().await;
+    let mut status = async |token: &str, post: Post| {
+        client.send(&of(token, post).to_bytes()).await;
+        client.reply().await.status()
+    };
+    let question = format!("{task}.{key}.7");
+    for (id, named) in [
+        (question.as_str(), task.as_str()),
+        (&format!("{UNKNOWN}.in-1.7"), UNKNOWN),
+        (&question, &task),
+        (&question, &task),
+    ] {
+        assert_eq!(status("bob", respond(&bob, id)).await, 202);
+        assert_eq!(told.take(), line("answer", "unknown", "key:bob", named));
+    }
+    assert_eq!(status("bob", respond(&bob, &question)).await, 429);
+    assert_eq!(told.take(), line("answer", "limited", "key:bob", &task));
+    // What only was late costs nothing.
+    let closed = format!("{task}.other.7");
+    for _ in 0..9 {
+        assert_eq!(status("ann", respond(&ann, &closed)).await, 202);
+        assert_eq!(told.take(), line("answer", "unknown", "key:ann", &task));
+    }
+    assert_eq!(status("ann", respond(&ann, &question)).await, 202);
+    assert_eq!(told.take(), line("answer", "ok", "key:ann", &task));
+}
+
 #[tokio::test]
 async fn s_06_all_other_requests_have_a_rate_too() {
     let (served, _) = audited(Limits {
