@@ -96,6 +96,11 @@ impl Tokens {
         self.expires_at.is_some_and(|end| now() + before >= end)
     }
 
+    /// Whether it has ended.
+    pub(super) fn has_ended(&self) -> bool {
+        self.expires_at.is_some_and(|end| now() >= end)
+    }
+
     pub(super) fn describe(&self) -> LoggedIn {
         LoggedIn {
             issuer: self.issuer.clone(),
@@ -346,6 +351,7 @@ impl Flow {
             true => AuthorizationManager::new(self.server.clone()).await,
             false => AuthorizationManager::new_allowing_private_addresses(self.server.clone()).await,
         };
+        check_announced(challenge, &self.server)?;
         let mut manager = manager.map_err(refused)?;
         manager.set_credential_store(self.store.clone());
         let found = manager
@@ -355,7 +361,7 @@ impl Flow {
         if !found.source.is_discovered() {
             return Err(TokenError::NoIssuer);
         }
-        check_endpoints(&found.metadata)?;
+        check_metadata(&found.metadata)?;
         manager.set_metadata(found.metadata.clone());
         Ok(Manager(manager, found.metadata))
     }
@@ -371,26 +377,45 @@ fn subject(token: &str) -> Option<String> {
     claims["sub"].as_str().map(str::to_owned)
 }
 
-/// Secrets, codes and tokens go to these addresses, so nobody on the way may read them.
-fn check_endpoints(metadata: &AuthorizationMetadata) -> Result<(), TokenError> {
+/// Whether nobody on the way to an address can read or change what is exchanged with it.
+fn is_private(url: &Url) -> bool {
+    match url.scheme() {
+        "https" => true,
+        "http" => is_loopback(url),
+        _ => false,
+    }
+}
+
+/// Checks where a challenge says that the metadata of the server is. The server itself may be one that the user reaches over plain HTTP; from any other place others on
+/// the way could name an authorization server of theirs.
+fn check_announced(challenge: Option<&str>, server: &Url) -> Result<(), TokenError> {
+    let announced =
+        challenge.and_then(|challenge| WWWAuthenticateParams::parse(challenge, server).resource_metadata_url);
+    match announced.filter(|url| url.origin() != server.origin() && !is_private(url)) {
+        Some(url) => Err(TokenError::Failed {
+            reason: format!(
+                "its metadata is at {url}, which must be an https address: others on the network could change what is read there"
+            ),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Secrets, codes and tokens go to these addresses, so nobody on the way may read them; nor change where they are, which is read from the issuer's address.
+fn check_metadata(metadata: &AuthorizationMetadata) -> Result<(), TokenError> {
     let named = [
+        metadata.issuer.as_ref(),
         Some(&metadata.authorization_endpoint),
         Some(&metadata.token_endpoint),
         metadata.registration_endpoint.as_ref(),
     ];
-    let is_private = |endpoint: &str| {
-        Url::parse(endpoint).is_ok_and(|url| match url.scheme() {
-            "https" => true,
-            "http" => is_loopback(&url),
-            _ => false,
-        })
-    };
+    let is_private = |endpoint: &str| Url::parse(endpoint).is_ok_and(|url| is_private(&url));
     // A server without users may leave its login page out.
     let open = named.into_iter().flatten().filter(|endpoint| !endpoint.is_empty());
     match open.into_iter().find(|endpoint| !is_private(endpoint)) {
         Some(endpoint) => Err(TokenError::Failed {
             reason: format!(
-                "its authorization server is at {endpoint}, which must be an https address: others on the network could read what is sent there"
+                "its authorization server is at {endpoint}, which must be an https address: others on the network could read or change what is exchanged with it"
             ),
         }),
         None => Ok(()),
@@ -496,6 +521,58 @@ mod tests {
             "a.b.c".to_owned(),
         ] {
             assert_eq!(subject(&other), None, "{other}");
+        }
+    }
+
+    fn metadata(issuer: &str, endpoint: &str) -> AuthorizationMetadata {
+        let metadata = serde_json::json!({
+            "issuer": issuer,
+            "authorization_endpoint": "https://login.example/authorize",
+            "token_endpoint": endpoint,
+        });
+        serde_json::from_value(metadata).unwrap()
+    }
+
+    #[test]
+    fn s_33_nothing_of_an_authorization_server_is_read_or_sent_over_plain_http() {
+        let (open, closed) = ("http://login.example/token", "https://login.example/token");
+        for (issuer, endpoint, is_fine) in [
+            ("https://login.example", closed, true),
+            ("http://127.0.0.1:9", closed, true),
+            ("http://[::1]:9", "http://localhost:9/token", true),
+            ("http://login.example", closed, false),
+            ("https://login.example", open, false),
+            ("login.example", closed, false),
+        ] {
+            let checked = check_metadata(&metadata(issuer, endpoint));
+            assert_eq!(checked.is_ok(), is_fine, "{issuer} {endpoint}: {checked:?}");
+        }
+    }
+
+    #[test]
+    fn s_30_metadata_is_read_over_plain_http_from_the_server_itself_only() {
+        let check = |server: &str, at: &str| {
+            let challenge = format!(r#"Bearer resource_metadata="{at}""#);
+            check_announced(Some(&challenge), &Url::parse(server).unwrap())
+        };
+        let place = "http://elsewhere.example/.well-known/oauth-protected-resource";
+        let refused = check("http://mcp.example/mcp", place).unwrap_err().to_string();
+        assert!(refused.contains(place), "{refused}");
+        for (server, at) in [
+            (
+                "http://mcp.example/mcp",
+                "http://mcp.example/.well-known/oauth-protected-resource",
+            ),
+            (
+                "http://mcp.example/mcp",
+                "https://elsewhere.example/.well-known/oauth-protected-resource",
+            ),
+            (
+                "http://127.0.0.1:1/mcp",
+                "http://127.0.0.1:2/.well-known/oauth-protected-resource",
+            ),
+        ] {
+            assert!(check(server, at).is_ok(), "{server} {at}");
         }
     }
 }

@@ -80,6 +80,8 @@ struct State {
     tokens: Option<Option<Tokens>>,
     /// How often the request at hand was refused. Each request asks for its token first.
     refusals: u32,
+    /// A token that could not be refreshed before its end, since its authorization server was not available. It is used until then.
+    used_to_its_end: Option<AccessToken>,
 }
 
 /// A login that exists.
@@ -214,6 +216,7 @@ impl TokenProvider for Login {
     fn token(&self) -> BoxFuture<'_, Result<Option<AccessToken>, TokenError>> {
         Box::pin(async move {
             let mut state = self.state.lock().await;
+            let state = &mut *state;
             state.refusals = 0;
             if state.tokens.is_none() {
                 state.tokens = Some(self.flow.stored()?);
@@ -222,11 +225,17 @@ impl TokenProvider for Login {
                 return Ok(None);
             };
             // If that is not possible, the server decides about the old token, and says what it wants.
-            if tokens.refreshes
-                && tokens.ends_soon()
-                && let Some(refreshed) = self.flow.refresh(tokens).await?
-            {
-                *tokens = refreshed;
+            let is_used_to_its_end = state.used_to_its_end.as_ref() == Some(&tokens.access);
+            if tokens.refreshes && (tokens.has_ended() || (tokens.ends_soon() && !is_used_to_its_end)) {
+                match self.flow.refresh(tokens).await {
+                    Ok(Some(refreshed)) => *tokens = refreshed,
+                    Ok(None) => {}
+                    // Not asked for again before each request: an authorization server that does not answer costs time.
+                    Err(TokenError::Unavailable { .. }) if !tokens.has_ended() => {
+                        state.used_to_its_end = Some(tokens.access.clone());
+                    }
+                    Err(error) => return Err(error),
+                }
             }
             Ok(Some(tokens.access.clone()))
         })

@@ -37,6 +37,8 @@ pub(crate) struct Issued {
     pub(crate) named_issuer: Option<&'static str>,
     /// How often the metadata of the authorization server were read.
     pub(crate) metadata_reads: usize,
+    /// The authorization server answers with 503.
+    pub(crate) is_down: bool,
     /// What is said of the authorization server instead of the truth.
     pub(crate) metadata: Value,
     /// How often a token was asked for, by grant.
@@ -163,6 +165,9 @@ async fn token(State(server): State<Protected>, Form(asked): Form<HashMap<String
     assert_eq!(asked["resource"], server.url());
     server.issued(|issued| {
         issued.grants.push(asked["grant_type"].clone());
+        if issued.is_down {
+            return StatusCode::SERVICE_UNAVAILABLE.into_response();
+        }
         let scope = match asked["grant_type"].as_str() {
             "client_credentials" => {
                 issued

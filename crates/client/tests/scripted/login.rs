@@ -15,6 +15,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::SystemTime,
 };
 use tempfile::tempdir;
 
@@ -236,6 +237,47 @@ async fn an_ended_token_is_refreshed_once_by_many() {
     // A token that the server forgot before its end.
     server.issued(|issued| issued.access.clear());
     call(&server.connect(&logins[0])).await.unwrap();
+    assert_eq!(browser.logins.load(Ordering::Relaxed), 1);
+}
+
+/// A token that is still accepted is used while its authorization server is not available, and after its end that is an error.
+#[tokio::test]
+async fn a_token_that_cannot_be_refreshed_is_used_to_its_end() {
+    let (server, folder, browser) = (Protected::start().await, tempdir().unwrap(), browser());
+    call(&server.connect(&server.login(folder.path(), Some(browser.clone()))))
+        .await
+        .unwrap();
+    server.issued(|issued| {
+        issued.is_down = true;
+        issued.grants.clear();
+    });
+    let ends_in = |seconds: u64| {
+        let file = folder.path().join("tokens.json");
+        let text = std::fs::read_to_string(&file).unwrap();
+        let (before, after) = text.split_once(r#""token_received_at":"#).unwrap();
+        let digits = after.trim_start().find(|c: char| !c.is_ascii_digit()).unwrap();
+        let rest = &after.trim_start()[digits..];
+        #[expect(clippy::disallowed_methods, reason = "tokens end by the system's clock")]
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        let received = now.as_secs() + seconds - 3600;
+        std::fs::write(&file, format!(r#"{before}"token_received_at":{received}{rest}"#)).unwrap();
+    };
+    ends_in(25);
+    let login = server.login(folder.path(), None);
+    for _ in 0..3 {
+        call(&server.connect(&login)).await.unwrap();
+    }
+    assert_eq!(
+        server.issued(|issued| issued.grants.clone()),
+        ["refresh_token"],
+        "asked once"
+    );
+
+    ends_in(0);
+    let error = token_error(call(&server.connect(&server.login(folder.path(), None))).await);
+    assert!(matches!(error, TokenError::Unavailable { .. }), "{error}");
+    server.issued(|issued| issued.is_down = false);
+    call(&server.connect(&server.login(folder.path(), None))).await.unwrap();
     assert_eq!(browser.logins.load(Ordering::Relaxed), 1);
 }
 
