@@ -136,7 +136,10 @@ impl Called<'_> {
             (Some(Ok(CallResponse::Done(outcome))), _) => {
                 self.display.finish();
                 let exit = print_outcome(&outcome, self.json);
-                recorded(pending.finish(&outcome).await);
+                // Under its key the call gets the same result again. Without one it cannot be fetched again.
+                if !(output::has_failed() && pending.idempotency_key().is_some()) {
+                    recorded(pending.finish(&outcome).await);
+                }
                 return Ok(if call.detach && exit == Exit::Answered {
                     Exit::AnsweredAtOnce
                 } else {
@@ -203,8 +206,18 @@ impl Called<'_> {
         let (display, interrupt, unasked) = (&mut self.display, &mut self.interrupt, &mut self.unasked);
         let mut show = |event: Event<'_>| display.show(&event);
         let mut ended = Ended::Done(());
-        let stopped = async { ended = Ended::first(std::future::pending(), interrupt, unasked, limit).await };
+        // A legacy task may ask before the answer names it. Then it is on its way.
+        let mut early = Vec::new();
+        let stopped = async {
+            ended = loop {
+                match Ended::first(std::future::pending(), interrupt, unasked, limit).await {
+                    Ended::Asked(question) if question.task.is_some() => early.push(question),
+                    ended => break ended,
+                }
+            }
+        };
         let response = pending.send_unless(stopped, &mut show).await;
+        early.into_iter().for_each(|question| self.unasked.put_back(question));
         (response, ended)
     }
 
@@ -241,7 +254,8 @@ fn print_task(server: &Server, task: &TaskHandle, json: bool) {
     if json {
         output::json_line(&json!({"taskId": task.id(), "url": task.connection().address()}));
     } else {
-        output::text(task.id());
+        // An id with control characters is hostile, and is not passed on as it is.
+        output::text(&output::plain(task.id(), ""));
     }
     output::note(&format!(
         "{}; to wait for it:\n  {}",

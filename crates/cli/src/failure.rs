@@ -124,7 +124,7 @@ impl From<RequestError> for Failure {
                 Some(way_on) => format!("{message}; {way_on}"),
                 None => message,
             }),
-            RequestError::Unauthorized { .. } => Self::refused(message),
+            RequestError::Unauthorized { .. } | RequestError::Http { status: 403 | 413, .. } => Self::refused(message),
             _ => Self {
                 exit: Exit::NoServer,
                 message,
@@ -161,6 +161,8 @@ impl From<CallError> for Failure {
 
 impl From<JournalError> for Failure {
     fn from(error: JournalError) -> Self {
-        Self::refused(format!("the client journal cannot be used: {error}"))
+        Self::usage(format!(
+            "the client journal cannot be used, and nothing was sent: {error}"
+        ))
     }
 }

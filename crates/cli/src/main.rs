@@ -23,6 +23,7 @@ mod listings;
 mod login;
 mod nearest;
 mod output;
+mod pace;
 mod record;
 mod result;
 mod serve;
@@ -45,6 +46,8 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     // This must come first: command supervisors are this program with other arguments.
     longhaul_upstream::command::become_supervisor_if_asked();
+    #[cfg(unix)]
+    ask::become_form_if_asked();
     let cli = args::Cli::read();
     match &cli.command {
         args::Command::Serve(serve) => serve::run(serve),
@@ -78,7 +81,7 @@ fn run_client(command: impl Future<Output = ExitCode>) -> ExitCode {
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => {
             let exit = runtime.block_on(interrupt::or_ended(command));
-            // A form on the terminal that is no longer wanted must not keep the program.
+            // What reads standard input, or waits for a form that was killed just now, must not keep the program.
             runtime.shutdown_background();
             match output::has_failed() {
                 true => result::Exit::NotWritten.into(),

@@ -1,6 +1,6 @@
 //! What this user has called: the client journal, as the commands use it.
 
-use crate::{failure::Failure, output, servers::Server, states};
+use crate::{failure::Failure, output, servers::Server, states, tasks};
 use longhaul_client::{
     CallFilter, CallState, Client, ClientJournal, Connection, JournalError, PendingCall, RecordedCall, RequestError,
     SystemClock, TaskHandle, TaskSnapshot, TaskStatus,
@@ -73,10 +73,20 @@ pub(crate) struct Named {
 impl Named {
     /// The task of this id, or of this part of an id that is recorded. If no server was chosen, a recorded task's own server is meant.
     pub(crate) async fn find(server: Server, id: &str) -> Result<Self, Failure> {
-        let Ok(journal) = open().await else {
-            return Ok(Self::unrecorded(server, id));
+        let opened = async {
+            let journal = open().await?;
+            let found = journal.find(id).await?;
+            Ok::<_, JournalError>((journal, found))
         };
-        let found = journal.find(id).await.unwrap_or_default();
+        let (journal, found) = match opened.await {
+            Ok(opened) => opened,
+            // Its server is said, so it can be asked without the journal.
+            Err(error) if !server.is_unsaid() => {
+                output::note(&format!("longhaul: the client journal cannot be used: {error}"));
+                return Ok(Self::unrecorded(server, id));
+            }
+            Err(error) => return Err(error.into()),
+        };
         let fitting = |call: &&RecordedCall| server.covers(call);
         let mut fitting = distinct(found.iter().filter(fitting));
         let mut server = server;
@@ -116,10 +126,8 @@ impl Named {
 
     /// The only recorded task that has not ended, on this server if one was chosen; for `answer` the only one that asks.
     pub(crate) async fn only(server: Server, command: &str) -> Result<Self, Failure> {
-        let live = match open().await {
-            Ok(journal) => journal.live().await.unwrap_or_default(),
-            Err(_) => Vec::new(),
-        };
+        server.check()?;
+        let live = open().await?.live().await?;
         let is_open = |call: &&RecordedCall| !call.status.is_some_and(TaskStatus::is_final);
         let of_server = |call: &&RecordedCall| server.covers(call);
         let of_server: Vec<&RecordedCall> = live.iter().filter(of_server).collect();
@@ -130,14 +138,16 @@ impl Named {
         } else {
             open
         };
-        let asking: Vec<&RecordedCall> = live.iter().copied().filter(|call| call.asks).collect();
-        // The journal may not know yet that a task asks.
-        let live = if command == "answer" && !asking.is_empty() {
-            asking
-        } else {
-            live
-        };
-        let live = distinct(live.into_iter());
+        let mut live = distinct(live.into_iter());
+        let may_ask;
+        if command == "answer" && live.len() > 1 {
+            // What the journal knows may be old, and an answer cannot be taken back.
+            may_ask = tasks::that_may_ask(&server, live.into_iter().cloned().collect()).await;
+            if may_ask.is_empty() {
+                return Err(Failure::refused("none of your tasks asks anything now".to_owned()));
+            }
+            live = may_ask.iter().collect();
+        }
         let mut fitting = live.iter();
         let id = |call: &RecordedCall| call.task.as_ref().map(|task| task.task_id.clone()).unwrap_or_default();
         match (fitting.next(), fitting.next()) {
@@ -156,11 +166,10 @@ impl Named {
     }
 
     /// The recorded tasks that have not ended, on this server if one was chosen.
-    pub(crate) async fn live(server: &Server) -> Vec<Self> {
-        let Ok(journal) = open().await else {
-            return Vec::new();
-        };
-        let live = journal.live().await.unwrap_or_default().into_iter();
+    pub(crate) async fn live(server: &Server) -> Result<Vec<Self>, Failure> {
+        server.check()?;
+        let journal = open().await?;
+        let live = journal.live().await?.into_iter();
         let fitting = live.filter(|call| {
             let has_ended = call.status.is_some_and(TaskStatus::is_final);
             !has_ended && server.covers(call)
@@ -172,7 +181,7 @@ impl Named {
                 recorded: Some((journal.clone(), call)),
             })
         });
-        named.collect()
+        Ok(named.collect())
     }
 
     /// Says that the task is not recorded, if that is why this server was asked and does not know it, or cannot be reached.
@@ -250,9 +259,15 @@ pub(crate) async fn list(filter: CallFilter) -> Result<Vec<RecordedCall>, Journa
 /// Notes the status of a call's task.
 pub(crate) async fn note_status(call: &mut RecordedCall, status: TaskStatus) {
     call.status = Some(status);
-    let noted = async { open().await?.note_status(call.id, status).await };
-    if let Err(error) = noted.await {
-        warn(&error);
+    let noted = async {
+        let journal = open().await?;
+        journal.note_status(call.id, status).await?;
+        journal.get(call.id).await
+    };
+    match noted.await {
+        // Whether it asks may be something else now.
+        Ok(noted) => *call = noted,
+        Err(error) => warn(&error),
     }
 }
 
@@ -262,7 +277,7 @@ pub(crate) async fn found_again(call: &mut RecordedCall, status: TaskStatus) {
     call.state = CallState::Task;
     let noted = async { open().await?.acknowledge(call.id, task).await };
     match noted.await {
-        Ok(()) => note_status(call, status).await,
+        Ok(_) => note_status(call, status).await,
         Err(error) => warn(&error),
     }
 }

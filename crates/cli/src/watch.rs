@@ -4,6 +4,7 @@ use crate::{
     args,
     failure::Failure,
     output::{self, plain},
+    pace::Pace,
     record::Named,
     result::Exit,
     servers, states,
@@ -20,10 +21,8 @@ use std::{
     time::Duration,
 };
 
-/// The shortest time between two looks at a task. A server that asks for more time gets it.
+/// The time between two looks at which tasks are due.
 const ROUND: Duration = Duration::from_secs(1);
-/// The longest time between two looks, in rounds.
-const MOST_ROUNDS: u64 = 60;
 /// Requests at once.
 const AT_ONCE: usize = 16;
 /// The lines of the table on a terminal.
@@ -45,7 +44,7 @@ async fn watch(args: &args::Watch) -> Result<Exit, Failure> {
         named.push(Named::find(server.clone(), id).await?);
     }
     if ids.is_empty() {
-        named = Named::live(&server).await;
+        named = Named::live(&server).await?;
     }
     if named.is_empty() {
         output::note("no task is recorded that has not ended");
@@ -53,8 +52,8 @@ async fn watch(args: &args::Watch) -> Result<Exit, Failure> {
     }
     let mut tasks = connect(named).await?;
     let mut screen = Screen::new(args.json);
-    for round in 0u64.. {
-        look(&mut tasks, round).await;
+    loop {
+        look(&mut tasks).await;
         screen.show(&mut tasks);
         if tasks.iter().all(|task| task.has_ended) {
             break;
@@ -77,17 +76,23 @@ struct Watched {
     /// Why it cannot be watched: the server does not know it, or cannot be reached.
     refused: Option<Exit>,
     has_changed: bool,
-    /// How many rounds there are between two looks.
-    every: u64,
+    pace: Pace,
+    /// When it is looked at again.
+    due_at: Duration,
 }
 
 /// One connection for all tasks of the same session with a server.
 async fn connect(named: Vec<Named>) -> Result<Vec<Watched>, Failure> {
-    let mut connections: HashMap<(String, Option<String>), Connection> = HashMap::new();
+    // Two names of one server may be two callers, who do not know each other's tasks.
+    let mut connections: HashMap<(String, Option<String>, Option<String>), Connection> = HashMap::new();
     let mut tasks = Vec::new();
     for named in named {
         let session = named.call().and_then(|call| call.task.as_ref()?.session.as_ref());
-        let key = (named.server.recorded(), session.map(|session| session.id.clone()));
+        let key = (
+            named.server.recorded(),
+            named.server.name().map(str::to_owned),
+            session.map(|session| session.id.clone()),
+        );
         let connection = match connections.get(&key) {
             Some(connection) => connection.clone(),
             None => {
@@ -105,19 +110,20 @@ async fn connect(named: Vec<Named>) -> Result<Vec<Watched>, Failure> {
             has_ended: false,
             refused: None,
             has_changed: false,
-            every: 1,
+            pace: Pace::default(),
+            due_at: Duration::ZERO,
         });
     }
     Ok(tasks)
 }
 
-/// Reads the tasks whose turn it is.
-async fn look(tasks: &mut [Watched], round: u64) {
-    let due = tasks
-        .iter_mut()
-        .filter(|task| !task.has_ended && round.is_multiple_of(task.every));
+/// Reads the tasks that are due.
+async fn look(tasks: &mut [Watched]) {
+    let now = SystemClock.monotonic();
+    let due = tasks.iter_mut().filter(|task| !task.has_ended && task.due_at <= now);
     let reading = due.map(|task| async {
         let read = task.task.get().await;
+        task.due_at = SystemClock.monotonic() + task.pace.after(read.as_ref());
         task.take(read).await;
     });
     stream::iter(reading).buffer_unordered(AT_ONCE).collect::<()>().await;
@@ -128,11 +134,6 @@ impl Watched {
         let state = match read {
             Ok(snapshot) => {
                 self.has_ended = snapshot.status.is_final();
-                let rounds = snapshot
-                    .poll_interval
-                    .unwrap_or_default()
-                    .div_ceil(ROUND.as_millis() as u64);
-                self.every = rounds.clamp(1, MOST_ROUNDS);
                 let state = in_words(&snapshot);
                 self.snapshot = Some(snapshot);
                 state

@@ -391,3 +391,32 @@ fn planted_files_are_refused_in_plain_words() {
         fs::remove_file(place.data().join(name)).unwrap();
     }
 }
+
+/// A server that is started as a child is another one in another folder. A recorded task is looked for in the folder in which it was called.
+#[test]
+fn the_task_of_a_child_is_found_from_another_folder() {
+    let (place, home, elsewhere) = (
+        Place::new("5s"),
+        tempfile::tempdir().unwrap(),
+        tempfile::tempdir().unwrap(),
+    );
+    let run = |folder: &Path, words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        command.args(words).current_dir(folder).stdin(Stdio::null());
+        command
+            .env("XDG_CONFIG_HOME", home.path())
+            .env("XDG_STATE_HOME", home.path())
+            .env_remove("LONGHAUL_SERVER");
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    let server = [env!("CARGO_BIN_EXE_longhaul"), "stdio", "jobs.toml"];
+    let with_server = |words: &[&'static str]| [words, &["--"], &server].concat();
+    let id = run(place.path(), &with_server(&["call", "gate", "--detach"]));
+    let shown = run(elsewhere.path(), &["task", &id[..12]]);
+    assert!(shown.contains(&id) && shown.contains("working"), "{shown}");
+    place.open_gate();
+    let result = run(elsewhere.path(), &["task", &id[..12], "--wait"]);
+    assert_eq!(result, "through");
+}

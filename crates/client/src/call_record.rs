@@ -26,12 +26,12 @@ pub(crate) struct CallRecord(Arc<Record>);
 #[derive(Debug)]
 struct Record {
     journal: ClientJournal,
-    call: CallId,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
+    call: CallId,
     /// Nothing is recorded of an answer.
     is_open: bool,
     /// The server did not know the task, or a task could not be recorded.
@@ -46,8 +46,9 @@ struct State {
 
 impl Drop for Record {
     fn drop(&mut self) {
-        if self.state.get_mut().is_open {
-            warn_later(self.journal.enqueue_release(self.call));
+        let state = self.state.get_mut();
+        if state.is_open {
+            warn_later(self.journal.enqueue_release(state.call));
         }
     }
 }
@@ -91,8 +92,8 @@ impl CallRecord {
     fn new(journal: &ClientJournal, call: CallId, is_open: bool, session: Option<&SessionRef>) -> Self {
         Self(Arc::new(Record {
             journal: journal.clone(),
-            call,
             state: Mutex::new(State {
+                call,
                 is_open,
                 lacks_task: false,
                 session: session.map(|session| session.id.clone()),
@@ -102,13 +103,17 @@ impl CallRecord {
         }))
     }
 
+    fn call(&self) -> CallId {
+        self.0.state.lock().call
+    }
+
     /// Records the task that the server has created.
     pub(crate) async fn acknowledge(&self, task: TaskRef) -> Result<(), JournalError> {
         let session = task.session.as_ref().map(|session| session.id.clone());
-        let acknowledged = self.0.journal.acknowledge(self.0.call, task).await;
+        let acknowledged = self.0.journal.acknowledge(self.call(), task).await;
         let mut state = self.0.state.lock();
         state.lacks_task = acknowledged.is_err();
-        acknowledged?;
+        state.call = acknowledged?;
         state.is_open = false;
         state.session = session;
         Ok(())
@@ -121,7 +126,7 @@ impl CallRecord {
             return Ok(());
         }
         let id = session.id.clone();
-        self.0.journal.enter_session(self.0.call, session).await?;
+        self.0.journal.enter_session(self.call(), session).await?;
         self.0.state.lock().session = Some(id);
         Ok(())
     }
@@ -140,7 +145,7 @@ impl CallRecord {
     pub(crate) async fn note_status(&self, status: TaskStatus) {
         let now = Some((status == TaskStatus::InputRequired, status.is_final()));
         if std::mem::replace(&mut self.0.state.lock().noted, now) != now {
-            warn(self.0.journal.note_status(self.0.call, status).await);
+            warn(self.0.journal.note_status(self.call(), status).await);
         }
     }
 
@@ -151,11 +156,11 @@ impl CallRecord {
 
     /// The server may have the recorded answer, and wait for another one.
     pub(crate) async fn doubt_answer(&self, request: RequestNumber) {
-        warn(self.0.journal.doubt_answer(self.0.call, request).await);
+        warn(self.0.journal.doubt_answer(self.call(), request).await);
     }
 
     pub(crate) async fn finish(&self, finished: Finished) -> Result<(), JournalError> {
-        self.0.journal.finish(self.0.call, finished).await?;
+        self.0.journal.finish(self.call(), finished).await?;
         self.0.state.lock().is_open = false;
         Ok(())
     }
@@ -167,7 +172,7 @@ impl CallRecord {
 
     /// Leaves the call to whoever makes the same one.
     pub(crate) async fn release(&self) {
-        let released = self.0.journal.release_call(self.0.call).await;
+        let released = self.0.journal.release_call(self.call()).await;
         self.0.state.lock().is_open = released.is_err();
         warn(released);
     }
@@ -177,19 +182,19 @@ impl CallRecord {
         if !self.0.state.lock().is_open {
             return;
         }
-        let marked = self.0.journal.mark_unknown(self.0.call, reason).await;
+        let marked = self.0.journal.mark_unknown(self.call(), reason).await;
         self.0.state.lock().is_open = marked.is_err();
         warn(marked);
     }
 
     pub(crate) async fn mark_lost(&self, reason: &str) {
-        warn(self.0.journal.mark_lost(self.0.call, reason).await);
+        warn(self.0.journal.mark_lost(self.call(), reason).await);
         self.0.state.lock().lacks_task = true;
     }
 
     /// Forgets the call: its task was deleted.
     pub(crate) async fn forget(&self) {
-        let forgotten = self.0.journal.forget(self.0.call).await;
+        let forgotten = self.0.journal.forget(self.call()).await;
         self.0.state.lock().is_open = false;
         match forgotten {
             // Another process has forgotten it.
@@ -201,8 +206,8 @@ impl CallRecord {
     /// Whether to ask the user; for a recorded `request` of the server only if that has no response.
     pub(crate) async fn ask(&self, key: &str, request: Option<RequestNumber>) -> Result<Asked, JournalError> {
         match request {
-            Some(request) => self.0.journal.ask_for(self.0.call, key, request).await,
-            None => self.0.journal.ask(self.0.call, key).await,
+            Some(request) => self.0.journal.ask_for(self.call(), key, request).await,
+            None => self.0.journal.ask(self.call(), key).await,
         }
     }
 
@@ -210,32 +215,32 @@ impl CallRecord {
         &self,
         request: NewServerRequest,
     ) -> Result<Option<ServerRequestRecord>, JournalError> {
-        self.0.journal.record_request(self.0.call, request).await
+        self.0.journal.record_request(self.call(), request).await
     }
 
     /// The requests of the server that have no response.
     pub(crate) async fn open_requests(&self) -> Result<Vec<ServerRequestRecord>, JournalError> {
-        self.0.journal.open_requests(self.0.call).await
+        self.0.journal.open_requests(self.call()).await
     }
 
     /// The server has the response to a request.
     pub(crate) async fn request_answered(&self, request: RequestNumber, has_own_key: bool) {
-        warn(self.0.journal.request_answered(self.0.call, request, has_own_key).await);
+        warn(self.0.journal.request_answered(self.call(), request, has_own_key).await);
     }
 
     /// The server wants no response to a request any more.
     pub(crate) async fn request_withdrawn(&self, request: RequestNumber) {
-        warn(self.0.journal.request_withdrawn(self.0.call, request).await);
+        warn(self.0.journal.request_withdrawn(self.call(), request).await);
     }
 
     /// This process is about to read the stream of a request for the result.
     pub(crate) async fn result_requested(&self, session: Option<String>, id: u64) {
-        warn(self.0.journal.record_result_request(self.0.call, session, id).await);
+        warn(self.0.journal.record_result_request(self.call(), session, id).await);
     }
 
     /// A request for the result has ended, without waiting.
     pub(crate) fn result_request_ended(&self, id: u64) {
-        warn_later(self.0.journal.enqueue_result_request_ended(self.0.call, id));
+        warn_later(self.0.journal.enqueue_result_request_ended(self.call(), id));
     }
 
     /// The requests for the result whose processes have ended.
@@ -245,7 +250,7 @@ impl CallRecord {
     ) -> Result<Vec<u64>, JournalError> {
         self.0
             .journal
-            .take_abandoned_result_requests(self.0.call, session)
+            .take_abandoned_result_requests(self.call(), session)
             .await
     }
 
@@ -256,7 +261,7 @@ impl CallRecord {
         request: Option<RequestNumber>,
         answer: Json,
     ) -> Result<bool, JournalError> {
-        let (journal, call) = (&self.0.journal, self.0.call);
+        let (journal, call) = (&self.0.journal, self.call());
         match request {
             Some(request) => {
                 let updated_at = self.0.state.lock().asked_at.clone();
@@ -267,16 +272,16 @@ impl CallRecord {
     }
 
     pub(crate) async fn answer_accepted(&self, key: &str) {
-        warn(self.0.journal.answer_accepted(self.0.call, key).await);
+        warn(self.0.journal.answer_accepted(self.call(), key).await);
     }
 
     pub(crate) async fn answer_refused(&self, key: &str) {
-        warn(self.0.journal.answer_refused(self.0.call, key).await);
+        warn(self.0.journal.answer_refused(self.call(), key).await);
     }
 
     /// Leaves a question to other processes, without waiting.
     pub(crate) fn release_question(&self, key: String) {
-        warn_later(self.0.journal.enqueue_release_question(self.0.call, key));
+        warn_later(self.0.journal.enqueue_release_question(self.call(), key));
     }
 
     /// Leaves the call to whoever makes the same one, without waiting, if there is no answer. Whoever does so later in this process finds it released, even if
@@ -284,7 +289,7 @@ impl CallRecord {
     pub(crate) fn abandon(&self) {
         let mut state = self.0.state.lock();
         if std::mem::replace(&mut state.is_open, false) {
-            warn_later(self.0.journal.enqueue_release(self.0.call));
+            warn_later(self.0.journal.enqueue_release(state.call));
         }
     }
 }

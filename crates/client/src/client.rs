@@ -198,7 +198,7 @@ impl Client {
         Ok(tasks)
     }
 
-    /// The calls of this server in the journal that are neither finished nor lost, the latest first. None without a journal.
+    /// The calls of this server, under this name, in the journal that are neither finished nor lost, the latest first. None without a journal.
     ///
     /// # Errors
     /// Those of the journal.
@@ -212,7 +212,10 @@ impl Client {
             unfinished: true,
             ..CallFilter::default()
         };
-        recording.journal.list(filter).await
+        let mut calls = recording.journal.list(filter).await?;
+        // Two names may be two callers of one server, who do not know each other's tasks.
+        calls.retain(|call| call.server_name == recording.server_name);
+        Ok(calls)
     }
 
     /// Calls that nobody may send again are of unknown outcome.

@@ -31,6 +31,14 @@ pub enum RequestError {
         /// What the system says.
         reason: String,
     },
+    /// The connection broke before a call was answered, and the server that is there now takes no idempotency keys. So the call, which may have run, was not sent again.
+    #[error(
+        "{address} takes no idempotency keys any more, since the connection broke; the call may have run, and was not sent again"
+    )]
+    NoKeysAnyMore {
+        /// The server's address.
+        address: String,
+    },
     /// The server's certificate cannot be trusted, so nothing was sent.
     #[error("{address} cannot be trusted: {reason}")]
     Certificate {
@@ -138,6 +146,7 @@ impl RequestError {
     /// send when a tool fails.
     ///
     /// These say it: −32700, −32600, −32601, −32602, −32020, −32021, −32022, the error 429 of Longhaul, and any JSON-RPC error with HTTP status 408, 429 or 503.
+    /// So do HTTP statuses 403 and 413, whatever comes with them.
     /// With status 502 or 504 none does: a proxy answers so, which does not know what the server has done.
     pub fn is_refusal(&self) -> bool {
         match self {
@@ -145,6 +154,7 @@ impl RequestError {
             Self::Unavailable { status, failure, .. } => {
                 matches!(status, 408 | 429 | 503) || (!matches!(status, 502 | 504) && is_refusal_code(failure.code))
             }
+            Self::Http { status, .. } => matches!(status, 403 | 413),
             Self::NotStarted { .. }
             | Self::Certificate { .. }
             | Self::Unauthorized { .. }
@@ -161,13 +171,28 @@ impl RequestError {
         matches!(self, Self::Rpc(failure) if failure.code == INVALID_PARAMS)
     }
 
-    /// The server's `Retry-After`, in milliseconds.
+    /// How long the server asks to wait before the request is sent again, in milliseconds: its `Retry-After`, or `retryAfterMs` in the data of its error.
     pub fn retry_after(&self) -> Option<Millis> {
+        let in_data = |failure: &RpcFailure| {
+            let data: RetryData = serde_json::from_str(failure.data.as_ref()?.as_str()).ok()?;
+            data.retry_after_ms
+        };
         match self {
-            Self::Http { retry_after, .. } | Self::Unavailable { retry_after, .. } => *retry_after,
+            Self::Http { retry_after, .. } => *retry_after,
+            Self::Unavailable {
+                retry_after, failure, ..
+            } => in_data(failure).or(*retry_after),
+            Self::Rpc(failure) => in_data(failure),
             _ => None,
         }
     }
+}
+
+/// The data of an error of a server that is busy.
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RetryData {
+    retry_after_ms: Option<Millis>,
 }
 
 /// A connection could not be opened.

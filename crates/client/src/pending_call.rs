@@ -190,6 +190,7 @@ impl PendingCall {
             Err(RequestError::InvalidOutput { .. }) => self.record_finished(Finished::Answered).await,
             // The tool may have run, but there is an answer, and under its key the call would only get the same one.
             Err(RequestError::Rpc(_)) => self.record_finished(Finished::Failed).await,
+            Err(error @ RequestError::NoKeysAnyMore { .. }) => self.unknown(&error.to_string()).await,
             // Under its key it can be made again, also at once.
             Err(_) if self.options.idempotency_key.is_some() => self.release().await,
             Err(error) => self.unknown(&error.to_string()).await,
@@ -201,20 +202,29 @@ impl PendingCall {
     }
 
     async fn send_until_answered(&self, on_event: Observer<'_>) -> Result<CallResponse, RequestError> {
-        let mut failures = 0;
+        let mut failures = 0_u32;
+        let mut may_be_replaced = false;
         loop {
-            let sent = self
-                .connection
-                .call_recorded(
-                    &self.tool,
-                    &self.arguments,
-                    &self.options,
-                    self.record.as_ref(),
-                    on_event,
-                )
-                .await;
+            let still_takes_keys = match may_be_replaced {
+                true => self.still_takes_keys().await,
+                false => Ok(()),
+            };
+            let sent = match still_takes_keys {
+                Ok(()) => {
+                    let (record, options) = (self.record.as_ref(), &self.options);
+                    let called = self
+                        .connection
+                        .call_recorded(&self.tool, &self.arguments, options, record, on_event);
+                    called.await
+                }
+                Err(error) => Err(error),
+            };
+            may_be_replaced |= matches!(sent, Err(RequestError::Unreachable { .. }));
             let error = match sent {
-                Err(error) if failures < RETRIES && self.may_be_sent_again(&error) => error,
+                Err(error) if failures < RETRIES && self.may_be_sent_again(&error) => {
+                    failures += 1;
+                    error
+                }
                 answered => {
                     if answered.is_ok() && failures > 0 {
                         on_event(Event::Recovered);
@@ -222,7 +232,6 @@ impl PendingCall {
                     return answered;
                 }
             };
-            failures += 1;
             let retry_in = polling::next_retry(failures, error.retry_after(), self.connection.jitter());
             on_event(Event::Retrying {
                 error: &error,
@@ -230,6 +239,19 @@ impl PendingCall {
                 retry_in,
             });
             self.connection.sleep(retry_in).await;
+        }
+    }
+
+    /// A server that was away may be another one now, which would run the call again under whatever key.
+    async fn still_takes_keys(&self) -> Result<(), RequestError> {
+        if let Some(era) = self.connection.known_era().await.filter(|era| era.legacy().is_none()) {
+            self.connection.forget(&era).await;
+        }
+        match self.connection.server().await?.takes_idempotency_keys() {
+            true => Ok(()),
+            false => Err(RequestError::NoKeysAnyMore {
+                address: self.connection.address().to_owned(),
+            }),
         }
     }
 

@@ -29,9 +29,9 @@ impl fmt::Display for CallId {
 /// A call that is about to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewCall {
-    /// The server: its URL, or its command line as a JSON array. It is recorded and listed, so it should have no credentials in it.
+    /// The server: its URL, or its command line and its folder as JSON. It is recorded and listed, so it should have no credentials in it.
     pub server: String,
-    /// The server's name in the user's configuration.
+    /// The server's name in the user's configuration. Calls of one server under two names are those of two callers, who may have different credentials.
     pub server_name: Option<String>,
     /// The tool.
     pub tool: String,
@@ -169,7 +169,7 @@ pub enum CallState {
 pub struct RecordedCall {
     /// Its number.
     pub id: CallId,
-    /// The server: its URL, or its command line as a JSON array.
+    /// The server: its URL, or its command line and its folder as JSON.
     pub server: String,
     /// The server's name in the user's configuration, when the call was made.
     pub server_name: Option<String>,

@@ -1,6 +1,6 @@
 //! A task as a server returned it.
 
-use crate::{InputRequest, Outcome, RequestError, TaskStatus, error::excerpt, rpc_failure::read_failure};
+use crate::{InputRequest, Outcome, RequestError, TaskStatus, rpc_failure::read_failure};
 use longhaul_core::{Json, Millis};
 use serde::Deserialize;
 use serde_json::{Map, Value, value::RawValue};
@@ -50,12 +50,12 @@ struct Fields<'a> {
 }
 
 impl TaskSnapshot {
-    /// Reads a flat task. The id and the status are required; other members may be absent or malformed.
+    /// Reads a flat task. The id and the status are required; other members may be absent or malformed. A status that this client does not know is that of a
+    /// task that has not ended.
     pub(crate) fn read(json: &str) -> Result<Self, RequestError> {
         let fields: Fields<'_> =
             serde_json::from_str(json).map_err(|error| RequestError::Invalid(format!("its task: {error}")))?;
-        let status = TaskStatus::parse(&fields.status)
-            .ok_or_else(|| RequestError::Invalid(format!("its task: unknown status {:?}", excerpt(&fields.status))))?;
+        let status = TaskStatus::parse(&fields.status).unwrap_or(TaskStatus::Working);
         let outcome = match (status, fields.result, fields.error) {
             (TaskStatus::Completed, Some(result), _) => Some(Outcome::result(Json::from(result))),
             (TaskStatus::Failed, _, Some(error)) => Some(Outcome::RpcError(read_failure(error)?)),
@@ -129,18 +129,14 @@ mod tests {
 
     #[test]
     fn invalid_tasks_are_refused() {
-        for bad in [
-            "{}",
-            r#"{"taskId":"t"}"#,
-            r#"{"taskId":"t","status":"unknown"}"#,
-            r#"{"taskId":5,"status":"working"}"#,
-            "[]",
-        ] {
+        for bad in ["{}", r#"{"taskId":"t"}"#, r#"{"taskId":5,"status":"working"}"#, "[]"] {
             assert!(
                 matches!(TaskSnapshot::read(bad), Err(RequestError::Invalid(_))),
                 "{bad}"
             );
         }
+        let unknown = TaskSnapshot::read(r#"{"taskId":"t","status":"submitted"}"#).unwrap();
+        assert_eq!(unknown.status, TaskStatus::Working);
         let odd = TaskSnapshot::read(r#"{"taskId":"t","status":"working","ttl":-1,"pollInterval":12.5}"#).unwrap();
         assert_eq!((odd.ttl, odd.poll_interval), (None, Some(12)));
     }

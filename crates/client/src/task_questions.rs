@@ -56,7 +56,7 @@ pub(crate) struct Questions {
 }
 
 impl Questions {
-    /// Puts new questions to the handler, and withdraws those that are no longer open.
+    /// Puts new questions to the handler, and withdraws those that are no longer open. A push that [withdraws](Self::withdraws) some may be an old one.
     ///
     /// # Errors
     /// [`RequestError::Invalid`] if the task asks without end.
@@ -111,6 +111,13 @@ impl Questions {
             self.open.push(Abortable::new(Box::pin(answer), registration));
         }
         Ok(())
+    }
+
+    /// Whether a question that the handler works on is not among those of the task any more.
+    pub(crate) fn withdraws(&self, snapshot: &TaskSnapshot) -> bool {
+        let listed: HashSet<&str> = keys(snapshot).collect();
+        let mut asked = self.asked.iter();
+        asked.any(|(key, standing)| matches!(standing, Standing::Open(_)) && !listed.contains(key.as_str()))
     }
 
     /// Counts how often a poll shows a question whose answer was acknowledged.

@@ -33,6 +33,7 @@ impl TaskHandle {
             failures: 0,
             polls: 0,
             push: None,
+            polled_early: false,
             questions: Questions::default(),
             held: None,
             held_failures: 0,
@@ -92,6 +93,8 @@ struct Wait<'a> {
     /// Polls of the running task so far.
     polls: u32,
     push: Option<Push>,
+    /// The latest poll came early because of a push, and has not shown what that said: it is not trusted again before the next interval is over.
+    polled_early: bool,
     questions: Questions,
     /// A legacy server asks on the stream of this request. It is kept open while the task asks. After a failure this is the pause before it is opened again.
     held: Option<BoxFuture<'static, HoldEnd>>,
@@ -160,11 +163,15 @@ impl Wait<'_> {
     async fn pause(&mut self, snapshot: &TaskSnapshot) -> Result<(), RequestError> {
         let connection = self.handle.connection();
         self.questions.check_repeats(self.handle, snapshot)?;
+        if self.questions.withdraws(snapshot) {
+            self.polled_early = false;
+        }
         self.ask(snapshot)?;
         let is_pushed = self.push.as_ref().is_some_and(Push::is_complete);
         let pushed = is_pushed.then(|| connection.task_pushes().watched());
         let wait = polling::next_poll(snapshot.poll_interval, pushed, connection.jitter());
         let mut pause = connection.sleep(wait).boxed();
+        let mut is_rare = is_pushed;
         loop {
             let woken = tokio::select! {
                 biased;
@@ -174,7 +181,11 @@ impl Wait<'_> {
                 () = &mut pause => Woken::Time,
             };
             match woken {
-                Woken::Time | Woken::Answered(Ok(())) => return Ok(()),
+                Woken::Time => {
+                    self.polled_early = false;
+                    return Ok(());
+                }
+                Woken::Answered(Ok(())) => return Ok(()),
                 Woken::Answered(Err(error)) => {
                     // It would wait for the answer until its time is over (C-33).
                     if let Err(error) = self.handle.cancel().await {
@@ -188,9 +199,23 @@ impl Wait<'_> {
                 }
                 Woken::Held(HoldEnd::PauseOver) => self.held = None,
                 Woken::Held(HoldEnd::Failed(error)) => self.hold_later(&error),
-                Woken::Pushed(Change::Task(changed)) if changed.status.is_final() => return Ok(()),
+                Woken::Pushed(Change::Task(changed))
+                    if is_older(&changed, self.last_seen.as_ref().unwrap_or(snapshot)) => {}
+                // A poll has the outcome, and it alone withdraws questions: a push may be late, and what the user fills in would be lost.
+                Woken::Pushed(Change::Task(changed))
+                    if changed.status.is_final() || self.questions.withdraws(&changed) =>
+                {
+                    if !std::mem::replace(&mut self.polled_early, true) {
+                        return Ok(());
+                    }
+                    if std::mem::take(&mut is_rare) {
+                        let wait = polling::next_poll(snapshot.poll_interval, None, connection.jitter());
+                        pause = connection.sleep(wait).boxed();
+                    }
+                }
                 Woken::Pushed(Change::Incomplete) => {
                     // The server may be gone: it is asked at its usual pace again.
+                    is_rare = false;
                     let wait = polling::next_poll(snapshot.poll_interval, None, connection.jitter());
                     pause = connection.sleep(wait).boxed();
                 }
@@ -278,6 +303,16 @@ impl Wait<'_> {
             retry_in,
         });
         connection.sleep(retry_in).await;
+    }
+}
+
+/// Whether a push tells of a time before this snapshot. The dates are compared as text, so they must be written alike.
+fn is_older(pushed: &TaskSnapshot, snapshot: &TaskSnapshot) -> bool {
+    match (&pushed.last_updated_at, &snapshot.last_updated_at) {
+        (Some(pushed), Some(seen)) => {
+            pushed.len() == seen.len() && pushed.ends_with('Z') && seen.ends_with('Z') && pushed < seen
+        }
+        _ => false,
     }
 }
 

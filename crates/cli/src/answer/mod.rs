@@ -62,7 +62,8 @@ async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
         client.close().await;
         return answered;
     }
-    let is_modern = connection.server().await?.version == MODERN;
+    // The session of the task, which may be of another revision than a new one.
+    let is_modern = task.connection().server().await?.version == MODERN;
     if !is_modern && args.question.is_none() && !words.is_empty() {
         // Which questions of a legacy task are known depends on when its streams were open, so the values are those of the first one.
         snapshot.input_requests.truncate(1);
@@ -178,8 +179,7 @@ async fn form(question: &InputRequest) -> Result<InputResponse, Failure> {
             fields::of_question(question).join("\n  ")
         )));
     }
-    let question = question.clone();
-    match ask::blocking(move || ask::fill_in(&question)).await {
+    match ask::fill_in(question.into()).await {
         Ok(content) => Ok(InputResponse::accept(content)),
         Err(ask::FormError::Dismissed | ask::FormError::Interrupted) => Err(Failure::usage(NOTHING_ANSWERED)),
         Err(ask::FormError::NoTerminal(why)) => Err(Failure::usage(why)),
@@ -193,9 +193,8 @@ async fn agree_to_page(question: &InputRequest) -> Result<InputResponse, Failure
             "the task asks to open {url}; answer on a terminal, or with --decline"
         )));
     }
-    let question = question.clone();
-    match ask::blocking(move || ask::on_terminal(&question)).await {
-        Answer::Given(response) => Ok(response),
+    match ask::on_terminal(question.into()).await {
+        Answer::Given(response) => Ok(InputResponse::result(response)),
         Answer::Later | Answer::Interrupted => Err(Failure::usage(NOTHING_ANSWERED)),
     }
 }

@@ -7,13 +7,35 @@ use crate::{
 };
 use inquire::{Confirm, CustomType, InquireError, MultiSelect, Select, Text, validator::Validation};
 use longhaul_client::{InputRequest, InputResponse};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::{fmt, str::FromStr};
 
+/// What a form shows.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Question {
+    message: String,
+    url: Option<String>,
+    schema: Value,
+    can_stay_open: bool,
+}
+
+impl From<&InputRequest> for Question {
+    fn from(request: &InputRequest) -> Self {
+        Self {
+            message: request.message().to_owned(),
+            url: request.url().map(str::to_owned),
+            schema: request.schema().cloned().unwrap_or_default(),
+            can_stay_open: can_stay_open(request),
+        }
+    }
+}
+
 /// What has become of a question.
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Answer {
-    /// The server is answered this.
-    Given(InputResponse),
+    /// The server is answered this: an [`InputResponse`].
+    Given(Value),
     /// The user decides later.
     Later,
     /// The user has pressed Ctrl-C.
@@ -21,7 +43,7 @@ pub(crate) enum Answer {
 }
 
 /// Why a form was not filled in.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum FormError {
     /// The user has left it.
     Dismissed,
@@ -32,18 +54,18 @@ pub(crate) enum FormError {
 }
 
 /// Asks the user, and returns what the server is answered.
-pub(crate) fn ask(request: &InputRequest) -> Answer {
+pub(super) fn ask(question: &Question) -> Answer {
     loop {
-        let answered = match request.url() {
-            Some(url) => agree_to_page(request, url),
-            None => fill_in(request).map(InputResponse::accept),
+        let answered = match &question.url {
+            Some(url) => agree_to_page(question, url),
+            None => fill_in(question).map(InputResponse::accept),
         };
         let left = match answered {
-            Ok(response) => return Answer::Given(response),
-            Err(FormError::Dismissed) => left(request),
+            Ok(response) => return given(&response),
+            Err(FormError::Dismissed) => left(question),
             Err(FormError::Interrupted) => return Answer::Interrupted,
             Err(FormError::NoTerminal(why)) => {
-                note(&format!("longhaul: the question cannot be shown: {why}"));
+                not_shown(&why);
                 return Answer::Later;
             }
         };
@@ -53,11 +75,19 @@ pub(crate) fn ask(request: &InputRequest) -> Answer {
     }
 }
 
+fn given(response: &InputResponse) -> Answer {
+    Answer::Given(response.as_value().clone())
+}
+
+pub(super) fn not_shown(why: &str) {
+    note(&format!("longhaul: the question cannot be shown: {why}"));
+}
+
 /// Shows the whole URL before anything is opened: the server has chosen it.
-fn agree_to_page(request: &InputRequest, url: &str) -> Result<InputResponse, FormError> {
+fn agree_to_page(question: &Question, url: &str) -> Result<InputResponse, FormError> {
     note(&format!(
         "{}\nThe server asks you to open this page:\n  {}",
-        plain(request.message(), "\n"),
+        plain(&question.message, "\n"),
         plain(url, "")
     ));
     Ok(match Confirm::new("Will you open it?").with_default(false).prompt()? {
@@ -67,19 +97,19 @@ fn agree_to_page(request: &InputRequest, url: &str) -> Result<InputResponse, For
 }
 
 /// What to do with a form that was left with Esc. `None` to show it again.
-fn left(request: &InputRequest) -> Option<Answer> {
+fn left(question: &Question) -> Option<Answer> {
     const BACK: &str = "back to the form";
     const LATER: &str = "decide later: the question stays open";
     const NO: &str = "say no";
     const DISMISS: &str = "dismiss the question: the tool goes on without an answer";
     let mut ways = vec![BACK, NO, DISMISS];
-    if can_stay_open(request) {
+    if question.can_stay_open {
         ways.insert(1, LATER);
     }
     match Select::new("You have left the form.", ways).prompt() {
         Ok(LATER) => Some(Answer::Later),
-        Ok(NO) => Some(Answer::Given(InputResponse::decline())),
-        Ok(DISMISS) => Some(Answer::Given(InputResponse::cancel())),
+        Ok(NO) => Some(given(&InputResponse::decline())),
+        Ok(DISMISS) => Some(given(&InputResponse::cancel())),
         Ok(_) | Err(InquireError::OperationCanceled) => None,
         Err(_) => Some(Answer::Interrupted),
     }
@@ -92,10 +122,10 @@ fn can_stay_open(request: &InputRequest) -> bool {
 }
 
 /// Asks for each field of the form.
-pub(crate) fn fill_in(request: &InputRequest) -> Result<Map<String, Value>, FormError> {
-    note(&plain(request.message(), "\n"));
+pub(super) fn fill_in(question: &Question) -> Result<Map<String, Value>, FormError> {
+    note(&plain(&question.message, "\n"));
     let nothing = Map::new();
-    let schema = request.schema().unwrap_or(&Value::Null);
+    let schema = &question.schema;
     let fields = schema["properties"].as_object().unwrap_or(&nothing);
     let required = |name: &str| {
         schema["required"]

@@ -2,20 +2,25 @@
 
 mod form;
 mod format;
+mod process;
 
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use longhaul_client::{ClientCapabilities, InputHandler, InputRequest, InputResponse, RpcFailure, SystemClock};
 use longhaul_core::{BoxFuture, Clock};
 use parking_lot::Mutex;
 use std::{
+    collections::VecDeque,
     io::{self, IsTerminal, Write},
     sync::Arc,
     time::Duration,
 };
 use tokio::sync::{Mutex as AsyncMutex, mpsc};
 
-pub(crate) use form::{Answer, FormError, ask as on_terminal, fill_in};
+pub(crate) use form::{Answer, FormError};
 pub(crate) use format::form_problem;
+#[cfg(unix)]
+pub(crate) use process::become_form_if_asked;
+pub(crate) use process::{ask as on_terminal, fill_in};
 
 /// How long a legacy server may take to withdraw a question that it has asked twice.
 const WITHDRAWAL: Duration = Duration::from_secs(1);
@@ -35,16 +40,26 @@ pub(crate) struct Asking {
 /// The questions that could not be asked.
 pub(crate) struct Unasked {
     questions: mpsc::UnboundedReceiver<InputRequest>,
+    /// Those that were taken too early.
+    put_back: VecDeque<InputRequest>,
     left: Arc<Mutex<Option<InputRequest>>>,
 }
 
 impl Unasked {
     /// The next one. Never completes on a terminal.
     pub(crate) async fn next(&mut self) -> InputRequest {
+        if let Some(request) = self.put_back.pop_front() {
+            return request;
+        }
         match self.questions.recv().await {
             Some(request) => request,
             None => std::future::pending().await,
         }
+    }
+
+    /// The next one is this one, unless others were put back before.
+    pub(crate) fn put_back(&mut self, request: InputRequest) {
+        self.put_back.push_back(request);
     }
 
     /// The question whose form the user has left with Ctrl-C, if it can be answered later.
@@ -64,7 +79,12 @@ impl Asking {
             unasked,
             left: Arc::clone(&left),
         };
-        (Arc::new(asking), Unasked { questions, left })
+        let unasked = Unasked {
+            questions,
+            put_back: VecDeque::new(),
+            left,
+        };
+        (Arc::new(asking), unasked)
     }
 
     /// The bar is hidden while something is asked.
@@ -111,14 +131,11 @@ impl InputHandler for Asking {
                 SystemClock.sleep(WITHDRAWAL).await;
             }
             let hidden = Hidden::of(bar);
-            let mut terminal = Terminal::save();
-            let asked = request.clone();
-            let answer = blocking(move || form::ask(&asked)).await;
-            terminal.is_restored = true;
+            let answer = on_terminal((&request).into()).await;
             drop(hidden);
             *last = Some(request.clone());
             match answer {
-                Answer::Given(response) => return Ok(response),
+                Answer::Given(response) => return Ok(InputResponse::result(response)),
                 // Whoever waits ends the command, and the question stays open.
                 Answer::Later => drop(unasked.send(request)),
                 Answer::Interrupted => {
@@ -133,7 +150,7 @@ impl InputHandler for Asking {
 
 /// Runs what waits for the user.
 #[expect(clippy::disallowed_methods, reason = "the terminal is not simulated")]
-pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
@@ -149,37 +166,6 @@ fn interrupt_self() {
 /// Writes to the terminal. It may be gone.
 fn draw(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
-}
-
-/// The terminal as it was before a form, which puts it into raw mode. A form whose answer is no longer wanted cannot be closed, so the terminal is
-/// restored under it.
-struct Terminal {
-    #[cfg(unix)]
-    settings: Option<rustix::termios::Termios>,
-    /// Whether the form has restored it.
-    is_restored: bool,
-}
-
-impl Terminal {
-    fn save() -> Self {
-        Self {
-            #[cfg(unix)]
-            settings: rustix::termios::tcgetattr(io::stdin()).ok(),
-            is_restored: false,
-        }
-    }
-}
-
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        #[cfg(unix)]
-        if let Some(settings) = self.settings.as_ref().filter(|_| !self.is_restored) {
-            use rustix::termios::{OptionalActions, tcsetattr};
-            let _ = tcsetattr(io::stdin(), OptionalActions::Now, settings);
-            // The cursor is within the form, and may be hidden.
-            draw("\u{1b}[?25h\n");
-        }
-    }
 }
 
 /// Shows the bar again when it is dropped.

@@ -2,6 +2,7 @@
 
 mod bars;
 mod file;
+mod open_questions;
 
 use crate::{
     args,
@@ -16,9 +17,10 @@ use bars::Bars;
 use file::{BatchFile, Line};
 use futures_util::{StreamExt, stream};
 use longhaul_client::{
-    CallOptions, CallResponse, Client, Event, Inputs, Outcome, RecordedCall, RequestError, TaskHandle, TaskSnapshot,
-    TaskStatus, Tool,
+    CallError, CallOptions, CallResponse, Client, Event, Outcome, RecordedCall, RequestError, TaskHandle, TaskStatus,
+    Tool,
 };
+use open_questions::OpenQuestions;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{
@@ -44,7 +46,8 @@ pub(crate) async fn run(call: &args::Call, file: &Path) -> Result<Exit, Failure>
         }
     };
     // A question leaves its task waiting for `longhaul answer`.
-    let connection = server.connection(|options| options.inputs = Some(Arc::new(Inputs::deferred())))?;
+    let open = Arc::new(OpenQuestions::default());
+    let connection = server.connection(|options| options.inputs = Some(open.clone()))?;
     let listed = async {
         let tools = connection.list_tools().await?;
         Ok::<_, RequestError>((tools, connection.server().await?.takes_idempotency_keys()))
@@ -58,6 +61,7 @@ pub(crate) async fn run(call: &args::Call, file: &Path) -> Result<Exit, Failure>
         earlier: client.calls().await.unwrap_or_default(),
         repeated: AtomicUsize::new(0),
         client,
+        open,
         bars: Bars::new(total),
         is_stopped: AtomicBool::new(false),
     };
@@ -70,6 +74,8 @@ pub(crate) async fn run(call: &args::Call, file: &Path) -> Result<Exit, Failure>
 struct Batch<'a> {
     server: &'a Server,
     client: Client,
+    /// What legacy servers ask.
+    open: Arc<OpenQuestions>,
     bars: Bars,
     /// The calls that were unfinished before.
     earlier: Vec<RecordedCall>,
@@ -88,7 +94,8 @@ struct Ended {
 /// What has become of a call.
 enum Response {
     Outcome(Outcome),
-    Asks(TaskSnapshot),
+    /// With the keys of its questions.
+    Asks(Vec<String>),
 }
 
 impl Batch<'_> {
@@ -139,35 +146,44 @@ impl Batch<'_> {
         let mut options = CallOptions::default();
         options.idempotency_key.clone_from(&line.key);
         let ended = async {
-            let mut call = self.client.prepare(tool, &line.arguments, options).await?;
+            let prepared = self.client.prepare(tool, &line.arguments, options).await;
+            let mut call = prepared.inspect_err(|error| {
+                if let CallError::Request(error) = error {
+                    self.stop_if_gone(error);
+                }
+            })?;
             if let Some(warning) = record::repeated(self.server, &call, &self.earlier)
                 && self.repeated.fetch_add(1, Ordering::Relaxed) == 0
             {
                 self.bars
                     .print(|| output::note(&format!("line {}: {warning}", line.number)));
             }
-            let response = call.send(&mut |event| bar.show(&event)).await?;
+            let sent = call.send(&mut |event| bar.show(&event)).await;
+            let response = sent.inspect_err(|error| self.stop_if_gone(error))?;
             let task = match response {
                 CallResponse::Done(outcome) => {
                     let exit = self.print(&mut shown, &Response::Outcome(outcome.clone()));
-                    call.finish(&outcome).await?;
+                    if !(output::has_failed() && call.idempotency_key().is_some()) {
+                        call.finish(&outcome).await?;
+                    }
                     return Ok(exit);
                 }
                 CallResponse::Task(task) => task,
             };
             shown["taskId"] = task.id().into();
-            let response = wait(&task, &mut bar).await?;
+            let waited = self.wait(&task, &mut bar).await;
+            let response = waited.inspect_err(|error| self.stop_if_gone(error))?;
             let exit = self.print(&mut shown, &response);
-            if let Response::Outcome(outcome) = &response {
+            if let Response::Outcome(outcome) = &response
+                && !output::has_failed()
+            {
+                // What was not written can be fetched again.
                 task.finish(outcome).await?;
             }
             Ok::<_, Failure>(exit)
         };
         let ended = ended.await;
         let exit = ended.unwrap_or_else(|failure| {
-            if failure.exit() == Exit::NoServer {
-                self.is_stopped.store(true, Ordering::Relaxed);
-            }
             shown["exit"] = (failure.exit() as u8).into();
             shown["error"] = failure.as_json();
             self.bars.print(|| output::json_line(&shown));
@@ -187,37 +203,49 @@ impl Batch<'_> {
             }
             Response::Outcome(Outcome::RpcError(failure)) => (Exit::Refused, "error", result::rpc_error(failure)),
             Response::Outcome(Outcome::Cancelled) => (Exit::Cancelled, "cancelled", true.into()),
-            Response::Asks(task) => {
-                let asked = task.input_requests.iter().filter_map(|request| request.key.clone());
-                (Exit::Asks, "asks", asked.collect::<Vec<_>>().into())
-            }
+            Response::Asks(keys) => (Exit::Asks, "asks", keys.clone().into()),
         };
         shown["exit"] = (exit as u8).into();
         shown[name] = value;
         self.bars.print(|| output::json_line(&shown));
         exit
     }
-}
 
-/// Waits until the task ends or asks.
-async fn wait(task: &TaskHandle, bar: &mut bars::Bar<'_>) -> Result<Response, RequestError> {
-    let (asked, asks) = (Mutex::new(None), Notify::new());
-    let mut show = |event: Event<'_>| {
-        if let Event::Status(snapshot) = &event
-            && snapshot.status == TaskStatus::InputRequired
-        {
-            *asked.lock() = Some((*snapshot).clone());
-            asks.notify_one();
+    /// Sends nothing more if the server is not there. One that answers, with whatever error, may take the next line.
+    fn stop_if_gone(&self, error: &RequestError) {
+        let is_gone = matches!(
+            error,
+            RequestError::Unreachable { .. }
+                | RequestError::NotStarted { .. }
+                | RequestError::Certificate { .. }
+                | RequestError::Setup(_)
+                | RequestError::HandshakeFailed(_)
+                | RequestError::UnsupportedRevisions { .. }
+        );
+        if is_gone {
+            self.is_stopped.store(true, Ordering::Relaxed);
         }
-        bar.show(&event);
-    };
-    tokio::select! {
-        outcome = task.wait(&mut show) => return outcome.map(Response::Outcome),
-        () = asks.notified() => {}
     }
-    match asked.lock().take() {
-        Some(snapshot) => Ok(Response::Asks(snapshot)),
-        None => Err(RequestError::Invalid("its task asks nothing".to_owned())),
+
+    /// Waits until the task ends or asks. Some legacy servers ask while the task is `working`.
+    async fn wait(&self, task: &TaskHandle, bar: &mut bars::Bar<'_>) -> Result<Response, RequestError> {
+        let (asked, asks) = (Mutex::new(Vec::new()), Notify::new());
+        let mut show = |event: Event<'_>| {
+            if let Event::Status(snapshot) = &event
+                && snapshot.status == TaskStatus::InputRequired
+            {
+                let keys = snapshot.input_requests.iter().filter_map(|request| request.key.clone());
+                *asked.lock() = keys.collect();
+                asks.notify_one();
+            }
+            bar.show(&event);
+        };
+        tokio::select! {
+            biased;
+            outcome = task.wait(&mut show) => outcome.map(Response::Outcome),
+            () = asks.notified() => Ok(Response::Asks(std::mem::take(&mut asked.lock()))),
+            keys = self.open.of_task(task.id()) => Ok(Response::Asks(keys)),
+        }
     }
 }
 

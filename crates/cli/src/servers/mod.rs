@@ -1,9 +1,12 @@
 //! Which server a client command speaks with.
 
 mod config;
+mod identity;
 mod loopback;
 mod plain_http;
 mod tokens;
+
+pub(crate) use identity::recorded;
 
 use crate::{
     args::{EraArg, ServerArgs},
@@ -19,8 +22,10 @@ use http::{
 };
 use longhaul_client::{ChildOptions, ChildProcess, Connection, EraChoice, InvalidAddress, Options, RecordedCall};
 use loopback::{LoopbackServer, OfAnotherUser};
-use serde_json::json;
-use std::{env, path::PathBuf};
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
 
 /// The server of `longhaul serve` with the default address.
 const DEFAULT_URL: &str = "http://127.0.0.1:7411/mcp";
@@ -41,6 +46,8 @@ pub(crate) struct Server {
     given_era: Option<EraArg>,
     /// Its configured name.
     name: Option<String>,
+    /// That of `--mcp-config`, in which recorded calls find their servers, too.
+    mcp_config: Option<PathBuf>,
     /// Whether the command line or the environment says it.
     chosen: bool,
     /// Whether the environment says it, and not the command line.
@@ -53,6 +60,8 @@ pub(crate) struct Server {
 enum Endpoint {
     Http(String),
     Child(Command),
+    /// The environment names a server that there is not. What needs no default server goes on without it.
+    Wrong(ServerError),
 }
 
 /// The command of a child process.
@@ -65,7 +74,7 @@ struct Command {
 }
 
 /// The choice of a server is wrong.
-#[derive(Debug, PartialEq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub(crate) enum ServerError {
     #[error("there is no server `{name}`; {hint}")]
     Unknown { name: String, hint: String },
@@ -101,7 +110,7 @@ pub(crate) fn choose<'a>(args: &ServerArgs, words: &'a [String]) -> Result<(Serv
         false => Configured::default(),
     };
     let (server, rest) = choose_among(&configured, args, words, env::var(DEFAULT_VARIABLE).ok())?;
-    Ok((server.in_era(args.era), rest))
+    Ok((server.of_file(args.mcp_config.as_deref()).in_era(args.era), rest))
 }
 
 fn choose_among<'a>(
@@ -120,21 +129,15 @@ fn choose_among<'a>(
     if let Some((program, rest)) = args.command.split_first() {
         let mut behind = vec!["--".to_owned()];
         behind.extend(args.command.iter().cloned());
+        let command = Command {
+            program: program.clone(),
+            args: rest.to_vec(),
+            env: Vec::new(),
+            cwd: None,
+        };
         let server = Server {
-            endpoint: Endpoint::Child(Command {
-                program: program.clone(),
-                args: rest.to_vec(),
-                env: Vec::new(),
-                cwd: None,
-            }),
-            headers: HeaderMap::new(),
-            uid: None,
-            era: EraChoice::Auto,
-            given_era: None,
-            name: None,
-            chosen: true,
-            from_environment: false,
             words: (Vec::new(), behind),
+            ..Server::at(Endpoint::Child(command))
         };
         return Ok((server, words));
     }
@@ -146,57 +149,16 @@ fn choose_among<'a>(
     let default = default.filter(|default| !default.is_empty());
     let chosen = default.is_some();
     let default = default.unwrap_or_else(|| DEFAULT_URL.to_owned());
-    let server = configured.server(&default, (Vec::new(), Vec::new()))?;
+    let server = match configured.server(&default, (Vec::new(), Vec::new())) {
+        Ok(server) => server,
+        Err(error) => Server::at(Endpoint::Wrong(error)),
+    };
     let server = Server {
         chosen,
         from_environment: chosen,
         ..server
     };
     Ok((server, words))
-}
-
-/// The server that a recorded call went to: that of its name, which also has an environment and a folder, unless the name is another server's now.
-pub(crate) fn recorded(call: &RecordedCall) -> Server {
-    let named = call.server_name.as_ref().and_then(|name| {
-        let words = (vec!["-s".to_owned(), name.clone()], Vec::new());
-        Configured::load(None).ok()?.server(name, words).ok()
-    });
-    match named.filter(|named| named.recorded() == call.server) {
-        Some(named) => Server { chosen: false, ..named },
-        None => unnamed(call),
-    }
-}
-
-fn unnamed(call: &RecordedCall) -> Server {
-    let (endpoint, words) = match serde_json::from_str::<Vec<String>>(&call.server) {
-        Ok(line) => {
-            let mut behind = vec!["--".to_owned()];
-            behind.extend(line.iter().cloned());
-            let mut line = line.into_iter();
-            let command = Command {
-                program: line.next().unwrap_or_default(),
-                args: line.collect(),
-                env: Vec::new(),
-                cwd: None,
-            };
-            (Endpoint::Child(command), (Vec::new(), behind))
-        }
-        Err(_) => {
-            let words = (vec!["-s".to_owned(), call.server.clone()], Vec::new());
-            (Endpoint::Http(call.server.clone()), words)
-        }
-    };
-    Server {
-        endpoint,
-        headers: HeaderMap::new(),
-        uid: None,
-        era: EraChoice::Auto,
-        given_era: None,
-        name: call.server_name.clone(),
-        chosen: false,
-        from_environment: false,
-        words,
-    }
 }
 
 fn is_url(word: &str) -> bool {
@@ -243,6 +205,7 @@ impl Configured {
             era,
             given_era: None,
             name: (!is_url(name)).then(|| name.to_owned()),
+            mcp_config: None,
             chosen: true,
             from_environment: false,
             words,
@@ -287,6 +250,42 @@ fn headers(entry: &Entry) -> Result<HeaderMap, String> {
 }
 
 impl Server {
+    /// As the command line says it.
+    fn at(endpoint: Endpoint) -> Self {
+        Self {
+            endpoint,
+            headers: HeaderMap::new(),
+            uid: None,
+            era: EraChoice::Auto,
+            given_era: None,
+            name: None,
+            mcp_config: None,
+            chosen: true,
+            from_environment: false,
+            words: (Vec::new(), Vec::new()),
+        }
+    }
+
+    /// Whether there is such a server, as far as that is known without asking it.
+    pub(crate) fn check(&self) -> Result<(), ServerError> {
+        match &self.endpoint {
+            Endpoint::Wrong(error) => Err(error.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whose name is in this file of another client, if one is given. Only with the file the name is that of this server.
+    fn of_file(mut self, mcp_config: Option<&Path>) -> Self {
+        if let (Some(file), true) = (mcp_config, self.name.is_some()) {
+            let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+            self.words.0.insert(0, format!("--mcp-config={}", file.display()));
+        }
+        Self {
+            mcp_config: mcp_config.map(Path::to_owned),
+            ..self
+        }
+    }
+
     /// With the era of `--era`, if it is given.
     fn in_era(mut self, given: Option<EraArg>) -> Self {
         if let Some(era) = given {
@@ -303,19 +302,8 @@ impl Server {
     /// The server to ask about a recorded call: this one if it was chosen, else that of the call.
     pub(crate) fn of_call(self, call: &RecordedCall) -> Self {
         match self.chosen {
-            true => self,
-            false => recorded(call).in_era(self.given_era),
-        }
-    }
-
-    /// As it is recorded: its URL, or its command line as a JSON array.
-    pub(crate) fn recorded(&self) -> String {
-        match &self.endpoint {
-            Endpoint::Http(url) => url.clone(),
-            Endpoint::Child(command) => {
-                let line: Vec<&String> = std::iter::once(&command.program).chain(&command.args).collect();
-                json!(line).to_string()
-            }
+            true => self.in_folder_of(&call.server),
+            false => identity::recorded_in(self.mcp_config.as_deref(), call).in_era(self.given_era),
         }
     }
 
@@ -329,6 +317,7 @@ impl Server {
         match (&self.name, &self.endpoint) {
             (Some(name), _) => name.clone(),
             (None, Endpoint::Http(url)) => url.clone(),
+            (None, Endpoint::Wrong(_)) => format!("the server of {DEFAULT_VARIABLE}"),
             (None, Endpoint::Child(command)) => {
                 let line: Vec<&str> = std::iter::once(&command.program)
                     .chain(&command.args)
@@ -347,7 +336,7 @@ impl Server {
     /// Whether a recorded call is meant: any, unless a server was chosen. Two names may be two callers of one server, whose tasks are kept apart there.
     pub(crate) fn covers(&self, call: &RecordedCall) -> bool {
         let is_other_name = self.name.is_some() && call.server_name.is_some() && self.name != call.server_name;
-        !self.chosen || (call.server == self.recorded() && !is_other_name)
+        !self.chosen || (self.is_recorded_as(&call.server) && !is_other_name)
     }
 
     /// The command that logs in to it.
@@ -370,7 +359,7 @@ impl Server {
     pub(crate) fn url(&self) -> Option<&str> {
         match &self.endpoint {
             Endpoint::Http(url) => Some(url),
-            Endpoint::Child(_) => None,
+            Endpoint::Child(_) | Endpoint::Wrong(_) => None,
         }
     }
 
@@ -429,6 +418,7 @@ impl Server {
                 }
                 Ok(Connection::lazy(url, options)?)
             }
+            Endpoint::Wrong(error) => Err(error.clone()),
             Endpoint::Child(command) => {
                 let mut child = ChildOptions::new(&command.program, &command.args);
                 child.env.clone_from(&command.env);

@@ -1,14 +1,9 @@
 //! The log of a task.
 
-use crate::{failure::Failure, output, record::Named, result::Exit, states, waiting::with_notice};
-use longhaul_client::{RequestError, SystemClock, TaskHandle, TaskStatus};
+use crate::{failure::Failure, output, pace::Pace, record::Named, result::Exit, states, waiting::with_notice};
+use longhaul_client::{RequestError, SystemClock, TaskHandle, TaskSnapshot};
 use longhaul_core::Clock;
 use serde_json::json;
-use std::time::Duration;
-
-/// How often a log that is followed is read, and a server that does not answer asked again.
-const PAUSE: Duration = Duration::from_secs(1);
-
 /// Prints the end of the log.
 pub(super) async fn print(named: &Named, task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
     let log = match with_notice(task.connection().address(), task.log()).await {
@@ -38,38 +33,43 @@ async fn no_log(named: &Named, task: &TaskHandle, error: RequestError) -> Failur
 /// Prints the end of the log, and then what is added to it until the task ends.
 pub(super) async fn follow(named: &Named, task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
     let mut next = None;
-    let mut is_retrying = false;
+    let (mut has_answered, mut is_retrying) = (false, false);
+    let mut pace = Pace::default();
     loop {
-        match read_on(task, &mut next, json).await {
-            Ok(Some(status)) => {
-                output::note(&format!("the task is {}", states::of_task(status)));
+        let pause = match read_on(task, &mut next, json).await {
+            Ok(task) if task.status.is_final() => {
+                output::note(&format!("the task is {}", states::of_task(task.status)));
                 return Ok(Exit::Answered);
             }
-            Ok(None) => is_retrying = false,
+            Ok(task) => {
+                (has_answered, is_retrying) = (true, false);
+                pace.after(Ok(&task))
+            }
             // Before the first answer the address may be wrong.
-            Err(error) if error.is_transient() && next.is_some() => {
+            Err(error) if error.is_transient() && has_answered => {
                 if !is_retrying {
                     output::note(&format!("{error}; retrying"));
                 }
                 is_retrying = true;
+                pace.after(Err(&error))
             }
             Err(error) if next.is_none() => return Err(no_log(named, task, error).await),
             Err(error) => return Err(error.into()),
-        }
-        SystemClock.sleep(PAUSE).await;
+        };
+        SystemClock.sleep(pause).await;
     }
 }
 
-/// Prints the log from `next` to its end, and returns the status of the task if it has ended.
-async fn read_on(task: &TaskHandle, next: &mut Option<u64>, json: bool) -> Result<Option<TaskStatus>, RequestError> {
+/// Prints the log from `next` to its end, and returns the task as it was before.
+async fn read_on(task: &TaskHandle, next: &mut Option<u64>, json: bool) -> Result<TaskSnapshot, RequestError> {
     // In this order: when the task has ended, nothing is added to its log.
-    let status = with_notice(task.connection().address(), task.get()).await?.status;
+    let snapshot = with_notice(task.connection().address(), task.get()).await?;
     loop {
         let chunk = match task.read_log(*next).await {
             Ok(chunk) => chunk,
             // A queued task has no log yet.
-            Err(RequestError::Rpc(_)) if next.is_none() && !status.is_final() && keeps_logs(task).await? => {
-                return Ok(None);
+            Err(RequestError::Rpc(_)) if next.is_none() && !snapshot.status.is_final() && keeps_logs(task).await? => {
+                return Ok(snapshot);
             }
             Err(error) => return Err(error),
         };
@@ -88,7 +88,7 @@ async fn read_on(task: &TaskHandle, next: &mut Option<u64>, json: bool) -> Resul
         *next = Some(chunk.next);
         // The last bytes may be the beginning of a character.
         if chunk.next >= chunk.total || chunk.bytes.is_empty() {
-            return Ok(status.is_final().then_some(status));
+            return Ok(snapshot);
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     servers::{self, Server},
     waiting::with_notice,
 };
-use longhaul_client::{CallFilter, SystemClock};
+use longhaul_client::{CallFilter, RecordedCall, SystemClock};
 use longhaul_core::Clock;
 use serde_json::{Value, json};
 use std::{
@@ -66,13 +66,23 @@ async fn list(args: &args::Tasks) -> Result<Exit, Failure> {
     Ok(Exit::Answered)
 }
 
+/// Those of the tasks that ask, as their servers tell now, or may ask, because their servers were not reached.
+pub(crate) async fn that_may_ask(server: &Server, calls: Vec<RecordedCall>) -> Vec<RecordedCall> {
+    let mut rows: Vec<Row> = calls.into_iter().map(Row::recorded).collect();
+    let asked = ask_servers::ask(server, &mut rows);
+    with_notice("the servers", asked).await;
+    rows.retain(|row| row.asks() || (row.not_told.is_some() && !row.is_lost()));
+    rows.into_iter().filter_map(|row| row.call).collect()
+}
+
 /// The recorded calls, the latest first; only those of the server, if one was chosen.
 async fn recorded(server: &Server) -> Result<Vec<Row>, Failure> {
     let filter = CallFilter {
-        server: server.is_chosen().then(|| server.recorded()),
+        // A child process may be recorded in several folders.
+        server: (server.is_chosen() && !server.is_child()).then(|| server.recorded()),
         ..CallFilter::default()
     };
-    let calls = record::list(filter).await.map_err(Failure::usage)?;
+    let calls = record::list(filter).await?;
     let calls = calls.into_iter().filter(|call| server.covers(call));
     Ok(calls.map(Row::recorded).collect())
 }

@@ -143,6 +143,10 @@ impl Row {
     /// Whether the task asks something.
     pub(crate) fn asks(&self) -> bool {
         match (&self.snapshot, &self.call) {
+            // Some legacy servers ask while the task is `working`: then the journal knows.
+            (Some(task), Some(call)) if !task.status.is_final() => {
+                task.status == TaskStatus::InputRequired || call.asks
+            }
             (Some(task), _) => task.status == TaskStatus::InputRequired,
             (None, Some(call)) => call.asks,
             (None, None) => false,
@@ -200,8 +204,10 @@ impl Row {
 
 /// A URL as it is; the command line of a child process, which is recorded as a JSON array, as an object.
 fn server_as_json(recorded: &str) -> Value {
-    match serde_json::from_str::<Vec<String>>(recorded) {
-        Ok(command) => json!({"command": command}),
-        Err(_) => recorded.into(),
+    match serde_json::from_str::<Value>(recorded) {
+        // Earlier versions recorded the command line alone.
+        Ok(Value::Array(command)) => json!({"command": command}),
+        Ok(command @ Value::Object(_)) => command,
+        _ => recorded.into(),
     }
 }

@@ -135,6 +135,12 @@ impl Waiting<'_> {
                 self.display.finish();
                 let outcome = outcome.map_err(|error| self.goes_on(error, task.id()))?;
                 let exit = print_outcome(&outcome, self.json);
+                if output::has_failed() {
+                    // It can be fetched again.
+                    let again = self.server.command_line("task", &[task.id(), "--wait"]);
+                    output::note(&format!("the result was not written; to fetch it again:\n  {again}"));
+                    return Ok(exit);
+                }
                 if let Err(error) = task.finish(&outcome).await {
                     record::warn(&error);
                 }

@@ -1,12 +1,19 @@
 //! Many calls of one file.
 
-use crate::support::*;
+use crate::{
+    scripted::{Reply, scripted, scripted_legacy, task},
+    support::*,
+};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{
     fs,
     io::{BufRead, BufReader},
     path::PathBuf,
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 fn write(served: &Served, lines: &str) -> PathBuf {
@@ -203,4 +210,86 @@ fn a_server_that_is_gone_ends_the_batch() {
         calls[0]["state"].as_str().unwrap().starts_with("outcome unknown"),
         "{listed}"
     );
+}
+
+/// As FastMCP 3 does: the task is `working` while it asks, on the stream of its session.
+#[test]
+fn a_legacy_task_that_asks_while_it_works_ends_its_line() {
+    let polled = Arc::new((Mutex::new(false), Condvar::new()));
+    let is_polled = Arc::clone(&polled);
+    let state = json!({
+        "taskId": "task-1", "status": "working", "createdAt": "2026-11-20T09:00:00Z",
+        "lastUpdatedAt": "2026-11-20T09:00:00Z", "ttl": null, "pollInterval": 50,
+    });
+    let served = scripted_legacy(move |seen| match (seen.method(), seen.verb.as_str()) {
+        ("tools/call", _) => seen.result(json!({"task": state})),
+        ("tasks/get", _) => {
+            *is_polled.0.lock().unwrap() = true;
+            is_polled.1.notify_all();
+            seen.result(state.clone())
+        }
+        ("", "GET") => {
+            let polled = is_polled.0.lock().unwrap();
+            drop(is_polled.1.wait_while(polled, |polled| !*polled).unwrap());
+            Reply::stream(
+                &json!({"jsonrpc": "2.0", "id": 7, "method": "elicitation/create", "params": {
+                    "message": "Who?", "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}},
+                    "_meta": {"io.modelcontextprotocol/related-task": {"taskId": "task-1"}},
+                }}),
+            )
+        }
+        _ => Reply::empty(202),
+    });
+    let file = served.home.path().join("calls.jsonl");
+    fs::write(&file, "{}\n").unwrap();
+    let run = served.run(&["call", "t", "--batch", file.to_str().unwrap()]);
+    exit(&run, 7);
+    assert_eq!(lines(&run)[0]["asks"], json!(["q1"]), "{run:?}");
+    let listed = json(&served.run(&["tasks", "--json"]));
+    assert_eq!(listed["calls"][0]["asks"], true, "{listed}");
+}
+
+/// Of several tasks none is answered by chance: what asks is read from the servers, and named.
+#[test]
+fn an_answer_without_an_id_is_for_the_only_task_that_asks_now() {
+    let asking = Arc::new(Mutex::new(vec!["task-2"]));
+    let (asks, made) = (Arc::clone(&asking), AtomicUsize::new(0));
+    let question = json!({"q": {"method": "elicitation/create", "params": {
+        "message": "Who?", "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
+    }}});
+    let served = scripted(move |seen| {
+        let id = seen.body["params"]["taskId"].as_str().unwrap_or_default();
+        match seen.method() {
+            "tools/call" => {
+                let id = format!("task-{}", made.fetch_add(1, Ordering::SeqCst) + 1);
+                seen.result(task(&id, "working", json!({"resultType": "task"})))
+            }
+            "tasks/get" if asks.lock().unwrap().contains(&id) => {
+                seen.result(task(id, "input_required", json!({"inputRequests": question})))
+            }
+            "tasks/get" => seen.result(task(id, "working", json!({}))),
+            _ => seen.result(json!({"resultType": "complete"})),
+        }
+    });
+    for _ in 0..3 {
+        exit(&served.run(&["call", "t", "--detach"]), 0);
+    }
+    // The journal learns of one that asks, and then another one does.
+    exit(&served.run(&["task", "task-2"]), 0);
+    *asking.lock().unwrap() = vec!["task-3"];
+    exit(&served.run(&["answer", "name=x"]), 0);
+    let updates = served.calls_of("tasks/update");
+    assert_eq!(updates.len(), 1);
+    assert_eq!(updates[0].body["params"]["taskId"], "task-3");
+    *asking.lock().unwrap() = vec!["task-1", "task-3"];
+    let refused = served.run(&["answer", "name=x"]);
+    exit(&refused, 2);
+    let said = stderr(&refused);
+    assert!(
+        said.contains("task-1") && said.contains("task-3") && !said.contains("task-2"),
+        "{said}"
+    );
+    asking.lock().unwrap().clear();
+    exit(&served.run(&["answer", "name=x"]), 5);
+    assert_eq!(served.calls_of("tasks/update").len(), 1);
 }

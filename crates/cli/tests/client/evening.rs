@@ -86,3 +86,24 @@ fn a_terminal_that_is_closed_ends_the_command() {
     let ended = terminal.close_at(&["call", "ship"], "type to filter]");
     assert_eq!(ended.code(), Some(143), "{ended:?}");
 }
+
+/// A question that another client answers is taken from the terminal. What is typed then is the answer to the next one, and to no other.
+#[test]
+fn a_withdrawn_form_reads_no_more_keys() {
+    let served = served();
+    let mut terminal = Terminal::new(&served, "withdrawn");
+    let mut call = terminal.begin(&["call", "pair"]);
+    call.until("First?");
+    call.until("day");
+    let id = served.only_asking();
+    served.asks(&id, 2);
+    exit(&served.run(&["answer", &id, "--question", "in-1", "day=2026-01-01"]), 0);
+    call.until("Second?");
+    call.press("2026-02-13");
+    call.until("2026-02-13");
+    call.press(Keys::ENTER);
+    call.until("people");
+    call.press(Keys::ENTER);
+    call.until("2026-01-01 2026-02-13");
+    call.ends(0);
+}

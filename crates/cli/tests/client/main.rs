@@ -5,11 +5,16 @@
 #[path = "../../../client/tests/scripted/authorization_server.rs"]
 mod authorization_server;
 mod batch;
+mod callers;
 mod evening;
 mod listings;
 mod login;
+mod pace;
+mod refused;
+mod scripted;
 mod snapshots;
 mod support;
 mod tasks;
 mod terminal;
+mod unwritten;
 mod wire;

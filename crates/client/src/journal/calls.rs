@@ -13,7 +13,7 @@ use crate::{
 };
 use longhaul_core::{Millis, UnixMillis};
 use longhaul_wire::{Generation, TaskStatus};
-use rusqlite::named_params;
+use rusqlite::{OptionalExtension, named_params};
 
 impl ClientJournal {
     /// Records that a call is about to be sent. Send it when this has returned.
@@ -38,9 +38,12 @@ impl ClientJournal {
     /// Of a task that is recorded already it records the session and the other members anew, and it brings a lost one back. A call that was
     /// finished before the server answered is a live task again.
     ///
+    /// If another call of the same server and name has this task, because both have the same idempotency key, the two become one: the earlier one, which
+    /// has the questions that were asked. Returns the call that has the task.
+    ///
     /// # Errors
     /// [`JournalError::WrongState`] if the call has another task or its task has finished, [`JournalError::UnknownCall`], and those of the disk and the file.
-    pub async fn acknowledge(&self, call: CallId, task: TaskRef) -> Result<(), JournalError> {
+    pub async fn acknowledge(&self, call: CallId, task: TaskRef) -> Result<CallId, JournalError> {
         self.0.write(move |scope| acknowledge(scope, call, &task)).await
     }
 
@@ -101,7 +104,7 @@ impl ClientJournal {
         self.0.write(move |scope| claim(scope, call)).await
     }
 
-    /// Takes over a call with the same server, tool and arguments as `call` whose process has ended without recording an answer, as
+    /// Takes over a call with the same server, under the same name, tool and arguments as `call` whose process has ended without recording an answer, as
     /// [`claim_unresolved`](Self::claim_unresolved) does, so that it is sent again under its idempotency key: that of `call` if it has one, else any.
     /// `None` if there is none.
     ///
@@ -180,8 +183,13 @@ fn set_session(scope: &Scope<'_>, call: CallId, session: i64) -> Result<(), Refu
     Ok(scope.connection.prepare_cached(sql)?.execute(changed).map(drop)?)
 }
 
-fn acknowledge(scope: &Scope<'_>, call: CallId, task: &TaskRef) -> Result<(), Refusal> {
+fn acknowledge(scope: &Scope<'_>, call: CallId, task: &TaskRef) -> Result<CallId, Refusal> {
     let stored = Stored::read(scope, call)?;
+    if stored.task_id.is_none()
+        && let Some(earlier) = same_task(scope, call, &task.task_id)?
+    {
+        return join(scope, &stored, earlier);
+    }
     let is_same = stored.task_id.as_ref() == Some(&task.task_id);
     match stored.state {
         StateCode::Intent | StateCode::Unknown => forget_rounds(scope, call)?,
@@ -209,10 +217,38 @@ fn acknowledge(scope: &Scope<'_>, call: CallId, task: &TaskRef) -> Result<(), Re
     })?;
     let session_id = task.session.as_ref().map(|session| session.id.as_str());
     server_requests::forget_other_sessions(scope, call, session_id)?;
-    match stored.session {
-        Some(before) if session != Some(before) => Ok(retention::delete_unused_session(scope.connection, before)?),
-        _ => Ok(()),
+    if let Some(before) = stored.session.filter(|before| session != Some(*before)) {
+        retention::delete_unused_session(scope.connection, before)?;
     }
+    Ok(call)
+}
+
+/// The live task of another call that is this one.
+fn same_task(scope: &Scope<'_>, call: CallId, task_id: &str) -> Result<Option<CallId>, Refusal> {
+    let sql = "SELECT o.seq FROM calls o INDEXED BY calls_by_task_id JOIN calls c ON c.seq = ?1
+               WHERE o.task_id = ?2 AND o.seq <> c.seq AND o.server = c.server AND o.server_name IS c.server_name
+                 AND o.idempotency_key = c.idempotency_key AND o.state IN (2, 4) AND (o.delete_at IS NULL OR o.delete_at > ?3)
+               ORDER BY o.seq LIMIT 1";
+    let mut statement = scope.connection.prepare_cached(sql)?;
+    let found = statement.query_row((call.number(), task_id, scope.now.0), |row| row.get(0));
+    Ok(found.optional()?.map(CallId::from_number))
+}
+
+/// Makes a call one with an earlier one that has its task. A legacy task may have asked it already.
+fn join(scope: &Scope<'_>, stored: &Stored, earlier: CallId) -> Result<CallId, Refusal> {
+    forget_rounds(scope, stored.call)?;
+    for table in ["questions", "server_requests", "result_requests"] {
+        let sql = format!("UPDATE OR IGNORE {table} SET call = ?2 WHERE call = ?1");
+        let moved = (stored.call.number(), earlier.number());
+        scope.connection.prepare_cached(&sql)?.execute(moved)?;
+    }
+    retention::delete(scope.connection, stored.call.number(), stored.session)?;
+    let sql = "UPDATE calls SET state = 2, reason = NULL, changed_at = ?2, delete_at = NULL WHERE seq = ?1";
+    scope
+        .connection
+        .prepare_cached(sql)?
+        .execute((earlier.number(), scope.now.0))?;
+    Ok(earlier)
 }
 
 fn note_status(scope: &Scope<'_>, call: CallId, status: TaskStatus) -> Result<(), Refusal> {
@@ -324,7 +360,7 @@ fn take_over(scope: &Scope<'_>, call: &NewCall, known_for: Option<Millis>) -> Re
     let known_for = known_for.unwrap_or(retention::TAKEN_OVER).min(retention::TAKEN_OVER);
     let oldest = scope.now.0 - stored_millis(known_for);
     let sql = "SELECT seq, idempotency_key, begun_at FROM calls
-               WHERE state = :state AND server = :server AND tool = :tool AND arguments_digest = :digest
+               WHERE state = :state AND server = :server AND server_name IS :server_name AND tool = :tool AND arguments_digest = :digest
                  AND idempotency_key IS NOT NULL AND (:key IS NULL OR idempotency_key = :key)
                ORDER BY seq";
     let mut statement = scope.connection.prepare_cached(sql)?;
@@ -332,6 +368,7 @@ fn take_over(scope: &Scope<'_>, call: &NewCall, known_for: Option<Millis>) -> Re
         named_params! {
             ":state": StateCode::Intent.code(),
             ":server": call.server,
+            ":server_name": call.server_name,
             ":tool": call.tool,
             ":digest": call.arguments_digest,
             ":key": call.idempotency_key,

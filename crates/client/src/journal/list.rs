@@ -133,6 +133,9 @@ fn read(row: &Row<'_>, is_alive: impl FnMut(&str) -> bool) -> Result<RecordedCal
     let status = row.get::<_, Option<String>>("status")?;
     let status = status.and_then(|status| TaskStatus::parse(&status));
     let is_open = matches!(code, StateCode::Intent | StateCode::Task);
+    let task = read_task(row)?;
+    // The status of a modern task says whether it asks: another client may have answered. Some legacy servers ask in any status.
+    let says_by_status = task.as_ref().is_some_and(|task| task.generation == Generation::Modern);
     Ok(RecordedCall {
         id: CallId::from_number(row.get("seq")?),
         server: row.get("server")?,
@@ -141,9 +144,9 @@ fn read(row: &Row<'_>, is_alive: impl FnMut(&str) -> bool) -> Result<RecordedCal
         arguments_digest: row.get("arguments_digest")?,
         idempotency_key: row.get("idempotency_key")?,
         state,
-        task: read_task(row)?,
+        task,
         status,
-        asks: is_open && (status == Some(TaskStatus::InputRequired) || row.get("is_asked")?),
+        asks: is_open && (status == Some(TaskStatus::InputRequired) || (!says_by_status && row.get("is_asked")?)),
         begun_at: UnixMillis(row.get("begun_at")?),
         changed_at: UnixMillis(row.get("changed_at")?),
     })

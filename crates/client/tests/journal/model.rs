@@ -210,13 +210,35 @@ impl Model {
             _ => {}
         }
         let mut call = self.calls.get(&number).cloned().ok_or("unknown call")?;
-        let returned = self.change(&mut call, run, op)?;
+        if let Op::Acknowledge { task, .. } = op
+            && let Some(earlier) = self.same_task(number, &call, *task)
+        {
+            self.calls.remove(&number);
+            self.forget_unused_sessions();
+            return Ok(earlier.to_string());
+        }
+        let mut returned = self.change(&mut call, run, op)?;
+        if let Op::Acknowledge { .. } = op {
+            returned = number.to_string();
+        }
         if let (Op::Acknowledge { .. } | Op::EnterSession { .. }, Some(session)) = (op, call.session) {
             self.ended.entry(session).or_insert(false);
         }
         self.calls.insert(number, call);
         self.forget_unused_sessions();
         Ok(returned)
+    }
+
+    /// The live task of an earlier call with the same key, which is what an acknowledged call becomes.
+    fn same_task(&mut self, number: i64, call: &Call, task: u8) -> Option<i64> {
+        let is_same = |other: &Call| {
+            let is_live = matches!(other.state, State::Task | State::Lost);
+            is_live && other.task == Some(task) && other.is_keyed && call.is_keyed && call.task.is_none()
+        };
+        let mut others = self.calls.iter_mut();
+        let (earlier, other) = others.find(|(other, call)| **other != number && is_same(call))?;
+        (other.state, other.delete_at) = (State::Task, None);
+        Some(*earlier)
     }
 
     fn change(&self, call: &mut Call, run: Run, op: &Op) -> Returned {
@@ -325,7 +347,8 @@ impl Model {
                     .values()
                     .any(|(question, _)| matches!(question, Question::Asked));
                 let session = call.session.filter(|_| call.task.is_some());
-                let asks = is_open && (call.asks || is_asked);
+                // Of a modern task, as these are, its status says whether it asks.
+                let asks = is_open && (call.asks || (is_asked && call.task.is_none()));
                 describe(*number, state, call.task.map(task_id), session.map(session_id), asks)
             })
             .collect()
@@ -375,7 +398,8 @@ async fn run(journal: &ClientJournal, call: CallId, op: &Op) -> Returned {
                 session: in_session(session),
                 ..task(&task_id(*id))
             };
-            journal.acknowledge(call, task).await.map(nothing)
+            let acknowledged = journal.acknowledge(call, task).await;
+            acknowledged.map(|call| call.number().to_string())
         }
         Op::EnterSession { session: id } => journal
             .enter_session(call, session(&session_id(*id)))

@@ -310,7 +310,7 @@ async fn the_end_of_a_call_is_not_overwritten() {
         assert!(matches!(error, JournalError::WrongState { .. }), "{error}");
         assert!(error.to_string().ends_with(state), "{error}");
     };
-    refused(journal.acknowledge(call, task("other")).await, "a task");
+    refused(journal.acknowledge(call, task("other")).await.map(drop), "a task");
     refused(journal.mark_unknown(call, "").await, "a task");
     journal.mark_lost(call, "gone").await.unwrap();
     refused(journal.note_status(call, TaskStatus::Working).await, "lost");
@@ -319,7 +319,7 @@ async fn the_end_of_a_call_is_not_overwritten() {
     journal.finish(call, Finished::Completed).await.unwrap();
     refused(journal.mark_lost(call, "gone").await, "finished");
     refused(journal.ask(call, "q").await.map(drop), "finished");
-    refused(journal.acknowledge(call, task("task")).await, "finished");
+    refused(journal.acknowledge(call, task("task")).await.map(drop), "finished");
     let state = journal.get(call).await.unwrap().state;
     assert_eq!(state, CallState::Finished(Finished::Cancelled));
 }

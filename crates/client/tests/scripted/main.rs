@@ -25,6 +25,7 @@ mod questions;
 mod recorded_questions;
 mod repeated_calls;
 mod sse_pair;
+mod stale_pushes;
 mod streams;
 mod task;
 mod tools;

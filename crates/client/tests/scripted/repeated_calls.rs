@@ -2,17 +2,19 @@
 
 use crate::{
     peer::{Peer, ReceivedRequest, plain},
-    task::created,
+    task::{created, modern_task},
 };
 use axum::{body::Body, http::Response};
-use longhaul_client::{CallError, CallFilter, CallState, Client, ClientJournal, Finished, RequestError};
+use longhaul_client::{
+    CallError, CallFilter, CallOptions, CallState, Client, ClientJournal, Finished, Inputs, RequestError,
+};
 use longhaul_core::{BoxFuture, Clock, UnixMillis};
 use serde_json::{Value, json};
 use std::{
     path::Path,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicI64, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -287,4 +289,137 @@ async fn a_result_that_cannot_be_used_is_no_unknown_outcome() {
     );
     let [call] = journal.list(CallFilter::default()).await.unwrap().try_into().unwrap();
     assert_eq!(call.state, CallState::Finished(Finished::Failed));
+}
+
+/// Two names of one server may be two callers, whose keys and tasks the server keeps apart.
+#[tokio::test]
+async fn calls_under_two_names_are_those_of_two_callers() {
+    let hangs = Arc::new(AtomicBool::new(true));
+    let hanging = Arc::clone(&hangs);
+    let peer = server(true, move |seen| match hanging.load(Ordering::SeqCst) {
+        true => unanswered(),
+        false => seen.result(created()),
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let journal = ClientJournal::open(&directory.path().join("client/handles.db"))
+        .await
+        .unwrap();
+    let named = |name: &str| {
+        let connection = peer.connection().0;
+        Client::recorded_as(connection, journal.clone(), peer.url(), Some(name.to_owned()))
+    };
+    let (al, bo) = (named("al"), named("bo"));
+    let call = al.start("build", Value::Null).await.unwrap();
+    while peer.calls_of("tools/call").is_empty() {
+        tokio::task::yield_now().await;
+    }
+    drop(call);
+    hangs.store(false, Ordering::SeqCst);
+    let called = bo.start("build", Value::Null).await.unwrap();
+    called.detach().await.unwrap();
+    let calls = peer.calls_of("tools/call");
+    assert_ne!(key(&calls[0]), key(&calls[1]), "the key of another caller");
+    let unfinished = al.calls().await.unwrap();
+    assert_eq!(unfinished.len(), 1, "{unfinished:?}");
+    assert_eq!(unfinished[0].state, CallState::Interrupted);
+    assert_eq!(al.tasks().await.unwrap().len(), 0, "the task of another caller");
+    assert_eq!(bo.tasks().await.unwrap().len(), 1);
+}
+
+/// Two calls with one key are one call: its task has one record, and asks each question once, also after a restart of the client.
+#[tokio::test]
+async fn two_calls_with_one_key_have_one_record() {
+    let question = json!({"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}});
+    let asks = Arc::new(AtomicBool::new(true));
+    let asking = Arc::clone(&asks);
+    let peer = server(true, move |seen| match (seen.method(), asking.load(Ordering::SeqCst)) {
+        ("tools/call", _) => seen.result(created()),
+        ("tasks/get", true) => seen.result(modern_task(
+            "input_required",
+            json!({"inputRequests": {"k1": question}}),
+        )),
+        ("tasks/get", false) => seen.result(modern_task("completed", json!({"result": {"content": []}}))),
+        _ => plain(404, ""),
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let path = directory.path().join("client/handles.db");
+    let start = async |journal: &ClientJournal| {
+        let asked = Arc::clone(&asked);
+        let inputs = Inputs::new().elicit(move |_| {
+            asked.fetch_add(1, Ordering::SeqCst);
+            std::future::pending()
+        });
+        let (connection, _) = peer.connection_with(|options| options.inputs = Some(inputs.into()));
+        let client = Client::recorded(connection, journal.clone());
+        let mut options = CallOptions::default();
+        options.idempotency_key = Some("one".to_owned());
+        client.start_with("build", Value::Null, options).await.unwrap()
+    };
+    let polled = async |more: usize| {
+        let polls = peer.calls_of("tasks/get").len();
+        while peer.calls_of("tasks/get").len() < polls + more {
+            tokio::task::yield_now().await;
+        }
+    };
+    let first = ClientJournal::open(&path).await.unwrap();
+    let one = start(&first).await;
+    while asked.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    let two = start(&first).await;
+    two.task().await.unwrap();
+    polled(5).await;
+    assert_eq!(asked.load(Ordering::SeqCst), 1, "the same question");
+    assert_eq!(states(&first).await, [CallState::Task]);
+    drop((one, two));
+    // The next process, in which the user has not answered yet.
+    let next = ClientJournal::open(&path).await.unwrap();
+    let three = start(&next).await;
+    three.task().await.unwrap();
+    polled(5).await;
+    assert_eq!(states(&next).await, [CallState::Task]);
+    asks.store(false, Ordering::SeqCst);
+    three.result().await.unwrap();
+    assert_eq!(states(&next).await, [CallState::Finished(Finished::Completed)]);
+}
+
+/// The server that answers after a broken connection may be another one, which takes no keys.
+#[tokio::test]
+async fn a_call_is_not_sent_again_to_a_server_that_takes_no_keys() {
+    let is_replaced = Arc::new(AtomicBool::new(false));
+    let replaced = Arc::clone(&is_replaced);
+    let peer = Peer::start(move |seen| match seen.method() {
+        "server/discover" => {
+            let extensions = match replaced.load(Ordering::SeqCst) {
+                false => json!({"dev.longhaul/idempotency": {}}),
+                true => json!({}),
+            };
+            seen.result(json!({
+                "resultType": "complete", "supportedVersions": ["2026-07-28"],
+                "capabilities": {"tools": {}, "extensions": extensions},
+            }))
+        }
+        "tools/list" => seen.result(json!({
+            "resultType": "complete", "tools": [{"name": "build", "inputSchema": {"type": "object"}}],
+        })),
+        _ => {
+            // The tool has run, and the connection breaks.
+            replaced.store(true, Ordering::SeqCst);
+            let broken = futures_util::stream::iter([Err::<Vec<u8>, _>(std::io::Error::other("gone"))]);
+            Response::builder()
+                .header("content-type", "application/json")
+                .body(Body::from_stream(broken))
+                .unwrap()
+        }
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let (client, journal) = client(&peer, directory.path()).await;
+    let called = client.call("build", Value::Null).await;
+    assert!(
+        matches!(&called, Err(CallError::Request(RequestError::NoKeysAnyMore { .. }))),
+        "{called:?}"
+    );
+    assert_eq!(peer.calls_of("tools/call").len(), 1, "it may have run");
+    assert!(matches!(states(&journal).await.as_slice(), [CallState::Unknown { .. }]));
 }

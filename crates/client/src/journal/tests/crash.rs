@@ -52,7 +52,10 @@ async fn step(number: usize, directory: &Path, journal: &ClientJournal, clock: &
             };
             journal.begin(keyed).await.map(drop)
         }
-        2 => journal.acknowledge(call(1), task("task-1", Some(session("s1")))).await,
+        2 => journal
+            .acknowledge(call(1), task("task-1", Some(session("s1"))))
+            .await
+            .map(drop),
         3 => journal.note_status(call(1), TaskStatus::InputRequired).await,
         4 => journal.ask(call(1), "q1").await.map(drop),
         5 => journal
@@ -61,8 +64,14 @@ async fn step(number: usize, directory: &Path, journal: &ClientJournal, clock: &
             .map(drop),
         6 => journal.answer_accepted(call(1), "q1").await,
         7 => journal.ask(call(2), "q2").await.map(drop),
-        8 => journal.acknowledge(call(2), task("task-2", Some(session("s2")))).await,
-        9 => journal.acknowledge(call(2), task("task-2", Some(session("s3")))).await,
+        8 => journal
+            .acknowledge(call(2), task("task-2", Some(session("s2"))))
+            .await
+            .map(drop),
+        9 => journal
+            .acknowledge(call(2), task("task-2", Some(session("s3"))))
+            .await
+            .map(drop),
         10 => journal.mark_lost(call(2), "its session is gone").await,
         11 => journal.finish(call(1), Finished::Completed).await,
         12 => journal.end_session("http://server/mcp", "s1").await.map(drop),

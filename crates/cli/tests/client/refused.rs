@@ -1,0 +1,146 @@
+//! What a server refuses, and what the client itself cannot use.
+
+use crate::{
+    scripted::{Reply, scripted, scripted_legacy, task},
+    support::*,
+};
+use longhaul_client::SystemClock;
+use longhaul_core::Clock;
+use serde_json::json;
+use std::{fs, time::Duration};
+
+/// A request that something in front of the server refuses has not run.
+#[test]
+fn a_call_that_is_forbidden_or_too_large_is_refused() {
+    for status in [403, 413] {
+        let served = scripted(move |_| Reply::json(status, json!({"error": "no"})));
+        let called = served.run(&["call", "t"]);
+        exit(&called, 5);
+        assert!(!stderr(&called).contains("may or may not"), "{called:?}");
+        let listed = json(&served.run(&["tasks", "--json", "--offline"]));
+        assert_eq!(listed["calls"][0]["state"], "refused", "{listed}");
+    }
+}
+
+#[test]
+fn an_id_of_a_task_rewrites_no_terminal() {
+    let served = scripted(|seen| {
+        seen.result(task(
+            "task-\u{1b}[31mred\nline",
+            "working",
+            json!({"resultType": "task"}),
+        ))
+    });
+    let called = served.run(&["call", "t", "--detach"]);
+    assert_eq!(exit(&called, 0), "task- [31mred line");
+}
+
+/// One cause has one status in all commands, and no other server is asked instead.
+#[test]
+fn a_damaged_journal_has_one_status() {
+    let served = scripted(|seen| seen.error(200, -32602));
+    let folder = served.home.path().join("longhaul/.client");
+    fs::create_dir_all(&folder).unwrap();
+    exit(&served.run(&["tasks", "--offline"]), 0);
+    let journal = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    for file in journal.filter(|path| path.is_file()) {
+        fs::write(file, "no database").unwrap();
+    }
+    let commands: [&[&str]; 5] = [
+        &["tasks"],
+        &["task"],
+        &["task", "task-1"],
+        &["watch"],
+        &["answer", "task-1", "a=b"],
+    ];
+    for command in commands {
+        let run = served.run(command);
+        exit(&run, 2);
+        assert!(
+            stderr(&run).contains("the client journal cannot be used"),
+            "{command:?}: {run:?}"
+        );
+    }
+    assert_eq!(served.calls_of("tasks/get").len(), 0);
+    // Its server is said.
+    let run = served.run(&["task", &served.url, "task-1"]);
+    exit(&run, 5);
+}
+
+/// The default server is of no use to a task that is recorded.
+#[test]
+fn a_recorded_task_needs_no_valid_default_server() {
+    let served = scripted(|seen| match seen.method() {
+        "tools/call" => seen.result(task("task-1", "working", json!({"resultType": "task"}))),
+        _ => seen.result(task("task-1", "working", json!({}))),
+    });
+    exit(&served.run(&["call", "t", "--detach"]), 0);
+    let run = |words: &[&str]| served.command(words).env("LONGHAUL_SERVER", "nobody").output().unwrap();
+    assert!(exit(&run(&["task", "task-1"]), 0).contains("working"));
+    for other in [&["task", "task-2"][..], &["call", "t"], &["tasks"], &["watch"]] {
+        let refused = run(other);
+        exit(&refused, 2);
+        assert!(stderr(&refused).contains("there is no server `nobody`"), "{refused:?}");
+    }
+}
+
+/// Without the file the name is that of another server, or of none.
+#[test]
+fn hints_name_the_file_of_another_client() {
+    let served = scripted(|seen| match seen.headers.get("x-key").map(String::as_str) {
+        Some("secret") => seen.result(task("task-1", "working", json!({"resultType": "task"}))),
+        _ => seen.error(200, -32602),
+    });
+    let file = served.home.path().join("mcp.json");
+    let servers = json!({"mcpServers": {"other": {"url": served.url, "headers": {"X-Key": "secret"}}}});
+    fs::write(&file, servers.to_string()).unwrap();
+    let option = format!("--mcp-config={}", file.display());
+    let called = served.run(&["call", "other", "t", "--detach", &option]);
+    exit(&called, 0);
+    let said = stderr(&called);
+    assert!(
+        said.contains(&format!("longhaul task {option} other task-1 --wait")),
+        "{said}"
+    );
+    // The name is found in the file also if only the task is named.
+    exit(
+        &longhaul(&["task", "task-1", &option], &served.home).output().unwrap(),
+        0,
+    );
+}
+
+/// The task is on its way when it asks before the answer that names it.
+#[test]
+fn a_legacy_task_that_asks_long_before_its_answer_is_not_given_up() {
+    let state = json!({
+        "taskId": "task-1", "status": "working", "createdAt": "2026-11-20T09:00:00Z",
+        "lastUpdatedAt": "2026-11-20T09:00:00Z", "ttl": null, "pollInterval": 50,
+    });
+    let (asks, asked) = std::sync::mpsc::channel();
+    let asked = std::sync::Mutex::new(asked);
+    let served = scripted_legacy(move |seen| match (seen.method(), seen.verb.as_str()) {
+        ("tools/call", _) => {
+            asks.send(()).unwrap();
+            // Longer than a question is kept for the answer that names its task.
+            let begun = SystemClock.monotonic();
+            while SystemClock.monotonic() - begun < Duration::from_secs(3) {
+                std::thread::yield_now();
+            }
+            seen.result(json!({"task": state}))
+        }
+        ("tasks/get", _) => seen.result(state.clone()),
+        ("", "GET") => {
+            let _ = asked.lock().unwrap().recv();
+            Reply::stream(
+                &json!({"jsonrpc": "2.0", "id": 7, "method": "elicitation/create", "params": {
+                    "message": "Who?", "requestedSchema": {"type": "object", "properties": {}},
+                    "_meta": {"io.modelcontextprotocol/related-task": {"taskId": "task-1"}},
+                }}),
+            )
+        }
+        _ => Reply::empty(202),
+    });
+    let called = served.run(&["call", "t"]);
+    exit(&called, 7);
+    assert!(stderr(&called).contains("the task asks: Who?"), "{called:?}");
+}
