@@ -76,7 +76,11 @@ fn access(server: &ServerConfig) -> String {
     if auth.unauthenticated {
         who.push("anyone");
     } else if auth.same_user != Some(false) {
-        who.push("processes of this user");
+        if admits_same_user(server) {
+            who.push("processes of this user");
+        } else if who.is_empty() {
+            who.push(NOBODY);
+        }
     } else if who.is_empty() {
         who.push("every user of this machine");
     }
@@ -85,6 +89,15 @@ fn access(server: &ServerConfig) -> String {
         Some(proxies) => format!("{who} ({proxies})"),
         None => who,
     }
+}
+
+/// Who may come in if no program of this machine is taken for one of this user, and nobody else is named.
+pub(crate) const NOBODY: &str = "nobody: all that can connect is taken for a proxy, or refused";
+
+/// Whether processes of this user can come in without credentials.
+pub(crate) fn admits_same_user(server: &ServerConfig) -> bool {
+    let is_safe = server.tls.is_some() || server.http.plain_http;
+    config::admits_same_user(&server.listen, &server.http.trusted_proxies, is_safe)
 }
 
 /// What proxies mean for whoever comes through them, or does not.

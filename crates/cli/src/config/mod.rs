@@ -24,7 +24,7 @@ pub(crate) use audit::AuditConfig;
 pub(crate) use auth::UNAUTHENTICATED;
 pub(crate) use file::{ConfigError, Problem};
 pub(crate) use paths::Environment;
-pub(crate) use server::{Listen, ServerConfig, Way, check_exposure, parse_listen};
+pub(crate) use server::{Listen, ServerConfig, Way, admits_same_user, check_exposure, parse_listen};
 pub(crate) use tool::{Output, ToolConfig};
 
 use file::File;

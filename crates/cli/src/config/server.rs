@@ -11,7 +11,12 @@ use super::{
 use longhaul::auth::oauth::OAuthAuthenticator;
 use longhaul_core::Millis;
 use longhaul_server::http::{HostName, HttpOptions, PATH, PublicUrl, TrustedProxy, is_loopback};
-use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
+use std::{
+    fmt,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::PathBuf,
+    str::FromStr,
+};
 
 const DEFAULT_LISTEN: ([u8; 4], u16) = ([127, 0, 0, 1], 7411);
 /// What the path of a Unix socket has in front of it.
@@ -137,6 +142,8 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment, max_running
         let way = Way {
             has_tls: tls.as_ref().is_none_or(Option::is_some),
             has_proxies: trusted_proxies.as_ref().is_none_or(|proxies| !proxies.is_empty()),
+            has_everyone_as_proxy: (trusted_proxies.as_ref())
+                .is_some_and(|proxies| TrustedProxy::are_everyone(proxies)),
             plain_http,
         };
         if matches!(listen, Listen::Unix(_)) && section.get("tls").is_some() {
@@ -160,6 +167,26 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment, max_running
         let nobody_decides = auth.same_user == Some(false) && !auth.admits_remote();
         if auth.unauthenticated || nobody_decides {
             entry.warn("every user of this machine may call every tool".to_owned());
+        }
+    }
+    if let (Some(listen), Some(auth), Some(proxies), Some(entry)) =
+        (&listen, &auth, &trusted_proxies, section.get("trusted_proxies"))
+    {
+        for wide in proxies.iter().filter(|proxy| proxy.is_wide()) {
+            entry.warn(format!(
+                "`trusted_proxies`: {wide} has addresses of strangers, who can say there which address theirs is"
+            ));
+        }
+        let is_safe = tls.as_ref().is_none_or(Option::is_some) || plain_http == Some(true);
+        if auth.same_user != Some(false) && !auth.unauthenticated && !admits_same_user(listen, proxies, is_safe) {
+            let nobody = if auth.admits_remote() {
+                ""
+            } else {
+                ", and so nobody is served"
+            };
+            entry.warn(format!(
+                "`trusted_proxies`: no program of this machine can be taken for one of this user: its requests are a proxy's, or come in plain HTTP from none{nobody}"
+            ));
         }
     }
     let audit = section.optional("audit", |entry| {
@@ -259,6 +286,12 @@ pub(crate) enum InvalidExposure {
          [server.tls]; or name the proxies at which TLS ends in trusted_proxies; or listen on 127.0.0.1 behind a proxy with TLS; or accept it with plain_http = {PLAIN_HTTP:?} in [server]"
     )]
     PlainHttp,
+    /// Every address is one of a proxy.
+    #[error(
+        "other machines can reach this address, and trusted_proxies covers all addresses, so that plain HTTP would be served to everyone. Name only the proxies at which TLS ends; or \
+         give the server a certificate in [server.tls]; or accept it with plain_http = {PLAIN_HTTP:?} in [server]"
+    )]
+    EveryoneIsProxy,
 }
 
 /// What protects the way to clients.
@@ -267,6 +300,8 @@ pub(crate) struct Way {
     pub(crate) has_tls: bool,
     /// TLS ends at a proxy, and other machines are refused.
     pub(crate) has_proxies: bool,
+    /// Every address is one of a proxy.
+    pub(crate) has_everyone_as_proxy: bool,
     /// Nothing, which is accepted.
     pub(crate) plain_http: bool,
 }
@@ -276,8 +311,23 @@ impl Way {
         Self {
             has_tls: server.tls.is_some(),
             has_proxies: !server.http.trusted_proxies.is_empty(),
+            has_everyone_as_proxy: TrustedProxy::are_everyone(&server.http.trusted_proxies),
             plain_http: server.http.plain_http,
         }
+    }
+}
+
+/// Whether a process of this machine can be taken for one of the user who runs the server: whoever connects from the address of a proxy cannot, and without a
+/// safe way nobody else is served on an address that other machines can reach.
+pub(crate) fn admits_same_user(listen: &Listen, proxies: &[TrustedProxy], is_safe: bool) -> bool {
+    let is_proxys = |address: IpAddr| proxies.iter().any(|proxy| proxy.includes(address));
+    let Some(address) = listen.address().map(|address| address.ip()) else {
+        return true;
+    };
+    match address.is_unspecified() {
+        true => !is_proxys(Ipv4Addr::LOCALHOST.into()) || (address.is_ipv6() && !is_proxys(Ipv6Addr::LOCALHOST.into())),
+        // A program on this machine comes from the address that it connects to.
+        false => !is_proxys(address) && (is_loopback(address) || is_safe || proxies.is_empty()),
     }
 }
 
@@ -296,6 +346,10 @@ pub(crate) fn check_exposure(listen: &Listen, auth: &AuthConfig, way: Way) -> Re
     match way {
         Way { has_tls: true, .. } => {}
         Way { plain_http: true, .. } => warnings.push(format!("{PLAIN_HTTP}, since {listen} has no TLS")),
+        Way {
+            has_everyone_as_proxy: true,
+            ..
+        } => return Err(InvalidExposure::EveryoneIsProxy),
         Way { has_proxies: true, .. } => {}
         _ => return Err(InvalidExposure::PlainHttp),
     }

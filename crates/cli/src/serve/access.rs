@@ -60,7 +60,11 @@ pub(super) fn apply(
         }
         asked => match (SameUser::new(), asked) {
             (Ok(same_user), _) => {
-                who.push("processes of this user on this machine".to_owned());
+                if crate::check::admits_same_user(config) {
+                    who.push("processes of this user on this machine".to_owned());
+                } else if who.is_empty() {
+                    who.push(crate::check::NOBODY.to_owned());
+                }
                 server = server.authenticator(same_user);
             }
             (Err(unavailable), Some(_)) => return Err(AccessError::SameUser(unavailable)),

@@ -233,6 +233,44 @@ fn without_keys_only_the_same_user_comes_in_and_nothing_that_was_forwarded() {
     assert_eq!(server.status("lhk_x"), 401, "credentials are never ignored");
 }
 
+/// Whoever comes from the address of a proxy is not taken for the user who runs the server, so that user is not named among those who may come in.
+#[test]
+fn a_user_whose_programs_are_taken_for_proxies_is_not_announced() {
+    const AUDIT: &str = "[server.audit]\nfile = \"audit.jsonl\"";
+    let own = "processes of this user";
+    let audited = |server: &Protected| fs::read_to_string(server.folder.path().join("audit.jsonl")).unwrap();
+    for (auth, who) in [("api_keys = true", "holders of API keys"), ("", "nobody")] {
+        let proxies = "trusted_proxies = [\"127.0.0.1\"]";
+        let server = Protected::start(proxies, &format!("{auth}\n{AUDIT}"), "127.0.0.1:0");
+        assert_eq!(server.post("", "tools/list", json!({})).0, 401);
+        let text = audited(&server);
+        assert!(
+            text.contains(&format!("access: {who}")) && !text.contains(own),
+            "{text}"
+        );
+        let file = server.folder.path().join("jobs.toml");
+        let checked = run(&["check", file.to_str().unwrap()]);
+        let told = stdout(&checked);
+        assert!(
+            told.contains(&format!("serve {who}")) && !told.contains(own),
+            "{checked:?}"
+        );
+        let warned = stderr(&checked);
+        assert!(warned.contains("no program of this machine"), "{warned}");
+        assert_eq!(warned.contains("nobody is served"), auth.is_empty(), "{warned}");
+    }
+    let elsewhere = "trusted_proxies = [\"10.0.0.1\", \"8.0.0.0/8\"]";
+    let server = Protected::start(elsewhere, AUDIT, "127.0.0.1:0");
+    assert!(audited(&server).contains(own));
+    assert_eq!(server.post("", "tools/list", json!({})).0, 200);
+    let checked = run(&["check", server.folder.path().join("jobs.toml").to_str().unwrap()]);
+    let warned = stderr(&checked);
+    assert!(
+        warned.contains("8.0.0.0/8 has addresses of strangers") && !warned.contains("no program"),
+        "{warned}"
+    );
+}
+
 #[test]
 fn a_listener_for_other_machines_needs_keys_and_plain_words() {
     let plain = "plain_http = \"others on the network can read tokens and results\"";
@@ -250,6 +288,11 @@ fn a_listener_for_other_machines_needs_keys_and_plain_words() {
         ("", "", "nothing says who may call the tools"),
         (plain, "same_user = true", "nothing says who may call the tools"),
         ("", "api_keys = true", "without TLS"),
+        (
+            "trusted_proxies = [\"0.0.0.0/1\", \"128.0.0.0/1\"]",
+            "api_keys = true",
+            "served to everyone",
+        ),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let jobs = JOBS.replacen(

@@ -1,6 +1,6 @@
 //! Which addresses a server may listen on.
 
-use super::{HttpOptions, allowed_hosts::is_loopback};
+use super::{HttpOptions, TrustedProxy, allowed_hosts::is_loopback};
 use crate::admission::access::Authentication;
 use std::{io, net::SocketAddr};
 
@@ -16,15 +16,19 @@ use std::{io, net::SocketAddr};
 pub struct Exposure {
     is_decided: bool,
     may_cross_network: bool,
+    /// Every address is one of a trusted proxy, which alone would make it possible.
+    has_everyone_as_proxy: bool,
 }
 
 impl Exposure {
     /// For a server with this authentication. What it receives and sends may cross a network if it has TLS, if TLS ends at a proxy and it serves nobody else
     /// there, or if it may be read on the way.
     pub fn of(authentication: &Authentication, http: &HttpOptions, has_tls: bool) -> Self {
+        let everyone = TrustedProxy::are_everyone(&http.trusted_proxies);
         Self {
             is_decided: !authentication.authenticators.is_empty() || authentication.allow_unauthenticated,
-            may_cross_network: has_tls || http.plain_http || !http.trusted_proxies.is_empty(),
+            may_cross_network: has_tls || http.plain_http || (!http.trusted_proxies.is_empty() && !everyone),
+            has_everyone_as_proxy: everyone,
         }
     }
 
@@ -33,19 +37,25 @@ impl Exposure {
         Self {
             is_decided: true,
             may_cross_network: true,
+            has_everyone_as_proxy: false,
         }
     }
 
     /// Whether it may listen there.
     ///
     /// # Errors
-    /// [`ListenError::NobodyDecides`], [`ListenError::PlainHttp`].
+    /// [`ListenError::NobodyDecides`], [`ListenError::PlainHttp`], [`ListenError::EveryoneIsProxy`].
     pub fn check(self, address: SocketAddr) -> Result<(), ListenError> {
         if is_loopback(address.ip()) {
             return Ok(());
         }
         match self {
             Self { is_decided: false, .. } => Err(ListenError::NobodyDecides(address)),
+            Self {
+                may_cross_network: false,
+                has_everyone_as_proxy: true,
+                ..
+            } => Err(ListenError::EveryoneIsProxy(address)),
             Self {
                 may_cross_network: false,
                 ..
@@ -69,6 +79,12 @@ pub enum ListenError {
          proxies at which TLS ends, let a proxy on this machine forward to 127.0.0.1, or allow plain HTTP"
     )]
     PlainHttp(SocketAddr),
+    /// As without TLS and proxies, since every address is one of a trusted proxy.
+    #[error(
+        "{0} can be reached from other machines, and the trusted proxies are all addresses there are, so that plain HTTP would be served to everyone: name only the \
+         proxies at which TLS ends, give the listener a certificate, or allow plain HTTP"
+    )]
+    EveryoneIsProxy(SocketAddr),
     /// The system refuses.
     #[error("cannot listen on {address}: {source}")]
     Bind {

@@ -16,6 +16,9 @@ use std::{fmt, net::IpAddr, str::FromStr};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrustedProxy(IpNet);
 
+/// Networks that are no part of the internet.
+const PRIVATE: [&str; 4] = ["10.0.0.0/8", "127.0.0.0/8", "100.64.0.0/10", "fc00::/7"];
+
 /// A text that is no address and no network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("write an IP address, or a network such as 10.0.0.0/8")]
@@ -33,6 +36,32 @@ impl TrustedProxy {
     /// Whether an address is one of these.
     pub fn includes(&self, address: IpAddr) -> bool {
         self.0.contains(&address.to_canonical())
+    }
+
+    /// Whether these cover all addresses of version 4 or 6 together, so that everyone is taken for a proxy.
+    ///
+    /// ```
+    /// use longhaul_server::http::TrustedProxy;
+    /// let all = ["0.0.0.0/1".parse()?, "128.0.0.0/1".parse()?];
+    /// assert!(TrustedProxy::are_everyone(&all) && !TrustedProxy::are_everyone(&all[..1]));
+    /// # Ok::<(), longhaul_server::http::InvalidProxy>(())
+    /// ```
+    pub fn are_everyone(proxies: &[Self]) -> bool {
+        let networks: Vec<IpNet> = proxies.iter().map(|proxy| proxy.0).collect();
+        IpNet::aggregate(&networks)
+            .iter()
+            .any(|network| network.prefix_len() == 0)
+    }
+
+    /// Whether it is a wide network with addresses of the internet, so that strangers can be in it.
+    pub fn is_wide(&self) -> bool {
+        // The widest that private networks and operators of proxies use.
+        let widest = match self.0 {
+            IpNet::V4(_) => 12,
+            IpNet::V6(_) => 29,
+        };
+        let private = PRIVATE.iter().filter_map(|network| network.parse::<IpNet>().ok());
+        self.0.prefix_len() < widest && !private.into_iter().any(|private| private.contains(&self.0))
     }
 }
 
@@ -223,6 +252,34 @@ mod tests {
         assert_eq!(client(&[one, ("forwarded", "for=203.0.113.7")]), "203.0.113.7");
         assert_eq!(client(&[("x-forwarded-for", "198.51.100.1"), one]), "203.0.113.7");
         assert_eq!(client(&[one, ("x-forwarded-for", "10.1.1.1")]), "203.0.113.7");
+    }
+
+    #[test]
+    fn networks_that_strangers_can_be_in_are_recognised() {
+        let parse = |text: &str| text.parse::<TrustedProxy>().expect("a network");
+        for (texts, everyone) in [
+            (&["0.0.0.0/0"][..], true),
+            (&["::/0"], true),
+            (&["10.0.0.1", "0.0.0.0/1", "128.0.0.0/2", "192.0.0.0/2"], true),
+            (&["0.0.0.0/1", "128.0.0.0/2"], false),
+            (&["10.0.0.0/8", "fc00::/7"], false),
+            (&[], false),
+        ] {
+            let proxies: Vec<TrustedProxy> = texts.iter().map(|text| parse(text)).collect();
+            assert_eq!(TrustedProxy::are_everyone(&proxies), everyone, "{texts:?}");
+        }
+        for (text, wide) in [
+            ("0.0.0.0/1", true),
+            ("8.0.0.0/8", true),
+            ("2000::/3", true),
+            ("10.0.0.0/8", false),
+            ("172.16.0.0/12", false),
+            ("fc00::/7", false),
+            ("203.0.113.0/24", false),
+            ("203.0.113.1", false),
+        ] {
+            assert_eq!(parse(text).is_wide(), wide, "{text}");
+        }
     }
 
     #[test]

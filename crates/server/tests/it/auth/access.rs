@@ -216,7 +216,18 @@ fn s_13_which_addresses_may_be_listened_on() {
         trusted_proxies: vec!["192.0.2.1".parse().unwrap()],
         ..HttpOptions::default()
     };
+    let behind_everyone = HttpOptions {
+        trusted_proxies: vec!["0.0.0.0/0".parse().unwrap()],
+        ..HttpOptions::default()
+    };
+    let everyone_in_plain = HttpOptions {
+        plain_http: true,
+        ..behind_everyone.clone()
+    };
     for (authentication, http, has_tls, expected) in [
+        (&decided, &behind_everyone, false, "served to everyone"),
+        (&decided, &behind_everyone, true, ""),
+        (&decided, &everyone_in_plain, false, ""),
         (&open, &neither, true, "nothing decides"),
         (&open, &plain, false, "nothing decides"),
         (&open, &behind_proxies, false, "nothing decides"),
