@@ -262,6 +262,30 @@ async fn a_file_that_vanishes_ends_no_key() {
     keys.soon(async || is_accepted(&authenticator, &other).await).await;
 }
 
+/// What a key has opened ends when it expires by the system's clock; if that clock was wrong, the key is as valid as before.
+#[tokio::test]
+async fn a_key_that_has_expired_by_a_wrong_clock_is_accepted_again() {
+    let keys = Keys::new();
+    let key = keys
+        .add_with("ci", |new| new.expires = Some(START.plus(36_000_000)))
+        .expect("a key");
+    let authenticator = keys.start();
+    for _ in 0..2 {
+        let identity = identify(&authenticator, &key).await.expect("accepted");
+        assert!(!identity.is_revoked());
+        keys.clock.set_off_by(72_000_000);
+        keys.soon(async || identity.is_revoked()).await;
+        assert!(!is_accepted(&authenticator, &key).await);
+        keys.clock.set_off_by(0);
+        keys.soon(async || {
+            identify(&authenticator, &key)
+                .await
+                .is_ok_and(|identity| !identity.is_revoked())
+        })
+        .await;
+    }
+}
+
 #[tokio::test]
 async fn a_key_ends_by_itself_and_needs_a_new_end_to_be_rotated() {
     let keys = Keys::new();

@@ -161,7 +161,10 @@ impl Watch {
                     }
                 }
             }
-            shared.table.load().end_expired(now);
+            let table = shared.table.load();
+            if table.is_outdated(now) {
+                shared.table.store(Arc::new(KeyTable::new(&self.applied, &table, now)));
+            }
         }
     }
 }

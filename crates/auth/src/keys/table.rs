@@ -23,6 +23,8 @@ struct Ended {
     digest: KeyDigest,
     principal: Principal,
     why: &'static str,
+    /// When it has expired; `None` if it was revoked.
+    expired_at: Option<UnixMillis>,
 }
 
 const EXPIRED: &str = "the key has expired";
@@ -57,7 +59,12 @@ impl KeyTable {
                 if let Some(why) = why {
                     let (digest, principal) = (secret.sha256.clone(), principal.clone());
                     let bucket = table.ended.entry(digest.bucket()).or_default();
-                    bucket.push(Ended { digest, principal, why });
+                    bucket.push(Ended {
+                        digest,
+                        principal,
+                        why,
+                        expired_at: ends.filter(|_| why == EXPIRED),
+                    });
                     continue;
                 }
                 let before = earlier.entry(&secret.sha256).filter(|before| {
@@ -96,11 +103,11 @@ impl KeyTable {
         table
     }
 
-    /// Ends what expired keys have opened. An identity of before a rotation does not know that its key ends.
-    pub(super) fn end_expired(&self, now: UnixMillis) {
-        for entry in self.all().filter(|entry| entry.has_ended(now)) {
-            entry.revocation.revoke();
-        }
+    /// Whether a key has expired since the table was made, so that what it has opened must end: an identity of before a rotation does not know that its key ends.
+    /// Or whether one is valid again, because the system's clock was set back.
+    pub(super) fn is_outdated(&self, now: UnixMillis) -> bool {
+        let mut expired = self.ended.values().flatten().filter_map(|ended| ended.expired_at);
+        self.all().any(|entry| entry.has_ended(now)) || expired.any(|at| at > now)
     }
 
     /// Who has this key.

@@ -7,19 +7,23 @@ use longhaul_auth::same_user::SameUser;
 use longhaul_core::{BoxFuture, Clock, UnixMillis};
 use longhaul_runtime::Ports;
 use longhaul_server::auth::{Authenticator, Decision, Denied, Identity, Peer, RequestHead};
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    sync::atomic::{AtomicI64, Ordering},
+    time::Duration,
+};
 use tokio::sync::watch;
 
 /// When the tests begin.
 pub(crate) const START: UnixMillis = UnixMillis(1_800_000_000_000);
 
 /// Moved by the test.
-pub(crate) struct TestClock(watch::Sender<Duration>);
+pub(crate) struct TestClock(watch::Sender<Duration>, AtomicI64);
 
 impl TestClock {
     /// The ports of the system, with this clock.
     pub(crate) fn ports() -> (Arc<Self>, Ports) {
-        let clock = Arc::new(Self(watch::Sender::new(Duration::ZERO)));
+        let clock = Arc::new(Self(watch::Sender::new(Duration::ZERO), AtomicI64::new(0)));
         let ports = Ports {
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             ..Ports::system()
@@ -31,11 +35,20 @@ impl TestClock {
     pub(crate) fn pass(&self, time: Duration) {
         self.0.send_modify(|now| *now += time);
     }
+
+    /// Sets the system's clock, which then differs from the time that has passed by so many milliseconds.
+    pub(crate) fn set_off_by(&self, millis: i64) {
+        self.1.store(millis, Ordering::SeqCst);
+    }
 }
 
 impl Clock for TestClock {
     fn now(&self) -> UnixMillis {
         START.plus(u64::try_from(self.monotonic().as_millis()).unwrap_or(u64::MAX))
+    }
+
+    fn wall(&self) -> UnixMillis {
+        UnixMillis(self.now().0 + self.1.load(Ordering::SeqCst))
     }
 
     fn monotonic(&self) -> Duration {
