@@ -27,6 +27,8 @@ pub struct CallOptions {
     pub idempotency_key: Option<String>,
     /// How long a legacy server is asked to keep the task, in milliseconds from its creation.
     pub ttl: Option<Millis>,
+    /// Whether the server is told that the answer must not be a task. A legacy tool that only runs as a task is called as one all the same.
+    pub without_task: bool,
     /// A number of the caller's for the request. What the server asks ([`InputRequest::source`](crate::InputRequest::source)) and logs
     /// ([`LogMessage::source`](crate::LogMessage::source)) on its stream carries it.
     pub source: Option<u64>,
@@ -149,7 +151,8 @@ impl Connection {
         if !members.is_empty() {
             params.insert("_meta".to_owned(), members.into());
         }
-        if asks_for_task(era, tool) {
+        let needs_task = tool.task_support == TaskSupport::Required;
+        if asks_for_task(era, tool) && (needs_task || !options.without_task) {
             let task = options.ttl.map_or_else(|| json!({}), |ttl| json!({"ttl": ttl}));
             params.insert("task".to_owned(), task);
         }
@@ -160,6 +163,7 @@ impl Connection {
             wants_progress: true,
             source: options.source,
             arguments: options.arguments_text.clone(),
+            without_task: options.without_task,
             ..Request::new(Method::ToolsCall.as_str(), Map::new())
         }
     }

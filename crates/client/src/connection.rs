@@ -81,6 +81,8 @@ pub(crate) struct Request {
     pub(crate) source: Option<u64>,
     /// The text of its `arguments`, in place of what is in `params`.
     pub(crate) arguments: Option<Json>,
+    /// Whether a modern server is told that the answer must not be a task.
+    pub(crate) without_task: bool,
 }
 
 impl Request {
@@ -95,6 +97,7 @@ impl Request {
             wants_progress: false,
             source: None,
             arguments: None,
+            without_task: false,
         }
     }
 }
@@ -355,6 +358,9 @@ impl Connection {
             id: Some(id).filter(|_| self.is_cancelled_by_message(era, &request)),
         };
         era.add_meta(&mut request.params, &self.0.options);
+        if request.without_task {
+            era::withdraw_tasks(&mut request.params);
+        }
         let mut headers = era.headers(&request.method, &request.params);
         if era.legacy().is_none() {
             headers.extend(request.headers);

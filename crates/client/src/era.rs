@@ -101,6 +101,15 @@ pub(crate) fn add_modern_meta(params: &mut Map<String, Value>, options: &Options
     }
 }
 
+/// Takes the declaration of the tasks extension out of a modern request (G2-03). A legacy one has none.
+pub(crate) fn withdraw_tasks(params: &mut Map<String, Value>) {
+    let meta = params.get_mut("_meta").and_then(Value::as_object_mut);
+    let declared = meta.and_then(|meta| meta.get_mut(meta::CLIENT_CAPABILITIES)?.as_object_mut());
+    if let Some(extensions) = declared.and_then(|declared| declared.get_mut("extensions")?.as_object_mut()) {
+        extensions.remove(TASKS_EXTENSION);
+    }
+}
+
 /// The headers that repeat parts of a modern request (T-23, T-24).
 pub(crate) fn modern_headers(method: &str, params: &Map<String, Value>) -> HeaderMap {
     let mut headers = HeaderMap::new();

@@ -4,6 +4,7 @@
 //! the number. A question of a task names the task. Any other question goes to the only call or task there is.
 
 use crate::question::UpstreamQuestion;
+use futures_util::{FutureExt, future::Shared};
 use longhaul_client::{InputHandler, InputRequest, InputResponse, LogMessage, RpcFailure};
 use longhaul_core::{BoxFuture, ClientCapabilities, Clock, Json};
 use longhaul_runtime::{AskError, Question, RequestContext, TaskContext};
@@ -39,10 +40,42 @@ pub(crate) struct Asker {
     context: Context,
     /// How often each legacy question without a key was put, by the digest of its text: those that an earlier process has had answered included.
     put: Mutex<BTreeMap<String, u32>>,
+    /// The texts of the questions with each key of a round, by their digests.
+    rounds: Mutex<HashMap<String, Vec<String>>>,
+    /// Questions without a key that are being asked, or whose answer the upstream has not taken, by the digest of their text: a server may send its question
+    /// again under another id.
+    unsettled: Mutex<HashMap<String, Unsettled>>,
     /// How many of the answers the upstream has taken.
     delivered: Mutex<BTreeMap<String, u32>>,
     /// Notified when that has changed.
     pub(crate) was_delivered: Notify,
+}
+
+type Answer = Shared<BoxFuture<'static, Result<Json, AskError>>>;
+
+struct Unsettled {
+    answer: Answer,
+    /// How many requests of the upstream wait for it.
+    waiting: usize,
+}
+
+/// A request of the upstream that waits for an answer. If nobody waits any more for one that is not there, the question is withdrawn.
+struct Waiting {
+    asker: Arc<Asker>,
+    digest: String,
+    is_answered: bool,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let mut unsettled = self.asker.unsettled.lock();
+        if let Some(question) = unsettled.get_mut(&self.digest) {
+            question.waiting -= 1;
+            if question.waiting == 0 && !self.is_answered {
+                unsettled.remove(&self.digest);
+            }
+        }
+    }
 }
 
 /// The context of what runs.
@@ -50,6 +83,15 @@ pub(crate) struct Asker {
 pub(crate) enum Context {
     Task(TaskContext),
     Request(RequestContext),
+}
+
+impl Context {
+    async fn ask(self, question: Question) -> Result<Json, AskError> {
+        match self {
+            Self::Task(cx) => cx.ask(question).await,
+            Self::Request(cx) => cx.ask(question).await,
+        }
+    }
 }
 
 /// A call is known to its connection until this is dropped.
@@ -74,6 +116,8 @@ impl Askers {
         let asker = Arc::new(Asker {
             context,
             put: Mutex::new(delivered.clone()),
+            rounds: Mutex::default(),
+            unsettled: Mutex::default(),
             delivered: Mutex::new(delivered),
             was_delivered: Notify::new(),
         });
@@ -166,6 +210,16 @@ impl Asker {
     }
 
     fn question(&self, asked: &UpstreamQuestion) -> Question {
+        if let Some(key) = asked.round_key() {
+            let mut rounds = self.rounds.lock();
+            let texts = rounds.entry(key.to_owned()).or_default();
+            let known = texts.iter().position(|text| *text == asked.digest);
+            let nth = known.unwrap_or_else(|| {
+                texts.push(asked.digest.clone());
+                texts.len() - 1
+            });
+            return asked.put(u32::try_from(nth + 1).unwrap_or(u32::MAX));
+        }
         if asked.has_key() {
             return asked.put(1);
         }
@@ -175,11 +229,29 @@ impl Asker {
         asked.put(*nth)
     }
 
-    async fn ask(&self, question: Question) -> Result<Json, AskError> {
-        match &self.context {
-            Context::Task(cx) => cx.ask(question).await,
-            Context::Request(cx) => cx.ask(question).await,
+    /// Puts a question to the client, once.
+    async fn ask(self: &Arc<Self>, asked: &UpstreamQuestion) -> Result<Json, AskError> {
+        if asked.has_key() {
+            return self.context.clone().ask(self.question(asked)).await;
         }
+        let digest = asked.digest.clone();
+        let answer = {
+            let mut unsettled = self.unsettled.lock();
+            let question = unsettled.entry(digest.clone()).or_insert_with(|| Unsettled {
+                answer: self.context.clone().ask(self.question(asked)).boxed().shared(),
+                waiting: 0,
+            });
+            question.waiting += 1;
+            question.answer.clone()
+        };
+        let mut waiting = Waiting {
+            asker: Arc::clone(self),
+            digest,
+            is_answered: false,
+        };
+        let answer = answer.await;
+        waiting.is_answered = answer.is_ok();
+        answer
     }
 }
 
@@ -214,8 +286,7 @@ impl InputHandler for ClientsOfConnection {
                 );
                 return without_answer(is_elicitation, "nobody can be asked");
             };
-            let question = asker.question(&UpstreamQuestion::of(&request));
-            match asker.ask(question).await {
+            match asker.ask(&UpstreamQuestion::of(&request)).await {
                 Ok(answer) => match serde_json::from_str(answer.as_str()) {
                     Ok(answer) => Ok(InputResponse::result(answer)),
                     Err(error) => without_answer(is_elicitation, &error.to_string()),
@@ -234,6 +305,8 @@ impl InputHandler for ClientsOfConnection {
             of_task.or_else(|| state.find(request.source))
         };
         if let Some(asker) = asker.filter(|_| !asked.has_key()) {
+            // From now on the same text is another question.
+            asker.unsettled.lock().remove(&asked.digest);
             *asker.delivered.lock().entry(asked.digest).or_default() += 1;
             asker.was_delivered.notify_one();
         }

@@ -8,7 +8,7 @@ use crate::{
     upstream::{LONGEST_WAIT, Upstream},
 };
 use longhaul_client::{CallOptions, CallResponse, Event, RequestError, TaskHandle};
-use longhaul_core::{BoxFuture, Json, Outcome, RpcFailure, StopReason};
+use longhaul_core::{BoxFuture, Json, MISSING_CAPABILITY, Outcome, RpcFailure, StopReason};
 use longhaul_runtime::{Attempt, ExecutionEnd, Executor, JournalError, STOP_GRACE, TaskContext};
 use longhaul_wire::relayed;
 use serde_json::{Map, Value, json};
@@ -115,6 +115,7 @@ impl UpstreamExecutor {
                 Called::Ended(end) => return end,
                 Called::Task(handle) => {
                     registration.is_task(handle.id());
+                    cx.becomes_task();
                     if let Err(error) = store(&handle, &registration, cx).await {
                         // Nobody would find it again: the attempt has ended, or is another node's by now.
                         tracing::warn!(%error, task = cx.task().short(), "a task of an upstream was not recorded");
@@ -191,15 +192,22 @@ impl UpstreamExecutor {
         };
         let mut options = CallOptions::default();
         options.source = Some(registration.number);
+        options.without_task = !may_become_task(cx).await;
         options.arguments_text = Some(attempt.arguments.clone());
         options.meta = meta_of(cx);
         // For the headers that mirror arguments.
         let arguments: Map<String, Value> = serde_json::from_str(attempt.arguments.as_str()).unwrap_or_default();
         let on_event = &mut |event: Event<'_>| report(cx, &event);
-        match (connection.connection)
+        let mut called = (connection.connection)
             .call_tool_with(&tool, &arguments, &options, on_event)
-            .await
-        {
+            .await;
+        if options.without_task && matches!(&called, Err(RequestError::Rpc(failure)) if needs_task(failure)) {
+            options.without_task = false;
+            called = (connection.connection)
+                .call_tool_with(&tool, &arguments, &options, on_event)
+                .await;
+        }
+        match called {
             Ok(CallResponse::Done(outcome)) => Called::Ended(ExecutionEnd::Finished(passed_on(outcome))),
             Ok(CallResponse::Task(handle)) => Called::Task(handle),
             Err(error) => self.of_error(error),
@@ -309,6 +317,19 @@ async fn store(handle: &TaskHandle, registration: &Registration, cx: &TaskContex
         delivered: registration.asker.delivered(),
     };
     cx.checkpoint(stored.to_json()).await
+}
+
+/// Whether the client of the call has a task of it, or can be given one. One that waits is sent progress and log messages, which no upstream sends for a task.
+async fn may_become_task(cx: &TaskContext) -> bool {
+    // Only this process knows the latter.
+    cx.requestor().capabilities.tasks || cx.is_announced().await
+}
+
+/// Whether a modern upstream runs the tool only as a task (G2-05).
+fn needs_task(failure: &RpcFailure) -> bool {
+    let data = failure.data.as_ref();
+    failure.code == MISSING_CAPABILITY
+        && data.is_some_and(|data| data.as_str().contains("io.modelcontextprotocol/tasks"))
 }
 
 /// An outcome of the upstream without what belongs to its connection.

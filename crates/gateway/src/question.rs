@@ -34,12 +34,18 @@ impl UpstreamQuestion {
         }
     }
 
-    /// As the client is asked. `nth` counts the questions with this text that have no key.
+    /// The key of a question in a round of a request. Such a key is unique in its round only.
+    pub(crate) fn round_key(&self) -> Option<&str> {
+        self.key.as_deref().filter(|_| !self.of_task)
+    }
+
+    /// As the client is asked. `nth` counts the questions with this text that have no key, or those with another text that have this key in a round.
     pub(crate) fn put(&self, nth: u32) -> Question {
         let name = match (&self.key, self.of_task) {
             (Some(key), true) => format!("task {key}"),
-            // Keys of rounds are unique in their round only.
-            (Some(key), false) => format!("round {} {key}", self.digest),
+            // The client of a round sees the name. As far as it can be, it is that of the upstream.
+            (Some(key), false) if nth == 1 => key.clone(),
+            (Some(key), false) => format!("{key} {nth}"),
             (None, _) => format!("asked {} {nth}", self.digest),
         };
         let request = Json::from(&self.request);

@@ -70,6 +70,7 @@ impl RequestChannel for WithinTask {
             ToolMessage::Log { level, logger, data } => self.0.log(level, logger.as_deref(), data),
             ToolMessage::ElicitationComplete { id } => self.0.elicitation_complete(&id),
             ToolMessage::CloseStream => self.0.close_stream(),
+            ToolMessage::BecomesTask => self.0.becomes_task(),
         }
     }
 }

@@ -96,6 +96,12 @@ impl TaskContext {
         self.send(ToolMessage::ElicitationComplete { id: Arc::clone(id) });
     }
 
+    /// Says that the work lasts longer: a call that is to become a task after a while ([`TaskPolicy::After`](longhaul_core::TaskPolicy)) does so now. Other calls
+    /// stay what they are.
+    pub fn becomes_task(&self) {
+        self.send(ToolMessage::BecomesTask);
+    }
+
     /// Lets the stream of a legacy client be closed, since nothing will be sent for a while. The client resumes it.
     pub fn close_stream(&self) {
         self.send(ToolMessage::CloseStream);

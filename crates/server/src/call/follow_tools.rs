@@ -280,7 +280,7 @@ async fn wait(lookup: Lookup, id: TaskId, seconds: u64, cx: RequestContext) -> R
             message = tool_messages.next() => match message {
                 ToolMessage::Progress { current, total, message } => cx.progress(current, total, message.as_deref()),
                 ToolMessage::ElicitationComplete { id } => cx.elicitation_complete(&id),
-                ToolMessage::Log { .. } | ToolMessage::CloseStream => {}
+                ToolMessage::Log { .. } | ToolMessage::CloseStream | ToolMessage::BecomesTask => {}
             },
         }
     }

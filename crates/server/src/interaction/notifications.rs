@@ -59,7 +59,7 @@ impl RequestNotifications {
                 write_elicitation_complete(&mut text, id);
                 self.elicitation_complete.then_some(text)
             }
-            ToolMessage::CloseStream => None,
+            ToolMessage::CloseStream | ToolMessage::BecomesTask => None,
         }
     }
 

@@ -198,7 +198,7 @@ impl BlockingCall {
             }
             tokio::select! {
                 message = self.waiting.next_message() => match message {
-                    Some(message) => if let Some(event) = event_for(&mut self.notifications, &message) {
+                    Some(message) => if let Some(event) = self.event_for(&message) {
                         return Ok(event);
                     },
                     None => self.stale = true,
@@ -229,11 +229,28 @@ impl BlockingCall {
             let message = self.waiting.try_next_message()?;
             self.in_a_row += 1;
             self.stale |= self.in_a_row == MOST_IN_A_ROW;
-            if let Some(event) = event_for(&mut self.notifications, &message) {
+            if let Some(event) = self.event_for(&message) {
                 return Some(event);
             }
         }
         None
+    }
+
+    /// What the client is sent of a message of the work.
+    fn event_for(&mut self, message: &ToolMessage) -> Option<ResponderEvent> {
+        match message {
+            ToolMessage::CloseStream => Some(ResponderEvent::CloseStream),
+            ToolMessage::BecomesTask => {
+                if self.limit.answer == Some(Instead::Task) {
+                    self.limit.renew(Duration::ZERO, &*self.calls.engine.ports().clock);
+                }
+                None
+            }
+            message => self
+                .notifications
+                .message_for(message)
+                .map(ResponderEvent::Notification),
+        }
     }
 
     /// Reads the call. The response, if it has become a task in the meantime, through another request of the same call.
@@ -299,13 +316,6 @@ fn outcome_bytes(outcome: &Outcome) -> usize {
             failure.message.len() + failure.data.as_ref().map_or(0, |data| data.as_str().len())
         }
         Outcome::Cancelled => 0,
-    }
-}
-
-fn event_for(notifications: &mut RequestNotifications, message: &ToolMessage) -> Option<ResponderEvent> {
-    match message {
-        ToolMessage::CloseStream => Some(ResponderEvent::CloseStream),
-        message => notifications.message_for(message).map(ResponderEvent::Notification),
     }
 }
 

@@ -120,7 +120,7 @@ impl TaskMessages {
                 write_elicitation_complete(&mut text, &id);
                 self.candidate.sink().message(text).await
             }
-            ToolMessage::ElicitationComplete { .. } | ToolMessage::CloseStream => Ok(()),
+            ToolMessage::ElicitationComplete { .. } | ToolMessage::CloseStream | ToolMessage::BecomesTask => Ok(()),
         }
     }
 
