@@ -4,6 +4,7 @@ use longhaul_core::{Clock, TaskId, UnixMillis, push_timestamp, truncate};
 use parking_lot::Mutex;
 use serde_json::Value;
 use std::{
+    collections::HashMap,
     fmt,
     net::IpAddr,
     sync::{
@@ -16,6 +17,11 @@ use std::{
 const LONGEST: usize = 200;
 /// Between two events about requests over a rate limit, in milliseconds. A flood of them must not push everything else out of a log of limited size.
 const LIMITED_EVERY: u64 = 1_000;
+/// Events of one principal with the same outcome that change nothing, as many in a second: reads, and answers to nothing. Whoever sends more
+/// of them pushes no more out of the log.
+const READS_PER_SECOND: u32 = 20;
+/// Principals whose reads are counted.
+const COUNTED: usize = 10_000;
 
 /// Takes the events of the audit log.
 ///
@@ -49,7 +55,7 @@ pub trait Audit: Send + Sync {
 }
 
 /// What was done, or tried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum AuditAction {
     /// A tool was called without making a task.
@@ -90,7 +96,7 @@ impl AuditAction {
 }
 
 /// How it went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum AuditOutcome {
     /// It was done, or accepted: a call may still run.
@@ -133,7 +139,7 @@ pub struct AuditEvent {
     pub address: Option<IpAddr>,
     /// More about it, for people.
     pub detail: Option<String>,
-    /// How many events like this one were left out since the last one: requests over a rate limit.
+    /// How many events like this one were left out since the last one: requests over a rate limit, or reads of the same principal with the same outcome.
     pub left_out: u64,
 }
 
@@ -154,6 +160,15 @@ impl AuditEvent {
             address: None,
             detail: None,
             left_out: 0,
+        }
+    }
+
+    /// Whether nothing has changed by it, so that a principal can cause it as often as it likes.
+    fn changes_nothing(&self) -> bool {
+        match self.action {
+            AuditAction::Read => true,
+            AuditAction::Answer => self.outcome != AuditOutcome::Ok,
+            _ => false,
         }
     }
 
@@ -216,6 +231,17 @@ pub(crate) struct Auditor {
     reads: bool,
     /// The latest event about a rate limit, and how many were left out since.
     limited: Mutex<(Option<UnixMillis>, u64)>,
+    recorded_reads: Mutex<HashMap<ReadsOf, Second>>,
+}
+
+/// Whose reads are counted together.
+type ReadsOf = (Option<Arc<str>>, AuditAction, AuditOutcome);
+
+/// What came within a second.
+struct Second {
+    since: UnixMillis,
+    recorded: u32,
+    left_out: u64,
 }
 
 impl Auditor {
@@ -225,6 +251,7 @@ impl Auditor {
             audit,
             clock: Arc::clone(clock),
             limited: Mutex::default(),
+            recorded_reads: Mutex::default(),
         })
     }
 
@@ -244,8 +271,40 @@ impl Auditor {
             }
             *latest = Some(event.at);
             event.left_out = std::mem::take(left_out);
+        } else if event.changes_nothing() {
+            match self.count_read(&event) {
+                Some(left_out) => event.left_out = left_out,
+                None => return,
+            }
         }
         self.audit.record(&event);
+    }
+
+    /// Counts an event that changes nothing. Returns how many were left out before it; `None` if it is left out itself.
+    fn count_read(&self, event: &AuditEvent) -> Option<u64> {
+        let is_over = |second: &Second| event.at < second.since || event.at.since(second.since) >= 1_000;
+        let mut all = self.recorded_reads.lock();
+        if all.len() >= COUNTED {
+            all.retain(|_, second| !is_over(second));
+        }
+        if all.len() >= COUNTED {
+            all.clear();
+        }
+        let key = (event.principal.clone(), event.action, event.outcome);
+        let second = all.entry(key).or_insert(Second {
+            since: event.at,
+            recorded: 0,
+            left_out: 0,
+        });
+        if is_over(second) {
+            (second.since, second.recorded) = (event.at, 0);
+        }
+        if second.recorded >= READS_PER_SECOND {
+            second.left_out += 1;
+            return None;
+        }
+        second.recorded += 1;
+        Some(std::mem::take(&mut second.left_out))
     }
 
     /// Records a request whose sender is not known, or which is one too many.

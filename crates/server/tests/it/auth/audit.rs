@@ -102,6 +102,8 @@ async fn g1_60_s_07_each_request_about_a_task_is_recorded() {
         }
         tokio::task::yield_now().await;
     }
+    // What many reads leave out is over.
+    served.tokens.clock.advance(Duration::from_secs(1));
     told.take();
     let modern = |method: &str, params: Value| Post::modern(method, params);
     let id = || json!({"taskId": task});
@@ -318,6 +320,36 @@ async fn s_06_s_07_responses_to_unknown_questions_are_recorded_and_slowed() {
     }
     assert_eq!(status("ann", respond(&ann, &question)).await, 202);
     assert_eq!(told.take(), line("answer", "ok", "key:ann", &task));
+}
+
+/// Nobody pushes what others did out of the log by reading: of many reads some are recorded, with how many were not.
+#[tokio::test]
+async fn s_07_a_flood_of_reads_is_a_few_lines_a_second() {
+    let (served, told) = audited(Limits::default()).await;
+    let create = || Post::modern("tools/call", act("optional", "wait"));
+    let task = task_of(&served.result("ann", create()).await);
+    let get = |token: &str| of(token, Post::modern("tasks/get", json!({"taskId": task})));
+    let mut client = served.server.connect().await;
+    told.take();
+    for _ in 0..100 {
+        client.result(&get("ann")).await;
+    }
+    let reads = told.take();
+    assert_eq!(reads.len(), 20, "{reads:?}");
+    // Another outcome, another principal, and whatever changes something, are not hidden by it.
+    let unknown = of("ann", Post::modern("tasks/get", json!({"taskId": UNKNOWN})));
+    client.error(&unknown).await;
+    client.error(&get("bob")).await;
+    served.result("ann", create()).await;
+    let others: Vec<[String; 2]> = told
+        .take()
+        .into_iter()
+        .map(|[action, outcome, ..]| [action, outcome])
+        .collect();
+    assert_eq!(others, [["read", "unknown"], ["read", "unknown"], ["create", "ok"]]);
+    served.tokens.clock.advance(Duration::from_secs(1));
+    client.result(&get("ann")).await;
+    assert_eq!(told.0.lock().unwrap().last().unwrap()["leftOut"], 80);
 }
 
 #[tokio::test]
