@@ -10,6 +10,14 @@ const CLOCK_SKEW_MILLIS: u64 = 60_000;
 /// The longest name of a subject or client: it becomes part of each task's record.
 const LONGEST_SUBJECT: usize = 1024;
 
+/// What issuers call the type of an access token that whoever has it may use.
+const ACCESS_TOKEN_TYPES: [&str; 4] = [
+    "bearer",
+    "access",
+    "access_token",
+    "urn:ietf:params:oauth:token-type:access_token",
+];
+
 /// The members that decide. Others are ignored.
 #[derive(Debug, Deserialize)]
 pub(super) struct Claims {
@@ -32,6 +40,9 @@ pub(super) struct Claims {
     /// What some issuers say that the token is for.
     token_use: Option<String>,
     typ: Option<String>,
+    token_type: Option<String>,
+    /// The key that its holder must prove to have (RFC 7800): by DPoP, or by a certificate of a client.
+    cnf: Option<serde::de::IgnoredAny>,
 }
 
 /// A claim that is one text or a list of them.
@@ -112,6 +123,12 @@ impl Claims {
         if !self.is_access_token() {
             return Err(Denied::invalid("the token is not an access token"));
         }
+        if self.cnf.is_some() {
+            // Its issuer has promised that it is of no use to whoever steals it.
+            return Err(Denied::invalid(
+                "the token is bound to a key of its holder, and this server takes only tokens that are not",
+            ));
+        }
         if self.exp.is_some_and(|exp| exp.0.plus(CLOCK_SKEW_MILLIS) <= now) {
             return Err(Denied::invalid("the token has expired"));
         }
@@ -131,6 +148,7 @@ impl Claims {
             && self.events.is_none()
             && !is_other(&self.token_use, &["access", "access_token"])
             && !is_other(&self.typ, &["bearer", "jwt", "at+jwt"])
+            && !is_other(&self.token_type, &ACCESS_TOKEN_TYPES)
     }
 
     /// When the token ends, with the clocks' difference.

@@ -98,6 +98,10 @@ async fn tokens_of_other_kinds_keys_and_purposes_are_refused() {
         ("token_use", json!("id")),
         ("typ", json!("ID")),
         ("typ", json!("Refresh")),
+        ("token_type", json!("refresh_token")),
+        ("token_type", json!("DPoP")),
+        ("cnf", json!({"jkt": "x"})),
+        ("cnf", json!({"x5t#S256": "x"})),
     ];
     for (name, value) in claims_that_do_not_fit {
         forged.push(signer.sign(&but(&good, name, value)));

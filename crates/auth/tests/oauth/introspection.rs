@@ -112,6 +112,9 @@ async fn answers_that_do_not_fit_are_refused_and_remembered() {
         but(&good, "exp", json!(1)),
         but(&good, "sub", json!("")),
         but(&good, "token_use", json!("refresh")),
+        but(&good, "token_type", json!("refresh_token")),
+        but(&good, "token_type", json!("DPoP")),
+        but(&good, "cnf", json!({"jkt": "x"})),
     ]
     .into_iter()
     .enumerate()
