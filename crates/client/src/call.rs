@@ -25,6 +25,9 @@ pub struct CallOptions {
     /// A name for the call: calling again with it is the same call. Only for servers that
     /// [take such keys](crate::ServerDescription::takes_idempotency_keys); others ignore it.
     pub idempotency_key: Option<String>,
+    /// Whether a recorded or prepared call that the server refuses because it is busy, with HTTP status 429 or 503, is sent again until it is not, no sooner than
+    /// the server asks. Such a call has not run.
+    pub waits_while_busy: bool,
     /// How long a legacy server is asked to keep the task, in milliseconds from its creation.
     pub ttl: Option<Millis>,
     /// Whether the server is told that the answer must not be a task. A legacy tool that only runs as a task is called as one all the same.
@@ -202,7 +205,7 @@ impl Connection {
     }
 
     fn created(&self, task: &str, era: &Era, tool: &Tool) -> Result<CallResponse, RequestError> {
-        let snapshot = TaskSnapshot::read(task)?;
+        let snapshot = TaskSnapshot::read_created(task)?;
         let handle = TaskHandle::created_in(self.clone(), era, snapshot).of_tool(tool);
         Ok(CallResponse::Task(handle))
     }

@@ -295,10 +295,15 @@ impl Connection {
         if !is_sent_again || !(is_stale || has_moved) {
             return finish(first, era);
         }
-        let era = self.era_of_call(record).await?;
+        let now = self.era_of_call(record).await?;
+        let again = build(&now);
+        // Another server may not take the key.
+        if !doubt.has_not_run(&first) && !stale_era::may_run_twice(&now, &again.method, &again.params) {
+            return finish(first, era);
+        }
         self.listening().until_open().await;
-        let second = self.attempt(&era, build(&era), on_notification).await;
-        finish(second, era)
+        let second = self.attempt(&now, again, on_notification).await;
+        finish(second, now)
     }
 
     /// Whether the server does not know a legacy session. It still has it unless it refuses a ping.

@@ -165,6 +165,16 @@ impl RequestError {
         }
     }
 
+    /// Whether the server has refused the request, and done nothing, because it is too busy.
+    pub(crate) fn is_busy(&self) -> bool {
+        match self {
+            Self::Unavailable { status, .. } => matches!(status, 429 | 503),
+            Self::Http { status, .. } => *status == 429,
+            Self::Rpc(failure) => failure.code == LIMIT_REACHED,
+            _ => false,
+        }
+    }
+
     /// Whether the server does not know the task: it never existed, its retention is over, or it belongs to another principal. Only meaningful for
     /// `tasks/get` and `tasks/result`, since servers use −32602 for every invalid parameter.
     pub fn is_unknown_task(&self) -> bool {

@@ -128,7 +128,7 @@ impl PendingCall {
     /// Sends the call. When a task is returned, it is recorded. A result is yours to [`finish`](Self::finish) once you have used it.
     ///
     /// With an idempotency key the call is sent again, with exponential backoff for about a minute, while the server cannot be reached. Without one it is
-    /// sent once.
+    /// sent once. A busy server is waited for if [`CallOptions::waits_while_busy`] says so.
     ///
     /// # Errors
     /// Any [`RequestError`]. The call is recorded as refused if the tool has not run, and as failed if it may have run and the server has answered with an error.
@@ -202,7 +202,7 @@ impl PendingCall {
     }
 
     async fn send_until_answered(&self, on_event: Observer<'_>) -> Result<CallResponse, RequestError> {
-        let mut failures = 0_u32;
+        let (mut failures, mut refusals) = (0, 0_u32);
         let mut may_be_replaced = false;
         loop {
             let still_takes_keys = match may_be_replaced {
@@ -221,21 +221,26 @@ impl PendingCall {
             };
             may_be_replaced |= matches!(sent, Err(RequestError::Unreachable { .. }));
             let error = match sent {
+                Err(error) if self.options.waits_while_busy && error.is_busy() => {
+                    refusals = refusals.saturating_add(1);
+                    error
+                }
                 Err(error) if failures < RETRIES && self.may_be_sent_again(&error) => {
                     failures += 1;
                     error
                 }
                 answered => {
-                    if answered.is_ok() && failures > 0 {
+                    if answered.is_ok() && failures.saturating_add(refusals) > 0 {
                         on_event(Event::Recovered);
                     }
                     return answered;
                 }
             };
-            let retry_in = polling::next_retry(failures, error.retry_after(), self.connection.jitter());
+            let attempt = failures.saturating_add(refusals);
+            let retry_in = polling::next_retry(attempt, error.retry_after(), self.connection.jitter());
             on_event(Event::Retrying {
                 error: &error,
-                attempt: failures,
+                attempt,
                 retry_in,
             });
             self.connection.sleep(retry_in).await;

@@ -81,6 +81,31 @@ impl TaskSnapshot {
     }
 }
 
+impl TaskSnapshot {
+    /// Reads the task that a call was answered with. It is there if it has an id, whatever else is wrong with it: what the server tells of it next says more.
+    pub(crate) fn read_created(json: &str) -> Result<Self, RequestError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Id {
+            task_id: String,
+        }
+        Self::read(json).or_else(|error| {
+            let Id { task_id } = serde_json::from_str(json).map_err(|_| error)?;
+            Ok(Self {
+                id: task_id,
+                status: TaskStatus::Working,
+                message: None,
+                created_at: None,
+                last_updated_at: None,
+                ttl: None,
+                poll_interval: None,
+                input_requests: Vec::new(),
+                outcome: None,
+            })
+        })
+    }
+}
+
 /// Reads milliseconds from a JSON number, which some servers write with a fraction. A negative number reads as absent.
 fn millis(number: serde_json::Number) -> Option<Millis> {
     number.as_u64().or_else(|| {

@@ -81,7 +81,7 @@ struct Batch<'a> {
     earlier: Vec<RecordedCall>,
     /// The lines that repeat one of them.
     repeated: AtomicUsize,
-    /// Whether the server cannot be reached, so nothing more is sent.
+    /// Whether the server cannot be reached, so nothing more is sent. One that is busy is waited for.
     is_stopped: AtomicBool,
 }
 
@@ -145,6 +145,7 @@ impl Batch<'_> {
         let mut shown = json!({"line": line.number, "tool": tool.name});
         let mut options = CallOptions::default();
         options.idempotency_key.clone_from(&line.key);
+        options.waits_while_busy = true;
         let ended = async {
             let prepared = self.client.prepare(tool, &line.arguments, options).await;
             let mut call = prepared.inspect_err(|error| {

@@ -14,6 +14,7 @@ use std::{
         Arc, Condvar, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 fn write(served: &Served, lines: &str) -> PathBuf {
@@ -210,6 +211,27 @@ fn a_server_that_is_gone_ends_the_batch() {
         calls[0]["state"].as_str().unwrap().starts_with("outcome unknown"),
         "{listed}"
     );
+}
+
+/// A call that was refused because the server is busy has not run. It waits, and so do the others.
+#[test]
+fn a_busy_server_is_waited_for() {
+    let calls = AtomicUsize::new(0);
+    let served = scripted(move |seen| match calls.fetch_add(1, Ordering::SeqCst) {
+        0 => seen.error(429, 429).header("retry-after", "1"),
+        1 => seen.error(503, -32603),
+        // A server that fails is there, and may take the next call.
+        3 => seen.error(500, -32603),
+        _ => seen.result(json!({"resultType": "complete", "content": []})),
+    });
+    let file = served.home.path().join("calls.jsonl");
+    fs::write(&file, "{}\n{}\n{}\n").unwrap();
+    let run = served.run(&["call", "t", "--batch", file.to_str().unwrap(), "--concurrency", "1"]);
+    let exits: Vec<Value> = lines(&run).iter().map(|line| line["exit"].clone()).collect();
+    assert_eq!(exits, [0, 3, 0], "{run:?}");
+    let sent = served.calls_of("tools/call");
+    assert_eq!(sent.len(), 5);
+    assert!(sent[1].at - sent[0].at >= Duration::from_secs(1));
 }
 
 /// As FastMCP 3 does: the task is `working` while it asks, on the stream of its session.

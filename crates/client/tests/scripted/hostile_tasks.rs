@@ -77,7 +77,10 @@ async fn every_broken_rule_of_tasks_is_an_error_that_names_it() {
 /// A task has its handle whatever the server calls its state, and one that has not ended is waited for.
 #[tokio::test]
 async fn an_unknown_status_is_that_of_a_task_that_has_not_ended() {
-    for created in [json!({"resultType": "task", "taskId": "t-1", "status": "submitted"})] {
+    for created in [
+        json!({"resultType": "task", "taskId": "t-1", "status": "submitted"}),
+        json!({"resultType": "task", "taskId": "t-1"}),
+    ] {
         let polls = AtomicUsize::new(0);
         let peer = modern(move |seen: &ReceivedRequest| -> Response<Body> {
             match (seen.method(), polls.fetch_add(1, Ordering::SeqCst)) {
