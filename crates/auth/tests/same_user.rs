@@ -141,10 +141,13 @@ fn both_families_and_mapped_addresses_are_understood() {
     }
 }
 
-/// Connects from a port that the test chooses.
+/// An address of this machine on which no other process takes a port that becomes free.
+const OWN_ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 113, 7);
+
+/// Connects from a port that the test chooses; 0 for any.
 fn connect_from(port: u16, to: SocketAddr) -> TcpStream {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
-    rustix::net::bind(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, port))).expect("the port is free");
+    rustix::net::bind(&socket, &SocketAddr::from((OWN_ADDRESS, port))).expect("the port is free");
     rustix::net::connect(&socket, &to).expect("connected");
     socket.into()
 }
@@ -153,7 +156,7 @@ fn connect_from(port: u16, to: SocketAddr) -> TcpStream {
 fn who_has_the_port_of_a_reset_connection_now_is_not_its_peer() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
     let local = listener.local_addr().expect("an address");
-    let mut gone = TcpStream::connect(local).expect("connected");
+    let mut gone = connect_from(0, local);
     let port = gone.local_addr().expect("an address").port();
     gone.write_all(b"a request that is read after the reset").expect("sent");
     // Closing then resets the connection, and its port is free at once.
