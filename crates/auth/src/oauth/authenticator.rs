@@ -16,10 +16,12 @@ use longhaul_runtime::Ports;
 use longhaul_server::auth::{Authenticator, Challenge, Decision, Denied, Identity, RequestHead, Revocation};
 use quick_cache::sync::Cache;
 use sha2::Digest as _;
-use std::{path::Path, sync::Arc};
+use std::{collections::HashSet, path::Path, sync::Arc, time::Duration};
 
 /// How many verified tokens are remembered.
 const MOST_VERIFIED: usize = 10_000;
+/// Between two looks whether what a token has opened is still open, so that the keys of its issuer are kept fresh.
+const LOOK: Duration = Duration::from_secs(60);
 const UNKNOWN_ISSUER: &str = "the token is of an issuer that this server does not know";
 
 /// Accepts the tokens of issuers.
@@ -41,7 +43,7 @@ const UNKNOWN_ISSUER: &str = "the token is of an issuer that this server does no
 /// # }
 /// ```
 pub struct OAuthAuthenticator {
-    issuers: Vec<IssuerState>,
+    issuers: Arc<[IssuerState]>,
     /// JWTs that were verified. A token is remembered by its digest.
     verified: Arc<Cache<TokenDigest, Verified>>,
     clock: Arc<dyn Clock>,
@@ -90,8 +92,14 @@ impl OAuthAuthenticator {
         let states = issuers.into_iter().enumerate().map(|(place, issuer)| {
             IssuerState::new(issuer, &audience, &fetcher, ports, end_withdrawn(place, &verified))
         });
+        let issuers: Arc<[IssuerState]> = states.collect::<Result<_, _>>()?;
+        if issuers.iter().any(|state| state.jwks.is_some()) {
+            ports
+                .spawner
+                .spawn(Box::pin(keep_fresh(&issuers, &verified, Arc::clone(&ports.clock))));
+        }
         Ok(Self {
-            issuers: states.collect::<Result<_, _>>()?,
+            issuers,
             verified,
             clock: Arc::clone(&ports.clock),
             metadata,
@@ -290,6 +298,32 @@ impl IssuerState {
             jwks,
             introspector,
         })
+    }
+}
+
+/// Has the keys of issuers fetched while anything is open that their tokens have opened. On a server without requests nothing else would notice that a key was
+/// withdrawn.
+fn keep_fresh(
+    issuers: &Arc<[IssuerState]>,
+    verified: &Arc<Cache<TokenDigest, Verified>>,
+    clock: Arc<dyn Clock>,
+) -> impl Future<Output = ()> + Send + 'static {
+    let (issuers, verified) = (Arc::downgrade(issuers), Arc::downgrade(verified));
+    async move {
+        loop {
+            clock.sleep(LOOK).await;
+            let (Some(issuers), Some(verified)) = (issuers.upgrade(), verified.upgrade()) else {
+                return;
+            };
+            // One is the table's own, one that of the iteration.
+            let held = verified
+                .iter()
+                .filter(|(_, token)| Arc::strong_count(&token.identity) > 2);
+            let held: HashSet<usize> = held.map(|(_, token)| token.issuer).collect();
+            for jwks in held.into_iter().filter_map(|place| issuers[place].jwks.as_ref()) {
+                jwks.are_usable();
+            }
+        }
     }
 }
 

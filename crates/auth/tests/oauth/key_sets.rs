@@ -92,6 +92,33 @@ async fn a_withdrawn_key_ends_its_tokens_and_no_others() {
     assert!(Arc::ptr_eq(&stayer, &again) && !stayer.is_revoked());
 }
 
+/// Also if no request comes any more. Nobody is asked about keys by which nothing is open.
+#[tokio::test]
+async fn a_withdrawn_key_ends_what_is_open_on_an_idle_server() {
+    let (stays, goes) = (Signer::new("ES256", "stays"), Signer::new("EdDSA", "goes"));
+    let setup = Setup::new(keys([&stays, &goes])).await;
+    let going = setup.token(&goes);
+    drop(setup.identify(&going).await.expect("accepted"));
+    setup.clock.pass(600 * SECOND);
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(setup.server.requests(), 1, "nothing is open");
+    let goer = setup.identify(&going).await.expect("accepted");
+    // The request has begun a fetch itself, of the keys before.
+    while setup.server.requests() < 2 {
+        tokio::task::yield_now().await;
+    }
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+    setup.server.reply(keys([&stays]));
+    setup.clock.pass(600 * SECOND);
+    while !goer.is_revoked() {
+        tokio::task::yield_now().await;
+    }
+}
+
 #[tokio::test]
 async fn a_key_that_was_replaced_under_its_id_ends_its_tokens() {
     let (old, new) = (Signer::new("ES256", "same"), Signer::new("ES256", "same"));
