@@ -16,7 +16,11 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
     let (scope, signer) = (request.caller.list_scope()?, &methods.lists.cursors);
     let before = match request.params.cursor()? {
         Some(text) => {
-            let wrong = || RpcError::invalid_params("params.cursor is not one this list gave out");
+            let wrong = || {
+                RpcError::invalid_params(
+                    "params.cursor is not one this list gave out, or it is too old: begin again without it",
+                )
+            };
             Some(read_cursor(&text, &scope, signer).ok_or_else(wrong)?)
         }
         None => None,

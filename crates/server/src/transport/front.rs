@@ -10,12 +10,9 @@ use crate::{
     },
     session::Sessions,
     shutdown::Shutdown,
-    signer::Signer,
+    signer::KeyRotation,
 };
-use longhaul_core::{
-    EventStore,
-    store::{SigningKey, StoreError},
-};
+use longhaul_core::{EventStore, store::StoreError};
 use longhaul_runtime::Engine;
 use longhaul_wire::ServerInfo;
 use std::{sync::Arc, time::Duration};
@@ -65,7 +62,7 @@ pub struct Front {
 }
 
 impl Front {
-    /// Reads the signing keys. Makes them at the very first start, and new ones when they are 30 days old.
+    /// Reads the signing keys. Makes them at the very first start, and new ones when they are 30 days old, also while the server runs.
     ///
     /// # Errors
     /// [`FrontError`] if the store fails.
@@ -81,10 +78,13 @@ impl Front {
             events,
             audit,
         } = options;
-        let session_ids = signer(&engine, "session").await?;
-        let cursors = signer(&engine, "cursor").await?;
-        let event_ids = signer(&engine, "stream").await?;
-        let round_states = signer(&engine, "request-state").await?;
+        let ports = engine.ports();
+        let mut rotation = KeyRotation::new(engine.store());
+        let session_ids = rotation.signer("session", ports).await?;
+        let cursors = rotation.signer("cursor", ports).await?;
+        let event_ids = rotation.signer("stream", ports).await?;
+        let round_states = rotation.signer("request-state", ports).await?;
+        ports.spawner.spawn(Box::pin(rotation.run(ports.clone())));
         let shutdown = Shutdown::default();
         let clock = &engine.ports().clock;
         let is_authenticated = !authentication.is_open();
@@ -163,11 +163,4 @@ impl Front {
         // Not for a blocked task: it waits for other code, which only another process has.
         counts.map_or(true, |live| live.queued + live.running + live.suspended > 0)
     }
-}
-
-async fn signer(engine: &Engine, purpose: &str) -> Result<Signer, StoreError> {
-    let mut fresh = [0u8; 32];
-    engine.ports().entropy.fill(&mut fresh);
-    let fresh = SigningKey::made_at(engine.ports().clock.wall(), fresh);
-    Ok(Signer::new(engine.store().signing_keys(purpose, fresh).await?))
 }

@@ -5,6 +5,7 @@ use crate::{
     request::{Post, act, act_as_task},
     server::{Options, Server, get, other, task_of},
 };
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use longhaul_store::{SqliteOptions, SqliteStore};
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
@@ -19,6 +20,46 @@ async fn delete(server: &Server, session: &str) -> u16 {
         .send(other("DELETE", &format!("Mcp-Session-Id: {session}\r\n")).as_bytes())
         .await;
     client.reply().await.status()
+}
+
+/// The key that has signed an id.
+fn key_of(session: &str) -> u32 {
+    let id = URL_SAFE_NO_PAD.decode(session).unwrap();
+    u32::from_be_bytes(*id.first_chunk().unwrap())
+}
+
+/// New ids are signed with a new key once the old one is 30 days old and the other servers of the store had a day to learn of it. What the old one has signed
+/// is accepted.
+#[tokio::test]
+async fn signing_keys_are_replaced_while_the_server_runs() {
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+    let clock = TestClock::standing();
+    let server = Server::with(Options {
+        clock: clock.clone(),
+        ..Options::default()
+    })
+    .await;
+    let first = server.session().await;
+    clock.advance(29 * DAY);
+    let old = server.session().await;
+    assert_eq!(key_of(&old), key_of(&first));
+    // Replaced within an hour of the thirtieth day, used when a look finds it older than its day.
+    let (mut last, mut advanced) = (old.clone(), 0);
+    while key_of(&last) == key_of(&first) {
+        clock.advance(Duration::from_secs(3600));
+        advanced += 1;
+        tokio::task::yield_now().await;
+        last = server.session().await;
+        assert!(advanced < 24 * 365);
+    }
+    assert!(advanced > 24 && key_of(&last) >= key_of(&first) + 30);
+    assert_eq!(
+        server.error(&ping(&first)).await,
+        (404, -32600),
+        "it ended after 30 days"
+    );
+    server.result(&ping(&old)).await;
+    server.result(&ping(&last)).await;
 }
 
 #[tokio::test]

@@ -73,7 +73,7 @@ impl State {
         // Also for a state of another sender, who is not told that it is one.
         let altered = || {
             RpcError::invalid_params(
-                "params.requestState is not one that this server gave out for this request: retry with the same name, arguments and sender",
+                "params.requestState is not one that this server gave out for this request, or it is too old: retry with the same name, arguments and sender, or send the request anew, without it",
             )
         };
         let Verified(body) = signer.verify(text).ok_or_else(altered)?;
