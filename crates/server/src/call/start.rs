@@ -16,7 +16,7 @@ use crate::{
         push::session_stream,
         rounds::{Asked, Round, State, call_ended},
     },
-    response::{Answer, OwnedRequestId, create_failed, store_failed},
+    response::{Answer, OwnedRequestId, create_failed, credentials_ended, store_failed},
     session::Session,
 };
 use longhaul_core::{BoxFuture, Capability, Json, Outcome, SessionKey, Task};
@@ -230,6 +230,8 @@ impl Start {
     ) -> BoxFuture<'static, Result<ResponderEvent, RpcError>> {
         Box::pin(async move {
             match arguments {
+                // Nobody is left who may call it. Only the intake was admitted so far.
+                Ok(_) if self.sender.is_revoked() => Err(credentials_ended()),
                 Ok(arguments) => {
                     self.call.arguments = arguments;
                     self.run(notifications).await

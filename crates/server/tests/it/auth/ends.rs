@@ -6,9 +6,12 @@ use crate::{
     clock::TestClock,
     request::{Post, act, act_as_task},
     server::{Options, task_of},
+    stage::Stage,
 };
+use longhaul_core::{BoxFuture, Json, TaskPolicy};
+use longhaul_runtime::{HandlerError, Intake, RequestContext, Tool, ToolSettings};
 use serde_json::json;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// Ends the credentials of this token.
 fn end(served: &Authenticated, token: &str) {
@@ -151,6 +154,58 @@ async fn t_11_a_call_of_a_session_is_resumed_with_other_credentials() {
         }
     };
     assert_eq!(response["id"], 1);
+}
+
+/// Waits for the test before there is a task.
+struct WaitFirst(Stage);
+
+impl Intake for WaitFirst {
+    fn take(self: Arc<Self>, arguments: Json, cx: RequestContext) -> BoxFuture<'static, Result<Json, HandlerError>> {
+        Box::pin(async move {
+            cx.progress(1.0, None, None);
+            self.0.released.reaches(1).await;
+            Ok(arguments)
+        })
+    }
+}
+
+/// A call whose tool still asks for what is missing has not begun: it does not when its key is revoked.
+#[tokio::test]
+async fn a_call_in_its_intake_does_not_begin_when_its_credentials_are_revoked() {
+    for (token, begins) in [("ann-revocable", false), ("ann-expiring", true)] {
+        let served = served().await;
+        let stage = &served.server.stage;
+        let settings = ToolSettings {
+            intake: Some(Arc::new(WaitFirst(stage.clone()))),
+            ..stage.settings("prepared", TaskPolicy::Never)
+        };
+        let tool = Tool::new(settings).unwrap();
+        served.server.engine.put_tool(tool).await.unwrap();
+        let session = served.session(token).await;
+        let mut client = served.server.connect().await;
+        let call = Post::legacy(Some(&session), "tools/call", act("prepared", "say")).progress_token(json!("p"));
+        client.send(&of(token, call).to_bytes()).await;
+        assert!(client.head().await.is_stream());
+        assert_eq!(client.message().await.unwrap()["method"], "notifications/progress");
+        end(&served, token);
+        if !begins {
+            // Its connection is cut; the answer is there for the principal's next key.
+            assert_eq!(client.message().await, None);
+            let last = format!("Last-Event-ID: {}\r\n", client.last_event_id.clone().unwrap());
+            client = served.server.connect().await;
+            client.send(get_stream("ann-again", &session, &last).as_bytes()).await;
+            assert!(client.head().await.is_stream());
+        }
+        stage.released.count();
+        let answer = loop {
+            let message = client.message().await.expect("the response is kept");
+            if message.get("id").is_some() {
+                break message;
+            }
+        };
+        assert_eq!(answer.get("result").is_some(), begins, "{token}: {answer}");
+        assert_eq!(stage.begun.get(), usize::from(begins), "{token}");
+    }
 }
 
 /// Whoever is asked could answer with nothing: a question to ended credentials is refused, also one that was asked before.
