@@ -121,15 +121,24 @@ impl CertificateFiles {
                 self.key.display()
             ));
         }
-        let now = Duration::from_millis(now.0.try_into().unwrap_or_default());
-        let said = certified
-            .end_entity_cert()
-            .ok()
-            .and_then(|certificate| describe_validity(certificate, now));
-        if let Some(said) = said {
-            warnings.push(format!("the certificate {} {said}", self.certificate.display()));
-        }
+        warnings.extend(self.describe(certified, now, describe_validity));
         warnings
+    }
+
+    /// Why no client would accept the certificate at this time.
+    pub(super) fn fault(&self, certified: &CertifiedKey, now: UnixMillis) -> Option<String> {
+        self.describe(certified, now, describe_fault)
+    }
+
+    fn describe(
+        &self,
+        certified: &CertifiedKey,
+        now: UnixMillis,
+        description: fn(&CertificateDer<'_>, Duration) -> Option<String>,
+    ) -> Option<String> {
+        let now = Duration::from_millis(now.0.try_into().unwrap_or_default());
+        let said = description(certified.end_entity_cert().ok()?, now)?;
+        Some(format!("the certificate {} {said}", self.certificate.display()))
     }
 }
 
@@ -152,20 +161,31 @@ fn not_pem(path: &Path, error: &pem::Error) -> TlsError {
     }
 }
 
-/// What is wrong with the time of a certificate, or soon will be.
-fn describe_validity(certificate: &CertificateDer<'_>, now: Duration) -> Option<String> {
-    match (check_at(certificate, now), check_at(certificate, now + EXPIRES_SOON)) {
-        (CertificateError::ExpiredContext { not_after, .. }, _) => {
+/// What is wrong with a certificate.
+fn describe_fault(certificate: &CertificateDer<'_>, now: Duration) -> Option<String> {
+    match check_at(certificate, now) {
+        CertificateError::ExpiredContext { not_after, .. } => {
             let days = now.as_secs().saturating_sub(not_after.as_secs()) / SECONDS_PER_DAY;
             Some(format!("expired {} ago", count_days(days)))
         }
-        (CertificateError::NotValidYetContext { .. }, _) => {
+        CertificateError::NotValidYetContext { .. } => {
             Some("is not valid yet; is the clock of this machine right?".to_owned())
         }
-        (CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. }, _) => {
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
             Some("is not for servers (extended key usage)".to_owned())
         }
-        (_, CertificateError::ExpiredContext { not_after, .. }) => {
+        _ => None,
+    }
+}
+
+/// The same, or what soon will be wrong with its time.
+fn describe_validity(certificate: &CertificateDer<'_>, now: Duration) -> Option<String> {
+    match (
+        describe_fault(certificate, now),
+        check_at(certificate, now + EXPIRES_SOON),
+    ) {
+        (Some(fault), _) => Some(fault),
+        (None, CertificateError::ExpiredContext { not_after, .. }) => {
             let days = not_after.as_secs().saturating_sub(now.as_secs()) / SECONDS_PER_DAY;
             Some(format!("expires in {}", count_days(days)))
         }

@@ -135,7 +135,7 @@ impl Tls {
     pub(super) async fn reload(self, ports: Ports, stop: impl Future<Output = ()>) {
         tokio::select! {
             () = stop => {}
-            () = Reload { certificate: self.certificate, seen: None, failure: None }.run(&ports) => {}
+            () = Reload { certificate: self.certificate, seen: None, held: None, failure: None }.run(&ports) => {}
         }
     }
 }
@@ -175,6 +175,8 @@ struct Reload {
     certificate: Arc<Certificate>,
     /// The versions that were read last; `None` if they must be read again.
     seen: Option<[FileVersion; 2]>,
+    /// A new one that no client would accept now.
+    held: Option<CertifiedKey>,
     /// The last failure that was logged.
     failure: Option<String>,
 }
@@ -195,31 +197,50 @@ impl Reload {
             let is_settled = |versions: &[FileVersion; 2]| versions.iter().all(|file| file.is_settled(&*ports.clock));
             self.seen = versions.filter(is_settled);
             match read {
-                None => {}
-                Some(Ok(read)) => {
-                    self.failure = None;
-                    self.take_over(read, ports);
-                }
-                Some(Err(failure)) => {
-                    let failure = failure.to_string();
-                    if self.failure.as_ref() != Some(&failure) {
-                        error!(
-                            error = failure,
-                            "the new certificate cannot be used; the last one stays"
-                        );
-                        self.failure = Some(failure);
+                None => {
+                    if let Some(held) = self.held.take() {
+                        self.take_over(held, ports);
                     }
+                }
+                Some(Ok(read)) => self.take_over(read, ports),
+                Some(Err(failure)) => {
+                    self.held = None;
+                    self.fail(failure.to_string());
                 }
             }
             ports.clock.sleep(LOOK).await;
         }
     }
 
-    fn take_over(&self, read: CertifiedKey, ports: &Ports) {
-        let Certificate { files, current } = &*self.certificate;
-        if current.read().cert == read.cert {
+    fn fail(&mut self, failure: String) {
+        if self.failure.as_ref() != Some(&failure) {
+            error!(
+                error = failure,
+                "the new certificate cannot be used; the last one stays"
+            );
+            self.failure = Some(failure);
+        }
+    }
+
+    /// Takes over what was read, unless no client would accept it and the present one is still good: then as soon as that changes.
+    fn take_over(&mut self, read: CertifiedKey, ports: &Ports) {
+        let certificate = Arc::clone(&self.certificate);
+        let Certificate { files, current } = &*certificate;
+        self.held = None;
+        let present = certificate.current();
+        if present.cert == read.cert {
+            self.failure = None;
             return;
         }
+        let now = ports.clock.wall();
+        if let Some(fault) = files.fault(&read, now)
+            && files.fault(&present, now).is_none()
+        {
+            self.fail(fault);
+            self.held = Some(read);
+            return;
+        }
+        self.failure = None;
         info!(file = %files.certificate.display(), "the certificate has changed");
         for warning in files.warnings(&read, ports.clock.wall()) {
             tracing::warn!("{warning}");

@@ -6,7 +6,7 @@ use crate::{
     request::Post,
     server::{Options, Server},
 };
-use longhaul_core::UnixMillis;
+use longhaul_core::{Clock as _, UnixMillis};
 use longhaul_runtime::Ports;
 use longhaul_server::http::{Tls, TlsError};
 use rcgen::date_time_ymd;
@@ -150,6 +150,37 @@ async fn a_new_certificate_is_taken_over_and_open_connections_go_on() {
     fs::write(files.cert(), &certificate).unwrap();
     let third = certificate_after(&files, &server, |certificate| *certificate != second).await;
     assert_ne!(third, first);
+}
+
+/// A certificate that no client would accept does not replace one that they accept; it does once that one is no better.
+#[tokio::test]
+async fn an_expired_certificate_does_not_replace_a_good_one() {
+    let files = Files::new();
+    let clock = TestClock::default();
+    let now = date_time_ymd(1970, 1, 1) + Duration::from_millis(clock.now().0.cast_unsigned());
+    let hours = |hours: u64| Duration::from_secs(hours * 3600);
+    let issue = |ends: u64| {
+        let (certificate, key) = files.authority.issue(|params| {
+            (params.not_before, params.not_after) = (now - hours(2), now + hours(ends));
+        });
+        fs::write(files.key(), key).unwrap();
+        fs::write(files.cert(), certificate).unwrap();
+    };
+    issue(72);
+    // For the server it is a day later than for the client, who accepts all of them.
+    clock.advance(hours(24));
+    let options = Options {
+        clock: clock.clone(),
+        ..Options::default()
+    };
+    let server = files.serve_with(options).await;
+    let good = files.connect(&server).await.certificate;
+    issue(12);
+    // Nothing shows that the file was looked at, so some looks are waited for.
+    Ports::system().clock.sleep(Duration::from_millis(900)).await;
+    assert_eq!(files.connect(&server).await.certificate, good);
+    clock.advance(hours(48));
+    certificate_after(&files, &server, |certificate| *certificate != good).await;
 }
 
 #[tokio::test]
