@@ -3,15 +3,12 @@
 use super::{
     authenticator::{Authenticator, Challenge, Decision, Denied, ENDED, Peer, PeerUser, RequestHead},
     identity::Identity,
-    limits::{Busy, Meter},
+    limits::{Busy, Meter, Source},
     permissions::Permission,
 };
 use http::{HeaderMap, Uri, header};
 use longhaul_core::{Clock, Principal};
-use std::{
-    net::{IpAddr, SocketAddr},
-    sync::Arc,
-};
+use std::{net::SocketAddr, sync::Arc};
 use tokio::net::TcpStream;
 use tracing::debug;
 
@@ -48,7 +45,7 @@ pub(crate) struct Access {
 #[derive(Debug)]
 pub(crate) enum Refused {
     Denied(Denied),
-    /// Too many requests of its address were denied.
+    /// Too many requests from where it comes from were denied.
     Busy(Busy),
 }
 
@@ -108,21 +105,21 @@ impl Access {
     pub(crate) async fn authenticate(
         &self,
         (headers, uri, peer): (&HeaderMap, &Uri, &Peer),
-        address: Option<IpAddr>,
+        source: Option<Source>,
         meter: &Meter,
         clock: &dyn Clock,
     ) -> Result<Arc<Identity>, Refused> {
-        let decided = self.decide(&RequestHead { headers, uri, peer }, address, meter).await?;
+        let decided = self.decide(&RequestHead { headers, uri, peer }, source, meter).await?;
         let denied = match decided {
             Ok(identity) if !identity.has_ended(clock.wall()) => return Ok(identity),
             Ok(identity) => Denied::ended_of(identity.principal(), ENDED),
             Err(denied) => denied,
         };
-        debug!(?denied, ?address, "a request was denied");
+        debug!(?denied, ?source, "a request was denied");
         match &denied {
             // Not the sender's fault.
             Denied::Unavailable { .. } => {}
-            _ => meter.denied(address).map_err(Refused::Busy)?,
+            _ => meter.denied(source).map_err(Refused::Busy)?,
         }
         Err(Refused::Denied(denied))
     }
@@ -130,7 +127,7 @@ impl Access {
     async fn decide(
         &self,
         head: &RequestHead<'_>,
-        address: Option<IpAddr>,
+        source: Option<Source>,
         meter: &Meter,
     ) -> Result<Result<Arc<Identity>, Denied>, Refused> {
         let credentials = head.headers.get_all(header::AUTHORIZATION).iter().count();
@@ -142,7 +139,7 @@ impl Access {
                 Decision::NotMine => {}
                 Decision::Known(known) => return Ok(known),
                 Decision::Pending(pending) => {
-                    meter.check_denied(address).map_err(Refused::Busy)?;
+                    meter.check_denied(source).map_err(Refused::Busy)?;
                     return Ok(pending.await);
                 }
             }

@@ -81,7 +81,12 @@ pub enum Denied {
         /// Whose they were, for the audit log alone.
         principal: Option<Principal>,
     },
-    /// Whether they are valid cannot be found out now: 503.
+    /// Whether they are valid will be known later, and they look like many that are not: 503. Counted as invalid ones are.
+    Undecided {
+        /// When to try again.
+        retry_after: Duration,
+    },
+    /// Whether they are valid cannot be found out now, which is not the sender's fault: 503.
     Unavailable {
         /// When to try again.
         retry_after: Duration,
@@ -94,6 +99,7 @@ impl fmt::Display for Denied {
         match self {
             Self::Missing => f.write_str("no credentials"),
             Self::Invalid { description, .. } => f.write_str(description),
+            Self::Undecided { .. } => f.write_str("the credentials may be valid, which is found out later"),
             Self::Unavailable { .. } => f.write_str("whether the credentials are valid cannot be found out now"),
         }
     }

@@ -149,7 +149,11 @@ async fn another_user_is_nobody_without_credentials() {
         eprintln!("this needs another user");
         return;
     }
-    let server = Server::start().await;
+    let server = Server::with(Options {
+        clock: crate::clock::TestClock::standing(),
+        ..Options::default()
+    })
+    .await;
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let path = folder.path().join("mcp.sock");
@@ -157,21 +161,30 @@ async fn another_user_is_nobody_without_credentials() {
     let post = Post::modern("tools/list", json!({}))
         .with("Connection", "close")
         .to_bytes();
+    let most = longhaul_server::Limits::default().denied_per_second.unwrap().get();
     let (answered, asking) = tokio::sync::oneshot::channel();
     #[expect(clippy::disallowed_methods, reason = "the user is one of this thread alone")]
     std::thread::spawn(move || {
         rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
-        let mut stream = std::os::unix::net::UnixStream::connect(path).unwrap();
-        stream.write_all(&post).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answered.send(answer).unwrap();
+        let ask = || {
+            let mut stream = std::os::unix::net::UnixStream::connect(&path).unwrap();
+            stream.write_all(&post).unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            answer
+        };
+        let first = ask();
+        for _ in 1..2 * most {
+            ask();
+        }
+        answered.send((first, ask())).unwrap();
     });
     tokio::select! {
         () = listener.serve(Arc::clone(&server.front), std::future::pending()) => {}
-        answer = asking => {
-            let answer = answer.unwrap();
-            assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
+        answers = asking => {
+            let (first, last) = answers.unwrap();
+            assert!(first.starts_with("HTTP/1.1 401"), "{first}");
+            assert!(last.starts_with("HTTP/1.1 429"), "S-06: {last}");
         }
     }
 }

@@ -34,7 +34,7 @@ pub struct Limits {
     pub unknown_ids_per_second: Option<NonZeroU32>,
     /// Requests of all together in a second, with bursts of twice as many; by default as many as can be answered.
     pub requests_per_second_in_all: Option<NonZeroU32>,
-    /// Requests from one address that are denied in a second, with bursts of twice as many; 20 by default. Further ones are answered with 429 and not
+    /// Requests from one address, or of one user on a Unix socket, that are denied in a second, with bursts of twice as many; 20 by default. Further ones are answered with 429 and not
     /// with 401, and credentials that only another server can verify are not verified. Requests with credentials that are known to be valid are served.
     pub denied_per_second: Option<NonZeroU32>,
     /// HTTP connections from one address at once, 4096 by default, and never more than half of those that all together may have. A new connection has no principal yet, so connections are counted by
@@ -170,16 +170,37 @@ impl From<Busy> for RpcError {
 /// A principal's right to an open stream; given back when dropped.
 pub(crate) type StreamPermit = Permit<Principal>;
 
-/// Who has opened a connection, as far as it is known before its first request.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum ConnectionHolder {
+/// Where a connection or a request comes from, for limits of senders of whom nothing else is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Source {
     Address(IpAddr),
+    /// Clients of the trusted proxy with this address, when the headers do not say which. They share limits, and use up nobody else's.
+    Unreadable(IpAddr),
     /// A user of this machine, on a Unix socket.
     User(u32),
 }
 
-/// The right of an address or a user to an open connection; given back when dropped.
-pub(crate) type ConnectionPermit = Permit<ConnectionHolder>;
+impl Source {
+    /// The address that the audit log names.
+    pub(crate) fn address(self) -> Option<IpAddr> {
+        match self {
+            Self::Address(address) | Self::Unreadable(address) => Some(address),
+            Self::User(_) => None,
+        }
+    }
+
+    /// The same for all notations of an address.
+    fn canonical(self) -> Self {
+        match self {
+            Self::Address(address) => Self::Address(address.to_canonical()),
+            Self::Unreadable(proxy) => Self::Unreadable(proxy.to_canonical()),
+            Self::User(user) => Self::User(user),
+        }
+    }
+}
+
+/// The right to an open connection; given back when dropped.
+pub(crate) type ConnectionPermit = Permit<Source>;
 
 /// The counters of all limits.
 pub(crate) struct Meter {
@@ -188,7 +209,7 @@ pub(crate) struct Meter {
     reads: MethodRate,
     unknown_ids: MethodRate,
     denied: Option<DeniedRates>,
-    connections: Tally<ConnectionHolder>,
+    connections: Tally<Source>,
     streams: Tally<Principal>,
 }
 
@@ -238,30 +259,28 @@ impl Meter {
         counted.map_err(busy)
     }
 
-    /// Counts a denied request from an address, if it has one.
-    pub(crate) fn denied(&self, from: Option<IpAddr>) -> Result<(), Busy> {
+    /// Counts a denied request, if it is known where it comes from.
+    pub(crate) fn denied(&self, from: Option<Source>) -> Result<(), Busy> {
         match (&self.denied, from) {
-            (Some(denied), Some(from)) => denied.count(from.to_canonical()),
+            (Some(denied), Some(from)) => denied.count(from.canonical()),
             _ => Ok(()),
         }
     }
 
-    /// Whether a request from an address would be one too many if it were denied.
-    pub(crate) fn check_denied(&self, from: Option<IpAddr>) -> Result<(), Busy> {
+    /// Whether a request would be one too many if it were denied.
+    pub(crate) fn check_denied(&self, from: Option<Source>) -> Result<(), Busy> {
         match (&self.denied, from) {
-            (Some(denied), Some(from)) => denied.check(from.to_canonical()),
+            (Some(denied), Some(from)) => denied.check(from.canonical()),
             _ => Ok(()),
         }
     }
 
     /// Counts a connection for as long as the permit lives, where all together may have `in_all`. One holder gets at most half of them.
-    pub(crate) fn connection(&self, from: ConnectionHolder, in_all: usize) -> Result<ConnectionPermit, Busy> {
+    pub(crate) fn connection(&self, from: Source, in_all: usize) -> Result<ConnectionPermit, Busy> {
         let of_one = (in_all / 2).max(1);
-        let from = match from {
-            ConnectionHolder::Address(address) => ConnectionHolder::Address(address.to_canonical()),
-            user @ ConnectionHolder::User(_) => user,
-        };
-        self.connections.enter_up_to(from, of_one).map_err(Busy::Connections)
+        self.connections
+            .enter_up_to(from.canonical(), of_one)
+            .map_err(Busy::Connections)
     }
 
     /// How many connections all together may have.

@@ -1,6 +1,6 @@
 //! Requests in a second.
 
-use super::Busy;
+use super::{Busy, Source};
 use governor::{
     Quota, RateLimiter,
     clock::{Clock as _, Reference},
@@ -13,7 +13,6 @@ use parking_lot::Mutex;
 use std::{
     collections::HashMap,
     hash::Hash,
-    net::IpAddr,
     num::NonZeroU32,
     sync::{
         Arc,
@@ -35,13 +34,13 @@ pub(super) struct Rates {
     in_all: Option<(NonZeroU32, DirectLimiter<InMemoryState>)>,
 }
 
-/// Counts denied requests by the address that they came from.
+/// Counts denied requests by where they came from.
 pub(super) struct DeniedRates {
     clock: PortClock,
     most: NonZeroU32,
-    each: SenderLimiter<IpAddr>,
-    /// Addresses over the rate, until when. Bounded as the limiter is.
-    over: Mutex<HashMap<IpAddr, MonotonicInstant>>,
+    each: SenderLimiter<Source>,
+    /// Who is over the rate, until when. Bounded as the limiter is.
+    over: Mutex<HashMap<Source, MonotonicInstant>>,
 }
 
 /// Counts requests of some kind by principal.
@@ -130,9 +129,9 @@ impl DeniedRates {
     }
 
     /// Counts a denied request.
-    pub(super) fn count(&self, address: IpAddr) -> Result<(), Busy> {
+    pub(super) fn count(&self, source: Source) -> Result<(), Busy> {
         self.each.remove_idle();
-        self.each.limiter.check_key(&address).map_err(|early| {
+        self.each.limiter.check_key(&source).map_err(|early| {
             let now = self.clock.now();
             let wait = early.wait_time_from(now);
             let mut over = self.over.lock();
@@ -140,16 +139,16 @@ impl DeniedRates {
                 over.retain(|_, until| *until > now);
             }
             if over.len() < MIN_KEPT {
-                over.insert(address, now + Nanos::from(wait));
+                over.insert(source, now + Nanos::from(wait));
             }
             busy(self.most, wait)
         })
     }
 
-    /// Whether the next denied request of the address would be too many.
-    pub(super) fn check(&self, address: IpAddr) -> Result<(), Busy> {
+    /// Whether the next denied request would be too many.
+    pub(super) fn check(&self, source: Source) -> Result<(), Busy> {
         let now = self.clock.now();
-        match self.over.lock().get(&address) {
+        match self.over.lock().get(&source) {
             Some(until) if *until > now => Err(busy(self.most, until.duration_since(now).into())),
             _ => Ok(()),
         }
@@ -332,11 +331,11 @@ mod tests {
     }
 
     #[test]
-    fn s_06_denied_requests_are_counted_by_their_address() {
+    fn s_06_denied_requests_are_counted_by_where_they_come_from() {
         let hand = Arc::new(ManualClock::default());
         let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(&hand);
         let denied = DeniedRates::new(NonZeroU32::new(5).unwrap(), &clock);
-        let (one, other) = (IpAddr::from([127, 0, 0, 1]), IpAddr::from([127, 0, 0, 2]));
+        let one = Source::Address([127, 0, 0, 1].into());
         for _ in 0..10 {
             denied.count(one).unwrap();
             denied.check(one).unwrap();
@@ -344,7 +343,14 @@ mod tests {
         let busy = denied.count(one).unwrap_err();
         assert_eq!(denied.check(one), Err(busy.clone()));
         assert_eq!(busy.wait(), Duration::from_millis(200));
-        assert_eq!((denied.check(other), denied.count(other)), (Ok(()), Ok(())));
+        // The clients of a proxy that cannot be told apart use up nothing of the proxy's own.
+        for other in [
+            Source::Address([127, 0, 0, 2].into()),
+            Source::Unreadable([127, 0, 0, 1].into()),
+            Source::User(1),
+        ] {
+            assert_eq!((denied.check(other), denied.count(other)), (Ok(()), Ok(())));
+        }
         hand.advance(200);
         assert_eq!((denied.check(one), denied.count(one)), (Ok(()), Ok(())));
     }

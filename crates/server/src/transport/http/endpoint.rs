@@ -17,7 +17,7 @@ use crate::{
         authenticator::{Denied, Peer},
         caller::TransportMode,
         identity::Identity,
-        limits::ConnectionHolder,
+        limits::Source,
     },
     audit::AuditOutcome,
     dispatch::{Incoming, refuse_message},
@@ -101,7 +101,7 @@ fn connection(request: &Request) -> Arc<Connection> {
 /// Answers a request for the endpoint.
 pub(super) async fn answer<B: Body<Data = Bytes> + Unpin>(
     front: &Arc<Front>,
-    connection: &Connection,
+    connection: &Arc<Connection>,
     request: http::Request<B>,
 ) -> Response {
     let mode = front.http.mode;
@@ -158,14 +158,14 @@ async fn messages(State(front): State<Arc<Front>>, request: Request) -> axum::re
 async fn guarded<B: Body<Data = Bytes> + Unpin>(
     front: &Arc<Front>,
     methods: &'static str,
-    (connection, request): (&Connection, http::Request<B>),
+    (connection, request): (&Arc<Connection>, http::Request<B>),
     answer: impl AsyncFnOnce(&Arc<Front>, &Arc<Identity>, &Parts, B) -> Option<Result<Response, RpcError>>,
 ) -> Response {
     let (mut parts, body) = request.into_parts();
     let auditor = front.interaction.auditor.as_ref();
-    let address = connection.client(&front.http.trusted_proxies, &parts.headers);
+    let source = connection.source(&front.http.trusted_proxies, &parts.headers);
     if front.http.keeps_addresses
-        && let Some(address) = address
+        && let Some(address) = source.and_then(Source::address)
     {
         parts.extensions.insert(ClientAddress(address));
     }
@@ -179,12 +179,8 @@ async fn guarded<B: Body<Data = Bytes> + Unpin>(
         let error = RpcError::invalid_request(not_allowed.to_string()).with_status(403);
         return refuse(front, &error);
     }
-    let permit = match (connection.of_proxy, address) {
-        (Some(in_all), Some(address)) => match front
-            .admission
-            .meter
-            .connection(ConnectionHolder::Address(address), in_all)
-        {
+    let permit = match (connection.of_proxy, source) {
+        (Some(in_all), Some(source)) => match front.admission.meter.connection(source, in_all) {
             Ok(permit) => Some(permit),
             Err(busy) => {
                 if let Some(auditor) = auditor {
@@ -196,6 +192,8 @@ async fn guarded<B: Body<Data = Bytes> + Unpin>(
         },
         _ => None,
     };
+    let origin = parts.headers.get(header::ORIGIN).cloned();
+    let mut accepted = None;
     let mut response = if parts.method == Method::OPTIONS {
         // A browser sends this by itself, before there is a request, and the answer costs nothing.
         cors::preflight(&parts.headers, methods)
@@ -207,9 +205,10 @@ async fn guarded<B: Body<Data = Bytes> + Unpin>(
             None => {
                 let head = (&parts.headers, &parts.uri, connection.peer());
                 let clock = &*front.engine.ports().clock;
-                known = Box::pin(access.authenticate(head, address, &front.admission.meter, clock)).await;
-                if known.is_ok() {
-                    connection.sender_is_known();
+                known = Box::pin(access.authenticate(head, source, &front.admission.meter, clock)).await;
+                match known {
+                    Ok(_) => accepted = connection.accept(),
+                    Err(_) => connection.deny(),
                 }
                 known.as_ref()
             }
@@ -225,6 +224,8 @@ async fn guarded<B: Body<Data = Bytes> + Unpin>(
                     };
                     auditor.denied(principal, address_of(&parts), why);
                 }
+                // It is not needed any more, and the body may come slowly.
+                parts.headers.clear();
                 body::drop_some(body, front).await;
                 denied(front, refused)
             }
@@ -254,8 +255,8 @@ async fn guarded<B: Body<Data = Bytes> + Unpin>(
             },
         }
     };
-    cors::expose(&mut response, parts.headers.get(header::ORIGIN).cloned());
-    counted_with(response, permit)
+    cors::expose(&mut response, origin);
+    counted_with(response, permit, accepted)
 }
 
 /// The response to a request whose sender is not known: it tells nothing else.
@@ -265,7 +266,7 @@ fn denied(front: &Front, refused: &Refused) -> Response {
         Refused::Denied(denied) => denied,
     };
     let mut response = match denied {
-        Denied::Unavailable { retry_after } => {
+        Denied::Unavailable { retry_after } | Denied::Undecided { retry_after } => {
             let mut response = empty(StatusCode::SERVICE_UNAVAILABLE);
             let seconds = retry_after.as_millis().div_ceil(1000).max(1);
             let seconds = u64::try_from(seconds).unwrap_or(u64::MAX);

@@ -15,7 +15,7 @@ use hyper::{
 };
 use hyper_util::rt::TokioTimer;
 use longhaul_runtime::Ports;
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 use tracing::debug;
 
 /// Requests of one connection that are answered at the same time; a client waits with further ones.
@@ -46,7 +46,7 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Streams {
         let (connection, clock) = (Arc::clone(&self.connection), Arc::clone(&self.ports.clock));
         self.ports.spawner.spawn(Box::pin(async move {
             let _open = connection.open_stream();
-            let pace = Arc::new(Pace::default());
+            let pace = Arc::new(Pace::new(connection.waiting_readers()));
             tokio::select! {
                 () = PACE.scope(Arc::clone(&pace), stream) => {}
                 () = pace.is_too_slow(&*clock) => debug!("the reader of a stream reads too slowly, or not at all"),
@@ -77,12 +77,15 @@ pub(super) fn protocol(connection: &Arc<Connection>, ports: &Ports) -> http2::Bu
 pub(super) fn service(
     server: Arc<Server>,
     connection: Arc<Connection>,
-) -> impl Service<Request<Incoming>, Response = Response<PacedBody>, Error = Infallible, Future: Send + 'static>
+) -> impl Service<Request<Incoming>, Response = Response<PacedBody>, Error = h2::Error, Future: Send + 'static>
 + Send
 + 'static {
     service_fn(move |request| {
         let (server, connection) = (Arc::clone(&server), Arc::clone(&connection));
         async move {
+            // The client may send it again: nothing was done for it.
+            let head = connection.hold_head(request.headers());
+            let _head = head.ok_or(h2::Reason::REFUSED_STREAM)?;
             let response = server.answer(&connection, request).await;
             let pace = PACE.try_with(Arc::clone).unwrap_or_default();
             Ok(response.map(|body| PacedBody::new(body, pace)))

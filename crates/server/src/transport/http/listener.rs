@@ -18,7 +18,7 @@ use super::{
 use crate::{
     admission::{
         authenticator::{Peer, PeerUser},
-        limits::{ConnectionHolder, ConnectionPermit},
+        limits::{ConnectionPermit, Source},
     },
     transport::front::Front,
 };
@@ -309,14 +309,14 @@ impl Accepted {
         if self.is_of_proxy(front) {
             return Ok(None);
         }
-        let holder = match self {
+        let source = match self {
             Self::Tcp(_, from) if only_proxies && !is_loopback(from.ip()) => {
                 return Err(RpcError::invalid_request(ONLY_PROXIES).with_status(403));
             }
-            Self::Tcp(_, from) => ConnectionHolder::Address(from.ip()),
-            Self::Unix(_, user) => ConnectionHolder::User(*user),
+            Self::Tcp(_, from) => Source::Address(from.ip()),
+            Self::Unix(_, user) => Source::User(*user),
         };
-        let permit = front.admission.meter.connection(holder, most);
+        let permit = front.admission.meter.connection(source, most);
         permit.map(Some).map_err(RpcError::from)
     }
 

@@ -19,7 +19,7 @@ use std::{
 /// What is handed over at once: as much as a frame has. The last piece stays in memory until the reader takes it, after the body is gone, too.
 const PIECE: usize = 16 * 1024;
 
-/// How the reader of one stream keeps up.
+/// How the reader of one stream keeps up. The streams of a connection that wait share what a reader must take: it has one network, whatever it reads of it.
 #[derive(Default)]
 pub(super) struct Pace {
     /// Bytes handed over.
@@ -28,6 +28,8 @@ pub(super) struct Pace {
     drained: AtomicUsize,
     /// Whether there is more, which the reader has not asked for.
     is_waited_for: AtomicBool,
+    /// For how many streams of the connection that is so.
+    waiting: Arc<AtomicUsize>,
 }
 
 /// A body in pieces, each of which its reader asks for.
@@ -41,14 +43,24 @@ pub(super) struct PacedBody {
 }
 
 impl Pace {
+    /// Of a stream of a connection where so many wait.
+    pub(super) fn new(waiting: Arc<AtomicUsize>) -> Self {
+        Self {
+            given: AtomicUsize::new(0),
+            drained: AtomicUsize::new(0),
+            is_waited_for: AtomicBool::new(false),
+            waiting,
+        }
+    }
+
     /// Completes when the reader has kept the stream waiting for a whole window, and has taken too little in it.
     pub(super) async fn is_too_slow(&self, clock: &dyn Clock) {
         loop {
-            let before = self.read();
+            let (before, among) = (self.read(), self.among());
             clock.sleep(WINDOW).await;
             let now = self.read();
             let waits = before.2 && now.2 && before.1 == now.1;
-            if waits && now.0 - before.0 < LEAST {
+            if waits && now.0 - before.0 < LEAST / among.max(self.among()) {
                 return;
             }
         }
@@ -62,21 +74,40 @@ impl Pace {
         )
     }
 
+    /// How many streams wait, with this one.
+    fn among(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed).max(1)
+    }
+
     fn gave(&self, bytes: usize) {
         self.given.fetch_add(bytes, Ordering::Relaxed);
-        self.is_waited_for.store(true, Ordering::Relaxed);
+        self.waits_for_reader(true);
     }
 
     fn has_drained(&self) {
         self.drained.fetch_add(1, Ordering::Relaxed);
-        self.is_waited_for.store(false, Ordering::Relaxed);
+        self.waits_for_reader(false);
+    }
+
+    fn waits_for_reader(&self, waits: bool) {
+        match (self.is_waited_for.swap(waits, Ordering::Relaxed), waits) {
+            (false, true) => self.waiting.fetch_add(1, Ordering::Relaxed),
+            (true, false) => self.waiting.fetch_sub(1, Ordering::Relaxed),
+            _ => return,
+        };
+    }
+}
+
+impl Drop for Pace {
+    fn drop(&mut self) {
+        self.waits_for_reader(false);
     }
 }
 
 impl PacedBody {
     pub(super) fn new(body: ResponseBody, pace: Arc<Pace>) -> Self {
         // The head waits for the reader, too.
-        pace.is_waited_for.store(true, Ordering::Relaxed);
+        pace.waits_for_reader(true);
         Self {
             body,
             rest: Bytes::new(),
@@ -133,5 +164,68 @@ impl Body for PacedBody {
             hint.set_upper(upper + rest);
         }
         hint
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::body::Body as AxumBody;
+    use longhaul_core::{BoxFuture, UnixMillis};
+    use std::{future::poll_fn, time::Duration};
+
+    /// Tokio's paused clock, which advances as soon as all tasks wait.
+    struct Paused;
+
+    impl Clock for Paused {
+        fn now(&self) -> UnixMillis {
+            UnixMillis(0)
+        }
+
+        fn monotonic(&self) -> Duration {
+            Duration::ZERO
+        }
+
+        #[expect(clippy::disallowed_methods, reason = "this is the port")]
+        fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+            Box::pin(tokio::time::sleep(duration))
+        }
+    }
+
+    /// Reads so many streams at once, of each a piece every so many seconds; how many were read to their end.
+    async fn read(streams: usize, every: u64) -> usize {
+        let waiting = Arc::default();
+        let one = || {
+            let pace = Arc::new(Pace::new(Arc::clone(&waiting)));
+            let body = AxumBody::from(vec![0; 64 * PIECE]);
+            let mut body = PacedBody::new(body.into(), Arc::clone(&pace));
+            async move {
+                let reading = async {
+                    while poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await.is_some() {
+                        Paused.sleep(Duration::from_secs(every)).await;
+                    }
+                };
+                tokio::select! {
+                    () = reading => true,
+                    () = pace.is_too_slow(&Paused) => false,
+                }
+            }
+        };
+        let read = futures_util::future::join_all((0..streams).map(|_| one())).await;
+        assert_eq!(waiting.load(Ordering::Relaxed), 0, "all are gone");
+        read.into_iter().filter(|whole| *whole).count()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn readers_of_many_streams_share_what_one_must_read() {
+        // A piece every second is less than half of what one stream must take.
+        assert_eq!(read(1, 1).await, 0);
+        assert_eq!(read(3, 1).await, 3);
+        assert_eq!(
+            read(50, 14).await,
+            50,
+            "2.1 pieces each in a window, and a hundred of all"
+        );
+        assert_eq!(read(50, 60).await, 0, "a piece in two windows");
     }
 }

@@ -1,6 +1,6 @@
 //! Answers as HTTP responses.
 
-use super::replay::Reader;
+use super::{connection::AcceptedRequest, replay::Reader};
 use crate::{
     admission::{
         identity::Identity,
@@ -140,9 +140,14 @@ pub(super) fn held_with(mut response: Response, reservation: Option<Reservation>
     response
 }
 
-/// The response, which counts as a connection of its client until its body was sent or dropped.
-pub(super) fn counted_with(mut response: Response, permit: Option<ConnectionPermit>) -> Response {
-    response.body_mut().permit = permit;
+/// The response, which counts as a connection of its client, and as one to somebody known, until its body was sent or dropped.
+pub(super) fn counted_with(
+    mut response: Response,
+    permit: Option<ConnectionPermit>,
+    accepted: Option<AcceptedRequest>,
+) -> Response {
+    let body = response.body_mut();
+    (body.permit, body.accepted) = (permit, accepted);
     response
 }
 
@@ -151,6 +156,7 @@ pub(super) struct ResponseBody {
     content: Content,
     reservation: Option<Reservation>,
     permit: Option<ConnectionPermit>,
+    accepted: Option<AcceptedRequest>,
     /// Ends a stream.
     until: Option<BoxFuture<'static, ()>>,
 }
@@ -167,6 +173,7 @@ impl ResponseBody {
             content: Content::Whole(bytes),
             reservation: None,
             permit: None,
+            accepted: None,
             until: None,
         }
     }
@@ -178,6 +185,7 @@ impl From<Body> for ResponseBody {
             content: Content::Streamed(body),
             reservation: None,
             permit: None,
+            accepted: None,
             until: None,
         }
     }

@@ -1,5 +1,6 @@
 //! Proxies whose word about the address of a client is taken.
 
+use crate::admission::limits::Source;
 use http::HeaderMap;
 use ipnet::IpNet;
 use std::{fmt, net::IpAddr, str::FromStr};
@@ -101,17 +102,19 @@ impl TrustedProxies {
     }
 
     /// Whose a request is that `proxy` has sent with these headers: of the addresses, which each proxy adds at the end, the last that is not a proxy's. What
-    /// stands before it may be made up. A request whose headers cannot be read is the proxy's own.
-    pub(super) fn client(&self, proxy: IpAddr, headers: &HeaderMap) -> IpAddr {
+    /// stands before it may be made up. Without such headers it is the proxy's own.
+    pub(super) fn client(&self, proxy: IpAddr, headers: &HeaderMap) -> Source {
         let forwarded = self.last(headers, "forwarded", forwarded_for);
         let x_forwarded_for = self.last(headers, "x-forwarded-for", |line| {
             line.split(',').map(|address| parse_address(address.trim())).collect()
         });
         match (forwarded, x_forwarded_for) {
-            (Some(Ok(one)), Some(Ok(other))) if one == other => one,
-            (Some(Ok(client)), None) | (None, Some(Ok(client))) => client,
-            // A proxy that writes one of them may pass on the other, whatever a client has put into it.
-            _ => proxy.to_canonical(),
+            (Some(Ok(one)), Some(Ok(other))) if one == other => Source::Address(one),
+            (Some(Ok(client)), None) | (None, Some(Ok(client))) => Source::Address(client),
+            (None, None) => Source::Address(proxy.to_canonical()),
+            // A proxy that writes one of them may pass on the other, whatever a client has put into it. So that no client can use up the limits of the proxy
+            // itself, or of those whom it names, these are counted apart.
+            _ => Source::Unreadable(proxy.to_canonical()),
         }
     }
 
@@ -202,12 +205,15 @@ mod tests {
         for (name, value) in headers {
             map.append(*name, value.parse().expect("a value"));
         }
-        proxies.client([10, 0, 0, 1].into(), &map).to_string()
+        match proxies.client([10, 0, 0, 1].into(), &map) {
+            Source::Address(address) => address.to_string(),
+            other => format!("{other:?}"),
+        }
     }
 
     #[test]
     fn s_06_the_last_address_that_is_no_proxys_is_the_clients() {
-        const OWN: &str = "10.0.0.1";
+        const UNREADABLE: &str = "Unreadable(10.0.0.1)";
         for (line, expected) in [
             ("203.0.113.7", "203.0.113.7"),
             ("203.0.113.7:1234", "203.0.113.7"),
@@ -219,12 +225,12 @@ mod tests {
             ("::ffff:203.0.113.7, ::ffff:10.1.1.1", "203.0.113.7"),
             // What stands before the last one may be anything.
             ("<script>, 203.0.113.7", "203.0.113.7"),
-            ("203.0.113.7, unknown", OWN),
-            ("203.0.113.7,", OWN),
-            ("", OWN),
-            ("203.0.113.7.8", OWN),
-            ("203.0.113.7:port", OWN),
-            ("[2001:db9::1]x", OWN),
+            ("203.0.113.7, unknown", UNREADABLE),
+            ("203.0.113.7,", UNREADABLE),
+            ("", UNREADABLE),
+            ("203.0.113.7.8", UNREADABLE),
+            ("203.0.113.7:port", UNREADABLE),
+            ("[2001:db9::1]x", UNREADABLE),
         ] {
             assert_eq!(client(&[("x-forwarded-for", line)]), expected, "{line}");
         }
@@ -236,19 +242,19 @@ mod tests {
                 "2001:db9::1",
             ),
             ("for=_hidden, for=203.0.113.7;host=\"a,b;for=x\"", "203.0.113.7"),
-            ("for=203.0.113.7, for=_hidden", OWN),
-            ("for=203.0.113.7, proto=https", OWN),
-            ("for=203.0.113.7;for=198.51.100.1", OWN),
+            ("for=203.0.113.7, for=_hidden", UNREADABLE),
+            ("for=203.0.113.7, proto=https", UNREADABLE),
+            ("for=203.0.113.7;for=198.51.100.1", UNREADABLE),
             // A quotation that a client has opened does not hide what a proxy adds.
-            ("for=\"198.51.100.1, for=203.0.113.7", OWN),
-            ("for=198.51.100.1;x=\", for=\"[2001:db9::1]\"", OWN),
-            ("203.0.113.7", OWN),
+            ("for=\"198.51.100.1, for=203.0.113.7", UNREADABLE),
+            ("for=198.51.100.1;x=\", for=\"[2001:db9::1]\"", UNREADABLE),
+            ("203.0.113.7", UNREADABLE),
         ] {
             assert_eq!(client(&[("forwarded", line)]), expected, "{line}");
         }
-        assert_eq!(client(&[]), OWN);
+        assert_eq!(client(&[]), "10.0.0.1");
         let (one, other) = (("x-forwarded-for", "203.0.113.7"), ("forwarded", "for=198.51.100.1"));
-        assert_eq!(client(&[one, other]), OWN, "one of them is made up");
+        assert_eq!(client(&[one, other]), UNREADABLE, "one of them is made up");
         assert_eq!(client(&[one, ("forwarded", "for=203.0.113.7")]), "203.0.113.7");
         assert_eq!(client(&[("x-forwarded-for", "198.51.100.1"), one]), "203.0.113.7");
         assert_eq!(client(&[one, ("x-forwarded-for", "10.1.1.1")]), "203.0.113.7");

@@ -80,6 +80,9 @@ async fn s_21_a_request_without_a_valid_token_gets_401_and_learns_nothing() {
     let down = ask(&mut connection, &of("down", list()).to_bytes()).await;
     assert_eq!(refusal(&down), (503, String::new(), ""));
     assert_eq!(down.head.header("retry-after"), Some("3"));
+    let undecided = ask(&mut connection, &of("undecided", list()).to_bytes()).await;
+    assert_eq!(refusal(&undecided), (503, String::new(), ""));
+    assert_eq!(undecided.head.header("retry-after"), Some("30"));
     for known in ["ann", "later-ann"] {
         assert_eq!(ask(&mut connection, &of(known, list()).to_bytes()).await.status(), 200);
     }

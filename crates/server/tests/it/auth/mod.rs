@@ -84,6 +84,9 @@ impl Authenticator for Tokens {
             Some("down") => Decision::Known(Err(Denied::Unavailable {
                 retry_after: Duration::from_millis(2500),
             })),
+            Some("undecided") => Decision::Known(Err(Denied::Undecided {
+                retry_after: Duration::from_secs(30),
+            })),
             Some(token) => Decision::Known(match self.identity(token) {
                 Some(identity) => Ok(Arc::new(identity)),
                 None => Err(Denied::invalid("the token is unknown")),

@@ -138,6 +138,49 @@ async fn s_06_s_07_clients_behind_a_proxy_are_told_apart() {
     assert_eq!(proxy.error(&from("203.0.113.8", unknown)).await.0, 200);
 }
 
+/// One client can make its requests unreadable. That uses up nothing of the others behind the proxy, nor of the proxy itself.
+#[tokio::test]
+async fn s_06_a_client_that_cannot_be_told_apart_locks_out_no_other() {
+    let clock = crate::clock::TestClock::standing();
+    let tokens = super::Tokens {
+        clock: clock.clone(),
+        revocation: longhaul_server::auth::Revocation::default(),
+        asked: Arc::default(),
+    };
+    let server = Server::with(Options {
+        http: behind_a_proxy(),
+        authentication: Authentication {
+            authenticators: vec![Arc::new(tokens)],
+            ..Authentication::default()
+        },
+        limits: Limits {
+            denied_per_second: NonZeroU32::new(1),
+            ..Limits::default()
+        },
+        clock,
+        ..Options::default()
+    })
+    .await;
+    let mut proxy = Connection::open_from(PROXY, server.address).await;
+    let made_up = || from("203.0.113.7", list()).with("Forwarded", "for=_hidden");
+    for (at, (post, status)) in [
+        (of("nobody", made_up()), 401),
+        (of("nobody", made_up()), 401),
+        (of("nobody", made_up()), 429),
+        (of("later-ann", made_up()), 429),
+        (of("later-ann", from("203.0.113.7", list())), 200),
+        (of("later-ann", from("203.0.113.8", list())), 200),
+        (of("nobody", from("203.0.113.8", list())), 401),
+        (of("later-ann", list()), 200),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        proxy.send(&post.to_bytes()).await;
+        assert_eq!(proxy.reply().await.status(), status, "{at}");
+    }
+}
+
 /// Without TLS of its own the server is for the proxies that have it, and for this machine.
 #[tokio::test]
 async fn others_than_the_proxies_at_which_tls_ends_are_refused() {

@@ -7,6 +7,7 @@ use crate::{
     server::{MAX_BODY, Options, Server, task_of},
 };
 use bytes::Bytes;
+use futures_util::StreamExt as _;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::{
@@ -19,7 +20,7 @@ use longhaul_core::Principal;
 use longhaul_runtime::Ports;
 use longhaul_server::auth::{Authentication, Authenticator, Decision, Identity, Permissions, RequestHead};
 use serde_json::{Value, json};
-use std::{sync::Arc, time::Duration};
+use std::{error::Error as _, sync::Arc, time::Duration};
 use tokio::sync::watch;
 
 const ENDPOINT: &str = "https://localhost/mcp";
@@ -38,6 +39,12 @@ struct Client {
     requests: SendRequest<Full<Bytes>>,
     /// Whether the connection has ended.
     ended: watch::Receiver<bool>,
+}
+
+/// Whether a request was refused so that it may be sent again.
+fn is_refused(sent: &hyper::Result<Response<Incoming>>) -> bool {
+    let reason = |error: &hyper::Error| error.source()?.downcast_ref::<h2::Error>()?.reason();
+    sent.as_ref().err().and_then(reason) == Some(h2::Reason::REFUSED_STREAM)
 }
 
 impl Client {
@@ -208,7 +215,7 @@ async fn a_reader_of_one_stream_that_stops_reading_loses_that_stream() {
     event(&mut push, ":").await;
 }
 
-/// Knows one token.
+/// Knows one token, and of another one it never gets to know whose it is.
 struct OneToken;
 
 impl Authenticator for OneToken {
@@ -218,14 +225,14 @@ impl Authenticator for OneToken {
                 let identity = Identity::verified(Principal::named("key:ann"), Permissions::all());
                 Decision::Known(Ok(Arc::new(identity)))
             }
+            Some("asking") => Decision::Pending(Box::pin(std::future::pending())),
             _ => Decision::NotMine,
         }
     }
 }
 
-#[tokio::test]
-async fn s_06_idle_connections_are_closed_and_soon_if_nobody_is_known() {
-    let files = Files::new();
+/// A server that knows one token, and its clock.
+async fn knowing(files: &Files) -> (Server, TestClock) {
     let clock = TestClock::standing();
     let authentication = Authentication {
         authenticators: vec![Arc::new(OneToken)],
@@ -236,7 +243,81 @@ async fn s_06_idle_connections_are_closed_and_soon_if_nobody_is_known() {
         authentication,
         ..Options::default()
     };
-    let server = files.serve_with(options).await;
+    (files.serve_with(options).await, clock)
+}
+
+/// Before a request was accepted, only as much is taken as a few heads may have.
+#[tokio::test]
+async fn s_06_heads_of_unknown_senders_are_bounded() {
+    let files = Files::new();
+    let (server, _) = knowing(&files).await;
+    let client = Client::connect(&files, &server).await;
+    let big = |token: &str| {
+        let list = list().with("Authorization", &format!("Bearer {token}"));
+        request(&list.with("X-Big", &"x".repeat(50_000)), ENDPOINT.parse().unwrap())
+    };
+    let mut asking = futures_util::stream::FuturesUnordered::new();
+    for _ in 0..4 {
+        asking.push(client.send(big("asking")));
+    }
+    // The first two go on.
+    for _ in 0..2 {
+        assert!(is_refused(&asking.next().await.unwrap()));
+    }
+    assert_eq!(client.ask(&list()).await.0, 401);
+    assert!(is_refused(&client.send(big("ann")).await));
+    // The memory is there again when they have left.
+    drop(asking);
+    while is_refused(&client.send(big("ann")).await) {}
+    // Now somebody is known.
+    let many = (0..50).map(|_| client.send(big("ann")));
+    let many = futures_util::future::join_all(many).await;
+    assert!(
+        many.iter()
+            .all(|sent| sent.as_ref().is_ok_and(|response| response.status() == 200))
+    );
+}
+
+/// Credentials that were accepted once hold a connection as long as what they have opened, and not for good.
+#[tokio::test]
+async fn s_06_a_connection_whose_credentials_have_ended_is_closed_soon() {
+    let files = Files::new();
+    let (server, clock) = knowing(&files).await;
+    let anns = |post: Post| post.with("Authorization", "Bearer ann");
+    let ended = Client::connect(&files, &server).await;
+    let waiting = Client::connect(&files, &server).await;
+    for client in [&ended, &waiting] {
+        assert_eq!(client.ask(&anns(list())).await.0, 200);
+    }
+    let call = waiting.send(request(&anns(wait()), ENDPOINT.parse().unwrap()));
+    let denied = async {
+        server.stage.begun.reaches(1).await;
+        for client in [&ended, &waiting] {
+            assert_eq!(client.ask(&list()).await.0, 401);
+        }
+        // Whoever was accepted in this time gets another one to read why.
+        clock.advance(Duration::from_secs(10));
+        for _ in 0..20 {
+            assert_eq!(ended.ask(&list()).await.0, 401);
+        }
+        // It is not idle, so it would stay otherwise.
+        let mut asked = 0;
+        while ended.send(request(&list(), ENDPOINT.parse().unwrap())).await.is_ok() {
+            clock.advance(Duration::from_secs(10));
+            tokio::task::yield_now().await;
+            asked += 1;
+            assert!(asked < 100, "it is closed");
+        }
+        server.stage.released.count();
+    };
+    let (called, ()) = tokio::join!(call, denied);
+    assert_eq!(called.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn s_06_idle_connections_are_closed_and_soon_if_nobody_is_known() {
+    let files = Files::new();
+    let (server, clock) = knowing(&files).await;
     let mut nobody = Client::connect(&files, &server).await;
     assert_eq!(nobody.ask(&list()).await.0, 401);
     let mut ann = Client::connect(&files, &server).await;
