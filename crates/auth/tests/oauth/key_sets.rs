@@ -119,6 +119,35 @@ async fn a_withdrawn_key_ends_what_is_open_on_an_idle_server() {
     }
 }
 
+/// The keys were fetched shortly before. Nobody knows yet whether there is a newer one: the token is not called invalid, and counts as if it were.
+#[tokio::test]
+async fn a_key_that_is_newer_than_the_last_fetch_is_waited_for() {
+    let signers = ["one", "two", "three"].map(|id| Signer::new("ES256", id));
+    let [one, two, three] = &signers;
+    let setup = Setup::new(keys([one])).await;
+    assert!(setup.identify(&setup.token(one)).await.is_ok());
+    setup.server.reply(keys([two]));
+    setup.clock.pass(30 * SECOND);
+    assert!(setup.identify(&setup.token(two)).await.is_ok());
+    setup.server.reply(keys([three]));
+    setup.clock.pass(10 * SECOND);
+    let early = setup.identify(&setup.token(three)).await;
+    let wait = 20 * SECOND;
+    assert!(matches!(early, Err(Denied::Undecided { retry_after }) if retry_after == wait));
+    // One that was withdrawn is known not to come.
+    assert!(matches!(
+        setup.identify(&setup.token(one)).await,
+        Err(Denied::Invalid { .. })
+    ));
+    setup.clock.pass(wait);
+    assert!(setup.identify(&setup.token(three)).await.is_ok());
+    // After a fetch for its sake a token is invalid.
+    setup.clock.pass(30 * SECOND);
+    let forged = setup.token(&Signer::new("ES256", "four"));
+    assert!(matches!(setup.identify(&forged).await, Err(Denied::Invalid { .. })));
+    assert_eq!(setup.server.requests(), 4);
+}
+
 #[tokio::test]
 async fn a_key_that_was_replaced_under_its_id_ends_its_tokens() {
     let (old, new) = (Signer::new("ES256", "same"), Signer::new("ES256", "same"));

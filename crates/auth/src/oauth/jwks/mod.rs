@@ -1,7 +1,8 @@
 //! The keys of an issuer, fetched when they are needed and kept for a while.
 //!
 //! - Keys are fetched again in the background once they are ten minutes old.
-//! - A token that names an unknown key has them fetched at once, at most every 30 seconds, however many such tokens come.
+//! - A token that names an unknown key has them fetched at once, at most every 30 seconds, however many such tokens come. Whether it is valid is not
+//!   known until the next fetch.
 //! - All requests that wait for keys share one fetch, which goes on when they leave.
 //! - While the issuer does not answer, or answers nonsense, the last keys are used for up to a day. Then also tokens that were verified before wait
 //!   for the next ones. A set without keys is no nonsense: all keys are withdrawn.
@@ -68,7 +69,17 @@ struct State {
 
 struct Known {
     keys: Arc<KeySet>,
+    /// Those before. One that is only there was withdrawn.
+    before: Option<Arc<KeySet>>,
     since: Duration,
+}
+
+impl Known {
+    /// Whether the issuer had a key before that it has no more, or has none any more.
+    fn has_withdrawn(&self, id: Option<&str>, algorithm: Algorithm) -> bool {
+        let before = self.before.as_ref();
+        self.keys.is_empty() || before.is_some_and(|before| before.find(id, algorithm).is_some())
+    }
 }
 
 impl State {
@@ -83,8 +94,10 @@ impl State {
 enum Look {
     Found(Arc<VerifyingKey>),
     Wait(watch::Receiver<()>),
-    /// The keys are known, and this one is not among them.
+    /// The keys were fetched for this token, and this one is not among them.
     Unknown,
+    /// It is not among the keys that were fetched shortly before. The issuer may have a new one since then, which is looked for after this time.
+    Undecided(Duration),
     Unavailable(Duration),
 }
 
@@ -159,6 +172,7 @@ impl Jwks {
                         "the token is signed with a key that its issuer does not have",
                     ));
                 }
+                Look::Undecided(retry_after) => return Err(Denied::Undecided { retry_after }),
                 Look::Unavailable(retry_after) => return Err(Denied::Unavailable { retry_after }),
                 // It ends with an error when the fetch has ended, and nothing is ever sent.
                 Look::Wait(mut fetching) => while fetching.changed().await.is_ok() {},
@@ -192,6 +206,7 @@ impl Shared {
         let has_keys = usable.is_some();
         let is_fresh = known.is_some_and(|known| now.saturating_sub(known.since) < FRESH);
         let found = usable.and_then(|known| known.keys.find(id, algorithm)).cloned();
+        let is_withdrawn = known.is_some_and(|known| known.has_withdrawn(id, algorithm));
         let is_due = state.fetching.is_none() && since_last >= pause;
         if let Some(key) = found {
             if is_due && !is_fresh {
@@ -204,6 +219,9 @@ impl Shared {
         }
         match &state.fetching {
             Some(fetching) if may_fetch => Look::Wait(fetching.clone()),
+            _ if has_keys && may_fetch && !is_withdrawn => {
+                Look::Undecided(pause.saturating_sub(since_last).max(Duration::from_secs(1)))
+            }
             _ if has_keys => Look::Unknown,
             _ => Look::Unavailable(pause.saturating_sub(since_last).max(Duration::from_secs(1))),
         }
@@ -240,8 +258,10 @@ impl Shared {
             Ok(keys) => {
                 let keeps_all = state.known.as_ref().is_none_or(|known| keys.has_all_of(&known.keys));
                 let keys = Arc::new(keys);
+                let before = state.known.take().map(|known| known.keys);
                 state.known = Some(Known {
                     keys: Arc::clone(&keys),
+                    before,
                     since: now,
                 });
                 self.stale_at.store(millis(now + FRESH), Ordering::Relaxed);
