@@ -371,6 +371,15 @@ fn a_server_is_started_as_a_child() {
     // The process behind it outlives the relay, and so do its tasks.
     let id = exit(&run(&["call", "say", "word=later", "--detach"], folder.path()), 0);
     assert_eq!(exit(&run(&["task", &id, "--wait"], folder.path()), 0), "later");
+    let listed = Command::new(env!("CARGO_BIN_EXE_longhaul"))
+        .args(["tasks", "--json", "--offline"])
+        .env("XDG_STATE_HOME", folder.path())
+        .output()
+        .unwrap();
+    let listed: Value = serde_json::from_str(&exit(&listed, 0)).unwrap();
+    let command = serde_json::json!({"command": [env!("CARGO_BIN_EXE_longhaul"), "stdio", "jobs.toml"]});
+    let servers = listed["calls"].as_array().unwrap().iter().map(|call| &call["server"]);
+    assert_eq!(servers.collect::<Vec<_>>(), [&command, &command], "{listed}");
     // A recorded task of a configured server is looked for in the server's own folder.
     let home = tempfile::tempdir().unwrap();
     fs::create_dir(home.path().join("longhaul")).unwrap();

@@ -11,10 +11,14 @@ mod listings;
 mod login;
 mod pace;
 mod refused;
+#[path = "../../../client/tests/scripted/peer.rs"]
+#[allow(dead_code)]
+mod peer;
 mod scripted;
 mod snapshots;
 mod support;
 mod tasks;
 mod terminal;
+mod unkind_servers;
 mod unwritten;
 mod wire;

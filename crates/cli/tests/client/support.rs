@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
+use tokio::sync::watch;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(crate = "longhaul::schemars")]
@@ -71,14 +72,27 @@ struct User {
 pub(crate) struct Served {
     pub(crate) url: String,
     pub(crate) home: TempDir,
+    /// Whether `late` may ask.
+    pub(crate) may_ask: watch::Sender<bool>,
 }
 
-/// Tools: `book` asks for a date, `pair` asks twice, `echo` answers at once, `fail` fails, `wait` and `pack` never end,
+/// Tools: `book` asks for a date, `late` does so once it may, `pair` asks twice, `echo` answers at once, `fail` fails, `wait` and `pack` never end,
 /// `ship` asks with a form.
 pub(crate) fn served() -> Served {
     let book = Tool::durable("book", async |cx: TaskContext| -> ToolResult<String> {
         let answer: Appointment = cx.elicit("When?").key("when").await?;
         Ok(format!("booked for {}", answer.day))
+    });
+    let (may_ask, asks) = watch::channel(false);
+    let late = Tool::new("late", move |cx: TaskContext| {
+        let mut asks = asks.clone();
+        async move {
+            asks.wait_for(|may_ask| *may_ask)
+                .await
+                .map_err(|_| "the test has ended")?;
+            let answer: Appointment = cx.elicit("When?").await?;
+            ToolResult::Ok(format!("booked for {}", answer.day))
+        }
     });
     let pair = Tool::new("pair", async |cx: TaskContext| -> ToolResult<String> {
         let (one, two) = tokio::join!(
@@ -113,6 +127,7 @@ pub(crate) fn served() -> Served {
     let (url, running, listening) = runtime.block_on(async {
         let server = Server::new("client-tests", "1")
             .tool(book)
+            .tool(late.task(TaskPolicy::Always))
             .tool(pair.task(TaskPolicy::Always))
             .tool(echo)
             .tool(fail)
@@ -138,6 +153,7 @@ pub(crate) fn served() -> Served {
     Served {
         url,
         home: tempfile::tempdir().unwrap(),
+        may_ask,
     }
 }
 
@@ -161,6 +177,14 @@ impl Served {
     /// As [`detach`](Self::detach), at a server of 2025-11-25.
     pub(crate) fn detach_legacy(&self, tool: &str) -> String {
         exit(&self.run(&["call", tool, "--detach", "--era=legacy"]), 0)
+    }
+
+    /// Calls a tool of a server of 2025-11-25 that asks when the caller has gone, and waits until it does.
+    pub(crate) fn detach_before_it_asks(&self) -> (String, Output) {
+        let id = self.detach_legacy("late");
+        self.may_ask.send_replace(true);
+        let shown = self.asks_legacy(&id);
+        (id, shown)
     }
 
     /// Waits until the legacy task asks, and returns how it is shown then.

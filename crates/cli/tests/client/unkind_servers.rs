@@ -1,0 +1,268 @@
+//! Servers that answer as servers may: without room, without the task, with nonsense, or too late.
+
+use crate::{
+    peer::{Peer, ReceivedRequest, event_stream, legacy, modern, plain},
+    support::*,
+};
+use axum::{body::Body, http::Response};
+use serde_json::{Value, json};
+use std::{
+    process::Output,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+use tempfile::TempDir;
+
+fn run(peer: &Peer, home: &TempDir, words: &[&str]) -> Output {
+    let mut command = longhaul(words, home);
+    command.env("LONGHAUL_SERVER", peer.url()).output().unwrap()
+}
+
+fn task(id: &str, status: &str, more: Value) -> Value {
+    let mut task = json!({
+        "resultType": "complete", "taskId": id, "status": status, "createdAt": "2026-11-20T09:00:00Z",
+        "lastUpdatedAt": "2026-11-20T09:00:00Z", "ttlMs": null, "pollIntervalMs": 50,
+    });
+    let more = more.as_object().unwrap().clone();
+    task.as_object_mut().unwrap().extend(more);
+    task
+}
+
+fn created(id: &str) -> Value {
+    task(id, "working", json!({"resultType": "task"}))
+}
+
+/// Those that ask and those that wait are the same task, which the server knows or not.
+#[test]
+fn the_latest_lost_tasks_are_asked_for_again() {
+    const RECORDED: usize = 40;
+    const ASKED_AGAIN: usize = 32;
+    let is_known = Arc::new(AtomicBool::new(true));
+    let knows = Arc::clone(&is_known);
+    let peer = modern(move |seen| match seen.method() {
+        "tools/call" => seen.result(created("task-00")),
+        "tasks/get" if knows.load(Ordering::SeqCst) => {
+            seen.result(task(seen.params()["taskId"].as_str().unwrap(), "working", json!({})))
+        }
+        "tasks/get" => seen.error(200, -32602, Value::Null),
+        _ => seen.error(404, -32601, Value::Null),
+    });
+    let home = tempfile::tempdir().unwrap();
+    exit(&run(&peer, &home, &["call", "optional", "--detach"]), 0);
+    let journal = rusqlite::Connection::open(home.path().join("longhaul/.client/handles.db")).unwrap();
+    for nth in 1..RECORDED {
+        let sql = "INSERT INTO calls (server, tool, arguments_digest, state, task_id, generation, begun_at, changed_at)
+                   SELECT server, tool, arguments_digest, state, ?1, generation, begun_at, changed_at FROM calls WHERE task_id = 'task-00'";
+        journal.execute(sql, [format!("task-{nth:02}")]).unwrap();
+    }
+    let states = |offline: bool| {
+        let words: &[&str] = match offline {
+            true => &["tasks", "--json", "--offline"],
+            false => &["tasks", "--json"],
+        };
+        let listed = json(&run(&peer, &home, words));
+        let state = |call: &Value| call["state"].as_str().unwrap().split(':').next().unwrap().to_owned();
+        let calls = listed["calls"].as_array().unwrap().iter();
+        calls
+            .map(|call| (call["taskId"].as_str().unwrap().to_owned(), state(call)))
+            .collect::<Vec<_>>()
+    };
+    is_known.store(false, Ordering::SeqCst);
+    let lost = states(false);
+    assert!(lost.iter().all(|(_, state)| state == "lost"), "{lost:?}");
+    assert_eq!(lost.len(), RECORDED);
+
+    is_known.store(true, Ordering::SeqCst);
+    let asked = peer.calls_of("tasks/get").len();
+    let found = states(false);
+    assert_eq!(peer.calls_of("tasks/get").len() - asked, ASKED_AGAIN);
+    // The latest come first.
+    let (again, older) = found.split_at(ASKED_AGAIN);
+    assert!(again.iter().all(|(_, state)| state == "working"), "{found:?}");
+    assert!(older.iter().all(|(_, state)| state == "lost"), "{found:?}");
+    // That is recorded.
+    assert_eq!(states(true), found);
+}
+
+#[test]
+fn a_login_that_ends_while_a_task_is_waited_for_says_that_the_task_goes_on() {
+    let (is_out, polls) = (Arc::new(AtomicBool::new(true)), AtomicUsize::new(0));
+    let out = Arc::clone(&is_out);
+    let peer = modern(move |seen| match seen.method() {
+        "tools/call" => seen.result(created("task-1")),
+        "tasks/get" if polls.fetch_add(1, Ordering::SeqCst) == 0 => seen.result(task("task-1", "working", json!({}))),
+        "tasks/get" if out.load(Ordering::SeqCst) => plain(401, "who are you?"),
+        "tasks/get" => seen.result(task(
+            "task-1",
+            "completed",
+            json!({"result": {"content": [{"type": "text", "text": "built"}]}}),
+        )),
+        _ => seen.error(404, -32601, Value::Null),
+    });
+    let home = tempfile::tempdir().unwrap();
+    for words in [&["call", "optional"][..], &["task", "task-1", "--wait"]] {
+        let waited = run(&peer, &home, words);
+        exit(&waited, 5);
+        let said = stderr(&waited);
+        let way = format!(
+            "the task keeps running; after a login (`longhaul login {}`)",
+            peer.url()
+        );
+        assert!(said.contains(&way), "{said}");
+        assert!(
+            said.contains("wait for it with `longhaul task task-1 --wait`"),
+            "{said}"
+        );
+    }
+    let listed = json(&run(&peer, &home, &["tasks", "--json", "--offline"]));
+    assert_eq!(listed["calls"][0]["state"], "working", "{listed}");
+    is_out.store(false, Ordering::SeqCst);
+    assert_eq!(exit(&run(&peer, &home, &["task", "task-1", "--wait"]), 0), "built");
+}
+
+/// Whether it says so in JSON-RPC or not.
+#[test]
+fn a_server_that_is_not_available_has_one_exit_status() {
+    for is_plain in [true, false] {
+        let refuse = move |seen: &ReceivedRequest| match is_plain {
+            true => plain(503, "no room"),
+            false => seen.error(503, -32603, Value::Null),
+        };
+        let peer = modern(move |seen| match seen.method() {
+            "tools/call" if seen.params()["name"] == "optional" => seen.result(created("task-1")),
+            _ => refuse(seen),
+        });
+        let home = tempfile::tempdir().unwrap();
+        exit(&run(&peer, &home, &["call", "optional", "--detach"]), 0);
+        for words in [
+            &["call", "required"][..],
+            &["task", "task-1"],
+            &["task", "task-1", "--history"],
+            &["answer", "task-1", "a=b"],
+            &["cancel", "task-1"],
+            &["resources"],
+            &["resources", "--uri", "docs://readme"],
+            &["prompts"],
+            &["prompts", "review"],
+            &["complete", "review", "language=r"],
+            &["inspect", "prompts/list"],
+        ] {
+            let refused = run(&peer, &home, words);
+            assert_eq!(refused.status.code(), Some(3), "{words:?}: {refused:?}");
+        }
+        let nothing = Peer::start(refuse);
+        for words in [&["tools"][..], &["call", "optional"], &["inspect"]] {
+            let refused = run(&nothing, &home, words);
+            assert_eq!(refused.status.code(), Some(3), "{words:?}: {refused:?}");
+        }
+    }
+}
+
+/// Nobody knows what has become of the answer, so the task can be answered again.
+#[test]
+fn an_answer_to_which_the_server_says_nonsense_can_be_given_again() {
+    type Nonsense = fn(&ReceivedRequest) -> Response<Body>;
+    let nonsense: [(Nonsense, i32); 5] = [
+        (|_| plain(200, "<html>"), 3),
+        (|seen| json_body(json!({"jsonrpc": "2.0", "id": seen.body["id"]})), 3),
+        (|_| json_body(json!([1])), 3),
+        (
+            |_| json_body(json!({"jsonrpc": "2.0", "id": "another", "result": {}})),
+            3,
+        ),
+        (|seen| seen.error(200, -32602, Value::Null), 5),
+    ];
+    for (nth, (answer, status)) in nonsense.into_iter().enumerate() {
+        let updates = AtomicUsize::new(0);
+        let peer = modern(move |seen| match seen.method() {
+            "tools/call" => seen.result(created("task-1")),
+            "tasks/get" if updates.load(Ordering::SeqCst) < 2 => {
+                let question = json!({"method": "elicitation/create", "params": {
+                    "message": "Which?", "requestedSchema": {"type": "object", "properties": {"a": {"type": "string"}}},
+                }});
+                seen.result(task(
+                    "task-1",
+                    "input_required",
+                    json!({"inputRequests": {"q": question}}),
+                ))
+            }
+            "tasks/get" => seen.result(task("task-1", "working", json!({}))),
+            "tasks/update" if updates.fetch_add(1, Ordering::SeqCst) == 0 => answer(seen),
+            "tasks/update" => seen.result(json!({"resultType": "complete"})),
+            _ => seen.error(404, -32601, Value::Null),
+        });
+        let home = tempfile::tempdir().unwrap();
+        exit(&run(&peer, &home, &["call", "optional", "--detach"]), 0);
+        let answered = run(&peer, &home, &["answer", "task-1", "a=b"]);
+        assert_eq!(answered.status.code(), Some(status), "{nth}: {answered:?}");
+        exit(&run(&peer, &home, &["answer", "task-1", "a=c"]), 0);
+        let sent = peer.calls_of("tasks/update");
+        let sent: Vec<_> = sent
+            .iter()
+            .map(|update| update.params()["inputResponses"]["q"]["content"]["a"].clone())
+            .collect();
+        assert_eq!(sent, ["b", "c"], "{nth}");
+    }
+}
+
+fn json_body(body: Value) -> Response<Body> {
+    Response::builder()
+        .header("content-type", "application/json")
+        .body(body.to_string().into())
+        .unwrap()
+}
+
+/// A proxy has given up, and the tool may have run.
+#[test]
+fn a_call_after_a_gateway_timeout_is_of_unknown_outcome() {
+    for is_plain in [true, false] {
+        let peer = modern(move |seen| match is_plain {
+            true => plain(504, "gateway timeout"),
+            false => seen.error(504, -32600, Value::Null),
+        });
+        let home = tempfile::tempdir().unwrap();
+        let called = run(&peer, &home, &["call", "optional"]);
+        exit(&called, 3);
+        let said = stderr(&called);
+        assert!(
+            said.contains("may or may not have received the call; it was not sent again"),
+            "{said}"
+        );
+        assert_eq!(peer.calls_of("tools/call").len(), 1);
+        let listed = exit(&run(&peer, &home, &["tasks", "--offline"]), 0);
+        assert!(listed.contains("optional  outcome unknown"), "{listed}");
+    }
+}
+
+/// A legacy server goes on with a task whoever has left.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the server is slow")]
+fn a_task_that_is_named_after_the_timeout_is_not_lost() {
+    let peer = legacy(json!({"requests": {"tools": {"call": {}}}}), |seen| {
+        match seen.method() {
+            "tools/call" => {
+                let (stream, events) = tokio::sync::mpsc::unbounded_channel();
+                let task = json!({
+                    "taskId": "task-1", "status": "working", "createdAt": "2026-11-20T09:00:00Z",
+                    "lastUpdatedAt": "2026-11-20T09:00:00Z", "ttl": null, "pollInterval": 50,
+                });
+                let answer = json!({"jsonrpc": "2.0", "id": seen.body["id"], "result": {"task": task}});
+                tokio::spawn(async move {
+                    tokio::time::sleep(Duration::from_millis(300)).await;
+                    let _ = stream.send(format!("data: {answer}\n\n"));
+                });
+                event_stream(events)
+            }
+            _ => plain(405, ""),
+        }
+    });
+    let home = tempfile::tempdir().unwrap();
+    let called = run(&peer, &home, &["call", "optional", "--timeout=1ms", "--era=legacy"]);
+    exit(&called, 124);
+    assert!(stderr(&called).contains("task-1 --wait"), "{called:?}");
+    let listed = exit(&run(&peer, &home, &["tasks", "--offline"]), 0);
+    assert!(listed.starts_with("task-1  optional  working"), "{listed}");
+}
