@@ -377,7 +377,8 @@ fn a_server_is_started_as_a_child() {
         .output()
         .unwrap();
     let listed: Value = serde_json::from_str(&exit(&listed, 0)).unwrap();
-    let command = serde_json::json!({"command": [env!("CARGO_BIN_EXE_longhaul"), "stdio", "jobs.toml"]});
+    let here = folder.path().to_str().unwrap();
+    let command = serde_json::json!({"command": [env!("CARGO_BIN_EXE_longhaul"), "stdio", "jobs.toml"], "cwd": here});
     let servers = listed["calls"].as_array().unwrap().iter().map(|call| &call["server"]);
     assert_eq!(servers.collect::<Vec<_>>(), [&command, &command], "{listed}");
     // A recorded task of a configured server is looked for in the server's own folder.

@@ -48,7 +48,8 @@ Exit status:
     0  the server has taken the answer
     2  the command line is wrong, or the answer does not fit the form; nothing was answered
     3  the server cannot be reached, or is not an MCP server
-    5  the server does not know the task, or the task asks nothing, or the server refused the answer";
+    5  the server does not know the task, or the task asks nothing, or the server refused the answer
+  130  interrupted by Ctrl-C";
 
 pub(super) const LOGIN: &str = "\
 A browser opens at the authorization server that the MCP server names. What it grants is kept in tokens.json beside the journal of calls, for this user \
@@ -60,7 +61,44 @@ Exit status:
     0  logged in, or the key is kept
     2  the command line is wrong, or the key cannot be one
     3  the server or its authorization server cannot be reached
-    5  the login was refused";
+    5  the login was refused
+  130  interrupted by Ctrl-C";
+
+pub(super) const LOGOUT: &str = "\
+Exit status:
+    0  nothing of the server is kept any more
+    2  the command line is wrong
+    5  what is kept cannot be read or changed";
+
+pub(super) const WHOAMI: &str = "\
+Exit status:
+    0  this user is logged in, or a key is kept
+    2  the command line is wrong
+    5  this user is not logged in";
+
+/// The lines that commands share which send the server a few requests.
+macro_rules! exit_status_of_requests {
+    () => {
+        "\
+Exit status:
+    0  done
+    2  the command line is wrong; nothing was sent
+    3  the server cannot be reached or started, is not available now, or is not an MCP server
+    5  the server refused the request, or requires a login
+   74  standard output could not be written
+  130  interrupted by Ctrl-C"
+    };
+}
+
+pub(super) const REQUESTS: &str = exit_status_of_requests!();
+
+pub(super) const TASKS: &str = "\
+Exit status:
+    0  listed; what was not reached is said in the list
+    2  the command line is wrong, or the calls of this user cannot be read
+    3  nothing is recorded of the server that was named, and it cannot be reached
+   74  the list could not be written to standard output
+  130  interrupted by Ctrl-C";
 
 #[cfg(unix)]
 pub(super) const STDIO: &str = "\
@@ -104,20 +142,31 @@ Nothing is answered and no result is fetched: `longhaul task ID --wait` does bot
 Exit status:
     0  all tasks have ended
     2  the command line is wrong
+    3  a server that was never reached cannot be reached
     5  a server does not know one of the tasks
   130  interrupted by Ctrl-C; the tasks keep running";
 
-pub(super) const COMPLETE: &str = "\
+pub(super) const COMPLETE: &str = concat!(
+    "\
 Examples:
     longhaul complete review language=ru
-    longhaul complete 'users://{id}' id=1 -- my-server";
+    longhaul complete 'users://{id}' id=1 -- my-server
 
-pub(super) const INSPECT: &str = "\
+",
+    exit_status_of_requests!()
+);
+
+pub(super) const INSPECT: &str = concat!(
+    "\
 Without METHOD: the handshake and the lists of the server. With it: one request. Values of members that are named like secrets are hidden.
 
 Examples:
     longhaul inspect http://127.0.0.1:7411/mcp
-    longhaul inspect tools/call name=echo arguments:='{\"message\":\"hi\"}' -- npx -y @modelcontextprotocol/server-everything";
+    longhaul inspect tools/call name=echo arguments:='{\"message\":\"hi\"}' -- npx -y @modelcontextprotocol/server-everything
+
+",
+    exit_status_of_requests!()
+);
 
 pub(super) const COMPLETIONS: &str = "\
 Examples:

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 /// `longhaul login`
 #[derive(Debug, Args)]
 #[command(override_usage = "longhaul login [OPTIONS] [SERVER]\n       longhaul login --key [SERVER] < FILE")]
+#[command(mut_arg("command", |command| command.hide(true)))]
 pub(crate) struct Login {
     /// URL or name of the server
     #[arg(value_name = "SERVER", num_args = 0..=1)]
@@ -44,6 +45,7 @@ pub(crate) struct Login {
 
 /// `longhaul logout` and `longhaul whoami`
 #[derive(Debug, Args)]
+#[command(mut_arg("command", |command| command.hide(true)))]
 pub(crate) struct Account {
     /// URL or name of the server
     #[arg(value_name = "SERVER", num_args = 0..=1)]

@@ -90,6 +90,7 @@ pub(crate) enum Command {
     /// Make and revoke the API keys of a server
     Keys(Keys),
     /// List the tools of a server with their arguments
+    #[command(after_help = help::REQUESTS)]
     Tools(Tools),
     /// Call a tool and wait for its result
     #[command(after_help = help::CALL)]
@@ -98,6 +99,7 @@ pub(crate) enum Command {
     #[command(after_help = help::TASK)]
     Task(Task),
     /// List the calls of this user, and the tasks that their servers list
+    #[command(after_help = help::TASKS)]
     Tasks(Tasks),
     /// Show the states of tasks as they change, until all have ended
     #[command(after_help = help::WATCH)]
@@ -109,8 +111,10 @@ pub(crate) enum Command {
     #[command(after_help = help::CANCEL)]
     Cancel(Cancel),
     /// List the resources of a server, or read one
+    #[command(after_help = help::REQUESTS)]
     Resources(Resources),
     /// List the prompts of a server, or fill one in
+    #[command(after_help = help::REQUESTS)]
     Prompts(Prompts),
     /// List the values that a server suggests for an argument of a prompt or of a resource template
     #[command(after_help = help::COMPLETE)]
@@ -122,8 +126,10 @@ pub(crate) enum Command {
     #[command(after_help = help::LOGIN)]
     Login(Login),
     /// Forget the login or the key of a server
+    #[command(after_help = help::LOGOUT)]
     Logout(Account),
     /// Show as whom this user is logged in to a server
+    #[command(after_help = help::WHOAMI)]
     Whoami(Account),
     /// Print a script that completes the command line in a shell
     #[command(after_help = help::COMPLETIONS)]
@@ -140,6 +146,28 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// A script that uses a command finds its exit status in its help.
+    #[test]
+    fn commands_that_speak_with_a_server_name_their_exit_status() {
+        let mut cli = Cli::command();
+        cli.build();
+        let mut count = 0;
+        for command in cli.get_subcommands() {
+            let mut arguments = command.get_arguments();
+            let Some(server) = arguments.find(|argument| argument.get_id() == "command") else {
+                continue;
+            };
+            let name = command.get_name();
+            let told = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(told.contains("Exit status:\n    0  "), "{name}: {told}");
+            // A server that is started has no login.
+            let has_account = ["login", "logout", "whoami"].contains(&name);
+            assert_eq!(server.is_hide_set(), has_account, "{name}");
+            count += 1;
+        }
+        assert!(count > 12, "{count}");
     }
 
     #[test]

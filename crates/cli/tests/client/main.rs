@@ -10,10 +10,10 @@ mod evening;
 mod listings;
 mod login;
 mod pace;
-mod refused;
 #[path = "../../../client/tests/scripted/peer.rs"]
 #[allow(dead_code)]
 mod peer;
+mod refused;
 mod scripted;
 mod snapshots;
 mod support;
