@@ -10,7 +10,12 @@ use super::identity::Identity;
 use longhaul_core::{Clock, Principal, QuotaExceeded};
 use longhaul_wire::{Method, RpcError};
 use rate::{DeniedRates, MethodRate, Rates};
-use std::{net::IpAddr, num::NonZeroU32, sync::Arc, time::Duration};
+use std::{
+    net::{IpAddr, Ipv6Addr},
+    num::NonZeroU32,
+    sync::Arc,
+    time::Duration,
+};
 use tally::{Permit, Tally};
 
 pub(crate) use memory::{BodyReservation, ByteBudget, Exhausted, Reservation, SMALL};
@@ -189,13 +194,21 @@ impl Source {
         }
     }
 
-    /// The same for all notations of an address.
+    /// The same for all notations of an address, and for all addresses that one host may take.
     fn canonical(self) -> Self {
         match self {
-            Self::Address(address) => Self::Address(address.to_canonical()),
-            Self::Unreadable(proxy) => Self::Unreadable(proxy.to_canonical()),
+            Self::Address(address) => Self::Address(host_of(address)),
+            Self::Unreadable(proxy) => Self::Unreadable(host_of(proxy)),
             Self::User(user) => Self::User(user),
         }
+    }
+}
+
+/// What an address counts for: one of version 6 for the first 64 bits of it, since a host may take any address behind them.
+fn host_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.into(),
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64)).into(),
     }
 }
 
@@ -251,7 +264,7 @@ impl Meter {
         let busy = |(limit, wait)| Busy::UnknownIds { limit, wait };
         let counted = match address.filter(|_| !sender.is_verified()) {
             Some(address) => {
-                let of_address = Principal::named(format!("address:{}", address.to_canonical()));
+                let of_address = Principal::named(format!("address:{}", host_of(address)));
                 self.unknown_ids.count_as(sender.principal(), &of_address)
             }
             None => self.unknown_ids.count(sender.principal()),
@@ -291,5 +304,24 @@ impl Meter {
     /// Counts a stream for as long as the permit lives.
     pub(crate) fn stream(&self, principal: &Principal) -> Result<StreamPermit, Busy> {
         self.streams.enter(principal.clone()).map_err(Busy::Streams)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s_06_all_addresses_of_a_host_count_together() {
+        let counts_for = |text: &str| Source::Address(text.parse().expect("an address")).canonical();
+        for (one, other, same) in [
+            ("2001:db8:1:2::1", "2001:db8:1:2:ffff:ffff:ffff:ffff", true),
+            ("2001:db8:1:2::1", "2001:db8:1:3::1", false),
+            ("192.0.2.1", "::ffff:192.0.2.1", true),
+            ("192.0.2.1", "192.0.2.2", false),
+            ("::ffff:192.0.2.1", "::ffff:192.0.2.2", false),
+        ] {
+            assert_eq!(counts_for(one) == counts_for(other), same, "{one} {other}");
+        }
     }
 }

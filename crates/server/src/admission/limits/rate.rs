@@ -39,8 +39,14 @@ pub(super) struct DeniedRates {
     clock: PortClock,
     most: NonZeroU32,
     each: SenderLimiter<Source>,
-    /// Who is over the rate, until when. Bounded as the limiter is.
-    over: Mutex<HashMap<Source, MonotonicInstant>>,
+    over: Mutex<OverRate>,
+}
+
+/// Who is over the rate, until when. Bounded as the limiter is, which keeps each of them, too.
+struct OverRate {
+    until: HashMap<Source, MonotonicInstant>,
+    /// As [`SenderLimiter::sweep_above`].
+    sweep_above: usize,
 }
 
 /// Counts requests of some kind by principal.
@@ -123,7 +129,10 @@ impl DeniedRates {
         Self {
             most,
             each: SenderLimiter::new(most, &clock),
-            over: Mutex::default(),
+            over: Mutex::new(OverRate {
+                until: HashMap::new(),
+                sweep_above: MIN_KEPT,
+            }),
             clock,
         }
     }
@@ -135,12 +144,11 @@ impl DeniedRates {
             let now = self.clock.now();
             let wait = early.wait_time_from(now);
             let mut over = self.over.lock();
-            if over.len() >= MIN_KEPT {
-                over.retain(|_, until| *until > now);
+            if over.until.len() > over.sweep_above {
+                over.until.retain(|_, until| *until > now);
+                over.sweep_above = over.until.len().saturating_mul(2).max(MIN_KEPT);
             }
-            if over.len() < MIN_KEPT {
-                over.insert(source, now + Nanos::from(wait));
-            }
+            over.until.insert(source, now + Nanos::from(wait));
             busy(self.most, wait)
         })
     }
@@ -148,7 +156,7 @@ impl DeniedRates {
     /// Whether the next denied request would be too many.
     pub(super) fn check(&self, source: Source) -> Result<(), Busy> {
         let now = self.clock.now();
-        match self.over.lock().get(&source) {
+        match self.over.lock().until.get(&source) {
             Some(until) if *until > now => Err(busy(self.most, until.duration_since(now).into())),
             _ => Ok(()),
         }
@@ -328,6 +336,25 @@ mod tests {
             sweeps += usize::from(before.0 > before.1);
         }
         sweeps
+    }
+
+    /// Otherwise many addresses could have credentials of each verified elsewhere, without a bound.
+    #[test]
+    fn s_06_however_many_are_over_the_rate_of_denied_requests_each_is_known() {
+        let hand = Arc::new(ManualClock::default());
+        let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(&hand);
+        let denied = DeniedRates::new(NonZeroU32::new(1).unwrap(), &clock);
+        let sources = (0..2 * MIN_KEPT as u32).map(|nth| Source::Address(std::net::Ipv4Addr::from(nth).into()));
+        for source in sources.clone() {
+            while denied.count(source).is_ok() {}
+        }
+        assert!(sources.clone().all(|source| denied.check(source).is_err()));
+        hand.advance(60_000);
+        assert!(sources.clone().all(|source| denied.check(source).is_ok()));
+        for source in sources.take(3) {
+            while denied.count(source).is_ok() {}
+        }
+        assert!(denied.over.lock().until.len() <= 2 * MIN_KEPT + 3);
     }
 
     #[test]
