@@ -1,6 +1,6 @@
 //! What this user has called: the client journal, as the commands use it.
 
-use crate::{failure::Failure, output, servers::Server, states, tasks};
+use crate::{failure::Failure, output, servers::Server, states};
 use longhaul_client::{
     CallFilter, CallState, Client, ClientJournal, Connection, JournalError, PendingCall, RecordedCall, RequestError,
     SystemClock, TaskHandle, TaskSnapshot, TaskStatus,
@@ -124,8 +124,14 @@ impl Named {
         }
     }
 
-    /// The only recorded task that has not ended, on this server if one was chosen; for `answer` the only one that asks.
+    /// The only recorded task that has not ended, on this server if one was chosen.
     pub(crate) async fn only(server: Server, command: &str) -> Result<Self, Failure> {
+        let live = Self::candidates(&server, command).await?;
+        Self::only_of(server, command, &live).await
+    }
+
+    /// The recorded tasks that `command` without an id may mean, on this server if one was chosen.
+    pub(crate) async fn candidates(server: &Server, command: &str) -> Result<Vec<RecordedCall>, Failure> {
         server.check()?;
         let live = open().await?.live().await?;
         let is_open = |call: &&RecordedCall| !call.status.is_some_and(TaskStatus::is_final);
@@ -138,16 +144,11 @@ impl Named {
         } else {
             open
         };
-        let mut live = distinct(live.into_iter());
-        let may_ask;
-        if command == "answer" && live.len() > 1 {
-            // What the journal knows may be old, and an answer cannot be taken back.
-            may_ask = tasks::that_may_ask(&server, live.into_iter().cloned().collect()).await;
-            if may_ask.is_empty() {
-                return Err(Failure::refused("none of your tasks asks anything now".to_owned()));
-            }
-            live = may_ask.iter().collect();
-        }
+        Ok(distinct(live.into_iter()).into_iter().cloned().collect())
+    }
+
+    /// The only one of these; an error that lists them if there are several.
+    pub(crate) async fn only_of(server: Server, command: &str, live: &[RecordedCall]) -> Result<Self, Failure> {
         let mut fitting = live.iter();
         let id = |call: &RecordedCall| call.task.as_ref().map(|task| task.task_id.clone()).unwrap_or_default();
         match (fitting.next(), fitting.next()) {

@@ -10,7 +10,8 @@ use crate::{
     fields, output,
     record::{self, Named},
     result::Exit,
-    servers, states,
+    servers::{self, Server},
+    states, tasks,
     waiting::with_notice,
 };
 use longhaul_client::{InputRequest, InputResponse, RequestError, TaskHandle, TaskSnapshot, TaskStatus};
@@ -33,6 +34,19 @@ pub(crate) async fn run(args: &args::Answer) -> ExitCode {
     .into()
 }
 
+/// The only recorded task that asks.
+async fn only_that_asks(server: Server) -> Result<Named, Failure> {
+    let mut live = Named::candidates(&server, "answer").await?;
+    if live.len() > 1 {
+        // What the journal knows may be old, and an answer cannot be taken back.
+        live = tasks::that_may_ask(&server, live).await;
+        if live.is_empty() {
+            return Err(Failure::refused("none of your tasks asks anything now".to_owned()));
+        }
+    }
+    Named::only_of(server, "answer", &live).await
+}
+
 async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
     let (server, rest) = servers::choose(&args.task.server, &args.task.words)?;
     // A word with `=` is a value: no task has such an id.
@@ -49,7 +63,7 @@ async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
     let words = arguments::parse(words).map_err(Failure::usage)?;
     let named = match id {
         Some(id) => Named::find(server, id).await?,
-        None => Named::only(server, "answer").await?,
+        None => only_that_asks(server).await?,
     };
     let (relay, questions) = held::Relay::new();
     let connection = named.server.connection(|options| options.inputs = Some(relay))?;

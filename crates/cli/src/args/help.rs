@@ -116,7 +116,12 @@ Calls of the server's slow tools become tasks, which survive their client. Witho
 process that owns the data directory and runs the server, and others with the same command, folder and environment share it.
 
 Example:
-    longhaul wrap -- npx -y @modelcontextprotocol/server-everything";
+    longhaul wrap -- npx -y @modelcontextprotocol/server-everything
+
+Exit status:
+    0  standard input or standard output was closed, or the server was stopped by a signal
+    1  the server could not be started, or has exited
+    2  the command line is wrong; nothing was started";
 
 pub(super) const TASK: &str = "\
 Exit status:
