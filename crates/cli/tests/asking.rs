@@ -273,44 +273,56 @@ fn a_recorded_task_needs_no_server_and_no_whole_id() {
     assert!(states.contains("completed") && states.contains("cancelled"), "{states}");
 }
 
+/// Answers the requests of a connection until one of them is a call, which it holds.
+fn answer_all_but_calls(mut stream: std::net::TcpStream) {
+    use std::io::{BufRead, BufReader, Read, Write};
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    loop {
+        let (mut line, mut length) = (String::new(), 0);
+        while reader.read_line(&mut line).unwrap_or(0) > 2 {
+            if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+            line.clear();
+        }
+        let mut body = vec![0; length];
+        if length == 0 || reader.read_exact(&mut body).is_err() {
+            return;
+        }
+        let request: Value = serde_json::from_slice(&body).unwrap();
+        let result = match request["method"].as_str().unwrap() {
+            "server/discover" => {
+                serde_json::json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {}})
+            }
+            "tools/list" => {
+                serde_json::json!({"resultType": "complete", "tools": [{"name": "hang", "inputSchema": {"type": "object"}}]})
+            }
+            // Until its client is gone.
+            _ => {
+                let _ = reader.read_to_end(&mut body);
+                return;
+            }
+        };
+        let answer = serde_json::json!({"jsonrpc": "2.0", "id": request["id"], "result": result}).to_string();
+        let length = answer.len();
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n");
+        if stream.write_all((head + &answer).as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
 /// An intent is recorded before the call is sent.
 #[test]
 fn a_call_whose_program_was_killed_is_listed_as_unknown() {
     let served = served();
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp", silent.local_addr().unwrap());
-    // A server that answers everything but the call.
+    // A server that answers everything but the call. A client may have several connections, and so may several clients.
     let serving = std::thread::Builder::new().spawn(move || {
-        use std::io::{BufRead, BufReader, Read, Write};
-        let mut held = Vec::new();
         for stream in silent.incoming() {
-            let mut stream = stream.unwrap();
-            let mut reader = BufReader::new(stream.try_clone().unwrap());
-            loop {
-                let (mut line, mut length) = (String::new(), 0);
-                while reader.read_line(&mut line).unwrap_or(0) > 2 {
-                    if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
-                        length = value.trim().parse().unwrap();
-                    }
-                    line.clear();
-                }
-                let mut body = vec![0; length];
-                if length == 0 || reader.read_exact(&mut body).is_err() {
-                    break;
-                }
-                let request: Value = serde_json::from_slice(&body).unwrap();
-                let result = match request["method"].as_str().unwrap() {
-                    "server/discover" => serde_json::json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {}}),
-                    "tools/list" => serde_json::json!({"resultType": "complete", "tools": [{"name": "hang", "inputSchema": {"type": "object"}}]}),
-                    _ => {
-                        held.push(stream);
-                        break;
-                    }
-                };
-                let answer = serde_json::json!({"jsonrpc": "2.0", "id": request["id"], "result": result}).to_string();
-                let head = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", answer.len());
-                stream.write_all((head + &answer).as_bytes()).unwrap();
-            }
+            let stream = stream.unwrap();
+            let _ = std::thread::Builder::new().spawn(move || answer_all_but_calls(stream));
         }
     });
     serving.unwrap();

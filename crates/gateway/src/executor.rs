@@ -115,11 +115,12 @@ impl UpstreamExecutor {
                 Called::Ended(end) => return end,
                 Called::Task(handle) => {
                     registration.is_task(handle.id());
-                    cx.becomes_task();
                     if let Err(error) = store(&handle, &registration, cx).await {
                         // Nobody would find it again: the attempt has ended, or is another node's by now.
                         tracing::warn!(%error, task = cx.task().short(), "a task of an upstream was not recorded");
                     }
+                    // Only now: a client that has the task finds it again after a crash.
+                    cx.becomes_task();
                     match self.follow(&handle, &registration, cx).await {
                         Followed::Ended(end) => return end,
                         Followed::Lost(error) => error,

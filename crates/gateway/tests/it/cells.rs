@@ -6,7 +6,7 @@ use crate::{
     world::{RunningGateway, guarded, options, until},
 };
 use longhaul_client::{Outcome, TaskStatus};
-use longhaul_core::Verdict;
+use longhaul_core::{TaskPolicy, Verdict};
 use serde_json::json;
 
 /// Runs a test in each cell, with a gateway and an upstream of its own.
@@ -121,4 +121,26 @@ async fn a_cancel_reaches_the_upstream() {
         assert_eq!(task.get().await.unwrap().status, TaskStatus::Cancelled);
     })
     .await;
+}
+
+/// A call that becomes a task after an hour is one at once if the upstream makes a task of it.
+#[tokio::test]
+async fn a_call_is_a_task_as_soon_as_it_is_one_of_the_upstream() {
+    let upstream = Upstream::start(Tasks::Modern).await;
+    let directory = tempfile::tempdir().unwrap();
+    let mut upstreams = options(&[("up", &upstream)]);
+    upstreams[0].rules[0].task = Some(TaskPolicy::After(3_600_000));
+    let gateway = RunningGateway::start(directory.path(), upstreams).await;
+    let client = Client::connect(&gateway.url, Tasks::Modern);
+    let Called::Task(task) = client.start("hold", json!({})).await.unwrap() else {
+        panic!("no task")
+    };
+    upstream.release();
+    let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
+    assert_eq!(outcome.verdict(), Verdict::Succeeded);
+    // The upstream of a client without tasks is not asked for one, so its progress arrives.
+    let plain = Client::connect(&gateway.url, Tasks::None);
+    upstream.release();
+    assert_eq!(plain.text("hold", json!({})).await, "held");
+    gateway.stop().await;
 }
