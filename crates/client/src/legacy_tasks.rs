@@ -11,6 +11,9 @@ use tokio::{sync::watch, task::AbortHandle};
 
 /// How long a question may wait for the answer that tells which call its task belongs to. Some servers ask before they answer.
 const LONGEST_WAIT_FOR_ANSWER: Duration = Duration::from_secs(2);
+/// How long a question that names no task may come before the status that tells whose it is, and how often that is looked for.
+const LONGEST_WAIT_FOR_STATUS: Duration = Duration::from_secs(1);
+const LOOK_FOR_STATUS: Duration = Duration::from_millis(10);
 /// How many tasks that ask are remembered with what they ask.
 const MAX_ASKING: usize = 64;
 
@@ -93,6 +96,36 @@ impl LegacyTasks {
         let tasks = self.tasks.borrow();
         let asking = tasks.asking.iter().rev().find(|(_, message)| message == text);
         asking.map(|(task, _)| task.clone())
+    }
+
+    /// As [`asking`](Self::asking). The status may come shortly after the question, if there is a call or a task that it can be about.
+    #[expect(clippy::disallowed_methods, reason = "the client is not simulated")]
+    pub(crate) async fn asking_soon(&self, text: &str) -> Option<String> {
+        let may_be_known = || {
+            let tasks = self.tasks.borrow();
+            tasks.calls > 0 || tasks.live.values().any(Option::is_some)
+        };
+        let known = async {
+            while may_be_known() {
+                if let Some(task) = self.asking(text) {
+                    return Some(task);
+                }
+                tokio::time::sleep(LOOK_FOR_STATUS).await;
+            }
+            None
+        };
+        let known = tokio::time::timeout(LONGEST_WAIT_FOR_STATUS, known).await;
+        known.ok().flatten().or_else(|| self.only_recorded())
+    }
+
+    /// The only task that lives, if its call is recorded and no other call waits for its answer.
+    fn only_recorded(&self) -> Option<String> {
+        let tasks = self.tasks.borrow();
+        let mut live = tasks.live.iter();
+        match (tasks.calls, live.next(), live.next()) {
+            (0, Some((task, Some(_))), None) => Some(task.clone()),
+            _ => None,
+        }
     }
 
     /// What records the questions of a task, if its call is recorded.

@@ -227,11 +227,20 @@ impl Connection {
 
     /// Records a question of a task whose call is recorded.
     async fn record(&self, serving: &Serving) -> Option<Recorded> {
-        let (request, task) = (&serving.request, serving.task.as_deref()?);
+        let request = &serving.request;
         let is_asked = is_question(&request.method) && self.options().inputs.is_some();
         if !is_asked || self.is_answered_with_task(request) {
             return None;
         }
+        let task = match &serving.task {
+            Some(task) => task.clone(),
+            None => {
+                self.legacy_tasks()
+                    .asking_soon(request.params["message"].as_str()?)
+                    .await?
+            }
+        };
+        let task = task.as_str();
         let record = self.legacy_tasks().record_of(task).await?;
         let QuestionName { name, is_unique } = QuestionName::of(request, task);
         let recorded = Recorded {
