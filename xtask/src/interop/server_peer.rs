@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{clock, node::Node, server::Server};
 use rustix::fs::{FlockOperation, flock};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::{
     fs::{self, File},
     io,
@@ -15,6 +16,8 @@ use std::{
     time::Duration,
 };
 
+/// The next port to try for a server that cannot choose one.
+static NEXT_PORT: AtomicU16 = AtomicU16::new(0);
 /// How long a server may take to start: Python reads many files.
 const START: Duration = Duration::from_secs(60);
 /// How long a server that `longhaul stdio` has started may take to stop when it is idle.
@@ -256,7 +259,12 @@ impl ServerPeer {
             return Ok((server, format!("http://{address}/{path}")));
         }
         // It cannot choose a free port, and tells nobody which one it has.
-        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+        // So the port is one that the system gives to no connection meanwhile.
+        let mut free = (0..10_000).filter_map(|_| {
+            let port = 20_000 + NEXT_PORT.fetch_add(1, Ordering::Relaxed) % 10_000;
+            TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()?.local_addr().ok()
+        });
+        let address = free.next().ok_or_else(|| io::Error::other("no port is free"))?;
         let server = Server::start(command.env("PORT", address.port().to_string()), log)?;
         // If it does not start, the client says so.
         clock::wait_for(START, || TcpStream::connect(address).ok());
