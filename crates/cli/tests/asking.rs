@@ -326,14 +326,10 @@ fn a_call_whose_program_was_killed_is_listed_as_unknown() {
         }
     });
     serving.unwrap();
-    let mut calling = served
-        .command(&["call", &url, "hang"])
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut calling = served.command(&["call", &url, "hang"]).spawn().unwrap();
     let listed = || exit(&served.command(&["tasks"]).output().unwrap(), 0);
     while !listed().contains("being sent") {
-        std::thread::yield_now();
+        assert_eq!(calling.try_wait().unwrap(), None, "the call has ended");
     }
     calling.kill().unwrap();
     calling.wait().unwrap();

@@ -125,8 +125,9 @@ fn beside(database: &Path, suffix: &str) -> PathBuf {
 
 /// Checks the files that SQLite will open, as far as they are there.
 fn check_files(database: &Path) -> Result<(), JournalError> {
-    let length = check_private(database)?;
+    // The log first: another process may be creating both, and writes to the log once the database is not empty.
     let log = check_private(&beside(database, "-wal"))?;
+    let length = check_private(database)?;
     check_private(&beside(database, "-shm"))?;
     check_private(&beside(database, "-journal"))?;
     // SQLite would take it for a new database, and delete the log.

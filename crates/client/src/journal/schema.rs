@@ -1,7 +1,7 @@
 //! The numbered, forward-only steps from an empty file to the present schema.
 
 use super::error::{JournalError, because};
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 use std::path::Path;
 
 /// "LngC" in ASCII: identifies the file as a client journal (`PRAGMA application_id`).
@@ -15,12 +15,17 @@ const MIGRATIONS: &[&str] = &[
 
 /// Checks that the file is an empty one or a client journal of a known version. Changes nothing.
 pub(super) fn check(connection: &Connection, path: &Path) -> Result<(), JournalError> {
-    version(connection, path).map(drop)
+    present_version(connection, path).map(drop)
+}
+
+/// The same inside a transaction.
+pub(super) fn check_in(transaction: &Transaction<'_>, path: &Path) -> Result<(), JournalError> {
+    version(transaction, path).map(drop)
 }
 
 /// Brings the file up to date. Several processes may do so at once.
 pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), JournalError> {
-    if version(connection, path)? == MIGRATIONS.len() {
+    if present_version(connection, path)? == MIGRATIONS.len() {
         return Ok(());
     }
     let failed = |error| because(&error, path);
@@ -39,10 +44,19 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Jo
         .map_err(failed)
 }
 
+/// The version at one moment: another process may be creating the schema.
+fn present_version(connection: &Connection, path: &Path) -> Result<usize, JournalError> {
+    let failed = |error| because(&error, path);
+    let snapshot = connection.unchecked_transaction().map_err(failed)?;
+    let version = version(&snapshot, path)?;
+    snapshot.commit().map_err(failed)?;
+    Ok(version)
+}
+
 /// How many steps the file has gone through; 0 for an empty one.
-fn version(connection: &Connection, path: &Path) -> Result<usize, JournalError> {
+fn version(transaction: &Transaction<'_>, path: &Path) -> Result<usize, JournalError> {
     let number = |sql: &str| -> Result<i64, JournalError> {
-        let read = connection
+        let read = transaction
             .prepare_cached(sql)
             .and_then(|mut statement| statement.query_row([], |row| row.get(0)));
         read.map_err(|error| because(&error, path))

@@ -242,7 +242,7 @@ impl Worker {
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(for_all)?;
         // A later release may have migrated the file since it was opened.
-        schema::check(&transaction, &self.path).map_err(Aborted::ForAll)?;
+        schema::check_in(&transaction, &self.path).map_err(Aborted::ForAll)?;
         retention::delete_some(&transaction, now).map_err(for_all)?;
         let scope = Scope {
             connection: &transaction,

@@ -187,6 +187,32 @@ fn competitor() {
     });
 }
 
+/// How many files are created.
+const CREATED: usize = 60;
+
+#[test]
+fn processes_that_create_the_file_at_once_all_open_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let spawn = |name| spawn("processes::creator", directory.path(), name);
+    for child in ["one", "two", "three"].map(spawn) {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    }
+}
+
+/// One that is ahead has to create each file, which takes longer than to open it. So they soon do it at the same time.
+#[test]
+#[ignore = "started by processes_that_create_the_file_at_once_all_open_it"]
+fn creator() {
+    let Some((directory, name)) = given() else { return };
+    block_on(async {
+        for number in 0..CREATED {
+            let journal = open(&directory.join(number.to_string())).await;
+            journal.begin(new_call(&name)).await.unwrap();
+        }
+    });
+}
+
 /// What the victim has reported of its calls: how many changes of each had returned.
 type Reported = BTreeMap<i64, usize>;
 
