@@ -8,13 +8,15 @@ use std::borrow::Cow;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
-    /// The server could not be reached, or closed the connection. It may or may not have received the request.
+    /// The server could not be reached, or closed the connection.
     #[error("{address} cannot be reached: {reason}")]
     Unreachable {
         /// The server's address.
         address: String,
         /// The innermost cause.
         reason: String,
+        /// Whether there was a connection, so that the server may have received the request.
+        connected: bool,
     },
     /// The server has not answered within the time of the request ([`Options::request_timeout`](crate::Options::request_timeout) or
     /// [`Options::call_timeout`](crate::Options::call_timeout)). It may still be working on it; a session or a child process is kept.
@@ -161,6 +163,15 @@ impl RequestError {
             | Self::Token { .. }
             | Self::Setup(_)
             | Self::Unanswered { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Whether nothing of the request has reached the server.
+    pub fn is_unsent(&self) -> bool {
+        match self {
+            Self::Unreachable { connected, .. } => !connected,
+            Self::NotStarted { .. } | Self::Certificate { .. } | Self::Setup(_) => true,
             _ => false,
         }
     }

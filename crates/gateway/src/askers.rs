@@ -1,23 +1,34 @@
 //! Who is asked what an upstream asks: the client of the call that it asks for, and nobody else.
 //!
 //! A connection to an upstream belongs to one principal. Its calls have numbers, and what the upstream asks in a response to a call or on its stream carries
-//! the number. A question of a task names the task. Any other question goes to the only call or task there is.
+//! the number. A question of a task names the task. Any other question can belong to each call that runs on the connection, or may still run there after its
+//! client has left: it is put to their client if that is one for all of them. Only clients of 2025-11-25 can be told apart, by their sessions.
 
 use crate::question::UpstreamQuestion;
 use futures_util::{FutureExt, future::Shared};
 use longhaul_client::{InputHandler, InputRequest, InputResponse, LogMessage, RpcFailure};
-use longhaul_core::{BoxFuture, ClientCapabilities, Clock, Json};
-use longhaul_runtime::{AskError, Question, RequestContext, TaskContext};
+use longhaul_core::{BoxFuture, ClientCapabilities, Clock, Json, Principal, SessionKey, TaskId};
+use longhaul_runtime::{AskError, Question, RequestContext, Requestor, TaskContext};
 use parking_lot::Mutex;
+use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 use tokio::sync::Notify;
 
+#[cfg(test)]
+mod tests;
+
 /// How long a question may come before the answer that names its task.
 const LONGEST_WAIT_FOR_TASK: Duration = Duration::from_secs(2);
+/// How long a call that the upstream has not answered counts as running after its client has left. An upstream is asked to cancel such a call, and does not say
+/// when it has.
+const MAY_STILL_RUN: Duration = Duration::from_secs(600);
 
 /// The calls and requests of a connection that can be asked something.
 pub(crate) struct Askers {
@@ -26,18 +37,35 @@ pub(crate) struct Askers {
     state: Mutex<State>,
     /// Notified when a task is known.
     changed: Notify,
+    /// The client's last answer to `roots/list`, which upstreams also ask outside of calls.
+    roots: Mutex<Option<Value>>,
+    /// Whether this upstream has asked for roots outside of calls, on any connection.
+    asks_for_roots: Arc<AtomicBool>,
 }
 
 #[derive(Default)]
 struct State {
     last: u64,
-    by_number: HashMap<u64, Arc<Asker>>,
+    by_number: BTreeMap<u64, Arc<Asker>>,
     by_task: HashMap<String, u64>,
+    /// Whose calls may still run after they were given up, and until when they count, by the monotonic clock.
+    left: HashMap<Client, Duration>,
+}
+
+/// The client of a call, as far as clients can be told apart.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Client {
+    Session(SessionKey),
+    /// Some client without a session, that of this task.
+    OfTask(TaskId),
+    /// Some client without a session, that of the request with this number.
+    OfRequest(u64),
 }
 
 /// A call, or another request, on whose behalf an upstream asks.
 pub(crate) struct Asker {
     context: Context,
+    client: Client,
     /// How often each legacy question without a key was put, by the digest of its text: those that an earlier process has had answered included.
     put: Mutex<BTreeMap<String, u32>>,
     /// The texts of the questions with each key of a round, by their digests.
@@ -86,6 +114,27 @@ pub(crate) enum Context {
 }
 
 impl Context {
+    pub(crate) fn principal(&self) -> &Principal {
+        match self {
+            Self::Task(cx) => cx.principal(),
+            Self::Request(cx) => cx.principal(),
+        }
+    }
+
+    pub(crate) fn session(&self) -> Option<&SessionKey> {
+        match self {
+            Self::Task(cx) => cx.session(),
+            Self::Request(cx) => cx.session(),
+        }
+    }
+
+    pub(crate) fn requestor(&self) -> &Arc<Requestor> {
+        match self {
+            Self::Task(cx) => cx.requestor(),
+            Self::Request(cx) => cx.requestor(),
+        }
+    }
+
     async fn ask(self, question: Question) -> Result<Json, AskError> {
         match self {
             Self::Task(cx) => cx.ask(question).await,
@@ -99,36 +148,47 @@ pub(crate) struct Registration {
     askers: Arc<Askers>,
     pub(crate) number: u64,
     pub(crate) asker: Arc<Asker>,
+    /// Whether it was sent, and has no answer.
+    runs: AtomicBool,
 }
 
 impl Askers {
-    pub(crate) fn new(upstream: &str, clock: Arc<dyn Clock>) -> Arc<Self> {
+    pub(crate) fn new(upstream: &str, clock: Arc<dyn Clock>, asks_for_roots: Arc<AtomicBool>) -> Arc<Self> {
         Arc::new(Self {
             upstream: upstream.to_owned(),
             clock,
             state: Mutex::default(),
             changed: Notify::new(),
+            roots: Mutex::default(),
+            asks_for_roots,
         })
     }
 
     /// Makes a call known. `delivered` is what an earlier process knows of its legacy questions.
     pub(crate) fn register(self: &Arc<Self>, context: Context, delivered: BTreeMap<String, u32>) -> Registration {
+        let mut state = self.state.lock();
+        state.last += 1;
+        let number = state.last;
+        let client = match (context.session(), &context) {
+            (Some(session), _) => Client::Session(session.clone()),
+            (None, Context::Task(cx)) => Client::OfTask(cx.task().clone()),
+            (None, Context::Request(_)) => Client::OfRequest(number),
+        };
         let asker = Arc::new(Asker {
             context,
+            client,
             put: Mutex::new(delivered.clone()),
             rounds: Mutex::default(),
             unsettled: Mutex::default(),
             delivered: Mutex::new(delivered),
             was_delivered: Notify::new(),
         });
-        let mut state = self.state.lock();
-        state.last += 1;
-        let number = state.last;
         state.by_number.insert(number, Arc::clone(&asker));
         Registration {
             askers: Arc::clone(self),
             number,
             asker,
+            runs: AtomicBool::new(false),
         }
     }
 
@@ -139,7 +199,7 @@ impl Askers {
 
     async fn find(&self, request: &InputRequest) -> Option<Arc<Asker>> {
         let Some(task) = &request.task else {
-            return self.state.lock().find(request.source);
+            return self.of_source(request.source);
         };
         let known = async {
             loop {
@@ -154,7 +214,32 @@ impl Askers {
         tokio::select! {
             biased;
             known = known => known,
-            () = self.clock.sleep(LONGEST_WAIT_FOR_TASK) => self.state.lock().find(request.source),
+            () = self.clock.sleep(LONGEST_WAIT_FOR_TASK) => self.state.lock().by_number.get(&request.source?).cloned(),
+        }
+    }
+
+    /// The call with this number; without one, a call of the only client that it can be.
+    fn of_source(&self, source: Option<u64>) -> Option<Arc<Asker>> {
+        let mut state = self.state.lock();
+        match source {
+            Some(number) => state.by_number.get(&number).cloned(),
+            None => state.of_only_client(self.clock.monotonic()),
+        }
+    }
+
+    /// Asks the client for its roots, if the upstream will want them when it is connected, and they are not known.
+    pub(crate) async fn learn_roots(&self, context: &Context) {
+        let has_roots = context.requestor().capabilities.roots;
+        if !has_roots || !self.asks_for_roots.load(Ordering::Relaxed) || self.roots.lock().is_some() {
+            return;
+        }
+        let question = Question {
+            name: Some("roots".into()),
+            ..Question::new(Json::from(&json!({"method": "roots/list"})))
+        };
+        match context.clone().ask(question).await {
+            Ok(roots) => *self.roots.lock() = serde_json::from_str(roots.as_str()).ok(),
+            Err(error) => tracing::debug!(upstream = self.upstream, %error, "a client does not tell its roots"),
         }
     }
 
@@ -163,7 +248,7 @@ impl Askers {
         let LogMessage {
             level, logger, data, ..
         } = &message;
-        let asker = self.state.lock().find(message.source);
+        let asker = self.of_source(message.source);
         let data = Json::from(data);
         match asker.as_deref().map(|asker| &asker.context) {
             Some(Context::Task(cx)) => cx.log(*level, logger.as_deref(), data),
@@ -178,13 +263,18 @@ impl State {
         self.by_number.get(self.by_task.get(task)?).cloned()
     }
 
-    /// By its number; without one, the only one there is.
-    fn find(&self, source: Option<u64>) -> Option<Arc<Asker>> {
-        match source {
-            Some(number) => self.by_number.get(&number).cloned(),
-            None if self.by_number.len() == 1 => self.by_number.values().next().cloned(),
-            None => None,
-        }
+    /// The newest call, if all that run, and all that may still run, are of its client.
+    fn of_only_client(&mut self, now: Duration) -> Option<Arc<Asker>> {
+        self.forget(now);
+        let (_, newest) = self.by_number.last_key_value()?;
+        let running = self.by_number.values().map(|asker| &asker.client);
+        let mut clients = running.chain(self.left.keys());
+        (clients.all(|client| *client == newest.client)).then(|| Arc::clone(newest))
+    }
+
+    /// Forgets calls that were given up long ago.
+    fn forget(&mut self, now: Duration) {
+        self.left.retain(|_, until| *until > now);
     }
 }
 
@@ -194,12 +284,27 @@ impl Registration {
         self.askers.state.lock().by_task.insert(task.to_owned(), self.number);
         self.askers.changed.notify_waiters();
     }
+
+    /// The call is sent. Until it has ended, it may ask, also after this value is dropped.
+    pub(crate) fn begins(&self) {
+        self.runs.store(true, Ordering::Relaxed);
+    }
+
+    /// The upstream has answered it for good, or has not received it.
+    pub(crate) fn ends(&self) {
+        self.runs.store(false, Ordering::Relaxed);
+    }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
         let mut state = self.askers.state.lock();
         state.by_number.remove(&self.number);
+        if *self.runs.get_mut() {
+            let now = self.askers.clock.monotonic();
+            state.forget(now);
+            state.left.insert(self.asker.client.clone(), now + MAY_STILL_RUN);
+        }
         state.by_task.retain(|_, number| *number != self.number);
     }
 }
@@ -278,17 +383,30 @@ impl InputHandler for ClientsOfConnection {
         let askers = Arc::clone(&self.askers);
         Box::pin(async move {
             let is_elicitation = request.is_elicitation();
+            let is_roots = request.method == "roots/list";
+            if is_roots && request.source.is_none() && request.task.is_none() {
+                askers.asks_for_roots.store(true, Ordering::Relaxed);
+                let roots = askers.roots.lock().clone();
+                if let Some(roots) = roots {
+                    return Ok(InputResponse::result(roots));
+                }
+            }
             let Some(asker) = askers.find(&request).await else {
-                tracing::warn!(
+                tracing::info!(
                     upstream = askers.upstream,
                     method = request.method,
-                    "cancelled a question: it names no call, and there is not exactly one that it can belong to"
+                    "cancelled a question: it names no call, and calls of different clients may have asked it, or none"
                 );
                 return without_answer(is_elicitation, "nobody can be asked");
             };
             match asker.ask(&UpstreamQuestion::of(&request)).await {
-                Ok(answer) => match serde_json::from_str(answer.as_str()) {
-                    Ok(answer) => Ok(InputResponse::result(answer)),
+                Ok(answer) => match serde_json::from_str::<Value>(answer.as_str()) {
+                    Ok(answer) => {
+                        if is_roots {
+                            *askers.roots.lock() = Some(answer.clone());
+                        }
+                        Ok(InputResponse::result(answer))
+                    }
                     Err(error) => without_answer(is_elicitation, &error.to_string()),
                 },
                 Err(AskError::Refused(failure)) => Err(failure),
@@ -299,12 +417,20 @@ impl InputHandler for ClientsOfConnection {
 
     fn delivered(&self, request: &InputRequest) {
         let asked = UpstreamQuestion::of(request);
+        if asked.has_key() {
+            return;
+        }
         let asker = {
             let state = self.askers.state.lock();
             let of_task = request.task.as_deref().and_then(|task| state.of_task(task));
-            of_task.or_else(|| state.find(request.source))
+            let by_number = || state.by_number.get(&request.source?).cloned();
+            // More calls may have begun since it was asked.
+            let asks = |asker: &&Arc<Asker>| asker.unsettled.lock().contains_key(&asked.digest);
+            of_task
+                .or_else(by_number)
+                .or_else(|| state.by_number.values().rev().find(asks).cloned())
         };
-        if let Some(asker) = asker.filter(|_| !asked.has_key()) {
+        if let Some(asker) = asker {
             // From now on the same text is another question.
             asker.unsettled.lock().remove(&asked.digest);
             *asker.delivered.lock().entry(asked.digest).or_default() += 1;

@@ -1,18 +1,23 @@
-//! The connections to one upstream: one for each principal and each set of capabilities.
+//! The connections to one upstream: one for each principal and each set of capabilities. A client with roots has one for its session: roots belong to the
+//! connection, and another session may have others.
 
 use crate::{
     Target, UpstreamOptions,
     askers::{Askers, ClientsOfConnection, Context, Registration},
 };
-use longhaul_client::{ChildProcess, Connection, InvalidAddress, LogLevel, Logging, Options};
-use longhaul_core::{ClientCapabilities, Clock, Principal};
+use longhaul_client::{ChildProcess, Connection, InvalidAddress, LogLevel, Logging, Options, RequestError};
+use longhaul_core::{ClientCapabilities, Clock, Principal, SessionKey};
+use longhaul_runtime::Ports;
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::Arc,
+    sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
 
+/// How long after an answer an upstream is taken to be there. A call to a server that has lost its session meanwhile fails, since the client does not send it
+/// again: it may have run.
+const FRESH: Duration = Duration::from_secs(5);
 /// How long a connection is kept that nobody uses.
 const IDLE: Duration = Duration::from_secs(300);
 
@@ -22,6 +27,18 @@ struct Key {
     /// `None` for the connection that all share.
     principal: Option<Principal>,
     capabilities: ClientCapabilities,
+    /// Of a client with roots.
+    session: Option<SessionKey>,
+}
+
+impl Key {
+    fn shared() -> Self {
+        Self {
+            principal: None,
+            capabilities: ClientCapabilities::default(),
+            session: None,
+        }
+    }
 }
 
 /// A connection to an upstream, and who can be asked on it.
@@ -30,12 +47,48 @@ pub(crate) struct UpstreamConnection {
     askers: Arc<Askers>,
     /// When it was last used, by the monotonic clock.
     used: Mutex<Duration>,
+    /// When the upstream has last answered on it, by the monotonic clock.
+    answered: Mutex<Option<Duration>>,
 }
 
 impl UpstreamConnection {
     /// Makes a call or a request known to the connection.
     pub(crate) fn register(&self, context: Context, delivered: BTreeMap<String, u32>) -> Registration {
         self.askers.register(context, delivered)
+    }
+
+    /// Notes that the upstream has answered.
+    pub(crate) fn has_answered(&self, now: Duration) {
+        *self.answered.lock() = Some(now);
+    }
+
+    /// Whether the upstream has answered a short time ago.
+    pub(crate) fn is_fresh(&self, now: Duration) -> bool {
+        let answered = *self.answered.lock();
+        answered.is_some_and(|at| now.saturating_sub(at) < FRESH)
+    }
+
+    /// Asks the upstream whether it is there. This opens a lost session again.
+    ///
+    /// # Errors
+    /// Why it does not answer.
+    pub(crate) async fn check(&self, ports: &Ports) -> Result<(), RequestError> {
+        let server = self.connection.server().await?;
+        let is_modern = server.version >= "2026-07-28";
+        let method = if is_modern { "server/discover" } else { "ping" };
+        match self.connection.send(method, serde_json::Value::Null).await {
+            // It answers, whatever it says.
+            Ok(_) | Err(RequestError::Rpc(_)) => {
+                self.has_answered(ports.clock.monotonic());
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Asks the client for its roots, if the upstream will want them when it is connected, and they are not known.
+    pub(crate) async fn learn_roots(&self, context: &Context) {
+        self.askers.learn_roots(context).await;
     }
 }
 
@@ -44,6 +97,8 @@ pub(crate) struct Connections {
     options: UpstreamOptions,
     version: &'static str,
     clock: Arc<dyn Clock>,
+    /// Whether the upstream has asked for roots outside of calls.
+    asks_for_roots: Arc<AtomicBool>,
     open: Mutex<HashMap<Key, Arc<UpstreamConnection>>>,
 }
 
@@ -59,6 +114,7 @@ impl Connections {
             options,
             version,
             clock,
+            asks_for_roots: Arc::default(),
             open: Mutex::default(),
         };
         // Only what is wrong with the address: nothing is sent.
@@ -70,19 +126,13 @@ impl Connections {
         &self.options
     }
 
-    /// The connection for the calls of a client.
-    pub(crate) fn of_client(
-        &self,
-        principal: &Principal,
-        capabilities: ClientCapabilities,
-    ) -> Result<Arc<UpstreamConnection>, InvalidAddress> {
-        let key = match self.options.shared {
-            true => Key {
-                principal: None,
-                capabilities: ClientCapabilities::default(),
-            },
+    /// The connection for a call or request.
+    pub(crate) fn of_client(&self, context: &Context) -> Result<Arc<UpstreamConnection>, InvalidAddress> {
+        let capabilities = context.requestor().capabilities;
+        self.connection(match self.options.shared {
+            true => Key::shared(),
             false => Key {
-                principal: Some(principal.clone()),
+                principal: Some(context.principal().clone()),
                 // What cannot be relayed makes no difference.
                 capabilities: ClientCapabilities {
                     tasks: false,
@@ -91,14 +141,29 @@ impl Connections {
                     sampling_tasks: false,
                     ..capabilities
                 },
+                session: context.session().filter(|_| capabilities.roots).cloned(),
             },
-        };
-        self.connection(key)
+        })
     }
 
-    /// The connection on which the gateway itself reads what the upstream offers: that of local clients without capabilities.
+    /// The connection on which the gateway itself reads what the upstream offers. It declares all that can be relayed, since some servers offer tools only to
+    /// clients with a capability. Nobody can be asked on it.
     pub(crate) fn own(&self) -> Result<Arc<UpstreamConnection>, InvalidAddress> {
-        self.of_client(&Principal::local(), ClientCapabilities::default())
+        self.connection(match self.options.shared {
+            true => Key::shared(),
+            false => Key {
+                principal: Some(Principal::local()),
+                capabilities: ClientCapabilities {
+                    elicitation_form: true,
+                    elicitation_url: true,
+                    sampling: true,
+                    sampling_tools: true,
+                    roots: true,
+                    ..ClientCapabilities::default()
+                },
+                session: None,
+            },
+        })
     }
 
     fn connection(&self, key: Key) -> Result<Arc<UpstreamConnection>, InvalidAddress> {
@@ -112,6 +177,7 @@ impl Connections {
             connection,
             askers,
             used: Mutex::new(self.clock.monotonic()),
+            answered: Mutex::default(),
         });
         open.insert(key, Arc::clone(&connection));
         Ok(connection)
@@ -119,7 +185,8 @@ impl Connections {
 
     /// A connection over which nothing was sent yet.
     fn open_with(&self, capabilities: ClientCapabilities) -> Result<(Connection, Arc<Askers>), InvalidAddress> {
-        let askers = Askers::new(&self.options.name, Arc::clone(&self.clock));
+        let asks_for_roots = Arc::clone(&self.asks_for_roots);
+        let askers = Askers::new(&self.options.name, Arc::clone(&self.clock), asks_for_roots);
         let mut options = Options::named("longhaul-gateway", self.version);
         options.era = self.options.era;
         options.clock = Arc::clone(&self.clock);

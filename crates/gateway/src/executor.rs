@@ -5,7 +5,7 @@ use crate::{
     checkpoint::UpstreamTask,
     connections::UpstreamConnection,
     question::strip_meta,
-    upstream::{LONGEST_WAIT, Upstream},
+    upstream::Upstream,
 };
 use longhaul_client::{CallOptions, CallResponse, Event, RequestError, TaskHandle};
 use longhaul_core::{BoxFuture, Json, MISSING_CAPABILITY, Outcome, RpcFailure, StopReason};
@@ -14,8 +14,10 @@ use longhaul_wire::relayed;
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// The pause before a call is made again, or a task read again that cannot be read now, in milliseconds.
+/// The pause before a call that is known not to run is sent again, or a task read again that cannot be read now, in milliseconds.
 const PAUSE: u64 = 1_000;
+/// The pauses before an idempotent call is made again of which it is not known what became, in milliseconds.
+const PAUSES_BETWEEN_CALLS: [u64; 4] = [1_000, 4_000, 10_000, 20_000];
 /// The pause while the upstream does not accept the gateway's credentials, in milliseconds.
 const PAUSE_WITHOUT_LOGIN: u64 = 15_000;
 
@@ -33,6 +35,8 @@ enum Called {
     Ended(ExecutionEnd),
     /// The upstream has made a task of it.
     Task(TaskHandle),
+    /// The upstream has not received it, since it cannot be reached.
+    Unsent(RequestError),
     /// It is not known whether it has run.
     Unknown(RequestError),
 }
@@ -69,6 +73,9 @@ impl Executor for UpstreamExecutor {
 
     fn resume(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         Box::pin(async move {
+            // What runs on the upstream does not wait for a slot.
+            let slot =
+                (self.upstream.running.as_ref()).and_then(|running| Arc::clone(running).try_acquire_owned().ok());
             let stored = attempt.checkpoint.as_ref().and_then(UpstreamTask::from_json);
             let connection = match self.connection(&cx) {
                 Ok(connection) => connection,
@@ -76,6 +83,7 @@ impl Executor for UpstreamExecutor {
             };
             if let Some(UpstreamTask { task, delivered }) = stored {
                 let registration = connection.register(Context::Task(cx.clone()), delivered);
+                registration.begins();
                 let handle = connection.connection.resume_task(&task).await;
                 match self.follow(&handle, &registration, &cx).await {
                     Followed::Ended(end) => return end,
@@ -85,6 +93,7 @@ impl Executor for UpstreamExecutor {
                     ),
                 }
             }
+            drop(slot);
             match cx.stop_requested() {
                 Some(reason) => ExecutionEnd::Stopped(reason),
                 None if self.idempotent => self.run(attempt, cx).await,
@@ -96,19 +105,18 @@ impl Executor for UpstreamExecutor {
 
 impl UpstreamExecutor {
     fn connection(&self, cx: &TaskContext) -> Result<Arc<UpstreamConnection>, ExecutionEnd> {
-        let connections = &self.upstream.connections;
-        let connection = connections.of_client(cx.principal(), cx.requestor().capabilities);
+        let connection = self.upstream.connections.of_client(&Context::Task(cx.clone()));
         connection.map_err(|error| self.failed(&error.to_string()))
     }
 
-    /// Makes the call until it has an end. It is made again only if it is idempotent.
+    /// Makes the call until it has an end. It is made again only if it is idempotent, and only a few times: it may be what ends the upstream.
     async fn call_and_follow(
         &self,
         connection: &UpstreamConnection,
         attempt: &Attempt,
         cx: &TaskContext,
     ) -> ExecutionEnd {
-        let mut waited = 0;
+        let mut pauses = PAUSES_BETWEEN_CALLS.into_iter();
         loop {
             let registration = connection.register(Context::Task(cx.clone()), BTreeMap::new());
             let error = match self.call(connection, &registration, attempt, cx).await {
@@ -126,23 +134,28 @@ impl UpstreamExecutor {
                         Followed::Lost(error) => error,
                     }
                 }
+                Called::Unsent(error) => return self.failed(&error.to_string()),
                 Called::Unknown(error) => error,
             };
             if let Some(reason) = cx.stop_requested() {
                 return ExecutionEnd::Stopped(reason);
             }
-            if !self.idempotent || waited >= LONGEST_WAIT {
+            let Some(pause) = pauses.next().filter(|_| self.idempotent) else {
                 return self.lost(&error.to_string());
-            }
+            };
             cx.status(format!(
                 "upstream `{}`: {error}; the call is made again",
                 self.upstream.name()
             ));
-            self.upstream.pause(PAUSE).await;
-            waited += PAUSE;
+            tokio::select! {
+                biased;
+                reason = cx.stopped() => return ExecutionEnd::Stopped(reason),
+                () = self.upstream.pause(pause) => {}
+            }
         }
     }
 
+    /// Makes the call, once the upstream can be reached. It is sent again only while the upstream has not received it, or has refused it because it is busy.
     async fn call(
         &self,
         connection: &UpstreamConnection,
@@ -151,17 +164,23 @@ impl UpstreamExecutor {
         cx: &TaskContext,
     ) -> Called {
         let called = async {
-            if let Err(down) = self.upstream.connect(connection, Some(cx)).await {
-                return Called::Ended(self.failed(&down.error.to_string()));
-            }
+            connection.learn_roots(&Context::Task(cx.clone())).await;
+            let mut waiting = self.upstream.waiting();
             loop {
-                let called = self.send(connection, registration, attempt, cx).await;
-                match called {
-                    // It has not run: the upstream is busy.
+                if let Err(down) = self.upstream.connect(connection, &mut waiting, Some(cx)).await {
+                    return Called::Ended(self.failed(&down.error.to_string()));
+                }
+                match self.send(connection, registration, attempt, cx).await {
                     Called::Unknown(error) if error.is_refusal() && error.is_transient() => {
                         let pause = error.retry_after().unwrap_or(PAUSE);
                         cx.status(format!("upstream `{}`: {error}", self.upstream.name()));
                         self.upstream.pause(pause).await;
+                        waiting = self.upstream.waiting();
+                    }
+                    Called::Unsent(error) => {
+                        if !waiting.pause(&self.upstream, Some(cx), &error).await {
+                            return Called::Unsent(error);
+                        }
                     }
                     called => return called,
                 }
@@ -184,11 +203,9 @@ impl UpstreamExecutor {
     ) -> Called {
         let tool = match connection.connection.tool(&self.tool).await {
             Ok(Some(tool)) => tool,
-            Ok(None) => {
-                let message = format!("Unknown tool: {}", self.tool);
-                return Called::Ended(ExecutionEnd::Finished(rpc_error(-32602, &message, None)));
-            }
+            Ok(None) => return Called::Ended(self.unknown_tool()),
             // Nothing of the call was sent.
+            Err(error) if error.is_transient() || error.is_unsent() => return Called::Unsent(error),
             Err(error) => return Called::Ended(self.failed(&error.to_string())),
         };
         let mut options = CallOptions::default();
@@ -199,6 +216,7 @@ impl UpstreamExecutor {
         // For the headers that mirror arguments.
         let arguments: Map<String, Value> = serde_json::from_str(attempt.arguments.as_str()).unwrap_or_default();
         let on_event = &mut |event: Event<'_>| report(cx, &event);
+        registration.begins();
         let mut called = (connection.connection)
             .call_tool_with(&tool, &arguments, &options, on_event)
             .await;
@@ -208,11 +226,30 @@ impl UpstreamExecutor {
                 .call_tool_with(&tool, &arguments, &options, on_event)
                 .await;
         }
-        match called {
+        let called = match called {
             Ok(CallResponse::Done(outcome)) => Called::Ended(ExecutionEnd::Finished(passed_on(outcome))),
-            Ok(CallResponse::Task(handle)) => Called::Task(handle),
+            Ok(CallResponse::Task(handle)) => return Called::Task(handle),
             Err(error) => self.of_error(error),
+        };
+        if matches!(called, Called::Ended(_)) {
+            connection.has_answered(self.upstream.ports.clock.monotonic());
         }
+        if matches!(called, Called::Ended(_) | Called::Unsent(_)) {
+            registration.ends();
+        }
+        called
+    }
+
+    /// The end of a call of a tool that its client's connection to the upstream does not have.
+    fn unknown_tool(&self) -> ExecutionEnd {
+        let tool = &self.tool;
+        let is_listed = self.upstream.lists().is_some_and(|lists| lists.has_tool(tool));
+        let why = match is_listed {
+            true => ": the upstream offers it to clients with other capabilities",
+            false => "",
+        };
+        let message = format!("Unknown tool: {tool}{why}");
+        ExecutionEnd::Finished(rpc_error(-32602, &message, None))
     }
 
     /// What an error of a call says of it.
@@ -224,6 +261,9 @@ impl UpstreamExecutor {
             }
             RequestError::Rpc(failure) => Called::Ended(ExecutionEnd::Finished(Outcome::RpcError(failure))),
             RequestError::Unanswered { .. } => Called::Ended(self.failed(&error.to_string())),
+            error @ (RequestError::Unreachable { .. } | RequestError::NotStarted { .. }) if error.is_unsent() => {
+                Called::Unsent(error)
+            }
             error if error.is_refusal() && !error.is_transient() => Called::Ended(self.failed(&error.to_string())),
             error => Called::Unknown(error),
         }
@@ -231,6 +271,14 @@ impl UpstreamExecutor {
 
     /// Waits for the end of a task on the upstream, and cancels it there if this task is asked to stop.
     async fn follow(&self, handle: &TaskHandle, registration: &Registration, cx: &TaskContext) -> Followed {
+        let followed = self.follow_to_end(handle, registration, cx).await;
+        if !matches!(followed, Followed::Ended(ExecutionEnd::Stopped(_))) {
+            registration.ends();
+        }
+        followed
+    }
+
+    async fn follow_to_end(&self, handle: &TaskHandle, registration: &Registration, cx: &TaskContext) -> Followed {
         registration.is_task(handle.id());
         let mut stopping: Option<StopReason> = None;
         loop {

@@ -74,6 +74,12 @@ impl Lists {
         }
     }
 
+    /// Whether it lists a tool of this name.
+    pub(crate) fn has_tool(&self, name: &str) -> bool {
+        let mut names = self.tools.iter().filter_map(|tool| text_member(tool, "name"));
+        names.any(|listed| listed == name)
+    }
+
     /// Whether it has this server capability.
     pub(crate) fn declares(&self, capability: &str) -> bool {
         self.capabilities[capability].is_object()

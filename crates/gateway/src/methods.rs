@@ -203,12 +203,15 @@ async fn forward(
     mut params: Map<String, Value>,
     cx: &RequestContext,
 ) -> Result<Json, HandlerError> {
-    let connections = &upstream.connections;
-    let connection = connections
-        .of_client(cx.principal(), cx.requestor().capabilities)
+    let context = Context::Request(cx.clone());
+    let connection = (upstream.connections)
+        .of_client(&context)
         .map_err(|error| failed(upstream, &error.to_string()))?;
+    connection.learn_roots(&context).await;
+    // Before it connects: an upstream may ask for the roots of its client then.
+    let registration = connection.register(context, BTreeMap::new());
     upstream
-        .connect(&connection, None)
+        .connect(&connection, &mut upstream.waiting(), None)
         .await
         .map_err(|down| failed(upstream, &down.error.to_string()))?;
     strip_meta(&mut params);
@@ -219,7 +222,6 @@ async fn forward(
     // Answers of a modern client in its rounds are for the gateway.
     params.remove("inputResponses");
     params.remove("requestState");
-    let registration = connection.register(Context::Request(cx.clone()), BTreeMap::new());
     let mut options = CallOptions::default();
     options.source = Some(registration.number);
     options.meta = meta;
@@ -228,10 +230,14 @@ async fn forward(
             cx.progress(progress.progress, progress.total, progress.message.as_deref());
         }
     };
-    match (connection.connection)
+    registration.begins();
+    let answer = (connection.connection)
         .forward(method, &params, &options, on_event)
-        .await
-    {
+        .await;
+    if !matches!(&answer, Err(error) if error.is_transient() && !error.is_unsent()) {
+        registration.ends();
+    }
+    match answer {
         Ok(result) => Ok(relayed::result(&result)),
         Err(RequestError::Rpc(failure)) => Err(HandlerError::Rpc(failure)),
         Err(error) => Err(failed(upstream, &error.to_string())),

@@ -24,7 +24,10 @@ impl UpstreamQuestion {
             params.remove("task");
             strip_meta(params);
         }
-        let request = json!({"method": asked.method, "params": params});
+        let mut request = json!({"method": asked.method});
+        if !params.is_null() {
+            request["params"] = params;
+        }
         let digest = Sha256::digest(request.to_string());
         Self {
             digest: digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect(),

@@ -138,7 +138,7 @@ async fn stay(
             }
             () = upstream.pause(LOOK_EVERY) => {
                 upstream.connections.close_idle(connection).await;
-                if let Err(error) = look(connection).await {
+                if let Err(error) = connection.check(&upstream.ports).await {
                     return error;
                 }
             }
@@ -151,18 +151,5 @@ async fn next(watch: &mut Option<Watch>) -> bool {
     match watch {
         Some(watch) => watch.next().await.is_some(),
         None => std::future::pending().await,
-    }
-}
-
-/// Asks the upstream whether it is there.
-async fn look(connection: &UpstreamConnection) -> Result<(), RequestError> {
-    let server = connection.connection.server().await?;
-    let is_modern = server.version >= "2026-07-28";
-    let method = if is_modern { "server/discover" } else { "ping" };
-    match connection.connection.send(method, serde_json::Value::Null).await {
-        Ok(_) => Ok(()),
-        // It answers, whatever it says.
-        Err(RequestError::Rpc(_)) => Ok(()),
-        Err(error) => Err(error),
     }
 }

@@ -13,8 +13,8 @@ use parking_lot::RwLock;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::{Semaphore, watch};
 
-/// How long a call waits for an upstream that cannot be reached, in milliseconds.
-pub(crate) const LONGEST_WAIT: Millis = 60_000;
+/// How long a call waits for an upstream that cannot be reached.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// The first and the longest pause between two tries to reach it, in milliseconds.
 const PAUSES: (Millis, Millis) = (250, 5_000);
 
@@ -71,6 +71,15 @@ impl Upstream {
         self.naming.offered(self.name(), name)
     }
 
+    /// Begins to wait for the upstream.
+    pub(crate) fn waiting(&self) -> Waiting {
+        Waiting {
+            since: self.ports.clock.monotonic(),
+            pause: PAUSES.0,
+            has_paused: false,
+        }
+    }
+
     /// Connects, and tries again while the upstream cannot be reached, for up to a minute. Nothing of the call has been sent then.
     ///
     /// # Errors
@@ -78,33 +87,57 @@ impl Upstream {
     pub(crate) async fn connect(
         &self,
         connection: &UpstreamConnection,
+        waiting: &mut Waiting,
         cx: Option<&TaskContext>,
     ) -> Result<(), UpstreamDown> {
-        let (mut waited, mut pause) = (0, PAUSES.0);
         loop {
-            let error = match connection.connection.server().await {
-                Ok(_) => return Ok(()),
+            let is_fresh = !waiting.has_paused && connection.is_fresh(self.ports.clock.monotonic());
+            if is_fresh {
+                return Ok(());
+            }
+            let error = match connection.check(&self.ports).await {
+                Ok(()) => return Ok(()),
                 Err(error) => error,
             };
             let may_come_back = error.is_transient() || matches!(error, RequestError::NotStarted { .. });
-            if !may_come_back || waited >= LONGEST_WAIT {
+            if !may_come_back || !waiting.pause(self, cx, &error).await {
                 let upstream = self.name().to_owned();
                 return Err(UpstreamDown { upstream, error });
             }
-            if let Some(cx) = cx {
-                let rest = format_duration(LONGEST_WAIT - waited);
-                cx.status(format!(
-                    "waiting for upstream `{}` for up to {rest}: {error}",
-                    self.name()
-                ));
-            }
-            self.pause(pause).await;
-            waited += pause;
-            pause = (pause * 2).min(PAUSES.1);
         }
     }
 
     pub(crate) async fn pause(&self, millis: Millis) {
         self.ports.clock.sleep(Duration::from_millis(millis)).await;
+    }
+}
+
+/// How long something has waited for an upstream that cannot be reached.
+pub(crate) struct Waiting {
+    /// By the monotonic clock.
+    since: Duration,
+    /// The next pause, in milliseconds.
+    pause: Millis,
+    has_paused: bool,
+}
+
+impl Waiting {
+    /// Pauses before the next try. `false` if it has waited long enough.
+    pub(crate) async fn pause(&mut self, upstream: &Upstream, cx: Option<&TaskContext>, error: &RequestError) -> bool {
+        let waited = upstream.ports.clock.monotonic().saturating_sub(self.since);
+        let Some(rest) = LONGEST_WAIT.checked_sub(waited) else {
+            return false;
+        };
+        if let Some(cx) = cx {
+            let rest = format_duration(u64::try_from(rest.as_millis()).unwrap_or(u64::MAX));
+            cx.status(format!(
+                "waiting for upstream `{}` for up to {rest}: {error}",
+                upstream.name()
+            ));
+        }
+        upstream.pause(self.pause).await;
+        self.has_paused = true;
+        self.pause = (self.pause * 2).min(PAUSES.1);
+        true
     }
 }

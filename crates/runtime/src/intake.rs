@@ -20,7 +20,7 @@ const STEP: &str = "ask_before";
 pub(crate) async fn take(intake: Arc<dyn Intake>, arguments: Json, cx: &TaskContext) -> Result<Json, ExecutionEnd> {
     let asking = Arc::new(WithinTask(cx.clone()));
     let request = RequestContext::new(
-        cx.principal().clone(),
+        cx.owner().clone(),
         Arc::clone(cx.requestor()),
         cx.ports().clone(),
         asking,

@@ -6,7 +6,7 @@ use crate::{
     question::{AskError, Question},
     requestor::Requestor,
 };
-use longhaul_core::{BoxFuture, Json, LogLevel, Principal};
+use longhaul_core::{BoxFuture, Json, LogLevel, Owner, Principal, SessionKey};
 use std::sync::Arc;
 
 /// Carries questions and messages of a handler to the sender of its request.
@@ -23,22 +23,17 @@ pub trait RequestChannel: Send + Sync + 'static {
 pub struct RequestContext(Arc<Shared>);
 
 struct Shared {
-    principal: Principal,
+    owner: Owner,
     requestor: Arc<Requestor>,
     ports: Ports,
     channel: Arc<dyn RequestChannel>,
 }
 
 impl RequestContext {
-    /// The context of one request.
-    pub fn new(
-        principal: Principal,
-        requestor: Arc<Requestor>,
-        ports: Ports,
-        channel: Arc<dyn RequestChannel>,
-    ) -> Self {
+    /// The context of one request of this owner.
+    pub fn new(owner: Owner, requestor: Arc<Requestor>, ports: Ports, channel: Arc<dyn RequestChannel>) -> Self {
         Self(Arc::new(Shared {
-            principal,
+            owner,
             requestor,
             ports,
             channel,
@@ -47,7 +42,12 @@ impl RequestContext {
 
     /// Who sent the request.
     pub fn principal(&self) -> &Principal {
-        &self.0.principal
+        &self.0.owner.principal
+    }
+
+    /// The legacy session that it belongs to, if there is one.
+    pub fn session(&self) -> Option<&SessionKey> {
+        self.0.owner.session.as_ref()
     }
 
     /// What is known about the sender.

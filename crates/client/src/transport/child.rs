@@ -124,6 +124,7 @@ impl ChildProcess {
             None => Err(RequestError::Unreachable {
                 address: self.address.clone(),
                 reason: "it has ended".to_owned(),
+                connected: true,
             }),
         }
     }

@@ -119,6 +119,7 @@ impl Demultiplexer {
         RequestError::Unreachable {
             address: self.address.clone(),
             reason: reason.to_owned(),
+            connected: true,
         }
     }
 }

@@ -36,5 +36,6 @@ pub(super) fn unreachable(address: &str, proxy: Option<&str>, error: &reqwest::E
     RequestError::Unreachable {
         address: address.to_owned(),
         reason,
+        connected: !error.is_connect(),
     }
 }

@@ -6,5 +6,7 @@ mod client;
 mod isolation;
 mod lists;
 mod restart;
+#[cfg(unix)]
+mod stdio;
 mod upstream;
 mod world;

@@ -1,4 +1,4 @@
-//! A restart of the gateway in the middle of a call.
+//! Restarts of the gateway and of the upstream in the middle of a call.
 
 use crate::{
     client::{Called, Client},
@@ -88,4 +88,39 @@ async fn a_plain_call_of_the_upstream_is_made_again_only_if_it_is_idempotent() {
     assert!(failure.data.unwrap().as_str().contains("interrupted"));
     assert_eq!(upstream.begun(), 1);
     gateway.stop().await;
+}
+
+/// It was not sent before, so it is sent once, though the tool is not idempotent.
+#[tokio::test]
+async fn a_call_waits_for_an_upstream_that_is_down() {
+    for upstream_tasks in Tasks::ALL {
+        let upstream = Upstream::start(upstream_tasks).await;
+        let directory = tempfile::tempdir().unwrap();
+        let gateway = RunningGateway::start(directory.path(), options(&[("up", &upstream)])).await;
+        let client = Client::connect(&gateway.url, Tasks::Modern);
+        client.text("echo", json!({})).await;
+        let address = upstream.stop().await;
+        let Called::Task(task) = client.start("hold", json!({})).await.unwrap() else {
+            panic!("no task")
+        };
+        let waits = async {
+            loop {
+                let message = task.get().await.unwrap().message.unwrap_or_default();
+                if message.starts_with("waiting for upstream `up` for up to ") {
+                    return;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        guarded("the call to wait", waits).await;
+        let upstream = Upstream::start_at(&address, upstream_tasks).await;
+        upstream.release();
+        let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
+        let Outcome::Result { json, is_error: false } = outcome else {
+            panic!("{outcome:?}")
+        };
+        assert!(json.as_str().contains("held"), "{json:?}");
+        assert_eq!(upstream.begun(), 1);
+        gateway.stop().await;
+    }
 }

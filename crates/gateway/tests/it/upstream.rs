@@ -51,7 +51,8 @@ pub(crate) struct Upstream {
     /// A permit lets one `hold` end.
     pub(crate) gate: Arc<Semaphore>,
     pub(crate) server: ServerHandle,
-    _stop: oneshot::Sender<()>,
+    stop: oneshot::Sender<()>,
+    stopped: tokio::task::JoinHandle<()>,
 }
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -86,6 +87,11 @@ async fn confirm(cx: TaskContext) -> ToolResult {
 
 impl Upstream {
     pub(crate) async fn start(tasks: Tasks) -> Self {
+        Self::start_at("127.0.0.1:0", tasks).await
+    }
+
+    /// Where another one was before.
+    pub(crate) async fn start_at(address: &str, tasks: Tasks) -> Self {
         let (work, gate) = (Arc::new(Work::default()), Arc::new(Semaphore::new(0)));
         let policy = match tasks {
             Tasks::None => TaskPolicy::Never,
@@ -116,21 +122,36 @@ impl Upstream {
             .prompt(Prompt::new("greet", async || "Hello!").description("Greets"))
             .resource(Resource::text("note://1", "first"));
         let server = server.start().await.unwrap();
-        let listener: HttpListener = server.listen("127.0.0.1:0").await.unwrap();
+        let listener: HttpListener = server.listen(address).await.unwrap();
         let url = listener.url();
         let (stop, stopped) = oneshot::channel();
         #[expect(clippy::disallowed_methods, reason = "the test is the outside world")]
-        tokio::spawn(listener.serve_until(async move {
-            let _: Result<(), _> = stopped.await;
-        }));
+        let stopped = tokio::spawn(async move {
+            let serving = listener.serve_until(async move {
+                let _: Result<(), _> = stopped.await;
+            });
+            serving.await;
+        });
         Self {
             url,
             tasks,
             work,
             gate,
             server,
-            _stop: stop,
+            stop,
+            stopped,
         }
+    }
+
+    /// Ends it; returns where it was.
+    pub(crate) async fn stop(self) -> String {
+        drop(self.stop);
+        self.stopped.await.unwrap();
+        self.server.stop().await;
+        self.url
+            .trim_start_matches("http://")
+            .trim_end_matches("/mcp")
+            .to_owned()
     }
 
     /// As a gateway is configured with it.

@@ -38,7 +38,8 @@ use crate::{
     suspension::Activity,
 };
 use longhaul_core::{
-    AttemptState, Event, Fence, Millis, Principal, StopReason, Task, TaskHeader, TaskId, UnixMillis, store::Change,
+    AttemptState, Event, Fence, Millis, Owner, Principal, SessionKey, StopReason, Task, TaskHeader, TaskId, UnixMillis,
+    store::Change,
 };
 use parking_lot::{Mutex, MutexGuard};
 use slot::SlotState;
@@ -175,6 +176,15 @@ impl TaskContext {
     /// Who owns the task.
     pub fn principal(&self) -> &Principal {
         &self.shared.header.owner.principal
+    }
+
+    /// The legacy session that has made the call, if one has.
+    pub fn session(&self) -> Option<&SessionKey> {
+        self.shared.header.owner.session.as_ref()
+    }
+
+    pub(crate) fn owner(&self) -> &Owner {
+        &self.shared.header.owner
     }
 
     /// What is known about the sender of the call.

@@ -120,8 +120,8 @@ pub(crate) fn run(
         (None, Generation::Modern) => Arc::new(NoRequests(Arc::clone(&outbox))),
     };
     let requestor: Arc<Requestor> = Arc::new(request.caller.requestor(request.meta)?);
-    let principal = request.caller.principal().clone();
-    let cx = RequestContext::new(principal, requestor, interaction.engine.ports().clone(), requesting);
+    let owner = request.caller.owner();
+    let cx = RequestContext::new(owner, requestor, interaction.engine.ports().clone(), requesting);
     Ok(Box::new(RunningHandler {
         interaction: Arc::clone(interaction),
         sender: Arc::clone(request.caller.identity()),

@@ -1,0 +1,127 @@
+//! A child whose questions do not say which call they belong to.
+
+use crate::{
+    client::{Called, Client},
+    upstream::Tasks,
+    world::{RunningGateway, guarded, until},
+};
+use longhaul_client::{ChildOptions, Connection, InputResponse, Inputs, Options, Outcome, TaskHandle};
+use longhaul_core::TaskPolicy;
+use longhaul_gateway::{Target, ToolRule, UpstreamOptions};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// Where the child notes that `hang` was called.
+fn hangs(directory: &Path) -> PathBuf {
+    directory.join("hangs")
+}
+
+/// A gateway before the child.
+async fn gateway(directory: &Path) -> RunningGateway {
+    let mut child = ChildOptions::new("sh", ["-c", include_str!("stdio.sh")]);
+    child
+        .env
+        .push(("HANGS".into(), hangs(directory).to_string_lossy().into_owned()));
+    let mut every_tool = ToolRule::new("*".parse().unwrap());
+    every_tool.task = Some(TaskPolicy::Optional);
+    let options = UpstreamOptions {
+        rules: vec![every_tool],
+        ..UpstreamOptions::new("child", Target::Command(child))
+    };
+    RunningGateway::start(directory, vec![options]).await
+}
+
+/// Waits until `hang` was called this often.
+async fn hang_begins(directory: &Path, times: usize) {
+    until("the call to begin", || {
+        let noted = std::fs::read_to_string(hangs(directory)).unwrap_or_default();
+        noted.lines().count() >= times
+    })
+    .await;
+}
+
+/// Calls `hang` as a task.
+async fn hang(client: &Client) -> TaskHandle {
+    match client.start("hang", json!({})).await.unwrap() {
+        Called::Task(task) => task,
+        Called::Done(outcome) => panic!("{outcome:?}"),
+    }
+}
+
+/// Calls a tool without a task; returns its text.
+async fn call(connection: &Connection, tool: &str) -> String {
+    let params = json!({"name": tool, "arguments": {}});
+    let result = guarded(tool, connection.send("tools/call", params)).await.unwrap();
+    let result: Value = serde_json::from_str(result.as_str()).unwrap();
+    result["content"][0]["text"].as_str().unwrap_or_default().to_owned()
+}
+
+fn asked(client: &Client) -> usize {
+    client.asked.lock().unwrap().len()
+}
+
+#[tokio::test]
+async fn a_client_with_several_calls_is_asked() {
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = gateway(directory.path()).await;
+    let client = Client::connect(&gateway.url, Tasks::Legacy);
+    hang(&client).await;
+    hang_begins(directory.path(), 1).await;
+    assert_eq!(client.text("ask", json!({})).await, "accept");
+    assert_eq!(asked(&client), 1);
+    gateway.stop().await;
+}
+
+/// Neither while the other's call runs, nor after the other has given it up: the child may go on.
+#[tokio::test]
+async fn nobody_is_asked_if_another_clients_call_may_have_asked() {
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = gateway(directory.path()).await;
+    for tasks in [Tasks::Legacy, Tasks::Modern] {
+        let [one, other] = [(); 2].map(|()| Client::connect(&gateway.url, tasks));
+        let task = hang(&one).await;
+        hang_begins(directory.path(), 1).await;
+        assert_eq!(other.text("ask", json!({})).await, "cancel");
+        task.cancel().await.unwrap();
+        assert_eq!(other.text("ask", json!({})).await, "cancel");
+        assert_eq!((asked(&one), asked(&other)), (0, 0));
+        std::fs::remove_file(hangs(directory.path())).unwrap();
+    }
+    gateway.stop().await;
+}
+
+/// The upstream offers the tool to clients with sampling only.
+#[tokio::test]
+async fn tools_that_need_a_capability_are_offered() {
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = gateway(directory.path()).await;
+    let client = Client::connect(&gateway.url, Tasks::Legacy);
+    match client.call("sampled", json!({})).await.unwrap() {
+        Outcome::RpcError(failure) => assert!(failure.message.contains("with other capabilities"), "{failure:?}"),
+        other => panic!("{other:?}"),
+    }
+    let mut options = Options::named("client", "1.0.0");
+    options.era = Tasks::Legacy.era();
+    let sampling = Inputs::new().sample(false, |_| async { Ok(InputResponse::cancel()) });
+    options.inputs = Some(sampling.into());
+    let connection = Connection::lazy(&gateway.url, options).unwrap();
+    let sampled = call(&connection, "sampled").await;
+    assert_eq!(sampled, "sampled");
+    gateway.stop().await;
+}
+
+/// The child asks for roots when it is connected, and not for a call.
+#[tokio::test]
+async fn the_roots_of_each_session_are_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = gateway(directory.path()).await;
+    for uri in ["file:///one", "file:///two"] {
+        let mut options = Options::named("client", "1.0.0");
+        options.era = Tasks::Legacy.era();
+        options.inputs = Some(Inputs::new().roots([(uri, "root")]).into());
+        let connection = Connection::lazy(&gateway.url, options).unwrap();
+        // The child may get the call before the answer.
+        while call(&connection, "roots").await != uri {}
+    }
+    gateway.stop().await;
+}

@@ -1,0 +1,36 @@
+# A legacy MCP server over stdio, whose questions do not say which call they belong to.
+# Tools: `ask` asks for a confirmation, and tells the answer; `hang` has no end; `roots` tells the roots of the client, once they are known; `sampled` is
+# offered only to clients with sampling.
+declared=; call=; roots=; roots_call=
+say() { printf '%s\n' "$1"; }
+result() { say '{"jsonrpc":"2.0","id":'"$1"',"result":'"$2"'}'; }
+text() { result "$1" '{"content":[{"type":"text","text":'"$2"'}]}'; }
+tool() { printf '{"name":"%s","inputSchema":{"type":"object"}}' "$1"; }
+while read -r line; do
+  id=$(printf '%s' "$line" | sed -nE 's/.*"id":("[^"]*"|[0-9]+).*/\1/p')
+  case $line in
+    *'"method":"initialize"'*)
+      declared=$line
+      result "$id" '{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"stdio","version":"1"}}' ;;
+    *'"method":"notifications/initialized"'*)
+      case $declared in *'"roots":{'*) say '{"jsonrpc":"2.0","id":"roots","method":"roots/list"}' ;; esac ;;
+    *'"method":"tools/list"'*)
+      tools="$(tool ask),$(tool hang),$(tool roots)"
+      case $declared in *'"sampling":{'*) tools="$tools,$(tool sampled)" ;; esac
+      result "$id" '{"tools":['"$tools"']}' ;;
+    *'"method":"tools/call"'*'"name":"ask"'* | *'"name":"ask"'*'"method":"tools/call"'*)
+      call=$id
+      say '{"jsonrpc":"2.0","id":"asked","method":"elicitation/create","params":{"message":"Really?","requestedSchema":{"type":"object","properties":{"confirm":{"type":"boolean"}}}}}' ;;
+    *'"method":"tools/call"'*'"name":"roots"'* | *'"name":"roots"'*'"method":"tools/call"'*)
+      text "$id" "\"$roots\"" ;;
+    *'"method":"tools/call"'*'"name":"sampled"'* | *'"name":"sampled"'*'"method":"tools/call"'*)
+      text "$id" '"sampled"' ;;
+    *'"method":"tools/call"'*) echo "hangs" >> "$HANGS" ;;
+    *'"method":"notifications/'*) ;;
+    *'"method":'*) say '{"jsonrpc":"2.0","id":'"$id"',"error":{"code":-32601,"message":"Method not found"}}' ;;
+    *'"id":"asked"'*)
+      text "$call" "\"$(printf '%s' "$line" | sed -nE 's/.*"action":"([a-z]*)".*/\1/p')\"" ;;
+    *'"id":"roots"'*)
+      roots=$(printf '%s' "$line" | sed -nE 's/.*"uri":"([^"]*)".*/\1/p') ;;
+  esac
+done
