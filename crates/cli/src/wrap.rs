@@ -2,7 +2,11 @@
 //!
 //! The configuration is written to a data directory of its own, and served as any other: over HTTP with `--listen`, else as `longhaul stdio` does.
 
-use crate::{args, generated_config, output, serve, stdio};
+use crate::{
+    args,
+    config::{self, Environment},
+    generated_config, output, serve, stdio,
+};
 use longhaul_private_dir::PrivateDir;
 use sha2::{Digest, Sha256};
 use std::{
@@ -53,6 +57,10 @@ pub(crate) fn run(wrap: &args::Wrap) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    if let Some(missing) = missing_program(wrap) {
+        output::note(&format!("longhaul: {missing}, so there is nothing to wrap"));
+        return ExitCode::from(config::EXIT_INVALID);
+    }
     match &wrap.listen {
         Some(listen) => serve::run(&args::Serve::of_file(file, Some(listen.clone()), data_dir)),
         None => stdio::run(&args::Stdio {
@@ -60,6 +68,12 @@ pub(crate) fn run(wrap: &args::Wrap) -> ExitCode {
             data_dir: Some(data_dir),
         }),
     }
+}
+
+/// Why the command cannot be started, if the system already tells.
+fn missing_program(wrap: &args::Wrap) -> Option<String> {
+    let folder = env::current_dir().ok()?;
+    Environment::of_this_process().missing_program(wrap.command.first()?, None, &folder)
 }
 
 /// The data directory of the command line: it follows from the command, the folder and the environment, so the same command finds its tasks again, and

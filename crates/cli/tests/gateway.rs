@@ -196,6 +196,18 @@ fn a_wrapped_server_keeps_the_task_of_a_client_that_has_left() {
 }
 
 #[test]
+fn a_wrapped_command_that_does_not_exist_is_an_error() {
+    let folder = folder();
+    let output = run(folder.path(), &["wrap", "--", "no-such-server"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        stderr.contains("there is no program `no-such-server` in PATH"),
+        "{stderr}"
+    );
+}
+
+#[test]
 fn another_clients_file_is_served_and_its_mistakes_are_named() {
     let folder = folder();
     let folder = folder.path();

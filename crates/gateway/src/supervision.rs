@@ -19,7 +19,7 @@ pub const KEPT_WHILE_DOWN: Millis = 60_000;
 /// How often an upstream is asked whether it is there, in milliseconds.
 const LOOK_EVERY: Millis = 15_000;
 /// The first and the longest pause before it is dialled again, in milliseconds.
-const PAUSES: (Millis, Millis) = (500, 30_000);
+const PAUSES: (Millis, Millis) = (500, 8_000);
 
 /// Follows an upstream until the gateway stops.
 pub(crate) async fn follow(
@@ -101,13 +101,19 @@ async fn read(
     offered: &mut OfferedTools,
 ) -> Result<(), RequestError> {
     let lists = Arc::new(Lists::read(&connection.connection).await?);
-    if upstream.lists().as_ref() != Some(&lists) {
+    let before = upstream.lists().unwrap_or_default();
+    if before != lists || upstream.lists().is_none() {
         upstreams.store_lists(upstream.name(), &lists);
         *upstream.lists.write() = Some(Arc::clone(&lists));
         methods::offer(upstreams, engine);
         let catalog = engine.catalog();
-        catalog.prompt_list_changed();
-        catalog.resource_list_changed();
+        // What was never offered is not declared.
+        if before.prompts != lists.prompts {
+            catalog.prompt_list_changed();
+        }
+        if before.resources != lists.resources || before.templates != lists.templates {
+            catalog.resource_list_changed();
+        }
     }
     *offered = offer_tools(engine, upstream, Some(&lists), std::mem::take(offered)).await;
     let tools = offered.len();

@@ -61,7 +61,7 @@ impl Environment {
     }
 
     /// Why `program` cannot be started in `cwd`, if that is known. `path` is the tool's own `PATH`.
-    pub(super) fn missing_program(&self, program: &str, path: Option<&str>, cwd: &Path) -> Option<String> {
+    pub(crate) fn missing_program(&self, program: &str, path: Option<&str>, cwd: &Path) -> Option<String> {
         let runs = |file: &Path| {
             file.metadata()
                 .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)

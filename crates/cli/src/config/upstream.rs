@@ -75,8 +75,16 @@ fn read_target(section: &Section<'_>, name: &str, environment: &Environment) -> 
     let env = section.get_or("env", BTreeMap::new(), |entry| read_env(&entry));
     let cwd = read_cwd(section, environment);
     let headers = section.get_or("headers", HeaderMap::new(), |entry| read_headers(&entry));
+    let misplaced = |keys: &[&'static str], why: &str| {
+        for key in keys {
+            if let Some(entry) = section.get(key) {
+                entry.report(format!("`{key}` is for an upstream with `{why}`: leave it out"));
+            }
+        }
+    };
     match (command, url) {
         (Some(command), None) => {
+            misplaced(&["headers"], "url");
             let words = command.texts()?;
             let mut words = words.into_iter().map(|(_, word)| word.to_owned());
             let Some(program) = words.next().filter(|program| !program.is_empty()) else {
@@ -94,6 +102,7 @@ fn read_target(section: &Section<'_>, name: &str, environment: &Environment) -> 
             Some(Target::Command(child))
         }
         (None, Some(url)) => {
+            misplaced(&["env", "cwd"], "command");
             let text = url.filled_text()?;
             if !(text.starts_with("http://") || text.starts_with("https://")) {
                 url.report("`url` must begin with http:// or https://".to_owned());

@@ -5,7 +5,7 @@
 mod owner;
 
 use crate::{
-    args,
+    args, check,
     config::{self, Environment},
     output,
 };
@@ -24,6 +24,7 @@ pub(crate) fn run(stdio: &args::Stdio) -> ExitCode {
             return ExitCode::from(config::EXIT_INVALID);
         }
     };
+    check::warn(&stdio.file.display().to_string(), &config.warnings);
     // Checked here too, because a server started by this process would fail with the same environment.
     if let Err(error) = crate::serve::log::filter() {
         output::note(&format!("longhaul: {error}"));

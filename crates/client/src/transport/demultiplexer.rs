@@ -27,6 +27,8 @@ struct State {
     others: Option<Messages>,
     /// Why the stream has ended, if it has.
     ended: Option<String>,
+    /// How many messages were dropped because they were not read in time.
+    dropped: u64,
 }
 
 impl Demultiplexer {
@@ -37,6 +39,7 @@ impl Demultiplexer {
                 open: HashMap::new(),
                 others: None,
                 ended: None,
+                dropped: 0,
             }),
         })
     }
@@ -97,11 +100,21 @@ impl Demultiplexer {
                 Some(sender) => drop(sender.try_send(Ok(message))),
                 None => tracing::debug!(id, "ignored a response to an unknown request"),
             },
-            Recipient::Request(Some(id)) if state.open.contains_key(&id) => push(&state.open[&id], message),
-            Recipient::Request(_) => match &state.others {
-                Some(others) => push(others, message),
-                None => tracing::debug!("ignored a message that belongs to no request"),
-            },
+            Recipient::Request(id) => {
+                let request = id.and_then(|id| state.open.get(&id));
+                match request.or(state.others.as_ref()) {
+                    Some(reader) if push(reader, message) => {}
+                    Some(_) => {
+                        state.dropped += 1;
+                        // A flood of messages is no flood of lines.
+                        if state.dropped.is_power_of_two() {
+                            let (address, dropped) = (&self.address, state.dropped);
+                            tracing::warn!(address, dropped, "dropped messages that were not read in time");
+                        }
+                    }
+                    None => tracing::debug!("ignored a message that belongs to no request"),
+                }
+            }
         }
     }
 
@@ -124,11 +137,9 @@ impl Demultiplexer {
     }
 }
 
-/// Keeps a place free for the response.
-fn push(sender: &Messages, message: Vec<u8>) {
-    if sender.capacity() <= 1 || sender.try_send(Ok(message)).is_err() {
-        tracing::warn!("dropped a message that was not read in time");
-    }
+/// Keeps a place free for the response. `false` if there is no other one.
+fn push(sender: &Messages, message: Vec<u8>) -> bool {
+    sender.capacity() > 1 && sender.try_send(Ok(message)).is_ok()
 }
 
 /// Forgets its request when it is dropped.

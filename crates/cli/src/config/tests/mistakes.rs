@@ -410,6 +410,13 @@ fn bad_files_are_explained() {
             ],
         ),
         (
+            "+server\n[upstream.a]\nurl = \"http://h/mcp\"\nenv = { A = \"1\" }\n[upstream.b]\ncommand = [\"sh\"]\nheaders = { A = \"1\" }\n",
+            &[
+                "jobs.toml:5: `env` is for an upstream with `command`: leave it out",
+                "jobs.toml:8: `headers` is for an upstream with `url`: leave it out",
+            ],
+        ),
+        (
             "+server\n[upstream.a]\ncommand = []\nurl = \"http://h\"\n[upstream.b]\ncommand = []\n",
             &[
                 "jobs.toml:5: [upstream.a] has both `command` and `url`: leave one of them out",
