@@ -150,7 +150,7 @@ impl Called<'_> {
             (Some(Err(error)), _) => {
                 self.display.finish();
                 if is_unanswered(&error) && pending.idempotency_key().is_none() {
-                    output::note("the server may or may not have received the call; it was not sent again");
+                    output::note("the call may or may not have run, and was not sent again");
                 }
                 return Err(error.into());
             }
@@ -293,8 +293,7 @@ fn find<'a>(tools: &'a [Tool], name: &str) -> Result<&'a Tool, Failure> {
 fn is_unanswered(error: &RequestError) -> bool {
     match error {
         RequestError::Unreachable { .. } | RequestError::TimedOut { .. } => true,
-        RequestError::Http { status, .. } => *status >= 500,
-        RequestError::Unavailable { .. } => !error.is_refusal(),
+        RequestError::Http { .. } | RequestError::Unavailable { .. } => !error.is_refusal(),
         _ => false,
     }
 }

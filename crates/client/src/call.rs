@@ -167,6 +167,7 @@ impl Connection {
             source: options.source,
             arguments: options.arguments_text.clone(),
             without_task: options.without_task,
+            is_repeatable: tool.is_repeatable,
             ..Request::new(Method::ToolsCall.as_str(), Map::new())
         }
     }

@@ -58,6 +58,8 @@ struct Shared {
     hosted: Arc<HostedTasks>,
     task_pushes: TaskPushes,
     legacy_tasks: Arc<LegacyTasks>,
+    /// When the server has last answered a request, by the monotonic clock, in milliseconds.
+    answered_at: AtomicU64,
 }
 
 /// A stream of notifications that a modern server was asked for. Dropping it ends the subscription.
@@ -83,6 +85,8 @@ pub(crate) struct Request {
     pub(crate) arguments: Option<Json>,
     /// Whether a modern server is told that the answer must not be a task.
     pub(crate) without_task: bool,
+    /// Whether it is a call of a tool that may be run again.
+    pub(crate) is_repeatable: bool,
 }
 
 impl Request {
@@ -98,6 +102,7 @@ impl Request {
             source: None,
             arguments: None,
             without_task: false,
+            is_repeatable: false,
         }
     }
 }
@@ -146,6 +151,7 @@ impl Connection {
             listening: Listening::default(),
             task_pushes: TaskPushes::default(),
             legacy_tasks: Arc::default(),
+            answered_at: AtomicU64::new(0),
             cache: ResponseCache::default(),
             tools: parking_lot::Mutex::default(),
             changes: Changes::default(),
@@ -202,6 +208,7 @@ impl Connection {
 
     fn connected(&self, era: &Era) {
         tracing::debug!(?era, "connected");
+        self.note_answer();
         let options = &self.0.options;
         let is_wanted = options.inputs.is_some() || options.logging.is_some() || self.0.listening.is_wanted();
         if era.legacy().is_some() && (is_wanted || self.0.transport.is_session()) {
@@ -253,15 +260,20 @@ impl Connection {
         on_notification: OnNotification<'_>,
         record: Option<&CallRecord>,
     ) -> Result<(Json, Arc<Era>), RequestError> {
-        let era = self.era_of_call(record).await?;
-        let request = build(&era);
+        let mut era = self.era_of_call(record).await?;
+        let mut request = build(&era);
+        let may_run_twice = stale_era::may_run_twice(&era, &request);
+        if !may_run_twice && self.has_ended_idly(&era).await {
+            self.forget(&era).await;
+            era = self.era_of_call(record).await?;
+            request = build(&era);
+        }
         let key = Key::of(&request.method, &request.params).filter(|_| era.legacy().is_none());
         let lookup = key.map(|key| (self.0.cache.get(&key, self.0.options.clock.monotonic()), key));
         if let Some((Lookup::Found(result), _)) = lookup {
             return Ok((result, era));
         }
         self.listening().until_open().await;
-        let may_run_twice = stale_era::may_run_twice(&era, &request.method, &request.params);
         let first = self.attempt(&era, request, on_notification).await;
         if let (
             Some((Lookup::Missing(forgotten), key)),
@@ -284,38 +296,30 @@ impl Connection {
             Doubt::None => false,
             Doubt::SessionEnded => true,
             Doubt::SessionLost => self.has_lost_session(&era).await,
-            Doubt::EraChanged => is_sent_again && self.has_become_legacy(&era).await?,
+            Doubt::EraChanged if !may_run_twice && stale_era::is_answered(&first) => false,
+            Doubt::EraChanged => self.has_become_legacy(&era).await?,
         };
         if is_stale {
             tracing::debug!("the server has lost the session or changed its era");
             self.forget(&era).await;
         }
         // The server may have been at another address than the one that it has redirected to.
-        let has_moved = doubt == Doubt::EraChanged && may_run_twice && doubt.has_not_run(&first);
-        if !is_sent_again || !(is_stale || has_moved) {
+        let has_moved = doubt == Doubt::EraChanged && may_run_twice && !stale_era::is_answered(&first);
+        if !is_sent_again {
+            return finish(stale_era::unrepeated(first), era);
+        }
+        if !(is_stale || has_moved) {
             return finish(first, era);
         }
         let now = self.era_of_call(record).await?;
         let again = build(&now);
         // Another server may not take the key.
-        if !doubt.has_not_run(&first) && !stale_era::may_run_twice(&now, &again.method, &again.params) {
-            return finish(first, era);
+        if !doubt.has_not_run(&first) && !stale_era::may_run_twice(&now, &again) {
+            return finish(stale_era::unrepeated(first), era);
         }
         self.listening().until_open().await;
         let second = self.attempt(&now, again, on_notification).await;
         finish(second, now)
-    }
-
-    /// Whether the server does not know a legacy session. It still has it unless it refuses a ping.
-    async fn has_lost_session(&self, era: &Arc<Era>) -> bool {
-        let ping = Request {
-            timeout: Some(self.0.options.request_timeout),
-            ..Request::new(Method::Ping.as_str(), Map::new())
-        };
-        match self.attempt(era, ping, &mut |_| {}).await {
-            Ok(response) => matches!(response.status, 400 | 404),
-            Err(error) => matches!(error, RequestError::Http { status: 400 | 404, .. }),
-        }
     }
 
     /// Whether a legacy server is where a modern one was. It is connected to then.
@@ -385,6 +389,9 @@ impl Connection {
         }
         .await;
         cancellation.id = None;
+        if response.is_ok() {
+            self.note_answer();
+        }
         response
     }
 
@@ -550,6 +557,20 @@ impl Connection {
 
     pub(crate) fn downgrade(&self) -> WeakConnection {
         WeakConnection(Arc::downgrade(&self.0))
+    }
+
+    fn note_answer(&self) {
+        self.0.answered_at.store(self.monotonic(), Ordering::Relaxed);
+    }
+
+    fn monotonic(&self) -> Millis {
+        u64::try_from(self.0.options.clock.monotonic().as_millis()).unwrap_or(Millis::MAX)
+    }
+
+    /// How long ago the server has answered.
+    pub(crate) fn idle_for(&self) -> Duration {
+        let answered_at = self.0.answered_at.load(Ordering::Relaxed);
+        Duration::from_millis(self.monotonic().saturating_sub(answered_at))
     }
 
     /// Sleeps by the connection's clock.

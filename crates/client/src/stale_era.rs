@@ -1,8 +1,12 @@
 //! Whether the answer to a request shows that the server has lost the session, or that another server is in its place.
 
-use crate::{RequestError, era::Era, probe, response::RpcResponse};
+use crate::{Connection, RequestError, connection::Request, era::Era, error::excerpt, probe, response::RpcResponse};
 use longhaul_wire::{Method, meta};
-use serde_json::{Map, Value};
+use serde_json::Map;
+use std::{sync::Arc, time::Duration};
+
+/// A session that was not used for so long may be gone, so it is pinged before a call is sent in it that could not be sent again.
+const IDLE: Duration = Duration::from_secs(10);
 
 /// What the answer to a request calls into question.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -17,10 +21,23 @@ pub(crate) enum Doubt {
 }
 
 impl Doubt {
-    /// Whether the request was refused because of what is in doubt, so that no tool has run: nothing has answered the request itself.
+    /// Whether the request was refused because of what is in doubt, so that no tool has run: nothing has answered the request itself, and the status is
+    /// not 404. A session may end, and a proxy lose its server, while the tool runs.
     pub(crate) fn has_not_run(self, response: &Result<RpcResponse, RequestError>) -> bool {
-        let is_answered = matches!(response, Ok(response) if response.names_request);
-        matches!(self, Self::SessionEnded | Self::EraChanged) && !is_answered
+        self == Self::EraChanged && !is_answered(response) && status_of(response) != Some(404)
+    }
+}
+
+/// Whether something has answered the request itself.
+pub(crate) fn is_answered(response: &Result<RpcResponse, RequestError>) -> bool {
+    matches!(response, Ok(response) if response.names_request)
+}
+
+fn status_of(response: &Result<RpcResponse, RequestError>) -> Option<u16> {
+    match response {
+        Ok(response) => Some(response.status),
+        Err(RequestError::Http { status, .. }) => Some(*status),
+        Err(_) => None,
     }
 }
 
@@ -55,12 +72,54 @@ fn is_modern(code: i32) -> bool {
     probe::MODERN_CODES.contains(&code) || matches!(code, -32700 | -32603..=-32600)
 }
 
-/// Whether the request does no harm if the server processes it twice: it runs no tool, or carries an idempotency key that the server knows.
-pub(crate) fn may_run_twice(era: &Era, method: &str, params: &Map<String, Value>) -> bool {
+/// Whether the request does no harm if the server processes it twice: it runs no tool, or one that may be run again, or carries an idempotency key that the
+/// server knows.
+pub(crate) fn may_run_twice(era: &Era, request: &Request) -> bool {
     let has_key = || {
-        params
-            .get("_meta")
-            .is_some_and(|given| given[meta::IDEMPOTENCY_KEY].is_string())
+        let given = request.params.get("_meta");
+        given.is_some_and(|given| given[meta::IDEMPOTENCY_KEY].is_string())
     };
-    method != Method::ToolsCall.as_str() || (era.server().takes_idempotency_keys() && has_key())
+    request.is_repeatable
+        || request.method != Method::ToolsCall.as_str()
+        || (era.server().takes_idempotency_keys() && has_key())
+}
+
+/// What a caller is told of a call that was not sent again. Status 404 does not say whether the tool has run, whatever the error is that comes with it, unless
+/// that is the server's own refusal of the call.
+pub(crate) fn unrepeated(first: Result<RpcResponse, RequestError>) -> Result<RpcResponse, RequestError> {
+    let is_named = is_answered(&first);
+    match first {
+        Ok(RpcResponse {
+            outcome: Err(failure),
+            status: 404,
+            ..
+        }) if !(is_named && RequestError::Rpc(failure.clone()).is_refusal()) => Err(RequestError::Http {
+            status: 404,
+            body: excerpt(&failure.message).into_owned(),
+            retry_after: None,
+        }),
+        first => first,
+    }
+}
+
+impl Connection {
+    /// Whether the server does not know a legacy session. It still has it unless it refuses a ping.
+    pub(crate) async fn has_lost_session(&self, era: &Arc<Era>) -> bool {
+        matches!(status_of(&self.ping_in(era).await), Some(400 | 404))
+    }
+
+    /// Whether a legacy session over HTTP was not used for a while, and has ended meanwhile.
+    pub(crate) async fn has_ended_idly(&self, era: &Arc<Era>) -> bool {
+        let has_session = era.legacy().is_some_and(|legacy| legacy.session.is_some());
+        has_session && self.idle_for() >= IDLE && doubt(era, &self.ping_in(era).await) == Doubt::SessionEnded
+    }
+
+    /// Sends a `ping` in this session.
+    pub(crate) async fn ping_in(&self, era: &Arc<Era>) -> Result<RpcResponse, RequestError> {
+        let ping = Request {
+            timeout: Some(self.options().request_timeout),
+            ..Request::new(Method::Ping.as_str(), Map::new())
+        };
+        self.attempt(era, ping, &mut |_| {}).await
+    }
 }

@@ -22,6 +22,8 @@ pub struct Tool {
     pub task_support: TaskSupport,
     pub(crate) param_headers: Arc<ParamHeaders>,
     pub(crate) output: Option<OutputSchema>,
+    /// Whether the server says that another run of the same call changes nothing.
+    pub(crate) is_repeatable: bool,
 }
 
 /// `execution.taskSupport` of a legacy tool.
@@ -64,7 +66,9 @@ pub(crate) fn read_tool(mut tool: Value, modern: bool) -> Option<Tool> {
         .get_mut("outputSchema")
         .map(Value::take)
         .filter(|schema| !schema.is_null());
+    let hint = |name: &str| tool["annotations"][name] == true;
     Some(Tool {
+        is_repeatable: hint("readOnlyHint") || hint("idempotentHint"),
         output: output_schema.clone().map(OutputSchema::new),
         name,
         description: tool["description"].as_str().unwrap_or_default().to_owned(),

@@ -1,13 +1,7 @@
 //! Keeping a legacy session in use while a task of it lives.
 
-use crate::{
-    Connection,
-    call_record::CallRecord,
-    connection::{Request, WeakConnection},
-};
+use crate::{Connection, call_record::CallRecord, connection::WeakConnection};
 use longhaul_core::Clock;
-use longhaul_wire::Method;
-use serde_json::Map;
 use std::{sync::Arc, time::Duration};
 
 /// How often to look whether a session is used. One that was not since is sent a `ping`, so it is never unused for twice as long. (The Python SDK 1.30 ends
@@ -37,12 +31,8 @@ impl Connection {
         if era.legacy().is_none_or(|legacy| legacy.session.is_none()) {
             return;
         }
-        let ping = Request {
-            timeout: Some(self.options().request_timeout),
-            ..Request::new(Method::Ping.as_str(), Map::new())
-        };
         // A session that is gone is noticed by who reads the task: nothing is probed here.
-        if let Err(error) = self.attempt(&era, ping, &mut |_| {}).await {
+        if let Err(error) = self.ping_in(&era).await {
             tracing::debug!(%error, "a session with live tasks was not kept warm");
         }
     }

@@ -1,7 +1,7 @@
 //! Handles and outcomes that a change of the session, a cancellation or a proxy could lose.
 
 use crate::{
-    peer::{Peer, ReceivedRequest, event_stream, legacy, plain},
+    peer::{Peer, ReceivedRequest, event_stream, legacy, legacy_with, plain},
     task::legacy_task,
 };
 use axum::{body::Body, http::Response};
@@ -58,7 +58,8 @@ impl Held {
 async fn a_call_that_is_sent_again_is_recorded_in_the_new_session() {
     let held = Held::default();
     let calls = held.clone();
-    let peer = legacy(tasks(), move |seen| match seen.method() {
+    let capabilities = json!({"tools": {}, "tasks": tasks(), "experimental": {"dev.longhaul/idempotency": {}}});
+    let peer = legacy_with(capabilities, move |seen| match seen.method() {
         "tools/call" if seen.header("mcp-session-id") == Some("session-1") => plain(404, "session not found"),
         "tools/call" => calls.hold(seen),
         _ => plain(405, ""),

@@ -14,6 +14,7 @@ mod https;
 mod legacy;
 mod legacy_questions;
 mod login;
+mod lost_calls;
 mod lost_sessions;
 mod mends;
 mod modern;

@@ -298,6 +298,15 @@ pub(crate) fn legacy_with(
     capabilities: Value,
     script: impl Fn(&ReceivedRequest) -> Response<Body> + Send + Sync + 'static,
 ) -> Peer {
+    legacy_offering(capabilities, tool_list(), script)
+}
+
+/// The same, with this list of tools.
+pub(crate) fn legacy_offering(
+    capabilities: Value,
+    tools: Value,
+    script: impl Fn(&ReceivedRequest) -> Response<Body> + Send + Sync + 'static,
+) -> Peer {
     let sessions = AtomicUsize::new(0);
     Peer::start(move |seen| match seen.method() {
         "server/discover" => seen.error(400, -32000, json!("no session")),
@@ -310,7 +319,7 @@ pub(crate) fn legacy_with(
             answer
         }
         "notifications/initialized" => Response::builder().status(202).body(Body::empty()).unwrap(),
-        "tools/list" => seen.result(tool_list()),
+        "tools/list" => seen.result(tools.clone()),
         _ => script(seen),
     })
 }
