@@ -4,6 +4,7 @@
 use crate::{
     Target, UpstreamOptions,
     askers::{Askers, ClientsOfConnection, Context, Registration},
+    followed::FollowedResources,
 };
 use longhaul_client::{ChildProcess, Connection, InvalidAddress, LogLevel, Logging, Options, RequestError};
 use longhaul_core::{ClientCapabilities, Clock, Principal, SessionKey};
@@ -49,6 +50,8 @@ pub(crate) struct UpstreamConnection {
     used: Mutex<Duration>,
     /// When the upstream has last answered on it, by the monotonic clock.
     answered: Mutex<Option<Duration>>,
+    /// The resources that are followed on it.
+    pub(crate) followed: FollowedResources,
 }
 
 impl UpstreamConnection {
@@ -127,12 +130,21 @@ impl Connections {
     }
 
     /// The connection for a call or request.
-    pub(crate) fn of_client(&self, context: &Context) -> Result<Arc<UpstreamConnection>, InvalidAddress> {
-        let capabilities = context.requestor().capabilities;
+    pub(crate) fn of_context(&self, context: &Context) -> Result<Arc<UpstreamConnection>, InvalidAddress> {
+        self.of_client(context.principal(), context.session(), context.requestor().capabilities)
+    }
+
+    /// The connection for what a client does.
+    pub(crate) fn of_client(
+        &self,
+        principal: &Principal,
+        session: Option<&SessionKey>,
+        capabilities: ClientCapabilities,
+    ) -> Result<Arc<UpstreamConnection>, InvalidAddress> {
         self.connection(match self.options.shared {
             true => Key::shared(),
             false => Key {
-                principal: Some(context.principal().clone()),
+                principal: Some(principal.clone()),
                 // What cannot be relayed makes no difference.
                 capabilities: ClientCapabilities {
                     tasks: false,
@@ -141,7 +153,7 @@ impl Connections {
                     sampling_tasks: false,
                     ..capabilities
                 },
-                session: context.session().filter(|_| capabilities.roots).cloned(),
+                session: session.filter(|_| capabilities.roots).cloned(),
             },
         })
     }
@@ -178,6 +190,7 @@ impl Connections {
             askers,
             used: Mutex::new(self.clock.monotonic()),
             answered: Mutex::default(),
+            followed: FollowedResources::default(),
         });
         open.insert(key, Arc::clone(&connection));
         Ok(connection)

@@ -105,7 +105,7 @@ impl Executor for UpstreamExecutor {
 
 impl UpstreamExecutor {
     fn connection(&self, cx: &TaskContext) -> Result<Arc<UpstreamConnection>, ExecutionEnd> {
-        let connection = self.upstream.connections.of_client(&Context::Task(cx.clone()));
+        let connection = self.upstream.connections.of_context(&Context::Task(cx.clone()));
         connection.map_err(|error| self.failed(&error.to_string()))
     }
 

@@ -4,6 +4,7 @@ use crate::{
     InvalidNames, UpstreamOptions, UpstreamStatus,
     catalog::{OfferedTools, offer_tools},
     connections::Connections,
+    follower::UpstreamResources,
     listed::StoredLists,
     methods,
     names::Naming,
@@ -119,6 +120,9 @@ impl Gateway {
             }));
         }
         methods::offer(upstreams, engine);
+        engine
+            .catalog()
+            .set_follower(Arc::new(UpstreamResources(Arc::clone(upstreams))));
         let answered = join_all(unknown.iter().map(|upstream| settled(upstream)));
         tokio::select! {
             biased;

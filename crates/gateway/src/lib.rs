@@ -12,6 +12,8 @@ mod checkpoint;
 mod connections;
 mod definition;
 mod executor;
+mod followed;
+mod follower;
 mod gateway;
 mod listed;
 mod methods;

@@ -123,7 +123,7 @@ async fn get_prompt(
 }
 
 /// The upstreams that may have a resource: those that list it, then those with a template that fits, then the others, each in the order of the configuration.
-fn may_have(upstreams: &Upstreams, uri: &str) -> Vec<Arc<Upstream>> {
+pub(crate) fn may_have(upstreams: &Upstreams, uri: &str) -> Vec<Arc<Upstream>> {
     let mut ranked: Vec<(u8, Arc<Upstream>)> = Vec::new();
     for upstream in &upstreams.all {
         let Some(lists) = upstream.lists().filter(|lists| lists.declares("resources")) else {
@@ -205,7 +205,7 @@ async fn forward(
 ) -> Result<Json, HandlerError> {
     let context = Context::Request(cx.clone());
     let connection = (upstream.connections)
-        .of_client(&context)
+        .of_context(&context)
         .map_err(|error| failed(upstream, &error.to_string()))?;
     connection.learn_roots(&context).await;
     // Before it connects: an upstream may ask for the roots of its client then.

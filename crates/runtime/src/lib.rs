@@ -58,9 +58,10 @@ pub use build_id::BuildId;
 pub use call::{Call, CancelError};
 pub use canonical::digest as canonical_digest;
 pub use catalog::{
-    ArgumentError, BLOCKED_TIMEOUT, Catalog, Completer, CustomMethod, Duplicate, HandlerError, INPUT_TIMEOUT, Intake,
-    InvalidMethodName, InvalidTemplate, MethodHandler, Prompt, PromptHandler, Resource, ResourceHandler,
-    ResourceTemplate, Snapshot, Tool, ToolError, ToolSettings, UriTemplate, Versions,
+    ArgumentError, BLOCKED_TIMEOUT, Catalog, Completer, CustomMethod, Duplicate, FollowError, Followed, HandlerError,
+    INPUT_TIMEOUT, Intake, InvalidMethodName, InvalidTemplate, MethodHandler, Prompt, PromptHandler, Resource,
+    ResourceFollower, ResourceHandler, ResourceTemplate, ResourceUpdate, Snapshot, Subscriber, Tool, ToolError,
+    ToolSettings, UriTemplate, Versions,
 };
 pub use change_feed::Watch;
 pub use context::{

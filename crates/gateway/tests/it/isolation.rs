@@ -6,7 +6,8 @@ use crate::{
     world::{RunningGateway, guarded, options},
 };
 use longhaul::auth::{Authenticator, Decision, Denied, Identity, Permissions, RequestHead};
-use longhaul_core::Principal;
+use longhaul_client::{ServerChange, WatchFilter};
+use longhaul_core::{Owner, Principal};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -56,4 +57,35 @@ async fn s_01_one_principal_learns_nothing_of_anothers_calls() {
         }
         gateway.stop().await;
     }
+}
+
+/// Both subscribe to the same resources. What the upstream tells on the connection of one is not told to the other.
+#[tokio::test]
+async fn s_01_changes_of_resources_are_told_to_their_principal_alone() {
+    let upstream = Upstream::start(Tasks::Modern).await;
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = RunningGateway::start_with(directory.path(), options(&[("up", &upstream)]), Some(ByHeader)).await;
+    let engine = gateway.server.engine().unwrap();
+    let subscriber = |user: &str| {
+        let principal = Principal::named(format!("user:{user}"));
+        let owner = Owner {
+            principal,
+            session: None,
+        };
+        engine.catalog().subscriber(owner, Arc::default())
+    };
+    for client_tasks in [Tasks::Legacy, Tasks::Modern] {
+        let bob = Client::connect_as(&gateway.url, client_tasks, Some("bob"));
+        let filter = WatchFilter {
+            uris: vec!["note://1".to_owned(), "note://2".to_owned()],
+            ..WatchFilter::default()
+        };
+        let mut watch = guarded("the subscription", bob.connection.watch(filter)).await.unwrap();
+        subscriber("alice").notify("note://1".into());
+        subscriber("bob").notify("note://2".into());
+        let change = guarded("the change", watch.next()).await;
+        assert_eq!(change, Some(ServerChange::Resource("note://2".to_owned())));
+    }
+    drop(engine);
+    gateway.stop().await;
 }

@@ -6,6 +6,7 @@ use crate::{
     world::{RunningGateway, guarded, options, until},
 };
 use longhaul::Tool;
+use longhaul_client::{ServerChange, WatchFilter};
 use longhaul_core::ToolPattern;
 use serde_json::{Value, json};
 
@@ -119,5 +120,51 @@ async fn the_last_known_lists_outlive_a_restart() {
     };
     let gateway = RunningGateway::start(directory.path(), down).await;
     assert_eq!(tool_names(&Client::connect(&gateway.url, Tasks::Modern)).await, known);
+    gateway.stop().await;
+}
+
+/// Once the upstream has reported a change, each subscriber of that resource is told, whichever generations both speak, until it unsubscribes.
+#[tokio::test]
+async fn changes_of_a_resource_reach_its_subscribers() {
+    let filter = |uri: &str| WatchFilter {
+        uris: vec![uri.to_owned()],
+        ..WatchFilter::default()
+    };
+    for upstream_tasks in [Tasks::Legacy, Tasks::Modern] {
+        let upstream = Upstream::start(upstream_tasks).await;
+        let directory = tempfile::tempdir().unwrap();
+        let gateway = RunningGateway::start(directory.path(), options(&[("up", &upstream)])).await;
+        let clients = [Tasks::Legacy, Tasks::Modern].map(|tasks| Client::connect(&gateway.url, tasks));
+        let mut watches = Vec::new();
+        for client in &clients {
+            watches.push(
+                guarded("the subscription", client.connection.watch(filter("note://1")))
+                    .await
+                    .unwrap(),
+            );
+        }
+        upstream.server.resource_updated("note://2");
+        upstream.server.resource_updated("note://1");
+        for watch in &mut watches {
+            let change = guarded("the change", watch.next()).await;
+            assert_eq!(change, Some(ServerChange::Resource("note://1".to_owned())));
+        }
+        // One of two subscriptions of a principal ends: the other goes on.
+        watches.remove(0);
+        upstream.server.resource_updated("note://1");
+        guarded("the change", watches[0].next()).await.unwrap();
+        gateway.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_resource_that_no_upstream_has_cannot_be_subscribed_to() {
+    let upstream = Upstream::start(Tasks::Legacy).await;
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = RunningGateway::start(directory.path(), options(&[("up", &upstream)])).await;
+    let client = Client::connect(&gateway.url, Tasks::Legacy);
+    let params = json!({"uri": "note://no-such"});
+    let error = client.connection.send("resources/subscribe", params).await.unwrap_err();
+    assert!(error.to_string().contains("Resource not found"), "{error}");
     gateway.stop().await;
 }

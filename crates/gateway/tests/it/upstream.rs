@@ -120,7 +120,8 @@ impl Upstream {
             .tool(Tool::new("fail", async || Err::<String, _>(Error::new("it did not work"))).task(policy))
             .tool(Tool::new("large", async |size: Size| ToolOutput::text("x".repeat(size.bytes))).task(policy))
             .prompt(Prompt::new("greet", async || "Hello!").description("Greets"))
-            .resource(Resource::text("note://1", "first"));
+            .resource(Resource::text("note://1", "first"))
+            .resource(Resource::text("note://2", "second"));
         let server = server.start().await.unwrap();
         let listener: HttpListener = server.listen(address).await.unwrap();
         let url = listener.url();

@@ -2,6 +2,7 @@
 //!
 //! Readers take a [`Snapshot`], which never changes. A writer replaces the snapshot, and increments the version of what it has changed.
 
+mod follower;
 mod handler;
 mod method;
 mod prompt;
@@ -10,6 +11,7 @@ mod tool;
 mod uri_template;
 mod violation;
 
+pub use follower::{FollowError, Followed, ResourceFollower, ResourceUpdate, Subscriber};
 pub use handler::{Completer, HandlerError, Intake};
 pub use method::{CustomMethod, InvalidMethodName, MethodHandler};
 pub use prompt::{Prompt, PromptHandler};
@@ -19,8 +21,10 @@ pub use uri_template::{InvalidTemplate, UriTemplate};
 
 pub(crate) use tool::{is_durable, retry_and_definition};
 
+use crate::requestor::Requestor;
 use arc_swap::ArcSwap;
 use indexmap::IndexMap;
+use longhaul_core::Owner;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use tokio::sync::{broadcast, watch};
@@ -55,6 +59,8 @@ pub struct Snapshot {
     pub templates: Entries<ResourceTemplate>,
     /// By name.
     pub methods: Entries<CustomMethod>,
+    /// Follows the resources that an author's method reads.
+    pub follower: Option<Arc<dyn ResourceFollower>>,
     /// A list that was made from a snapshot of the same version is still valid.
     pub versions: Versions,
 }
@@ -65,7 +71,7 @@ pub struct Catalog {
     /// One writer at a time.
     writing: Mutex<()>,
     changed: watch::Sender<Versions>,
-    updated: broadcast::Sender<Arc<str>>,
+    updated: broadcast::Sender<ResourceUpdate>,
 }
 
 impl Default for Catalog {
@@ -198,8 +204,23 @@ impl Catalog {
 
     /// Reports that the content of a resource has changed.
     pub fn resource_updated(&self, uri: impl Into<Arc<str>>) {
+        let (uri, principal) = (uri.into(), None);
         // Nobody may be listening.
-        let _ = self.updated.send(uri.into());
+        let _ = self.updated.send(ResourceUpdate { uri, principal });
+    }
+
+    /// A subscriber, for a [`ResourceFollower`].
+    pub fn subscriber(&self, owner: Owner, requestor: Arc<Requestor>) -> Subscriber {
+        Subscriber {
+            owner,
+            requestor,
+            updated: self.updated.clone(),
+        }
+    }
+
+    /// Has subscriptions to resources that an author's `resources/read` answers followed. Without a follower they are accepted, and the author reports changes.
+    pub fn set_follower(&self, follower: Arc<dyn ResourceFollower>) {
+        self.change(|new| new.follower = Some(follower));
     }
 
     /// Follows which kinds of things change.
@@ -207,8 +228,8 @@ impl Catalog {
         self.changed.subscribe()
     }
 
-    /// Follows which resources are updated, by URI.
-    pub fn updates(&self) -> broadcast::Receiver<Arc<str>> {
+    /// Follows which resources are updated.
+    pub fn updates(&self) -> broadcast::Receiver<ResourceUpdate> {
         self.updated.subscribe()
     }
 

@@ -2,11 +2,11 @@
 
 use super::task_resources;
 use crate::{
-    admission::caller::Caller,
+    admission::request::AdmittedRequest,
     interaction::{Interaction, resource_watch},
     session::preferences::SubscriptionGuard,
 };
-use longhaul_runtime::{ResourceHandler, Snapshot};
+use longhaul_runtime::{FollowError, ResourceHandler, Snapshot};
 use longhaul_wire::{Method, RpcError};
 use std::sync::Arc;
 
@@ -31,16 +31,28 @@ pub(crate) fn find(snapshot: &Snapshot, uri: &str) -> Option<(Arc<dyn ResourceHa
 /// As `resources/read` has them.
 pub(crate) async fn subscribe(
     interaction: &Arc<Interaction>,
-    caller: &Caller,
+    request: &AdmittedRequest<'_>,
     uri: &str,
 ) -> Result<Option<SubscriptionGuard>, RpcError> {
-    let snapshot = interaction.engine.catalog().snapshot();
-    // Which resources there are is known only to the author, if the author reads them.
-    let may_be = || snapshot.methods.contains_key(Method::ResourcesRead.as_str()) && !task_resources::is_uri(uri);
-    if find(&snapshot, uri).is_some() || may_be() {
+    let (caller, snapshot) = (&request.caller, interaction.engine.catalog().snapshot());
+    if find(&snapshot, uri).is_some() {
         return Ok(None);
     }
-    let subscribed = resource_watch::subscribe(interaction, caller, uri).await?;
     let not_found = || RpcError::resource_not_found(caller.generation, uri);
+    // Which resources there are is known only to the author, if the author reads them.
+    if snapshot.methods.contains_key(Method::ResourcesRead.as_str()) && !task_resources::is_uri(uri) {
+        let Some(follower) = &snapshot.follower else {
+            return Ok(None);
+        };
+        let requestor = Arc::new(caller.requestor(request.meta)?);
+        let subscriber = interaction.engine.catalog().subscriber(caller.owner(), requestor);
+        let followed = Arc::clone(follower).follow(uri.into(), subscriber).await;
+        return followed.map(Some).map_err(|error| match error {
+            FollowError::NotFound => not_found(),
+            FollowError::Refused(why) => RpcError::invalid_params(why),
+            FollowError::Failed(why) => RpcError::internal(why),
+        });
+    }
+    let subscribed = resource_watch::subscribe(interaction, caller, uri).await?;
     subscribed.map(Some).ok_or_else(not_found)
 }

@@ -13,7 +13,7 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
     if !request.caller.mode.streams {
         return Err(request.caller.no_stream());
     }
-    let guard = resources::subscribe(&methods.interaction, &request.caller, &uri).await?;
+    let guard = resources::subscribe(&methods.interaction, request, &uri).await?;
     let preferences = &methods.interaction.sessions.preferences;
     let subscribed = preferences.subscribe(session, &uri, guard);
     subscribed.map_err(|why| match why {

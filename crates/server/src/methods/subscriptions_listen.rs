@@ -94,7 +94,7 @@ async fn accepted_resources<'a>(
 ) -> Result<(Vec<Cow<'a, str>>, Vec<SubscriptionGuard>), RpcError> {
     let (mut accepted, mut held) = (Vec::new(), Vec::new());
     for uri in uris {
-        match resources::subscribe(interaction, &request.caller, &uri).await {
+        match resources::subscribe(interaction, request, &uri).await {
             Ok(subscribed) => {
                 held.extend(subscribed);
                 accepted.push(uri);

@@ -15,7 +15,7 @@ use crate::{
     session::Session,
 };
 use longhaul_core::{Scope, Task, TaskId, store::StoreError};
-use longhaul_runtime::Versions;
+use longhaul_runtime::{ResourceUpdate, Versions};
 use longhaul_wire::{Generation, ListChange, notification};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::sync::{
@@ -178,7 +178,7 @@ impl SessionStream {
         &self,
         mut sent: Versions,
         mut changes: watch::Receiver<Versions>,
-        mut updates: broadcast::Receiver<Arc<str>>,
+        mut updates: broadcast::Receiver<ResourceUpdate>,
     ) -> Result<(), Gone> {
         if self.session.version.has_core_tasks()
             && let Err(error) = self.follow_live().await
@@ -226,10 +226,14 @@ impl SessionStream {
     }
 
     /// Records an update of a resource that the session has subscribed to. If updates were missed, any of its resources may have changed.
-    fn note(&self, update: Result<Arc<str>, RecvError>, updated: &mut BTreeSet<Arc<str>>) {
+    fn note(&self, update: Result<ResourceUpdate, RecvError>, updated: &mut BTreeSet<Arc<str>>) {
         let (preferences, session) = (&self.interaction.sessions.preferences, &self.session.key);
         match update {
-            Ok(uri) if preferences.is_subscribed(session, &uri) => drop(updated.insert(uri)),
+            Ok(update)
+                if update.concerns(&self.session.principal) && preferences.is_subscribed(session, &update.uri) =>
+            {
+                updated.insert(update.uri);
+            }
             Ok(_) | Err(RecvError::Closed) => {}
             Err(RecvError::Lagged(_)) => updated.extend(preferences.subscriptions(session)),
         }
@@ -258,7 +262,7 @@ impl SessionStream {
     }
 }
 
-fn taken(tried: Result<Arc<str>, TryRecvError>) -> Option<Result<Arc<str>, RecvError>> {
+fn taken(tried: Result<ResourceUpdate, TryRecvError>) -> Option<Result<ResourceUpdate, RecvError>> {
     match tried {
         Ok(uri) => Some(Ok(uri)),
         Err(TryRecvError::Lagged(missed)) => Some(Err(RecvError::Lagged(missed))),

@@ -12,7 +12,7 @@ use crate::{
     session::preferences::SubscriptionGuard,
 };
 use longhaul_core::{BoxFuture, Scope, TaskId, store::StoreError};
-use longhaul_runtime::Versions;
+use longhaul_runtime::{ResourceUpdate, Versions};
 use longhaul_wire::{modern::subscription, notification, notification::ListChange, params::SubscriptionFilter};
 use std::{collections::HashSet, sync::Arc, time::Duration};
 use tokio::sync::{broadcast, watch};
@@ -30,7 +30,7 @@ pub(crate) struct Subscription {
     id: OwnedRequestId,
     lists: Lists,
     updated: HashSet<Arc<str>>,
-    updates: broadcast::Receiver<Arc<str>>,
+    updates: broadcast::Receiver<ResourceUpdate>,
     tasks: SubscribedTasks,
     /// Whether it named tasks or resources and only tasks were accepted, so that it ends with them.
     ends_with_tasks: bool,
@@ -131,7 +131,9 @@ impl Subscription {
                 event = next_of(&mut self.tasks, &self.interaction, self.ends_with_tasks) => return event,
                 changes = self.lists.changed(&self.interaction) => return Event::Lists(changes),
                 update = self.updates.recv() => match update {
-                    Ok(uri) if self.updated.contains(&uri) => return Event::Resource(uri),
+                    Ok(update) if update.concerns(self.sender.principal()) && self.updated.contains(&update.uri) => {
+                        return Event::Resource(update.uri);
+                    }
                     Ok(_) => {}
                     Err(broadcast::error::RecvError::Lagged(_)) => return Event::Resources,
                     // The catalog lives as long as the engine.

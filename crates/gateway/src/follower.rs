@@ -1,0 +1,137 @@
+//! Subscriptions to resources of upstreams. Changes are told to the principal of the connection on which they were seen.
+
+use crate::{connections::UpstreamConnection, methods, upstream::Upstream, upstreams::Upstreams};
+use longhaul_client::{RequestError, Watch, WatchFilter};
+use longhaul_core::{BoxFuture, Millis};
+use longhaul_runtime::{FollowError, Followed, ResourceFollower, Subscriber};
+use serde_json::json;
+use std::sync::Arc;
+
+/// How often a subscription is made again, in milliseconds: a server of 2025-11-25 forgets it with the session, and does not say so.
+const AGAIN_EVERY: Millis = 30_000;
+
+/// Subscribes at upstreams.
+pub(crate) struct UpstreamResources(pub(crate) Arc<Upstreams>);
+
+impl ResourceFollower for UpstreamResources {
+    fn follow(
+        self: Arc<Self>,
+        uri: Arc<str>,
+        subscriber: Subscriber,
+    ) -> BoxFuture<'static, Result<Followed, FollowError>> {
+        Box::pin(async move {
+            let mut why_not = FollowError::NotFound;
+            for upstream in methods::may_have(&self.0, &uri) {
+                let lists = upstream.lists();
+                if lists.is_none_or(|lists| lists.capabilities["resources"]["subscribe"] != true) {
+                    why_not = FollowError::Refused(format!(
+                        "upstream `{}` does not tell of changes of its resources",
+                        upstream.name()
+                    ));
+                    continue;
+                }
+                match follow_at(&upstream, &uri, &subscriber).await {
+                    // It has no such resource.
+                    Err(FollowError::Refused(why)) => why_not = FollowError::Refused(why),
+                    followed => return followed,
+                }
+            }
+            Err(why_not)
+        })
+    }
+}
+
+async fn follow_at(upstream: &Arc<Upstream>, uri: &Arc<str>, subscriber: &Subscriber) -> Result<Followed, FollowError> {
+    let failed = |why: String| FollowError::Failed(format!("upstream `{}`: {why}", upstream.name()));
+    let Subscriber { owner, requestor, .. } = subscriber;
+    let connection = upstream
+        .connections
+        .of_client(&owner.principal, owner.session.as_ref(), requestor.capabilities)
+        .map_err(|error| failed(error.to_string()))?;
+    if let Some(followed) = connection.followed.get(uri) {
+        return Ok(followed);
+    }
+    let watch = subscribe(&connection, uri).await.map_err(|error| match error {
+        RequestError::Rpc(failure) => FollowError::Refused(failure.message.to_string()),
+        error => failed(error.to_string()),
+    })?;
+    let (followed, until) = connection.followed.begin(uri);
+    if let Some(until) = until {
+        let following = Following {
+            upstream: Arc::clone(upstream),
+            connection,
+            subscriber: subscriber.clone(),
+            uri: Arc::clone(uri),
+        };
+        upstream.ports.spawner.spawn(Box::pin(async move {
+            until.run_until_cancelled_owned(following.run(watch)).await;
+        }));
+    }
+    Ok(followed)
+}
+
+async fn subscribe(connection: &UpstreamConnection, uri: &str) -> Result<Watch, RequestError> {
+    let filter = WatchFilter {
+        uris: vec![uri.to_owned()],
+        ..WatchFilter::default()
+    };
+    connection.connection.watch(filter).await
+}
+
+/// A resource that is followed on a connection.
+struct Following {
+    upstream: Arc<Upstream>,
+    connection: Arc<UpstreamConnection>,
+    subscriber: Subscriber,
+    uri: Arc<str>,
+}
+
+impl Following {
+    /// Reports changes. It ends only by being dropped: the upstream may come back.
+    async fn run(self, watch: Watch) {
+        let mut watch = Some(watch);
+        loop {
+            let is_over = match &mut watch {
+                Some(watch) => tokio::select! {
+                    biased;
+                    change = watch.next() => match change {
+                        Some(_) => {
+                            self.report();
+                            false
+                        }
+                        None => true,
+                    },
+                    () = self.upstream.pause(AGAIN_EVERY) => self.is_lost().await,
+                },
+                None => {
+                    self.upstream.pause(AGAIN_EVERY).await;
+                    true
+                }
+            };
+            if is_over {
+                watch = subscribe(&self.connection, &self.uri).await.ok();
+                if watch.is_some() {
+                    // It may have changed meanwhile.
+                    self.report();
+                }
+            }
+        }
+    }
+
+    fn report(&self) {
+        self.subscriber.notify(Arc::clone(&self.uri));
+    }
+
+    /// Subscribes again at a server of 2025-11-25. Whether that failed.
+    async fn is_lost(&self) -> bool {
+        let connection = &self.connection.connection;
+        match connection.server().await {
+            Ok(server) if server.version >= "2026-07-28" => false,
+            Ok(_) => {
+                let params = json!({"uri": self.uri.as_ref()});
+                connection.send("resources/subscribe", params).await.is_err()
+            }
+            Err(_) => true,
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Following resources whose changes are seen only while somebody asks for them.
+
+use crate::requestor::Requestor;
+use longhaul_core::{BoxFuture, Owner, Principal};
+use std::sync::Arc;
+use tokio::sync::broadcast;
+
+/// Who subscribes to a resource.
+#[derive(Debug, Clone)]
+pub struct Subscriber {
+    /// The principal, and the legacy session that subscribes.
+    pub owner: Owner,
+    /// What is known of it.
+    pub requestor: Arc<Requestor>,
+    pub(super) updated: broadcast::Sender<ResourceUpdate>,
+}
+
+impl Subscriber {
+    /// Notifies the principal, and nobody else, that the content of a resource has changed. Only its subscriptions to this resource are notified.
+    pub fn notify(&self, uri: Arc<str>) {
+        let principal = Some(self.owner.principal.clone());
+        // Nobody may be listening.
+        let _ = self.updated.send(ResourceUpdate { uri, principal });
+    }
+}
+
+/// Why a resource cannot be followed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FollowError {
+    /// There is no such resource.
+    #[error("not found")]
+    NotFound,
+    /// Its changes cannot be followed.
+    #[error("{0}")]
+    Refused(String),
+    /// Not now.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// A resource is followed until this is dropped.
+pub type Followed = Arc<dyn Send + Sync>;
+
+/// Follows resources of elsewhere for subscribers: see [`Catalog::set_follower`](super::Catalog::set_follower).
+pub trait ResourceFollower: Send + Sync + 'static {
+    /// Begins to follow the resource, and reports its changes by [`Subscriber::notify`].
+    ///
+    /// # Errors
+    /// [`FollowError`], which the subscriber is told.
+    fn follow(
+        self: Arc<Self>,
+        uri: Arc<str>,
+        subscriber: Subscriber,
+    ) -> BoxFuture<'static, Result<Followed, FollowError>>;
+}
+
+/// A resource has changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResourceUpdate {
+    /// Which one.
+    pub uri: Arc<str>,
+    /// For whom; `None` for everybody.
+    pub principal: Option<Principal>,
+}
+
+impl ResourceUpdate {
+    /// Whether it is one for this principal.
+    pub fn concerns(&self, principal: &Principal) -> bool {
+        self.principal.as_ref().is_none_or(|of| of == principal)
+    }
+}
