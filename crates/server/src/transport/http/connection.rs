@@ -6,7 +6,7 @@ use http::HeaderMap;
 use longhaul_core::Clock;
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -32,7 +32,7 @@ pub(super) struct Connection {
     became_known: AtomicBool,
     /// Requests that are being answered.
     open: AtomicUsize,
-    /// Those of known senders whose response was not sent to its end. Counted over HTTP/2 only, where others come meanwhile.
+    /// Those of known senders whose response was not sent to its end: counted over HTTP/2 only, where others come meanwhile. And those of an application.
     accepted: AtomicUsize,
     /// Bytes in heads of requests whose sender is not known.
     unknown_heads: AtomicUsize,
@@ -46,8 +46,47 @@ pub(super) struct Connection {
 /// A request that is being answered, until dropped.
 pub(super) struct OpenRequest<'a>(&'a Connection);
 
-/// A request of a known sender, until dropped.
+/// A request of a known sender, or of an application, until dropped.
 pub(super) struct AcceptedRequest(Arc<Connection>);
+
+/// The connection of a request that an application answers, or hands on to the endpoint. It is an extension of the request.
+#[derive(Clone)]
+pub(super) struct RequestConnection {
+    connection: Arc<Connection>,
+    /// Taken once the endpoint has the request, which then finds out its sender.
+    of_application: Option<Arc<Mutex<Option<AcceptedRequest>>>>,
+}
+
+impl RequestConnection {
+    /// A request for the endpoint.
+    pub(super) fn of_endpoint(connection: Arc<Connection>) -> Self {
+        Self {
+            connection,
+            of_application: None,
+        }
+    }
+
+    /// A request for an application, which decides itself who may send it: it counts as an accepted one unless the endpoint gets it.
+    pub(super) fn of_application(connection: Arc<Connection>) -> Self {
+        let accepted = connection.accepted();
+        Self {
+            connection,
+            of_application: Some(Arc::new(Mutex::new(Some(accepted)))),
+        }
+    }
+
+    /// The connection, whose request is the endpoint's from now on.
+    pub(super) fn hand_to_endpoint(&self) -> Arc<Connection> {
+        self.take();
+        Arc::clone(&self.connection)
+    }
+
+    /// What counts the request as accepted, if the application has answered it itself.
+    pub(super) fn take(&self) -> Option<AcceptedRequest> {
+        let accepted = self.of_application.as_ref()?;
+        accepted.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
 
 /// The head of a request whose sender is not known, until dropped.
 pub(super) struct UnknownHead<'a>(&'a Connection, usize);
@@ -94,10 +133,12 @@ impl Connection {
             self.has_sender.store(true, Ordering::Relaxed);
             self.became_known.store(true, Ordering::Relaxed);
         }
-        self.is_http2().then(|| {
-            self.accepted.fetch_add(1, Ordering::Relaxed);
-            AcceptedRequest(Arc::clone(self))
-        })
+        self.is_http2().then(|| self.accepted())
+    }
+
+    fn accepted(self: &Arc<Self>) -> AcceptedRequest {
+        self.accepted.fetch_add(1, Ordering::Relaxed);
+        AcceptedRequest(Arc::clone(self))
     }
 
     /// A request was denied: whoever was known may have lost the right to be here.
@@ -193,6 +234,8 @@ impl Drop for OpenRequest<'_> {
 impl Drop for AcceptedRequest {
     fn drop(&mut self) {
         self.0.accepted.fetch_sub(1, Ordering::Relaxed);
+        // The last bytes of its response may still have to be sent.
+        self.0.became_known.store(true, Ordering::Relaxed);
     }
 }
 

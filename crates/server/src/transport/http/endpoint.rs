@@ -3,7 +3,7 @@
 use super::{
     MESSAGES_PATH, METADATA_PATH, PATH, SSE_PATH,
     body::{self, ReceivedBody},
-    connection::Connection,
+    connection::{Connection, RequestConnection},
     cors, get_stream, legacy_sse,
     replay::{StreamKind, TooManyStreams},
     response::{
@@ -62,6 +62,7 @@ pub fn router(front: Arc<Front>) -> Router {
 
 /// The metadata as a protected resource. Clients read it before they have a token, web pages too.
 async fn metadata(State(front): State<Arc<Front>>, request: Request) -> axum::response::Response {
+    let _ = connection(&request);
     let (parts, _) = request.into_parts();
     let mut response = match (front.http.allowed_hosts.check(&parts.headers, &parts.uri), parts.method) {
         (Err(not_allowed), _) => {
@@ -94,8 +95,9 @@ async fn mcp(State(front): State<Arc<Front>>, request: Request) -> axum::respons
 
 /// The connection, if the request came through our listener.
 fn connection(request: &Request) -> Arc<Connection> {
-    let ours = request.extensions().get::<Arc<Connection>>().cloned();
-    ours.unwrap_or_else(|| Arc::new(Connection::new(Peer::Unknown, None)))
+    let ours = request.extensions().get::<RequestConnection>();
+    ours.map(RequestConnection::hand_to_endpoint)
+        .unwrap_or_else(|| Arc::new(Connection::new(Peer::Unknown, None)))
 }
 
 /// Answers a request for the endpoint.

@@ -151,6 +151,12 @@ pub(super) fn counted_with(
     response
 }
 
+/// The response of an application, which counts as one to somebody known until its body was sent or dropped.
+pub(super) fn accepted_with(mut response: Response, accepted: AcceptedRequest) -> Response {
+    response.body_mut().accepted = Some(accepted);
+    response
+}
+
 /// The body of a response, and the memory reserved for its request.
 pub(super) struct ResponseBody {
     content: Content,

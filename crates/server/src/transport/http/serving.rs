@@ -2,11 +2,12 @@
 
 use super::{
     PATH,
-    connection::Connection,
+    connection::{Connection, RequestConnection},
     endpoint::answer,
-    response::{Response, refuse},
+    response::{Response, accepted_with, refuse},
 };
 use crate::transport::front::Front;
+use http::StatusCode;
 use hyper::{Request, body::Incoming, service::Service};
 use hyper_util::service::TowerToHyperService;
 use longhaul_wire::RpcError;
@@ -36,15 +37,24 @@ pub(super) enum Server {
 impl Server {
     pub(super) async fn answer(&self, connection: &Arc<Connection>, mut request: Request<Incoming>) -> Response {
         let _open = connection.begin();
-        let app = match self {
+        let (app, of_request) = match self {
             Self::Endpoint { front, .. } if request.uri().path() == PATH => {
                 return answer(front, connection, request).await;
             }
-            Self::Endpoint { others: app, .. } | Self::Application(app) => app,
+            Self::Endpoint { others, .. } => (others, RequestConnection::of_endpoint(Arc::clone(connection))),
+            Self::Application(app) => (app, RequestConnection::of_application(Arc::clone(connection))),
             Self::Refusal(front, error) => return refuse(front, error),
         };
-        request.extensions_mut().insert(Arc::clone(connection));
+        request.extensions_mut().insert(of_request.clone());
         let Ok(response) = Box::pin(app.call(request)).await;
-        response.map(Into::into)
+        let response = response.map(Into::into);
+        // Who is refused by the application is not to stay either.
+        match of_request
+            .take()
+            .filter(|_| response.status() != StatusCode::UNAUTHORIZED)
+        {
+            Some(accepted) => accepted_with(response, accepted),
+            None => response,
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Requests of several principals: who is served, and what of others they can learn.
 
 mod access;
+mod application;
 mod audit;
 mod ends;
 mod isolation;
