@@ -20,8 +20,8 @@
 //! task next serves it again (`serving.rs`), as if it had come just then.
 
 use crate::response::ServerRequest;
+use longhaul_core::{Json, canonical_digest};
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
 
 /// How many responses are kept, in case their requests come again.
@@ -87,7 +87,7 @@ pub(crate) fn digest(request: &ServerRequest) -> RequestDigest {
     if let Some(params) = params.as_object_mut() {
         params.remove("_meta");
     }
-    Sha256::digest(Value::from(vec![request.method.as_str().into(), params]).to_string()).into()
+    canonical_digest(&Json::from(&Value::from(vec![request.method.as_str().into(), params])))
 }
 
 /// The latest responses that the server has not taken.

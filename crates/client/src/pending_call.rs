@@ -6,9 +6,8 @@ use crate::{
     call_record::{CallRecord, Recording},
     polling,
 };
-use longhaul_core::{Millis, UnixMillis};
+use longhaul_core::{Json, Millis, UnixMillis, canonical_digest};
 use serde_json::{Map, Value};
-use sha2::{Digest, Sha256};
 use std::pin::pin;
 
 /// How often a call is sent again: for about a minute.
@@ -57,7 +56,7 @@ impl PendingCall {
             record: None,
             interrupted: None,
             asks_legacy_for_task: connection.asks_legacy_for_task(tool).await?,
-            arguments_digest: Sha256::digest(Value::from(arguments.clone()).to_string()).into(),
+            arguments_digest: canonical_digest(&Json::from(&Value::from(arguments.clone()))),
         };
         if let Some(recording) = recording {
             match call.record(recording, takes_keys, known_for).await {

@@ -10,10 +10,9 @@ use crate::{
     response::OnNotification,
 };
 use futures_util::future::try_join_all;
-use longhaul_core::Json;
+use longhaul_core::{Json, canonical_digest};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
 /// How often a server may ask within one request.
@@ -143,7 +142,7 @@ impl Answers {
 
 /// The name of a question in the journal. If the call is made again and the server then asks something else, that is another question.
 fn question_name(round: usize, key: &str, request: &Value) -> String {
-    let digest = Sha256::digest(request.to_string());
+    let digest = canonical_digest(&Json::from(request));
     let digest: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     format!("round {round} {digest} {key}")
 }

@@ -9,6 +9,7 @@
 
 mod attempt;
 mod blocked;
+mod canonical;
 mod capability;
 mod child_entry;
 mod depth;
@@ -39,6 +40,7 @@ mod transition;
 
 pub use attempt::{Attempt, AttemptState, Fence, HostId, NodeId};
 pub use blocked::{Block, BlockReason, Blocked, CodeFingerprint};
+pub use canonical::canonical_digest;
 pub use capability::{Capability, ClientCapabilities, MISSING_CAPABILITY};
 pub use child_entry::ChildEntry;
 pub use depth::{MAX_DEPTH, MAX_RESULT_DEPTH, nests_deeper};

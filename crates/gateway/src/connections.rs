@@ -8,7 +8,6 @@ use crate::{
 };
 use longhaul_client::{ChildProcess, Connection, InvalidAddress, LogLevel, Logging, Options, RequestError};
 use longhaul_core::{ClientCapabilities, Clock, Principal, SessionKey};
-use longhaul_runtime::Ports;
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, HashMap},
@@ -16,9 +15,6 @@ use std::{
     time::Duration,
 };
 
-/// How long after an answer an upstream is taken to be there. A call to a server that has lost its session meanwhile fails, since the client does not send it
-/// again: it may have run.
-const FRESH: Duration = Duration::from_secs(5);
 /// How long a connection is kept that nobody uses.
 const IDLE: Duration = Duration::from_secs(300);
 
@@ -48,8 +44,6 @@ pub(crate) struct UpstreamConnection {
     askers: Arc<Askers>,
     /// When it was last used, by the monotonic clock.
     used: Mutex<Duration>,
-    /// When the upstream has last answered on it, by the monotonic clock.
-    answered: Mutex<Option<Duration>>,
     /// The resources that are followed on it.
     pub(crate) followed: FollowedResources,
 }
@@ -60,31 +54,17 @@ impl UpstreamConnection {
         self.askers.register(context, delivered)
     }
 
-    /// Notes that the upstream has answered.
-    pub(crate) fn has_answered(&self, now: Duration) {
-        *self.answered.lock() = Some(now);
-    }
-
-    /// Whether the upstream has answered a short time ago.
-    pub(crate) fn is_fresh(&self, now: Duration) -> bool {
-        let answered = *self.answered.lock();
-        answered.is_some_and(|at| now.saturating_sub(at) < FRESH)
-    }
-
     /// Asks the upstream whether it is there. This opens a lost session again.
     ///
     /// # Errors
     /// Why it does not answer.
-    pub(crate) async fn check(&self, ports: &Ports) -> Result<(), RequestError> {
+    pub(crate) async fn check(&self) -> Result<(), RequestError> {
         let server = self.connection.server().await?;
         let is_modern = server.version >= "2026-07-28";
         let method = if is_modern { "server/discover" } else { "ping" };
         match self.connection.send(method, serde_json::Value::Null).await {
             // It answers, whatever it says.
-            Ok(_) | Err(RequestError::Rpc(_)) => {
-                self.has_answered(ports.clock.monotonic());
-                Ok(())
-            }
+            Ok(_) | Err(RequestError::Rpc(_)) => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -189,7 +169,6 @@ impl Connections {
             connection,
             askers,
             used: Mutex::new(self.clock.monotonic()),
-            answered: Mutex::default(),
             followed: FollowedResources::default(),
         });
         open.insert(key, Arc::clone(&connection));

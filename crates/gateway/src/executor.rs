@@ -231,9 +231,6 @@ impl UpstreamExecutor {
             Ok(CallResponse::Task(handle)) => return Called::Task(handle),
             Err(error) => self.of_error(error),
         };
-        if matches!(called, Called::Ended(_)) {
-            connection.has_answered(self.upstream.ports.clock.monotonic());
-        }
         if matches!(called, Called::Ended(_) | Called::Unsent(_)) {
             registration.ends();
         }

@@ -1,10 +1,9 @@
 //! Questions of an upstream, as they are put to the client of its call.
 
 use longhaul_client::InputRequest;
-use longhaul_core::{Capability, Json};
+use longhaul_core::{Capability, Json, canonical_digest};
 use longhaul_runtime::Question;
 use serde_json::{Map, Value, json};
-use sha2::{Digest, Sha256};
 
 /// What an upstream asks, without what belongs to its connection.
 pub(crate) struct UpstreamQuestion {
@@ -28,7 +27,7 @@ impl UpstreamQuestion {
         if !params.is_null() {
             request["params"] = params;
         }
-        let digest = Sha256::digest(request.to_string());
+        let digest = canonical_digest(&Json::from(&request));
         Self {
             digest: digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect(),
             request,

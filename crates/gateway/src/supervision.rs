@@ -144,7 +144,7 @@ async fn stay(
             }
             () = upstream.pause(LOOK_EVERY) => {
                 upstream.connections.close_idle(connection).await;
-                if let Err(error) = connection.check(&upstream.ports).await {
+                if let Err(error) = connection.check().await {
                     return error;
                 }
             }

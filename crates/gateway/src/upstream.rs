@@ -91,14 +91,12 @@ impl Upstream {
         cx: Option<&TaskContext>,
     ) -> Result<(), UpstreamDown> {
         loop {
-            let is_fresh = !waiting.has_paused && connection.is_fresh(self.ports.clock.monotonic());
-            if is_fresh {
-                return Ok(());
-            }
-            let error = match connection.check(&self.ports).await {
-                Ok(()) => return Ok(()),
-                Err(error) => error,
+            let reached = match waiting.has_paused {
+                // It may have been restarted, and not know the session any more.
+                true => connection.check().await,
+                false => connection.connection.server().await.map(drop),
             };
+            let Err(error) = reached else { return Ok(()) };
             let may_come_back = error.is_transient() || matches!(error, RequestError::NotStarted { .. });
             if !may_come_back || !waiting.pause(self, cx, &error).await {
                 let upstream = self.name().to_owned();

@@ -3,7 +3,6 @@
 use crate::{
     active_attempts::AttemptOrigin,
     attempt::{self, Work},
-    canonical,
     catalog::Tool,
     context::{ChildRefusal, StartChild, TaskContext},
     engine::{Engine, Inner},
@@ -16,7 +15,7 @@ use crate::{
 };
 use longhaul_core::{
     BoxFuture, CancelMode, ClientCapabilities, Event, Json, Millis, Origin, Outcome, Owner, Principal, Scope, Task,
-    TaskHeader, TaskId,
+    TaskHeader, TaskId, canonical_digest,
     store::{ApplyError, Change, CreateError, Created, Idempotency, NewTask, StoreError},
 };
 use std::sync::Arc;
@@ -120,7 +119,7 @@ impl Engine {
     ) -> Result<Option<Task>, StoreError> {
         let idempotency = Idempotency {
             key: key.into(),
-            digest: canonical::digest(arguments),
+            digest: canonical_digest(arguments),
         };
         self.0
             .node
@@ -256,7 +255,7 @@ impl Inner {
             outcome: None,
             idempotency: call.idempotency_key.as_ref().map(|key| Idempotency {
                 key: Arc::clone(key),
-                digest: canonical::digest(&call.arguments),
+                digest: canonical_digest(&call.arguments),
             }),
             quota: self.quota,
             parent: None,

@@ -12,7 +12,6 @@ mod backoff;
 mod blocked;
 mod build_id;
 mod call;
-mod canonical;
 mod catalog;
 mod change_feed;
 mod context;
@@ -56,7 +55,6 @@ pub use answer::QuestionLookup;
 pub use backoff::Backoff;
 pub use build_id::BuildId;
 pub use call::{Call, CancelError};
-pub use canonical::digest as canonical_digest;
 pub use catalog::{
     ArgumentError, BLOCKED_TIMEOUT, Catalog, Completer, CustomMethod, Duplicate, FollowError, Followed, HandlerError,
     INPUT_TIMEOUT, Intake, InvalidMethodName, InvalidTemplate, MethodHandler, Prompt, PromptHandler, Resource,

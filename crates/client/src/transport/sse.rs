@@ -107,16 +107,16 @@ impl EventStream {
         let Some(events) = &mut self.events else {
             return Ok(None);
         };
-        while let Some(event) = events.next().await? {
+        while let Some(mut event) = events.next().await? {
             self.silent = 0;
-            if let Some(id) = event.id.and_then(|id| HeaderValue::try_from(id).ok()) {
+            if let Some(id) = event.id.take().and_then(|id| HeaderValue::try_from(id).ok()) {
                 self.last_id = Some(id);
             }
             if let Some(retry) = event.retry {
                 self.retry = Duration::from_millis(retry).min(MAX_RETRY);
             }
             // A server may begin a stream with an event that has an id and no data (T-06).
-            if let Some(data) = event.data.filter(|data| !data.is_empty()) {
+            if let Some(data) = message(event) {
                 self.empty = 0;
                 return Ok(Some(data.into_bytes()));
             }
@@ -169,6 +169,15 @@ impl EventStream {
         let doublings = self.empty.saturating_sub(1).min(16);
         (MIN_RETRY * (1 << doublings)).min(DEFAULT_RETRY)
     }
+}
+
+/// The message in an event. Events of other types than `message` are for others, such as pings of something in between.
+pub(super) fn message(event: Sse) -> Option<String> {
+    let is_message = event
+        .event
+        .as_deref()
+        .is_none_or(|name| name.is_empty() || name == "message");
+    event.data.filter(|data| is_message && !data.is_empty())
 }
 
 impl Events {

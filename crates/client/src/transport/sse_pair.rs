@@ -1,6 +1,10 @@
 //! The transport of 2024-11-05: a stream of events from the server, whose first event says where to post.
 
-use super::{Reply, demultiplexer::Demultiplexer, sse::Events};
+use super::{
+    Reply,
+    demultiplexer::Demultiplexer,
+    sse::{self, Events},
+};
 use crate::RequestError;
 use reqwest::{Response, Url};
 use std::sync::Arc;
@@ -54,7 +58,7 @@ impl SsePair {
                 let reason = loop {
                     match events.next().await {
                         Ok(Some(event)) => {
-                            if let Some(data) = event.data.filter(|data| !data.is_empty()) {
+                            if let Some(data) = sse::message(event) {
                                 messages.deliver(data.into_bytes());
                             }
                         }

@@ -59,6 +59,16 @@ fn interrupted(first: &'static str, resumed: impl Fn(usize, String) -> Response<
     })
 }
 
+/// Other types are for others: a ping of something in between is no message. Their ids count, since the stream is opened again behind them.
+#[tokio::test]
+async fn events_of_another_type_are_no_messages() {
+    let peer = interrupted("event: ping\nid: 1\ndata: hello\n\n", |_, response| {
+        events(format!("event: ping\ndata: hello\n\nevent: message\n{response}"))
+    });
+    let (connection, _clock) = peer.connection();
+    connection.task("t-1").get().await.unwrap();
+}
+
 /// Over HTTP the disconnection ends a subscription, so nothing is sent when it begins, and nothing while it is read.
 #[tokio::test]
 async fn a_subscription_over_http_stays_open() {

@@ -1,8 +1,7 @@
 //! The state that a client carries from one round to the next: signed, bound to its request and its sender, and valid for a limited time (U-12).
 
 use crate::signer::{Signer, Verified};
-use longhaul_core::{Json, Principal, UnixMillis};
-use longhaul_runtime::canonical_digest;
+use longhaul_core::{Json, Principal, UnixMillis, canonical_digest};
 use longhaul_wire::{Method, RpcError};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;

@@ -1,7 +1,7 @@
 //! When two calls' arguments are the same: a digest of their values, which does not depend on the order of members, on white space, or on
 //! how numbers and strings are written.
 
-use longhaul_core::Json;
+use crate::Json;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use std::{collections::BTreeMap, fmt::Write};
@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, fmt::Write};
 const DEEPEST: usize = 128;
 
 /// The SHA-256 of `json` in its canonical form.
-pub fn digest(json: &Json) -> [u8; 32] {
+pub fn canonical_digest(json: &Json) -> [u8; 32] {
     let mut text = String::with_capacity(json.as_str().len());
     write(&mut text, json.as_str(), DEEPEST);
     Sha256::digest(text.as_bytes()).into()
@@ -104,7 +104,7 @@ mod tests {
     use serde_json::Value;
 
     fn of(text: &str) -> [u8; 32] {
-        digest(&Json::parse(text).unwrap())
+        canonical_digest(&Json::parse(text).unwrap())
     }
 
     #[test]
@@ -168,7 +168,10 @@ mod tests {
     #[test]
     fn no_depth_is_too_deep() {
         let deep = |inner: &str| [&"[".repeat(100_000), inner, &"]".repeat(100_000)].concat();
-        assert_ne!(digest(&Json::trusted(deep("1"))), digest(&Json::trusted(deep("2"))));
+        assert_ne!(
+            canonical_digest(&Json::trusted(deep("1"))),
+            canonical_digest(&Json::trusted(deep("2")))
+        );
     }
 
     fn value() -> impl Strategy<Value = Value> {
