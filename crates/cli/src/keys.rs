@@ -8,10 +8,15 @@ use crate::{
 };
 use longhaul::audit::{Audit as _, AuditAction, AuditEvent, AuditOutcome};
 use longhaul::auth::keys::{ApiKey, KeyFile, KeyFileError, KeyName, KeySummary, NewKey, Rotation};
-use longhaul_core::{Millis, UnixMillis, push_timestamp};
+use longhaul_core::{Millis, Principal, ToolPattern, UnixMillis, push_timestamp};
 use longhaul_runtime::Ports;
+use longhaul_store::SqliteStore;
 use serde_json::json;
-use std::{path::absolute, process::ExitCode, time::Duration};
+use std::{
+    path::{Path, absolute},
+    process::ExitCode,
+    time::Duration,
+};
 
 /// Runs the command. It needs no server: one that runs reads the keys again by itself.
 pub(crate) fn run(keys: &Keys) -> ExitCode {
@@ -37,7 +42,61 @@ pub(crate) fn run(keys: &Keys) -> ExitCode {
     }
 }
 
-fn change(command: &KeysCommand, of: &KeysOf, config: &Config) -> Result<(), KeyFileError> {
+/// Why the keys were not changed.
+#[derive(Debug, thiserror::Error)]
+enum KeysError {
+    #[error(transparent)]
+    File(#[from] KeyFileError),
+    #[error(
+        "{data_dir} has tasks of a key {name}, which {file} does not know: it may have been lost. The new key would own these tasks: choose another \
+         name, or put the file back"
+    )]
+    HasTasks {
+        data_dir: String,
+        name: KeyName,
+        file: String,
+    },
+}
+
+/// The tasks of a lost key file must not get a new owner unnoticed.
+fn check_name_is_new(file: &KeyFile, name: &KeyName, data_dir: &Path) -> Result<(), KeysError> {
+    if file.list()?.iter().any(|key| key.name == *name) {
+        return Ok(());
+    }
+    match SqliteStore::has_tasks_of(data_dir, &Principal::named(format!("key:{name}"))) {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(KeysError::HasTasks {
+            data_dir: data_dir.display().to_string(),
+            name: name.clone(),
+            file: file.path().display().to_string(),
+        }),
+        Err(error) => {
+            output::note(&format!(
+                "warning: nobody knows whether there are tasks of an earlier key {name}, which would be the new one's: {error}"
+            ));
+            Ok(())
+        }
+    }
+}
+
+/// A mistyped pattern is otherwise found out when a client gets 403. Names of upstreams' tools are known only while they are connected.
+fn warn_of_unknown_tools(patterns: &[ToolPattern], config: &Config, of: &KeysOf) {
+    if !config.upstreams.is_empty() {
+        return;
+    }
+    for pattern in patterns {
+        if !config.tools.iter().any(|tool| pattern.matches(&tool.name)) {
+            let names: Vec<&str> = config.tools.iter().map(|tool| tool.name.as_str()).collect();
+            output::note(&format!(
+                "warning: no tool of {} fits `{pattern}`; there are {}",
+                of.file.display(),
+                names.join(", ")
+            ));
+        }
+    }
+}
+
+fn change(command: &KeysCommand, of: &KeysOf, config: &Config) -> Result<(), KeysError> {
     let ports = Ports::system();
     let data_dir = match &of.data_dir {
         Some(data_dir) => absolute(data_dir).unwrap_or_else(|_| data_dir.clone()),
@@ -54,6 +113,8 @@ fn change(command: &KeysCommand, of: &KeysOf, config: &Config) -> Result<(), Key
             json,
             ..
         } => {
+            check_name_is_new(&file, name, &data_dir)?;
+            warn_of_unknown_tools(tools, config, of);
             let mut new = NewKey::named(name.clone());
             if !tools.is_empty() {
                 new.tools.clone_from(tools);

@@ -291,7 +291,8 @@ fn show(server: &Server, logged_in: Option<&LoggedIn>, json: bool, checked: Opti
     let mut lines = vec![format!("server   {}", server.shown())];
     let mut line = |name: &str, value: &str| lines.push(format!("{name:<8} {}", output::plain(value, "")));
     match (&logged_in.client_id, &logged_in.issuer) {
-        (None, _) => line("with", "a key"),
+        // MCP has no request for it.
+        (None, _) => line("with", "a key; the server does not say which"),
         (Some(client), issuer) => {
             line("issuer", issuer.as_deref().unwrap_or("not named"));
             line("client", client);

@@ -201,6 +201,53 @@ fn keys_say_who_comes_in_and_what_is_whose() {
     );
 }
 
+/// Names are known from `keys.json`, and if it was lost, from the tasks that there are.
+#[test]
+fn a_name_that_has_tasks_is_not_used_again() {
+    let mut server = Protected::start("", "api_keys = true\nsame_user = false", "127.0.0.1:0");
+    let ann = server.key(&["add", "ann"]);
+    server.becomes(&ann, 200);
+    let call = json!({"name": "gate", "arguments": {"code": 0}});
+    assert_eq!(server.post(&bearer(&ann), "tools/call", call).0, 200);
+    let file = server.folder.path().join("data/keys.json");
+    fs::remove_file(&file).unwrap();
+    let refused = |server: &Protected| {
+        let added = server.keys(&["add", "ann"]);
+        assert!(
+            exit(&added) == 1 && stdout(&added).is_empty() && stderr(&added).contains("has tasks of a key ann"),
+            "{added:?}"
+        );
+        assert!(!file.exists());
+    };
+    refused(&server);
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    refused(&server);
+    assert_eq!(exit(&server.keys(&["add", "bob"])), 0);
+    (server.child, _) = serve(server.folder.path(), &server.address.to_string());
+}
+
+#[test]
+fn a_pattern_that_fits_no_tool_is_warned_of() {
+    let folder = TempDir::new().unwrap();
+    let tools = ["build", "test"]
+        .map(|name| format!("[[tool]]\nname = \"{name}\"\ndescription = \"Runs.\"\ncommand = [\"true\"]\n"))
+        .concat();
+    let auth = "[server]\nname = \"jobs\"\n[server.auth]\napi_keys = true\n";
+    fs::write(folder.path().join("jobs.toml"), [auth, &tools].concat()).unwrap();
+    let added = keys(folder.path(), &["add", "ci", "--tools", "bild*", "--tools", "te*"]);
+    assert_eq!(exit(&added), 0, "{added:?}");
+    let warned = stderr(&added);
+    assert!(
+        warned.contains("fits `bild*`; there are build, test") && !warned.contains("`te*`"),
+        "{added:?}"
+    );
+    let upstream = "[upstream.other]\ncommand = [\"true\"]\n";
+    fs::write(folder.path().join("jobs.toml"), [auth, &tools, upstream].concat()).unwrap();
+    let added = keys(folder.path(), &["add", "cd", "--tools", "bild*"]);
+    assert!(exit(&added) == 0 && !stderr(&added).contains("warning"), "{added:?}");
+}
+
 /// The connection of the push stream of a revoked key is closed.
 #[test]
 fn a_revoked_key_ends_its_streams() {

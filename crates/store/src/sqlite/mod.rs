@@ -41,7 +41,7 @@ pub use options::{EXIT_COMMIT_FAILED, OnFatal, SqliteOptions};
 
 use commit_effects::PublishedState;
 use directory::Directory;
-use longhaul_core::{HostId, NodeId, UnixMillis, store::StoreError};
+use longhaul_core::{HostId, NodeId, Principal, UnixMillis, store::StoreError};
 use node_file::NodeFile;
 use operation::Pending;
 use parking_lot::Mutex;
@@ -159,6 +159,23 @@ impl SqliteStore {
             node: tokio::sync::Mutex::default(),
             directory: Mutex::new(directory),
         })
+    }
+
+    /// Whether the store in `directory` has tasks of a principal. Another process may have it open; creates no store.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn has_tasks_of(directory: &Path, principal: &Principal) -> Result<bool, OpenError> {
+        // As when it is opened: a link in the path is followed, but not one in place of the file.
+        let Ok(directory) = directory.canonicalize() else {
+            return Ok(false);
+        };
+        let path = directory.join(DATABASE);
+        if !path.exists() {
+            return Ok(false);
+        }
+        let connection = connection::reader(&path)?;
+        read::has_tasks_of(&connection, principal).map_err(|error| schema::because(error, &path))
     }
 
     /// Why the database is not taken for the latest one of its directory; `None` if it is, or was
