@@ -2,7 +2,7 @@
 
 use super::trusted_proxies::TrustedProxies;
 use crate::admission::{authenticator::Peer, limits::Source};
-use http::HeaderMap;
+use http::{HeaderMap, Request};
 use longhaul_core::Clock;
 use std::{
     sync::{
@@ -147,13 +147,16 @@ impl Connection {
     }
 
     /// The head of a request, if its sender must be found out; `None` if there are too many already.
-    pub(super) fn hold_head(&self, headers: &HeaderMap) -> Option<UnknownHead<'_>> {
+    pub(super) fn hold_head<B>(&self, request: &Request<B>) -> Option<UnknownHead<'_>> {
         if self.has_sender.load(Ordering::Relaxed) {
             return Some(UnknownHead(self, 0));
         }
+        let uri = request.uri();
+        let headers = request.headers().iter();
         let bytes = headers
-            .iter()
             .map(|(name, value)| name.as_str().len() + value.len() + HEADER_OVERHEAD)
+            .chain(uri.authority().map(|authority| authority.as_str().len()))
+            .chain(uri.path_and_query().map(|path| path.as_str().len()))
             .sum();
         let before = self.unknown_heads.fetch_add(bytes, Ordering::Relaxed);
         let head = UnknownHead(self, bytes);

@@ -84,7 +84,7 @@ pub(super) fn service(
         let (server, connection) = (Arc::clone(&server), Arc::clone(&connection));
         async move {
             // The client may send it again: nothing was done for it.
-            let head = connection.hold_head(request.headers());
+            let head = connection.hold_head(&request);
             let _head = head.ok_or(h2::Reason::REFUSED_STREAM)?;
             let response = server.answer(&connection, request).await;
             let pace = PACE.try_with(Arc::clone).unwrap_or_default();

@@ -249,13 +249,16 @@ async fn knowing(files: &Files) -> (Server, TestClock) {
 /// Before a request was accepted, only as much is taken as a few heads may have.
 #[tokio::test]
 async fn s_06_heads_of_unknown_senders_are_bounded() {
+    let much = "x".repeat(50_000);
+    heads_are_bounded(|list| request(&list.with("X-Big", &much), ENDPOINT.parse().unwrap())).await;
+    heads_are_bounded(|list| request(&list, format!("{ENDPOINT}?{much}").parse().unwrap())).await;
+}
+
+async fn heads_are_bounded(big: impl Fn(Post) -> Request<Full<Bytes>>) {
     let files = Files::new();
     let (server, _) = knowing(&files).await;
     let client = Client::connect(&files, &server).await;
-    let big = |token: &str| {
-        let list = list().with("Authorization", &format!("Bearer {token}"));
-        request(&list.with("X-Big", &"x".repeat(50_000)), ENDPOINT.parse().unwrap())
-    };
+    let big = |token: &str| big(list().with("Authorization", &format!("Bearer {token}")));
     let mut asking = futures_util::stream::FuturesUnordered::new();
     for _ in 0..4 {
         asking.push(client.send(big("asking")));
