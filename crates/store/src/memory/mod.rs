@@ -7,6 +7,7 @@ mod nodes;
 mod permits;
 mod plain_calls;
 mod stored_task;
+mod stored_usage;
 mod tally;
 mod tasks;
 mod tombstones;

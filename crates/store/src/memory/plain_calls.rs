@@ -14,30 +14,19 @@
 //! A write whose answer is lost may have been made. The call then stays "being written", and the next change of it writes it again first:
 //! the store finds its own row by the id.
 
-use super::{answer, contents::Contents, stored_task::StoredTask};
+use super::{answer, contents::Contents, stored_task::StoredTask, stored_usage::StoredUsage};
 use crate::{decision::decide, usage};
 use longhaul_core::{
-    AttemptEnd, BoxFuture, Event, HostId, Json, NodeId, Principal, QuotaScope, Store, StoreLayer, Task, TaskId,
-    ToolSpec, UnixMillis, Usage,
+    AttemptEnd, BoxFuture, Event, HostId, Json, NodeId, Principal, Store, StoreLayer, Task, TaskId, ToolSpec,
+    UnixMillis, Usage,
     store::{
         ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, HeldAttempt, Listener, NewTask, Record,
         Renewal, StoreCapabilities, StoreError, UnwrittenCall,
     },
 };
 use parking_lot::{Mutex, MutexGuard};
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+use std::sync::Arc;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
-
-/// How long a principal's usage is cached; other nodes write too. Milliseconds.
-const USAGE_CACHE_MS: u64 = 1_000;
-/// How many principals' usage is cached.
-const MAX_CACHED_PRINCIPALS: usize = 1_024;
 
 /// A store that keeps plain calls in memory, in front of another one that keeps everything else.
 ///
@@ -532,78 +521,4 @@ impl StoreLayer for PlainCallStore {
 
 fn earliest(one: Option<UnixMillis>, other: Option<UnixMillis>) -> Option<UnixMillis> {
     one.into_iter().chain(other).min()
-}
-
-/// A cache of the principals' usage in the store.
-#[derive(Default)]
-struct StoredUsage {
-    /// How often this process wrote something.
-    changes: AtomicU64,
-    read: Mutex<HashMap<Principal, ReadUsage>>,
-}
-
-#[derive(Clone, Copy)]
-struct ReadUsage {
-    changes: u64,
-    at: UnixMillis,
-    /// By the principal, and in all.
-    usage: [Usage; 2],
-}
-
-/// The usage that a quota is compared with.
-struct OfQuota {
-    usage: [Usage; 2],
-    /// Whether it is from the cache.
-    remembered: bool,
-}
-
-impl StoredUsage {
-    /// Records a write.
-    fn changed(&self) {
-        self.changes.fetch_add(1, Ordering::SeqCst);
-    }
-
-    async fn of_quota(&self, store: &dyn Store, new: &NewTask) -> Result<OfQuota, StoreError> {
-        match self.known(new) {
-            Some(known) => Ok(known),
-            None => Ok(OfQuota {
-                usage: self.read(store, new).await?,
-                remembered: false,
-            }),
-        }
-    }
-
-    /// What need not be read: what was read lately, and nothing for a quota without limits.
-    fn known(&self, new: &NewTask) -> Option<OfQuota> {
-        let limited = [QuotaScope::Principal, QuotaScope::All].map(|scope| new.quota.limits(scope));
-        if limited == [false; 2] {
-            let usage = [Usage::default(); 2];
-            return Some(OfQuota {
-                usage,
-                remembered: false,
-            });
-        }
-        let changes = self.changes.load(Ordering::SeqCst);
-        let read = self.read.lock().get(&new.owner.principal).copied();
-        let fresh = |read: &ReadUsage| {
-            read.changes == changes && new.created_at >= read.at && new.created_at.since(read.at) < USAGE_CACHE_MS
-        };
-        read.filter(fresh).map(|read| OfQuota {
-            usage: read.usage,
-            remembered: true,
-        })
-    }
-
-    async fn read(&self, store: &dyn Store, new: &NewTask) -> Result<[Usage; 2], StoreError> {
-        let changes = self.changes.load(Ordering::SeqCst);
-        let principal = &new.owner.principal;
-        let usage = [store.usage(Some(principal)).await?, store.usage(None).await?];
-        let mut read = self.read.lock();
-        if read.len() >= MAX_CACHED_PRINCIPALS {
-            read.clear();
-        }
-        let at = new.created_at;
-        read.insert(principal.clone(), ReadUsage { changes, at, usage });
-        Ok(usage)
-    }
 }
