@@ -2,7 +2,7 @@
 
 use crate::{
     Connection, Event, Observer, Outcome, Progress, RequestError, TaskHandle, TaskSnapshot, TaskSupport, Tool,
-    call_record::CallRecord, connection::Request, era::Era, error::excerpt, param_headers,
+    call_record::CallRecord, era::Era, error::excerpt, param_headers, request::Request,
 };
 use longhaul_core::{Json, Millis};
 use longhaul_wire::{Method, jsonrpc::Notification, meta};

@@ -1,6 +1,6 @@
 //! Requests of someone else, forwarded.
 
-use crate::{CallOptions, Connection, Observer, RequestError, call::report_progress, connection::Request, era::Era};
+use crate::{CallOptions, Connection, Observer, RequestError, call::report_progress, era::Era, request::Request};
 use longhaul_core::Json;
 use longhaul_wire::jsonrpc::Notification;
 use serde_json::{Map, Value};

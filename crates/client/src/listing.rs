@@ -1,6 +1,6 @@
 //! Lists of a server, page by page, and what they name.
 
-use crate::{Connection, RequestError, TaskSnapshot, connection::Request, era::Era, error::excerpt};
+use crate::{Connection, RequestError, TaskSnapshot, era::Era, error::excerpt, request::Request};
 use futures_util::{Stream, TryStreamExt, stream};
 use longhaul_core::Json;
 use longhaul_wire::Method;

@@ -4,9 +4,9 @@ use crate::{
     Connection, InputRequest, InputResponse, RequestError,
     asking::{Answered, HeldQuestion},
     call_record::CallRecord,
-    connection::Request,
     era::Era,
     error::excerpt,
+    request::Request,
     response::OnNotification,
 };
 use futures_util::future::try_join_all;

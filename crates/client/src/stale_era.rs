@@ -1,12 +1,7 @@
 //! Whether the answer to a request shows that the server has lost the session, or that another server is in its place.
 
-use crate::{Connection, RequestError, connection::Request, era::Era, error::excerpt, probe, response::RpcResponse};
+use crate::{RequestError, era::Era, error::excerpt, probe, request::Request, response::RpcResponse};
 use longhaul_wire::{Method, meta};
-use serde_json::Map;
-use std::{sync::Arc, time::Duration};
-
-/// A session that was not used for so long may be gone, so it is pinged before a call is sent in it that could not be sent again.
-const IDLE: Duration = Duration::from_secs(10);
 
 /// What the answer to a request calls into question.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -33,7 +28,7 @@ pub(crate) fn is_answered(response: &Result<RpcResponse, RequestError>) -> bool 
     matches!(response, Ok(response) if response.names_request)
 }
 
-fn status_of(response: &Result<RpcResponse, RequestError>) -> Option<u16> {
+pub(crate) fn status_of(response: &Result<RpcResponse, RequestError>) -> Option<u16> {
     match response {
         Ok(response) => Some(response.status),
         Err(RequestError::Http { status, .. }) => Some(*status),
@@ -99,27 +94,5 @@ pub(crate) fn unrepeated(first: Result<RpcResponse, RequestError>) -> Result<Rpc
             retry_after: None,
         }),
         first => first,
-    }
-}
-
-impl Connection {
-    /// Whether the server does not know a legacy session. It still has it unless it refuses a ping.
-    pub(crate) async fn has_lost_session(&self, era: &Arc<Era>) -> bool {
-        matches!(status_of(&self.ping_in(era).await), Some(400 | 404))
-    }
-
-    /// Whether a legacy session over HTTP was not used for a while, and has ended meanwhile.
-    pub(crate) async fn has_ended_idly(&self, era: &Arc<Era>) -> bool {
-        let has_session = era.legacy().is_some_and(|legacy| legacy.session.is_some());
-        has_session && self.idle_for() >= IDLE && doubt(era, &self.ping_in(era).await) == Doubt::SessionEnded
-    }
-
-    /// Sends a `ping` in this session.
-    pub(crate) async fn ping_in(&self, era: &Arc<Era>) -> Result<RpcResponse, RequestError> {
-        let ping = Request {
-            timeout: Some(self.options().request_timeout),
-            ..Request::new(Method::Ping.as_str(), Map::new())
-        };
-        self.attempt(era, ping, &mut |_| {}).await
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     Connection, Finished, Generation, JournalError, Outcome, RequestError, TaskRef, TaskSnapshot, TaskStatus, Tool,
-    call_record::CallRecord, connection::Request, era::Era, error::excerpt, output_schema::OutputSchema,
+    call_record::CallRecord, era::Era, error::excerpt, output_schema::OutputSchema, request::Request,
     result_request::ResultRequest,
 };
 use longhaul_core::Json;

@@ -432,3 +432,86 @@ async fn a_question_that_is_open_under_two_ids_is_asked_once() {
     waited.expect("bounded time").unwrap();
     assert_eq!(person.asked(), 1);
 }
+
+/// The task of the question whose answer the journal has.
+fn answered_task(directory: &Path) -> Option<String> {
+    let journal = rusqlite::Connection::open(directory.join("client/handles.db")).unwrap();
+    let sql = "SELECT task_id FROM questions JOIN calls ON seq = call WHERE answer IS NOT NULL";
+    journal.query_row(sql, [], |row| row.get(0)).ok()
+}
+
+/// Some servers name the task of a question only in a status that comes after it. Without one it is that of the only task there is.
+#[tokio::test]
+async fn a_question_that_names_no_task_is_that_of_the_status_after_it_or_of_the_only_task() {
+    for tasks in [1, 2] {
+        let script = Script::asking(&[(None, "Proceed?")]);
+        script.lock().unwrap().refuses = Some(503);
+        let asks = format!("t-{tasks}");
+        let (known, asking, called) = (Arc::clone(&script), asks.clone(), AtomicUsize::new(0));
+        let pushed: Arc<Mutex<Option<UnboundedSender<String>>>> = Arc::default();
+        let peer = legacy(json!({"requests": {"tools": {"call": {}}}}), move |seen| {
+            let mut script = known.lock().unwrap();
+            let mut pushed = pushed.lock().unwrap();
+            let named = |task: &Value, status: &str| legacy_task(status, json!({"taskId": task}));
+            let ask = |script: &mut Script, stream: &UnboundedSender<String>| {
+                let Some(mut question) = script.question(&asking) else {
+                    return;
+                };
+                question["params"].as_object_mut().unwrap().remove("_meta");
+                let mut status = named(&json!(asking), "input_required");
+                status["statusMessage"] = "Proceed?".into();
+                let status = json!({"jsonrpc": "2.0", "method": "notifications/tasks/status", "params": status});
+                let _ = stream.send(format!("data: {question}\n\n"));
+                if tasks > 1 {
+                    let _ = stream.send(format!("data: {status}\n\n"));
+                }
+            };
+            let task = &seen.body["params"]["taskId"];
+            match seen.method() {
+                "tools/call" => {
+                    let nth = called.fetch_add(1, Ordering::SeqCst) + 1;
+                    let task = named(&json!(format!("t-{nth}")), "working");
+                    if let (true, Some(stream)) = (nth == tasks, &*pushed) {
+                        ask(&mut script, stream);
+                    }
+                    seen.result(json!({"task": task}))
+                }
+                "tasks/get" if script.is_done() && *task == asking => seen.result(named(task, "cancelled")),
+                "tasks/get" => seen.result(named(task, "working")),
+                "tasks/result" => seen.error(200, -32602, Value::Null),
+                "" if seen.verb == "POST" => script.take(&asking, seen),
+                "" if seen.verb == "GET" => {
+                    let (sender, receiver) = unbounded_channel();
+                    // What was asked and not answered is asked again on the next push stream.
+                    if script.deliveries > 0 {
+                        ask(&mut script, &sender);
+                    }
+                    *pushed = Some(sender);
+                    event_stream(receiver)
+                }
+                _ => plain(405, ""),
+            }
+        });
+        let (directory, person) = (tempfile::tempdir().unwrap(), Person::default());
+        let client = person.client(&peer, directory.path()).await;
+        let mut calls = Vec::new();
+        for _ in 0..tasks {
+            let call = client.start("optional", Value::Null).await.unwrap();
+            call.task().await.unwrap();
+            calls.push(call);
+        }
+        until_refused(&peer, 2).await;
+        assert_eq!(
+            (person.asked(), answered_task(directory.path())),
+            (1, Some(asks.clone()))
+        );
+        drop((calls, client));
+        script.lock().unwrap().refuses = None;
+        let client = person.client(&peer, directory.path()).await;
+        let recorded = client.tasks().await.unwrap();
+        let task = recorded.into_iter().find(|task| task.id() == asks).unwrap();
+        let waited = tokio::time::timeout(PATIENCE, task.wait(&mut |_| {})).await;
+        waited.expect("bounded time").unwrap();
+        assert_eq!((person.asked(), said(&script)), (1, vec![json!(0)]));
+    }
+}
