@@ -157,11 +157,7 @@ impl Called<'_> {
             (None, Ended::Asked(question)) => {
                 self.display.finish();
                 pending.refused().await;
-                let reason = format!(
-                    "the tool asks before there is a task, and it was not answered; the call is cancelled: {}",
-                    question.message()
-                );
-                return Err(Failure::refused(reason));
+                return Err(Failure::asked_before_task(question.message()));
             }
             (None, _) => {
                 self.display.finish();

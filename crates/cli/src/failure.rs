@@ -33,6 +33,13 @@ impl Failure {
         }
     }
 
+    /// A call asks before it is a task, and there is nobody to ask.
+    pub(crate) fn asked_before_task(question: &str) -> Self {
+        Self::refused(format!(
+            "the tool asks before there is a task, and it was not answered; the call is cancelled: {question}"
+        ))
+    }
+
     /// The server answered with what no MCP server says.
     pub(crate) fn no_server(message: String) -> Self {
         Self {

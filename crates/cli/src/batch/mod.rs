@@ -74,7 +74,7 @@ pub(crate) async fn run(call: &args::Call, file: &Path) -> Result<Exit, Failure>
 struct Batch<'a> {
     server: &'a Server,
     client: Client,
-    /// What legacy servers ask.
+    /// What is asked before there is a task, and what legacy servers ask.
     open: Arc<OpenQuestions>,
     bars: Bars,
     /// The calls that were unfinished before.
@@ -146,6 +146,8 @@ impl Batch<'_> {
         let mut options = CallOptions::default();
         options.idempotency_key.clone_from(&line.key);
         options.waits_while_busy = true;
+        let source = line.number as u64;
+        options.source = Some(source);
         let ended = async {
             let prepared = self.client.prepare(tool, &line.arguments, options).await;
             let mut call = prepared.inspect_err(|error| {
@@ -159,7 +161,13 @@ impl Batch<'_> {
                 self.bars
                     .print(|| output::note(&format!("line {}: {warning}", line.number)));
             }
-            let sent = call.send(&mut |event| bar.show(&event)).await;
+            let mut asked = None;
+            let asks = async { asked = Some(self.open.of_call(source).await) };
+            let sent = call.send_unless(asks, &mut |event| bar.show(&event)).await;
+            let Some(sent) = sent else {
+                call.refused().await;
+                return Err(Failure::asked_before_task(&asked.unwrap_or_default()));
+            };
             let response = sent.inspect_err(|error| self.stop_if_gone(error))?;
             let task = match response {
                 CallResponse::Done(outcome) => {
@@ -172,7 +180,11 @@ impl Batch<'_> {
                 CallResponse::Task(task) => task,
             };
             shown["taskId"] = task.id().into();
-            let waited = self.wait(&task, &mut bar).await;
+            let waited = match asked {
+                // The question came before the answer that names the task.
+                Some(_) => Ok(Response::Asks(Vec::new())),
+                None => self.wait(&task, &mut bar).await,
+            };
             let response = waited.inspect_err(|error| self.stop_if_gone(error))?;
             let exit = self.print(&mut shown, &response);
             if let Response::Outcome(outcome) = &response

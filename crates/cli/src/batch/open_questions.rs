@@ -1,4 +1,5 @@
-//! What legacy servers ask while their tasks are waited for. Nobody answers it here: it is left to `longhaul answer`.
+//! What servers ask while the calls of a file are made. Nobody answers it here: what a task asks is left to `longhaul answer`, and a call that asks before
+//! there is a task ends.
 
 use longhaul_client::{ClientCapabilities, InputHandler, InputRequest, InputResponse, Inputs, RpcFailure};
 use longhaul_core::BoxFuture;
@@ -6,10 +7,13 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use tokio::sync::Notify;
 
-/// The recorded questions by task.
+/// The questions that are open.
 pub(super) struct OpenQuestions {
     left: Inputs,
+    /// The keys of the recorded questions by task.
     keys: Mutex<HashMap<String, Vec<String>>>,
+    /// The text of the first question before there is a task, by the [source](InputRequest::source) of the call.
+    early: Mutex<HashMap<u64, String>>,
     changed: Notify,
 }
 
@@ -18,6 +22,7 @@ impl Default for OpenQuestions {
         Self {
             left: Inputs::deferred(),
             keys: Mutex::default(),
+            early: Mutex::default(),
             changed: Notify::new(),
         }
     }
@@ -26,13 +31,22 @@ impl Default for OpenQuestions {
 impl OpenQuestions {
     /// Waits until the task asks, and returns the keys of its questions.
     pub(super) async fn of_task(&self, task: &str) -> Vec<String> {
+        self.first(|| self.keys.lock().get(task).cloned()).await
+    }
+
+    /// Waits until the call of this source asks before there is a task, and returns the text of the question.
+    pub(super) async fn of_call(&self, source: u64) -> String {
+        self.first(|| self.early.lock().get(&source).cloned()).await
+    }
+
+    async fn first<T>(&self, find: impl Fn() -> Option<T>) -> T {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
             // From now on no question is missed.
             changed.as_mut().enable();
-            if let Some(keys) = self.keys.lock().get(task) {
-                return keys.clone();
+            if let Some(found) = find() {
+                return found;
             }
             changed.await;
         }
@@ -45,14 +59,34 @@ impl InputHandler for OpenQuestions {
     }
 
     fn answer(&self, request: InputRequest) -> BoxFuture<'static, Result<InputResponse, RpcFailure>> {
-        if let (Some(task), Some(key), true) = (&request.task, &request.key, request.is_elicitation()) {
-            let mut keys = self.keys.lock();
-            let keys = keys.entry(task.clone()).or_default();
-            if !keys.contains(key) {
-                keys.push(key.clone());
-            }
-            self.changed.notify_waiters();
+        if !request.is_elicitation() {
+            return self.left.answer(request);
         }
-        self.left.answer(request)
+        match (&request.task, request.source) {
+            (Some(task), _) => {
+                let mut keys = self.keys.lock();
+                let keys = keys.entry(task.clone()).or_default();
+                if let Some(key) = request.key.filter(|key| !keys.contains(key)) {
+                    keys.push(key);
+                }
+            }
+            (None, Some(source)) => {
+                let message = request.message().to_owned();
+                self.early.lock().entry(source).or_insert(message);
+            }
+            // Which call asks is not known, so none can end for it.
+            (None, None) => return Box::pin(std::future::ready(Err(nobody_is_asked()))),
+        }
+        self.changed.notify_waiters();
+        Box::pin(std::future::pending())
+    }
+}
+
+/// No user has seen the question, so there is no answer, not even `cancel`.
+fn nobody_is_asked() -> RpcFailure {
+    RpcFailure {
+        code: -32603,
+        message: "No user can be asked".into(),
+        data: None,
     }
 }

@@ -1,7 +1,7 @@
 //! Many calls of one file.
 
 use crate::{
-    scripted::{Reply, scripted, scripted_legacy, task},
+    scripted::{Received, Reply, scripted, scripted_legacy, task},
     support::*,
 };
 use rustix::process::{Pid, Signal, kill_process};
@@ -314,4 +314,50 @@ fn an_answer_without_an_id_is_for_the_only_task_that_asks_now() {
     asking.lock().unwrap().clear();
     exit(&served.run(&["answer", "name=x"]), 5);
     assert_eq!(served.calls_of("tasks/update").len(), 1);
+}
+
+/// No user has seen the question, so the server gets no answer, not even `cancel`.
+#[test]
+fn a_call_that_asks_before_there_is_a_task_ends_its_line() {
+    let question = || {
+        let schema = json!({"type": "object", "properties": {"n": {"type": "string"}}});
+        json!({"method": "elicitation/create", "params": {"mode": "form", "message": "which?", "requestedSchema": schema}})
+    };
+    let done = || json!({"resultType": "complete", "content": []});
+    let modern = scripted(move |seen| match seen.body["params"]["arguments"]["asks"] == true {
+        true if seen.body["params"]["inputResponses"].is_null() => seen
+            .result(json!({"resultType": "input_required", "inputRequests": {"q": question()}, "requestState": "s"})),
+        _ => seen.result(done()),
+    });
+    let legacy = scripted_legacy(move |seen| match (seen.method(), seen.verb.as_str()) {
+        ("tools/call", _) if seen.body["params"]["arguments"]["asks"] == true => {
+            let mut question = question();
+            question["jsonrpc"] = "2.0".into();
+            question["id"] = 7.into();
+            Reply::stream(&question)
+        }
+        ("tools/call", _) => seen.result(done()),
+        ("", "GET") => Reply::empty(405),
+        _ => Reply::empty(202),
+    });
+    for served in [modern, legacy] {
+        let file = served.home.path().join("calls.jsonl");
+        fs::write(&file, "{\"asks\": true}\n{\"asks\": false}\n").unwrap();
+        let run = served.run(&["call", "t", "--batch", file.to_str().unwrap()]);
+        exit(&run, 5);
+        let ends = lines(&run);
+        let of = |number: u64| ends.iter().find(|line| line["line"] == number).unwrap();
+        assert_eq!((&of(1)["exit"], &of(2)["exit"]), (&5.into(), &0.into()), "{ends:?}");
+        let why = of(1)["error"]["message"].as_str().unwrap();
+        assert_eq!(
+            why,
+            "the tool asks before there is a task, and it was not answered; the call is cancelled: which?"
+        );
+        let answers =
+            |seen: &Received| !seen.body["params"]["inputResponses"].is_null() || !seen.body["result"].is_null();
+        assert!(!served.messages().iter().any(answers), "{:?}", served.messages());
+        let listed = json(&served.run(&["tasks", "--json", "--offline"]));
+        let calls = listed["calls"].as_array().unwrap();
+        assert!(calls.iter().any(|call| call["state"] == "refused"), "{listed}");
+    }
 }

@@ -218,4 +218,9 @@ impl Scripted {
         let seen = self.seen.lock().unwrap();
         seen.iter().filter(|seen| seen.method() == method).cloned().collect()
     }
+
+    /// All messages so far.
+    pub(crate) fn messages(&self) -> Vec<Received> {
+        self.seen.lock().unwrap().clone()
+    }
 }
