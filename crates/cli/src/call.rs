@@ -12,7 +12,7 @@ use crate::{
     result::{Exit, print_outcome},
     servers::{self, Server},
     tool_schema::ToolSchema,
-    waiting::{Display, Ended, Waiting, what_goes_on},
+    waiting::{Deadline, Display, Ended, Waiting, what_goes_on},
 };
 use longhaul_client::{
     CallError, CallOptions, CallResponse, Client, Event, JournalError, PendingCall, RequestError, TaskHandle, Tool,
@@ -24,7 +24,6 @@ use std::{
     io::{self, Read},
     path::Path,
     process::ExitCode,
-    time::Duration,
 };
 
 /// Calls the tool, waits, prints the result.
@@ -100,10 +99,17 @@ impl Called<'_> {
         whole: Map<String, Value>,
     ) -> Result<Exit, Failure> {
         let connection = self.client.connection();
-        let tools = self
-            .display
-            .waits_for(connection.address(), connection.list_tools())
-            .await?;
+        let until = Deadline::after(call.timeout);
+        let listing = self.display.waits_for(connection.address(), connection.list_tools());
+        let tools = tokio::select! {
+            biased;
+            tools = listing => tools?,
+            () = until.passed() => {
+                self.display.finish();
+                output::note("the time of --timeout is over before the server has listed its tools; nothing was called");
+                return Ok(Exit::TimedOut);
+            }
+        };
         let tool = find(&tools, tool)?;
         let arguments = arguments::fit(words, whole, &tool.input_schema, Taker::Tool).map_err(Failure::usage)?;
         if let Some(problem) = ToolSchema::of(tool).problem(&arguments) {
@@ -118,7 +124,6 @@ impl Called<'_> {
         }
         let mut options = CallOptions::default();
         options.idempotency_key.clone_from(&call.idempotency_key);
-        let limit = call.timeout.map(Duration::from_millis);
         // Without a journal that can be read there is nothing to warn of, and `prepare` says so.
         let earlier = self.client.calls().await.unwrap_or_default();
         let mut pending = self.prepare(tool, &arguments, options).await?;
@@ -131,7 +136,7 @@ impl Called<'_> {
         } else if let Some(warning) = record::repeated(self.server, &pending, &earlier) {
             self.display.note(&warning);
         }
-        let (response, stopped) = self.send(&mut pending, limit).await;
+        let (response, stopped) = self.send(&mut pending, until).await;
         let task = match (response, &stopped) {
             (Some(Ok(CallResponse::Done(outcome))), _) => {
                 self.display.finish();
@@ -169,6 +174,14 @@ impl Called<'_> {
                     None => "the call is no longer waited for, and may have run".to_owned(),
                 };
                 output::note(&format!("{what} before the server created a task; {then}"));
+                if self.json {
+                    let url = self.client.connection().address();
+                    let mut shown = json!({"taskId": null, "url": url, "interrupted": true});
+                    if let Some(key) = pending.idempotency_key() {
+                        shown["idempotencyKey"] = key.into();
+                    }
+                    output::json_line(&shown);
+                }
                 pending.give_up(what).await;
                 return Ok(exit);
             }
@@ -188,7 +201,7 @@ impl Called<'_> {
             json: self.json,
         };
         match stopped {
-            Ended::Done(()) => waiting.wait(&task, limit).await,
+            Ended::Done(()) => waiting.wait(&task, until).await,
             stopped => Ok(waiting.leave(&task, stopped)),
         }
     }
@@ -197,7 +210,7 @@ impl Called<'_> {
     async fn send(
         &mut self,
         pending: &mut PendingCall,
-        limit: Option<Duration>,
+        until: Deadline,
     ) -> (Option<Result<CallResponse, RequestError>>, Ended<()>) {
         let (display, interrupt, unasked) = (&mut self.display, &mut self.interrupt, &mut self.unasked);
         let mut show = |event: Event<'_>| display.show(&event);
@@ -206,7 +219,7 @@ impl Called<'_> {
         let mut early = Vec::new();
         let stopped = async {
             ended = loop {
-                match Ended::first(std::future::pending(), interrupt, unasked, limit).await {
+                match Ended::first(std::future::pending(), interrupt, unasked, until).await {
                     Ended::Asked(question) if question.task.is_some() => early.push(question),
                     ended => break ended,
                 }

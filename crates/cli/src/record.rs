@@ -97,8 +97,7 @@ impl Named {
                 server = server.unchosen();
             }
         }
-        let mut fitting = fitting.into_iter();
-        match (fitting.next(), fitting.next()) {
+        match (fitting.first().copied(), fitting.get(1)) {
             (None, _) if server.is_unsaid() && id.chars().count() < SHORTEST_PART => Err(Failure::usage(format!(
                 "no recorded task has the id `{id}`, and a part of an id needs {SHORTEST_PART} characters or more; `longhaul tasks` lists the ids"
             ))),
@@ -112,13 +111,17 @@ impl Named {
                 recorded: Some((journal, call.clone())),
             }),
             (Some(_), Some(_)) => {
-                let ids: Vec<&str> = found
-                    .iter()
-                    .filter_map(|call| Some(call.task.as_ref()?.task_id.as_str()))
-                    .collect();
+                let several = fitting.iter().filter_map(|call| {
+                    let task = call.task.as_ref()?;
+                    Some(format!(
+                        "\n  {}  on {}",
+                        task.task_id,
+                        call.server_name.as_ref().unwrap_or(&call.server)
+                    ))
+                });
                 Err(Failure::usage(format!(
-                    "`{id}` is part of several task ids:\n  {}",
-                    ids.join("\n  ")
+                    "`{id}` fits several task ids; write more of it, or choose the server with -s:{}",
+                    several.collect::<String>()
                 )))
             }
         }

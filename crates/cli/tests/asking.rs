@@ -40,6 +40,10 @@ fn served() -> Served {
         Ok(format!("{} {}", one?.approved, two?.approved))
     });
     let now = Tool::new("now", async || "at once").task(TaskPolicy::Never);
+    let early = Tool::new("early", async |cx: TaskContext| -> ToolResult<String> {
+        let answer: Approval = cx.elicit("Start?").await?;
+        Ok(format!("approved: {}", answer.approved))
+    });
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -49,6 +53,7 @@ fn served() -> Served {
         let server = Server::new("asking", "1")
             .tool(ship)
             .tool(both.task(TaskPolicy::Always))
+            .tool(early.task(TaskPolicy::Never))
             .tool(now);
         let running = server.start().await.unwrap();
         let listening = running.listen("127.0.0.1:0").await.unwrap();
@@ -345,14 +350,45 @@ fn a_call_whose_program_was_killed_is_listed_as_unknown() {
         .unwrap();
     assert_eq!(kept_for, 24 * 60 * 60 * 1000);
     // So is one that is no longer waited for: the tool may have run.
-    exit(
+    let shown = exit(
         &served
-            .command(&["call", &url, "hang", "--timeout", "100ms"])
+            .command(&["call", &url, "hang", "--timeout", "100ms", "--json"])
             .output()
             .unwrap(),
         124,
     );
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!((&shown["taskId"], &shown["interrupted"]), (&Value::Null, &true.into()));
     assert_eq!(listed().matches("outcome unknown").count(), 2, "{}", listed());
+}
+
+/// Nobody has seen the question, so nobody has answered it, not even with a cancellation.
+#[test]
+fn a_line_of_a_batch_that_asks_before_it_is_a_task_is_not_answered() {
+    let served = served();
+    let file = served.home.path().join("calls.jsonl");
+    fs::write(&file, "{\"tool\": \"early\"}\n{\"tool\": \"now\"}\n").unwrap();
+    let output = served.run(&["call", "--batch", &file.to_string_lossy()]);
+    let lines = exit(&output, 5);
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of_tool = |tool: &str| lines.iter().find(|line| line["tool"] == tool).unwrap();
+    assert_eq!(of_tool("early")["exit"], 5, "{lines:?}");
+    assert!(of_tool("early")["error"].to_string().contains("Start?"), "{lines:?}");
+    assert_eq!(of_tool("now")["exit"], 0, "{lines:?}");
+}
+
+/// The limit is for all that the command waits for, so also for a server that says nothing.
+#[test]
+fn the_time_of_a_call_includes_that_of_the_connection() {
+    let served = served();
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", silent.local_addr().unwrap());
+    let output = served
+        .command(&["call", &url, "any", "--timeout", "100ms"])
+        .output()
+        .unwrap();
+    exit(&output, 124);
+    assert!(text(&output.stderr).contains("nothing was called"), "{output:?}");
 }
 
 /// The relay and the process behind it.

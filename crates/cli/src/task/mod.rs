@@ -14,7 +14,7 @@ use crate::{
     record::Named,
     result::Exit,
     servers,
-    waiting::{Display, Waiting},
+    waiting::{Deadline, Display, Waiting},
 };
 use longhaul_client::{Connection, RequestError};
 use std::process::ExitCode;
@@ -52,7 +52,7 @@ async fn act(args: &args::Task) -> Result<Exit, Failure> {
                 unasked: &mut unasked,
                 json: args.json,
             };
-            waiting.wait(&task, None).await
+            waiting.wait(&task, Deadline::after(None)).await
         }
         args::TaskAction { cancel: true, .. } => cancel::cancel(&task, args.json).await,
         args::TaskAction { delete: true, .. } => delete::delete(&task, args.json).await,

@@ -16,9 +16,28 @@ use crate::{
     servers::Server,
 };
 use longhaul_client::{Event, InputRequest, RequestError, SystemClock, TaskHandle};
-use longhaul_core::Clock;
+use longhaul_core::{Clock, Millis};
 use serde_json::json;
 use std::time::Duration;
+
+/// When a command stops waiting: one limit for all that it waits for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deadline(Option<Duration>);
+
+impl Deadline {
+    /// After so many milliseconds from now; never without a limit.
+    pub(crate) fn after(limit: Option<Millis>) -> Self {
+        Self(limit.map(|limit| SystemClock.monotonic() + Duration::from_millis(limit)))
+    }
+
+    /// Waits for it.
+    pub(crate) async fn passed(self) {
+        match self.0 {
+            Some(at) => SystemClock.sleep(at.saturating_sub(SystemClock.monotonic())).await,
+            None => std::future::pending().await,
+        }
+    }
+}
 
 /// What ended a wait.
 pub(crate) enum Ended<T> {
@@ -34,21 +53,15 @@ impl<T> Ended<T> {
         work: impl Future<Output = T>,
         interrupt: &mut Interrupt,
         unasked: &mut Unasked,
-        limit: Option<Duration>,
+        until: Deadline,
     ) -> Self {
-        let limit = async {
-            match limit {
-                Some(limit) => SystemClock.sleep(limit).await,
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
             biased;
             // Its listener is registered before the work starts.
             () = interrupt.pressed() => Self::Interrupted,
             asked = unasked.next() => Self::Asked(asked),
             done = work => Self::Done(done),
-            () = limit => Self::TimedOut,
+            () = until.passed() => Self::TimedOut,
         }
     }
 
@@ -123,12 +136,12 @@ impl Waiting<'_> {
     }
 
     /// Waits for the task and prints its outcome. If something else comes first, the commands that go on with the task are printed.
-    pub(crate) async fn wait(&mut self, task: &TaskHandle, limit: Option<Duration>) -> Result<Exit, Failure> {
+    pub(crate) async fn wait(&mut self, task: &TaskHandle, until: Deadline) -> Result<Exit, Failure> {
         let ended = {
             let display = &mut *self.display;
             let mut show = |event: Event<'_>| display.show(&event);
             let waiting = task.wait(&mut show);
-            Ended::first(waiting, self.interrupt, self.unasked, limit).await
+            Ended::first(waiting, self.interrupt, self.unasked, until).await
         };
         let stopped = match ended {
             Ended::Done(outcome) => {
