@@ -234,6 +234,23 @@ async fn without_keys_tokens_are_neither_accepted_nor_called_invalid() {
     assert!(setup.identify(&token).await.is_ok());
 }
 
+/// While the keys cannot be read again nobody knows whether the issuer has a new key.
+#[tokio::test]
+async fn a_token_of_an_unknown_key_is_not_called_invalid_while_keys_cannot_be_read() {
+    let [known, new] = ["one", "two"].map(|id| Signer::new("ES256", id));
+    let setup = Setup::new(keys([&known])).await;
+    assert!(setup.identify(&setup.token(&known)).await.is_ok());
+    setup.server.reply(Reply::Text("503 Service Unavailable", ""));
+    setup.clock.pass(600 * SECOND);
+    for _ in 0..3 {
+        let denied = setup.identify(&setup.token(&new)).await;
+        assert!(matches!(
+            denied,
+            Err(Denied::Undecided { .. } | Denied::Unavailable { .. })
+        ));
+    }
+}
+
 #[tokio::test]
 async fn a_server_that_never_answers_is_given_up_and_asked_once_for_all_who_wait() {
     let signer = Signer::new("ES256", "one");

@@ -106,7 +106,7 @@ impl fmt::Display for Denied {
 }
 
 /// Of credentials that were valid.
-pub(super) const ENDED: &str = "the credentials have expired or were revoked";
+pub(crate) const ENDED: &str = "the credentials have expired or were revoked";
 
 impl Denied {
     /// Credentials that are not valid. The sender is told why.

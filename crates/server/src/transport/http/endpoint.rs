@@ -7,14 +7,14 @@ use super::{
     cors, get_stream, legacy_sse,
     replay::{StreamKind, TooManyStreams},
     response::{
-        NO_STORE, Response, counted_with, cut_when_revoked, empty, ended_with, event_stream, held_with,
+        Response, counted_with, cut_when_revoked, denied, denied_by_now, empty, ended_with, event_stream, held_with,
         method_not_allowed, refuse, replayed, response,
     },
 };
 use crate::{
     admission::{
         access::Refused,
-        authenticator::{Denied, Peer},
+        authenticator::{ENDED, Peer},
         caller::TransportMode,
         identity::Identity,
         limits::Source,
@@ -245,12 +245,15 @@ async fn guarded<B: Body<Data = Bytes> + Unpin>(
                         Some(answered) => answered.unwrap_or_else(|error| refuse(front, &error)),
                         None => method_not_allowed(methods),
                     };
-                    // A stream that was refused; messages are recorded with their methods.
-                    if let Some(auditor) = auditor.filter(|_| parts.method == Method::GET)
-                        && response.status() == StatusCode::FORBIDDEN
-                    {
+                    // A stream that was refused, or a sender whose credentials have ended meanwhile. Messages are recorded with their methods.
+                    let why = match response.status() {
+                        StatusCode::FORBIDDEN if parts.method == Method::GET => Some(None),
+                        StatusCode::UNAUTHORIZED => Some(Some(ENDED.to_owned())),
+                        _ => None,
+                    };
+                    if let (Some(auditor), Some(why)) = (auditor, why) {
                         let principal = identity.principal().as_str().into();
-                        auditor.denied(Some(principal), address_of(&parts), (AuditOutcome::Denied, None));
+                        auditor.denied(Some(principal), address_of(&parts), (AuditOutcome::Denied, why));
                     }
                     response
                 }
@@ -259,33 +262,6 @@ async fn guarded<B: Body<Data = Bytes> + Unpin>(
     };
     cors::expose(&mut response, origin);
     counted_with(response, permit, accepted)
-}
-
-/// The response to a request whose sender is not known: it tells nothing else.
-fn denied(front: &Front, refused: &Refused) -> Response {
-    let denied = match refused {
-        Refused::Busy(busy) => return refuse(front, &busy.clone().into()),
-        Refused::Denied(denied) => denied,
-    };
-    let mut response = match denied {
-        Denied::Unavailable { retry_after } | Denied::Undecided { retry_after } => {
-            let mut response = empty(StatusCode::SERVICE_UNAVAILABLE);
-            let seconds = retry_after.as_millis().div_ceil(1000).max(1);
-            let seconds = u64::try_from(seconds).unwrap_or(u64::MAX);
-            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
-            response
-        }
-        _ => {
-            let mut response = empty(StatusCode::UNAUTHORIZED);
-            let challenge = front.admission.access.challenge(denied);
-            if let Ok(challenge) = HeaderValue::try_from(challenge) {
-                response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
-            }
-            response
-        }
-    };
-    response.headers_mut().insert(header::CACHE_CONTROL, NO_STORE);
-    response
 }
 
 async fn post<B: Body<Data = Bytes> + Unpin>(
@@ -297,6 +273,9 @@ async fn post<B: Body<Data = Bytes> + Unpin>(
     check_content_type(&parts.headers)?;
     // The body comes first, since every later error carries the id that is in it.
     let ReceivedBody { bytes, reservation } = body::read(body, front).await?;
+    if let Some(denied) = denied_by_now(front, identity) {
+        return Ok(denied);
+    }
     let (answer, session) = match message(front, identity, parts, &bytes).await {
         Ok(incoming) if batch::is_taken(&bytes, incoming.session.as_ref()) => {
             (batch::answer_batch(front, &incoming).await, incoming.session)

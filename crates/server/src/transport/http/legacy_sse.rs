@@ -5,7 +5,7 @@
 use super::{
     MESSAGES_PATH, SSE_PATH,
     body::{self, ReceivedBody},
-    response::{Response, empty, event_stream},
+    response::{Response, denied_by_now, empty, event_stream},
 };
 use crate::{
     admission::{identity::Identity, limits::StreamPermit},
@@ -92,6 +92,9 @@ pub(super) async fn post<B: Body<Data = Bytes> + Unpin>(
         .filter(|(owner, _)| owner == identity.principal())
         .ok_or_else(RpcError::session_not_found)?;
     let ReceivedBody { bytes, reservation } = body::read(body, front).await?;
+    if let Some(denied) = denied_by_now(front, identity) {
+        return Ok(denied);
+    }
     match duplex.take(identity, bytes, reservation).await {
         Ok(()) => Ok(empty(StatusCode::ACCEPTED)),
         Err(_) => Err(RpcError::session_not_found()),

@@ -3,6 +3,8 @@
 use super::{connection::AcceptedRequest, replay::Reader};
 use crate::{
     admission::{
+        access::Refused,
+        authenticator::{Denied, ENDED},
         identity::Identity,
         limits::{ConnectionPermit, Reservation},
     },
@@ -31,6 +33,42 @@ pub(super) type Response = http::Response<ResponseBody>;
 const SESSION_ID: &str = "mcp-session-id";
 /// Answers are about the present moment; no cache may keep one (C-50).
 pub(super) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+
+/// The response to a request whose sender is not known: it tells nothing else.
+pub(super) fn denied(front: &Front, refused: &Refused) -> Response {
+    let denied = match refused {
+        Refused::Busy(busy) => return refuse(front, &busy.clone().into()),
+        Refused::Denied(denied) => denied,
+    };
+    let mut response = match denied {
+        Denied::Unavailable { retry_after } | Denied::Undecided { retry_after } => {
+            let mut response = empty(StatusCode::SERVICE_UNAVAILABLE);
+            let seconds = retry_after.as_millis().div_ceil(1000).max(1);
+            let seconds = u64::try_from(seconds).unwrap_or(u64::MAX);
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+            response
+        }
+        _ => {
+            let mut response = empty(StatusCode::UNAUTHORIZED);
+            let challenge = front.admission.access.challenge(denied);
+            if let Ok(challenge) = HeaderValue::try_from(challenge) {
+                response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+            }
+            response
+        }
+    };
+    response.headers_mut().insert(header::CACHE_CONTROL, NO_STORE);
+    response
+}
+
+/// The response to a request whose sender's credentials have ended while its body was read, which may last 30 s.
+pub(super) fn denied_by_now(front: &Front, identity: &Identity) -> Option<Response> {
+    let clock = &front.engine.ports().clock;
+    identity.has_ended(clock.wall()).then(|| {
+        let ended = Denied::ended_of(identity.principal(), ENDED);
+        denied(front, &Refused::Denied(ended))
+    })
+}
 
 /// The response with a settled answer.
 pub(super) fn response(front: &Front, answer: Answer) -> Response {

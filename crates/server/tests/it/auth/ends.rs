@@ -169,6 +169,30 @@ impl Intake for WaitFirst {
     }
 }
 
+/// Also if the request had come before but for its last bytes.
+#[tokio::test]
+async fn nothing_is_done_with_credentials_that_end_before_the_request_is_there() {
+    let token = "ann-revocable";
+    let served = served().await;
+    let session = served.session(token).await;
+    let create = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "wait"));
+    let task = task_of(&served.result(token, create).await);
+    let cancel = Post::legacy(Some(&session), "tasks/cancel", json!({"taskId": task}));
+    let bytes = of(token, cancel).to_bytes();
+    let (first, last) = bytes.split_at(bytes.len() - 1);
+    let mut client = served.server.connect().await;
+    client.send(first).await;
+    // Who sends it is asked when its head is there: before a request is answered that is sent later.
+    let ping = Post::legacy(Some(&session), "ping", json!({}));
+    served.result(token, ping).await;
+    end(&served, token);
+    client.send(last).await;
+    assert_eq!(client.head().await.status, 401);
+    let store = served.server.engine.store();
+    let stored = store.get_unscoped(&task.parse().unwrap()).await.unwrap().unwrap();
+    assert!(stored.task.stop.is_none(), "{stored:?}");
+}
+
 /// A call whose tool still asks for what is missing has not begun: it does not when its key is revoked.
 #[tokio::test]
 async fn a_call_in_its_intake_does_not_begin_when_its_credentials_are_revoked() {
