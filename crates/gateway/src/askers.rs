@@ -167,13 +167,33 @@ impl Askers {
     /// Makes a call known. `delivered` is what an earlier process knows of its legacy questions.
     pub(crate) fn register(self: &Arc<Self>, context: Context, delivered: BTreeMap<String, u32>) -> Registration {
         let mut state = self.state.lock();
+        let client = state.client_of(&context);
+        self.enter(&mut state, client, context, delivered)
+    }
+
+    /// As [`register`](Self::register), but only if all that runs on the connection, and all that may still run there, is of the same client: then a question
+    /// that names no call is this client's.
+    pub(crate) fn register_alone(
+        self: &Arc<Self>,
+        context: &Context,
+        delivered: &BTreeMap<String, u32>,
+    ) -> Option<Registration> {
+        let mut state = self.state.lock();
+        state.forget(self.clock.monotonic());
+        let client = state.client_of(context);
+        let is_alone = state.clients().all(|other| *other == client);
+        is_alone.then(|| self.enter(&mut state, client, context.clone(), delivered.clone()))
+    }
+
+    fn enter(
+        self: &Arc<Self>,
+        state: &mut State,
+        client: Client,
+        context: Context,
+        delivered: BTreeMap<String, u32>,
+    ) -> Registration {
         state.last += 1;
         let number = state.last;
-        let client = match (context.session(), &context) {
-            (Some(session), _) => Client::Session(session.clone()),
-            (None, Context::Task(cx)) => Client::OfTask(cx.task().clone()),
-            (None, Context::Request(_)) => Client::OfRequest(number),
-        };
         let asker = Arc::new(Asker {
             context,
             client,
@@ -267,9 +287,23 @@ impl State {
     fn of_only_client(&mut self, now: Duration) -> Option<Arc<Asker>> {
         self.forget(now);
         let (_, newest) = self.by_number.last_key_value()?;
+        let is_only = self.clients().all(|client| *client == newest.client);
+        is_only.then(|| Arc::clone(newest))
+    }
+
+    /// The clients of all that runs, and of all that may still run.
+    fn clients(&self) -> impl Iterator<Item = &Client> {
         let running = self.by_number.values().map(|asker| &asker.client);
-        let mut clients = running.chain(self.left.keys());
-        (clients.all(|client| *client == newest.client)).then(|| Arc::clone(newest))
+        running.chain(self.left.keys())
+    }
+
+    /// The client of the next call.
+    fn client_of(&self, context: &Context) -> Client {
+        match (context.session(), context) {
+            (Some(session), _) => Client::Session(session.clone()),
+            (None, Context::Task(cx)) => Client::OfTask(cx.task().clone()),
+            (None, Context::Request(_)) => Client::OfRequest(self.last + 1),
+        }
     }
 
     /// Forgets calls that were given up long ago.
@@ -392,11 +426,16 @@ impl InputHandler for ClientsOfConnection {
                 }
             }
             let Some(asker) = askers.find(&request).await else {
-                tracing::info!(
-                    upstream = askers.upstream,
-                    method = request.method,
-                    "cancelled a question: it names no call, and calls of different clients may have asked it, or none"
-                );
+                let (upstream, method) = (&askers.upstream, &request.method);
+                match is_roots {
+                    // The gateway itself has none.
+                    true => tracing::debug!(upstream, "no client can be asked for its roots"),
+                    false => tracing::warn!(
+                        upstream,
+                        method,
+                        "cancelled a question: it names no call, and calls of different clients may have asked it, or none"
+                    ),
+                }
                 return without_answer(is_elicitation, "nobody can be asked");
             };
             match asker.ask(&UpstreamQuestion::of(&request)).await {

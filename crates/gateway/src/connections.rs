@@ -1,5 +1,7 @@
-//! The connections to one upstream: one for each principal and each set of capabilities. A client with roots has one for its session: roots belong to the
+//! The connections to one upstream: for each principal and each set of capabilities. A client with roots has its own for its session: roots belong to the
 //! connection, and another session may have others.
+//!
+//! A server of 2025-11-25 may ask without saying for which call. So the calls of several clients that can be asked have connections of their own while they run.
 
 use crate::{
     Target, UpstreamOptions,
@@ -11,10 +13,16 @@ use longhaul_core::{ClientCapabilities, Clock, Principal, SessionKey};
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, atomic::AtomicBool},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
+/// The most connections of one principal with one set of capabilities. More calls at once share them, and their questions are cancelled if it is not known whose
+/// they are.
+const MOST_ALIKE: usize = 16;
 /// How long a connection is kept that nobody uses.
 const IDLE: Duration = Duration::from_secs(300);
 
@@ -44,6 +52,8 @@ pub(crate) struct UpstreamConnection {
     askers: Arc<Askers>,
     /// When it was last used, by the monotonic clock.
     used: Mutex<Duration>,
+    /// Whether the upstream says for which call it asks, as far as is known.
+    names_calls: AtomicBool,
     /// The resources that are followed on it.
     pub(crate) followed: FollowedResources,
 }
@@ -52,6 +62,18 @@ impl UpstreamConnection {
     /// Makes a call or a request known to the connection.
     pub(crate) fn register(&self, context: Context, delivered: BTreeMap<String, u32>) -> Registration {
         self.askers.register(context, delivered)
+    }
+
+    /// Connects, if it is not.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) async fn connect(&self) -> Result<(), RequestError> {
+        let server = self.connection.server().await?;
+        // Since 2026-07-28 a server asks in its answer to the call.
+        self.names_calls
+            .store(server.version >= "2026-07-28", Ordering::Relaxed);
+        Ok(())
     }
 
     /// Asks the upstream whether it is there. This opens a lost session again.
@@ -82,7 +104,7 @@ pub(crate) struct Connections {
     clock: Arc<dyn Clock>,
     /// Whether the upstream has asked for roots outside of calls.
     asks_for_roots: Arc<AtomicBool>,
-    open: Mutex<HashMap<Key, Arc<UpstreamConnection>>>,
+    open: Mutex<HashMap<Key, Vec<Arc<UpstreamConnection>>>>,
 }
 
 impl Connections {
@@ -109,19 +131,50 @@ impl Connections {
         &self.options
     }
 
-    /// The connection for a call or request.
-    pub(crate) fn of_context(&self, context: &Context) -> Result<Arc<UpstreamConnection>, InvalidAddress> {
-        self.of_client(context.principal(), context.session(), context.requestor().capabilities)
+    /// A connection for a call or request, which is known to it from now on. `delivered` is what an earlier process knows of its legacy questions.
+    pub(crate) fn register(
+        &self,
+        context: &Context,
+        delivered: &BTreeMap<String, u32>,
+    ) -> Result<(Arc<UpstreamConnection>, Registration), InvalidAddress> {
+        let key = self.key(context.principal(), context.session(), context.requestor().capabilities);
+        let asked = key.capabilities;
+        let can_be_asked = asked.elicitation_form || asked.elicitation_url || asked.sampling;
+        let mut open = self.open.lock();
+        let alike = open.entry(key).or_default();
+        for connection in alike.iter() {
+            let entered = match can_be_asked && !connection.names_calls.load(Ordering::Relaxed) {
+                true => connection.askers.register_alone(context, delivered),
+                false => Some(connection.register(context.clone(), delivered.clone())),
+            };
+            if let Some(registration) = entered {
+                return Ok((self.used(connection), registration));
+            }
+        }
+        let connection = match alike.first() {
+            Some(first) if alike.len() >= MOST_ALIKE => self.used(first),
+            _ => {
+                let connection = self.unused(asked)?;
+                alike.push(Arc::clone(&connection));
+                connection
+            }
+        };
+        let registration = connection.register(context.clone(), delivered.clone());
+        Ok((connection, registration))
     }
 
-    /// The connection for what a client does.
+    /// A connection for what a client does without being asked anything.
     pub(crate) fn of_client(
         &self,
         principal: &Principal,
         session: Option<&SessionKey>,
         capabilities: ClientCapabilities,
     ) -> Result<Arc<UpstreamConnection>, InvalidAddress> {
-        self.connection(match self.options.shared {
+        self.connection(self.key(principal, session, capabilities))
+    }
+
+    fn key(&self, principal: &Principal, session: Option<&SessionKey>, capabilities: ClientCapabilities) -> Key {
+        match self.options.shared {
             true => Key::shared(),
             false => Key {
                 principal: Some(principal.clone()),
@@ -135,7 +188,7 @@ impl Connections {
                 },
                 session: session.filter(|_| capabilities.roots).cloned(),
             },
-        })
+        }
     }
 
     /// The connection on which the gateway itself reads what the upstream offers. It declares all that can be relayed, since some servers offer tools only to
@@ -160,19 +213,28 @@ impl Connections {
 
     fn connection(&self, key: Key) -> Result<Arc<UpstreamConnection>, InvalidAddress> {
         let mut open = self.open.lock();
-        if let Some(connection) = open.get(&key) {
-            *connection.used.lock() = self.clock.monotonic();
-            return Ok(Arc::clone(connection));
+        if let Some(connection) = open.get(&key).and_then(|alike| alike.first()) {
+            return Ok(self.used(connection));
         }
-        let (connection, askers) = self.open_with(key.capabilities)?;
-        let connection = Arc::new(UpstreamConnection {
+        let connection = self.unused(key.capabilities)?;
+        open.entry(key).or_default().push(Arc::clone(&connection));
+        Ok(connection)
+    }
+
+    fn used(&self, connection: &Arc<UpstreamConnection>) -> Arc<UpstreamConnection> {
+        *connection.used.lock() = self.clock.monotonic();
+        Arc::clone(connection)
+    }
+
+    fn unused(&self, capabilities: ClientCapabilities) -> Result<Arc<UpstreamConnection>, InvalidAddress> {
+        let (connection, askers) = self.open_with(capabilities)?;
+        Ok(Arc::new(UpstreamConnection {
             connection,
             askers,
             used: Mutex::new(self.clock.monotonic()),
+            names_calls: AtomicBool::new(false),
             followed: FollowedResources::default(),
-        });
-        open.insert(key, Arc::clone(&connection));
-        Ok(connection)
+        }))
     }
 
     /// A connection over which nothing was sent yet.
@@ -209,7 +271,7 @@ impl Connections {
     pub(crate) async fn close_idle(&self, keep: &Arc<UpstreamConnection>) {
         let now = self.clock.monotonic();
         let mut closed = Vec::new();
-        self.open.lock().retain(|_, connection| {
+        let mut is_kept = |connection: &Arc<UpstreamConnection>| {
             let is_idle = connection.askers.is_idle() && now.saturating_sub(*connection.used.lock()) >= IDLE;
             // Someone may be about to use it.
             let is_free = Arc::strong_count(connection) == 1;
@@ -218,6 +280,10 @@ impl Connections {
                 closed.push(connection.connection.clone());
             }
             stays
+        };
+        self.open.lock().retain(|_, alike| {
+            alike.retain(&mut is_kept);
+            !alike.is_empty()
         });
         for connection in closed {
             connection.close().await;
@@ -226,7 +292,7 @@ impl Connections {
 
     /// Closes all.
     pub(crate) async fn close(&self) {
-        let open: Vec<_> = self.open.lock().drain().map(|(_, connection)| connection).collect();
+        let open: Vec<_> = self.open.lock().drain().flat_map(|(_, alike)| alike).collect();
         for connection in open {
             if connection.askers.is_idle() {
                 connection.connection.clone().close().await;

@@ -64,8 +64,8 @@ impl Executor for UpstreamExecutor {
                 None => None,
             };
             cx.started();
-            match self.connection(&cx) {
-                Ok(connection) => self.call_and_follow(&connection, &attempt, &cx).await,
+            match self.register(&cx, &BTreeMap::new()) {
+                Ok((connection, registration)) => self.call_and_follow(&connection, registration, &attempt, &cx).await,
                 Err(end) => end,
             }
         })
@@ -77,12 +77,11 @@ impl Executor for UpstreamExecutor {
             let slot =
                 (self.upstream.running.as_ref()).and_then(|running| Arc::clone(running).try_acquire_owned().ok());
             let stored = attempt.checkpoint.as_ref().and_then(UpstreamTask::from_json);
-            let connection = match self.connection(&cx) {
-                Ok(connection) => connection,
-                Err(end) => return end,
-            };
             if let Some(UpstreamTask { task, delivered }) = stored {
-                let registration = connection.register(Context::Task(cx.clone()), delivered);
+                let (connection, registration) = match self.register(&cx, &delivered) {
+                    Ok(registered) => registered,
+                    Err(end) => return end,
+                };
                 registration.begins();
                 let handle = connection.connection.resume_task(&task).await;
                 match self.follow(&handle, &registration, &cx).await {
@@ -104,21 +103,25 @@ impl Executor for UpstreamExecutor {
 }
 
 impl UpstreamExecutor {
-    fn connection(&self, cx: &TaskContext) -> Result<Arc<UpstreamConnection>, ExecutionEnd> {
-        let connection = self.upstream.connections.of_context(&Context::Task(cx.clone()));
-        connection.map_err(|error| self.failed(&error.to_string()))
+    fn register(
+        &self,
+        cx: &TaskContext,
+        delivered: &BTreeMap<String, u32>,
+    ) -> Result<(Arc<UpstreamConnection>, Registration), ExecutionEnd> {
+        let registered = (self.upstream.connections).register(&Context::Task(cx.clone()), delivered);
+        registered.map_err(|error| self.failed(&error.to_string()))
     }
 
     /// Makes the call until it has an end. It is made again only if it is idempotent, and only a few times: it may be what ends the upstream.
     async fn call_and_follow(
         &self,
         connection: &UpstreamConnection,
+        mut registration: Registration,
         attempt: &Attempt,
         cx: &TaskContext,
     ) -> ExecutionEnd {
         let mut pauses = PAUSES_BETWEEN_CALLS.into_iter();
         loop {
-            let registration = connection.register(Context::Task(cx.clone()), BTreeMap::new());
             let error = match self.call(connection, &registration, attempt, cx).await {
                 Called::Ended(end) => return end,
                 Called::Task(handle) => {
@@ -152,6 +155,7 @@ impl UpstreamExecutor {
                 reason = cx.stopped() => return ExecutionEnd::Stopped(reason),
                 () = self.upstream.pause(pause) => {}
             }
+            registration = connection.register(Context::Task(cx.clone()), BTreeMap::new());
         }
     }
 

@@ -204,12 +204,10 @@ async fn forward(
     cx: &RequestContext,
 ) -> Result<Json, HandlerError> {
     let context = Context::Request(cx.clone());
-    let connection = (upstream.connections)
-        .of_context(&context)
+    let (connection, registration) = (upstream.connections)
+        .register(&context, &BTreeMap::new())
         .map_err(|error| failed(upstream, &error.to_string()))?;
     connection.learn_roots(&context).await;
-    // Before it connects: an upstream may ask for the roots of its client then.
-    let registration = connection.register(context, BTreeMap::new());
     upstream
         .connect(&connection, &mut upstream.waiting(), None)
         .await

@@ -94,7 +94,7 @@ impl Upstream {
             let reached = match waiting.has_paused {
                 // It may have been restarted, and not know the session any more.
                 true => connection.check().await,
-                false => connection.connection.server().await.map(drop),
+                false => connection.connect().await,
             };
             let Err(error) = reached else { return Ok(()) };
             let may_come_back = error.is_transient() || matches!(error, RequestError::NotStarted { .. });
