@@ -144,6 +144,10 @@ impl Http {
         resume: Option<Resume>,
     ) -> Result<Reply, RequestError> {
         let status = response.status().as_u16();
+        if let Some(target) = redirect_target(&response) {
+            let why = format!("it redirects to {target}, which is not followed");
+            return Err(http_error(status, why.as_bytes(), None));
+        }
         let session = response.headers().get(SESSION_ID).cloned();
         let reply = match content_type(&response) {
             "text/event-stream" if status == 200 => self.events(response, resume),
@@ -276,6 +280,21 @@ fn follow(attempt: Attempt<'_>) -> Action {
         [from] if keeps_method && from.origin() == attempt.url().origin() => attempt.follow(),
         _ => attempt.stop(),
     }
+}
+
+/// Where a redirect that was not followed leads. Without what may be secret in a URL: the user, the password, the query and the fragment.
+fn redirect_target(response: &Response) -> Option<String> {
+    if !response.status().is_redirection() {
+        return None;
+    }
+    let location = response.headers().get(header::LOCATION)?.to_str().ok()?;
+    let mut target = response.url().join(location).ok()?;
+    // A URL without a host has neither.
+    let _ = target.set_username("");
+    let _ = target.set_password(None);
+    target.set_query(None);
+    target.set_fragment(None);
+    Some(excerpt(target.as_str()).into_owned())
 }
 
 /// Whether these are the headers of a legacy session. `initialize` has none.

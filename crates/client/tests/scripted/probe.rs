@@ -159,6 +159,33 @@ async fn a_redirect_within_the_origin_is_followed_once() {
     assert!(other.seen().is_empty(), "{:?}", other.seen());
 }
 
+/// The target may be what the user should have given.
+#[tokio::test]
+async fn a_redirect_that_is_not_followed_is_named_without_secrets() {
+    for (location, named) in [
+        (
+            "https://user:secret@other.example/mcp?token=secret#secret",
+            "https://other.example/mcp",
+        ),
+        ("//other.example/mcp", "http://other.example/mcp"),
+    ] {
+        for content_type in ["text/html", "application/json"] {
+            let peer = Peer::start(move |_| {
+                let redirect = Response::builder().status(307).header("location", location);
+                redirect
+                    .header("content-type", content_type)
+                    .body(Body::empty())
+                    .unwrap()
+            });
+            let (connection, _) = peer.connection();
+            let error = connection.list_tools().await.unwrap_err().to_string();
+            let expected = format!("it redirects to {named}, which is not followed");
+            assert!(error.contains("307") && error.contains(&expected), "{error}");
+            assert!(!error.contains("secret"), "{error}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_redirect_is_remembered_while_it_is_right() {
     let moved_back = AtomicUsize::new(0);
