@@ -11,9 +11,8 @@ use tokio::{sync::watch, task::AbortHandle};
 
 /// How long a question may wait for the answer that tells which call its task belongs to. Some servers ask before they answer.
 const LONGEST_WAIT_FOR_ANSWER: Duration = Duration::from_secs(2);
-/// How long a question that names no task may come before the status that tells whose it is, and how often that is looked for.
+/// How long a question that names no task may come before the status that tells whose it is.
 const LONGEST_WAIT_FOR_STATUS: Duration = Duration::from_secs(1);
-const LOOK_FOR_STATUS: Duration = Duration::from_millis(10);
 /// How many tasks that ask are remembered with what they ask.
 const MAX_ASKING: usize = 64;
 
@@ -33,6 +32,14 @@ struct Tasks {
     calls: usize,
     /// The status messages with which tasks were last said to ask, the latest last.
     asking: VecDeque<(String, String)>,
+}
+
+impl Tasks {
+    /// The task whose latest status message is this text.
+    fn asking(&self, text: &str) -> Option<&String> {
+        let asking = self.asking.iter().rev().find(|(_, message)| message == text);
+        asking.map(|(task, _)| task)
+    }
 }
 
 /// A recorded call is being sent until this is dropped.
@@ -81,41 +88,31 @@ impl LegacyTasks {
     pub(crate) fn pushed(&self, task: &TaskSnapshot) {
         self.tasks.send_if_modified(|tasks| {
             tasks.asking.retain(|(asking, _)| *asking != task.id);
-            if let (TaskStatus::InputRequired, Some(message)) = (task.status, &task.message) {
-                if tasks.asking.len() == MAX_ASKING {
-                    tasks.asking.pop_front();
-                }
-                tasks.asking.push_back((task.id.clone(), message.clone()));
+            let (TaskStatus::InputRequired, Some(message)) = (task.status, &task.message) else {
+                return false;
+            };
+            if tasks.asking.len() == MAX_ASKING {
+                tasks.asking.pop_front();
             }
-            false
+            tasks.asking.push_back((task.id.clone(), message.clone()));
+            true
         });
     }
 
     /// The task that a question belongs to which does not say so. FastMCP 3 pushes the text of the question as the task's status message first.
     pub(crate) fn asking(&self, text: &str) -> Option<String> {
-        let tasks = self.tasks.borrow();
-        let asking = tasks.asking.iter().rev().find(|(_, message)| message == text);
-        asking.map(|(task, _)| task.clone())
+        self.tasks.borrow().asking(text).cloned()
     }
 
     /// As [`asking`](Self::asking). The status may come shortly after the question, if there is a call or a task that it can be about.
     #[expect(clippy::disallowed_methods, reason = "the client is not simulated")]
     pub(crate) async fn asking_soon(&self, text: &str) -> Option<String> {
-        let may_be_known = || {
-            let tasks = self.tasks.borrow();
-            tasks.calls > 0 || tasks.live.values().any(Option::is_some)
-        };
-        let known = async {
-            while may_be_known() {
-                if let Some(task) = self.asking(text) {
-                    return Some(task);
-                }
-                tokio::time::sleep(LOOK_FOR_STATUS).await;
-            }
-            None
-        };
-        let known = tokio::time::timeout(LONGEST_WAIT_FOR_STATUS, known).await;
-        known.ok().flatten().or_else(|| self.only_recorded())
+        let mut tasks = self.tasks.subscribe();
+        let may_be_known = |tasks: &Tasks| tasks.calls > 0 || tasks.live.values().any(Option::is_some);
+        let settled = tasks.wait_for(|tasks| tasks.asking(text).is_some() || !may_be_known(tasks));
+        // If the time is over, what is known has to do.
+        let _ = tokio::time::timeout(LONGEST_WAIT_FOR_STATUS, settled).await;
+        self.asking(text).or_else(|| self.only_recorded())
     }
 
     /// The only task that lives, if its call is recorded and no other call waits for its answer.

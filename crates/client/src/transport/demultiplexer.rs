@@ -106,7 +106,7 @@ impl Demultiplexer {
                     Some(reader) if push(reader, message) => {}
                     Some(_) => {
                         state.dropped += 1;
-                        // A flood of messages is no flood of lines.
+                        // Many messages, few lines of the log.
                         if state.dropped.is_power_of_two() {
                             let (address, dropped) = (&self.address, state.dropped);
                             tracing::warn!(address, dropped, "dropped messages that were not read in time");
