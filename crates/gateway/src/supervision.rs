@@ -101,8 +101,9 @@ async fn read(
     offered: &mut OfferedTools,
 ) -> Result<(), RequestError> {
     let lists = Arc::new(Lists::read(&connection.connection).await?);
-    let before = upstream.lists().unwrap_or_default();
-    if before != lists || upstream.lists().is_none() {
+    let known = upstream.lists();
+    if known.as_ref() != Some(&lists) {
+        let before = known.unwrap_or_default();
         upstreams.store_lists(upstream.name(), &lists);
         *upstream.lists.write() = Some(Arc::clone(&lists));
         methods::offer(upstreams, engine);

@@ -206,7 +206,7 @@ impl Shared {
         let has_keys = usable.is_some();
         let is_fresh = known.is_some_and(|known| now.saturating_sub(known.since) < FRESH);
         let found = usable.and_then(|known| known.keys.find(id, algorithm)).cloned();
-        // After a fetch that has failed, nobody knows whether the issuer has a new key.
+        // A failed fetch does not tell whether the issuer has a new key.
         let is_current = known.is_some_and(|known| state.tried.is_none_or(|tried| known.since >= tried));
         let is_withdrawn = known.is_some_and(|known| known.has_withdrawn(id, algorithm));
         let is_due = state.fetching.is_none() && since_last >= pause;
