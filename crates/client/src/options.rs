@@ -111,7 +111,7 @@ impl fmt::Debug for Options {
 }
 
 /// Which protocol revisions a connection may use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum EraChoice {
     /// What the server prefers: the first request finds out.
     #[default]
@@ -120,6 +120,8 @@ pub enum EraChoice {
     Modern,
     /// Only 2025-11-25 and earlier.
     Legacy,
+    /// 2025-11-25 and earlier, and 2026-07-28 with a server that has no other.
+    PreferLegacy,
 }
 
 /// The client's name and version.

@@ -41,7 +41,9 @@ pub(crate) async fn probe(
     }
     let (cache, address) = (&options.era_cache, transport.address());
     match cache.get(address, options.clock.monotonic()) {
-        Some(CachedEra::Modern(server)) if options.era != EraChoice::Legacy => return Ok(Era::Modern(server)),
+        Some(CachedEra::Modern(server)) if matches!(options.era, EraChoice::Auto | EraChoice::Modern) => {
+            return Ok(Era::Modern(server));
+        }
         Some(CachedEra::Legacy) if options.era == EraChoice::Auto => match initialize(transport, options, ids).await {
             Ok(legacy) => return Ok(Era::Legacy(legacy)),
             Err(error) if error.is_transient() => return Err(error),
@@ -75,6 +77,13 @@ async fn detect(
         return initialize_otherwise(transport, options, ids, error)
             .await
             .map(Era::Legacy);
+    }
+    if options.era == EraChoice::PreferLegacy {
+        match initialize(transport, options, ids).await {
+            Ok(legacy) => return Ok(Era::Legacy(legacy)),
+            Err(error) if error.is_transient() && !transport.is_session() => return Err(error),
+            Err(error) => tracing::debug!(%error, "the server refuses the handshake; trying a modern request"),
+        }
     }
     let mut finding = discover(transport, options, ids()).await?;
     if matches!(finding, Finding::Again) {

@@ -36,6 +36,11 @@ impl ServerDescription {
         }
     }
 
+    /// Whether a revision of 2026-07-28 or later is spoken with it.
+    pub fn is_modern(&self) -> bool {
+        Version::parse(self.version).is_some_and(|version| version.generation() == Generation::Modern)
+    }
+
     /// Whether a call that is sent again with the same idempotency key is the same call (an extension of Longhaul).
     pub fn takes_idempotency_keys(&self) -> bool {
         ["extensions", "experimental"]

@@ -1,5 +1,5 @@
 //! The connections to one upstream: for each principal and each set of capabilities. A client with roots has its own for its session: roots belong to the
-//! connection, and another session may have others.
+//! connection, and another session may have others. Clients of 2025-11-25 have connections of their own to an upstream of both revisions; see `learn`.
 //!
 //! A server of 2025-11-25 may ask without saying for which call. So the calls of several clients that can be asked have connections of their own while they run.
 
@@ -7,9 +7,11 @@ use crate::{
     Target, UpstreamOptions,
     askers::{Askers, ClientsOfConnection, Context, Registration},
     followed::FollowedResources,
+    listed::Lists,
 };
-use longhaul_client::{ChildProcess, Connection, InvalidAddress, LogLevel, Logging, Options, RequestError};
+use longhaul_client::{ChildProcess, Connection, EraChoice, InvalidAddress, LogLevel, Logging, Options, RequestError};
 use longhaul_core::{ClientCapabilities, Clock, Principal, SessionKey};
+use longhaul_runtime::Requestor;
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, HashMap},
@@ -34,14 +36,16 @@ struct Key {
     capabilities: ClientCapabilities,
     /// Of a client with roots.
     session: Option<SessionKey>,
+    era: EraChoice,
 }
 
 impl Key {
-    fn shared() -> Self {
+    fn shared(era: EraChoice) -> Self {
         Self {
             principal: None,
             capabilities: ClientCapabilities::default(),
             session: None,
+            era,
         }
     }
 }
@@ -71,8 +75,7 @@ impl UpstreamConnection {
     pub(crate) async fn connect(&self) -> Result<(), RequestError> {
         let server = self.connection.server().await?;
         // Since 2026-07-28 a server asks in its answer to the call.
-        self.names_calls
-            .store(server.version >= "2026-07-28", Ordering::Relaxed);
+        self.names_calls.store(server.is_modern(), Ordering::Relaxed);
         Ok(())
     }
 
@@ -82,8 +85,7 @@ impl UpstreamConnection {
     /// Why it does not answer.
     pub(crate) async fn check(&self) -> Result<(), RequestError> {
         let server = self.connection.server().await?;
-        let is_modern = server.version >= "2026-07-28";
-        let method = if is_modern { "server/discover" } else { "ping" };
+        let method = if server.is_modern() { "server/discover" } else { "ping" };
         match self.connection.send(method, serde_json::Value::Null).await {
             // It answers, whatever it says.
             Ok(_) | Err(RequestError::Rpc(_)) => Ok(()),
@@ -104,6 +106,8 @@ pub(crate) struct Connections {
     clock: Arc<dyn Clock>,
     /// Whether the upstream has asked for roots outside of calls.
     asks_for_roots: Arc<AtomicBool>,
+    /// Whether clients of 2025-11-25 have connections of that revision.
+    follows_client: AtomicBool,
     open: Mutex<HashMap<Key, Vec<Arc<UpstreamConnection>>>>,
 }
 
@@ -120,15 +124,24 @@ impl Connections {
             version,
             clock,
             asks_for_roots: Arc::default(),
+            follows_client: AtomicBool::new(false),
             open: Mutex::default(),
         };
         // Only what is wrong with the address: nothing is sent.
-        connections.open_with(ClientCapabilities::default())?;
+        connections.open_with(ClientCapabilities::default(), connections.options.era)?;
         Ok(connections)
     }
 
     pub(crate) fn options(&self) -> &UpstreamOptions {
         &self.options
+    }
+
+    /// Learns what the upstream offers to a client of any revision. A server of both may offer less in 2026-07-28: FastMCP 4 lets most of its tools ask only
+    /// clients of 2025-11-25. So a client is served in its own revision, as without a gateway. But where tasks are made in 2026-07-28, calls of all
+    /// clients become tasks, which outlive this process.
+    pub(crate) fn learn(&self, lists: &Lists) {
+        let follows = self.options.era == EraChoice::Auto && lists.is_modern && !lists.makes_tasks();
+        self.follows_client.store(follows, Ordering::Relaxed);
     }
 
     /// A connection for a call or request, which is known to it from now on. `delivered` is what an earlier process knows of its legacy questions.
@@ -137,8 +150,8 @@ impl Connections {
         context: &Context,
         delivered: &BTreeMap<String, u32>,
     ) -> Result<(Arc<UpstreamConnection>, Registration), InvalidAddress> {
-        let key = self.key(context.principal(), context.session(), context.requestor().capabilities);
-        let asked = key.capabilities;
+        let key = self.key(context.principal(), context.session(), context.requestor());
+        let (asked, era) = (key.capabilities, key.era);
         let can_be_asked = asked.elicitation_form || asked.elicitation_url || asked.sampling;
         let mut open = self.open.lock();
         let alike = open.entry(key).or_default();
@@ -154,7 +167,7 @@ impl Connections {
         let connection = match alike.first() {
             Some(first) if alike.len() >= MOST_ALIKE => self.used(first),
             _ => {
-                let connection = self.unused(asked)?;
+                let connection = self.unused(asked, era)?;
                 alike.push(Arc::clone(&connection));
                 connection
             }
@@ -168,14 +181,19 @@ impl Connections {
         &self,
         principal: &Principal,
         session: Option<&SessionKey>,
-        capabilities: ClientCapabilities,
+        requestor: &Requestor,
     ) -> Result<Arc<UpstreamConnection>, InvalidAddress> {
-        self.connection(self.key(principal, session, capabilities))
+        self.connection(self.key(principal, session, requestor))
     }
 
-    fn key(&self, principal: &Principal, session: Option<&SessionKey>, capabilities: ClientCapabilities) -> Key {
+    fn key(&self, principal: &Principal, session: Option<&SessionKey>, requestor: &Requestor) -> Key {
+        let era = match self.follows_client.load(Ordering::Relaxed) && !requestor.modern {
+            true => EraChoice::PreferLegacy,
+            false => self.options.era,
+        };
+        let capabilities = requestor.capabilities;
         match self.options.shared {
-            true => Key::shared(),
+            true => Key::shared(era),
             false => Key {
                 principal: Some(principal.clone()),
                 // What cannot be relayed makes no difference.
@@ -187,6 +205,7 @@ impl Connections {
                     ..capabilities
                 },
                 session: session.filter(|_| capabilities.roots).cloned(),
+                era,
             },
         }
     }
@@ -194,8 +213,9 @@ impl Connections {
     /// The connection on which the gateway itself reads what the upstream offers. It declares all that can be relayed, since some servers offer tools only to
     /// clients with a capability. Nobody can be asked on it.
     pub(crate) fn own(&self) -> Result<Arc<UpstreamConnection>, InvalidAddress> {
+        let era = self.options.era;
         self.connection(match self.options.shared {
-            true => Key::shared(),
+            true => Key::shared(era),
             false => Key {
                 principal: Some(Principal::local()),
                 capabilities: ClientCapabilities {
@@ -207,6 +227,7 @@ impl Connections {
                     ..ClientCapabilities::default()
                 },
                 session: None,
+                era,
             },
         })
     }
@@ -216,7 +237,7 @@ impl Connections {
         if let Some(connection) = open.get(&key).and_then(|alike| alike.first()) {
             return Ok(self.used(connection));
         }
-        let connection = self.unused(key.capabilities)?;
+        let connection = self.unused(key.capabilities, key.era)?;
         open.entry(key).or_default().push(Arc::clone(&connection));
         Ok(connection)
     }
@@ -226,8 +247,12 @@ impl Connections {
         Arc::clone(connection)
     }
 
-    fn unused(&self, capabilities: ClientCapabilities) -> Result<Arc<UpstreamConnection>, InvalidAddress> {
-        let (connection, askers) = self.open_with(capabilities)?;
+    fn unused(
+        &self,
+        capabilities: ClientCapabilities,
+        era: EraChoice,
+    ) -> Result<Arc<UpstreamConnection>, InvalidAddress> {
+        let (connection, askers) = self.open_with(capabilities, era)?;
         Ok(Arc::new(UpstreamConnection {
             connection,
             askers,
@@ -238,11 +263,15 @@ impl Connections {
     }
 
     /// A connection over which nothing was sent yet.
-    fn open_with(&self, capabilities: ClientCapabilities) -> Result<(Connection, Arc<Askers>), InvalidAddress> {
+    fn open_with(
+        &self,
+        capabilities: ClientCapabilities,
+        era: EraChoice,
+    ) -> Result<(Connection, Arc<Askers>), InvalidAddress> {
         let asks_for_roots = Arc::clone(&self.asks_for_roots);
         let askers = Askers::new(&self.options.name, Arc::clone(&self.clock), asks_for_roots);
         let mut options = Options::named("longhaul-gateway", self.version);
-        options.era = self.options.era;
+        options.era = era;
         options.clock = Arc::clone(&self.clock);
         if capabilities != ClientCapabilities::default() {
             options.inputs = Some(Arc::new(ClientsOfConnection {

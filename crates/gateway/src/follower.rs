@@ -46,7 +46,7 @@ async fn follow_at(upstream: &Arc<Upstream>, uri: &Arc<str>, subscriber: &Subscr
     let Subscriber { owner, requestor, .. } = subscriber;
     let connection = upstream
         .connections
-        .of_client(&owner.principal, owner.session.as_ref(), requestor.capabilities)
+        .of_client(&owner.principal, owner.session.as_ref(), requestor)
         .map_err(|error| failed(error.to_string()))?;
     if let Some(followed) = connection.followed.get(uri) {
         return Ok(followed);
@@ -126,7 +126,7 @@ impl Following {
     async fn is_lost(&self) -> bool {
         let connection = &self.connection.connection;
         match connection.server().await {
-            Ok(server) if server.version >= "2026-07-28" => false,
+            Ok(server) if server.is_modern() => false,
             Ok(_) => {
                 let params = json!({"uri": self.uri.as_ref()});
                 connection.send("resources/subscribe", params).await.is_err()

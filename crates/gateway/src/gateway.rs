@@ -105,7 +105,7 @@ impl Gateway {
             let mut offered = OfferedTools::new();
             if let Some(lists) = known {
                 offered = offer_tools(engine, upstream, Some(&lists), offered).await;
-                *upstream.lists.write() = Some(Arc::new(lists));
+                upstream.set_lists(Some(Arc::new(lists)));
             } else {
                 unknown.push(Arc::clone(upstream));
             }

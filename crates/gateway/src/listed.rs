@@ -19,6 +19,8 @@ const MAX_PAGES: usize = 1_000;
 /// What an upstream offers. Entries keep their bytes.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Lists {
+    /// Whether it speaks 2026-07-28.
+    pub(crate) is_modern: bool,
     /// Its capabilities.
     pub(crate) capabilities: Value,
     pub(crate) tools: Vec<Json>,
@@ -41,9 +43,10 @@ impl Lists {
     /// # Errors
     /// Any [`RequestError`]; [`RequestError::Invalid`] for a list that is no list, or has no end.
     pub(crate) async fn read(connection: &Connection) -> Result<Self, RequestError> {
-        let capabilities = connection.server().await?.capabilities;
+        let server = connection.server().await?;
         let mut lists = Self {
-            capabilities,
+            is_modern: server.is_modern(),
+            capabilities: server.capabilities,
             ..Self::default()
         };
         for (method, member, capability) in LISTS {
@@ -78,6 +81,11 @@ impl Lists {
     pub(crate) fn has_tool(&self, name: &str) -> bool {
         let mut names = self.tools.iter().filter_map(|tool| text_member(tool, "name"));
         names.any(|listed| listed == name)
+    }
+
+    /// Whether it makes tasks of 2026-07-28.
+    pub(crate) fn makes_tasks(&self) -> bool {
+        self.capabilities["extensions"]["io.modelcontextprotocol/tasks"].is_object()
     }
 
     /// Whether it has this server capability.
@@ -127,6 +135,8 @@ pub(crate) fn text_member(entry: &Json, member: &str) -> Option<String> {
 #[derive(Serialize, Deserialize)]
 struct Layout {
     version: u32,
+    #[serde(default)]
+    is_modern: bool,
     capabilities: Value,
     tools: Vec<Box<RawValue>>,
     prompts: Vec<Box<RawValue>>,
@@ -155,6 +165,7 @@ impl StoredLists {
         let layout: Layout = serde_json::from_str(&text).ok()?;
         let json = |entries: Vec<Box<RawValue>>| entries.iter().map(|entry| Json::from(&**entry)).collect();
         (layout.version == 1).then(|| Lists {
+            is_modern: layout.is_modern,
             capabilities: layout.capabilities,
             tools: json(layout.tools),
             prompts: json(layout.prompts),
@@ -167,6 +178,7 @@ impl StoredLists {
     pub(crate) fn save(&self, upstream: &str, lists: &Lists) -> io::Result<()> {
         let layout = Layout {
             version: 1,
+            is_modern: lists.is_modern,
             capabilities: lists.capabilities.clone(),
             tools: raw(&lists.tools),
             prompts: raw(&lists.prompts),

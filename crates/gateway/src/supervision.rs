@@ -51,7 +51,7 @@ pub(crate) async fn follow(
                 "the tools of an upstream that is down are no longer offered"
             );
             offered = offer_tools(&engine, &upstream, None, offered).await;
-            *upstream.lists.write() = None;
+            upstream.set_lists(None);
             methods::offer(&upstreams, &engine);
         }
     }
@@ -105,7 +105,7 @@ async fn read(
     if known.as_ref() != Some(&lists) {
         let before = known.unwrap_or_default();
         upstreams.store_lists(upstream.name(), &lists);
-        *upstream.lists.write() = Some(Arc::clone(&lists));
+        upstream.set_lists(Some(Arc::clone(&lists)));
         methods::offer(upstreams, engine);
         let catalog = engine.catalog();
         // What was never offered is not declared.

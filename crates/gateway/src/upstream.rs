@@ -24,7 +24,7 @@ pub(crate) struct Upstream {
     pub(crate) naming: Naming,
     pub(crate) ports: Ports,
     /// What it offered when it was last asked.
-    pub(crate) lists: RwLock<Option<Arc<Lists>>>,
+    lists: RwLock<Option<Arc<Lists>>>,
     pub(crate) status: watch::Sender<UpstreamStatus>,
     /// The calls that run at once.
     pub(crate) running: Option<Arc<Semaphore>>,
@@ -62,6 +62,14 @@ impl Upstream {
     /// What it offered when it was last asked.
     pub(crate) fn lists(&self) -> Option<Arc<Lists>> {
         self.lists.read().clone()
+    }
+
+    /// Sets what it offers; `None` if it does not answer any more.
+    pub(crate) fn set_lists(&self, lists: Option<Arc<Lists>>) {
+        if let Some(lists) = &lists {
+            self.connections.learn(lists);
+        }
+        *self.lists.write() = lists;
     }
 
     /// The name under which one of its tools or prompts is offered.

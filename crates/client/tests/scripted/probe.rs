@@ -2,7 +2,7 @@
 
 use crate::peer::{Peer, ReceivedRequest, modern, plain};
 use axum::{body::Body, http::Response};
-use longhaul_client::{Connection, EraCache, OpenError, Options, RequestError};
+use longhaul_client::{Connection, EraCache, EraChoice, OpenError, Options, RequestError};
 use serde_json::{Value, json};
 use std::sync::{
     Arc,
@@ -305,5 +305,31 @@ async fn garbage_is_an_error_and_not_a_panic() {
         });
         let (connection, _) = peer.connection();
         assert!(connection.task("t-1").get().await.is_err(), "{body:?}");
+    }
+}
+
+/// The revisions that a client which prefers 2025-11-25 speaks with servers of both, of one, and of the other.
+#[tokio::test]
+async fn the_preferred_revision_is_spoken_where_the_server_has_it() {
+    for (legacy, modern, spoken) in [
+        (true, true, "2025-11-25"),
+        (true, false, "2025-11-25"),
+        (false, true, "2026-07-28"),
+    ] {
+        let peer = Peer::start(move |seen| match seen.method() {
+            "initialize" if legacy => seen.result(json!({"protocolVersion": "2025-11-25", "capabilities": {}})),
+            "notifications/initialized" => Response::builder().status(202).body(Body::empty()).unwrap(),
+            "server/discover" if modern => {
+                seen.result(json!({"resultType": "complete", "supportedVersions": ["2026-07-28"]}))
+            }
+            "initialize" => seen.error(400, -32022, json!({"supported": ["2026-07-28"]})),
+            _ => seen.error(400, -32601, Value::Null),
+        });
+        let mut options = Options::named("test", "0");
+        options.era = EraChoice::PreferLegacy;
+        let connection = Connection::lazy(&peer.url(), options).unwrap();
+        let server = connection.server().await.unwrap();
+        assert_eq!(server.version, spoken, "legacy {legacy}, modern {modern}");
+        assert_eq!(server.is_modern(), spoken == "2026-07-28");
     }
 }

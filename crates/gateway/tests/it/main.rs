@@ -7,6 +7,8 @@ mod isolation;
 mod lists;
 mod restart;
 #[cfg(unix)]
+mod revisions;
+#[cfg(unix)]
 mod stdio;
 mod upstream;
 mod world;
