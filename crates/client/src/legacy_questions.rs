@@ -6,7 +6,7 @@
 //! | with the id and the text of one of its session that the user is being asked | the same message again: it is ignored |
 //! | with the id and the text of one whose response the server has not taken | the same message again: it gets the same response |
 //! | with the id of an earlier one of its session, and another text | a new question. The server has the response to the earlier one, or wants none |
-//! | with an id of Longhaul's (`<task>.<key>.<n>`) and a key that is known | the same question: its recorded answer is the answer, for as long as the task lives |
+//! | with an id of Longhaul's (`<task>.<key>.<n>`) and a key that is known | the same question: its answer is the answer, for as long as the task lives; without a journal, of the latest ones |
 //! | with the text of a question of its task that the user is being asked | the same question: both get the answer |
 //! | with the text of a question of its task whose recorded answer the server has not taken yet | the same question: the recorded answer is sent |
 //! | any other | a new question |
@@ -19,7 +19,7 @@
 //! Some servers send a question once, so it is recorded with its id and session before the user is asked (`journal/server_requests.rs`). Whoever waits for the
 //! task next serves it again (`serving.rs`), as if it had come just then.
 
-use crate::response::ServerRequest;
+use crate::{listening::ServedAnswer, response::ServerRequest};
 use longhaul_core::{Json, canonical_digest};
 use serde_json::Value;
 use std::collections::VecDeque;
@@ -120,6 +120,31 @@ impl SentResponses {
     /// Another session has other ids.
     pub(crate) fn clear(&mut self) {
         self.0.clear();
+    }
+}
+
+/// The latest answers that the server has taken to questions with names of their own. Such a question can still come again, under another id: the server has sent
+/// it on another stream before it took the answer.
+#[derive(Default)]
+pub(crate) struct TakenAnswers(VecDeque<(String, String, ServedAnswer)>);
+
+impl TakenAnswers {
+    pub(crate) fn find(&self, task: &str, name: &str) -> Option<ServedAnswer> {
+        let found = (self.0.iter()).find(|(of, known, _)| of == task && known == name);
+        found.map(|(_, _, answer)| answer.clone())
+    }
+
+    pub(crate) fn keep(&mut self, task: String, name: String, answer: ServedAnswer) {
+        self.0.retain(|(of, known, _)| *of != task || *known != name);
+        if self.0.len() == KEPT_RESPONSES {
+            self.0.pop_front();
+        }
+        self.0.push_back((task, name, answer));
+    }
+
+    /// The task has ended.
+    pub(crate) fn forget(&mut self, task: &str) {
+        self.0.retain(|(of, _, _)| of != task);
     }
 }
 

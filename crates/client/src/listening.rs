@@ -1,6 +1,6 @@
 //! What a connection keeps of its push stream and of the requests that it serves.
 
-use crate::legacy_questions::{RequestDigest, SentResponses};
+use crate::legacy_questions::{RequestDigest, SentResponses, TakenAnswers};
 use futures_util::future::join_all;
 use longhaul_core::RpcFailure;
 use parking_lot::Mutex;
@@ -38,6 +38,8 @@ pub(crate) struct Listening {
     pub(crate) serving: Arc<Mutex<HashMap<String, ServedRequest>>>,
     /// The latest responses that the server has not taken.
     pub(crate) sent_responses: Mutex<SentResponses>,
+    /// The latest answers that the server has taken.
+    pub(crate) taken_answers: Mutex<TakenAnswers>,
     /// Cancellations that are being sent.
     sending: Mutex<Vec<JoinHandle<()>>>,
     /// Whether something is wanted that comes on the push stream alone.
@@ -68,6 +70,8 @@ pub(crate) struct ServedRequest {
     pub(crate) task: Option<String>,
     /// What it asks.
     pub(crate) digest: RequestDigest,
+    /// The name of its question, if no other question ever has it.
+    pub(crate) unique_name: Option<String>,
     /// The answer, once there is one.
     pub(crate) answer: watch::Receiver<Option<ServedAnswer>>,
 }
@@ -83,6 +87,7 @@ impl Default for Listening {
             refusals: Arc::new(Semaphore::new(MAX_REFUSALS)),
             serving: Arc::default(),
             sent_responses: Mutex::default(),
+            taken_answers: Mutex::default(),
             sending: Mutex::default(),
             is_wanted: AtomicBool::new(false),
             opening: watch::Sender::new(false),
@@ -161,6 +166,7 @@ impl Listening {
     /// Withdraws what a task has asked, because it has ended. Not every server does so itself. Nothing is answered: the Python SDK 1.30 ends the
     /// session if the question of a cancelled task is answered.
     pub(crate) fn withdraw(&self, task: &str) {
+        self.taken_answers.lock().forget(task);
         self.serving.lock().retain(|_, served| {
             let is_open = served.task.as_deref() != Some(task);
             if !is_open {

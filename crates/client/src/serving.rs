@@ -32,6 +32,8 @@ struct Serving {
     /// The number of the request on whose stream it came.
     source: Option<u64>,
     digest: RequestDigest,
+    /// The name of its question, if no other question of the task ever has it.
+    unique_name: Option<String>,
 }
 
 /// What is sent to the server.
@@ -119,6 +121,9 @@ impl Connection {
             return;
         };
         let (id, digest) = (request.id.clone(), digest(&request));
+        let unique_name = (task.as_deref().filter(|_| is_question(&request.method)))
+            .map(|task| QuestionName::of(&request, task))
+            .and_then(|name| name.is_unique.then_some(name.name));
         // Held until the entry is made, so that it is not made after the request was served.
         let mut entries = self.listening().serving.lock();
         match entries.get_mut(&id) {
@@ -135,7 +140,9 @@ impl Connection {
         let open_answer = match task.is_some() && is_question(&request.method) {
             // What comes after the answer may be another question.
             true => entries.values().find(|open| {
-                open.task == task && open.digest == digest && (known.is_some() || open.answer.borrow().is_none())
+                let is_same_question = unique_name.is_some() && open.unique_name == unique_name;
+                let is_open = known.is_some() || open.answer.borrow().is_none();
+                open.task == task && open.digest == digest && (is_same_question || is_open)
             }),
             false => None,
         };
@@ -149,6 +156,7 @@ impl Connection {
             came_again: false,
             task: task.clone(),
             digest,
+            unique_name: unique_name.clone(),
             answer,
         };
         let serving = Serving {
@@ -157,6 +165,7 @@ impl Connection {
             task: task.clone(),
             source,
             digest,
+            unique_name: unique_name.clone(),
         };
         let served = tokio::spawn({
             // The connection is not held while the user is asked, so that dropping it withdraws the question.
@@ -287,6 +296,10 @@ impl Connection {
         };
         let may_come_again = match &sent {
             Ok(true) => {
+                if let (Some(task), Some(name), Some(outcome)) = (&serving.task, &serving.unique_name, &reply.outcome) {
+                    let mut taken = self.listening().taken_answers.lock();
+                    taken.keep(task.clone(), name.clone(), outcome.clone());
+                }
                 if let Some(recorded) = &recorded {
                     if let Some(outcome) = &reply.outcome {
                         self.answer_earlier(serving, recorded, outcome).await;
@@ -343,6 +356,12 @@ impl Connection {
         }
     }
 
+    /// The answer to the same question that the server has taken.
+    fn taken_answer(&self, serving: &Serving) -> Option<ServedAnswer> {
+        let (task, name) = (serving.task.as_ref()?, serving.unique_name.as_ref()?);
+        self.listening().taken_answers.lock().find(task, name)
+    }
+
     /// Whether the answer is a task of this client.
     fn is_answered_with_task(&self, request: &ServerRequest) -> bool {
         request.params["task"].is_object() && self.options().hosts(&request.method)
@@ -396,7 +415,11 @@ async fn reply(
             held: None,
         });
     }
-    let (outcome, held) = match answer_of(open_answer).await {
+    let answered = match answer_of(open_answer).await {
+        Some(outcome) => Some(outcome),
+        None => connection.upgrade()?.taken_answer(serving),
+    };
+    let (outcome, held) = match answered {
         Some(outcome) => (outcome, None),
         None => answer_request(connection, serving, recorded).await?,
     };

@@ -6,7 +6,9 @@ use crate::{
     task::legacy_task,
 };
 use axum::{body::Body, http::Response};
-use longhaul_client::{CallError, Client, ClientJournal, InputResponse, Inputs, Outcome, WireEvent, WireObserver};
+use longhaul_client::{
+    CallError, Client, ClientJournal, Connection, InputResponse, Inputs, Outcome, WireEvent, WireObserver,
+};
 use serde_json::{Value, json};
 use std::{
     path::Path,
@@ -181,6 +183,10 @@ impl Person {
 
     async fn client(&self, peer: &Peer, directory: &Path) -> Client {
         let journal = ClientJournal::open(&directory.join("client/handles.db")).await.unwrap();
+        Client::recorded(self.connection(peer), journal)
+    }
+
+    fn connection(&self, peer: &Peer) -> Connection {
         let person = self.clone();
         let inputs = Inputs::new().elicit(move |_| {
             let said = person.asked.fetch_add(1, Ordering::SeqCst);
@@ -196,7 +202,7 @@ impl Person {
             options.inputs = Some(inputs.into());
             options.wire = Some(Arc::new(Received(Arc::clone(&self.received))));
         });
-        Client::recorded(connection, journal)
+        connection
     }
 }
 
@@ -335,6 +341,23 @@ async fn a_question_with_a_key_is_asked_once_under_all_its_ids() {
     }
     wait_again(&person, &peer, directory.path()).await;
     assert_eq!((person.asked(), said(&script)), (2, vec![json!(0), json!(1)]));
+}
+
+/// The server has sent the question on a second stream before it took the answer that it got on the first.
+#[tokio::test]
+async fn a_question_with_a_key_that_comes_after_its_answer_is_not_asked_again() {
+    let id = |nth: usize| Some(json!(format!("{LONGHAUL}.in-1.{nth}")));
+    for is_recorded in [false, true] {
+        let script = Script::asking(&[(id(1), "Proceed?"), (id(2), "Proceed?")]);
+        let peer = server(LONGHAUL, &script);
+        let (directory, person) = (tempfile::tempdir().unwrap(), Person::default());
+        let client = match is_recorded {
+            true => person.client(&peer, directory.path()).await,
+            false => Client::new(person.connection(&peer)),
+        };
+        call(&client).await.unwrap();
+        assert_eq!((person.asked(), said(&script)), (1, vec![json!(0), json!(0)]));
+    }
 }
 
 /// Some servers ask on the push stream before they answer the call, so nobody knows whose task asks.

@@ -42,7 +42,8 @@ async fn s_01_one_principal_learns_nothing_of_anothers_calls() {
             assert_eq!(both.await.0, "confirmed: true");
             assert_eq!(
                 (alice.asked.lock().unwrap().len(), bob.asked.lock().unwrap().len()),
-                (1, 0)
+                (1, 0),
+                "client {client_tasks:?} x upstream {upstream_tasks:?}"
             );
             if client_tasks == Tasks::None {
                 continue;
