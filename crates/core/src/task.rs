@@ -200,9 +200,11 @@ impl Task {
         self.announced_until.since(self.created_at)
     }
 
-    /// How long a poller should wait: a tenth of the age, between half a second and 15 seconds.
+    /// How long a poller should wait: half the age at first, from 50 ms up to half a second, so that short work is noticed soon; later a tenth of the age, up to
+    /// 15 seconds.
     pub fn poll_hint(&self, now: UnixMillis) -> Millis {
-        (now.since(self.created_at) / 10).clamp(500, 15_000)
+        let age = now.since(self.created_at);
+        (age / 2).clamp(50, 500).max((age / 10).min(15_000))
     }
 
     /// The attempt that would follow the latest one.

@@ -2,4 +2,5 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod child_entry;
+mod poll_hint;
 mod transition;

@@ -4,6 +4,6 @@ mod blocked;
 mod entries;
 mod history;
 mod invariants;
-mod place;
+pub(crate) mod place;
 mod suspension;
 mod table;
