@@ -13,10 +13,10 @@ use super::{
 use crate::keys::KEY_PREFIX;
 use longhaul_core::{Clock, UnixMillis};
 use longhaul_runtime::Ports;
-use longhaul_server::auth::{Authenticator, Challenge, Decision, Denied, Identity, RequestHead, Revocation};
+use longhaul_server::auth::{Authenticator, Challenge, Decision, Denied, Identity, RequestHead};
 use quick_cache::sync::Cache;
 use sha2::Digest as _;
-use std::{collections::HashSet, path::Path, sync::Arc, time::Duration};
+use std::{collections::HashSet, convert::Infallible, path::Path, sync::Arc, time::Duration};
 
 /// How many verified tokens are remembered.
 const MOST_VERIFIED: usize = 10_000;
@@ -61,13 +61,8 @@ struct IssuerState {
 #[derive(Clone)]
 struct Verified {
     identity: Arc<Identity>,
-    revocation: Revocation,
     /// The place of its issuer.
     issuer: usize,
-    /// Who signed it.
-    key: Arc<VerifyingKey>,
-    /// How many keys the issuer had withdrawn when the key was still there.
-    withdrawals: u64,
 }
 
 impl OAuthAuthenticator {
@@ -89,9 +84,9 @@ impl OAuthAuthenticator {
         let fetcher = Fetcher::new(issuers.iter().flat_map(Issuer::urls), ports)?;
         let audience: Arc<str> = public_url.into();
         let verified = Arc::new(Cache::new(MOST_VERIFIED));
-        let states = issuers.into_iter().enumerate().map(|(place, issuer)| {
-            IssuerState::new(issuer, &audience, &fetcher, ports, end_withdrawn(place, &verified))
-        });
+        let states = issuers
+            .into_iter()
+            .map(|issuer| IssuerState::new(issuer, &audience, &fetcher, ports));
         let issuers: Arc<[IssuerState]> = states.collect::<Result<_, _>>()?;
         if issuers.iter().any(|state| state.jwks.is_some()) {
             ports
@@ -173,13 +168,11 @@ impl OAuthAuthenticator {
                 None => refuse(UNKNOWN_ISSUER),
             };
         };
-        // Before the key is looked for, so that a withdrawal meanwhile is noticed.
-        let withdrawals = jwks.withdrawals();
         match jwks.find_known(jwt.key_id.as_deref(), jwt.algorithm) {
-            Some(key) => Decision::Known(self.verify(&jwt, &key, (place, withdrawals), digest)),
+            Some(key) => Decision::Known(self.verify(&jwt, &key, place, digest)),
             None => Decision::Pending(Box::pin(async move {
                 let key = jwks.find(jwt.key_id.as_deref(), jwt.algorithm).await?;
-                self.verify(&jwt, &key, (place, withdrawals), digest)
+                self.verify(&jwt, &key, place, digest)
             })),
         }
     }
@@ -188,55 +181,35 @@ impl OAuthAuthenticator {
         &self,
         jwt: &Unverified<'_>,
         key: &Arc<VerifyingKey>,
-        (place, withdrawals): (usize, u64),
+        place: usize,
         digest: TokenDigest,
     ) -> Result<Arc<Identity>, Denied> {
         let TrustedIssuer { name, audience, .. } = &self.issuers[place].issuer;
         let claims = jwt.verify(key)?;
         claims.check(name, audience, self.clock.wall())?;
-        let revocation = Revocation::default();
-        let identity = Arc::new(self.issuers[place].issuer.identify(&claims, &revocation)?);
-        let verified = Verified {
-            identity: Arc::clone(&identity),
-            revocation,
+        let identity = Arc::new(self.issuers[place].issuer.identify(&claims, key.revocation())?);
+        let verified = || Verified {
+            identity,
             issuer: place,
-            key: Arc::clone(key),
-            withdrawals,
         };
-        self.verified.insert(digest, verified);
-        Ok(identity)
+        // Where several requests with the token come at once, all get the identity of one, so that it is seen whether somebody holds it.
+        let verified = self
+            .verified
+            .get_or_insert_with(&digest, || Ok::<_, Infallible>(verified()));
+        let Ok(verified) = verified;
+        Ok(verified.identity)
     }
 
     /// Who holds a token that was verified before, unless it has expired or the key that signed it was withdrawn.
     fn remembered(&self, digest: &TokenDigest) -> Option<Arc<Identity>> {
         let verified = self.verified.get(digest)?;
         let jwks = self.issuers[verified.issuer].jwks.as_ref()?;
-        let is_over = |at: UnixMillis| at <= self.clock.wall();
-        if verified.identity.expires_at().is_some_and(is_over) {
+        let has_expired = |at: UnixMillis| at <= self.clock.wall();
+        if verified.identity.is_revoked() || verified.identity.expires_at().is_some_and(has_expired) {
             self.verified.remove(digest);
             return None;
         }
-        if !jwks.are_usable() {
-            return None;
-        }
-        let withdrawals = jwks.withdrawals();
-        if verified.withdrawals == withdrawals {
-            return Some(verified.identity);
-        }
-        if !jwks.has(&verified.key) {
-            self.verified.remove(digest);
-            verified.revocation.revoke();
-            return None;
-        }
-        let identity = Arc::clone(&verified.identity);
-        self.verified.insert(
-            *digest,
-            Verified {
-                withdrawals,
-                ..verified
-            },
-        );
-        Some(identity)
+        jwks.are_usable().then_some(verified.identity)
     }
 }
 
@@ -262,13 +235,7 @@ impl Authenticator for OAuthAuthenticator {
 }
 
 impl IssuerState {
-    fn new(
-        issuer: Issuer,
-        audience: &Arc<str>,
-        fetcher: &Fetcher,
-        ports: &Ports,
-        on_withdrawal: impl Fn(&KeySet) + Send + Sync + 'static,
-    ) -> Result<Self, IssuerError> {
+    fn new(issuer: Issuer, audience: &Arc<str>, fetcher: &Fetcher, ports: &Ports) -> Result<Self, IssuerError> {
         let Issuer {
             name,
             keys,
@@ -278,7 +245,7 @@ impl IssuerState {
         let jwks = match keys {
             None => None,
             Some(source) => {
-                let jwks = Jwks::new(&name, &source, fetcher.clone(), ports, on_withdrawal);
+                let jwks = Jwks::new(&name, &source, fetcher.clone(), ports);
                 match &source {
                     KeySource::Url(_) => jwks.warm_up(),
                     KeySource::File(path) => jwks.set(read_keys(&name, path)?),
@@ -324,24 +291,6 @@ fn keep_fresh(
                 jwks.are_usable();
             }
         }
-    }
-}
-
-/// Ends what the tokens of the issuer at this place have opened, if they were signed with a key that is not among those left.
-fn end_withdrawn(
-    place: usize,
-    verified: &Arc<Cache<TokenDigest, Verified>>,
-) -> impl Fn(&KeySet) + Send + Sync + 'static {
-    let verified = Arc::downgrade(verified);
-    move |left| {
-        let Some(verified) = verified.upgrade() else { return };
-        verified.retain(|_, token| {
-            let stays = token.issuer != place || left.has(&token.key);
-            if !stays {
-                token.revocation.revoke();
-            }
-            stays
-        });
     }
 }
 

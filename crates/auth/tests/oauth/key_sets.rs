@@ -92,6 +92,36 @@ async fn a_withdrawn_key_ends_its_tokens_and_no_others() {
     assert!(Arc::ptr_eq(&stayer, &again) && !stayer.is_revoked());
 }
 
+/// Requests that come before their token was verified are verified each by itself. What all of them have opened ends with the key.
+#[tokio::test]
+async fn a_withdrawn_key_ends_all_that_was_verified_at_once() {
+    let (stays, goes) = (Signer::new("ES256", "stays"), Signer::new("EdDSA", "goes"));
+    let setup = Setup::new(keys([&stays, &goes])).await;
+    let (staying, going) = (setup.token(&stays), setup.token(&goes));
+    let mut requests = Vec::from_iter((0..3).map(|_| Box::pin(setup.identify(&going))));
+    for request in &mut requests {
+        poll_fn(|context| {
+            assert!(
+                request.as_mut().poll(context).is_pending(),
+                "the keys are being fetched"
+            );
+            Poll::Ready(())
+        })
+        .await;
+    }
+    let mut holders = Vec::new();
+    for request in requests {
+        holders.push(request.await.expect("accepted"));
+    }
+    setup.server.reply(keys([&stays]));
+    setup.clock.pass(600 * SECOND);
+    while !holders.iter().any(|holder| holder.is_revoked()) {
+        assert!(setup.identify(&staying).await.is_ok());
+        tokio::task::yield_now().await;
+    }
+    assert!(holders.iter().all(|holder| holder.is_revoked()));
+}
+
 /// Also if no request comes any more. Nobody is asked about keys by which nothing is open.
 #[tokio::test]
 async fn a_withdrawn_key_ends_what_is_open_on_an_idle_server() {

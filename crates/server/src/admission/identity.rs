@@ -2,7 +2,14 @@
 
 use super::permissions::{Permission, Permissions};
 use longhaul_core::{Clock, Principal, UnixMillis};
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 use tokio_util::sync::CancellationToken;
 
 /// Between two looks at the system's clock, which may be set while an identity waits for its expiry.
@@ -35,12 +42,25 @@ pub struct Identity {
 
 /// Ends all that identities with it have opened: streams, subscriptions, waits. Clones are the same.
 #[derive(Clone, Debug, Default)]
-pub struct Revocation(CancellationToken);
+pub struct Revocation(Arc<RevocationState>);
+
+#[derive(Debug, Default)]
+struct RevocationState {
+    /// Read by each request, also by those of others who share it: without a lock.
+    is_revoked: AtomicBool,
+    revoked: CancellationToken,
+}
 
 impl Revocation {
     /// Ends what was opened. There is no way back.
     pub fn revoke(&self) {
-        self.0.cancel();
+        self.0.is_revoked.store(true, Ordering::Release);
+        self.0.revoked.cancel();
+    }
+
+    /// Whether it was revoked.
+    pub fn is_revoked(&self) -> bool {
+        self.0.is_revoked.load(Ordering::Acquire)
     }
 }
 
@@ -113,9 +133,7 @@ impl Identity {
 
     /// Whether it was revoked.
     pub fn is_revoked(&self) -> bool {
-        self.revocation
-            .as_ref()
-            .is_some_and(|revocation| revocation.0.is_cancelled())
+        self.revocation.as_ref().is_some_and(Revocation::is_revoked)
     }
 
     /// Whether it may list all tasks of its principal, and not only those of its session.
@@ -146,7 +164,7 @@ impl Identity {
     /// Completes when it was revoked.
     pub(crate) async fn revoked(&self) {
         match &self.revocation {
-            Some(revocation) => revocation.0.cancelled().await,
+            Some(revocation) => revocation.0.revoked.cancelled().await,
             None => std::future::pending().await,
         }
     }

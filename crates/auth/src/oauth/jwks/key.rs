@@ -5,6 +5,7 @@ use jsonwebtoken::{
     Algorithm,
     jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyOperations, PublicKeyUse},
 };
+use longhaul_server::auth::Revocation;
 use ring::signature::{self, RsaPublicKeyComponents, UnparsedPublicKey};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -23,6 +24,8 @@ pub(crate) struct VerifyingKey {
     id: Option<String>,
     algorithms: &'static [Algorithm],
     key: Material,
+    /// Shared by all identities whose tokens it has signed: they end when the issuer withdraws it.
+    revocation: Revocation,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -76,14 +79,19 @@ impl KeySet {
         fitting.next().is_none().then_some(found)
     }
 
-    /// Whether all keys of `earlier` are still among these.
-    pub(crate) fn has_all_of(&self, earlier: &Self) -> bool {
-        earlier.0.iter().all(|old| self.has(old))
-    }
-
-    /// Whether this key is among them.
-    pub(crate) fn has(&self, key: &VerifyingKey) -> bool {
-        self.0.iter().any(|known| known.is_same_as(key))
+    /// Takes the place of `earlier`: keys that were there before stay the same ones, and what the others have let in ends.
+    pub(crate) fn replace(&mut self, earlier: &Self) {
+        let is_same = |one: &Arc<VerifyingKey>, other: &Arc<VerifyingKey>| one.is_same_as(other);
+        for key in &mut self.0 {
+            if let Some(before) = earlier.0.iter().find(|before| is_same(before, key)) {
+                *key = Arc::clone(before);
+            }
+        }
+        for before in &earlier.0 {
+            if !self.0.iter().any(|key| is_same(key, before)) {
+                before.revocation.revoke();
+            }
+        }
     }
 }
 
@@ -128,11 +136,21 @@ impl VerifyingKey {
                 &fitting[at..=at]
             }
         };
-        Some(Self { id, algorithms, key })
+        Some(Self {
+            id,
+            algorithms,
+            key,
+            revocation: Revocation::default(),
+        })
     }
 
     fn is_same_as(&self, other: &Self) -> bool {
         (&self.id, self.algorithms, &self.key) == (&other.id, other.algorithms, &other.key)
+    }
+
+    /// Revoked when the issuer withdraws the key.
+    pub(crate) fn revocation(&self) -> &Revocation {
+        &self.revocation
     }
 
     /// Whether the signature is this key's for the message, by an algorithm that the key is for.

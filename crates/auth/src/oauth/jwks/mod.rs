@@ -47,11 +47,7 @@ struct Shared {
     source: KeySource,
     fetcher: Fetcher,
     ports: Ports,
-    /// Told which keys are left when some were withdrawn.
-    on_withdrawal: Box<dyn Fn(&KeySet) + Send + Sync>,
     state: Mutex<State>,
-    /// Incremented when a key is withdrawn.
-    withdrawals: AtomicU64,
     /// When the keys are not fresh any more, in milliseconds.
     stale_at: AtomicU64,
 }
@@ -102,21 +98,13 @@ enum Look {
 }
 
 impl Jwks {
-    pub(super) fn new(
-        issuer: &str,
-        source: &KeySource,
-        fetcher: Fetcher,
-        ports: &Ports,
-        on_withdrawal: impl Fn(&KeySet) + Send + Sync + 'static,
-    ) -> Self {
+    pub(super) fn new(issuer: &str, source: &KeySource, fetcher: Fetcher, ports: &Ports) -> Self {
         let shared = Shared {
             issuer: issuer.to_owned(),
             source: source.clone(),
             fetcher,
             ports: ports.clone(),
-            on_withdrawal: Box::new(on_withdrawal),
             state: Mutex::default(),
-            withdrawals: AtomicU64::new(0),
             stale_at: AtomicU64::new(0),
         };
         Self {
@@ -179,17 +167,6 @@ impl Jwks {
             }
             may_fetch = false;
         }
-    }
-
-    /// Whether the issuer still has the key, as far as is known.
-    pub(super) fn has(&self, key: &VerifyingKey) -> bool {
-        let state = self.shared.state.lock();
-        state.known.as_ref().is_some_and(|known| known.keys.has(key))
-    }
-
-    /// Incremented when a key is withdrawn, so that tokens which it has signed are verified again.
-    pub(super) fn withdrawals(&self) -> u64 {
-        self.shared.withdrawals.load(Ordering::Acquire)
     }
 }
 
@@ -257,21 +234,18 @@ impl Shared {
         let mut state = self.state.lock();
         state.fetching = None;
         match fetched {
-            Ok(keys) => {
-                let keeps_all = state.known.as_ref().is_none_or(|known| keys.has_all_of(&known.keys));
-                let keys = Arc::new(keys);
+            Ok(mut keys) => {
                 let before = state.known.take().map(|known| known.keys);
+                if let Some(before) = &before {
+                    keys.replace(before);
+                }
+                let keys = Arc::new(keys);
                 state.known = Some(Known {
                     keys: Arc::clone(&keys),
                     before,
                     since: now,
                 });
                 self.stale_at.store(millis(now + FRESH), Ordering::Relaxed);
-                if !keeps_all {
-                    // After the keys, so that who sees the number finds no withdrawn key.
-                    self.withdrawals.fetch_add(1, Ordering::Release);
-                    (self.on_withdrawal)(&keys);
-                }
                 let reason = keys.is_empty().then(|| NO_KEY.to_owned());
                 match (&reason, &state.failure) {
                     (Some(reason), failed) if failed.as_ref() != Some(reason) => tracing::error!(
