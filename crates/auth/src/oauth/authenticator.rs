@@ -6,7 +6,7 @@ use super::{
     holder::TrustedIssuer,
     introspection::{Introspector, TokenDigest},
     issuer::{Issuer, KeySource, parse_identifier},
-    jwks::{Jwks, KeySet, NO_KEY, VerifyingKey, read_file},
+    jwks::{Jwks, KeySet, Lookup, NO_KEY, VerifyingKey, read_file},
     jwt::{LONGEST, Unverified},
     metadata::ProtectedResource,
 };
@@ -20,8 +20,6 @@ use std::{collections::HashSet, convert::Infallible, path::Path, sync::Arc, time
 
 /// How many verified tokens are remembered.
 const MOST_VERIFIED: usize = 10_000;
-/// Between two looks whether what a token has opened is still open, so that the keys of its issuer are kept fresh.
-const LOOK: Duration = Duration::from_secs(60);
 const UNKNOWN_ISSUER: &str = "the token is of an issuer that this server does not know";
 
 /// Accepts the tokens of issuers.
@@ -88,11 +86,9 @@ impl OAuthAuthenticator {
             .into_iter()
             .map(|issuer| IssuerState::new(issuer, &audience, &fetcher, ports));
         let issuers: Arc<[IssuerState]> = states.collect::<Result<_, _>>()?;
-        if issuers.iter().any(|state| state.jwks.is_some()) {
-            ports
-                .spawner
-                .spawn(Box::pin(keep_fresh(&issuers, &verified, Arc::clone(&ports.clock))));
-        }
+        ports
+            .spawner
+            .spawn(Box::pin(keep_fresh(&issuers, &verified, Arc::clone(&ports.clock))));
         Ok(Self {
             issuers,
             verified,
@@ -168,16 +164,17 @@ impl OAuthAuthenticator {
                 None => refuse(UNKNOWN_ISSUER),
             };
         };
-        match jwks.find_known(jwt.key_id.as_deref(), jwt.algorithm) {
-            Some(key) => Decision::Known(self.verify(&jwt, &key, place, digest)),
-            None => Decision::Pending(Box::pin(async move {
-                let key = jwks.find(jwt.key_id.as_deref(), jwt.algorithm).await?;
-                self.verify(&jwt, &key, place, digest)
+        match jwks.find(&jwt) {
+            Lookup::Known(found) => Decision::Known(found.and_then(|key| self.accept(&jwt, &key, place, digest))),
+            Lookup::Wait(fetch) => Decision::Pending(Box::pin(async move {
+                let key = jwks.find_after(fetch, &jwt).await?;
+                self.accept(&jwt, &key, place, digest)
             })),
         }
     }
 
-    fn verify(
+    /// Who holds a token that this key of its issuer has signed.
+    fn accept(
         &self,
         jwt: &Unverified<'_>,
         key: &Arc<VerifyingKey>,
@@ -185,7 +182,7 @@ impl OAuthAuthenticator {
         digest: TokenDigest,
     ) -> Result<Arc<Identity>, Denied> {
         let TrustedIssuer { name, audience, .. } = &self.issuers[place].issuer;
-        let claims = jwt.verify(key)?;
+        let claims = jwt.claims()?;
         claims.check(name, audience, self.clock.wall())?;
         let identity = Arc::new(self.issuers[place].issuer.identify(&claims, key.revocation())?);
         let verified = || Verified {
@@ -268,6 +265,12 @@ impl IssuerState {
     }
 }
 
+/// Until the keys of issuers are looked at again; `None` if no issuer has any.
+fn time_to_look(issuers: &[IssuerState]) -> Option<Duration> {
+    let keys = issuers.iter().filter_map(|state| state.jwks.as_ref());
+    keys.map(Jwks::time_to_look).min()
+}
+
 /// Has the keys of issuers fetched while anything is open that their tokens have opened. On a server without requests nothing else would notice that a key was
 /// withdrawn.
 fn keep_fresh(
@@ -278,7 +281,10 @@ fn keep_fresh(
     let (issuers, verified) = (Arc::downgrade(issuers), Arc::downgrade(verified));
     async move {
         loop {
-            clock.sleep(LOOK).await;
+            let Some(pause) = issuers.upgrade().and_then(|issuers| time_to_look(&issuers)) else {
+                return;
+            };
+            clock.sleep(pause).await;
             let (Some(issuers), Some(verified)) = (issuers.upgrade(), verified.upgrade()) else {
                 return;
             };

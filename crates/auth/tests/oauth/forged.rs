@@ -1,4 +1,4 @@
-//! Tokens that nobody may hold: none is accepted, and none costs a request to an issuer.
+//! Tokens that nobody may hold: none is accepted, and no number of them costs more than one request to an issuer at a time.
 
 use crate::{
     RESOURCE,

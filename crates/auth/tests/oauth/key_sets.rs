@@ -11,6 +11,7 @@ use longhaul_server::auth::{Denied, Identity};
 use serde_json::{Value, json};
 use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 
+const ISSUER: &str = "https://login.example/realm";
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -190,6 +191,64 @@ async fn a_key_that_was_replaced_under_its_id_ends_its_tokens() {
         tokio::task::yield_now().await;
     }
     assert!(setup.identify(&setup.token(&new)).await.is_ok());
+}
+
+/// What tells a new key from an old one may be its signatures only.
+#[tokio::test]
+async fn a_signature_that_no_known_key_has_made_has_keys_fetched_with_a_bound() {
+    for id in [json!("same"), Value::Null] {
+        let (old, new) = (Signer::new("ES256", "same"), Signer::new("ES256", "same"));
+        let key_of = |signer: &Signer| Reply::Json(json!({"keys": [but(&signer.jwk(), "kid", id.clone())]}));
+        let setup = Setup::new(key_of(&old)).await;
+        let token = |signer: &Signer| {
+            let month = START.0 / 1000 + 30 * 24 * 3600;
+            let claims = but(&claims(&setup.server.url), "exp", json!(month));
+            signer.sign_with(&but(&signer.header(), "kid", id.clone()), &claims)
+        };
+        let holder = setup.identify(&token(&old)).await.expect("accepted");
+        setup.server.reply(key_of(&new));
+        setup.clock.pass(30 * SECOND);
+        assert!(setup.identify(&token(&new)).await.is_ok(), "{id}");
+        assert!(holder.is_revoked());
+        assert_eq!(setup.server.requests(), 2);
+        let forged = token(&Signer::new("ES256", "same"));
+        for forgeries in 0..3 {
+            for _ in 0..10 {
+                for refused in [&forged, &token(&old)] {
+                    assert!(matches!(setup.identify(refused).await, Err(Denied::Invalid { .. })));
+                }
+            }
+            assert_eq!(setup.server.requests(), 2 + forgeries, "one fetch in 30 s");
+            setup.clock.pass(30 * SECOND);
+        }
+        assert!(setup.identify(&token(&new)).await.is_ok());
+    }
+}
+
+#[tokio::test]
+async fn a_changed_file_is_seen_within_seconds_or_by_the_first_token_that_needs_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("keys.json");
+    let write = |signers: &[&Signer]| std::fs::write(&path, key_set(signers.iter().copied()).to_string());
+    let [old, new] = ["old", "new"].map(|id| Signer::new("ES256", id));
+    write(&[&old]).expect("written");
+    let (clock, ports) = TestClock::ports();
+    let issuer = Issuer::new(ISSUER).and_then(|issuer| issuer.jwks(path.to_str().expect("a path")));
+    let authenticator = OAuthAuthenticator::new(RESOURCE, vec![issuer.expect("an issuer")], &ports).expect("issuers");
+    let token = |signer: &Signer| signer.sign(&claims(ISSUER));
+    let identify = async |token: &str| present(&authenticator, token).await.expect("a token");
+    let holder = identify(&token(&old)).await.expect("accepted");
+    write(&[&old, &new]).expect("written");
+    clock.pass(SECOND);
+    assert!(identify(&token(&new)).await.is_ok());
+    assert!(!holder.is_revoked());
+    write(&[&new]).expect("written");
+    // No request comes any more.
+    clock.pass(2 * SECOND);
+    while !holder.is_revoked() {
+        tokio::task::yield_now().await;
+    }
+    assert!(identify(&token(&old)).await.is_err());
 }
 
 #[tokio::test]

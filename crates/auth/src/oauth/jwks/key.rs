@@ -1,5 +1,6 @@
 //! The public keys of an issuer.
 
+use crate::oauth::jwt::Unverified;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use jsonwebtoken::{
     Algorithm,
@@ -14,6 +15,8 @@ use std::sync::Arc;
 /// More keys than any issuer has. What comes after them is ignored.
 const MOST_KEYS: usize = 100;
 const LONGEST_ID: usize = 256;
+/// Keys that a token is verified with, so that a forged one costs no more. An issuer that changes keys has two of a kind.
+const MOST_TRIED: usize = 4;
 /// What is wrong with a set that cannot verify anything.
 pub(crate) const NO_KEY: &str =
     "it has no key for signatures by RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384 or EdDSA (Ed25519)";
@@ -42,6 +45,15 @@ enum Material {
 #[derive(Debug, Default)]
 pub(crate) struct KeySet(Vec<Arc<VerifyingKey>>);
 
+/// Which key of a set has signed a token.
+pub(crate) enum Signer<'a> {
+    Key(&'a Arc<VerifyingKey>),
+    /// The set has no key that the token could be signed with.
+    Unknown,
+    /// None of those that it could be signed with.
+    Other,
+}
+
 #[derive(Deserialize)]
 struct Document<'a> {
     #[serde(borrow)]
@@ -69,14 +81,30 @@ impl KeySet {
         self.0.is_empty()
     }
 
-    /// The key that a token names. One that names none is verified only if there is no choice.
-    pub(crate) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Option<&Arc<VerifyingKey>> {
-        let mut fitting = self
-            .0
-            .iter()
-            .filter(|key| key.algorithms.contains(&algorithm) && (id.is_none() || key.id.as_deref() == id));
-        let found = fitting.next()?;
-        fitting.next().is_none().then_some(found)
+    /// Which key has signed a token: the one that it names, or one of those that fit if it names none. Issuers that change a key for another one may have both
+    /// under the same name, or without any, for a while.
+    pub(crate) fn signer_of(&self, token: &Unverified<'_>) -> Signer<'_> {
+        let (id, algorithm) = (token.key_id.as_deref(), token.algorithm);
+        let is_fitting =
+            |key: &&Arc<VerifyingKey>| key.algorithms.contains(&algorithm) && (id.is_none() || key.id.as_deref() == id);
+        let mut fitting = self.0.iter().filter(is_fitting).take(MOST_TRIED).peekable();
+        if fitting.peek().is_none() {
+            return Signer::Unknown;
+        }
+        let Some(signature) = token.signature() else {
+            return Signer::Other;
+        };
+        fitting
+            .find(|key| key.verifies(algorithm, token.message.as_bytes(), &signature))
+            .map_or(Signer::Other, Signer::Key)
+    }
+
+    /// Which of the keys that `later` does not have has signed a token.
+    pub(crate) fn has_withdrawn(&self, later: &Self, token: &Unverified<'_>) -> bool {
+        match self.signer_of(token) {
+            Signer::Key(key) => !later.0.iter().any(|kept| kept.is_same_as(key)),
+            Signer::Unknown | Signer::Other => false,
+        }
     }
 
     /// Takes the place of `earlier`: keys that were there before stay the same ones, and what the others have let in ends.
@@ -154,7 +182,7 @@ impl VerifyingKey {
     }
 
     /// Whether the signature is this key's for the message, by an algorithm that the key is for.
-    pub(crate) fn verifies(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
+    fn verifies(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
         if !self.algorithms.contains(&algorithm) {
             return false;
         }

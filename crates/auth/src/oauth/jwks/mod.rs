@@ -1,8 +1,8 @@
 //! The keys of an issuer, fetched when they are needed and kept for a while.
 //!
-//! - Keys are fetched again in the background once they are ten minutes old.
-//! - A token that names an unknown key has them fetched at once, at most every 30 seconds, however many such tokens come. Whether it is valid is not
-//!   known until the next fetch.
+//! - Keys are fetched again in the background once they are ten minutes old; those in a file after two seconds.
+//! - A token that none of them has signed has them fetched at once, at most every 30 seconds (a file: every second), however many such tokens come. If it names
+//!   an unknown key, nobody knows whether it is valid until the next fetch.
 //! - All requests that wait for keys share one fetch, which goes on when they leave.
 //! - While the issuer does not answer, or answers nonsense, the last keys are used for up to a day. Then also tokens that were verified before wait
 //!   for the next ones. A set without keys is no nonsense: all keys are withdrawn.
@@ -11,8 +11,8 @@ mod key;
 
 pub(super) use key::{KeySet, NO_KEY, VerifyingKey};
 
-use super::{fetch::Fetcher, issuer::KeySource};
-use jsonwebtoken::Algorithm;
+use super::{fetch::Fetcher, issuer::KeySource, jwt::Unverified};
+use key::Signer;
 use longhaul_runtime::Ports;
 use longhaul_server::auth::Denied;
 use parking_lot::Mutex;
@@ -26,16 +26,34 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// When keys are fetched again although they are known: one that the issuer has withdrawn must not stay.
-const FRESH: Duration = Duration::from_secs(10 * 60);
 /// How long keys are used while no newer ones can be had.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
-/// The least time between two fetches while there are keys.
-const PAUSE: Duration = Duration::from_secs(30);
-/// The same while there are none.
+/// The least time between two fetches while there are no keys.
 const PAUSE_WITHOUT_KEYS: Duration = Duration::from_secs(5);
 /// As much as is taken from an address.
 const LARGEST_FILE: u64 = 512 * 1024;
+
+/// How often keys are fetched.
+struct Pace {
+    /// When keys are fetched again although they are known: one that the issuer has withdrawn must not stay.
+    fresh: Duration,
+    /// The least time between two fetches while there are keys.
+    pause: Duration,
+    /// Between two looks whether somebody holds what tokens have opened, so that the keys must be kept fresh.
+    look: Duration,
+}
+
+const PACE_OF_URL: Pace = Pace {
+    fresh: Duration::from_secs(10 * 60),
+    pause: Duration::from_secs(30),
+    look: Duration::from_secs(60),
+};
+/// A file is at hand.
+const PACE_OF_FILE: Pace = Pace {
+    fresh: Duration::from_secs(2),
+    pause: Duration::from_secs(1),
+    look: Duration::from_secs(2),
+};
 
 /// The keys of one issuer.
 pub(super) struct Jwks {
@@ -45,6 +63,7 @@ pub(super) struct Jwks {
 struct Shared {
     issuer: String,
     source: KeySource,
+    pace: &'static Pace,
     fetcher: Fetcher,
     ports: Ports,
     state: Mutex<State>,
@@ -63,6 +82,7 @@ struct State {
     failure: Option<String>,
 }
 
+#[derive(Clone)]
 struct Known {
     keys: Arc<KeySet>,
     /// Those before. One that is only there was withdrawn.
@@ -71,37 +91,37 @@ struct Known {
 }
 
 impl Known {
-    /// Whether the issuer had a key before that it has no more, or has none any more.
-    fn has_withdrawn(&self, id: Option<&str>, algorithm: Algorithm) -> bool {
-        let before = self.before.as_ref();
-        self.keys.is_empty() || before.is_some_and(|before| before.find(id, algorithm).is_some())
+    /// Whether it may still be used.
+    fn is_usable(&self, now: Duration) -> bool {
+        now.saturating_sub(self.since) < KEPT
     }
-}
 
-impl State {
-    /// What may still be used.
-    fn usable(&self, now: Duration) -> Option<&Known> {
-        let known = self.known.as_ref();
-        known.filter(|known| now.saturating_sub(known.since) < KEPT)
+    /// Whether the issuer had the key that has signed a token and has it no more, or has none any more.
+    fn has_withdrawn_signer_of(&self, token: &Unverified<'_>) -> bool {
+        let before = self.before.as_ref();
+        self.keys.is_empty() || before.is_some_and(|before| before.has_withdrawn(&self.keys, token))
     }
 }
 
 /// What is known without waiting.
-enum Look {
-    Found(Arc<VerifyingKey>),
-    Wait(watch::Receiver<()>),
-    /// The keys were fetched for this token, and this one is not among them.
-    Unknown,
-    /// It is not among the keys that were fetched shortly before. The issuer may have a new one since then, which is looked for after this time.
-    Undecided(Duration),
-    Unavailable(Duration),
+pub(super) enum Lookup {
+    Known(Result<Arc<VerifyingKey>, Denied>),
+    /// After this fetch more will be known.
+    Wait(Fetch),
 }
+
+/// It ends with an error when the fetch has ended, and nothing is ever sent.
+pub(super) type Fetch = watch::Receiver<()>;
 
 impl Jwks {
     pub(super) fn new(issuer: &str, source: &KeySource, fetcher: Fetcher, ports: &Ports) -> Self {
         let shared = Shared {
             issuer: issuer.to_owned(),
             source: source.clone(),
+            pace: match source {
+                KeySource::Url(_) => &PACE_OF_URL,
+                KeySource::File(_) => &PACE_OF_FILE,
+            },
             fetcher,
             ports: ports.clone(),
             state: Mutex::default(),
@@ -125,11 +145,13 @@ impl Jwks {
             return true;
         }
         let mut state = self.shared.state.lock();
-        let is_due = state.tried.is_none_or(|tried| now.saturating_sub(tried) >= PAUSE);
+        let is_due = state
+            .tried
+            .is_none_or(|tried| now.saturating_sub(tried) >= self.shared.pace.pause);
         if state.fetching.is_none() && is_due {
             self.shared.start(&mut state, now);
         }
-        state.usable(now).is_some()
+        state.known.as_ref().is_some_and(|known| known.is_usable(now))
     }
 
     /// Fetches the keys before the first token comes.
@@ -138,72 +160,88 @@ impl Jwks {
         self.shared.start(&mut self.shared.state.lock(), now);
     }
 
-    /// The key for a token, if it is known without waiting.
-    pub(super) fn find_known(&self, id: Option<&str>, algorithm: Algorithm) -> Option<Arc<VerifyingKey>> {
-        match self.shared.look(id, algorithm, false) {
-            Look::Found(key) => Some(key),
-            _ => None,
+    /// Which key has signed a token. If it is none of those that are known, they are fetched, unless that was done shortly before.
+    ///
+    /// # Errors
+    /// If none has, or if the keys cannot be had.
+    pub(super) fn find(&self, token: &Unverified<'_>) -> Lookup {
+        self.shared.look(token, true)
+    }
+
+    /// The same after the fetch that [`find`](Self::find) has named.
+    pub(super) async fn find_after(
+        &self,
+        mut fetch: Fetch,
+        token: &Unverified<'_>,
+    ) -> Result<Arc<VerifyingKey>, Denied> {
+        loop {
+            while fetch.changed().await.is_ok() {}
+            match self.shared.look(token, false) {
+                Lookup::Known(known) => return known,
+                Lookup::Wait(next) => fetch = next,
+            }
         }
     }
 
-    /// The key for a token.
-    ///
-    /// # Errors
-    /// If there is none, or if the keys cannot be had.
-    pub(super) async fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Result<Arc<VerifyingKey>, Denied> {
-        let mut may_fetch = true;
-        loop {
-            match self.shared.look(id, algorithm, may_fetch) {
-                Look::Found(key) => return Ok(key),
-                Look::Unknown => {
-                    return Err(Denied::invalid(
-                        "the token is signed with a key that its issuer does not have",
-                    ));
-                }
-                Look::Undecided(retry_after) => return Err(Denied::Undecided { retry_after }),
-                Look::Unavailable(retry_after) => return Err(Denied::Unavailable { retry_after }),
-                // It ends with an error when the fetch has ended, and nothing is ever sent.
-                Look::Wait(mut fetching) => while fetching.changed().await.is_ok() {},
-            }
-            may_fetch = false;
-        }
+    /// Between two calls of [`are_usable`](Self::are_usable) while somebody holds what tokens have opened.
+    pub(super) fn time_to_look(&self) -> Duration {
+        self.shared.pace.look
     }
 }
 
 impl Shared {
-    fn look(self: &Arc<Self>, id: Option<&str>, algorithm: Algorithm, may_fetch: bool) -> Look {
+    /// Verifies a token with the keys that are known. Signatures are verified without the lock.
+    fn look(self: &Arc<Self>, token: &Unverified<'_>, may_fetch: bool) -> Lookup {
+        loop {
+            let known = self.state.lock().known.clone();
+            if let Some(lookup) = self.look_among(known.as_ref(), token, may_fetch) {
+                return lookup;
+            }
+        }
+    }
+
+    /// `None` if the known keys are other ones meanwhile.
+    fn look_among(self: &Arc<Self>, known: Option<&Known>, token: &Unverified<'_>, may_fetch: bool) -> Option<Lookup> {
+        let signer = known.map_or(Signer::Unknown, |known| known.keys.signer_of(token));
+        let is_found = matches!(signer, Signer::Key(_));
+        let is_withdrawn = !is_found && known.is_some_and(|known| known.has_withdrawn_signer_of(token));
         let now = self.ports.clock.monotonic();
         let mut state = self.state.lock();
+        let set = |known: &Known| Arc::as_ptr(&known.keys);
+        if state.known.as_ref().map(set) != known.map(set) {
+            return None;
+        }
         // One that did not come to its end would keep all others from beginning.
         state.fetching = state.fetching.take().filter(|fetching| fetching.has_changed().is_ok());
-        let known = state.known.as_ref();
-        let usable = state.usable(now);
-        let pause = if usable.is_some() { PAUSE } else { PAUSE_WITHOUT_KEYS };
+        let has_keys = known.is_some_and(|known| known.is_usable(now));
+        let pause = if has_keys { self.pace.pause } else { PAUSE_WITHOUT_KEYS };
         let since_last = state.tried.map_or(Duration::MAX, |tried| now.saturating_sub(tried));
-        let has_keys = usable.is_some();
-        let is_fresh = known.is_some_and(|known| now.saturating_sub(known.since) < FRESH);
-        let found = usable.and_then(|known| known.keys.find(id, algorithm)).cloned();
-        // A failed fetch does not tell whether the issuer has a new key.
-        let is_current = known.is_some_and(|known| state.tried.is_none_or(|tried| known.since >= tried));
-        let is_withdrawn = known.is_some_and(|known| known.has_withdrawn(id, algorithm));
+        let is_fresh = known.is_some_and(|known| now.saturating_sub(known.since) < self.pace.fresh);
         let is_due = state.fetching.is_none() && since_last >= pause;
-        if let Some(key) = found {
-            if is_due && !is_fresh {
-                self.start(&mut state, now);
-            }
-            return Look::Found(key);
-        }
-        if may_fetch && is_due {
+        let may_fetch_now = if is_found && has_keys { !is_fresh } else { may_fetch };
+        if is_due && may_fetch_now {
             self.start(&mut state, now);
         }
-        match &state.fetching {
-            Some(fetching) if may_fetch => Look::Wait(fetching.clone()),
-            _ if has_keys && (may_fetch || !is_current) && !is_withdrawn => {
-                Look::Undecided(pause.saturating_sub(since_last).max(Duration::from_secs(1)))
-            }
-            _ if has_keys => Look::Unknown,
-            _ => Look::Unavailable(pause.saturating_sub(since_last).max(Duration::from_secs(1))),
+        if let Signer::Key(key) = signer
+            && has_keys
+        {
+            return Some(Lookup::Known(Ok(Arc::clone(key))));
         }
+        if let Some(fetching) = &state.fetching
+            && may_fetch
+        {
+            return Some(Lookup::Wait(fetching.clone()));
+        }
+        // A failed fetch does not tell whether the issuer has a new key.
+        let is_current = known.is_some_and(|known| state.tried.is_none_or(|tried| known.since >= tried));
+        let retry_after = pause.saturating_sub(since_last).max(Duration::from_secs(1));
+        let is_open = !is_current || (may_fetch && matches!(signer, Signer::Unknown));
+        Some(Lookup::Known(Err(match signer {
+            _ if !has_keys => Denied::Unavailable { retry_after },
+            _ if is_open && !is_withdrawn => Denied::Undecided { retry_after },
+            Signer::Other => Denied::invalid("the signature of the token is not its issuer's"),
+            _ => Denied::invalid("the token is signed with a key that its issuer does not have"),
+        })))
     }
 
     fn start(self: &Arc<Self>, state: &mut State, now: Duration) {
@@ -245,7 +283,7 @@ impl Shared {
                     before,
                     since: now,
                 });
-                self.stale_at.store(millis(now + FRESH), Ordering::Relaxed);
+                self.stale_at.store(millis(now + self.pace.fresh), Ordering::Relaxed);
                 let reason = keys.is_empty().then(|| NO_KEY.to_owned());
                 match (&reason, &state.failure) {
                     (Some(reason), failed) if failed.as_ref() != Some(reason) => tracing::error!(
