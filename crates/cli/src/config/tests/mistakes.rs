@@ -514,93 +514,6 @@ o = {{ type = "object" }}
         "{lines:#?}"
     );
 }
-
-/// What may be served and is hardly meant, without the folder.
-fn warnings_in(tool: &str) -> Vec<String> {
-    let folder = folder_with(&format!("{SERVER}{TOOL}{tool}"));
-    let config = load(&folder.path().join("jobs.toml"), &environment()).unwrap();
-    let warnings = config.warnings.iter().map(|warning| warning.at("jobs.toml"));
-    let prefix = format!("{}/", folder.path().display());
-    warnings.map(|line| line.replace(&prefix, "")).collect()
-}
-
-#[test]
-fn a_number_that_can_be_taken_for_an_option_is_pointed_out() {
-    let at = |schema: &str, argument: &str| {
-        warnings_in(&format!(
-            "command = [\"true\", \"{argument}\"]\ninput = {{ n = {schema} }}\n"
-        ))
-    };
-    assert_eq!(
-        at("{ type = \"integer\" }", "{n}"),
-        [
-            "jobs.toml:6: `command`: `n` may be negative by its schema and begins an argument here: a number such as -3 is refused, because the program would take it for an option; set `minimum = 0`, write `--n={n}` if the program accepts that, or add it to `allow_leading_dash`"
-        ]
-    );
-    for negative in [
-        "{ type = \"number\" }",
-        "{ type = [\"integer\", \"null\"], minimum = -1 }",
-        "{ type = \"number\", exclusiveMinimum = -1 }",
-        "{ type = \"array\", items = { type = \"integer\" } }",
-        "{ type = \"integer\", enum = [1, -1] }",
-    ] {
-        assert_eq!(at(negative, "{n}").len(), 1, "{negative}");
-    }
-    for never in [
-        "{ type = \"integer\", minimum = 0 }",
-        "{ type = \"integer\", exclusiveMinimum = -1 }",
-        "{ type = \"number\", exclusiveMinimum = 0 }",
-        "{ type = \"integer\", enum = [1, 2] }",
-        "{ type = \"boolean\" }",
-        "{ type = \"string\" }",
-    ] {
-        assert_eq!(at(never, "{n}"), [""; 0], "{never}");
-    }
-    assert_eq!(at("{ type = \"integer\" }", "--n={n}"), [""; 0]);
-    assert_eq!(
-        warnings_in(
-            "command = [\"true\", \"{n}\"]\ninput = { n = { type = \"integer\" } }\nallow_leading_dash = [\"n\"]\n"
-        ),
-        [""; 0]
-    );
-    assert_eq!(
-        warnings_in("command = [\"true\"]\nstdin = \"{n}\"\ninput = { n = { type = \"integer\" } }\n"),
-        [""; 0]
-    );
-}
-
-#[test]
-fn a_program_that_is_missing_is_pointed_out() {
-    let at = |program: &str, more: &str| warnings_in(&format!("command = [\"{program}\"]\n{more}"));
-    assert_eq!(
-        at("sha265sum", ""),
-        ["jobs.toml:6: `command`: there is no program `sha265sum` in PATH, so every call would fail"]
-    );
-    assert_eq!(
-        at("./x.sh", ""),
-        ["jobs.toml:6: `command`: the program ./x.sh does not exist, so every call would fail"]
-    );
-    assert_eq!(
-        at("./jobs.toml", ""),
-        ["jobs.toml:6: `command`: the program ./jobs.toml is not executable, so every call would fail"]
-    );
-    assert_eq!(at("sh", "env = { PATH = \"/nowhere\" }\n").len(), 1);
-    assert_eq!(at("sh", ""), [""; 0]);
-    assert_eq!(at("/bin/sh", ""), [""; 0]);
-}
-
-#[test]
-fn a_missing_program_is_reported_beside_a_bad_template() {
-    let folder = folder_with(&format!("{SERVER}{TOOL}command = [\"sha265sum\", \"{{undefined}}\"]\n"));
-    let error = load(&folder.path().join("jobs.toml"), &environment()).unwrap_err();
-    assert!(error.to_string().contains("`{undefined}` is not a property"), "{error}");
-    let warnings: Vec<_> = error.warnings.iter().map(|warning| warning.at("jobs.toml")).collect();
-    assert_eq!(
-        warnings,
-        ["jobs.toml:6: `command`: there is no program `sha265sum` in PATH, so every call would fail"]
-    );
-}
-
 #[test]
 fn a_file_that_is_not_there_is_said_so() {
     let folder = tempfile::tempdir().unwrap();
@@ -616,42 +529,6 @@ fn secrets_in_env_are_not_repeated() {
         "{SERVER}{TOOL}command = [\"true\"]\nenv = {{ \"A=\" = \"hunter2\" }}\n"
     ));
     assert!(!problems_in(&folder).concat().contains("hunter2"));
-}
-
-/// Who comes in that is hardly meant to, and who does not.
-#[test]
-fn what_is_open_on_this_machine_and_what_has_no_name_is_pointed_out() {
-    const EVERY_USER: &str = "every user of this machine may call every tool";
-    const NO_NAME: &str = "requests that name this server by a host name get 403";
-    let plain = "plain_http = \"others on the network can read tokens and results\"";
-    let (keys, anyone) = ("api_keys = true", "unauthenticated = \"anyone may call every tool\"");
-    let exposed = format!("listen = \"0.0.0.0:7411\"\n{plain}");
-    let named = format!("{exposed}\nallowed_hosts = [\"box.example\"]");
-    let public = format!("{exposed}\npublic_url = \"https://box.example/mcp\"");
-    for (server, auth, expected) in [
-        ("", "same_user = false", Some(EVERY_USER)),
-        ("", anyone, Some(EVERY_USER)),
-        ("", "same_user = true", None),
-        ("", "same_user = false\napi_keys = true", None),
-        (&*exposed, keys, Some(NO_NAME)),
-        (&*named, keys, None),
-        (&*public, keys, None),
-    ] {
-        let text = format!("{SERVER}{server}\n[server.auth]\n{auth}\n{TOOL}command = [\"true\"]\n");
-        let folder = folder_with(&text);
-        let config = load(&folder.path().join("jobs.toml"), &environment()).unwrap();
-        let found = config
-            .warnings
-            .iter()
-            .filter(|warning| [EVERY_USER, NO_NAME].iter().any(|text| warning.message.contains(text)));
-        let found: Vec<&str> = found.map(|warning| &*warning.message).collect();
-        assert_eq!(
-            found.len(),
-            usize::from(expected.is_some()),
-            "{server} {auth}: {found:?}"
-        );
-        assert!(expected.is_none_or(|expected| found[0].contains(expected)), "{found:?}");
-    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod mistakes;
 mod sound;
+mod warnings;
 
 use super::Environment;
 use std::fs;
