@@ -9,6 +9,7 @@ use crate::{
     transport::{duplex::Duplex, front::Front},
 };
 use bytes::Bytes;
+use longhaul_core::Principal;
 use longhaul_wire::{Message, RpcError};
 use std::{io, sync::Arc, time::Duration};
 use tokio::sync::mpsc;
@@ -145,7 +146,7 @@ async fn receive(
         };
         let taken = match (refused, received) {
             (Some(refused), _) => duplex.deliver(refused).await,
-            (None, Received::Message(bytes)) => match enter(front, &bytes) {
+            (None, Received::Message(bytes)) => match enter(front, identity.principal(), &bytes) {
                 Ok(reservation) => duplex.take(identity, bytes, reservation).await,
                 Err(refused) => duplex.deliver(refused).await,
             },
@@ -173,8 +174,8 @@ async fn answer_over_rate(front: &Front, identity: &Identity, received: &Receive
 }
 
 /// Reserves memory for a large request. A message without a response is accepted without memory, since it must not be lost.
-fn enter(front: &Front, bytes: &Bytes) -> Result<Option<Reservation>, Answer> {
-    let mut reservation = front.admission.memory.body();
+fn enter(front: &Front, principal: &Principal, bytes: &Bytes) -> Result<Option<Reservation>, Answer> {
+    let mut reservation = front.admission.memory.body(principal);
     if reservation.grow(bytes.len()) == Err(Exhausted)
         && let Ok(Message::Request(request)) = Message::parse(bytes)
     {

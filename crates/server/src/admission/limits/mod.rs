@@ -54,7 +54,8 @@ pub struct Limits {
     /// The same of all together, 8192 by default.
     pub streams_in_all: usize,
     /// Bytes of request bodies that are read or worked on, and of answers that were not read yet, in all; 128 MiB by default. An eighth is kept for
-    /// bodies up to 64 KiB, half is for answers. A request that does not fit is answered with 503.
+    /// bodies up to 64 KiB, half is for answers. Of the rest, which is for larger bodies, no principal gets more than is left after that for the others: half of it
+    /// at most. A request that does not fit is answered with 503.
     pub memory: usize,
 }
 

@@ -7,6 +7,7 @@ use crate::{
 use bytes::{Bytes, BytesMut};
 use http_body::Body;
 use http_body_util::BodyExt;
+use longhaul_core::Principal;
 use longhaul_wire::RpcError;
 use std::{
     future::poll_fn,
@@ -31,8 +32,12 @@ pub(super) struct ReceivedBody {
 }
 
 /// Reads a body of at most `max_body` bytes.
-pub(super) async fn read<B: Body<Data = Bytes> + Unpin>(mut body: B, front: &Front) -> Result<ReceivedBody, RpcError> {
-    let read = receive(&mut body, front).await;
+pub(super) async fn read<B: Body<Data = Bytes> + Unpin>(
+    mut body: B,
+    front: &Front,
+    principal: &Principal,
+) -> Result<ReceivedBody, RpcError> {
+    let read = receive(&mut body, front, principal).await;
     if matches!(&read, Err(Unread::NoRoom)) {
         drop_rest(&mut body, front).await;
     }
@@ -60,7 +65,11 @@ impl From<Exhausted> for Unread {
     }
 }
 
-async fn receive<B: Body<Data = Bytes> + Unpin>(body: &mut B, front: &Front) -> Result<ReceivedBody, Unread> {
+async fn receive<B: Body<Data = Bytes> + Unpin>(
+    body: &mut B,
+    front: &Front,
+    principal: &Principal,
+) -> Result<ReceivedBody, Unread> {
     let length = body.size_hint().lower();
     // A body that announces too much is not read at all.
     if length > front.admission.max_body as u64 {
@@ -68,11 +77,12 @@ async fn receive<B: Body<Data = Bytes> + Unpin>(body: &mut B, front: &Front) -> 
     }
     if length > SMALL as u64 {
         // At most the limit, which is a `usize`.
-        let fits = front.admission.memory.fits(length as usize);
+        let fits = front.admission.memory.fits(principal, length as usize);
         let fits = front.engine.ports().within(MEMORY_TIMEOUT, fits).await;
         fits.ok_or(Unread::NoRoom)?;
     }
-    let mut whole = pin!(collect(body, front.admission.max_body, front.admission.memory.body()));
+    let reservation = front.admission.memory.body(principal);
+    let mut whole = pin!(collect(body, front.admission.max_body, reservation));
     if let Some(read) = at_once(whole.as_mut()).await {
         return read;
     }
@@ -85,10 +95,17 @@ async fn receive<B: Body<Data = Bytes> + Unpin>(body: &mut B, front: &Front) -> 
 }
 
 /// The body of a request that is refused whatever is in it, if that is little.
-pub(super) async fn read_or_drop<B: Body<Data = Bytes> + Unpin>(mut body: B, front: &Front) -> Bytes {
+pub(super) async fn read_or_drop<B: Body<Data = Bytes> + Unpin>(
+    mut body: B,
+    front: &Front,
+    principal: &Principal,
+) -> Bytes {
     let length = body.size_hint().upper();
     if length.is_some_and(|length| length <= SMALL as u64) {
-        return read(body, front).await.map(|whole| whole.bytes).unwrap_or_default();
+        return read(body, front, principal)
+            .await
+            .map(|whole| whole.bytes)
+            .unwrap_or_default();
     }
     drop_rest(&mut body, front).await;
     Bytes::new()

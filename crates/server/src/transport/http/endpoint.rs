@@ -237,7 +237,7 @@ async fn guarded<B: Body<Data = Bytes> + Unpin>(
                         let principal = identity.principal().as_str().into();
                         auditor.denied(Some(principal), address_of(&parts), (AuditOutcome::Limited, None));
                     }
-                    let bytes = body::read_or_drop(body, front).await;
+                    let bytes = body::read_or_drop(body, front, identity.principal()).await;
                     response(front, refuse_message(&bytes, &busy.into()))
                 }
                 Ok(()) => {
@@ -272,7 +272,7 @@ async fn post<B: Body<Data = Bytes> + Unpin>(
 ) -> Result<Response, RpcError> {
     check_content_type(&parts.headers)?;
     // The body comes first, since every later error carries the id that is in it.
-    let ReceivedBody { bytes, reservation } = body::read(body, front).await?;
+    let ReceivedBody { bytes, reservation } = body::read(body, front, identity.principal()).await?;
     if let Some(denied) = denied_by_now(front, identity) {
         return Ok(denied);
     }

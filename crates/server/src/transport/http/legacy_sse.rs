@@ -91,7 +91,7 @@ pub(super) async fn post<B: Body<Data = Bytes> + Unpin>(
     let (_, duplex) = found
         .filter(|(owner, _)| owner == identity.principal())
         .ok_or_else(RpcError::session_not_found)?;
-    let ReceivedBody { bytes, reservation } = body::read(body, front).await?;
+    let ReceivedBody { bytes, reservation } = body::read(body, front, identity.principal()).await?;
     if let Some(denied) = denied_by_now(front, identity) {
         return Ok(denied);
     }
