@@ -5,7 +5,11 @@ mod support;
 use longhaul_auth::keys::{ApiKey, KeyAuthenticator, KeyFile, KeyFileError, KeyName, NewKey, Rotation};
 use longhaul_core::Entropy;
 use longhaul_runtime::Ports;
-use longhaul_server::auth::{Denied, Identity, Permission};
+use longhaul_server::{
+    audit::{Audit, AuditEvent},
+    auth::{Denied, Identity, Permission},
+};
+use parking_lot::Mutex;
 use std::{
     fs,
     os::unix::fs::{MetadataExt as _, PermissionsExt as _},
@@ -242,6 +246,60 @@ async fn s_07_a_revoked_key_is_told_from_an_unknown_one() {
     for authenticator in [authenticator, keys.start()] {
         assert_eq!(identify(&authenticator, &key).await.err(), Some(revoked.clone()));
         assert_eq!(authenticator.active_keys(), 0);
+    }
+}
+
+/// Keeps the details of what it is told.
+#[derive(Default)]
+struct Told(Mutex<Vec<String>>);
+
+impl Audit for Told {
+    fn record(&self, event: &AuditEvent) {
+        let principal = event.principal.as_deref().unwrap_or_default();
+        let detail = event.detail.as_deref().unwrap_or_default();
+        self.0.lock().push(format!("{principal} {detail}"));
+    }
+}
+
+/// Whoever may write the file can change what keys may do without `longhaul keys`.
+#[tokio::test]
+async fn s_07_each_change_of_a_key_by_hand_is_recorded() {
+    let keys = Keys::new();
+    keys.add_with("ci", |new| new.tools = vec!["build*".parse().expect("a pattern")])
+        .expect("a key");
+    keys.revoke("ci").expect("revoked");
+    let revoked = fs::read_to_string(keys.file.path()).expect("a file");
+    let parsed: serde_json::Value = serde_json::from_str(&revoked).expect("JSON");
+    let edited = |edit: &dyn Fn(&mut serde_json::Value)| {
+        let mut document = parsed.clone();
+        document["keys"][0].as_object_mut().expect("a record").remove("revoked");
+        edit(&mut document);
+        document.to_string()
+    };
+    let told = Arc::new(Told::default());
+    let file = KeyFile::open(keys.dir.path()).expect("a file");
+    let _authenticator = KeyAuthenticator::start_audited(file, &keys.ports, Arc::<Told>::clone(&told)).expect("keys");
+    for (text, change) in [
+        (edited(&|_| {}), "made valid again"),
+        (
+            edited(&|document| document["keys"][0]["tools"] = serde_json::json!(["*"])),
+            "given other tools",
+        ),
+        (
+            edited(&|document| document["keys"][0]["expires"] = serde_json::json!("2100-01-01T00:00:00Z")),
+            "given other tools, given another end",
+        ),
+        (
+            edited(&|document| document["keys"] = serde_json::json!([])),
+            "removed from the file",
+        ),
+        (edited(&|_| {}), "added"),
+        (revoked.clone(), "revoked"),
+    ] {
+        keys.replace_text(&text);
+        keys.soon(async || !told.0.lock().is_empty()).await;
+        let lines = std::mem::take(&mut *told.0.lock());
+        assert_eq!(lines, [format!("key:ci {change}, as the server sees it")]);
     }
 }
 

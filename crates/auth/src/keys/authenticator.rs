@@ -3,7 +3,7 @@
 use super::{
     KEY_PREFIX,
     file::{KeyFile, KeyFileError},
-    record::{Document, KeyName},
+    record::{Document, KeyName, Record},
     table::{KeyTable, PRINCIPAL},
 };
 use arc_swap::ArcSwap;
@@ -169,17 +169,35 @@ impl Watch {
     }
 }
 
-/// What has become of which keys.
-fn changes<'a>(before: &Document, after: &'a Document) -> impl Iterator<Item = (&'a KeyName, &'static str)> {
-    after.keys.iter().filter_map(|now| {
-        let change = match before.find(&now.name) {
-            None => "added",
-            Some(then) if then.revoked != now.revoked => "revoked",
-            Some(then) if then.secrets.last() != now.secrets.last() => "rotated",
-            Some(_) => return None,
-        };
-        Some((&now.name, change))
-    })
+/// What has become of which keys, also where the file was edited by hand.
+fn changes<'a>(before: &'a Document, after: &'a Document) -> impl Iterator<Item = (&'a KeyName, String)> {
+    let changed = after
+        .keys
+        .iter()
+        .filter_map(|now| Some((&now.name, changes_of(before.find(&now.name), now)?)));
+    let removed = before.keys.iter().filter(|then| after.find(&then.name).is_none());
+    changed.chain(removed.map(|then| (&then.name, "removed from the file".to_owned())))
+}
+
+/// What has become of one key; `None` if nothing has.
+fn changes_of(before: Option<&Record>, now: &Record) -> Option<String> {
+    let Some(then) = before else {
+        return Some("added".to_owned());
+    };
+    let is_changed = [
+        ("revoked", then.revoked.is_none() && now.revoked.is_some()),
+        ("made valid again", then.revoked.is_some() && now.revoked.is_none()),
+        ("rotated", then.secrets.last() != now.secrets.last()),
+        ("given other tools", then.tools != now.tools),
+        ("given another end", then.expires != now.expires),
+    ];
+    let changes = is_changed.into_iter().filter(|(_, is_changed)| *is_changed);
+    let changes: Vec<&str> = changes.map(|(change, _)| change).collect();
+    match changes.is_empty() {
+        // Of an overlap, or of dates that only people read.
+        true => (then != now).then(|| "changed".to_owned()),
+        false => Some(changes.join(", ")),
+    }
 }
 
 /// What one look at the file found: nothing new, or a version and what it says.
