@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     admission::{identity::Identity, permissions::Permission, request::AdmittedRequest},
-    audit::RequestAudit,
+    audit::{AuditOutcome, RequestAudit},
     handler,
     interaction::{
         exchange::{self, ResponderEvent, Response},
@@ -231,7 +231,13 @@ impl Start {
         Box::pin(async move {
             match arguments {
                 // Nobody is left who may call it. Only the intake was admitted so far.
-                Ok(_) if self.sender.is_revoked() => Err(credentials_ended()),
+                Ok(_) if self.sender.is_revoked() => {
+                    // When the intake began it was recorded as accepted.
+                    if let Some(audit) = &self.audit {
+                        audit.record(AuditOutcome::Denied);
+                    }
+                    Err(credentials_ended())
+                }
                 Ok(arguments) => {
                     self.call.arguments = arguments;
                     self.run(notifications).await

@@ -22,7 +22,7 @@ const UNKNOWN: &str = "0123456789abcdefghjkmnpqrstvwxyz0123";
 
 /// Keeps what it is told.
 #[derive(Default)]
-struct Told(Mutex<Vec<Value>>);
+pub(super) struct Told(Mutex<Vec<Value>>);
 
 impl Audit for Told {
     fn record(&self, event: &AuditEvent) {
@@ -35,7 +35,7 @@ impl Audit for Told {
 
 impl Told {
     /// The events since the last time, each as what was done, how it went, by whom and to which task.
-    fn take(&self) -> Vec<[String; 4]> {
+    pub(super) fn take(&self) -> Vec<[String; 4]> {
         let events = std::mem::take(&mut *self.0.lock().unwrap());
         let text = |event: &Value, name: &str| event[name].as_str().unwrap_or_default().to_owned();
         let short = |event: &Value| ["action", "outcome", "principal", "task"].map(|name| text(event, name));

@@ -1,6 +1,6 @@
 //! Credentials that expire or are revoked while something is open.
 
-use super::{Authenticated, get_stream, of};
+use super::{Authenticated, audit::Told, get_stream, of};
 use crate::{
     client::Event,
     clock::TestClock,
@@ -197,7 +197,13 @@ async fn nothing_is_done_with_credentials_that_end_before_the_request_is_there()
 #[tokio::test]
 async fn a_call_in_its_intake_does_not_begin_when_its_credentials_are_revoked() {
     for (token, begins) in [("ann-revocable", false), ("ann-expiring", true)] {
-        let served = served().await;
+        let told = Arc::new(Told::default());
+        let served = Authenticated::with(Options {
+            clock: TestClock::standing(),
+            audit: Some(Arc::<Told>::clone(&told)),
+            ..Options::default()
+        })
+        .await;
         let stage = &served.server.stage;
         let settings = ToolSettings {
             intake: Some(Arc::new(WaitFirst(stage.clone()))),
@@ -229,6 +235,10 @@ async fn a_call_in_its_intake_does_not_begin_when_its_credentials_are_revoked() 
         };
         assert_eq!(answer.get("result").is_some(), begins, "{token}: {answer}");
         assert_eq!(stage.begun.get(), usize::from(begins), "{token}");
+        let calls = told.take().into_iter().filter(|[action, ..]| action == "call");
+        let outcomes: Vec<String> = calls.map(|[_, outcome, ..]| outcome).collect();
+        let expected: &[&str] = if begins { &["ok"] } else { &["ok", "denied"] };
+        assert_eq!(outcomes, expected, "{token}");
     }
 }
 
