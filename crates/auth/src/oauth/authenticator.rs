@@ -303,6 +303,7 @@ fn keep_fresh(
 fn introspect<'a>(introspector: &'a Arc<Introspector>, token: &'a str, digest: TokenDigest) -> Decision<'a> {
     match introspector.known(token, &digest) {
         Some(known) => Decision::Known(known),
+        None if introspector.accepted(&digest) => Decision::Renewing(Box::pin(introspector.identify(token, digest))),
         None => Decision::Pending(Box::pin(introspector.identify(token, digest))),
     }
 }

@@ -53,6 +53,8 @@ pub(super) struct Introspector {
     fetcher: Fetcher,
     ports: Ports,
     answers: Cache<TokenDigest, Arc<Answer>>,
+    /// Tokens that the issuer has accepted when it was asked last. They are known as such also while it is asked again.
+    accepted: Cache<TokenDigest, ()>,
     permits: Permits,
     state: Mutex<State>,
 }
@@ -110,6 +112,7 @@ impl Introspector {
             fetcher,
             ports: ports.clone(),
             answers: Cache::new(MOST),
+            accepted: Cache::new(MOST),
             permits: Permits {
                 accepted: Semaphore::new(AT_ONCE),
                 unknown: Semaphore::new(AT_ONCE),
@@ -124,6 +127,11 @@ impl Introspector {
         (self.ports.clock.wall() < answer.until).then(|| self.give(token, *digest, &answer))
     }
 
+    /// Whether the issuer has accepted the token when it was asked last, as far as is remembered.
+    pub(super) fn accepted(&self, digest: &TokenDigest) -> bool {
+        self.accepted.get(digest).is_some()
+    }
+
     /// Asks the issuer, unless it has answered within the last minute. Requests with the same token share one question.
     pub(super) async fn identify(self: &Arc<Self>, token: &str, digest: TokenDigest) -> Result<Arc<Identity>, Denied> {
         let mut earlier = self.answers.get(&digest);
@@ -135,7 +143,10 @@ impl Introspector {
                 Ok(answer) => return self.give(token, digest, &answer),
                 Err(place) => {
                     let answer = match self.ask(token, earlier.as_deref()).await {
-                        Ok(answer) => answer,
+                        Ok(answer) => {
+                            self.remember_outcome(digest, &answer);
+                            answer
+                        }
                         Err(NotTold::Failed) => Answer::failure(self.ports.clock.wall()),
                         Err(NotTold::NotAsked) => return Err(UNAVAILABLE),
                     };
@@ -145,6 +156,13 @@ impl Introspector {
                     return self.give(token, digest, &answer);
                 }
             }
+        }
+    }
+
+    fn remember_outcome(&self, digest: TokenDigest, answer: &Answer) {
+        match &answer.outcome {
+            Ok(_) => self.accepted.insert(digest, ()),
+            Err(_) => drop(self.accepted.remove(&digest)),
         }
     }
 
@@ -182,6 +200,7 @@ impl Introspector {
                     (told, pause) = (now(), HOLDS);
                     let goes_on = new.is_continued_from(Some(&answer));
                     answer = Arc::new(new);
+                    self.remember_outcome(digest, &answer);
                     self.answers.insert(digest, Arc::clone(&answer));
                     if !goes_on {
                         return;

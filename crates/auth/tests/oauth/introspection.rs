@@ -4,11 +4,12 @@ use crate::{
     RESOURCE,
     issuer_server::{IssuerServer, Reply},
     signer::{but, claims},
-    support::{START, TestClock, present},
+    support::{START, TestClock, bearer, present},
 };
 use futures_util::{StreamExt as _, poll, stream::FuturesUnordered};
+use http::Uri;
 use longhaul_auth::oauth::{Introspection, Issuer, OAuthAuthenticator};
-use longhaul_server::auth::{Denied, Identity, Permission};
+use longhaul_server::auth::{Authenticator as _, Decision, Denied, Identity, Peer, Permission, RequestHead};
 use serde_json::{Value, json};
 use std::{pin::pin, sync::Arc, task::Poll, time::Duration};
 
@@ -97,6 +98,31 @@ async fn the_issuer_is_asked_with_our_credentials_and_believed_for_a_minute() {
         "the same answer makes nobody a new identity"
     );
     assert!(setup.server.requests() >= 2);
+}
+
+/// The server lets them wait for the issuer where it refuses others, because too many requests of their address were denied.
+#[tokio::test]
+async fn tokens_that_were_accepted_are_told_from_others_when_the_issuer_is_asked_again() {
+    let setup = Setup::new().await;
+    let headers = bearer("opaque");
+    let uri = Uri::from_static("/mcp");
+    let head = RequestHead {
+        headers: &headers,
+        uri: &uri,
+        peer: &Peer::Unknown,
+    };
+    let decide = || setup.authenticator.authenticate(&head);
+    assert!(matches!(decide(), Decision::Pending(_)));
+    assert!(setup.identify("opaque").await.is_ok());
+    setup.clock.pass(MINUTE);
+    assert!(matches!(decide(), Decision::Renewing(_)));
+    setup.say(json!({"active": false}));
+    // The watch of what the token has opened may have asked already.
+    while setup.identify("opaque").await.is_ok() {
+        setup.clock.pass(MINUTE);
+    }
+    setup.clock.pass(MINUTE);
+    assert!(matches!(decide(), Decision::Pending(_)));
 }
 
 #[tokio::test]

@@ -80,7 +80,7 @@ pub(crate) async fn ask(
     match authenticator.authenticate(&head) {
         Decision::NotMine => None,
         Decision::Known(known) => Some(known),
-        Decision::Pending(pending) => Some(pending.await),
+        Decision::Pending(pending) | Decision::Renewing(pending) => Some(pending.await),
     }
 }
 

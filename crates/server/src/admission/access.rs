@@ -142,6 +142,7 @@ impl Access {
                     meter.check_denied(source).map_err(Refused::Busy)?;
                     return Ok(pending.await);
                 }
+                Decision::Renewing(pending) => return Ok(pending.await),
             }
         }
         // Where everyone is the same user, another user is nobody.
@@ -152,6 +153,11 @@ impl Access {
             // Someone who believes to be known must not be served as anyone.
             (_, _) => Err(Denied::invalid("the credentials are of no kind that this server knows")),
         })
+    }
+
+    /// Where challenges say that the metadata is.
+    pub(crate) fn metadata_url(&self) -> Option<&str> {
+        self.challenge.resource_metadata.as_deref()
     }
 
     /// The `WWW-Authenticate` of a request without valid credentials.

@@ -66,6 +66,8 @@ pub enum Decision<'a> {
     Known(Result<Arc<Identity>, Denied>),
     /// It must be found out, for example by asking another server. Not waited for if too many requests of the address were denied.
     Pending(BoxFuture<'a, Result<Arc<Identity>, Denied>>),
+    /// The same of credentials that were accepted shortly before: waited for however many other requests of the address were denied.
+    Renewing(BoxFuture<'a, Result<Arc<Identity>, Denied>>),
 }
 
 /// Why a request is not served.

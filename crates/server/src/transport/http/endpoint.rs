@@ -28,10 +28,11 @@ use crate::{
 use axum::{
     Router,
     extract::{Request, State},
+    response::IntoResponse as _,
     routing::any,
 };
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header, request::Parts};
 use http_body::Body;
 use longhaul_wire::{Generation, Headers, RpcError, Transport, Version};
 use std::{net::IpAddr, sync::Arc};
@@ -64,6 +65,9 @@ pub fn router(front: Arc<Front>) -> Router {
 async fn metadata(State(front): State<Arc<Front>>, request: Request) -> axum::response::Response {
     let _ = connection(&request);
     let (parts, _) = request.into_parts();
+    if !has_metadata(&front, parts.uri.path()) {
+        return elsewhere().await.into_response();
+    }
     let mut response = match (front.http.allowed_hosts.check(&parts.headers, &parts.uri), parts.method) {
         (Err(not_allowed), _) => {
             let error = RpcError::invalid_request(not_allowed.to_string()).with_status(403);
@@ -78,6 +82,20 @@ async fn metadata(State(front): State<Arc<Front>>, request: Request) -> axum::re
     };
     cors::expose(&mut response, parts.headers.get(header::ORIGIN).cloned());
     response.map(axum::body::Body::new)
+}
+
+/// Whether the metadata is at this path below [`METADATA_PATH`]: that of an endpoint, or the one that challenges name.
+fn has_metadata(front: &Front, path: &str) -> bool {
+    let endpoint = path.strip_prefix(METADATA_PATH).unwrap_or(path).trim_end_matches('/');
+    let is_named = || {
+        let named = front
+            .admission
+            .access
+            .metadata_url()
+            .and_then(|url| url.parse::<Uri>().ok());
+        named.is_some_and(|named| named.path() == path)
+    };
+    endpoint.is_empty() || endpoint == PATH || (front.http.legacy_sse && endpoint == SSE_PATH) || is_named()
 }
 
 /// The page for a person who opens the address in a browser, and a client that was given it without the path.

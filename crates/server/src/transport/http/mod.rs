@@ -41,8 +41,8 @@ pub use unix_socket::UnixSocketError;
 
 /// Where the endpoint is.
 pub const PATH: &str = "/mcp";
-/// Where the metadata of the server as a protected resource is (RFC 9728); also with the path of the endpoint behind it. That is the path of the public
-/// URL, which a proxy in front may map to another one, so it is there for any path.
+/// Where the metadata of the server as a protected resource is (RFC 9728); also with the path of an endpoint behind it, and with that of the public URL, which
+/// a proxy in front may map to the endpoint.
 const METADATA_PATH: &str = "/.well-known/oauth-protected-resource";
 /// Where the stream of the old pair of endpoints is.
 const SSE_PATH: &str = "/sse";

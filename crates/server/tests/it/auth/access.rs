@@ -140,8 +140,10 @@ async fn s_06_too_many_denied_requests_of_an_address_are_answered_with_429() {
     assert_eq!(statuses, [401, 401, 429, 429]);
     let asked_elsewhere = ask(&mut connection, &of("later-ann", list()).to_bytes()).await;
     assert_eq!(asked_elsewhere.status(), 429, "no other server is asked");
-    let known = ask(&mut connection, &of("ann", list()).to_bytes()).await;
-    assert_eq!(known.status(), 200, "whoever is known is served");
+    for known in ["ann", "again-ann"] {
+        let known = ask(&mut connection, &of(known, list()).to_bytes()).await;
+        assert_eq!(known.status(), 200, "whoever is known is served");
+    }
     let elsewhere = IpAddr::from([127, 0, 0, 2]);
     let mut elsewhere = Connection::open_from(elsewhere, server.address).await;
     assert_eq!(ask(&mut elsewhere, &list().to_bytes()).await.status(), 401);
@@ -266,8 +268,8 @@ async fn s_20_the_metadata_can_be_read_by_anyone() {
     for path in [
         "/.well-known/oauth-protected-resource",
         "/.well-known/oauth-protected-resource/mcp",
-        // A proxy may show the endpoint under another path.
-        "/.well-known/oauth-protected-resource/tools/mcp",
+        // A proxy may show the endpoint under another path, which is then that of the public URL.
+        METADATA.strip_prefix("https://mcp.example.com").unwrap(),
     ] {
         connection
             .send(&get(path, "GET", "Origin: http://localhost:1\r\n"))
@@ -284,6 +286,11 @@ async fn s_20_the_metadata_can_be_read_by_anyone() {
             .send(&get(path, "GET", "Origin: http://evil.example\r\n"))
             .await;
         assert_eq!(connection.reply().await.status(), 403);
+    }
+    for nowhere in ["/other", "/mcp/more", "/sse", "/tools"] {
+        let path = format!("/.well-known/oauth-protected-resource{nowhere}");
+        connection.send(&get(&path, "GET", "")).await;
+        assert_eq!(connection.reply().await.status(), 404, "{nowhere}");
     }
     // Where no authenticator has metadata, there is no such document.
     let server = Server::start().await;

@@ -34,10 +34,10 @@ use std::{
 };
 
 /// Where the test's authenticator says that its metadata is.
-const METADATA: &str = "https://mcp.example.com/.well-known/oauth-protected-resource/mcp";
+const METADATA: &str = "https://mcp.example.com/.well-known/oauth-protected-resource/tools/mcp";
 
 /// The document there.
-const METADATA_DOCUMENT: &str = r#"{"resource":"https://mcp.example.com/mcp"}"#;
+const METADATA_DOCUMENT: &str = r#"{"resource":"https://mcp.example.com/tools/mcp"}"#;
 
 /// Knows tokens by their names: `ann` and `bob` are two principals, `ann-again` is another token of Ann's.
 #[derive(Clone)]
@@ -81,6 +81,7 @@ impl Authenticator for Tokens {
         match head.bearer_token() {
             None => Decision::NotMine,
             Some("later-ann") => Decision::Pending(Box::pin(async { Ok(Arc::new(self.identity("ann").unwrap())) })),
+            Some("again-ann") => Decision::Renewing(Box::pin(async { Ok(Arc::new(self.identity("ann").unwrap())) })),
             Some("later-nobody") => Decision::Pending(Box::pin(async { Err(Denied::invalid("it is nobody's")) })),
             Some("down") => Decision::Known(Err(Denied::Unavailable {
                 retry_after: Duration::from_millis(2500),
