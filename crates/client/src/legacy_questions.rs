@@ -19,8 +19,8 @@
 //! Some servers send a question once, so it is recorded with its id and session before the user is asked (`journal/server_requests.rs`). Whoever waits for the
 //! task next serves it again (`serving.rs`), as if it had come just then.
 
-use crate::{listening::ServedAnswer, response::ServerRequest};
-use longhaul_core::{Json, canonical_digest};
+use crate::response::ServerRequest;
+use longhaul_core::{Json, RpcFailure, canonical_digest};
 use serde_json::Value;
 use std::collections::VecDeque;
 
@@ -33,6 +33,9 @@ const TASK_ID_LENGTH: usize = 36;
 
 /// What the text of a request is.
 pub(crate) type RequestDigest = [u8; 32];
+
+/// The answer to a request of the server.
+pub(crate) type ServedAnswer = Result<Value, RpcFailure>;
 
 /// The name of a question in the journal.
 pub(crate) struct QuestionName {

@@ -1,10 +1,8 @@
 //! What a connection keeps of its push stream and of the requests that it serves.
 
-use crate::legacy_questions::{RequestDigest, SentResponses, TakenAnswers};
+use crate::legacy_questions::{RequestDigest, SentResponses, ServedAnswer, TakenAnswers};
 use futures_util::future::join_all;
-use longhaul_core::RpcFailure;
 use parking_lot::Mutex;
-use serde_json::Value;
 use std::{
     collections::HashMap,
     sync::{
@@ -75,9 +73,6 @@ pub(crate) struct ServedRequest {
     /// The answer, once there is one.
     pub(crate) answer: watch::Receiver<Option<ServedAnswer>>,
 }
-
-/// The answer to a request of the server.
-pub(crate) type ServedAnswer = Result<Value, RpcFailure>;
 
 impl Default for Listening {
     fn default() -> Self {
