@@ -55,6 +55,26 @@ impl Drop for HeldQuestion {
     }
 }
 
+/// What asks a question.
+#[derive(Clone, Copy)]
+pub(crate) enum AskedBy<'a> {
+    /// A task, in its list of questions.
+    Task,
+    /// A recorded request of a legacy server.
+    Request(RequestNumber),
+    /// A call that is no task. The user may answer this in another process.
+    Call(&'a InputRequest),
+}
+
+impl AskedBy<'_> {
+    fn number(self) -> Option<RequestNumber> {
+        match self {
+            Self::Request(number) => Some(number),
+            Self::Task | Self::Call(_) => None,
+        }
+    }
+}
+
 /// Asks the user.
 pub(crate) type Ask<'a, E> = &'a (dyn Fn() -> BoxFuture<'static, Result<InputResponse, E>> + Send + Sync);
 
@@ -70,17 +90,21 @@ impl Connection {
             let (connection, request) = (self.clone(), request.clone());
             async move { connection.ask(request).await }.boxed()
         };
-        ask_recorded(Arc::clone(&self.options().clock), record, key, None, &ask).await
+        let asked_by = match request.task {
+            Some(_) => AskedBy::Task,
+            None => AskedBy::Call(&request),
+        };
+        ask_recorded(Arc::clone(&self.options().clock), record, key, asked_by, &ask).await
     }
 }
 
-/// Asks with `ask`, unless the user has answered the question before: then that is the answer. `None` if the server has an answer, also to `number`, the
-/// recorded request that asks.
+/// Asks with `ask`, unless the user has answered the question before: then that is the answer. `None` if the server has an answer, also to
+/// the recorded request that asks.
 pub(crate) async fn ask_recorded<E: From<RequestError>>(
     clock: Arc<dyn Clock>,
     record: Option<&CallRecord>,
     key: &str,
-    number: Option<RequestNumber>,
+    asked_by: AskedBy<'_>,
     ask: Ask<'_, E>,
 ) -> Result<Option<Answered>, E> {
     let Some(record) = record else {
@@ -88,7 +112,10 @@ pub(crate) async fn ask_recorded<E: From<RequestError>>(
         return Ok(Some(Answered { response, held: None }));
     };
     loop {
-        let asked = record.ask(key, number).await;
+        let asked = match asked_by {
+            AskedBy::Call(request) => record.ask_in_call(key, request).await,
+            AskedBy::Task | AskedBy::Request(_) => record.ask(key, asked_by.number()).await,
+        };
         match asked {
             Ok(Asked::Accepted) => return Ok(None),
             Ok(Asked::Pending) => {
@@ -110,9 +137,16 @@ pub(crate) async fn ask_recorded<E: From<RequestError>>(
             Ok(_) => {}
             Err(error) => tracing::warn!(%error, "a question is not recorded"),
         }
-        let response = ask().await?;
+        let response = match asked_by {
+            AskedBy::Task | AskedBy::Request(_) => ask().await?,
+            AskedBy::Call(_) => tokio::select! {
+                biased;
+                response = ask() => response?,
+                () = answered_elsewhere(&*clock, record, key) => continue,
+            },
+        };
         let answer = Json::from(response.as_value().clone());
-        match record.record_answer(key, number, answer).await {
+        match record.record_answer(key, asked_by.number(), answer).await {
             Ok(true) => {}
             // Another process was faster: its answer counts.
             Ok(false) => continue,
@@ -120,5 +154,16 @@ pub(crate) async fn ask_recorded<E: From<RequestError>>(
         }
         let held = Some(held);
         return Ok(Some(Answered { response, held }));
+    }
+}
+
+/// Waits until another process has recorded the answer to a question that this one asks.
+async fn answered_elsewhere(clock: &dyn Clock, record: &CallRecord, key: &str) {
+    loop {
+        clock.sleep(LOOK_AGAIN).await;
+        // Without a journal that can be read there is only the answer of this process.
+        if record.has_answer(key).await.unwrap_or_default() {
+            return;
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! The record of one call in the client journal, as the call itself uses it.
 
 use crate::{
-    Asked, CallId, CallState, ClientJournal, Finished, Generation, JournalError, NewCall, RecordedCall, SessionRef,
-    TakenOver, TaskRef, TaskStatus,
+    Asked, CallId, CallState, ClientJournal, Finished, Generation, InputRequest, JournalError, NewCall, RecordedCall,
+    SessionRef, TakenOver, TaskRef, TaskStatus,
     journal::{NewServerRequest, RequestNumber, ServerRequestRecord},
 };
 use longhaul_core::{Json, Millis};
@@ -209,6 +209,16 @@ impl CallRecord {
             Some(request) => self.0.journal.ask_for(self.call(), key, request).await,
             None => self.0.journal.ask(self.call(), key).await,
         }
+    }
+
+    /// As [`ask`](Self::ask), for what the call asks before it is a task.
+    pub(crate) async fn ask_in_call(&self, key: &str, request: &InputRequest) -> Result<Asked, JournalError> {
+        self.0.journal.ask_in_call(self.call(), key, request).await
+    }
+
+    /// Whether a question has an answer, perhaps from another process.
+    pub(crate) async fn has_answer(&self, key: &str) -> Result<bool, JournalError> {
+        self.0.journal.has_answer(self.call(), key).await
     }
 
     pub(crate) async fn record_request(

@@ -2,7 +2,7 @@
 
 use crate::{
     Connection, RequestError, RpcFailure, TaskSnapshot, TaskStatus,
-    asking::{Answered, HeldQuestion, ask_recorded},
+    asking::{Answered, AskedBy, HeldQuestion, ask_recorded},
     call_record::CallRecord,
     connection::WeakConnection,
     era::Era,
@@ -499,7 +499,8 @@ async fn answer_request(
         Some(recorded) => (Some(&recorded.record), recorded.name.as_str(), recorded.number()),
         None => (None, "", None),
     };
-    let Answered { response, held } = match ask_recorded(clock, record, name, number, &ask).await {
+    let asked_by = number.map_or(AskedBy::Task, AskedBy::Request);
+    let Answered { response, held } = match ask_recorded(clock, record, name, asked_by, &ask).await {
         Ok(answered) => answered?,
         Err(Unanswered(failure)) => return Some((Err(failure), None)),
     };

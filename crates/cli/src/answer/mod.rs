@@ -1,5 +1,6 @@
-//! `longhaul answer`: answers what a task asks.
+//! `longhaul answer`: answers what a task asks, or a call before it is a task.
 
+mod early;
 mod held;
 
 use crate::{
@@ -14,15 +15,13 @@ use crate::{
     states, tasks,
     waiting::with_notice,
 };
-use longhaul_client::{InputRequest, InputResponse, RequestError, TaskHandle, TaskSnapshot, TaskStatus};
+use longhaul_client::{InputRequest, InputResponse, RequestError, TaskHandle, TaskStatus};
 use serde_json::{Map, json};
 use std::{
     io::{self, IsTerminal},
     process::ExitCode,
 };
 
-/// The revision in which a task that is read lists its open questions.
-const MODERN: &str = "2026-07-28";
 const NOTHING_ANSWERED: &str = "nothing was answered; --decline says no";
 
 /// Runs the command.
@@ -61,6 +60,13 @@ async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
         ));
     }
     let words = arguments::parse(words).map_err(Failure::usage)?;
+    let early = match id {
+        Some(id) => early::find(id).await?,
+        None => early::only_that_asks(&server).await?,
+    };
+    if let Some(call) = early {
+        return early::answer(&call, args, &words).await;
+    }
     let named = match id {
         Some(id) => Named::find(server, id).await?,
         None => only_that_asks(server).await?,
@@ -76,14 +82,18 @@ async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
         client.close().await;
         return answered;
     }
-    // The session of the task, which may be of another revision than a new one.
-    let is_modern = task.connection().server().await?.version == MODERN;
+    // The session of the task, which may be of another revision than a new one. A modern task lists its open questions.
+    let is_modern = task.connection().server().await?.is_modern();
     if !is_modern && args.question.is_none() && !words.is_empty() {
         // Which questions of a legacy task are known depends on when its streams were open, so the values are those of the first one.
         snapshot.input_requests.truncate(1);
     }
     let mut keys = Vec::new();
-    for question in choose(&snapshot, args, &words)? {
+    let asks_nothing = || {
+        let state = states::of_task(snapshot.status);
+        Failure::refused(format!("the task asks nothing now; it is {state}"))
+    };
+    for question in choose(&snapshot.input_requests, args, &words, asks_nothing)? {
         let response = respond(&question, args, words.clone()).await?;
         let key = question.key.clone().unwrap_or_default();
         with_notice(connection.address(), send(&task, &key, response)).await?;
@@ -124,11 +134,22 @@ async fn answer_held(
 
 /// The key is unknown for a legacy task.
 fn answered(task: &TaskHandle, key: Option<&str>, json: bool) {
-    if json {
-        output::json_line(&json!({"taskId": task.id(), "answered": key}));
-    } else {
+    answered_line(Some(task.id()), None, key, json);
+    if !json {
         output::note("the server has taken the answer");
     }
+}
+
+/// With --json, the line that says what was answered.
+fn answered_line(task: Option<&str>, call: Option<&str>, key: Option<&str>, json: bool) {
+    if !json {
+        return;
+    }
+    let mut line = json!({"taskId": task, "answered": key});
+    if let Some(call) = call {
+        line["call"] = call.into();
+    }
+    output::json_line(&line);
 }
 
 /// What the command line says, or the user on the terminal.
@@ -150,10 +171,14 @@ async fn respond(question: &InputRequest, args: &args::Answer, words: Words) -> 
 }
 
 /// The question of --question, or the only one; on a terminal all of them, one after the other.
-fn choose(task: &TaskSnapshot, args: &args::Answer, words: &Words) -> Result<Vec<InputRequest>, Failure> {
+fn choose(
+    asked: &[InputRequest],
+    args: &args::Answer,
+    words: &Words,
+    asks_nothing: impl FnOnce() -> Failure,
+) -> Result<Vec<InputRequest>, Failure> {
     let is_form = words.is_empty() && !args.decline && !args.cancel && io::stdin().is_terminal();
     let key = args.question.as_deref();
-    let asked = &task.input_requests;
     let keys = || {
         asked
             .iter()
@@ -161,11 +186,8 @@ fn choose(task: &TaskSnapshot, args: &args::Answer, words: &Words) -> Result<Vec
             .collect::<Vec<_>>()
             .join(", ")
     };
-    match (key, asked.as_slice()) {
-        (_, []) => Err(Failure::refused(format!(
-            "the task asks nothing now; it is {}",
-            states::of_task(task.status)
-        ))),
+    match (key, asked) {
+        (_, []) => Err(asks_nothing()),
         (None, [only]) => Ok(vec![only.clone()]),
         (None, several) if is_form => Ok(several.to_vec()),
         (None, _) => Err(Failure::usage(format!(

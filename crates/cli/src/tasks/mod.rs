@@ -4,7 +4,7 @@ mod ask_servers;
 mod row;
 mod table;
 
-pub(crate) use row::Row;
+pub(crate) use row::{Row, call_name, call_number};
 
 use crate::{
     args,

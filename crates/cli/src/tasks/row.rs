@@ -6,12 +6,25 @@ use crate::{
     servers::{self, Server},
     states,
 };
-use longhaul_client::{CallState, RecordedCall, RequestError, TaskSnapshot, TaskStatus};
+use longhaul_client::{CallId, CallState, RecordedCall, RequestError, TaskSnapshot, TaskStatus};
 use longhaul_core::{UnixMillis, format_duration};
 use serde_json::{Value, json};
 
 /// The letters of a status message that are listed.
 const SHOWN_MESSAGE: usize = 60;
+
+/// What a call that is no task is called on the command line.
+const CALL: &str = "call-";
+
+/// The name of a call that is no task: it has no id of the server.
+pub(crate) fn call_name(call: CallId) -> String {
+    format!("{CALL}{}", call.number())
+}
+
+/// The call of this name.
+pub(crate) fn call_number(name: &str) -> Option<CallId> {
+    name.strip_prefix(CALL)?.parse().ok().map(CallId::from_number)
+}
 
 /// A call that is recorded, or a task that a server lists.
 pub(crate) struct Row {
@@ -85,6 +98,15 @@ impl Row {
         task.map(|task| task.task_id.as_str()).or(listed)
     }
 
+    /// What commands take: the id of the task, or the name of a call that asks before it is a task.
+    pub(crate) fn shown_id(&self) -> String {
+        match (self.id(), &self.call) {
+            (Some(id), _) => id.to_owned(),
+            (None, Some(call)) if call.asks => call_name(call.id),
+            (None, _) => "-".to_owned(),
+        }
+    }
+
     /// For people: the server's name, URL or command line.
     pub(crate) fn server(&self) -> &str {
         &self.server
@@ -106,7 +128,7 @@ impl Row {
         };
         format!(
             "{}  {}  {}  {age}  {}",
-            plain(self.id().unwrap_or("-"), ""),
+            plain(&self.shown_id(), ""),
             plain(self.tool().unwrap_or("-"), ""),
             plain(&state, ""),
             plain(&self.server, "")
@@ -158,6 +180,7 @@ impl Row {
         let of_task = || self.status().map_or("working", states::of_task);
         let (state, reason) = match self.call.as_ref().map(|call| &call.state) {
             None | Some(CallState::Task) => (of_task(), None),
+            Some(CallState::InFlight) if self.asks() => ("asks", None),
             Some(CallState::InFlight) => ("being sent", None),
             Some(CallState::Interrupted) => match self.call.as_ref().is_some_and(|call| call.idempotency_key.is_some())
             {
@@ -188,6 +211,7 @@ impl Row {
         };
         json!({
             "taskId": self.id(),
+            "call": call.filter(|call| call.task.is_none() && call.asks).map(|call| call_name(call.id)),
             "tool": self.tool(),
             "server": call.map_or_else(|| self.server.as_str().into(), |call| server_as_json(&call.server)),
             "serverName": call.and_then(|call| call.server_name.as_ref()),

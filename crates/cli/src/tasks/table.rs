@@ -24,7 +24,7 @@ pub(super) fn table(rows: &[Row], now: UnixMillis, width: usize) -> String {
     };
     let text = |text: Option<&str>| text.unwrap_or("-").to_owned();
     let columns = [
-        column("TASK", &|row| text(row.id())),
+        column("TASK", &|row| row.shown_id()),
         column("TOOL", &|row| text(row.tool())),
         column("STATE", &|row| match row.not_told {
             Some(_) => format!("{}?", row.state().0),

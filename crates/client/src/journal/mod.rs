@@ -38,6 +38,7 @@
 //! answers as accepted: a call that is sent again from its beginning is asked again, and then needs them.
 
 mod abandoned;
+mod call_questions;
 mod calls;
 mod crash_point;
 mod error;

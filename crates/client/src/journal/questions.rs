@@ -178,7 +178,7 @@ impl StoredQuestion {
     }
 }
 
-fn ask(scope: &Scope<'_>, call: CallId, key: &str) -> Result<Asked, Refusal> {
+pub(super) fn ask(scope: &Scope<'_>, call: CallId, key: &str) -> Result<Asked, Refusal> {
     let asked = match StoredQuestion::read(scope, call, key)? {
         None => {
             let sql = "INSERT INTO questions (call, key, state, process) VALUES (?1, ?2, ?3, ?4)";
@@ -197,7 +197,7 @@ fn ask(scope: &Scope<'_>, call: CallId, key: &str) -> Result<Asked, Refusal> {
     Ok(asked)
 }
 
-fn record_answer(scope: &Scope<'_>, call: CallId, key: &str, answer: &Json) -> Result<bool, Refusal> {
+pub(super) fn record_answer(scope: &Scope<'_>, call: CallId, key: &str, answer: &Json) -> Result<bool, Refusal> {
     let digest: [u8; 32] = Sha256::digest(answer.as_str()).into();
     match StoredQuestion::read(scope, call, key)? {
         Some(question) if question.state != ASKED => {
@@ -221,7 +221,7 @@ fn record_answer(scope: &Scope<'_>, call: CallId, key: &str, answer: &Json) -> R
     Ok(true)
 }
 
-fn release(scope: &Scope<'_>, call: CallId, key: &str) -> Result<(), Refusal> {
+pub(super) fn release(scope: &Scope<'_>, call: CallId, key: &str) -> Result<(), Refusal> {
     let sql = "UPDATE questions SET process = NULL WHERE call = ?1 AND key = ?2 AND process = ?3";
     change(scope, call, sql, (call.number(), key, scope.process))
 }

@@ -11,6 +11,7 @@ const APPLICATION_ID: i64 = 0x4c6e_6743;
 const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_calls.sql"),
     include_str!("migrations/0002_server_requests.sql"),
+    include_str!("migrations/0003_call_questions.sql"),
 ];
 
 /// Checks that the file is an empty one or a client journal of a known version. Changes nothing.

@@ -119,9 +119,37 @@ async fn a_file_of_a_later_release_is_an_error() {
     let newer = JournalError::NewerVersion {
         path,
         found: 99,
-        known: 2,
+        known: 3,
     };
     assert_eq!(error, newer);
+}
+
+/// A journal of the release before questions of calls were kept.
+#[tokio::test]
+async fn a_file_of_an_earlier_release_keeps_its_calls() {
+    let directory = tempfile::tempdir().unwrap();
+    prepare(directory.path()).await;
+    let file = Connection::open(path_in(directory.path())).unwrap();
+    let calls = |file: &Connection| -> i64 {
+        file.query_row("SELECT count(*) FROM calls", [], |row| row.get(0))
+            .unwrap()
+    };
+    let before = calls(&file);
+    file.execute_batch(
+        "ALTER TABLE questions DROP COLUMN input_key; ALTER TABLE questions DROP COLUMN method;
+         ALTER TABLE questions DROP COLUMN params; PRAGMA user_version = 2",
+    )
+    .unwrap();
+    drop(file);
+    let journal = longhaul_client::ClientJournal::open(&path_in(directory.path()))
+        .await
+        .unwrap();
+    let listed = journal.list(longhaul_client::CallFilter::default()).await.unwrap();
+    assert!(
+        before > 0 && i64::try_from(listed.len()).unwrap() == before,
+        "{listed:?}"
+    );
+    assert_eq!(journal.call_questions(listed[0].id).await.unwrap(), []);
 }
 
 #[tokio::test]

@@ -1,0 +1,105 @@
+//! What calls ask before they are tasks. Another process can show and answer it: the one that makes the call watches for the answer, and sends it.
+
+use super::{
+    ClientJournal,
+    error::{JournalError, Refusal},
+    questions::{Asked, ask, record_answer, release},
+    worker::Scope,
+};
+use crate::{
+    input::{InputRequest, InputResponse},
+    recorded_call::CallId,
+};
+use longhaul_core::Json;
+use rusqlite::OptionalExtension;
+
+/// The longest question that other processes are shown, in bytes.
+const MAX_LENGTH: usize = 256 * 1024;
+
+impl ClientJournal {
+    /// What a call asks that is no task, and nobody has answered.
+    ///
+    /// # Errors
+    /// Those of the disk and the file.
+    pub async fn call_questions(&self, call: CallId) -> Result<Vec<InputRequest>, JournalError> {
+        self.0.read(move |scope| open(scope, call)).await
+    }
+
+    /// Answers what a call asks that is no task. The process that makes the call sends the answer; if it has ended, the same call does that is made again under
+    /// the call's idempotency key. `false` if the call does not ask this now: then nothing is recorded.
+    ///
+    /// # Errors
+    /// [`JournalError::WrongState`] if the call has an answer or a task, [`JournalError::UnknownCall`], and those of the disk and the file.
+    pub async fn answer_call(
+        &self,
+        call: CallId,
+        key: impl Into<String>,
+        answer: &InputResponse,
+    ) -> Result<bool, JournalError> {
+        let (key, answer) = (key.into(), Json::from(answer.as_value().clone()));
+        self.0
+            .write(move |scope| {
+                let sql = "SELECT key FROM questions WHERE call = ?1 AND input_key = ?2 AND state = 1";
+                let name: Option<String> = scope
+                    .connection
+                    .prepare_cached(sql)?
+                    .query_row((call.number(), &key), |row| row.get(0))
+                    .optional()?;
+                let Some(name) = name else { return Ok(false) };
+                let is_recorded = record_answer(scope, call, &name, &answer)?;
+                release(scope, call, &name)?;
+                Ok(is_recorded)
+            })
+            .await
+    }
+
+    /// As [`ask`](Self::ask), for what a call asks that is no task: other processes are shown it.
+    pub(crate) async fn ask_in_call(
+        &self,
+        call: CallId,
+        name: impl Into<String>,
+        request: &InputRequest,
+    ) -> Result<Asked, JournalError> {
+        let (name, request) = (name.into(), request.clone());
+        let params = request.params.to_string();
+        self.0
+            .write(move |scope| {
+                let asked = ask(scope, call, &name)?;
+                if asked == Asked::First && params.len() <= MAX_LENGTH {
+                    let sql =
+                        "UPDATE questions SET input_key = ?3, method = ?4, params = ?5 WHERE call = ?1 AND key = ?2";
+                    let shown = (call.number(), &name, &request.key, &request.method, &params);
+                    scope.connection.prepare_cached(sql)?.execute(shown)?;
+                }
+                Ok(asked)
+            })
+            .await
+    }
+
+    /// Whether a question has an answer.
+    pub(crate) async fn has_answer(&self, call: CallId, name: impl Into<String>) -> Result<bool, JournalError> {
+        let name = name.into();
+        self.0
+            .read(move |scope| {
+                let sql = "SELECT 1 FROM questions WHERE call = ?1 AND key = ?2 AND state = 2";
+                Ok(scope.connection.prepare_cached(sql)?.exists((call.number(), &name))?)
+            })
+            .await
+    }
+}
+
+fn open(scope: &Scope<'_>, call: CallId) -> Result<Vec<InputRequest>, Refusal> {
+    let sql = "SELECT input_key, method, params FROM questions WHERE call = ?1 AND state = 1 AND input_key IS NOT NULL ORDER BY key";
+    let mut statement = scope.connection.prepare_cached(sql)?;
+    let rows = statement.query_map([call.number()], |row| {
+        let params: String = row.get(2)?;
+        Ok(InputRequest {
+            key: row.get(0)?,
+            task: None,
+            source: None,
+            method: row.get(1)?,
+            params: serde_json::from_str(&params).unwrap_or_default(),
+        })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
