@@ -17,7 +17,8 @@ pub trait InputHandler: Send + Sync + 'static {
     /// Answers a request. The future is dropped if the answer is no longer wanted, for example because the task has ended.
     ///
     /// An error says that there is no answer. A legacy server is sent it. The other ways of asking cannot carry an error: there an elicitation is
-    /// answered with `cancel`, and for everything else the call or the task is cancelled.
+    /// answered with `cancel`, and for everything else the call or the task is cancelled. The code −32601 says that nobody was asked: then a call that asks is
+    /// given up, and not answered with `cancel`.
     fn answer(&self, request: InputRequest) -> BoxFuture<'static, Result<InputResponse, RpcFailure>>;
 
     /// Whether to leave a question where it is, because nobody can be asked now. A legacy task shows its question only to who opens `tasks/result`, and some
@@ -198,8 +199,8 @@ impl Inputs {
         Self::default()
     }
 
-    /// A handler that declares elicitation, and leaves what modern tasks ask to [`TaskHandle::answer`](crate::TaskHandle::answer). Elicitations that could
-    /// not be answered in this way, such as those of legacy servers, are answered with `cancel`.
+    /// A handler that declares elicitation, and leaves what tasks ask to [`TaskHandle::answer`](crate::TaskHandle::answer). What is asked
+    /// before there is a task cannot be answered in this way: the call ends with [`RequestError::Unanswered`], and a legacy server is sent an error.
     pub fn deferred() -> Self {
         Self {
             is_deferred: true,
@@ -271,12 +272,14 @@ impl InputHandler for Inputs {
         };
         match answering {
             Some(answer) => answer(request),
-            None if self.is_deferred && request.is_elicitation() => {
-                match request.key.is_some() && request.task.is_some() {
-                    true => Box::pin(std::future::pending()),
-                    false => Box::pin(std::future::ready(Ok(InputResponse::cancel()))),
-                }
-            }
+            None if self.is_deferred && request.is_elicitation() => match request.task.is_some() {
+                true => Box::pin(std::future::pending()),
+                false => Box::pin(std::future::ready(Err(RpcFailure {
+                    code: NOT_OFFERED,
+                    message: "this client answers only what a task asks, and there is no task yet".into(),
+                    data: None,
+                }))),
+            },
             None => Box::pin(std::future::ready(Err(not_offered(&request.method)))),
         }
     }
@@ -288,10 +291,13 @@ impl From<Inputs> for Arc<dyn InputHandler> {
     }
 }
 
+/// The code of an error that says that nobody was asked: the method is not found (JSON-RPC).
+pub(crate) const NOT_OFFERED: i32 = -32601;
+
 /// The error for a request that this client does not serve.
 pub(crate) fn not_offered(method: &str) -> RpcFailure {
     RpcFailure {
-        code: -32601,
+        code: NOT_OFFERED,
         message: format!("This client does not offer {method}").into(),
         data: None,
     }

@@ -6,6 +6,7 @@ use crate::{
     call_record::CallRecord,
     era::Era,
     error::excerpt,
+    input::NOT_OFFERED,
     request::Request,
     response::OnNotification,
 };
@@ -104,17 +105,19 @@ impl Connection {
         })
     }
 
-    /// Asks the handler. An elicitation that it cannot answer is answered with `cancel`; nothing else has such an answer (C-33).
+    /// Asks the handler. An elicitation that it has put to the user and cannot answer is answered with `cancel`; nothing else has such an answer (C-33). What a
+    /// call asks and the handler offers nobody is not answered: the call is given up.
     pub(crate) async fn ask(&self, request: InputRequest) -> Result<InputResponse, RequestError> {
         let Some(inputs) = &self.options().inputs else {
             return Err(RequestError::Invalid(
                 "it asks for input, but this client has not declared that it can be asked".to_owned(),
             ));
         };
-        let (method, is_elicitation) = (request.method.clone(), request.is_elicitation());
+        let (method, is_elicitation, is_of_task) =
+            (request.method.clone(), request.is_elicitation(), request.task.is_some());
         match inputs.answer(request).await {
             Ok(response) => Ok(response),
-            Err(failure) if is_elicitation => {
+            Err(failure) if is_elicitation && (is_of_task || failure.code != NOT_OFFERED) => {
                 tracing::debug!(why = %failure.message, "an elicitation was not answered");
                 Ok(InputResponse::cancel())
             }

@@ -116,6 +116,22 @@ async fn what_has_no_answer_is_cancelled() {
     );
 }
 
+/// C-33: nobody has seen the question, so nobody has answered it, not even with `cancel`.
+#[tokio::test]
+async fn a_question_that_nobody_has_seen_is_not_answered() {
+    let peer = modern(|seen| match seen.params()["inputResponses"].is_null() {
+        true => seen.result(json!({"resultType": "input_required", "inputRequests": {"a": elicitation("?")}})),
+        false => seen.result(done()),
+    });
+    let error = call(&peer, Inputs::deferred()).await.unwrap_err();
+    assert!(
+        matches!(&error, RequestError::Unanswered { method, .. } if method == "elicitation/create"),
+        "{error}"
+    );
+    assert!(error.to_string().contains("there is no task yet"), "{error}");
+    assert_eq!(peer.calls_of("tools/call").len(), 1);
+}
+
 /// A modern task that asks twice: `first`, then `first` and `second`.
 fn asks_twice(update: impl Fn(&ReceivedRequest) -> Option<Response<Body>> + Send + Sync + 'static) -> Peer {
     let answered = Mutex::new(Vec::<String>::new());
