@@ -35,6 +35,8 @@ pub(crate) struct Issued {
     pub(crate) has_pkce: bool,
     /// Where the protected server says that its authorization server is; `None`: where it is.
     pub(crate) named_issuer: Option<&'static str>,
+    /// What the protected server says that it is, instead of the truth.
+    pub(crate) named_resource: Option<String>,
     /// How often the metadata of the authorization server were read.
     pub(crate) metadata_reads: usize,
     /// The authorization server answers with 503.
@@ -113,7 +115,9 @@ impl Protected {
 async fn resource_metadata(State(server): State<Protected>) -> Json<Value> {
     let issuer = server.issued(|issued| issued.named_issuer.map(str::to_owned));
     let issuer = issuer.unwrap_or_else(|| server.origin.clone());
-    Json(json!({"resource": server.url(), "authorization_servers": [issuer], "scopes_supported": ["read"]}))
+    let resource = server.issued(|issued| issued.named_resource.clone());
+    let resource = resource.unwrap_or_else(|| server.url());
+    Json(json!({"resource": resource, "authorization_servers": [issuer], "scopes_supported": ["read"]}))
 }
 
 async fn server_metadata(State(server): State<Protected>) -> Json<Value> {

@@ -1,6 +1,6 @@
 //! Logging in to a protected server, and staying logged in.
 
-use crate::authorization_server::Protected;
+use crate::authorization_server::{Issued, Protected};
 use longhaul_client::{
     AccessToken, CallResponse, Connection, Consent, Login, LoginOptions, Options, RegisteredByHand, RequestError,
     TokenError, TokenFile, Url,
@@ -210,6 +210,46 @@ async fn s_35_the_metadata_of_a_server_elsewhere_leads_to_no_internal_address() 
         let elsewhere = server.url().replace("127.0.0.1", "0.0.0.0");
         assert_eq!(log_in(elsewhere).await, 0, "{public_addresses_only}");
         assert!(log_in(server.url()).await > 0);
+    }
+}
+
+/// What is untrue in metadata.
+type Lie = fn(&mut Issued, &str);
+
+/// RFC 9728, section 3.3, and RFC 8414, section 3.3: metadata of another resource, or of another issuer, is not used.
+#[tokio::test]
+async fn s_30_metadata_of_another_server_or_issuer_is_refused_before_anything_is_sent() {
+    let other_issuer: Lie = |issued, _| issued.metadata = json!({"issuer": "https://other.example"});
+    let lies: [(Lie, bool, &str); 4] = [
+        (
+            |issued, _| issued.named_resource = Some("https://other.example/mcp".to_owned()),
+            true,
+            "other.example",
+        ),
+        // The same place, and another server there.
+        (
+            |issued, origin| issued.named_resource = Some(format!("{origin}/another")),
+            true,
+            "/another",
+        ),
+        (other_issuer, true, "other.example"),
+        (other_issuer, false, "other.example"),
+    ];
+    for (lie, is_challenged, named) in lies {
+        let (server, folder) = (Protected::start().await, tempdir().unwrap());
+        server.issued(|issued| lie(issued, &server.origin));
+        let login = server.login(folder.path(), Some(browser()));
+        let error = match is_challenged {
+            true => token_error(call(&server.connect(&login)).await).to_string(),
+            false => login.log_in(None).await.unwrap_err().to_string(),
+        };
+        assert!(error.contains(named), "{named}: {error}");
+        server.issued(|issued| {
+            assert_eq!(
+                (issued.registrations, issued.asked.len(), issued.grants.len()),
+                (0, 0, 0)
+            );
+        });
     }
 }
 
