@@ -1,6 +1,11 @@
 //! What this user has called: the client journal, as the commands use it.
 
-use crate::{failure::Failure, output, servers::Server, states};
+use crate::{
+    failure::Failure,
+    output,
+    servers::{self, Server},
+    states,
+};
 use longhaul_client::{
     CallFilter, CallState, Client, ClientJournal, Connection, JournalError, PendingCall, RecordedCall, RequestError,
     SystemClock, TaskHandle, TaskSnapshot, TaskStatus,
@@ -155,12 +160,18 @@ impl Named {
         let mut fitting = live.iter();
         let id = |call: &RecordedCall| call.task.as_ref().map(|task| task.task_id.clone()).unwrap_or_default();
         match (fitting.next(), fitting.next()) {
-            (Some(only), None) => Self::find(server, &id(only)).await,
+            // Not by its id, which a task of another server may have, too.
+            (Some(only), None) => Ok(Self {
+                server: server.of_call(only),
+                id: id(only),
+                recorded: Some((open().await?, only.clone())),
+            }),
             (None, _) => Err(Failure::usage(format!(
                 "name a task: longhaul {command} [SERVER] ID; none is recorded that has not ended"
             ))),
             (Some(_), Some(_)) => {
-                let ids: Vec<String> = live.iter().map(|call| format!("{}  {}", id(call), call.tool)).collect();
+                let line = |call| format!("{}  {}  on {}", id(call), call.tool, servers::recorded(call).shown());
+                let ids: Vec<String> = live.iter().map(line).collect();
                 Err(Failure::usage(format!(
                     "name one of your tasks:\n  {}",
                     ids.join("\n  ")

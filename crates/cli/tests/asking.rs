@@ -533,3 +533,64 @@ fn a_detached_call_that_asks_before_it_is_a_task_is_an_error() {
         "{called:?}"
     );
 }
+
+/// Ids are unique on a server, and not among servers.
+#[test]
+fn tasks_of_two_servers_with_one_id_are_told_apart() {
+    let (one, other) = (served(), served());
+    let journal = one.home.path().join("longhaul/.client/handles.db");
+    let id = exit(&one.run(&["call", "ship", "--detach"]), 0);
+    let recorded = longhaul_client::NewCall {
+        server: other.url.clone(),
+        server_name: None,
+        tool: "other".to_owned(),
+        arguments_digest: [0; 32],
+        idempotency_key: None,
+        session: None,
+    };
+    let task = longhaul_client::TaskRef {
+        task_id: id.clone(),
+        generation: longhaul_client::Generation::Modern,
+        session: None,
+        created_at: None,
+        ttl: None,
+    };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let journal = longhaul_client::ClientJournal::open(&journal).await.unwrap();
+        let call = journal.begin(recorded).await.unwrap();
+        journal.acknowledge(call, task).await.unwrap();
+    });
+    let run = |words: &[&str]| one.command(words).output().unwrap();
+    for words in [
+        &["task", &id][..],
+        &["cancel", &id],
+        &["answer", &id, "approved=true"],
+        // Without an id, too.
+        &["task"],
+    ] {
+        let several = run(words);
+        exit(&several, 2);
+        let said = text(&several.stderr);
+        for url in [&one.url, &other.url] {
+            assert!(said.contains(&format!("on {url}")), "{words:?}: {said}");
+        }
+    }
+    let listed = exit(&run(&["tasks", "--offline"]), 0);
+    for url in [&one.url, &other.url] {
+        assert!(
+            listed
+                .lines()
+                .any(|line| line.starts_with(&id) && line.ends_with(url.as_str())),
+            "{listed}"
+        );
+    }
+    // Only one of them asks, and that is the one that is meant.
+    asks(&one, &id, 1);
+    exit(&run(&["answer", "approved=true"]), 0);
+    assert_eq!(
+        exit(&run(&["task", "-s", &one.url, &id, "--wait"]), 0),
+        "approved: true, copies: None"
+    );
+    exit(&run(&["task", "-s", &other.url, &id]), 5);
+}
