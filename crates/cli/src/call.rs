@@ -126,7 +126,17 @@ impl Called<'_> {
         options.idempotency_key.clone_from(&call.idempotency_key);
         // Without a journal that can be read there is nothing to warn of, and `prepare` says so.
         let earlier = self.client.calls().await.unwrap_or_default();
-        let mut pending = self.prepare(tool, &arguments, options).await?;
+        // The session may have ended since the tools were listed: then there is another handshake.
+        let prepared = tokio::select! {
+            biased;
+            prepared = self.prepare(tool, &arguments, options) => Some(prepared?),
+            () = until.passed() => None,
+        };
+        let Some(mut pending) = prepared else {
+            self.display.finish();
+            output::note("the time of --timeout is over before the call was sent; nothing was called");
+            return Ok(Exit::TimedOut);
+        };
         if let Some(before) = pending.interrupted() {
             let age = record::age(before);
             self.display.note(&format!(
