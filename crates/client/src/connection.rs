@@ -264,10 +264,11 @@ impl Connection {
             tracing::debug!("the server has lost the session or changed its era");
             self.forget(&era).await;
         }
+        let has_lost_session = is_stale && doubt == Doubt::SessionLost;
         // The server may have been at another address than the one that it has redirected to.
         let has_moved = doubt == Doubt::EraChanged && may_run_twice && !stale_era::is_answered(&first);
         if !is_sent_again {
-            return finish(stale_era::unrepeated(first), era);
+            return finish(stale_era::unrepeated(first, has_lost_session), era);
         }
         if !(is_stale || has_moved) {
             return finish(first, era);
@@ -276,7 +277,7 @@ impl Connection {
         let again = build(&now);
         // Another server may not take the key.
         if !doubt.has_not_run(&first) && !stale_era::may_run_twice(&now, &again) {
-            return finish(stale_era::unrepeated(first), era);
+            return finish(stale_era::unrepeated(first, has_lost_session), era);
         }
         self.listening().until_open().await;
         let second = self.attempt(&now, again, on_notification).await;

@@ -79,20 +79,25 @@ pub(crate) fn may_run_twice(era: &Era, request: &Request) -> bool {
         || (era.server().takes_idempotency_keys() && has_key())
 }
 
-/// What a caller is told of a call that was not sent again. Status 404 does not say whether the tool has run, whatever the error is that comes with it, unless
-/// that is the server's own refusal of the call.
-pub(crate) fn unrepeated(first: Result<RpcResponse, RequestError>) -> Result<RpcResponse, RequestError> {
+/// What a caller is told of a call that was not sent again. Status 404, and any error in a session that the server turned out to have lost, do not say whether the
+/// tool has run, whatever the error is that comes with them, unless that is the server's own refusal of the call.
+pub(crate) fn unrepeated(
+    first: Result<RpcResponse, RequestError>,
+    has_lost_session: bool,
+) -> Result<RpcResponse, RequestError> {
     let is_named = is_answered(&first);
     match first {
         Ok(RpcResponse {
             outcome: Err(failure),
-            status: 404,
+            status,
             ..
-        }) if !(is_named && RequestError::Rpc(failure.clone()).is_refusal()) => Err(RequestError::Http {
-            status: 404,
-            body: excerpt(&failure.message).into_owned(),
-            retry_after: None,
-        }),
+        }) if (status == 404 || has_lost_session) && !(is_named && RequestError::Rpc(failure.clone()).is_refusal()) => {
+            Err(RequestError::Http {
+                status,
+                body: excerpt(&failure.message).into_owned(),
+                retry_after: None,
+            })
+        }
         first => first,
     }
 }
