@@ -147,8 +147,8 @@ impl Engine {
         self.0.node.store.list(scope, before, limit).await
     }
 
-    /// What a queued task waits for, for people; `None` for one that is not queued. Nothing of it is stored, and it costs little however
-    /// long the queue is.
+    /// What a queued task waits for, for people; `None` for one that is not queued. It counts the tasks of its principal only, so that nobody
+    /// learns from it what others do. Nothing of it is stored, and it costs little however long the queue is.
     ///
     /// # Errors
     /// The store's.
@@ -162,10 +162,9 @@ impl Engine {
         }
         let before = self.store().queued_before(task, MOST_COUNTED + 1).await?;
         Ok(Some(match before {
-            0 => "queued, next in line".into(),
-            1 => "queued behind 1 other".into(),
-            2..=MOST_COUNTED => format!("queued behind {before} others").into(),
-            _ => format!("queued behind over {MOST_COUNTED} others").into(),
+            0 => "queued".into(),
+            1..=MOST_COUNTED => format!("queued behind {before} of your tasks").into(),
+            _ => format!("queued behind over {MOST_COUNTED} of your tasks").into(),
         }))
     }
 

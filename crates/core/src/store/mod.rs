@@ -213,7 +213,8 @@ pub trait Store: Send + Sync + 'static {
     /// When the earliest queued task of `tool` is ready, if one is queued.
     fn next_ready(&self, tool: &str) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
 
-    /// How many queued tasks of its tool come before `task`, counted up to `most`. The cost grows with `most` only.
+    /// How many queued tasks of its tool and its principal come before `task`, counted up to `most`. Those of other principals are not counted,
+    /// since the number is shown to the owner. The cost grows with `most` only.
     fn queued_before(&self, task: &Task, most: usize) -> BoxFuture<'_, Result<usize, StoreError>>;
 
     /// One announced task, as `scope`'s principal may see it; `None` for an unknown id, a foreign one and one never announced

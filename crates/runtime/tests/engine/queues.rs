@@ -196,12 +196,12 @@ async fn a_queued_task_shows_what_it_waits_for() {
     };
     assert_eq!(said(0).await, None, "it runs");
     for (nth, words) in [
-        (1, "queued, next in line"),
-        (2, "queued behind 1 other"),
-        (4, "queued behind 3 others"),
-        (101, "queued behind 100 others"),
-        (102, "queued behind over 100 others"),
-        (103, "queued behind over 100 others"),
+        (1, "queued"),
+        (2, "queued behind 1 of your tasks"),
+        (4, "queued behind 3 of your tasks"),
+        (101, "queued behind 100 of your tasks"),
+        (102, "queued behind over 100 of your tasks"),
+        (103, "queued behind over 100 of your tasks"),
     ] {
         assert_eq!(said(nth).await.as_deref(), Some(words));
     }
@@ -211,7 +211,7 @@ async fn a_queued_task_shows_what_it_waits_for() {
     let mut at = String::new();
     push_timestamp(&mut at, now.plus(10_000));
     assert_eq!(said(0).await, Some(format!("attempt 2 of 3, next try at {at}")));
-    assert_eq!(said(2).await.as_deref(), Some("queued, next in line"));
+    assert_eq!(said(2).await.as_deref(), Some("queued"));
 }
 
 const SLOTS: usize = 3;

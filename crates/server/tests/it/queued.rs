@@ -25,11 +25,10 @@ async fn a_queued_task_shows_what_it_waits_for() {
         // Tasks of one millisecond wait in the order of their ids, which are random.
         clock.advance(Duration::from_millis(1));
     }
-    for (task, words) in tasks.iter().zip([
-        json!(null),
-        json!("queued, next in line"),
-        json!("queued behind 1 other"),
-    ]) {
+    for (task, words) in tasks
+        .iter()
+        .zip([json!(null), json!("queued"), json!("queued behind 1 of your tasks")])
+    {
         let legacy = Post::legacy(Some(&session), "tasks/get", json!({"taskId": task}));
         for ask in [legacy, get(task)] {
             let shown = server.result(&ask).await;

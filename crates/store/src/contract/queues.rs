@@ -1,7 +1,7 @@
 //! Which queues there are.
 
 use super::{NewSubject, fixture::*};
-use longhaul_core::{UnixMillis, store::ToolLimit};
+use longhaul_core::{Principal, UnixMillis, store::ToolLimit};
 
 /// Each tool with a queue, once, and when its first task is ready.
 pub async fn queues_are_known_by_their_tools(new_subject: NewSubject) {
@@ -29,21 +29,34 @@ pub async fn queues_are_known_by_their_tools(new_subject: NewSubject) {
     assert_eq!(fixture.store.queued_tools().await.expect("the tools").len(), 1);
 }
 
-/// Counts the tasks before a task, up to a limit, in the order in which tasks are claimed.
+/// Counts the tasks of its principal before a task, up to a limit, in the order in which tasks are claimed.
 pub async fn the_position_in_a_queue_is_known(new_subject: NewSubject) {
     let fixture = Fixture::new(new_subject).await;
     let mut tasks = Vec::new();
-    for (name, tool, at) in [
-        ("a", "pack", 30),
-        ("b", "hash", 5),
-        ("c", "pack", 10),
-        ("d", "pack", 30),
+    for (name, principal, tool, at) in [
+        ("a", "alice", "pack", 30),
+        ("b", "alice", "hash", 5),
+        ("c", "alice", "pack", 10),
+        ("d", "alice", "pack", 30),
+        ("e", "bob", "pack", 11),
+        ("f", "bob", "pack", 12),
+        ("g", "bob", "pack", 40),
     ] {
         let mut new = new_task(name, fixture.node, at);
+        new.header.owner.principal = Principal::named(principal);
         new.header.tool = tool.into();
         tasks.push(fixture.create(new).await);
     }
-    for (task, most, before) in [(0, 9, 1), (1, 9, 0), (2, 9, 0), (3, 9, 2), (3, 1, 1)] {
+    for (task, most, before) in [
+        (0, 9, 1),
+        (1, 9, 0),
+        (2, 9, 0),
+        (3, 9, 2),
+        (3, 1, 1),
+        (4, 9, 0),
+        (5, 9, 1),
+        (6, 9, 2),
+    ] {
         assert_eq!(
             fixture.store.queued_before(&tasks[task], most).await,
             Ok(before),
@@ -53,6 +66,7 @@ pub async fn the_position_in_a_queue_is_known(new_subject: NewSubject) {
     }
     fixture.claim("pack", 1, 100).await;
     assert_eq!(fixture.store.queued_before(&tasks[3], 9).await, Ok(1));
+    assert_eq!(fixture.store.queued_before(&tasks[6], 9).await, Ok(2));
 }
 
 /// The limit that was put last, over a restart.

@@ -238,7 +238,8 @@ impl Contents {
     }
 
     pub(super) fn queued_before(&self, task: &Task, most: usize) -> usize {
-        let queue = self.tasks.index().queued.of(&*task.tool);
+        let part = (Arc::clone(&task.tool), task.owner.principal.clone());
+        let queue = self.tasks.index().queued_of_principal.of(&part);
         let before = queue.take_while(|(ready_at, id)| (*ready_at, id) < (task.ready_at, &task.id));
         before.take(most).count()
     }

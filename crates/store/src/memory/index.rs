@@ -75,6 +75,8 @@ pub(super) type Call = (Principal, Arc<str>, Arc<str>);
 pub(super) struct Index {
     /// Each tool's queue.
     pub(super) queued: Lines<Arc<str>, UnixMillis>,
+    /// Each principal's part of each tool's queue.
+    pub(super) queued_of_principal: Lines<(Arc<str>, Principal), UnixMillis>,
     /// Active attempts, by their node.
     pub(super) held: Lines<(), NodeId>,
     /// Live plain calls whose callers cannot come back, by the node they are connected to.
@@ -105,6 +107,11 @@ impl Index {
         self.keyed.shift(id, before.and_then(keyed), after.and_then(keyed));
         let (before, after) = (before.map(|at| at.task), after.map(|at| at.task));
         self.queued.shift(id, before.and_then(queued), after.and_then(queued));
+        self.queued_of_principal.shift(
+            id,
+            before.and_then(queued_of_principal),
+            after.and_then(queued_of_principal),
+        );
         self.held.shift(id, before.and_then(held), after.and_then(held));
         self.orphanable
             .shift(id, before.and_then(orphanable), after.and_then(orphanable));
@@ -125,6 +132,11 @@ impl Index {
 
 fn queued(task: &Task) -> Option<(Arc<str>, UnixMillis)> {
     (task.state == State::Queued).then(|| (Arc::clone(&task.tool), task.ready_at))
+}
+
+fn queued_of_principal(task: &Task) -> Option<((Arc<str>, Principal), UnixMillis)> {
+    let (tool, ready_at) = queued(task)?;
+    Some(((tool, task.owner.principal.clone()), ready_at))
 }
 
 fn held(task: &Task) -> Option<((), NodeId)> {

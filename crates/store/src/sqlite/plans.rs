@@ -23,7 +23,7 @@ const OTHERS: &[(&str, &[&str])] = &[
     (read::COUNT_QUEUED, &["SCAN tasks USING COVERING INDEX tasks_queued"]),
     (read::COUNT_RUNNING, &["SCAN tasks USING COVERING INDEX tasks_working"]),
     (read::COUNT_BLOCKED, &["SCAN tasks USING COVERING INDEX tasks_blocked"]),
-    // As many of a queue's first entries as are counted.
+    // As many of the first entries of a principal's part of a queue as are counted.
     (read::QUEUED_BEFORE, &["CO-ROUTINE (subquery-1)", "SCAN (subquery-1)"]),
     // The last entry of the index on ids.
     (read::NEWEST, &["SCAN tasks USING INDEX sqlite_autoindex_tasks_1"]),

@@ -55,8 +55,8 @@ pub(super) const DUE: &str = select_tasks!(
 );
 pub(super) const NEWEST: &str = "SELECT created_at FROM tasks ORDER BY id DESC LIMIT 1";
 pub(super) const LIMITS: &str = "SELECT tool, concurrency FROM tool_limits WHERE concurrency IS NOT NULL ORDER BY tool";
-pub(super) const QUEUED_BEFORE: &str = "SELECT count(*) FROM (SELECT 1 FROM tasks INDEXED BY tasks_queued \
-     WHERE state = 0 AND tool = ?1 AND (ready_at, id) < (?2, ?3) ORDER BY ready_at, id LIMIT ?4)";
+pub(super) const QUEUED_BEFORE: &str = "SELECT count(*) FROM (SELECT 1 FROM tasks INDEXED BY tasks_queued_of_principal \
+     WHERE state = 0 AND tool = ?1 AND principal = ?2 AND (ready_at, id) < (?3, ?4) ORDER BY ready_at, id LIMIT ?5)";
 pub(super) const NEXT_WAKE: &str = "SELECT min(wake_at) FROM tasks INDEXED BY tasks_wake WHERE wake_at IS NOT NULL";
 pub(super) const EXPIRED: &str =
     "SELECT id FROM tasks INDEXED BY tasks_delete WHERE delete_at <= ?1 ORDER BY delete_at LIMIT ?2";
@@ -294,7 +294,13 @@ pub(super) fn limits(connection: &Connection) -> Result<Vec<ToolLimit>> {
 
 /// [`longhaul_core::Store::queued_before`].
 pub(super) fn queued_before(connection: &Connection, task: &Task, most: usize) -> Result<usize> {
-    let by = params![&task.tool, task.ready_at.0, task.id.as_str(), bound(most)];
+    let by = params![
+        &task.tool,
+        task.owner.principal.as_str(),
+        task.ready_at.0,
+        task.id.as_str(),
+        bound(most)
+    ];
     let count: i64 = connection
         .prepare_cached(QUEUED_BEFORE)?
         .query_row(by, |row| row.get(0))?;

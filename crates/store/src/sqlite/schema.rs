@@ -22,6 +22,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0011_numbered_changes.sql"),
     include_str!("migrations/0012_rounds.sql"),
     include_str!("migrations/0013_started.sql"),
+    include_str!("migrations/0014_queued_of_principals.sql"),
 ];
 
 /// Migrates the file, or returns why it cannot be used.
