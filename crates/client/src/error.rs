@@ -148,7 +148,7 @@ impl RequestError {
     /// send when a tool fails.
     ///
     /// These say it: −32700, −32600, −32601, −32602, −32020, −32021, −32022, the error 429 of Longhaul, and any JSON-RPC error with HTTP status 408, 429 or 503.
-    /// So do HTTP statuses 403 and 413, whatever comes with them.
+    /// So do HTTP statuses 403, 413 and 429, whatever comes with them.
     /// With status 502 or 504 none does: a proxy answers so, which does not know what the server has done.
     pub fn is_refusal(&self) -> bool {
         match self {
@@ -156,7 +156,7 @@ impl RequestError {
             Self::Unavailable { status, failure, .. } => {
                 matches!(status, 408 | 429 | 503) || (!matches!(status, 502 | 504) && is_refusal_code(failure.code))
             }
-            Self::Http { status, .. } => matches!(status, 403 | 413),
+            Self::Http { status, .. } => matches!(status, 403 | 413 | 429),
             Self::NotStarted { .. }
             | Self::Certificate { .. }
             | Self::Unauthorized { .. }

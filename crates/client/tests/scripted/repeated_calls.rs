@@ -122,6 +122,24 @@ async fn only_an_error_before_the_tool_is_a_refusal() {
     }
 }
 
+/// A limit before the server knows nothing of JSON-RPC.
+#[tokio::test]
+async fn a_plain_429_is_a_refusal_and_a_plain_503_is_not() {
+    for (status, is_refused) in [(429, true), (503, false)] {
+        let peer = server(false, move |_| plain(status, "later"));
+        let directory = tempfile::tempdir().unwrap();
+        let (client, journal) = client(&peer, directory.path()).await;
+        let Err(CallError::Request(error)) = client.call("build", Value::Null).await else {
+            panic!("no error")
+        };
+        assert!(error.is_transient() && error.is_refusal() == is_refused, "{error}");
+        match (is_refused, states(&journal).await.as_slice()) {
+            (true, [CallState::Finished(Finished::Refused)]) | (false, [CallState::Unknown { .. }]) => {}
+            other => panic!("{status}: {other:?}"),
+        }
+    }
+}
+
 /// A proxy has waited for the answer of a tool that has run.
 #[tokio::test]
 async fn after_a_gateway_timeout_the_tool_runs_once() {
