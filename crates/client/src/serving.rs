@@ -36,6 +36,13 @@ struct Serving {
     unique_name: Option<String>,
 }
 
+/// Which recorded requests of a server are served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RecordedRequests {
+    All,
+    Unanswered,
+}
+
 /// What is sent to the server.
 struct Reply {
     text: String,
@@ -74,11 +81,17 @@ impl Connection {
         Ok(())
     }
 
-    /// Serves the requests about a task that this process, or an earlier one, got in the present session and has not responded to.
+    /// Serves the requests about a task that this process, or another one, got in the present session and has not responded to. `Unanswered` leaves those out whose
+    /// answer is recorded: a process that lives sends it.
     ///
     /// # Errors
     /// Why it is not known whether there are any.
-    pub(crate) async fn serve_recorded(&self, task: &TaskSnapshot, record: &CallRecord) -> Result<(), RequestError> {
+    pub(crate) async fn serve_recorded(
+        &self,
+        task: &TaskSnapshot,
+        record: &CallRecord,
+        which: RecordedRequests,
+    ) -> Result<(), RequestError> {
         let era = self.era().await?;
         if era.legacy().is_none() || self.transport().is_session() {
             return Ok(());
@@ -86,7 +99,8 @@ impl Connection {
         let session = self.session_of(&era).map(|session| session.id);
         let unreadable = |error| tracing::warn!(%error, "the recorded questions of a task cannot be read");
         for known in record.open_requests().await.map_err(unreadable).unwrap_or_default() {
-            if known.request.session != session {
+            let is_left_out = which == RecordedRequests::Unanswered && !known.is_unanswered;
+            if known.request.session != session || is_left_out {
                 continue;
             }
             let has_moved = known.task_updated_at.is_some() && known.task_updated_at != task.last_updated_at;

@@ -2,6 +2,7 @@
 
 use crate::{
     Event, InputRequest, Observer, Outcome, RequestError, TaskHandle, TaskSnapshot, TaskStatus, polling,
+    serving::RecordedRequests,
     task_pushes::{Change, Push},
     task_questions::Questions,
 };
@@ -12,6 +13,8 @@ use std::{sync::Arc, time::Duration};
 
 /// How long the result of a task that the server has forgotten may take to arrive, in milliseconds.
 const LAST_WORD: Millis = 1_000;
+/// How often a task that asks is looked up in the journal, in milliseconds: some servers send a question once, and another process may have got it.
+const LOOK_AGAIN: Millis = 1_000;
 
 impl TaskHandle {
     /// Waits until the task has ended and returns its outcome.
@@ -72,6 +75,8 @@ enum Woken {
     /// There is an answer to send.
     Answered(Result<(), RequestError>),
     Held(HoldEnd),
+    /// Another process may have been asked.
+    LookAgain,
 }
 
 /// What has become of the request that holds until there is a result.
@@ -131,8 +136,12 @@ impl Wait<'_> {
             Err(error) => return Err(error),
         };
         let given = self.given.take();
-        if let Some(record) = earlier.filter(|_| !snapshot.status.is_final()) {
-            self.handle.connection().serve_recorded(&snapshot, record).await?;
+        if !snapshot.status.is_final() {
+            let which = match self.has_asked_again {
+                false => RecordedRequests::All,
+                true => RecordedRequests::Unanswered,
+            };
+            serve_recorded(self.handle, &snapshot, which).await?;
         }
         self.has_asked_again = true;
         if !snapshot.status.is_final() {
@@ -172,15 +181,26 @@ impl Wait<'_> {
         let wait = polling::next_poll(snapshot.poll_interval, pushed, connection.jitter());
         let mut pause = connection.sleep(wait).boxed();
         let mut is_rare = is_pushed;
+        let mut asks = self.handle.record().is_some() && asks_by_request(snapshot);
         loop {
+            let look_again = async {
+                match asks {
+                    true => connection.sleep(LOOK_AGAIN).await,
+                    false => std::future::pending().await,
+                }
+            };
             let woken = tokio::select! {
                 biased;
                 answered = self.questions.answered() => Woken::Answered(answered),
                 change = next_push(&mut self.push) => Woken::Pushed(change),
                 ended = held(&mut self.held) => Woken::Held(ended),
                 () = &mut pause => Woken::Time,
+                () = look_again => Woken::LookAgain,
             };
             match woken {
+                Woken::LookAgain => {
+                    serve_recorded(self.handle, snapshot, RecordedRequests::Unanswered).await?;
+                }
                 Woken::Time => {
                     self.polled_early = false;
                     return Ok(());
@@ -220,6 +240,7 @@ impl Wait<'_> {
                     pause = connection.sleep(wait).boxed();
                 }
                 Woken::Pushed(Change::Task(changed)) => {
+                    asks = self.handle.record().is_some() && asks_by_request(&changed);
                     self.handle.note(&changed).await;
                     self.report(&changed);
                     self.ask(&changed)?;
@@ -231,7 +252,7 @@ impl Wait<'_> {
     /// Puts what the task asks to the user.
     fn ask(&mut self, snapshot: &TaskSnapshot) -> Result<(), RequestError> {
         self.questions.update(self.handle, snapshot)?;
-        let asks = snapshot.status == TaskStatus::InputRequired && snapshot.input_requests.is_empty();
+        let asks = asks_by_request(snapshot);
         let Some(inputs) = self.handle.connection().options().inputs.as_deref().filter(|_| asks) else {
             return Ok(());
         };
@@ -306,6 +327,18 @@ impl Wait<'_> {
     }
 }
 
+/// Serves what the server has asked this process or another one about the task.
+async fn serve_recorded(
+    handle: &TaskHandle,
+    snapshot: &TaskSnapshot,
+    which: RecordedRequests,
+) -> Result<(), RequestError> {
+    match handle.record() {
+        Some(record) => handle.connection().serve_recorded(snapshot, record, which).await,
+        None => Ok(()),
+    }
+}
+
 /// Whether a push tells of a time before this snapshot. The dates are compared as text, so they must be written alike.
 fn is_older(pushed: &TaskSnapshot, snapshot: &TaskSnapshot) -> bool {
     match (&pushed.last_updated_at, &snapshot.last_updated_at) {
@@ -314,6 +347,11 @@ fn is_older(pushed: &TaskSnapshot, snapshot: &TaskSnapshot) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether a task asks by requests of its server, and not in its status.
+fn asks_by_request(task: &TaskSnapshot) -> bool {
+    task.status == TaskStatus::InputRequired && task.input_requests.is_empty()
 }
 
 /// What a legacy task asks, as far as its status says it.

@@ -200,6 +200,55 @@ async fn a_question_that_was_asked_once_is_asked_again_by_the_next_process() {
     }
 }
 
+/// The server sends its question once, to one of two that wait already. That one leaves, and the other is asked.
+#[tokio::test]
+async fn a_process_that_waits_is_asked_when_another_one_leaves() {
+    let pushed = json!({"jsonrpc": "2.0", "method": "notifications/tasks/status", "params":
+        legacy_task("input_required", json!({"statusMessage": "Proceed?"}))});
+    for (script, status, messages) in [
+        (Script::new(&[]), "input_required", vec![question(json!(7), "Proceed?")]),
+        (
+            Script::pushing(&[]),
+            "working",
+            vec![pushed, unnamed_question(json!(7), "Proceed?")],
+        ),
+    ] {
+        script.lock().unwrap().status = "working";
+        let (peer, directory) = (server(&script), tempfile::tempdir().unwrap());
+        let (first, mut asked_first) = silent(&peer, directory.path()).await;
+        let (second, mut asked_second) = silent(&peer, directory.path()).await;
+        let call = first.start("optional", Value::Null).await.unwrap();
+        call.detach().await.unwrap();
+        let tasks = [only_task(&first).await, only_task(&second).await];
+        let waiting = tasks.map(|task| tokio::spawn(async move { wait(&task).await }));
+        while peer.calls_of("tasks/get").len() < 8 {
+            tokio::task::yield_now().await;
+        }
+        {
+            let mut script = script.lock().unwrap();
+            (script.messages, script.status) = (messages, status);
+        }
+        let [wait_first, wait_second] = waiting;
+        let bounded = tokio::time::timeout(PATIENCE, async {
+            tokio::select! {
+                question = asked_first.recv() => {
+                    wait_first.abort();
+                    drop(first);
+                    (question, asked_second.recv().await)
+                }
+                question = asked_second.recv() => {
+                    wait_second.abort();
+                    drop(second);
+                    (question, asked_first.recv().await)
+                }
+            }
+        });
+        let (question, again) = bounded.await.expect("bounded time");
+        assert_eq!(question.unwrap().task.as_deref(), Some("t-1"));
+        assert_eq!(again.unwrap().params["message"], "Proceed?");
+    }
+}
+
 /// Whoever answers need not wait for the task.
 #[tokio::test]
 async fn recorded_questions_are_listed_and_answered_by_their_keys() {
