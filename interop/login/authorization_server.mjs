@@ -12,7 +12,7 @@ import { promisify } from "node:util";
 import Provider from "oidc-provider";
 
 const { values: asked } = parseArgs({ options: { resource: { type: "string" }, opaque: { type: "boolean", default: false } } });
-const SCOPES = "tasks:read tasks:write tools:*";
+const SCOPES = "tasks:read tasks:write tools:* resources:read";
 const USER = "ada";
 /** The tokens end soon, so that a client must refresh them. */
 const TOKEN_SECONDS = 10;

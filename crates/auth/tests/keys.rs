@@ -99,6 +99,37 @@ async fn is_accepted(authenticator: &KeyAuthenticator, key: &ApiKey) -> bool {
     identify(authenticator, key).await.is_ok()
 }
 
+/// A key for every tool is one for everything; another one has resources and prompts only if that was said.
+#[tokio::test]
+async fn a_key_for_some_tools_has_resources_only_if_it_was_given_them() {
+    let keys = Keys::new();
+    let some = || vec!["build*".parse().expect("a pattern")];
+    let given = [
+        (keys.add("all"), true),
+        (keys.add_with("some", |new| new.tools = some()).expect("a key"), false),
+        (
+            keys.add_with("more", |new| (new.tools, new.resources) = (some(), true))
+                .expect("a key"),
+            true,
+        ),
+    ];
+    let authenticator = keys.start();
+    for (key, resources) in &given {
+        let identity = identify(&authenticator, key).await.expect("accepted");
+        let permissions = identity.permissions();
+        assert_eq!(permissions.allows(Permission::ReadResources), *resources);
+        assert!(permissions.allows(Permission::WriteTasks));
+    }
+    let listed: Vec<bool> = keys
+        .file
+        .list()
+        .expect("keys")
+        .iter()
+        .map(|key| key.resources)
+        .collect();
+    assert_eq!(listed, [true, false, true]);
+}
+
 #[tokio::test]
 async fn a_key_is_known_by_its_name_and_may_call_what_fits_its_patterns() {
     let keys = Keys::new();
@@ -111,6 +142,7 @@ async fn a_key_is_known_by_its_name_and_may_call_what_fits_its_patterns() {
     assert!(identity.permissions().allows(Permission::Call("build_all")));
     assert!(identity.permissions().allows(Permission::WriteTasks));
     assert!(!identity.permissions().allows(Permission::Call("deploy")));
+    assert!(!identity.permissions().allows(Permission::ReadResources));
     assert_eq!(authenticator.active_keys(), 1);
 }
 

@@ -109,6 +109,7 @@ fn change(command: &KeysCommand, of: &KeysOf, config: &Config) -> Result<(), Key
         KeysCommand::Add {
             name,
             tools,
+            resources,
             expires,
             json,
             ..
@@ -119,6 +120,7 @@ fn change(command: &KeysCommand, of: &KeysOf, config: &Config) -> Result<(), Key
             if !tools.is_empty() {
                 new.tools.clone_from(tools);
             }
+            new.resources = *resources;
             new.expires = end(*expires);
             print(name, &file.add(&new, &*ports.entropy, now)?, *json);
             record(config, &ports, name.as_str(), "added");
@@ -183,7 +185,7 @@ fn print(name: &KeyName, key: &ApiKey, as_json: bool) {
 
 fn list(keys: &[KeySummary], as_json: bool, now: UnixMillis) {
     if !as_json && !keys.is_empty() {
-        output::text("NAME\tSTATE\tTOOLS\tEND\n");
+        output::text("NAME\tSTATE\tTOOLS\tRESOURCES\tEND\n");
     }
     for key in keys {
         let tools: Vec<&str> = key.tools.iter().map(|pattern| pattern.as_str()).collect();
@@ -197,6 +199,7 @@ fn list(keys: &[KeySummary], as_json: bool, now: UnixMillis) {
                 "name": key.name.as_str(),
                 "state": state,
                 "tools": tools,
+                "resources": key.resources,
                 "created": timestamp(key.created),
                 "rotated": key.rotated.map(timestamp),
                 "expires": key.expires.map(timestamp),
@@ -212,7 +215,12 @@ fn list(keys: &[KeySummary], as_json: bool, now: UnixMillis) {
         let overlap = overlap.map_or_else(String::new, |until| {
             format!("; the key before it until {}", timestamp(until))
         });
-        output::text(&format!("{}\t{state}\t{}\t{end}{overlap}\n", key.name, tools.join(" ")));
+        let resources = if key.resources { "yes" } else { "no" };
+        output::text(&format!(
+            "{}\t{state}\t{}\t{resources}\t{end}{overlap}\n",
+            key.name,
+            tools.join(" ")
+        ));
     }
     if keys.is_empty() {
         output::note("There are no keys: add one with `longhaul keys add FILE NAME`");

@@ -62,7 +62,7 @@ pub enum AuditAction {
     Call,
     /// A call was given a task: a new one, or that of the same call made before.
     Create,
-    /// A task, its result, log, output or history was read or subscribed to, or tasks were listed.
+    /// A task, its result, log, output or history, or another resource was read or subscribed to, or tasks were listed.
     Read,
     /// A question was answered.
     Answer,
@@ -127,6 +127,8 @@ pub struct AuditEvent {
     pub task: Option<TaskId>,
     /// The tool.
     pub tool: Option<String>,
+    /// The URI of a resource that is not a task's, without its query.
+    pub resource: Option<String>,
     /// The method of the request.
     pub method: Option<&'static str>,
     /// The name of the legacy session. Its id cannot be made from it.
@@ -153,6 +155,7 @@ impl AuditEvent {
             principal: None,
             task: None,
             tool: None,
+            resource: None,
             method: None,
             session: None,
             client: None,
@@ -207,6 +210,7 @@ impl AuditEvent {
             ("principal", self.principal.as_deref().map(Value::from)),
             ("task", self.task.as_ref().map(|task| task.as_str().into())),
             ("tool", text(&self.tool)),
+            ("resource", text(&self.resource)),
             ("method", self.method.map(Value::from)),
             ("session", text(&self.session)),
             ("client", text(&self.client)),

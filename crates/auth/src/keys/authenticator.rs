@@ -189,6 +189,7 @@ fn changes_of(before: Option<&Record>, now: &Record) -> Option<String> {
         ("made valid again", then.revoked.is_some() && now.revoked.is_none()),
         ("rotated", then.secrets.last() != now.secrets.last()),
         ("given other tools", then.tools != now.tools),
+        ("given or denied resources", then.resources != now.resources),
         ("given another end", then.expires != now.expires),
     ];
     let changes = is_changed.into_iter().filter(|(_, is_changed)| *is_changed);

@@ -79,16 +79,19 @@ pub struct NewKey {
     pub name: KeyName,
     /// Which tools it may call.
     pub tools: Vec<ToolPattern>,
+    /// Whether it may use resources that are not those of tasks, and prompts. One for every tool may in any case.
+    pub resources: bool,
     /// When it ends by itself.
     pub expires: Option<UnixMillis>,
 }
 
 impl NewKey {
-    /// A key for every tool, without an end.
+    /// A key for everything, without an end.
     pub fn named(name: KeyName) -> Self {
         Self {
             name,
             tools: "*".parse().into_iter().collect(),
+            resources: false,
             expires: None,
         }
     }
@@ -111,6 +114,8 @@ pub struct KeySummary {
     pub name: KeyName,
     /// Which tools it may call.
     pub tools: Vec<ToolPattern>,
+    /// Whether it may use resources that are not those of tasks, and prompts.
+    pub resources: bool,
     /// When it was added.
     pub created: UnixMillis,
     /// When its present secret was made; the same as `created` until it is rotated.
@@ -199,6 +204,7 @@ impl KeyFile {
             document.keys.push(Record {
                 name: new.name.clone(),
                 tools: new.tools.clone(),
+                resources: new.resources && !new.tools.iter().any(ToolPattern::is_any),
                 created: Date(now),
                 expires: new.expires.map(Date),
                 revoked: None,
@@ -306,6 +312,7 @@ impl From<Record> for KeySummary {
     fn from(record: Record) -> Self {
         let rotated = record.secrets.last().map(|secret| secret.created);
         Self {
+            resources: record.may_use_resources(),
             name: record.name,
             tools: record.tools,
             created: record.created.0,

@@ -87,6 +87,9 @@ pub(crate) struct Record {
     pub(crate) name: KeyName,
     #[serde(with = "patterns")]
     pub(crate) tools: Vec<ToolPattern>,
+    /// Keys of earlier releases do not have it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) resources: bool,
     pub(crate) created: Date,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) expires: Option<Date>,
@@ -96,6 +99,13 @@ pub(crate) struct Record {
     /// recognised; none is accepted.
     #[serde(default)]
     pub(crate) secrets: Vec<Secret>,
+}
+
+impl Record {
+    /// Whether it may use resources that are not those of tasks, and prompts: a key for every tool is one for everything.
+    pub(crate) fn may_use_resources(&self) -> bool {
+        self.resources || self.tools.iter().any(ToolPattern::is_any)
+    }
 }
 
 /// What is kept of the text of a key.

@@ -44,7 +44,8 @@ impl KeyTable {
         let mut table = Self::default();
         for key in &document.keys {
             let tools = key.tools.iter().cloned().map(Grant::Tools);
-            let permissions: Permissions = tools.chain([Grant::WriteTasks]).collect();
+            let resources = key.may_use_resources().then_some(Grant::ReadResources);
+            let permissions: Permissions = tools.chain([Grant::WriteTasks]).chain(resources).collect();
             let principal = Principal::named(format!("{PRINCIPAL}{}", key.name));
             for secret in &key.secrets {
                 let ends = [key.expires, secret.until]

@@ -12,7 +12,7 @@ use serde::Serialize;
 /// let document = ProtectedResource::new("https://mcp.example/mcp", &issuers);
 /// assert_eq!(
 ///     document.to_json(),
-///     r#"{"resource":"https://mcp.example/mcp","authorization_servers":["https://login.example.com"],"scopes_supported":["tools:*","tasks:write"],"bearer_methods_supported":["header"]}"#,
+///     r#"{"resource":"https://mcp.example/mcp","authorization_servers":["https://login.example.com"],"scopes_supported":["tools:*","tasks:write","resources:read"],"bearer_methods_supported":["header"]}"#,
 /// );
 /// # Ok::<(), longhaul_auth::oauth::IssuerError>(())
 /// ```

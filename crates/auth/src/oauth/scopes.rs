@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// What the scopes of an issuer's tokens mean here.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Scopes {
-    /// They are named as the permissions are: `tools:NAME`, `tasks:read`, `tasks:write`. Others are ignored.
+    /// They are named as the permissions are: `tools:NAME`, `tasks:read`, `tasks:write`, `resources:read`. Others are ignored.
     #[default]
     AsNamed,
     /// Each scope of the issuer gives these permissions. Others are ignored.
@@ -77,7 +77,7 @@ impl Scopes {
     pub(super) fn supported(&self) -> Vec<&str> {
         match self {
             Self::Everything => Vec::new(),
-            Self::AsNamed => vec!["tools:*", "tasks:write"],
+            Self::AsNamed => vec!["tools:*", "tasks:write", "resources:read"],
             Self::Mapped(map) => map.keys().map(String::as_str).collect(),
         }
     }

@@ -190,7 +190,7 @@ async fn the_challenge_names_the_metadata_document_and_scopes() {
         challenge.resource_metadata.as_deref(),
         Some("https://mcp.example/.well-known/oauth-protected-resource/mcp")
     );
-    assert_eq!(challenge.scope.as_deref(), Some("tools:* tasks:write"));
+    assert_eq!(challenge.scope.as_deref(), Some("tools:* tasks:write resources:read"));
     let document: Value = serde_json::from_str(&authenticator.metadata().to_json()).expect("JSON");
     assert_eq!(document["resource"], RESOURCE);
     assert_eq!(document["authorization_servers"], json!([ISSUER]));

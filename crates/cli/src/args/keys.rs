@@ -25,6 +25,9 @@ pub(crate) enum KeysCommand {
         /// Tools it may call, * for any characters; several times for several [default: all]
         #[arg(long, value_name = "PATTERN", value_parser = tool_pattern)]
         tools: Vec<ToolPattern>,
+        /// With --tools: allow it to read resources and to get prompts, too
+        #[arg(long, requires = "tools")]
+        resources: bool,
         /// End it after this time, such as 90d
         #[arg(long, value_name = "DURATION", value_parser = lifetime)]
         expires: Option<Millis>,

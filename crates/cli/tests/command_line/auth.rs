@@ -153,9 +153,9 @@ fn keys_say_who_comes_in_and_what_is_whose() {
     assert_eq!(server.status(&rotated), 200, "for an hour");
     let listed = stdout(&server.keys(&["list"])).to_owned();
     let lines: Vec<&str> = listed.lines().collect();
-    assert_eq!(lines[0], "NAME\tSTATE\tTOOLS\tEND");
+    assert_eq!(lines[0], "NAME\tSTATE\tTOOLS\tRESOURCES\tEND");
     assert!(
-        lines[1].starts_with("ann\tactive\t*\tno end; the key before it until "),
+        lines[1].starts_with("ann\tactive\t*\tyes\tno end; the key before it until "),
         "{listed}"
     );
     assert!(!lines[2].contains("before"), "{listed}");

@@ -91,7 +91,7 @@ fn get(server: &Protected, path: &str) -> String {
 fn tokens_of_an_issuer_say_who_comes_in_and_what_is_whose() {
     let issuer = Issuer::new();
     let mut server = serve_with(&issuer, "");
-    let everything = "tools:* tasks:write";
+    let everything = "tools:* tasks:write resources:read";
     let ann = issuer.token("ann", everything, PUBLIC_URL, 600);
     let bob = issuer.token("bob", everything, PUBLIC_URL, 600);
     let metadata = get(&server, "/.well-known/oauth-protected-resource/mcp");

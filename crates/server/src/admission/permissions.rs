@@ -1,4 +1,4 @@
-//! What a sender may do: which tools it may call, and whether it may read or change tasks.
+//! What a sender may do: which tools it may call, whether it may read or change tasks, and whether it may use resources and prompts.
 
 use longhaul_core::ToolPattern;
 use std::{fmt, str::FromStr};
@@ -7,9 +7,11 @@ use std::{fmt, str::FromStr};
 const TASKS_READ: &str = "tasks:read";
 /// Cancelling tasks and answering their questions, and reading them.
 const TASKS_WRITE: &str = "tasks:write";
+/// Resources that are not those of tasks, prompts, and completion.
+const RESOURCES_READ: &str = "resources:read";
 const TOOLS: &str = "tools:";
 
-/// What a sender may do. Whatever is not named here, such as prompts, every sender that the server lets in may use.
+/// What a sender may do. Whatever is not named here, such as custom methods, every sender that the server lets in may use.
 ///
 /// ```
 /// use longhaul_server::auth::{Permission, Permissions};
@@ -25,6 +27,7 @@ pub struct Permissions {
     tools: Vec<ToolPattern>,
     read_tasks: bool,
     write_tasks: bool,
+    read_resources: bool,
 }
 
 /// One thing that a request needs.
@@ -36,9 +39,11 @@ pub enum Permission<'a> {
     ReadTasks,
     /// To cancel tasks and to answer their questions. Includes reading them.
     WriteTasks,
+    /// To read and subscribe to resources that are not those of tasks, to get prompts, and to complete their arguments.
+    ReadResources,
 }
 
-/// Something that is granted: `tools:NAME`, where `*` in the name stands for any characters, `tasks:read` or `tasks:write`.
+/// Something that is granted: `tools:NAME`, where `*` in the name stands for any characters, `tasks:read`, `tasks:write` or `resources:read`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Grant {
     /// To call the tools whose name fits.
@@ -47,11 +52,15 @@ pub enum Grant {
     ReadTasks,
     /// To change tasks, and to read them.
     WriteTasks,
+    /// To use resources that are not those of tasks, and prompts.
+    ReadResources,
 }
 
 /// A text that grants nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a permission: write tools:NAME (with * for any characters), tasks:read or tasks:write")]
+#[error(
+    "`{0}` is not a permission: write tools:NAME (with * for any characters), tasks:read, tasks:write or resources:read"
+)]
 pub struct InvalidGrant(pub String);
 
 impl Permissions {
@@ -62,6 +71,7 @@ impl Permissions {
             tools: Vec::new(),
             read_tasks: true,
             write_tasks: true,
+            read_resources: true,
         }
     }
 
@@ -71,12 +81,13 @@ impl Permissions {
             Permission::Call(tool) => self.every_tool || self.tools.iter().any(|pattern| pattern.matches(tool)),
             Permission::ReadTasks => self.read_tasks,
             Permission::WriteTasks => self.write_tasks,
+            Permission::ReadResources => self.read_resources,
         }
     }
 
     /// Whether it includes everything.
     pub fn allows_everything(&self) -> bool {
-        self.every_tool && self.write_tasks
+        self.every_tool && self.write_tasks && self.read_resources
     }
 
     /// What of `others` it does not include.
@@ -90,7 +101,8 @@ impl Permissions {
             Self { read_tasks: true, .. } => Some(Permission::ReadTasks),
             _ => None,
         };
-        let all = every_tool.into_iter().chain(tools).chain(tasks);
+        let resources = others.read_resources.then_some(Permission::ReadResources);
+        let all = every_tool.into_iter().chain(tools).chain(tasks).chain(resources);
         all.filter(|permission| !self.allows(*permission)).collect()
     }
 
@@ -108,6 +120,7 @@ impl Extend<Grant> for Permissions {
                 Grant::Tools(pattern) => self.tools.push(pattern),
                 Grant::ReadTasks => self.read_tasks = true,
                 Grant::WriteTasks => (self.read_tasks, self.write_tasks) = (true, true),
+                Grant::ReadResources => self.read_resources = true,
             }
         }
     }
@@ -127,6 +140,7 @@ impl fmt::Display for Permission<'_> {
             Self::Call(tool) => write!(f, "{TOOLS}{tool}"),
             Self::ReadTasks => f.write_str(TASKS_READ),
             Self::WriteTasks => f.write_str(TASKS_WRITE),
+            Self::ReadResources => f.write_str(RESOURCES_READ),
         }
     }
 }
@@ -138,6 +152,7 @@ impl FromStr for Grant {
         match text {
             TASKS_READ => Ok(Self::ReadTasks),
             TASKS_WRITE => Ok(Self::WriteTasks),
+            RESOURCES_READ => Ok(Self::ReadResources),
             _ => {
                 let name = text.strip_prefix(TOOLS).ok_or_else(|| InvalidGrant(text.to_owned()))?;
                 Ok(Self::Tools(name.parse().map_err(|_| InvalidGrant(text.to_owned()))?))
@@ -158,7 +173,12 @@ mod tests {
         assert!(!writer.allows(Permission::Call("a")) && !writer.allows_everything());
         let reader = granted(&["tasks:read"]);
         assert!(!reader.allows(Permission::WriteTasks) && !reader.allows_answers());
-        assert_eq!(granted(&["tools:*", "tasks:write"]), Permissions::all());
+        let without_resources = granted(&["tools:*", "tasks:write"]);
+        assert!(!without_resources.allows_everything() && !without_resources.allows(Permission::ReadResources));
+        assert_eq!(
+            granted(&["tools:*", "tasks:write", "resources:read"]),
+            Permissions::all()
+        );
         assert!(Permissions::all().allows_everything());
         assert_eq!(Permissions::default(), granted(&[]));
     }
@@ -173,6 +193,7 @@ mod tests {
             ("tools:a*b", "tools:a* tools:a*b*b", "tools:a*"),
             ("tools:a tools:b", "tools:*", "tools:*"),
             ("tools:a", "tasks:read", "tasks:read"),
+            ("tools:* tasks:write", "tasks:read resources:read", "resources:read"),
             (
                 "tasks:read",
                 "tools:b tools:c tasks:write",
@@ -198,6 +219,8 @@ mod tests {
             "tools:ä",
             "tasks",
             "tasks:delete",
+            "resources",
+            "resources:write",
             "openid",
         ] {
             assert_eq!(wrong.parse::<Grant>(), Err(InvalidGrant(wrong.to_owned())), "{wrong}");

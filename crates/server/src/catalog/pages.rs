@@ -106,7 +106,7 @@ pub(crate) fn list_page(lists: &Lists, request: &AdmittedRequest<'_>, list: List
         from: 0,
     };
     let text = match request.params.cursor()? {
-        None if list == List::Tools && !sender.permissions().allows_everything() => asked.write().0.into(),
+        None if !list.shows_all_to(sender.permissions()) => asked.write().0.into(),
         None => asked.first_page(),
         Some(cursor) => {
             let from = list.after(&cursor, sender.principal(), &snapshot, &lists.cursors);
@@ -163,12 +163,13 @@ impl PageRequest<'_> {
             List::Resources => ListKind::Resources,
             List::Templates => ListKind::ResourceTemplates,
         };
+        let shows_all = list.shows_all_to(self.sender.permissions());
         let next = list
             .name(snapshot, from + PAGE - 1)
-            .filter(|_| list.name(snapshot, from + PAGE).is_some())
+            .filter(|_| shows_all && list.name(snapshot, from + PAGE).is_some())
             .map(|last| self.cursor(last));
         let next = next.as_deref();
-        let entries = list.entries(lists, snapshot, from);
+        let entries = list.entries(lists, snapshot, from, shows_all);
         match dialect {
             Dialect::Legacy(_) => legacy::list::write(&mut out, kind, &entries, next),
             Dialect::Modern => modern::list::write(&mut out, kind, &entries, next, self.cache(), &lists.identity),
@@ -251,20 +252,30 @@ impl List {
         }
     }
 
+    /// Whether a sender with these permissions sees each entry. Without the right to use resources and prompts, it sees none but the templates of
+    /// the resources of tasks.
+    fn shows_all_to(self, permissions: &Permissions) -> bool {
+        match self {
+            Self::Tools => permissions.allows_everything(),
+            Self::Prompts | Self::Resources | Self::Templates => permissions.allows(Permission::ReadResources),
+        }
+    }
+
     /// Resources of tasks are found by the task's id and never listed; their templates come first, if there may be such resources.
-    fn entries<'a>(self, lists: &Lists, snapshot: &'a Snapshot, from: usize) -> Vec<&'a str> {
+    fn entries<'a>(self, lists: &Lists, snapshot: &'a Snapshot, from: usize, shows_all: bool) -> Vec<&'a str> {
+        let page = if shows_all { PAGE } else { 0 };
         match self {
             Self::Tools => Vec::new(),
             Self::Prompts => {
-                let prompts = snapshot.prompts.values().skip(from).take(PAGE);
+                let prompts = snapshot.prompts.values().skip(from).take(page);
                 prompts.map(|prompt| prompt.shown.as_str()).collect()
             }
             Self::Resources => {
-                let resources = snapshot.resources.values().skip(from).take(PAGE);
+                let resources = snapshot.resources.values().skip(from).take(page);
                 resources.map(|resource| resource.shown.as_str()).collect()
             }
             Self::Templates => {
-                let templates = snapshot.templates.values().skip(from).take(PAGE);
+                let templates = snapshot.templates.values().skip(from).take(page);
                 let of_tasks = (from == 0).then(|| task_resources::templates(&lists.engine, snapshot));
                 let of_tasks = of_tasks.into_iter().flatten();
                 of_tasks

@@ -13,7 +13,7 @@ use longhaul_wire::{Method, RpcError, TaskUri, jsonrpc::Response};
 use serde::Deserialize;
 use std::{net::IpAddr, sync::Arc};
 
-/// What is recorded of a request; `None` of one that is about no task.
+/// What is recorded of a request; `None` of one that is about no task and reads no resource.
 pub(super) fn begin(
     auditor: &Arc<Auditor>,
     interaction: &Interaction,
@@ -22,6 +22,7 @@ pub(super) fn begin(
 ) -> Option<Arc<RequestAudit>> {
     let params = request.params;
     let named = || params.task_id().ok()?.parse().ok();
+    let mut resource = None;
     let (action, task, tool) = match method {
         Method::ToolsCall => {
             let call = params.call_tool().ok()?;
@@ -44,15 +45,22 @@ pub(super) fn begin(
         Method::TasksCancel => (AuditAction::Cancel, named(), None),
         Method::TasksUpdate => (AuditAction::Answer, named(), None),
         Method::TasksDelete => (AuditAction::Delete, named(), None),
-        Method::ResourcesRead | Method::ResourcesSubscribe => (AuditAction::Read, Some(task_of_uri(request)?), None),
+        Method::ResourcesRead | Method::ResourcesSubscribe => {
+            let uri = params.uri().ok()?;
+            let task = task_of(&uri);
+            resource = task.is_none().then(|| without_query(&uri));
+            (AuditAction::Read, task, None)
+        }
         Method::SubscriptionsListen => {
             let asked = params.listen().ok()?;
             let mut tasks = asked.task_ids.iter().filter_map(|id| id.parse().ok());
-            let of_resources = || {
-                let mut uris = asked.resource_subscriptions.iter();
-                uris.find_map(|uri| Some(uri.parse::<TaskUri>().ok()?.task))
-            };
-            (AuditAction::Read, Some(tasks.next().or_else(of_resources)?), None)
+            let uris = || asked.resource_subscriptions.iter();
+            let task = tasks.next().or_else(|| uris().find_map(|uri| task_of(uri)));
+            resource = uris().next().filter(|_| task.is_none()).map(|uri| without_query(uri));
+            if task.is_none() && resource.is_none() {
+                return None;
+            }
+            (AuditAction::Read, task, None)
         }
         _ => return None,
     };
@@ -64,6 +72,7 @@ pub(super) fn begin(
     };
     let (client, version) = info.as_deref().map(name_and_version).unwrap_or_default();
     (event.task, event.tool, event.method) = (task, tool, Some(method.as_str()));
+    event.resource = resource;
     event.principal = Some(caller.principal().as_str().into());
     event.session = caller.session_key().map(|key| key.as_str().to_owned());
     (event.client, event.client_version, event.address) = (client, version, request.address);
@@ -114,6 +123,11 @@ pub(super) fn outcome_of(error: &RpcError) -> AuditOutcome {
     }
 }
 
-fn task_of_uri(request: &AdmittedRequest<'_>) -> Option<TaskId> {
-    Some(request.params.uri().ok()?.parse::<TaskUri>().ok()?.task)
+fn task_of(uri: &str) -> Option<TaskId> {
+    Some(uri.parse::<TaskUri>().ok()?.task)
+}
+
+/// A URI as it is recorded. Its query may hold arguments, which are never recorded.
+fn without_query(uri: &str) -> String {
+    shortened(uri.split(['?', '#']).next().unwrap_or_default())
 }

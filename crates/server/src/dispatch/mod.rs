@@ -162,6 +162,7 @@ impl Dispatcher {
         custom: Option<Arc<CustomMethod>>,
         request: &Request<'_>,
     ) -> Result<Answer, RpcError> {
+        let custom = custom.filter(|_| !permission::hides_list(method, admitted.caller.identity()));
         match custom {
             None => table::call(&self.methods, method, admitted).await,
             // Boxed, since it is rare.

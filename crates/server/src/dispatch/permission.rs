@@ -35,25 +35,29 @@ pub(super) fn refuse(interaction: &Interaction, method: Method, request: &Admitt
             need(interaction, request, Permission::WriteTasks)
         }
         Method::ResourcesRead | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => {
-            let uri = params.uri().ok()?;
-            task_resources::is_uri(&uri)
-                .then(|| need(interaction, request, Permission::ReadTasks))
-                .flatten()
+            need(interaction, request, of_resource(&params.uri().ok()?))
         }
+        Method::PromptsGet | Method::CompletionComplete => need(interaction, request, Permission::ReadResources),
         Method::SubscriptionsListen => {
             let asked = params.listen().ok()?;
-            let of_tasks = !asked.task_ids.is_empty()
-                || asked
-                    .resource_subscriptions
-                    .iter()
-                    .any(|uri| task_resources::is_uri(uri));
-            of_tasks
-                .then(|| need(interaction, request, Permission::ReadTasks))
-                .flatten()
+            let of_tasks = (!asked.task_ids.is_empty()).then_some(Permission::ReadTasks);
+            let of_resources = asked.resource_subscriptions.iter().map(|uri| of_resource(uri));
+            let needed: Vec<Permission<'_>> = of_tasks.into_iter().chain(of_resources).collect();
+            need_all(interaction, request, &needed)
         }
-        // They tell nothing of tasks, or are not requests of clients.
+        // They show what the sender may use and nothing more, or are not requests of clients.
         _ => None,
     }
+}
+
+/// Whether the method lists what the sender may not use: then the list is the server's own, which leaves it out, and not one of the author's.
+pub(super) fn hides_list(method: Method, identity: &Identity) -> bool {
+    let lists = [
+        Method::PromptsList,
+        Method::ResourcesList,
+        Method::ResourceTemplatesList,
+    ];
+    lists.contains(&method) && !identity.permissions().allows(Permission::ReadResources)
 }
 
 /// The refusal of a response to a request of ours: whoever may neither call a tool nor change a task was asked nothing.
@@ -70,22 +74,35 @@ pub(crate) fn refuse_stream(
     (!missing.is_empty()).then(|| refusal(interaction, None, identity, missing))
 }
 
+/// What it takes to read or to follow the resource.
+fn of_resource(uri: &str) -> Permission<'static> {
+    match task_resources::is_uri(uri) {
+        true => Permission::ReadTasks,
+        false => Permission::ReadResources,
+    }
+}
+
 fn need(interaction: &Interaction, request: &AdmittedRequest<'_>, permission: Permission<'_>) -> Option<Answer> {
-    let identity = request.caller.identity();
-    if identity.permissions().allows(permission) {
+    if request.caller.identity().permissions().allows(permission) {
         return None;
     }
-    // A call may become a task, so what is needed to follow it is asked for together (S-22).
-    let all = match permission {
-        Permission::Call(_) => &[permission, Permission::ReadTasks][..],
-        _ => &[permission],
-    };
-    let missing: Vec<Permission<'_>> = all
-        .iter()
-        .copied()
-        .filter(|permission| !identity.permissions().allows(*permission))
-        .collect();
-    Some(refusal(interaction, Some(request.id), identity, &missing))
+    match permission {
+        // A call may become a task, so what is needed to follow it is asked for together (S-22).
+        Permission::Call(_) => need_all(interaction, request, &[permission, Permission::ReadTasks]),
+        _ => need_all(interaction, request, &[permission]),
+    }
+}
+
+/// The refusal that names each of `needed` that the sender lacks, once.
+fn need_all(interaction: &Interaction, request: &AdmittedRequest<'_>, needed: &[Permission<'_>]) -> Option<Answer> {
+    let identity = request.caller.identity();
+    let mut missing: Vec<Permission<'_>> = Vec::new();
+    for permission in needed {
+        if !identity.permissions().allows(*permission) && !missing.contains(permission) {
+            missing.push(*permission);
+        }
+    }
+    (!missing.is_empty()).then(|| refusal(interaction, Some(request.id), identity, &missing))
 }
 
 fn refusal(

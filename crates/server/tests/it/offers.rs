@@ -71,8 +71,8 @@ pub(crate) fn resource(uri: &str) -> Resource {
     }
 }
 
-async fn offering() -> (Server, String) {
-    let server = Server::start().await;
+/// Offers a prompt, a resource and a template.
+pub(crate) fn offer(server: &Server) {
     let catalog = server.engine.catalog();
     catalog.put_prompt(prompt("talk"));
     catalog.put_resource(resource("test://one"));
@@ -82,6 +82,11 @@ async fn offering() -> (Server, String) {
         handler: Arc::new(Echo),
         completer: None,
     });
+}
+
+async fn offering() -> (Server, String) {
+    let server = Server::start().await;
+    offer(&server);
     let session = server.session().await;
     (server, session)
 }
@@ -241,6 +246,11 @@ async fn features_without_a_handler_are_not_declared() {
     }
 }
 
+/// A method of this name, as an application answers it.
+pub(crate) fn method(name: &str) -> longhaul_runtime::CustomMethod {
+    longhaul_runtime::CustomMethod::new(name, Arc::new(Echo)).unwrap()
+}
+
 impl longhaul_runtime::MethodHandler for Echo {
     fn call(self: Arc<Self>, params: Json, _: RequestContext) -> BoxFuture<'static, Result<Json, HandlerError>> {
         let params: Value = serde_json::from_str(params.as_str()).unwrap();
@@ -255,8 +265,7 @@ async fn a_custom_method_is_answered_in_both_eras() {
     let [modern, legacy] = ask();
     assert_eq!(server.error(&modern).await, (404, -32601));
     assert_eq!(server.error(&legacy).await, (200, -32601));
-    let echo = longhaul_runtime::CustomMethod::new("com.example/echo", Arc::new(Echo)).unwrap();
-    server.engine.catalog().put_method(echo);
+    server.engine.catalog().put_method(method("com.example/echo"));
     let [modern, legacy] = ask();
     assert_eq!(server.result(&modern).await["said"], json!([1, null]));
     assert_eq!(server.result(&legacy).await, json!({"said": [1, null]}));

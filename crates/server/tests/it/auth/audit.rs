@@ -195,7 +195,24 @@ async fn g1_60_s_07_each_request_about_a_task_is_recorded() {
     ]
     .concat();
     assert_eq!(told.take(), lines);
-    // Nothing about tasks.
+    // A resource that is no task's, without what its query may hold.
+    crate::offers::offer(&served.server);
+    for (token, uri, outcome, code) in [
+        ("ann", "test://one", "ok", Value::Null),
+        ("ann", "test://one?token=secret#part", "failed", json!(-32602)),
+        ("ann-nothing", "test://one", "denied", Value::Null),
+    ] {
+        let read = of(token, Post::modern("resources/read", json!({"uri": uri})));
+        served.server.connect().await.exchange(&read).await;
+        let event = told.0.lock().unwrap().last().unwrap().clone();
+        assert_eq!(
+            (&event["action"], &event["resource"], &event["outcome"], &event["code"]),
+            (&json!("read"), &json!("test://one"), &json!(outcome), &code),
+            "{event}"
+        );
+        assert_eq!(told.take().len(), 1);
+    }
+    // Nothing about tasks or resources.
     served.result("ann", Post::modern("tools/list", json!({}))).await;
     assert_eq!(told.take(), Vec::<[String; 4]>::new());
 }

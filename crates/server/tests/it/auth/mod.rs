@@ -68,6 +68,8 @@ impl Tokens {
             "revocable" => verified(Permissions::all()).with_revocation(&self.revocation),
             "reader" => verified(granted(&["tasks:read"])),
             "caller" => verified(granted(&["tools:opt*"])),
+            "tools" => verified(granted(&["tools:*", "tasks:write"])),
+            "resources" => verified(granted(&["resources:read"])),
             "nothing" => verified(granted(&[])),
             "mapped" => verified(granted(&[])).with_scope_names(|missing| Some(format!("theirs:{}", missing.len()))),
             _ => return None,

@@ -3,6 +3,7 @@
 use super::{Authenticated, METADATA, get_stream, of};
 use crate::{
     client::Connection,
+    offers,
     request::{Post, act, act_as_task},
     server::{Options, task_of},
     stage::HANDED_OFF,
@@ -136,6 +137,105 @@ async fn s_22_what_is_missing_is_asked_for_at_once() {
     }
 }
 
+/// Resources that are not tasks', prompts and completion need one permission, whoever answers them. Lists leave out what may not be used.
+#[tokio::test]
+async fn s_22_resources_and_prompts_need_a_permission() {
+    let served = Authenticated::start().await;
+    offers::offer(&served.server);
+    let session = served.session("ann").await;
+    let task = task_of(
+        &served
+            .result("ann", Post::modern("tools/call", act("optional", "wait")))
+            .await,
+    );
+    let log = format!("longhaul://task/{task}/log");
+    let talk = json!({"type": "ref/prompt", "name": "talk"});
+    let one = json!({"uri": "test://one"});
+    let both =
+        json!({"notifications": {"taskIds": [task], "resourceSubscriptions": ["test://one", log, "test://1/data"]}});
+    let legacy = |method: &str, params: Value| Post::legacy(Some(&session), method, params);
+    let uses = [
+        (Post::modern("resources/read", one.clone()), "resources:read"),
+        (legacy("resources/read", one.clone()), "resources:read"),
+        (
+            legacy("resources/read", json!({"uri": "test://unknown"})),
+            "resources:read",
+        ),
+        (legacy("resources/subscribe", one), "resources:read"),
+        (Post::modern("subscriptions/listen", both), "tasks:read resources:read"),
+        (
+            Post::modern("prompts/get", json!({"name": "talk", "arguments": {"topic": "a"}})),
+            "resources:read",
+        ),
+        (
+            Post::modern(
+                "completion/complete",
+                json!({"ref": talk, "argument": {"name": "topic", "value": ""}}),
+            ),
+            "resources:read",
+        ),
+    ];
+    let lists = [
+        ("prompts/list", "prompts"),
+        ("resources/list", "resources"),
+        ("resources/templates/list", "resourceTemplates"),
+    ];
+    let count = async |token: &str, (method, member): (&str, &str)| {
+        let listed = served.result(token, Post::modern(method, json!({}))).await;
+        let templates = listed[member].as_array().expect("a list").iter();
+        templates
+            .filter(|entry| !entry.to_string().contains("longhaul://"))
+            .count()
+    };
+    for answered_by_the_author in [false, true] {
+        if answered_by_the_author {
+            for method in [
+                "resources/list",
+                "resources/read",
+                "resources/templates/list",
+                "prompts/list",
+                "prompts/get",
+            ] {
+                served.server.engine.catalog().put_method(offers::method(method));
+            }
+        }
+        for (post, scope) in &uses {
+            for token in ["ann-nothing", "ann-tools"] {
+                let mut connection = served.server.connect().await;
+                let reply = connection.exchange(&of(token, post.clone())).await;
+                assert_eq!(reply.error(), (403, 403), "{token} {}", post.body);
+                let challenge = reply.head.header("www-authenticate").unwrap();
+                // `ann-tools` may read tasks.
+                let scope = if token == "ann-tools" { "resources:read" } else { *scope };
+                assert!(
+                    challenge.contains(&format!("scope=\"{scope}\"")),
+                    "{}: {challenge}",
+                    post.body
+                );
+            }
+        }
+        for list in lists {
+            assert_eq!(
+                (count("ann-nothing", list).await, count("ann-tools", list).await),
+                (0, 0),
+                "{list:?}"
+            );
+            if !answered_by_the_author {
+                assert_eq!(
+                    (count("ann", list).await, count("ann-resources", list).await),
+                    (1, 1),
+                    "{list:?}"
+                );
+            }
+        }
+    }
+    for (post, _) in uses.iter().filter(|(_, scope)| *scope == "resources:read") {
+        let mut connection = served.server.connect().await;
+        connection.send(&of("ann-resources", post.clone()).to_bytes()).await;
+        assert_eq!(connection.head().await.status, 200, "{}", post.body);
+    }
+}
+
 /// Whoever may neither call nor change anything was asked nothing.
 #[tokio::test]
 async fn a_response_needs_the_right_to_call_or_to_change() {
@@ -186,7 +286,7 @@ async fn s_22_a_stream_needs_what_its_messages_need() {
     let resume = |of: &Connection| format!("Last-Event-ID: {}\r\n", of.last_event_id.clone().unwrap());
     let (push, call, callers) = (resume(&push), resume(&call), resume(&callers));
     let result = event_of_a_result(&served, &session).await;
-    let everything = "tools:* tasks:write";
+    let everything = "tools:* tasks:write resources:read";
     for (token, headers, needed) in [
         ("caller", "", Some("tasks:read")),
         ("nothing", "", Some("tasks:read")),
