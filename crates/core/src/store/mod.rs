@@ -300,7 +300,7 @@ pub trait Store: Send + Sync + 'static {
     fn delete(&self, host: &HostId, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>>;
 
     /// As [`delete`](Self::delete), of those of `ids` that are over and have no active attempt: their owner does not want them any more, so their
-    /// [`Task::delete_at`] does not matter. A store that keeps them in files overwrites what it held of them.
+    /// [`Task::delete_at`] does not matter. A store that keeps them in files overwrites their rows.
     fn delete_ended(&self, host: &HostId, ids: Vec<TaskId>, at: UnixMillis)
     -> BoxFuture<'_, Result<usize, StoreError>>;
 

@@ -317,7 +317,8 @@ pub(super) fn delete(tx: &mut Tx<'_>, ids: &[TaskId], at: UnixMillis) -> Result<
 /// [`longhaul_core::Store::delete_ended`].
 ///
 /// SQLite overwrites the values with zeros, also in pages that become free and would otherwise not be written. That is too much to write for all that
-/// expires. The write-ahead log still has the values, until it is truncated.
+/// expires. The write-ahead log still has the values, until it is truncated. So have unused parts of pages from which SQLite has moved rows to
+/// others: `secure_delete` does not clear what rebalancing a tree leaves behind, and only `VACUUM` does.
 pub(super) fn delete_ended(tx: &mut Tx<'_>, ids: &[TaskId], at: UnixMillis) -> Result<Result<usize, StoreError>> {
     forget_sessions(tx, at)?;
     connection::overwrite_deleted(tx.connection, true)?;
