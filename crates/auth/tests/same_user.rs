@@ -188,7 +188,7 @@ fn other_sockets_have_no_known_user() {
 #[tokio::test]
 async fn only_plain_requests_of_the_same_user_are_served() {
     let check = check();
-    let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+    let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 7411));
     let peer = |user| Peer::Tcp {
         local,
         remote: local,
@@ -212,6 +212,12 @@ async fn only_plain_requests_of_the_same_user_are_served() {
             .await
             .is_some()
     );
+    let without_a_port = with("host", "localhost");
+    assert!(
+        support::ask(&check, &without_a_port, &peer(PeerUser::Same))
+            .await
+            .is_some()
+    );
     for (headers, peer) in [
         (&none, peer(PeerUser::Other)),
         (&none, peer(PeerUser::Unknown)),
@@ -220,6 +226,12 @@ async fn only_plain_requests_of_the_same_user_are_served() {
         (&with("x-forwarded-for", "203.0.113.7"), peer(PeerUser::Same)),
         (&with("via", "1.1 proxy"), peer(PeerUser::Same)),
         (&with("host", "mcp.example.com"), peer(PeerUser::Same)),
+        (&with("host", "localhost:7412"), peer(PeerUser::Same)),
+        (&with("host", "127.0.0.1:80"), peer(PeerUser::Same)),
+        (
+            &with("x-amzn-trace-id", "Root=1-67891233-abcdef012345678912345678"),
+            peer(PeerUser::Same),
+        ),
         (&with("origin", "https://app.example.com"), peer(PeerUser::Same)),
         (&with("origin", "null"), peer(PeerUser::Same)),
         (&with("authorization", "Bearer wrong"), peer(PeerUser::Same)),

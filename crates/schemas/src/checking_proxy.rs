@@ -90,16 +90,16 @@ fn spawn<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Re
     Builder::new().name("checking proxy".to_owned()).spawn(work)
 }
 
-fn relay(client: TcpStream, server: SocketAddr) -> Exchanged {
+fn relay(client: TcpStream, address: SocketAddr) -> Exchanged {
     let connect = || {
-        let server = TcpStream::connect(server)?;
-        Ok::<_, io::Error>((client.try_clone()?, server.try_clone()?, server))
+        let server = TcpStream::connect(address)?;
+        Ok::<_, io::Error>((client.local_addr()?, client.try_clone()?, server.try_clone()?, server))
     };
-    let Ok((from_client, to_server, server)) = connect() else {
+    let Ok((proxy, from_client, to_server, server)) = connect() else {
         return Exchanged::default();
     };
-    let requests = spawn(move || copy(from_client, to_server));
-    let by_server = copy(server, client);
+    let requests = spawn(move || copy(from_client, to_server, Some((proxy, address))));
+    let by_server = copy(server, client, None);
     let by_client = requests
         .ok()
         .and_then(|requests| requests.join().ok())
@@ -108,16 +108,32 @@ fn relay(client: TcpStream, server: SocketAddr) -> Exchanged {
 }
 
 /// Copies one direction until its sender closes it, and then closes both directions: in HTTP nobody reads on after that. A receiver that
-/// takes no more may still send, so a failed write is ignored.
-fn copy(mut from: TcpStream, mut to: TcpStream) -> Vec<u8> {
+/// takes no more may still send, so a failed write is ignored. Of `addresses`, the first one becomes the second one in all requests: a server that knows
+/// its clients by their users takes nothing of them that was sent to the port of somebody else.
+fn copy(mut from: TcpStream, mut to: TcpStream, addresses: Option<(SocketAddr, SocketAddr)>) -> Vec<u8> {
     let mut all = Vec::new();
     let mut chunk = [0; 16 * 1024];
     while let Ok(length @ 1..) = from.read(&mut chunk) {
+        if let Some((proxy, server)) = addresses {
+            replace_host(&mut chunk[..length], proxy, server);
+        }
         all.extend_from_slice(&chunk[..length]);
         let _ = to.write_all(&chunk[..length]);
     }
     let _ = to.shutdown(Shutdown::Both);
     all
+}
+
+/// Replaces the `Host` of a request, if that is in one piece and as long as the new one; so are nearly all free ports.
+fn replace_host(bytes: &mut [u8], proxy: SocketAddr, server: SocketAddr) {
+    let (from, to) = (format!(": {proxy}\r\n"), format!(": {server}\r\n"));
+    if from.len() != to.len() {
+        return;
+    }
+    let place = bytes.windows(from.len()).position(|window| window == from.as_bytes());
+    if let Some(place) = place {
+        bytes[place..place + to.len()].copy_from_slice(to.as_bytes());
+    }
 }
 
 impl Exchanged {

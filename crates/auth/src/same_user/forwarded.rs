@@ -3,31 +3,50 @@
 use http::HeaderMap;
 
 /// Headers that proxies, tunnels and content delivery networks add, besides those with one of the [`PREFIXES`].
-const FORWARDING: [&str; 15] = [
+const FORWARDING: [&str; 27] = [
     "forwarded",
     "forwarded-for",
     "via",
     "cdn-loop",
     "client-ip",
+    "http-client-ip",
     "true-client-ip",
+    "wl-proxy-client-ip",
+    "wl-proxy-ssl",
+    "front-end-https",
+    "max-forwards",
+    "surrogate-capability",
+    "incap-client-ip",
     "x-real-ip",
     "x-client-ip",
     "x-cluster-client-ip",
     "x-remote-addr",
+    "x-remote-ip",
     "x-proxyuser-ip",
     "x-host",
     "x-scheme",
-    "fastly-client-ip",
-    "fly-client-ip",
+    "x-url-scheme",
+    "x-varnish",
+    "x-cloud-trace-context",
+    "x-sucuri-clientip",
+    "x-nginx-proxy",
+    "x-rewrite-url",
 ];
 /// What else such headers begin with.
-const PREFIXES: [&str; 8] = [
+const PREFIXES: [&str; 15] = [
     "x-forwarded",
     "x-original-",
     "x-envoy-",
     "x-appengine-",
     "x-azure-",
+    "x-amz-cf-",
+    "x-amzn-",
+    "x-arr-",
+    "x-vercel-",
+    "akamai-",
     "cf-",
+    "fastly-",
+    "fly-",
     "tailscale-",
     "proxy-",
 ];
@@ -68,6 +87,14 @@ mod tests {
             "x-forwarded",
             "x-original-host",
             "x-envoy-external-address",
+            "x-amzn-trace-id",
+            "x-amz-cf-id",
+            "x-arr-ssl",
+            "x-arr-log-id",
+            "fastly-ff",
+            "fastly-client-ip",
+            "fly-client-ip",
+            "x-vercel-forwarded-for",
             "cf-connecting-ip",
             "tailscale-user-login",
             "proxy-connection",
@@ -82,6 +109,9 @@ mod tests {
             "accept",
             "mcp-name",
             "x-api-key",
+            "x-amz-date",
+            "x-request-id",
+            "traceparent",
         ] {
             assert!(!with(name), "{name}");
         }

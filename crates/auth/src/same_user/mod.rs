@@ -4,8 +4,8 @@
 //! server's own user are served without a key. It is asked once for each connection, when it is accepted.
 //!
 //! A proxy or tunnel that runs as this user has connections that are this user's. What it forwards is recognised by its headers: those that proxies
-//! add ([`is_forwarded`]), the public name of the server as `Host`, the `Origin` of a web page elsewhere. One that changes the host and adds nothing
-//! cannot be told from this user's programs.
+//! add ([`is_forwarded`]), the public name of the server or another port as `Host`, the `Origin` of a web page elsewhere. One that changes the host, or has
+//! the port of the server on another machine, and adds nothing cannot be told from this user's programs.
 //!
 //! Only Linux is asked so far, through `sock_diag`. Elsewhere [`SameUser::new`] says that it is unavailable.
 
@@ -108,11 +108,13 @@ impl SameUser {
 }
 
 /// A request without credentials, that nobody has forwarded, on a connection of the same user or on a Unix socket. On TCP it names the server as
-/// this machine, and no web page of elsewhere has sent it ([`is_local_request`]).
+/// this machine and its listener's port, and no web page of elsewhere has sent it ([`is_local_request`]).
 impl Authenticator for SameUser {
     fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> Decision<'a> {
         let is_same = match head.peer {
-            Peer::Tcp { user, .. } => *user == PeerUser::Same && is_local_request(head.headers, head.uri),
+            Peer::Tcp { user, local, .. } => {
+                *user == PeerUser::Same && is_local_request(head.headers, head.uri, local.port())
+            }
             Peer::Unix { uid } => *uid == self.user,
             _ => false,
         };

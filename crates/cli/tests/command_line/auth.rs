@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::{
     fs,
     io::{Read, Write},
-    net::{SocketAddr, TcpStream},
+    net::{SocketAddr, TcpListener, TcpStream},
     path::Path,
     process::{Child, Output},
     thread,
@@ -278,6 +278,75 @@ fn without_keys_only_the_same_user_comes_in_and_nothing_that_was_forwarded() {
         assert_eq!(server.post(&headers, "tools/list", json!({})).0, 401, "{forwarded}");
     }
     assert_eq!(server.status("lhk_x"), 401, "credentials are never ignored");
+}
+
+/// Forwards connections as `socat` does, with all bytes as they are.
+#[cfg(target_os = "linux")]
+#[expect(clippy::disallowed_methods, reason = "real connections are forwarded")]
+fn relay_to(server: SocketAddr) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let server = TcpStream::connect(server).unwrap();
+            for (mut from, mut to) in [
+                (client.try_clone().unwrap(), server.try_clone().unwrap()),
+                (server, client),
+            ] {
+                thread::spawn(move || {
+                    let _ = std::io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(std::net::Shutdown::Write);
+                });
+            }
+        }
+    });
+    address
+}
+
+/// The status of a request to this address, sent by a process of this user, or of another one.
+#[cfg(target_os = "linux")]
+fn status_for(user: Option<u32>, address: SocketAddr, host: &str) -> String {
+    use std::os::unix::process::CommandExt as _;
+    const SEND: &str =
+        r#"exec 3<>"/dev/tcp/127.0.0.1/$1"; printf '%s' "$2" >&3; read -r -u 3 _ status _; echo "$status""#;
+    let body = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
+    let request = format!(
+        "POST /mcp HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut command = std::process::Command::new("bash");
+    command
+        .args(["-c", SEND, "send", &address.port().to_string(), &request])
+        .current_dir("/");
+    if let Some(user) = user {
+        command.uid(user).gid(user);
+    }
+    let sent = command.output().unwrap();
+    String::from_utf8(sent.stdout).unwrap().trim().to_owned()
+}
+
+/// The connection of a relay is of the user who runs it. What it forwards names the relay's port, so it is nobody's.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_another_user_sends_through_a_relay_of_this_user_is_not_this_users() {
+    /// A user that has no processes.
+    const OTHER_USER: u32 = 54_321;
+    let server = Protected::start("", "", "127.0.0.1:0");
+    let direct = server.address;
+    let relay = relay_to(direct);
+    assert_eq!(status_for(None, direct, &direct.to_string()), "200");
+    assert_eq!(status_for(None, relay, &relay.to_string()), "401");
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("not root: the part with another user is left out");
+        return;
+    }
+    for name in ["127.0.0.1", "localhost"] {
+        for address in [direct, relay] {
+            let host = format!("{name}:{}", address.port());
+            assert_eq!(status_for(Some(OTHER_USER), address, &host), "401", "{host}");
+        }
+    }
 }
 
 /// Whoever comes from the address of a proxy is not taken for the user who runs the server, so that user is not named among those who may come in.

@@ -140,19 +140,27 @@ fn split_port(authority: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Whether a request names its server only as this machine (`localhost`, `127.0.0.1` or `[::1]`), and comes from no web page but one of this machine.
+/// Whether a request names its server only as this machine (`localhost`, `127.0.0.1` or `[::1]`) and no other port than that of its listener, and comes
+/// from no web page but one of this machine.
+///
+/// Another port was that of something between which forwards connections, such as `ssh -R`, `socat` or a container's.
 ///
 /// ```
 /// use longhaul_server::http::is_local_request;
 /// let mut headers = http::HeaderMap::new();
 /// headers.insert("host", "localhost:7411".parse()?);
-/// assert!(is_local_request(&headers, &"/mcp".parse()?));
+/// assert!(is_local_request(&headers, &"/mcp".parse()?, 7411));
+/// assert!(!is_local_request(&headers, &"/mcp".parse()?, 7412));
 /// headers.insert("origin", "https://app.example.com".parse()?);
-/// assert!(!is_local_request(&headers, &"/mcp".parse()?));
+/// assert!(!is_local_request(&headers, &"/mcp".parse()?, 7411));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn is_local_request(headers: &HeaderMap, uri: &Uri) -> bool {
+pub fn is_local_request(headers: &HeaderMap, uri: &Uri, port: u16) -> bool {
+    let fits = |authority: &str| split_port(authority).1.is_none_or(|named| named.parse() == Ok(port));
+    let mut hosts = headers.get_all(header::HOST).iter();
     AllowedHosts::default().check(headers, uri).is_ok()
+        && uri.authority().is_none_or(|authority| fits(authority.as_str()))
+        && hosts.all(|host| host.to_str().is_ok_and(fits))
 }
 
 /// Whether an address can only be reached from this machine.
