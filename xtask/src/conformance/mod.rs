@@ -1,7 +1,7 @@
 //! `cargo xtask conformance`: the official suite against the fixture server and the fixture client.
 //!
-//! Both requirement sets run whole, scored or not, and so does every scenario of the Tasks extension, which belongs to the newer set. Left out are the
-//! scenarios about authorization.
+//! Both requirement sets run whole, scored or not, with their scenarios about authorization, and so does every scenario of the Tasks extension, which
+//! belongs to the newer set. Left out are extensions of authorization that are not supported.
 
 mod case;
 mod suite;
