@@ -1,6 +1,7 @@
-//! The isolation matrix with real keys and tokens: to another principal a task does not exist, and who is not known learns nothing.
+//! The isolation matrix: each request that names something of a principal × each sender who is not that principal, with real keys and tokens over HTTP.
 //!
-//! Everything that can be asked for is in the matrix of the server's own tests; here is who asks.
+//! To another principal nothing exists: the answer is that for a name that was never given out, byte for byte but for the name. Who is not known gets one
+//! answer, whatever is asked for. Rounds of questions (`requestState`) and the old pair of endpoints are in the matrix of the server's own tests.
 
 use super::{
     auth::{Protected, bearer},
@@ -11,64 +12,296 @@ use serde_json::{Value, json};
 use std::{
     collections::BTreeSet,
     fs,
-    io::{Read, Write},
+    io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
 };
 
 const PUBLIC_URL: &str = "https://jobs.example/mcp";
-const EVERYTHING: &str = "tools:* tasks:write";
+const EVERYTHING: &str = "tools:* tasks:write resources:read";
 /// An id that was never announced, as long as all are.
 const NOBODYS: &str = "0123456789abcdefghjkmnpqrstvwxyz0123";
 
-/// Everything that names a task. What changes something is last.
-fn requests(task: &str) -> Vec<(&'static str, Value)> {
-    let part = |part: &str| json!({"uri": format!("longhaul://task/{task}/{part}")});
-    let follow = |tool: &str| json!({"name": tool, "arguments": {"task": task}});
-    vec![
-        ("tasks/get", json!({"taskId": task})),
-        ("subscriptions/listen", json!({"notifications": {"taskIds": [task]}})),
-        ("resources/read", part("log")),
-        ("resources/read", part("output")),
-        ("resources/read", part("history")),
-        ("tools/call", follow("task_wait")),
-        (
-            "tasks/update",
-            json!({"taskId": task, "inputResponses": {"a": {"action": "decline"}}}),
-        ),
-        ("tools/call", follow("task_cancel")),
-        ("dev.longhaul/tasks/delete", json!({"taskId": task})),
-        ("tasks/cancel", json!({"taskId": task})),
-    ]
+/// What a principal has, by the names under which others could ask for it.
+#[derive(Clone)]
+struct Names {
+    running: String,
+    done: String,
+    session: String,
+    /// Of the session's push stream.
+    event: String,
+    /// The idempotency key of the call of `running`.
+    key: String,
 }
 
-/// The whole response, without its date and with the task's id masked.
-fn raw(server: &Protected, token: &str, method: &str, mut params: Value, task: &str) -> String {
+/// A request with these headers of credentials, for something of that name. The session is the sender's own, if it has one.
+type Ask = fn(credentials: &str, names: &Names, session: &str) -> String;
+
+/// Requests that change nothing, also if they were granted.
+const READS: &[(&str, Ask)] = &[
+    ("tasks/get", |who, names, _| {
+        modern(who, "tasks/get", task(&names.running))
+    }),
+    ("listen to a task", |who, names, _| {
+        modern(
+            who,
+            "subscriptions/listen",
+            json!({"notifications": {"taskIds": [names.done]}}),
+        )
+    }),
+    ("listen to a resource", |who, names, _| {
+        let uri = part(&names.running, "log")["uri"].clone();
+        modern(
+            who,
+            "subscriptions/listen",
+            json!({"notifications": {"resourceSubscriptions": [uri]}}),
+        )
+    }),
+    ("log", |who, names, _| {
+        modern(who, "resources/read", part(&names.running, "log"))
+    }),
+    ("output", |who, names, _| {
+        modern(who, "resources/read", part(&names.running, "output"))
+    }),
+    ("history", |who, names, _| {
+        modern(who, "resources/read", part(&names.running, "history"))
+    }),
+    ("task_wait", |who, names, _| {
+        modern(who, "tools/call", follow("task_wait", &names.done))
+    }),
+    ("legacy tasks/get", |who, names, session| {
+        legacy(who, session, "tasks/get", task(&names.running))
+    }),
+    ("legacy tasks/result", |who, names, session| {
+        legacy(who, session, "tasks/result", task(&names.done))
+    }),
+    ("legacy log", |who, names, session| {
+        legacy(who, session, "resources/read", part(&names.running, "log"))
+    }),
+    ("legacy output", |who, names, session| {
+        legacy(who, session, "resources/read", part(&names.running, "output"))
+    }),
+    ("legacy history", |who, names, session| {
+        legacy(who, session, "resources/read", part(&names.running, "history"))
+    }),
+    ("legacy resources/subscribe", |who, names, session| {
+        legacy(who, session, "resources/subscribe", part(&names.running, "log"))
+    }),
+    ("legacy task_wait", |who, names, session| {
+        legacy(who, session, "tools/call", follow("task_wait", &names.done))
+    }),
+    ("session", |who, names, _| {
+        legacy(who, &names.session, "ping", json!({}))
+    }),
+];
+
+/// Requests whose answer would be a stream without end if they were granted.
+const STREAMS: &[(&str, Ask)] = &[
+    ("GET of a session", |who, names, _| get_stream(who, &names.session, "")),
+    ("Last-Event-ID", |who, names, session| {
+        get_stream(who, session, &format!("Last-Event-ID: {}\r\n", names.event))
+    }),
+];
+
+/// Requests that change something if they are granted.
+const WRITES: &[(&str, Ask)] = &[
+    ("tasks/update", |who, names, _| {
+        let answers = json!({"taskId": names.running, "inputResponses": {"a": {"action": "decline"}}});
+        modern(who, "tasks/update", answers)
+    }),
+    ("delete", |who, names, _| {
+        modern(who, "dev.longhaul/tasks/delete", task(&names.done))
+    }),
+    ("legacy delete", |who, names, session| {
+        legacy(who, session, "dev.longhaul/tasks/delete", task(&names.done))
+    }),
+    ("task_cancel", |who, names, _| {
+        modern(who, "tools/call", follow("task_cancel", &names.running))
+    }),
+    ("legacy task_cancel", |who, names, session| {
+        legacy(who, session, "tools/call", follow("task_cancel", &names.running))
+    }),
+    ("tasks/cancel", |who, names, _| {
+        modern(who, "tasks/cancel", task(&names.running))
+    }),
+    ("legacy tasks/cancel", |who, names, session| {
+        legacy(who, session, "tasks/cancel", task(&names.running))
+    }),
+    ("DELETE of a session", |who, names, _| {
+        let session = &names.session;
+        format!(
+            "DELETE /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nMcp-Session-Id: {session}\r\n{who}\r\n"
+        )
+    }),
+];
+
+/// Requests that name nothing and find what is the sender's.
+const LISTS: &[(&str, Ask)] = &[
+    ("tasks/list", |who, _, session| {
+        legacy(who, session, "tasks/list", json!({}))
+    }),
+    ("idempotency key", |who, names, _| {
+        modern(who, "tools/call", keyed_call(&names.key))
+    }),
+];
+
+fn task(id: &str) -> Value {
+    json!({"taskId": id})
+}
+
+fn part(id: &str, part: &str) -> Value {
+    json!({"uri": format!("longhaul://task/{id}/{part}")})
+}
+
+fn follow(tool: &str, id: &str) -> Value {
+    json!({"name": tool, "arguments": {"task": id}})
+}
+
+fn keyed_call(key: &str) -> Value {
+    json!({"name": "gate", "arguments": {"code": 0}, "_meta": {"dev.longhaul/idempotency-key": key}})
+}
+
+fn modern(who: &str, method: &str, mut params: Value) -> String {
     let name = ["name", "taskId", "uri"].iter().find_map(|name| params[*name].as_str());
     let name = name.map(|name| format!("Mcp-Name: {name}\r\n")).unwrap_or_default();
-    params["_meta"] = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
-    });
-    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
-    let headers = if token.is_empty() { String::new() } else { bearer(token) };
-    let mut connection = TcpStream::connect(server.address).unwrap();
-    write!(
-        connection,
-        "POST /mcp HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Type: application/json\r\n\
-         Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\n\
-         {name}{headers}Content-Length: {}\r\n\r\n{body}",
-        server.address,
+    params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
+    params["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
+        json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+    let headers = format!("{who}{name}MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\n");
+    post(
+        &headers,
+        &json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}),
+    )
+}
+
+fn legacy(who: &str, session: &str, method: &str, params: Value) -> String {
+    let headers = format!("{who}Mcp-Session-Id: {session}\r\nMCP-Protocol-Version: 2025-11-25\r\n");
+    post(
+        &headers,
+        &json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}),
+    )
+}
+
+fn post(headers: &str, body: &Value) -> String {
+    let body = body.to_string();
+    format!(
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n\
+         Accept: application/json, text/event-stream\r\n{headers}Content-Length: {}\r\n\r\n{body}",
         body.len()
     )
-    .unwrap();
+}
+
+fn get_stream(who: &str, session: &str, headers: &str) -> String {
+    format!(
+        "GET /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAccept: text/event-stream\r\n\
+         Mcp-Session-Id: {session}\r\n{who}{headers}\r\n"
+    )
+}
+
+fn send(server: &Protected, request: &str) -> TcpStream {
+    let mut connection = TcpStream::connect(server.address).unwrap();
+    connection.write_all(request.as_bytes()).unwrap();
+    connection
+}
+
+/// The whole response, without its date.
+fn raw(server: &Protected, request: &str) -> String {
     let mut answer = String::new();
-    connection.read_to_string(&mut answer).unwrap();
-    let lines = answer.split("\r\n").filter(|line| !line.starts_with("date: "));
-    lines.collect::<Vec<_>>().join("\r\n").replace(task, "TASK")
+    send(server, request).read_to_string(&mut answer).unwrap();
+    let lines = answer
+        .split("\r\n")
+        .filter(|line| !line.to_ascii_lowercase().starts_with("date: "));
+    lines.collect::<Vec<_>>().join("\r\n")
+}
+
+/// The id of the task that a response is about.
+fn task_in(answer: &str) -> String {
+    let (_, rest) = answer.split_once("\"taskId\":\"").unwrap_or_else(|| panic!("{answer}"));
+    rest.split('"').next().unwrap().to_owned()
+}
+
+/// A new legacy session.
+fn session(server: &Protected, who: &str) -> String {
+    let client =
+        json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+    let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client});
+    let answer = raw(server, &post(who, &initialize));
+    let id = answer.lines().find_map(|line| {
+        let (name, value) = line.split_once(": ")?;
+        name.eq_ignore_ascii_case("mcp-session-id")
+            .then(|| value.trim().to_owned())
+    });
+    let id = id.unwrap_or_else(|| panic!("{answer}"));
+    let headers = format!("{who}Mcp-Session-Id: {id}\r\nMCP-Protocol-Version: 2025-11-25\r\n");
+    let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    assert!(raw(server, &post(&headers, &initialized)).starts_with("HTTP/1.1 202"));
+    id
+}
+
+impl Names {
+    /// What the sender has after it did all that leaves something.
+    fn of(server: &Protected, who: &str, key: String) -> Self {
+        let gate = server.folder.path().join("gate");
+        let create = |call: Value| task_in(&raw(server, &modern(who, "tools/call", call)));
+        fs::write(&gate, "").unwrap();
+        let done = create(json!({"name": "gate", "arguments": {"code": 0}}));
+        while !raw(server, &modern(who, "tasks/get", task(&done))).contains("\"completed\"") {
+            std::thread::yield_now();
+        }
+        fs::remove_file(&gate).unwrap();
+        let running = create(keyed_call(&key));
+        let session = session(server, who);
+        let stream = BufReader::new(send(server, &get_stream(who, &session, "")));
+        let mut ids = stream.lines().map_while(|line| {
+            line.ok()?
+                .strip_prefix("id: ")
+                .map(str::to_owned)
+                .or(Some(String::new()))
+        });
+        let event = ids.find(|id| !id.is_empty()).expect("an event with an id");
+        Self {
+            running,
+            done,
+            session,
+            event,
+            key,
+        }
+    }
+
+    /// The same of nobody.
+    fn of_nobody(&self) -> Self {
+        // Another character in the middle: no signature fits any more.
+        let altered = |text: &str| {
+            let at = text.len() / 2;
+            let other = if text.as_bytes()[at] == b'0' { '1' } else { '0' };
+            format!("{}{other}{}", &text[..at], &text[at + 1..])
+        };
+        Self {
+            running: NOBODYS.to_owned(),
+            done: NOBODYS.to_owned(),
+            session: altered(&self.session),
+            event: altered(&self.event),
+            key: self.key.clone(),
+        }
+    }
+
+    fn all(&self) -> [&String; 4] {
+        [&self.running, &self.done, &self.session, &self.event]
+    }
+
+    /// A text in which all of these names are the same.
+    fn masked(&self, text: &str) -> String {
+        self.all()
+            .iter()
+            .fold(text.to_owned(), |text, name| text.replace(name.as_str(), "NAME"))
+    }
+}
+
+fn status(answer: &str) -> &str {
+    answer.split(' ').nth(1).unwrap_or("none")
 }
 
 #[test]
-fn invariant_5_a_task_exists_for_its_principal_alone() {
+fn invariant_5_what_is_a_principals_exists_for_it_alone() {
     let (home, foreign) = (
         Issuer::named("https://home.example"),
         Issuer::named("https://foreign.example"),
@@ -79,68 +312,173 @@ fn invariant_5_a_task_exists_for_its_principal_alone() {
     let auth = "api_keys = true\nsame_user = false\n\
         [[server.auth.issuer]]\nissuer = \"https://home.example\"\njwks = \"home.json\"\n\
         [[server.auth.issuer]]\nissuer = \"https://foreign.example\"\njwks = \"foreign.json\"\n\
-        [server.limits]\nunknown_ids_per_second = 1000";
+        [server.limits]\nunknown_ids_per_second = 100000\ndenied_per_second = 100000\n\
+        [[tool]]\nname = \"handed\"\ndescription = \"brings task_wait and task_cancel\"\ncommand = [\"true\"]\nhandoff = \"10s\"";
     let server = Protected::start_in(folder, &format!("public_url = {PUBLIC_URL:?}"), auth, "127.0.0.1:0");
-    let key = server.key(&["add", "ann"]);
-    let other_key = server.key(&["add", "bob"]);
-    let revoked = server.key(&["add", "cyd"]);
+    let [by_key, other_key, revoked] = ["ann", "bob", "cyd"].map(|name| server.key(&["add", name]));
     server.becomes(&revoked, 200);
     assert_eq!(exit(&server.keys(&["revoke", "cyd"])), 0);
     server.becomes(&revoked, 401);
+    let by_token = home.token("ann", EVERYTHING, PUBLIC_URL, 600);
+    let owners = [("token", bearer(&by_token)), ("key", bearer(&by_key))];
 
-    let ann = home.token("ann", EVERYTHING, PUBLIC_URL, 600);
-    let create = |token: &str| {
-        let call = json!({"name": "gate", "arguments": {"code": 0}});
-        let (status, created) = server.post(&bearer(token), "tools/call", call);
-        assert_eq!(status, 200, "{created}");
-        created["result"]["taskId"].as_str().unwrap().to_owned()
-    };
-    let [by_token, by_key] = [create(&ann), create(&key)];
+    let other_subject = home.token("bob", EVERYTHING, PUBLIC_URL, 600);
+    let other_issuer = foreign.token("ann", EVERYTHING, PUBLIC_URL, 600);
     let others = [
-        home.token("bob", EVERYTHING, PUBLIC_URL, 600),
-        // The same subject of another issuer, and a key of the same name, are somebody else.
-        foreign.token("ann", EVERYTHING, PUBLIC_URL, 600),
-        other_key,
+        ("other subject", bearer(&other_subject)),
+        ("other issuer, same subject", bearer(&other_issuer)),
+        ("other key", bearer(&other_key)),
     ];
-    for (task, more) in [(&by_token, &key), (&by_key, &ann)] {
-        for other in others.iter().chain([more]) {
-            for ((method, theirs), (_, nobodys)) in requests(task).into_iter().zip(requests(NOBODYS)) {
-                let found = raw(&server, other, method, theirs, task);
-                let unknown = raw(&server, other, method, nobodys, NOBODYS);
-                assert_eq!(found, unknown, "{method}");
-                assert!(!found.is_empty() && !found.contains(task.as_str()), "{method}: {found}");
+    let others = others.map(|(name, who)| {
+        let session = session(&server, &who);
+        (name, who, session)
+    });
+    let nobody = [
+        ("expired", bearer(&home.token("ann", EVERYTHING, PUBLIC_URL, -600))),
+        (
+            "wrong audience",
+            bearer(&home.token("ann", EVERYTHING, "https://other.example/mcp", 600)),
+        ),
+        (
+            "wrong key",
+            bearer(&Issuer::named("https://home.example").token("ann", EVERYTHING, PUBLIC_URL, 600)),
+        ),
+        (
+            "unknown issuer",
+            bearer(&Issuer::named("https://no.example").token("ann", EVERYTHING, PUBLIC_URL, 600)),
+        ),
+        ("revoked key", bearer(&revoked)),
+        ("no token", String::new()),
+    ];
+    let named = || READS.iter().chain(STREAMS).chain(WRITES);
+    for (kind, owner) in &owners {
+        let theirs = Names::of(&server, owner, format!("the-key-of-the-{kind}"));
+        let nobodys = theirs.of_nobody();
+        let same = owners.iter().filter(|(other, _)| other != kind).map(|(_, who)| {
+            // A key of the name of a token's subject is somebody else, and so is the token for the key.
+            ("same name, other kind", who.clone(), session(&server, who))
+        });
+        for (name, who, own) in others.iter().cloned().chain(same) {
+            for (what, ask) in named() {
+                let found = raw(&server, &ask(&who, &theirs, &own));
+                let unknown = raw(&server, &ask(&who, &nobodys, &own));
+                println!("{kind}\t{what}\t{name}\t{}", status(&found));
+                assert_eq!(theirs.masked(&found), nobodys.masked(&unknown), "{what}, {name}");
+                assert!(!found.is_empty(), "{what}, {name}");
+            }
+            for (what, ask) in LISTS {
+                let found = raw(&server, &ask(&who, &theirs, &own));
+                println!("{kind}\t{what}\t{name}\t{}", status(&found));
+                assert_eq!(status(&found), "200", "{what}, {name}: {found}");
+                assert!(
+                    theirs.all().iter().all(|id| !found.contains(id.as_str())),
+                    "{what}, {name}: {found}"
+                );
             }
         }
-    }
-    for unknown in [
-        home.token("ann", EVERYTHING, "https://other.example/mcp", 600),
-        home.token("ann", EVERYTHING, PUBLIC_URL, -600),
-        Issuer::named("https://home.example").token("ann", EVERYTHING, PUBLIC_URL, 600),
-        Issuer::named("https://unknown.example").token("ann", EVERYTHING, PUBLIC_URL, 600),
-        revoked,
-        String::new(),
-    ] {
-        let mut answers = BTreeSet::new();
-        for task in [&*by_token, &*by_key, NOBODYS] {
-            for (method, params) in requests(task) {
-                answers.insert(loop {
-                    let answer = raw(&server, &unknown, method, params.clone(), task);
-                    // Who is denied too often must wait.
-                    if !answer.starts_with("HTTP/1.1 429") {
-                        break answer;
-                    }
-                });
+        for (name, who) in &nobody {
+            let mut answers = BTreeSet::new();
+            for (what, ask) in named().chain(LISTS) {
+                for names in [&theirs, &nobodys] {
+                    // The session of the owner, as if it was stolen, and one that there is not.
+                    let answer = raw(&server, &ask(who, names, &names.session));
+                    println!("{kind}\t{what}\t{name}\t{}", status(&answer));
+                    answers.insert(answer);
+                }
             }
+            let answers = Vec::from_iter(answers);
+            assert!(
+                answers.len() == 1 && status(&answers[0]) == "401",
+                "{name}: {answers:?}"
+            );
         }
-        let answers = Vec::from_iter(answers);
+        // All of that changed nothing, and each request asks for something that is there.
+        let session = session(&server, owner);
+        for (what, ask) in READS {
+            // A granted stream has no end.
+            let answer = if what.starts_with("listen") { first_line } else { raw };
+            let mine = answer(&server, &ask(owner, &theirs, &session));
+            let unknown = answer(&server, &ask(owner, &nobodys, &session));
+            println!("{kind}\t{what}\towner\t{}", status(&mine));
+            assert_eq!(status(&mine), "200", "{what}: {mine}");
+            let differs = theirs.masked(&mine) != nobodys.masked(&unknown);
+            assert!(differs || what.starts_with("listen"), "{what}: {mine}");
+        }
+        let listed = raw(&server, &LISTS[0].1(owner, &theirs, &session));
         assert!(
-            answers.len() == 1 && answers[0].starts_with("HTTP/1.1 401"),
-            "{answers:?}"
+            listed.contains(&theirs.running) && listed.contains(&theirs.done),
+            "{listed}"
         );
+        let again = raw(&server, &LISTS[1].1(owner, &theirs, &session));
+        assert_eq!(task_in(&again), theirs.running);
+        let running = raw(&server, &modern(owner, "tasks/get", task(&theirs.running)));
+        assert!(running.contains("\"working\""), "{running}");
+        for (what, ask) in WRITES {
+            let mine = raw(&server, &ask(owner, &theirs, &session));
+            let unknown = raw(&server, &ask(owner, &nobodys, &session));
+            println!("{kind}\t{what}\towner\t{}", status(&mine));
+            // What was deleted or cancelled by the request before is there no more, or over.
+            let is_repeated = [
+                "legacy delete",
+                "legacy task_cancel",
+                "tasks/cancel",
+                "legacy tasks/cancel",
+            ]
+            .contains(what);
+            assert!(
+                is_repeated || theirs.masked(&mine) != nobodys.masked(&unknown),
+                "{what}: {mine}"
+            );
+        }
     }
-    // All of that changed nothing.
-    for (token, task) in [(&ann, &by_token), (&key, &by_key)] {
-        let (_, got) = server.post(&bearer(token), "tasks/get", json!({"taskId": task}));
-        assert_eq!(got["result"]["status"], "working", "{got}");
+}
+
+/// The first line of a response, which may be a stream without end.
+fn first_line(server: &Protected, request: &str) -> String {
+    let mut line = String::new();
+    BufReader::new(send(server, request)).read_line(&mut line).unwrap();
+    line
+}
+
+/// The socket in the data directory makes whoever opens it `local`: only the server's own user can.
+#[cfg(target_os = "linux")]
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the user is that of one thread")]
+fn the_owners_socket_is_not_for_other_users() {
+    use rustix::{
+        process::{Gid, Uid},
+        thread::{set_thread_res_gid, set_thread_res_uid},
+    };
+    /// A user that has no processes.
+    const OTHER_USER: u32 = 54_321;
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("not root: the test is left out");
+        return;
     }
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("jobs.toml"), JOBS).unwrap();
+    let (file, data) = (folder.path().join("jobs.toml"), folder.path().join("data"));
+    let mut owner = longhaul(&["stdio", file.to_str().unwrap(), "--data-dir", data.to_str().unwrap()])
+        .stdin(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let socket = data.join("owner.sock");
+    while std::os::unix::net::UnixStream::connect(&socket).is_err() {
+        assert!(owner.try_wait().unwrap().is_none(), "it has ended");
+        std::thread::yield_now();
+    }
+    // Others may go as far as to the data directory.
+    fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let refused = std::thread::spawn(move || {
+        // Of this thread alone.
+        let (user, group) = (Uid::from_raw(OTHER_USER), Gid::from_raw(OTHER_USER));
+        set_thread_res_gid(group, group, group).unwrap();
+        set_thread_res_uid(user, user, user).unwrap();
+        std::os::unix::net::UnixStream::connect(socket).map(drop)
+    });
+    let refused = refused.join().unwrap().expect_err("it is not theirs");
+    assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied);
+    owner.kill().unwrap();
+    owner.wait().unwrap();
 }

@@ -102,6 +102,12 @@ const READS: &[(&str, Ask)] = &[
     ("legacy resources/read, log", |token, names, session| {
         legacy(token, session, "resources/read", part(&names.running, "log"))
     }),
+    ("legacy resources/read, output", |token, names, session| {
+        legacy(token, session, "resources/read", part(&names.running, "output"))
+    }),
+    ("legacy resources/read, history", |token, names, session| {
+        legacy(token, session, "resources/read", part(&names.running, "history"))
+    }),
     ("legacy resources/subscribe", |token, names, session| {
         legacy(token, session, "resources/subscribe", part(&names.running, "log"))
     }),
@@ -151,6 +157,10 @@ const WRITES: &[(&str, Ask)] = &[
 
 /// Requests whose answer would be a stream without end if they were granted.
 const STREAMS: &[(&str, Ask)] = &[
+    ("subscriptions/listen, resource", |token, names, _| {
+        let resources = json!({"resourceSubscriptions": [part(&names.running, "log")["uri"]]});
+        modern(token, "subscriptions/listen", listen(resources))
+    }),
     ("GET session", |token, names, _| {
         get_stream(token, &names.session, "Connection: close\r\n").into_bytes()
     }),
