@@ -1,6 +1,6 @@
 //! Signals that end a client command.
 
-use crate::result::Exit;
+use crate::{ask::closes_forms, result::Exit};
 use std::{
     io,
     pin::Pin,
@@ -23,6 +23,7 @@ impl Interrupt {
     pub(crate) async fn pressed(&mut self) {
         IS_AWAITED.store(true, Ordering::Relaxed);
         let _ = (&mut self.0).await;
+        closes_forms("interrupted");
     }
 }
 
@@ -42,6 +43,7 @@ async fn ended() -> Exit {
                 std::future::pending::<()>().await;
             }
             if !IS_AWAITED.load(Ordering::Relaxed) {
+                closes_forms("interrupted");
                 return Exit::Interrupted;
             }
         }
@@ -53,11 +55,15 @@ async fn ended() -> Exit {
             Ok(mut signal) => drop(signal.recv().await),
             Err(_) => std::future::pending().await,
         };
-        tokio::select! {
+        let exit = tokio::select! {
             exit = interrupted => exit,
             () = of_kind(SignalKind::terminate()) => Exit::Terminated,
             () = of_kind(SignalKind::hangup()) => Exit::Terminated,
+        };
+        if exit == Exit::Terminated {
+            closes_forms("this command was terminated by a signal");
         }
+        exit
     }
     #[cfg(not(unix))]
     interrupted.await

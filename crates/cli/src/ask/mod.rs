@@ -1,7 +1,10 @@
 //! What servers ask the user: on the terminal, if there is one.
 
+mod closed;
 mod form;
 mod format;
+#[cfg(unix)]
+mod keys;
 mod process;
 
 use indicatif::{ProgressBar, ProgressDrawTarget};
@@ -16,6 +19,7 @@ use std::{
 };
 use tokio::sync::{Mutex as AsyncMutex, mpsc};
 
+pub(crate) use closed::closes_forms;
 pub(crate) use form::{Answer, FormError};
 pub(crate) use format::form_problem;
 #[cfg(unix)]

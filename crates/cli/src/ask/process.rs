@@ -55,16 +55,21 @@ use of_unix::shown;
 
 #[cfg(unix)]
 mod of_unix {
-    use super::{super::draw, DeserializeOwned, FormError, Work, done};
+    use super::{super::{closed, draw, keys}, DeserializeOwned, FormError, Work, done};
+    use crate::output::note;
     use longhaul_client::SystemClock;
     use longhaul_core::Clock;
+    use rustix::io::fcntl_dupfd_cloexec;
     use rustix::termios::{OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr};
     use std::{
         env, io,
         io::{BufRead, BufReader, Read, Write},
-        os::unix::{
-            net::UnixStream,
-            process::{CommandExt, ExitStatusExt},
+        os::{
+            fd::OwnedFd,
+            unix::{
+                net::UnixStream,
+                process::{CommandExt, ExitStatusExt},
+            },
         },
         process::{Child, Command, ExitStatus, Stdio, exit},
         thread,
@@ -94,9 +99,11 @@ mod of_unix {
         reader.read_line(&mut line)?;
         let work: Work = serde_json::from_str(&line)?;
         let terminal = Terminal::save();
+        keys::read_through_filter()?;
         let watching = thread::Builder::new().spawn(move || {
             // It ends when the command does, even by SIGKILL: then nobody wants the answer.
             let _ = io::copy(&mut reader, &mut io::sink());
+            closed::closes_forms("the command was killed");
             drop(terminal);
             exit(1);
         });
@@ -111,7 +118,7 @@ mod of_unix {
         let terminal = Terminal::save();
         let child = Command::new(program().map_err(|error| failed(&error))?)
             .arg0(NAME)
-            .stdout(Stdio::from(std::os::fd::OwnedFd::from(others)))
+            .stdout(Stdio::from(OwnedFd::from(others)))
             .spawn()
             .map_err(|error| failed(&error))?;
         let mut form = Form { child, terminal };
@@ -153,7 +160,7 @@ mod of_unix {
         fn ended(&mut self) -> io::Result<ExitStatus> {
             let status = self.child.wait()?;
             if status.success() {
-                self.terminal.0 = None;
+                self.terminal.restore();
             }
             Ok(status)
         }
@@ -168,25 +175,42 @@ mod of_unix {
     }
 
     /// The terminal as it was before a form, which puts it into raw mode.
-    struct Terminal(
-        /// `None` once the form has restored it.
-        Option<Termios>,
-    );
+    struct Terminal {
+        input: Option<OwnedFd>,
+        /// `None` once it is restored.
+        settings: Option<Termios>,
+    }
 
     impl Terminal {
         fn save() -> Self {
-            Self(tcgetattr(io::stdin()).ok())
+            // The form reads something else in its place.
+            let input = fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).ok();
+            Self {
+                settings: input.as_ref().and_then(|input| tcgetattr(input).ok()),
+                input,
+            }
+        }
+
+        fn restore(&mut self) {
+            if let (Some(input), Some(settings)) = (&self.input, self.settings.take()) {
+                let _ = tcsetattr(input, OptionalActions::Now, &settings);
+            }
         }
     }
 
     impl Drop for Terminal {
         fn drop(&mut self) {
-            let Some(settings) = &self.0 else { return };
-            let _ = tcsetattr(io::stdin(), OptionalActions::Now, settings);
-            // What was typed for this form is not for the next one.
-            let _ = tcflush(io::stdin(), QueueSelector::IFlush);
-            // The cursor is within the form, and may be hidden; pasted text is bracketed.
-            draw("\u{1b}[?25h\u{1b}[?2004l\n");
+            if self.settings.is_none() {
+                return;
+            }
+            self.restore();
+            if let Some(input) = &self.input {
+                // What was typed for this form is not for the next one.
+                let _ = tcflush(input, QueueSelector::IFlush);
+            }
+            // The cursor is in the first line of the form, and may be hidden; pasted text is bracketed.
+            draw("\r\u{1b}[J\u{1b}[?25h\u{1b}[?2004l");
+            note(&format!("longhaul: the form is closed: {}", closed::reason()));
         }
     }
 }

@@ -7,7 +7,7 @@ pub(crate) use display::Display;
 pub(crate) use notice::with_notice;
 
 use crate::{
-    ask::Unasked,
+    ask::{Unasked, closes_forms},
     failure::Failure,
     fields,
     interrupt::Interrupt,
@@ -30,6 +30,13 @@ impl Deadline {
         Self(limit.map(|limit| SystemClock.monotonic() + Duration::from_millis(limit)))
     }
 
+    /// Waits for it. It closes a form that is shown.
+    async fn passed_for_forms(self) {
+        self.passed().await;
+        // The form is dropped with this future, before anything else is said.
+        closes_forms(TIME_IS_OVER);
+    }
+
     /// Waits for it.
     pub(crate) async fn passed(self) {
         match self.0 {
@@ -38,6 +45,8 @@ impl Deadline {
         }
     }
 }
+
+const TIME_IS_OVER: &str = "the time of --timeout is over";
 
 /// What ended a wait.
 pub(crate) enum Ended<T> {
@@ -61,7 +70,7 @@ impl<T> Ended<T> {
             () = interrupt.pressed() => Self::Interrupted,
             asked = unasked.next() => Self::Asked(asked),
             done = work => Self::Done(done),
-            () = until.passed() => Self::TimedOut,
+            () = until.passed_for_forms() => Self::TimedOut,
         }
     }
 
@@ -76,7 +85,7 @@ impl<T> Ended<T> {
 
     pub(crate) fn what(&self) -> &'static str {
         match self {
-            Self::TimedOut => "the time of --timeout is over",
+            Self::TimedOut => TIME_IS_OVER,
             _ => "interrupted",
         }
     }

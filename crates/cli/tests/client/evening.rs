@@ -107,3 +107,30 @@ fn a_withdrawn_form_reads_no_more_keys() {
     call.until("2026-01-01 2026-02-13");
     call.ends(0);
 }
+
+/// Ctrl with a letter does what it does in a shell, or nothing. It never types the letter.
+#[test]
+fn ctrl_with_a_letter_types_no_letter() {
+    let served = served();
+    let mut terminal = Terminal::new(&served, "ctrl");
+    let mut call = terminal.begin(&["call", "book"]);
+    call.until("? day");
+    call.press("next week");
+    call.until("? day next week");
+    call.press(&Keys::ctrl('u'));
+    call.press("026-02-13x");
+    for letter in "bflorqtvwxyz".chars() {
+        call.press(&Keys::ctrl(letter));
+    }
+    call.press(&Keys::ctrl('h'));
+    call.press(&Keys::ctrl('a'));
+    call.press("2");
+    call.press(&Keys::ctrl('e'));
+    call.press(&Keys::ctrl('k'));
+    call.press(Keys::ENTER);
+    call.until("> day 2026-02-13");
+    call.until("? people");
+    call.press(Keys::ENTER);
+    call.until("booked for 2026-02-13");
+    call.ends(0);
+}

@@ -29,6 +29,11 @@ impl Keys {
     pub(crate) const UP: &str = "\x1b[A";
     pub(crate) const DOWN: &str = "\x1b[B";
     pub(crate) const BACKSPACE: &str = "\x7f";
+
+    /// Ctrl with this letter.
+    pub(crate) fn ctrl(letter: char) -> String {
+        char::from(letter as u8 & 0x1f).to_string()
+    }
 }
 
 /// What is on the screen.
