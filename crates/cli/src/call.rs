@@ -43,12 +43,29 @@ async fn choose_and_call(call: &args::Call) -> Result<Exit, Failure> {
     let Some((tool, words)) = words.split_first() else {
         return listings::list_tools(&server, call.json).await;
     };
+    if call.detach && server.ends_its_tasks() {
+        return Err(Failure::usage(
+            "the server is stopped with this command, and its tasks with it, so --detach would lose the task; nothing was called. Wait for it without --detach, or use a server that keeps running",
+        ));
+    }
+    let words_of_call = &call.words;
+    if tool.contains('=') && words.len() + 1 < words_of_call.len() {
+        let server = &words_of_call[0];
+        return Err(Failure::usage(format!(
+            "name the tool in front of `{tool}`: `{server}` was taken for the server of that name (for a tool of that name: longhaul call -s SERVER {server} …)"
+        )));
+    }
     let words = arguments::parse(words).map_err(|error| match error {
         ArgumentError::NoValue(_) => {
+            let names_server = words_of_call.len() > words.len() + 1;
             let why = match (&call.server.server, call.server.command.is_empty()) {
-                (Some(_), _) => "since -s says the server",
-                (None, false) => "since the command behind -- is the server",
-                (None, true) => "since no server of that name is configured",
+                (Some(_), _) => "since -s says the server".to_owned(),
+                (None, false) => "since the command behind -- is the server".to_owned(),
+                (None, true) if names_server => format!("since `{}` is the server", words_of_call[0]),
+                (None, true) => match servers::did_you_mean(&call.server, tool) {
+                    Some(hint) => format!("since no server of that name is configured; {hint}"),
+                    None => "since no server of that name is configured".to_owned(),
+                },
             };
             Failure::usage(format!("{error}. `{tool}` was taken for the tool, {why}"))
         }
@@ -171,7 +188,7 @@ impl Called<'_> {
             }
             (None, Ended::Asked(question)) => {
                 self.display.finish();
-                pending.refused().await;
+                pending.cancelled().await;
                 return Err(Failure::asked_before_task(question.message()));
             }
             (None, _) => {
@@ -185,8 +202,7 @@ impl Called<'_> {
                 };
                 output::note(&format!("{what} before the server created a task; {then}"));
                 if self.json {
-                    let url = self.client.connection().address();
-                    let mut shown = json!({"taskId": null, "url": url, "interrupted": true});
+                    let mut shown = json!({"taskId": null, "server": self.server.as_json(), "interrupted": true});
                     if let Some(key) = pending.idempotency_key() {
                         shown["idempotencyKey"] = key.into();
                     }
@@ -271,7 +287,7 @@ fn recorded(recorded: Result<(), JournalError>) {
 /// Prints the id of a task that is not waited for.
 fn print_task(server: &Server, task: &TaskHandle, json: bool) {
     if json {
-        output::json_line(&json!({"taskId": task.id(), "url": task.connection().address()}));
+        output::json_line(&json!({"taskId": task.id(), "server": server.as_json()}));
     } else {
         // An id with control characters is hostile, and is not passed on as it is.
         output::text(&output::plain(task.id(), ""));

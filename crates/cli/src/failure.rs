@@ -11,6 +11,8 @@ use serde_json::json;
 /// A command failed.
 pub(crate) struct Failure {
     exit: Exit,
+    /// A fixed word for the cause, for `--json`.
+    kind: &'static str,
     message: String,
     /// The server's JSON-RPC error, for `--json`.
     error: Option<serde_json::Value>,
@@ -20,6 +22,7 @@ impl Failure {
     pub(crate) fn usage(message: impl ToString) -> Self {
         Self {
             exit: Exit::Usage,
+            kind: "usage",
             message: message.to_string(),
             error: None,
         }
@@ -28,6 +31,7 @@ impl Failure {
     pub(crate) fn refused(message: String) -> Self {
         Self {
             exit: Exit::Refused,
+            kind: "refused",
             message,
             error: None,
         }
@@ -44,6 +48,7 @@ impl Failure {
     pub(crate) fn no_server(message: String) -> Self {
         Self {
             exit: Exit::NoServer,
+            kind: "unreachable",
             message,
             error: None,
         }
@@ -57,15 +62,21 @@ impl Failure {
         }
     }
 
+    fn of_kind(self, kind: &'static str) -> Self {
+        Self { kind, ..self }
+    }
+
     /// The exit status of it.
     pub(crate) fn exit(&self) -> Exit {
         self.exit
     }
 
-    /// The server's JSON-RPC error, else the message.
+    /// The server's JSON-RPC error, else the message; with the kind.
     pub(crate) fn as_json(&self) -> serde_json::Value {
         let message = || json!({"message": self.message});
-        self.error.clone().unwrap_or_else(message)
+        let mut shown = self.error.clone().unwrap_or_else(message);
+        shown["kind"] = self.kind.into();
+        shown
     }
 
     /// Prints the failure; with `json`, also as JSON on standard output.
@@ -99,41 +110,72 @@ fn way_on(error: &TokenError, address: &str) -> Option<String> {
     })
 }
 
+/// The same cause has the same word in every command.
+fn kind_of(error: &RequestError) -> &'static str {
+    match error {
+        RequestError::Unavailable { .. }
+        | RequestError::Token {
+            error: TokenError::Unavailable { .. },
+            ..
+        } => "unavailable",
+        RequestError::Token { .. } | RequestError::Unauthorized { .. } => "login_required",
+        RequestError::Rpc(_) | RequestError::Unanswered { .. } | RequestError::Http { status: 403 | 413, .. } => {
+            "refused"
+        }
+        RequestError::Http {
+            status: 408 | 429 | 500..,
+            ..
+        } => "unavailable",
+        RequestError::InvalidOutput { .. } => "invalid_output",
+        RequestError::Invalid(_) | RequestError::TooLarge { .. } | RequestError::Http { .. } => "invalid_answer",
+        RequestError::TimedOut { .. } => "timed_out",
+        _ => "unreachable",
+    }
+}
+
 impl From<RequestError> for Failure {
     fn from(error: RequestError) -> Self {
         let message = error.to_string();
+        let kind = kind_of(&error);
         match error {
             RequestError::Rpc(failure) => Self {
                 exit: Exit::Refused,
+                kind,
                 message,
                 error: Some(rpc_error(&failure)),
             },
             // As without a JSON-RPC error.
             RequestError::Unavailable { failure, .. } => Self {
                 exit: Exit::NoServer,
+                kind,
                 message,
                 error: Some(rpc_error(&failure)),
             },
             RequestError::InvalidOutput { result, .. } => Self {
                 exit: Exit::Refused,
+                kind,
                 error: Some(json!({
                     "message": message,
                     "result": serde_json::from_str::<serde_json::Value>(result.as_str()).ok(),
                 })),
                 message: format!("{message}; --json prints the result"),
             },
-            RequestError::Unanswered { .. } => Self::refused(message),
+            RequestError::Unanswered { .. } => Self::refused(message).of_kind(kind),
             RequestError::Token {
                 error: TokenError::Unavailable { .. },
                 ..
-            } => Self::no_server(message),
+            } => Self::no_server(message).of_kind(kind),
             RequestError::Token { error, address } => Self::refused(match way_on(&error, &address) {
                 Some(way_on) => format!("{message}; {way_on}"),
                 None => message,
-            }),
-            RequestError::Unauthorized { .. } | RequestError::Http { status: 403 | 413, .. } => Self::refused(message),
+            })
+            .of_kind(kind),
+            RequestError::Unauthorized { .. } | RequestError::Http { status: 403 | 413, .. } => {
+                Self::refused(message).of_kind(kind)
+            }
             _ => Self {
                 exit: Exit::NoServer,
+                kind,
                 message,
                 error: None,
             },
@@ -171,5 +213,6 @@ impl From<JournalError> for Failure {
         Self::usage(format!(
             "the client journal cannot be used, and nothing was sent: {error}"
         ))
+        .of_kind("journal")
     }
 }

@@ -1,11 +1,8 @@
 //! Arguments and the fields of questions in a line each, as they are written on a command line.
 
-use crate::output::plain;
+use crate::{ask::format_example, output::plain};
 use longhaul_client::InputRequest;
 use serde_json::Value;
-
-/// The longest list of choices that is repeated in a command line.
-const LONGEST_CHOICES: usize = 60;
 
 /// A value that can be chosen, and its title.
 #[derive(Debug, Clone, PartialEq)]
@@ -116,7 +113,7 @@ pub(crate) fn of_question(question: &InputRequest) -> Vec<String> {
         .collect()
 }
 
-/// `NAME=TYPE` or `NAME=a|b` for each field that the answer must have; for all fields if it must have none.
+/// An answer that the form takes: `NAME=VALUE` for each field that it must have; for all fields if it must have none.
 pub(crate) fn values(question: &InputRequest) -> Vec<String> {
     let Some(schema) = question.schema() else {
         return Vec::new();
@@ -126,15 +123,24 @@ pub(crate) fn values(question: &InputRequest) -> Vec<String> {
         .is_some_and(|required| !required.is_empty());
     let fields = schema["properties"].as_object().into_iter().flatten();
     let wanted = fields.filter(|(name, _)| !requires_any || is_required(schema, name));
-    let value = |(name, field): (&String, &Value)| {
-        let kind = kind(field);
-        match choices_of(field).is_empty() {
-            false if kind.len() <= LONGEST_CHOICES => format!("{name}={kind}"),
-            false => format!("{name}=VALUE"),
-            true => format!("{name}={}", field["type"].as_str().unwrap_or("value").to_uppercase()),
-        }
+    wanted
+        .map(|(name, field)| format!("{name}={}", as_word(&example(field))))
+        .collect()
+}
+
+/// A value that fits the field: its default, its first choice, or one of its type.
+fn example(field: &Value) -> Value {
+    let default = field.get("default").filter(|default| !default.is_array()).cloned();
+    let choice = || choices_of(field).into_iter().next().map(|choice| choice.value);
+    let of_type = || match field["type"].as_str() {
+        Some("boolean") => true.into(),
+        Some("integer" | "number") => ["minimum", "maximum"]
+            .iter()
+            .find_map(|bound| field.get(*bound).cloned())
+            .unwrap_or_else(|| 1.into()),
+        _ => format_example(field).unwrap_or("TEXT").into(),
     };
-    wanted.map(value).collect()
+    default.or_else(choice).unwrap_or_else(of_type)
 }
 
 #[cfg(test)]
@@ -154,6 +160,21 @@ mod tests {
         assert_eq!(titles(titled.clone()), ["An a [2J", "b"]);
         assert_eq!(choices(&titled)[0].value, "a");
         assert_eq!(titles(json!({"type": "string"})), [""; 0]);
+    }
+
+    #[test]
+    fn an_example_fits_its_field() {
+        for (field, fits) in [
+            (json!({"enum": ["dev", "prod"]}), json!("dev")),
+            (json!({"enum": ["dev", "prod"], "default": "prod"}), json!("prod")),
+            (json!({"type": "array", "items": {"enum": ["a", "b"]}}), json!("a")),
+            (json!({"type": "string", "format": "date"}), json!("2026-11-23")),
+            (json!({"type": "string"}), json!("TEXT")),
+            (json!({"type": "integer", "minimum": 3}), json!(3)),
+            (json!({"type": "boolean"}), json!(true)),
+        ] {
+            assert_eq!(example(&field), fits, "{field}");
+        }
     }
 
     #[test]

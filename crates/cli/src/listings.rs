@@ -24,7 +24,7 @@ use std::{
 pub(crate) async fn tools(args: &args::Tools) -> ExitCode {
     let listed = async {
         let (server, rest) = servers::choose(&args.server, &args.words)?;
-        nothing_more(rest)?;
+        servers::nothing_more(&args.server, rest)?;
         list_tools(&server, args.json).await
     };
     report(listed.await, args.json)
@@ -39,7 +39,10 @@ pub(crate) async fn list_tools(server: &Server, json: bool) -> Result<Exit, Fail
         let listed: Vec<Value> = tools.iter().map(tool_as_json).collect();
         output::json_line(&json!({"tools": listed}));
     } else if tools.is_empty() {
-        output::note("the server has no tools");
+        output::note(match server.is_logged_in().await {
+            true => "the server shows no tools to this login",
+            false => "the server has no tools",
+        });
     } else {
         output::text(&tools.iter().map(describe_tool).collect::<Vec<_>>().join("\n"));
     }
@@ -79,7 +82,7 @@ fn describe_tool(tool: &Tool) -> String {
 pub(crate) async fn resources(args: &args::Resources) -> ExitCode {
     let listed = async {
         let (server, rest) = servers::choose(&args.server, &args.words)?;
-        nothing_more(rest)?;
+        servers::nothing_more(&args.server, rest)?;
         let connection = server.connection(|_| {})?;
         match &args.uri {
             Some(uri) => {
@@ -240,15 +243,6 @@ async fn fill_in_prompt(connection: &Connection, name: &str, words: &[String], j
         output::text(&format!("{}: {text}", as_word(&message["role"])));
     }
     Ok(())
-}
-
-fn nothing_more(rest: &[String]) -> Result<(), Failure> {
-    match rest.first() {
-        None => Ok(()),
-        Some(word) => Err(Failure::usage(format!(
-            "`{word}` is not a URL and not a configured server"
-        ))),
-    }
 }
 
 fn report(done: Result<Exit, Failure>, json: bool) -> ExitCode {

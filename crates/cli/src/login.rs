@@ -49,6 +49,11 @@ async fn try_log_in(args: &args::Login) -> Result<Exit, Failure> {
     let login = login(&url, options(args)?)?;
     let checked = if args.key {
         let key = read_key()?;
+        if key.is_empty() {
+            return Err(Failure::usage(
+                "no key was read from standard input, and nothing is kept; give it there: longhaul login --key SERVER < KEY-FILE",
+            ));
+        }
         AccessToken::new(&key).map_err(Failure::usage)?;
         let checked = check(&server.clone().with_key(&key).map_err(Failure::usage)?).await;
         let checked = checked.map_err(|error| Failure::refused(format!("{error}; the key is not kept")))?;
@@ -269,7 +274,7 @@ fn has_ended(logged_in: &LoggedIn) -> bool {
 fn show(server: &Server, logged_in: Option<&LoggedIn>, json: bool, checked: Option<&Checked>) {
     let Some(logged_in) = logged_in else {
         match json {
-            true => output::json_line(&json!({"server": server.recorded(), "loggedIn": false})),
+            true => output::json_line(&json!({"server": server.as_json(), "loggedIn": false})),
             false => output::note(&format!(
                 "not logged in to {}; `{}` logs in",
                 server.shown(),
@@ -281,7 +286,7 @@ fn show(server: &Server, logged_in: Option<&LoggedIn>, json: bool, checked: Opti
     let expires_at = logged_in.expires_at.map(timestamp);
     if json {
         output::json_line(&json!({
-            "server": server.recorded(), "loggedIn": true, "key": logged_in.client_id.is_none(), "issuer": logged_in.issuer,
+            "server": server.as_json(), "loggedIn": true, "key": logged_in.client_id.is_none(), "issuer": logged_in.issuer,
             "clientId": logged_in.client_id, "scopes": logged_in.scopes, "expiresAt": expires_at,
             "refreshes": logged_in.refreshes, "subject": logged_in.subject, "ended": has_ended(logged_in),
             "accepted": checked.map(|checked| matches!(checked, Checked::Accepted)).filter(|accepted| *accepted),

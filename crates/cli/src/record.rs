@@ -54,7 +54,7 @@ pub(crate) fn repeated(server: &Server, call: &PendingCall, earlier: &[RecordedC
     let latest = tasks.first()?;
     let id = &latest.task.as_ref()?.task_id;
     let state = match latest.status.filter(|status| status.is_final()) {
-        Some(status) => format!("is {}, and its result was not fetched", states::of_task(status)),
+        Some(status) => format!("is {}", states::of_task(status)),
         None => "has not ended".to_owned(),
     };
     let more = match tasks.len() - 1 {

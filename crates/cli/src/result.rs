@@ -50,7 +50,9 @@ pub(crate) fn print_outcome(outcome: &Outcome, json: bool) -> Exit {
         Outcome::RpcError(failure) => {
             output::note(&format!("longhaul: {} (error {})", failure.message, failure.code));
             if json {
-                output::json_line(&json!({"error": rpc_error(failure)}));
+                let mut error = rpc_error(failure);
+                error["kind"] = "failed".into();
+                output::json_line(&json!({"error": error}));
             }
             Exit::Refused
         }

@@ -8,9 +8,10 @@ use crate::{
     record::Named,
     result::Exit,
     servers, states,
+    tasks::{shortened, terminal_width},
 };
 use futures_util::{StreamExt, stream};
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use longhaul_client::{Connection, RequestError, SystemClock, TaskHandle, TaskSnapshot};
 use longhaul_core::Clock;
 use serde_json::{Value, json};
@@ -25,6 +26,8 @@ use std::{
 const ROUND: Duration = Duration::from_secs(1);
 /// Requests at once.
 const AT_ONCE: usize = 16;
+/// A tool is not shortened to less.
+const LEAST_TOOL: usize = 4;
 /// The lines of the table on a terminal.
 const LINES: usize = 20;
 
@@ -69,8 +72,10 @@ async fn watch(args: &args::Watch) -> Result<Exit, Failure> {
 struct Watched {
     named: Named,
     task: TaskHandle,
-    /// What it is now, in words.
-    state: String,
+    /// What it is now: a word of [`states`], or one that says why that is not known.
+    state: &'static str,
+    /// The status message, or why the state is not known.
+    detail: Option<String>,
     snapshot: Option<TaskSnapshot>,
     has_ended: bool,
     /// Why it cannot be watched: the server does not know it, or cannot be reached.
@@ -105,7 +110,8 @@ async fn connect(named: Vec<Named>) -> Result<Vec<Watched>, Failure> {
         tasks.push(Watched {
             named,
             task,
-            state: String::new(),
+            state: "",
+            detail: None,
             snapshot: None,
             has_ended: false,
             refused: None,
@@ -131,58 +137,72 @@ async fn look(tasks: &mut [Watched]) {
 
 impl Watched {
     async fn take(&mut self, read: Result<TaskSnapshot, RequestError>) {
-        let state = match read {
+        let (state, detail) = match read {
             Ok(snapshot) => {
                 self.has_ended = snapshot.status.is_final();
-                let state = in_words(&snapshot);
+                let told = (states::of_task(snapshot.status), snapshot.message.clone());
                 self.snapshot = Some(snapshot);
-                state
+                told
             }
             // One that was never seen may not be there at all.
             Err(error) if error.is_transient() && (self.snapshot.is_some() || self.named.call().is_some()) => {
-                format!("not reached: {error}; retrying")
+                ("not reached", Some(format!("{error}; retrying")))
             }
             Err(error) => {
                 self.has_ended = true;
+                let is_lost = error.is_unknown_task();
                 let failure = self.named.explain(error.into());
                 self.refused = Some(failure.exit());
-                failure.to_string()
+                let state = match failure.exit() {
+                    _ if is_lost => "lost",
+                    Exit::NoServer => "not reached",
+                    _ => "refused",
+                };
+                (state, Some(failure.to_string()))
             }
         };
-        self.has_changed |= self.state != state;
-        self.state = state;
+        self.has_changed |= (self.state, &self.detail) != (state, &detail);
+        (self.state, self.detail) = (state, detail);
     }
 
     fn line(&self) -> String {
         let tool = self.named.call().map_or("-", |call| call.tool.as_str());
-        plain(&format!("{}  {tool}  {}", self.named.id, self.state), "")
+        plain(&format!("{}  {tool}  {}", self.named.id, self.in_words()), "")
+    }
+
+    /// The line for a terminal of this width: the tool is shortened so that the state is whole, and the message ends at the edge.
+    fn line_within(&self, width: usize) -> String {
+        let tool = self.named.call().map_or("-", |call| call.tool.as_str());
+        let others = self.named.id.chars().count() + self.state.chars().count() + 4;
+        let tool = shortened(tool, width.saturating_sub(others).max(LEAST_TOOL));
+        plain(&format!("{}  {tool}  {}", self.named.id, self.in_words()), "")
+    }
+
+    fn in_words(&self) -> String {
+        match &self.detail {
+            Some(detail) => format!("{}: {detail}", self.state),
+            None => self.state.to_owned(),
+        }
     }
 
     fn as_json(&self) -> Value {
         json!({
             "taskId": self.named.id,
             "tool": self.named.call().map(|call| &call.tool),
-            "server": self.named.server.recorded(),
+            "server": self.named.server.as_json(),
             "status": self.snapshot.as_ref().map(|task| task.status.as_str()),
             "statusMessage": self.snapshot.as_ref().and_then(|task| task.message.as_ref()),
-            "state": self.state,
+            // The status by its name in MCP.
+            "state": self.snapshot.as_ref().filter(|task| states::of_task(task.status) == self.state).map_or(self.state, |task| task.status.as_str()),
+            "detail": self.detail,
             "ended": self.has_ended,
         })
     }
 }
 
-fn in_words(task: &TaskSnapshot) -> String {
-    let status = states::of_task(task.status);
-    match &task.message {
-        Some(message) => format!("{status}: {message}"),
-        None => status.to_owned(),
-    }
-}
-
 /// Where the tasks are shown.
 enum Screen {
-    /// A table that is drawn again; the lines beyond it are counted.
-    Table(MultiProgress, Vec<ProgressBar>),
+    Table(Table),
     /// A line for each change.
     Lines,
     Json,
@@ -192,27 +212,45 @@ impl Screen {
     fn new(json: bool) -> Self {
         match json {
             true => Self::Json,
-            false if io::stdout().is_terminal() && io::stderr().is_terminal() => {
-                Self::Table(MultiProgress::new(), Vec::new())
-            }
+            false if io::stdout().is_terminal() && io::stderr().is_terminal() => Self::Table(Table::default()),
             false => Self::Lines,
         }
     }
 
     fn show(&mut self, tasks: &mut [Watched]) {
         match self {
-            Self::Table(table, bars) => draw(table, bars, tasks),
+            Self::Table(table) => table.draw(tasks),
             Self::Lines => changed(tasks).for_each(|task| output::text(&task.line())),
             Self::Json => changed(tasks).for_each(|task| output::json_line(&task.as_json())),
         }
     }
 
     fn finish(self, tasks: &[Watched]) {
-        if let Self::Table(table, _) = self {
-            let _ = table.clear();
+        if let Self::Table(mut table) = self {
+            let _ = table.screen.clear();
+            table.is_replaced = true;
             for task in tasks {
                 output::text(&task.line());
             }
+        }
+    }
+}
+
+/// A table that is drawn again; the lines beyond it are counted.
+#[derive(Default)]
+struct Table {
+    screen: MultiProgress,
+    bars: Vec<ProgressBar>,
+    is_replaced: bool,
+}
+
+impl Drop for Table {
+    /// By Ctrl-C: then what was drawn last stays.
+    fn drop(&mut self) {
+        if !self.is_replaced {
+            // The terminal has shown the key, so the lines are not where they were drawn, and cannot be drawn again.
+            self.screen.set_draw_target(ProgressDrawTarget::hidden());
+            output::note("");
         }
     }
 }
@@ -224,21 +262,26 @@ fn changed(tasks: &mut [Watched]) -> impl Iterator<Item = &Watched> {
     })
 }
 
-/// Those that have not ended come first.
-fn draw(table: &MultiProgress, bars: &mut Vec<ProgressBar>, tasks: &[Watched]) {
-    let (open, ended): (Vec<_>, Vec<_>) = tasks.iter().partition(|task| !task.has_ended);
-    let mut lines: Vec<String> = open.iter().chain(&ended).take(LINES).map(|task| task.line()).collect();
-    let hidden = tasks.len() - lines.len();
-    lines.push(match hidden {
-        0 => format!("{} of {} have ended", ended.len(), tasks.len()),
-        _ => format!("{} of {} have ended; {hidden} are not shown", ended.len(), tasks.len()),
-    });
-    while bars.len() < lines.len() {
-        let style = ProgressStyle::with_template("{wide_msg}").unwrap_or_else(|_| ProgressStyle::default_spinner());
-        bars.push(table.add(ProgressBar::new_spinner().with_style(style)));
-    }
-    for (bar, line) in bars.iter().zip(lines) {
-        bar.set_message(line);
-        bar.tick();
+impl Table {
+    /// Those that have not ended come first.
+    fn draw(&mut self, tasks: &[Watched]) {
+        let width = terminal_width();
+        let (open, ended): (Vec<_>, Vec<_>) = tasks.iter().partition(|task| !task.has_ended);
+        let shown = open.iter().chain(&ended).take(LINES);
+        let mut lines: Vec<String> = shown.map(|task| task.line_within(width)).collect();
+        let hidden = tasks.len() - lines.len();
+        lines.push(match hidden {
+            0 => format!("{} of {} have ended", ended.len(), tasks.len()),
+            _ => format!("{} of {} have ended; {hidden} are not shown", ended.len(), tasks.len()),
+        });
+        while self.bars.len() < lines.len() {
+            let style = ProgressStyle::with_template("{wide_msg}").unwrap_or_else(|_| ProgressStyle::default_spinner());
+            self.bars
+                .push(self.screen.add(ProgressBar::new_spinner().with_style(style)));
+        }
+        for (bar, line) in self.bars.iter().zip(lines) {
+            bar.set_message(line);
+            bar.tick();
+        }
     }
 }

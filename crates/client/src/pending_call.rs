@@ -184,7 +184,7 @@ impl PendingCall {
     ) -> Result<CallResponse, RequestError> {
         match &response {
             Ok(_) => {}
-            Err(error) if error.is_refusal() => self.refused().await,
+            Err(error) if error.is_refusal() => self.record_finished(Finished::Refused).await,
             // The result is in the error.
             Err(RequestError::InvalidOutput { .. }) => self.record_finished(Finished::Answered).await,
             // The tool may have run, but there is an answer, and under its key the call would only get the same one.
@@ -296,9 +296,9 @@ impl PendingCall {
         self.unknown(reason).await;
     }
 
-    /// Records that the call is given up and has not run, for example because what it asked was not answered.
-    pub async fn refused(&self) {
-        self.record_finished(Finished::Refused).await;
+    /// Records that this client has cancelled the call, for example because what it asked was not answered.
+    pub async fn cancelled(&self) {
+        self.record_finished(Finished::Cancelled).await;
     }
 
     async fn record_finished(&self, finished: Finished) {

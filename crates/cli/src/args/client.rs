@@ -217,6 +217,9 @@ pub(crate) struct Tasks {
     pub(crate) words: Vec<String>,
     #[command(flatten)]
     pub(crate) server: ServerArgs,
+    /// Only calls that have not ended
+    #[arg(long)]
+    pub(crate) open: bool,
     /// Ask no server: only what is recorded
     #[arg(long)]
     pub(crate) offline: bool,

@@ -337,6 +337,13 @@ where
     Ok(number.prompt()?.0.map(Value::from))
 }
 
+fn characters(count: u64) -> String {
+    match count {
+        1 => "1 character".to_owned(),
+        _ => format!("{count} characters"),
+    }
+}
+
 fn ask_text(
     title: &str,
     help: Option<&str>,
@@ -353,8 +360,9 @@ fn ask_text(
         let count = given.chars().count() as u64;
         Ok(match most {
             _ if count == 0 && !required => Validation::Valid,
-            _ if count < least => Validation::Invalid(format!("at least {least} characters").into()),
-            Some(most) if count > most => Validation::Invalid(format!("at most {most} characters").into()),
+            _ if count == 0 && least == 1 => Validation::Invalid("an answer is required".into()),
+            _ if count < least => Validation::Invalid(format!("at least {}", characters(least)).into()),
+            Some(most) if count > most => Validation::Invalid(format!("at most {}", characters(most)).into()),
             _ => match format_problem(&format, given) {
                 Some(problem) => Validation::Invalid(problem.into()),
                 None => Validation::Valid,

@@ -11,6 +11,13 @@ const FORMATS: [(&str, &str, &str); 4] = [
     ("uri", "a URI", "https://example.com/page"),
 ];
 
+/// A text of the format that the field's schema wants.
+pub(crate) fn format_example(field: &Value) -> Option<&'static str> {
+    let wanted = field["format"].as_str()?;
+    let (.., example) = FORMATS.iter().find(|(name, ..)| *name == wanted)?;
+    Some(example)
+}
+
 /// Why `text` is not of the format that the field's schema wants.
 pub(crate) fn format_problem(field: &Value, text: &str) -> Option<String> {
     let wanted = field["format"].as_str()?;

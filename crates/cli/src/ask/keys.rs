@@ -16,8 +16,9 @@ use std::{
     thread,
 };
 
-/// More letters than an answer has in a line. Deleting at its edge does nothing.
-const WHOLE_LINE: usize = 256;
+/// More letters than most answers have. Deleting at the edge does nothing. What the form has to read at once must be less than 1024 bytes: the rest
+/// would wait there for the next key.
+const WHOLE_LINE: usize = 200;
 const PASTE_BEGINS: &[u8] = b"\x1b[200~";
 const PASTE_ENDS: &[u8] = b"\x1b[201~";
 
@@ -137,7 +138,10 @@ mod tests {
             assert!(!is_letter, "{byte}");
         }
         assert_eq!(KeyFilter::default().keys(b"a\x17\x01b"), b"a\x1b[Hb");
-        assert_eq!(KeyFilter::default().keys("ß\u{1b}[A\r".as_bytes()), "ß\u{1b}[A\r".as_bytes());
+        assert_eq!(
+            KeyFilter::default().keys("ß\u{1b}[A\r".as_bytes()),
+            "ß\u{1b}[A\r".as_bytes()
+        );
     }
 
     #[test]

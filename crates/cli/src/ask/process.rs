@@ -55,7 +55,10 @@ use of_unix::shown;
 
 #[cfg(unix)]
 mod of_unix {
-    use super::{super::{closed, draw, keys}, DeserializeOwned, FormError, Work, done};
+    use super::{
+        super::{closed, draw, keys},
+        DeserializeOwned, FormError, Work, done,
+    };
     use crate::output::note;
     use longhaul_client::SystemClock;
     use longhaul_core::Clock;

@@ -165,7 +165,7 @@ impl Batch<'_> {
             let asks = async { asked = Some(self.open.of_call(source).await) };
             let sent = call.send_unless(asks, &mut |event| bar.show(&event)).await;
             let Some(sent) = sent else {
-                call.refused().await;
+                call.cancelled().await;
                 return Err(Failure::asked_before_task(&asked.unwrap_or_default()));
             };
             let response = sent.inspect_err(|error| self.stop_if_gone(error))?;

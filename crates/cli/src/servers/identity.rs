@@ -4,6 +4,7 @@ use super::{Command, Endpoint, Server, config::Configured};
 use http::HeaderMap;
 use longhaul_client::{EraChoice, RecordedCall};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::{
     env,
     path::{Path, PathBuf},
@@ -82,6 +83,19 @@ pub(super) fn recorded_in(mcp_config: Option<&Path>, call: &RecordedCall) -> Ser
     }
 }
 
+/// A recorded server as JSON: its URL, or the words of its command line.
+pub(crate) fn as_json(recorded: &str) -> Value {
+    match RecordedCommand::read(recorded) {
+        Some(recorded) => recorded.command.into(),
+        None => recorded.into(),
+    }
+}
+
+/// The folder in which a recorded server is started, if it is a child process.
+pub(crate) fn recorded_folder(recorded: &str) -> Option<String> {
+    RecordedCommand::read(recorded)?.cwd
+}
+
 fn unnamed(call: &RecordedCall) -> Server {
     let (endpoint, words) = match Command::recorded(&call.server) {
         // From another folder the id of a recorded task says where to start it.
@@ -119,6 +133,11 @@ impl Server {
             // Strings are always JSON.
             Endpoint::Child(command) => serde_json::to_string(&RecordedCommand::of(command)).unwrap_or_default(),
         }
+    }
+
+    /// For `--json`: its URL, or the words of its command line.
+    pub(crate) fn as_json(&self) -> Value {
+        as_json(&self.recorded())
     }
 
     /// Whether this server was recorded as that. One that has a name and no folder of its own is the same in all of them.

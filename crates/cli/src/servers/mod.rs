@@ -1,31 +1,31 @@
 //! Which server a client command speaks with.
 
+mod choose;
 mod config;
+mod entry;
 mod identity;
 mod loopback;
 mod plain_http;
 mod tokens;
+mod words;
 
-pub(crate) use identity::recorded;
+pub(crate) use choose::choose;
+pub(crate) use identity::{as_json, recorded, recorded_folder};
+pub(crate) use words::{did_you_mean, nothing_more};
 
 use crate::{
-    args::{EraArg, ServerArgs},
+    args::EraArg,
     listening_socket::{self, ListeningSocket},
-    nearest, output,
-    variables::expand,
 };
 use clap::ValueEnum;
-use config::{Configured, Entry};
+use config::Configured;
 use http::{
-    HeaderMap, HeaderName, HeaderValue,
+    HeaderMap, HeaderValue,
     header::{AUTHORIZATION, InvalidHeaderValue},
 };
 use longhaul_client::{ChildOptions, ChildProcess, Connection, EraChoice, InvalidAddress, Options, RecordedCall};
 use loopback::{LoopbackServer, OfAnotherUser};
-use std::{
-    env,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 /// The server of `longhaul serve` with the default address.
 const DEFAULT_URL: &str = "http://127.0.0.1:7411/mcp";
@@ -78,6 +78,10 @@ struct Command {
 pub(crate) enum ServerError {
     #[error("there is no server `{name}`; {hint}")]
     Unknown { name: String, hint: String },
+    #[error("there is one word too many, `{word}`: {why}")]
+    TooMany { word: String, why: String },
+    #[error("name a server of {file} with -s: {names}")]
+    NotChosen { file: String, names: String },
     #[error("the server `{0}` is disabled in the configuration")]
     Disabled(String),
     #[error("{file}: {reason}")]
@@ -92,161 +96,6 @@ pub(crate) enum ServerError {
     DefaultOfAnotherUser { user: u32 },
     #[error(transparent)]
     OfAnotherUser(#[from] OfAnotherUser),
-}
-
-/// Chooses the server, and returns it with the words that do not belong to the choice.
-///
-/// With a command behind `--`, or with `-s`, no word names the server. Else the first word does if it has `://` or is a configured name. Else it is
-/// the default server.
-pub(crate) fn choose<'a>(args: &ServerArgs, words: &'a [String]) -> Result<(Server, &'a [String]), ServerError> {
-    // A URL or a command needs no configuration, so a mistake in it is no obstacle.
-    let named = match (&args.server, words.first()) {
-        (Some(server), _) => !is_url(server),
-        (None, _) if !args.command.is_empty() => false,
-        (None, first) => !first.is_some_and(|first| is_url(first)),
-    };
-    let configured = match named || args.mcp_config.is_some() {
-        true => Configured::load(args.mcp_config.as_deref())?,
-        false => Configured::default(),
-    };
-    let (server, rest) = choose_among(&configured, args, words, env::var(DEFAULT_VARIABLE).ok())?;
-    Ok((server.of_file(args.mcp_config.as_deref()).in_era(args.era), rest))
-}
-
-fn choose_among<'a>(
-    configured: &Configured,
-    args: &ServerArgs,
-    words: &'a [String],
-    default: Option<String>,
-) -> Result<(Server, &'a [String]), ServerError> {
-    if let Some(name) = &args.server {
-        if !args.command.is_empty() {
-            output::note("note: -s says the server, so the command behind -- is not started");
-        }
-        let chosen = configured.server(name, (vec!["-s".to_owned(), name.clone()], Vec::new()))?;
-        return Ok((chosen, words));
-    }
-    if let Some((program, rest)) = args.command.split_first() {
-        let mut behind = vec!["--".to_owned()];
-        behind.extend(args.command.iter().cloned());
-        let command = Command {
-            program: program.clone(),
-            args: rest.to_vec(),
-            env: Vec::new(),
-            cwd: None,
-        };
-        let server = Server {
-            words: (Vec::new(), behind),
-            ..Server::at(Endpoint::Child(command))
-        };
-        return Ok((server, words));
-    }
-    if let Some((first, rest)) = words.split_first()
-        && (is_url(first) || configured.has(first))
-    {
-        return Ok((configured.server(first, (vec![first.clone()], Vec::new()))?, rest));
-    }
-    let default = default.filter(|default| !default.is_empty());
-    let chosen = default.is_some();
-    let default = default.unwrap_or_else(|| DEFAULT_URL.to_owned());
-    let server = match configured.server(&default, (Vec::new(), Vec::new())) {
-        Ok(server) => server,
-        Err(error) => Server::at(Endpoint::Wrong(error)),
-    };
-    let server = Server {
-        chosen,
-        from_environment: chosen,
-        ..server
-    };
-    Ok((server, words))
-}
-
-fn is_url(word: &str) -> bool {
-    word.contains("://")
-}
-
-impl Configured {
-    fn has(&self, name: &str) -> bool {
-        self.entries.contains_key(name)
-    }
-
-    /// The server of this URL or name.
-    fn server(&self, name: &str, words: (Vec<String>, Vec<String>)) -> Result<Server, ServerError> {
-        let (endpoint, headers, uid, era) = if is_url(name) {
-            (Endpoint::Http(name.to_owned()), HeaderMap::new(), None, EraChoice::Auto)
-        } else {
-            let Some(entry) = self.entries.get(name) else {
-                let hint = nearest::suggestion(name, self.entries.keys().map(String::as_str));
-                let hint = hint.unwrap_or_else(|| format!("none is configured in {}", self.file));
-                return Err(ServerError::Unknown {
-                    name: name.to_owned(),
-                    hint,
-                });
-            };
-            let entry = entry.as_ref().map_err(|wrong| ServerError::Entry {
-                name: name.to_owned(),
-                reason: format!("its entry in {} is wrong: {}", wrong.file, wrong.reason),
-            })?;
-            if entry.disabled {
-                return Err(ServerError::Disabled(name.to_owned()));
-            }
-            let wrong = |reason| ServerError::Entry {
-                name: name.to_owned(),
-                reason,
-            };
-            let endpoint = endpoint(entry).map_err(wrong)?;
-            let headers = headers(entry).map_err(wrong)?;
-            (endpoint, headers, entry.uid, entry.era.into())
-        };
-        Ok(Server {
-            endpoint,
-            headers,
-            uid,
-            era,
-            given_era: None,
-            name: (!is_url(name)).then(|| name.to_owned()),
-            mcp_config: None,
-            chosen: true,
-            from_environment: false,
-            words,
-        })
-    }
-}
-
-/// What an entry says, with its variables expanded.
-fn endpoint(entry: &Entry) -> Result<Endpoint, String> {
-    let expanded = |text: &String| expand(text, |name| env::var(name).ok());
-    match (&entry.url, &entry.command) {
-        (Some(url), None) => Ok(Endpoint::Http(expanded(url)?)),
-        (None, Some(program)) => Ok(Endpoint::Child(Command {
-            program: expanded(program)?,
-            args: entry.args.iter().map(expanded).collect::<Result<_, _>>()?,
-            env: (entry.env.iter())
-                .map(|(name, value)| Ok((name.clone(), expanded(value)?)))
-                .collect::<Result<_, String>>()?,
-            cwd: entry.cwd.as_ref().map(expanded).transpose()?.map(PathBuf::from),
-        })),
-        (Some(_), Some(_)) => Err("it has a `url` and a `command`; give one of them".to_owned()),
-        (None, None) => Err("it needs a `url` or a `command`".to_owned()),
-    }
-}
-
-/// The headers of an entry, with their variables expanded.
-fn headers(entry: &Entry) -> Result<HeaderMap, String> {
-    if !entry.headers.is_empty() && entry.url.is_none() {
-        return Err("it has `headers`, which only a server with a `url` can be sent".to_owned());
-    }
-    let mut headers = HeaderMap::new();
-    for (name, value) in &entry.headers {
-        // The value may be secret, so it is not shown.
-        let value = expand(value, |variable| env::var(variable).ok())?;
-        let key = HeaderName::try_from(name).map_err(|_| format!("`{name}` cannot be the name of an HTTP header"))?;
-        let mut value = HeaderValue::try_from(value)
-            .map_err(|_| format!("the value of its header `{name}` has characters that no header may have"))?;
-        value.set_sensitive(true);
-        headers.insert(key, value);
-    }
-    Ok(headers)
 }
 
 impl Server {
@@ -381,9 +230,29 @@ impl Server {
         self.headers.contains_key(AUTHORIZATION)
     }
 
+    /// Whether it is shown who calls: by a header of its configuration, a kept key or a login.
+    pub(crate) async fn is_logged_in(&self) -> bool {
+        match self.url() {
+            _ if self.has_authorization() => true,
+            Some(url) => tokens::are_kept(url).await,
+            None => false,
+        }
+    }
+
     /// Whether it is a child process of this command.
     pub(crate) fn is_child(&self) -> bool {
         matches!(self.endpoint, Endpoint::Child(_))
+    }
+
+    /// Whether its tasks end with this command. A child does, and Longhaul's own keep their tasks.
+    pub(crate) fn ends_its_tasks(&self) -> bool {
+        let Endpoint::Child(command) = &self.endpoint else {
+            return false;
+        };
+        let is_longhaul = Path::new(&command.program)
+            .file_stem()
+            .is_some_and(|name| name == "longhaul");
+        !(is_longhaul && command.args.iter().any(|word| word == "stdio" || word == "wrap"))
     }
 
     /// Whether it is the server of the default address, and neither the user nor a configuration says so.
@@ -396,6 +265,16 @@ impl Server {
     /// # Errors
     /// If the address is invalid, or another user listens there: it would be sent what is meant for the user's own.
     pub(crate) fn connection(&self, change: impl FnOnce(&mut Options)) -> Result<Connection, ServerError> {
+        if let (true, Some(file)) = (self.is_default(), &self.mcp_config) {
+            let configured = Configured::load(Some(file))?;
+            let names: Vec<&str> = configured.entries.keys().map(String::as_str).collect();
+            if !names.is_empty() {
+                return Err(ServerError::NotChosen {
+                    file: file.display().to_string(),
+                    names: names.join(", "),
+                });
+            }
+        }
         if self.is_default() {
             own_or_none(&listening_socket::on_loopback(DEFAULT_PORT), own_user())?;
         }
@@ -466,7 +345,8 @@ fn shell_word(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{choose::choose_among, *};
+    use crate::args::ServerArgs;
 
     fn configured() -> Configured {
         Configured::parse_toml(

@@ -32,3 +32,14 @@ pub(super) fn of(
         }
     }
 }
+
+/// Whether a key or a login is kept for the server at `url`.
+pub(super) async fn are_kept(url: &str) -> bool {
+    let Ok(file) = TokenFile::open_default() else {
+        return false;
+    };
+    match Login::new(url, file, LoginOptions::default()) {
+        Ok(login) => matches!(login.who().await, Ok(Some(_))),
+        Err(_) => false,
+    }
+}

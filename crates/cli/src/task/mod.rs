@@ -84,9 +84,12 @@ async fn choose(args: &args::TaskArgs, command: &str) -> Result<Named, Failure> 
         ([id], None) => Named::find(server, id).await,
         ([], Some(id)) => Named::find(server, id).await,
         ([], None) => Named::only(server, command).await,
-        ([first, ..], _) => Err(Failure::usage(format!(
-            "there is one word too many: `{first}` is not a URL and not a configured server"
-        ))),
+        (words, id) => {
+            // Behind -s the first one is the id.
+            let is_id_first = args.server.server.is_some() && id.is_none();
+            servers::nothing_more(&args.server, &words[usize::from(is_id_first)..])?;
+            Err(Failure::usage("name one task"))
+        }
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) async fn show(named: &Named, task: &TaskHandle, json: bool) -> Result
         if let Some(call) = named.call() {
             shown["tool"] = call.tool.as_str().into();
         }
-        shown["server"] = named.server.recorded().into();
+        shown["server"] = named.server.as_json();
         output::json_line(&shown);
     } else {
         output::text(&describe(named, &snapshot));

@@ -5,6 +5,7 @@ mod row;
 mod table;
 
 pub(crate) use row::{Row, call_name, call_number};
+pub(crate) use table::{shortened, terminal_width};
 
 use crate::{
     args,
@@ -33,11 +34,7 @@ pub(crate) async fn run(args: &args::Tasks) -> ExitCode {
 
 async fn list(args: &args::Tasks) -> Result<Exit, Failure> {
     let (server, rest) = servers::choose(&args.server, &args.words)?;
-    if let Some(word) = rest.first() {
-        return Err(Failure::usage(format!(
-            "`{word}` is not a URL and not a configured server"
-        )));
-    }
+    servers::nothing_more(&args.server, rest)?;
     let mut rows = recorded(&server).await?;
     if !args.offline {
         let asked = ask_servers::ask(&server, &mut rows);
@@ -50,11 +47,17 @@ async fn list(args: &args::Tasks) -> Result<Exit, Failure> {
             connection.close().await;
         }
     }
+    if args.open {
+        rows.retain(Row::is_open);
+    }
     if args.json {
         let listed: Vec<Value> = rows.iter().map(Row::as_json).collect();
         output::json_line(&json!({"calls": listed}));
     } else if rows.is_empty() {
-        output::note("no calls are recorded");
+        output::note(match args.open {
+            true => "no call is open",
+            false => "no calls are recorded",
+        });
     } else {
         let now = SystemClock.now();
         let lines = match io::stdout().is_terminal() {

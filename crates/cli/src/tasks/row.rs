@@ -195,6 +195,15 @@ impl Row {
         (state.to_owned(), reason.map(str::to_owned))
     }
 
+    /// Whether it has not ended, as far as that is known.
+    pub(crate) fn is_open(&self) -> bool {
+        match self.call.as_ref().map(|call| &call.state) {
+            None | Some(CallState::Task) => !self.status().is_some_and(TaskStatus::is_final),
+            Some(CallState::InFlight) => true,
+            Some(_) => false,
+        }
+    }
+
     fn state_with_reason(&self) -> String {
         match self.state() {
             (state, Some(reason)) => format!("{state}: {}", plain(&reason, "")),
@@ -205,17 +214,19 @@ impl Row {
     pub(crate) fn as_json(&self) -> Value {
         let call = self.call.as_ref();
         // The status by its name in MCP.
-        let state = match (call.map(|call| &call.state), self.status()) {
-            (None | Some(CallState::Task), Some(status)) => status.as_str().to_owned(),
-            _ => self.state_with_reason(),
+        let (state, detail) = match (call.map(|call| &call.state), self.status()) {
+            (None | Some(CallState::Task), Some(status)) => (status.as_str().to_owned(), None),
+            _ => self.state(),
         };
         json!({
             "taskId": self.id(),
             "call": call.filter(|call| call.task.is_none() && call.asks).map(|call| call_name(call.id)),
             "tool": self.tool(),
-            "server": call.map_or_else(|| self.server.as_str().into(), |call| server_as_json(&call.server)),
+            "server": call.map_or_else(|| self.server.as_str().into(), |call| servers::as_json(&call.server)),
+            "serverFolder": call.and_then(|call| servers::recorded_folder(&call.server)),
             "serverName": call.and_then(|call| call.server_name.as_ref()),
             "state": state,
+            "detail": detail,
             "statusMessage": self.snapshot.as_ref().and_then(|task| task.message.as_ref()),
             "asks": self.asks(),
             "notReached": self.not_told.as_ref().map(|why| &why.reason),
@@ -223,15 +234,5 @@ impl Row {
             "idempotencyKey": call.and_then(|call| call.idempotency_key.as_ref()),
             "begunAt": call.map(|call| call.begun_at.0),
         })
-    }
-}
-
-/// A URL as it is; the command line of a child process, which is recorded as a JSON array, as an object.
-fn server_as_json(recorded: &str) -> Value {
-    match serde_json::from_str::<Value>(recorded) {
-        // Earlier versions recorded the command line alone.
-        Ok(Value::Array(command)) => json!({"command": command}),
-        Ok(command @ Value::Object(_)) => command,
-        _ => recorded.into(),
     }
 }

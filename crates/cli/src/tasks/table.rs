@@ -11,6 +11,9 @@ const USUAL_WIDTH: usize = 80;
 /// Of a message less than this says nothing.
 const LEAST_MESSAGE: usize = 12;
 
+/// A tool or a server of fewer letters is not shortened.
+const LEAST_NAME: usize = 8;
+
 struct Column {
     name: &'static str,
     cells: Vec<String>,
@@ -41,15 +44,28 @@ pub(super) fn table(rows: &[Row], now: UnixMillis, width: usize) -> String {
         column("MESSAGE", &|row| row.detail().unwrap_or_default()),
     ];
     let has_several_servers = rows.iter().any(|row| row.server() != rows[0].server());
-    let says_something = |column: &&Column| match column.name {
+    let says_something = |column: &Column| match column.name {
         "SERVER" => has_several_servers,
         "PROGRESS" | "MESSAGE" => column.cells.iter().any(|cell| !cell.is_empty()),
         _ => true,
     };
-    let mut shown: Vec<&Column> = columns.iter().filter(says_something).collect();
-    let before_last: usize = shown.iter().rev().skip(1).map(|column| column.width() + 2).sum();
-    if shown.last().is_some_and(|last| last.name == "MESSAGE") && before_last + LEAST_MESSAGE > width {
-        shown.pop();
+    let mut shown: Vec<Column> = columns.into_iter().filter(says_something).collect();
+    if total(&shown) > width {
+        // What else there is needs this much, with tools and servers as they are.
+        let before: usize = shown
+            .iter()
+            .filter(|column| column.name != "MESSAGE")
+            .map(|column| column.width() + 2)
+            .sum();
+        if before + LEAST_MESSAGE > width {
+            shown.retain(|column| column.name != "MESSAGE");
+        }
+    }
+    shorten_names(&mut shown, width);
+    let has_message = shown.last().is_some_and(|last| last.name == "MESSAGE");
+    if !has_message && total(&shown) > width {
+        // The message with its numbers, in which the whole progress is, is in `task`.
+        shown.retain(|column| column.name != "PROGRESS");
     }
     let line = |cell: &dyn Fn(&Column) -> String| {
         let cells: Vec<String> = shown
@@ -65,6 +81,53 @@ pub(super) fn table(rows: &[Row], now: UnixMillis, width: usize) -> String {
     let header = line(&|column| column.name.to_owned());
     let lines = (0..rows.len()).map(|row| line(&|column| column.cells[row].clone()));
     std::iter::once(header).chain(lines).collect()
+}
+
+/// The width of these columns with what is between them.
+fn total(columns: &[Column]) -> usize {
+    columns
+        .iter()
+        .map(|column| column.width() + 2)
+        .sum::<usize>()
+        .saturating_sub(2)
+}
+
+/// Shortens tools and servers, the longest first, until all columns fit. The message, which is last, ends at the edge.
+fn shorten_names(columns: &mut [Column], width: usize) {
+    let has_message = columns.last().is_some_and(|last| last.name == "MESSAGE");
+    loop {
+        // The message has room enough, or it would not be there.
+        if has_message || total(columns) <= width {
+            return;
+        }
+        let names = columns
+            .iter_mut()
+            .filter(|column| matches!(column.name, "TOOL" | "SERVER"));
+        let Some(longest) = names.max_by_key(|column| column.width()) else {
+            return;
+        };
+        let length = longest.width();
+        if length <= LEAST_NAME {
+            return;
+        }
+        for cell in &mut longest.cells {
+            *cell = shortened(cell, length - 1);
+        }
+    }
+}
+
+/// The text with at most so many letters: its beginning and its end.
+pub(crate) fn shortened(text: &str, length: usize) -> String {
+    let count = text.chars().count();
+    if count <= length {
+        return text.to_owned();
+    }
+    // An ellipsis of an earlier cut is in the middle, and is cut away with it.
+    let end = length.saturating_sub(1) / 2;
+    let begin = length.saturating_sub(1) - end;
+    let first: String = text.chars().take(begin).collect();
+    let last: String = text.chars().skip(count - end).collect();
+    format!("{first}…{last}")
 }
 
 impl Column {
@@ -91,7 +154,7 @@ fn age(now: UnixMillis, begun: UnixMillis) -> String {
 }
 
 /// The width of the terminal that standard output is.
-pub(super) fn terminal_width() -> usize {
+pub(crate) fn terminal_width() -> usize {
     #[cfg(unix)]
     let width = rustix::termios::tcgetwinsize(io::stdout()).map_or(0, |size| size.ws_col.into());
     #[cfg(not(unix))]
@@ -102,6 +165,27 @@ pub(super) fn terminal_width() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_shortened_until_all_columns_fit() {
+        let column = |name, cell: &str| Column {
+            name,
+            cells: vec![cell.to_owned()],
+        };
+        let mut columns = [
+            column("TASK", &"i".repeat(36)),
+            column("TOOL", "generate_the_quarterly_report"),
+            column("STATE", "outcome unknown?"),
+            column("AGE", "23h"),
+            column("SERVER", "https://mcp.example.com/mcp"),
+        ];
+        shorten_names(&mut columns, 80);
+        assert_eq!(total(&columns), 80);
+        assert_eq!(columns[1].cells[0], "gene…port");
+        assert_eq!(columns[3].cells[0], "23h");
+        assert_eq!(columns[4].cells[0], "http…mcp");
+        assert_eq!(shortened("short", 5), "short");
+    }
 
     #[test]
     fn ages_have_one_unit() {

@@ -100,7 +100,11 @@ pub(crate) fn how_to_answer(server: &Server, id: &str, question: &InputRequest) 
     }
     words.extend(values.iter().map(String::as_str));
     let answer = server.command_line("answer", &words);
-    format!("{}; to answer:\n  {answer}", what_goes_on(server))
+    let how = match values.is_empty() {
+        true => "to answer",
+        false => "to answer, with your own values",
+    };
+    format!("{}; {how}:\n  {answer}", what_goes_on(server))
 }
 
 /// What to do about a question that the server shows only to the client that answers it, as legacy servers do.
@@ -179,7 +183,7 @@ impl Waiting<'_> {
     pub(crate) fn leave(&mut self, task: &TaskHandle, stopped: Ended<()>) -> Exit {
         self.display.finish();
         let exit = stopped.exit();
-        let url = task.connection().address();
+        let server = self.server.as_json();
         match stopped {
             Ended::Done(()) => {}
             Ended::Asked(question) => {
@@ -193,7 +197,7 @@ impl Waiting<'_> {
                 });
                 if self.json {
                     let asked = json!({"method": question.method, "params": question.params});
-                    let mut shown = json!({"taskId": task.id(), "url": url, "asks": asked});
+                    let mut shown = json!({"taskId": task.id(), "server": server, "asks": asked});
                     if let Some(key) = &question.key {
                         shown["inputRequests"] = json!({key: shown["asks"]});
                     }
@@ -210,7 +214,7 @@ impl Waiting<'_> {
                     what_goes_on(self.server)
                 ));
                 if self.json {
-                    output::json_line(&json!({"taskId": task.id(), "url": url, "interrupted": true}));
+                    output::json_line(&json!({"taskId": task.id(), "server": server, "interrupted": true}));
                 }
             }
         }

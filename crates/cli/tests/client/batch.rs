@@ -358,6 +358,6 @@ fn a_call_that_asks_before_there_is_a_task_ends_its_line() {
         assert!(!served.messages().iter().any(answers), "{:?}", served.messages());
         let listed = json(&served.run(&["tasks", "--json", "--offline"]));
         let calls = listed["calls"].as_array().unwrap();
-        assert!(calls.iter().any(|call| call["state"] == "refused"), "{listed}");
+        assert!(calls.iter().any(|call| call["state"] == "cancelled"), "{listed}");
     }
 }

@@ -134,3 +134,25 @@ fn ctrl_with_a_letter_types_no_letter() {
     call.until("booked for 2026-02-13");
     call.ends(0);
 }
+
+/// What is left of a form that was not answered: nothing but a line that says why.
+#[test]
+fn a_form_that_is_closed_leaves_a_clean_terminal() {
+    let served = served();
+    let mut terminal = Terminal::new(&served, "closed");
+    let mut call = terminal.begin(&["call", "ship"]);
+    call.until("type to filter]");
+    let id = served.only_asking();
+    exit(&served.run(&["cancel", &id]), 0);
+    call.until("the form is closed: the question was answered elsewhere, or its task has ended");
+    call.ends(4);
+    terminal.is_usable();
+
+    terminal.clear();
+    let mut call = terminal.begin(&["call", "ship"]);
+    call.until("type to filter]");
+    call.terminate();
+    call.until("the form is closed: this command was terminated by a signal");
+    call.ends(143);
+    terminal.is_usable();
+}

@@ -91,6 +91,25 @@ impl<'a> Terminal<'a> {
         running.ends(0);
     }
 
+    /// The cursor can be seen at the beginning of an empty line, and nothing of a form is left.
+    #[track_caller]
+    pub(crate) fn is_usable(&self) {
+        let parser = self.seen.parser.lock().unwrap();
+        let screen = parser.screen();
+        let (row, column) = screen.cursor_position();
+        let below: Vec<String> = screen.rows(0, COLUMNS).skip(row.into()).collect();
+        assert!(
+            !screen.hide_cursor() && !screen.bracketed_paste(),
+            "{}",
+            screen.contents()
+        );
+        assert!(
+            column == 0 && below.iter().all(String::is_empty) && !screen.contents().contains("type to filter"),
+            "{}",
+            screen.contents()
+        );
+    }
+
     /// Starts a command, as if it was typed at a shell.
     pub(crate) fn begin<'t>(&'t mut self, words: &[&str]) -> Running<'t, 'a> {
         let (pty, child) = self.spawn(words);
@@ -203,6 +222,13 @@ impl Running<'_, '_> {
             parser = next;
             assert!(!timeout.timed_out(), "no {text:?} on:\n{}", parser.screen().contents());
         }
+    }
+
+    /// Sends SIGTERM.
+    pub(crate) fn terminate(&mut self) {
+        let id = i32::try_from(self.child.id()).unwrap();
+        let id = rustix::process::Pid::from_raw(id).unwrap();
+        rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
     }
 
     pub(crate) fn press(&mut self, keys: &str) {

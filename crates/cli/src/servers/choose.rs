@@ -1,0 +1,72 @@
+//! Which server the command line and the environment mean.
+
+use super::{Command, DEFAULT_URL, DEFAULT_VARIABLE, Endpoint, Server, ServerError, config::Configured, entry::is_url};
+use crate::{args::ServerArgs, output};
+use std::env;
+
+/// Chooses the server, and returns it with the words that do not belong to the choice.
+///
+/// With a command behind `--`, or with `-s`, no word names the server. Else the first word does if it has `://` or is a configured name. Else it is
+/// the default server.
+pub(crate) fn choose<'a>(args: &ServerArgs, words: &'a [String]) -> Result<(Server, &'a [String]), ServerError> {
+    // A URL or a command needs no configuration, so a mistake in it is no obstacle.
+    let named = match (&args.server, words.first()) {
+        (Some(server), _) => !is_url(server),
+        (None, _) if !args.command.is_empty() => false,
+        (None, first) => !first.is_some_and(|first| is_url(first)),
+    };
+    let configured = match named || args.mcp_config.is_some() {
+        true => Configured::load(args.mcp_config.as_deref())?,
+        false => Configured::default(),
+    };
+    let (server, rest) = choose_among(&configured, args, words, env::var(DEFAULT_VARIABLE).ok())?;
+    Ok((server.of_file(args.mcp_config.as_deref()).in_era(args.era), rest))
+}
+
+pub(super) fn choose_among<'a>(
+    configured: &Configured,
+    args: &ServerArgs,
+    words: &'a [String],
+    default: Option<String>,
+) -> Result<(Server, &'a [String]), ServerError> {
+    if let Some(name) = &args.server {
+        if !args.command.is_empty() {
+            output::note("note: -s says the server, so the command behind -- is not started");
+        }
+        let chosen = configured.server(name, (vec!["-s".to_owned(), name.clone()], Vec::new()))?;
+        return Ok((chosen, words));
+    }
+    if let Some((program, rest)) = args.command.split_first() {
+        let mut behind = vec!["--".to_owned()];
+        behind.extend(args.command.iter().cloned());
+        let command = Command {
+            program: program.clone(),
+            args: rest.to_vec(),
+            env: Vec::new(),
+            cwd: None,
+        };
+        let server = Server {
+            words: (Vec::new(), behind),
+            ..Server::at(Endpoint::Child(command))
+        };
+        return Ok((server, words));
+    }
+    if let Some((first, rest)) = words.split_first()
+        && (is_url(first) || configured.has(first))
+    {
+        return Ok((configured.server(first, (vec![first.clone()], Vec::new()))?, rest));
+    }
+    let default = default.filter(|default| !default.is_empty());
+    let chosen = default.is_some();
+    let default = default.unwrap_or_else(|| DEFAULT_URL.to_owned());
+    let server = match configured.server(&default, (Vec::new(), Vec::new())) {
+        Ok(server) => server,
+        Err(error) => Server::at(Endpoint::Wrong(error)),
+    };
+    let server = Server {
+        chosen,
+        from_environment: chosen,
+        ..server
+    };
+    Ok((server, words))
+}
