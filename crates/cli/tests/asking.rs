@@ -352,7 +352,7 @@ fn a_call_whose_program_was_killed_is_listed_as_unknown() {
     // So is one that is no longer waited for: the tool may have run.
     let shown = exit(
         &served
-            .command(&["call", &url, "hang", "--timeout", "100ms", "--json"])
+            .command(&["call", &url, "hang", "--timeout", "5s", "--json"])
             .output()
             .unwrap(),
         124,
