@@ -1,6 +1,6 @@
 //! Arguments and the fields of questions in a line each, as they are written on a command line.
 
-use crate::{ask::format_example, output::plain};
+use crate::{answer_format::format_example, output::plain};
 use longhaul_client::InputRequest;
 use serde_json::Value;
 

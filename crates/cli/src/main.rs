@@ -1,6 +1,7 @@
 //! The `longhaul` command: durable tasks for long MCP tool calls.
 
 mod answer;
+mod answer_format;
 mod args;
 mod arguments;
 mod ask;

@@ -4,7 +4,7 @@ mod early;
 mod held;
 
 use crate::{
-    args,
+    answer_format, args,
     arguments::{self, Taker, Words},
     ask::{self, Answer},
     failure::Failure,
@@ -162,7 +162,7 @@ async fn respond(question: &InputRequest, args: &args::Answer, words: Words) -> 
         _ => {
             let schema = question.schema().cloned().unwrap_or_default();
             let content = arguments::fit(words, Map::new(), &schema, Taker::Question).map_err(Failure::usage)?;
-            if let Some(problem) = ask::form_problem(&schema, &content) {
+            if let Some(problem) = answer_format::form_problem(&schema, &content) {
                 return Err(Failure::usage(format!("{problem}; nothing was answered")));
             }
             Ok(InputResponse::accept(content))

@@ -1,7 +1,7 @@
 //! A question as a form on the terminal, made from its schema.
 
-use super::format::format_problem;
 use crate::{
+    answer_format::format_problem,
     fields::{Choice, choices},
     output::{note, plain},
 };

@@ -2,7 +2,6 @@
 
 mod closed;
 mod form;
-mod format;
 #[cfg(unix)]
 mod keys;
 mod process;
@@ -21,7 +20,6 @@ use tokio::sync::{Mutex as AsyncMutex, mpsc};
 
 pub(crate) use closed::closes_forms;
 pub(crate) use form::{Answer, FormError};
-pub(crate) use format::{form_problem, format_example};
 #[cfg(unix)]
 pub(crate) use process::become_form_if_asked;
 pub(crate) use process::{ask as on_terminal, fill_in};
