@@ -5,7 +5,11 @@ use super::{
     section::{Entry, Section},
 };
 use longhaul::auth::oauth::{Introspection, Issuer, IssuerError, OAuthAuthenticator, Scopes};
-use std::{collections::BTreeMap, fs, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
 
 /// Reads an element of the array; `None` after a problem.
 pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<Issuer> {
@@ -21,6 +25,12 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<I
     let client_id = section.optional("client_id", |entry| entry.filled_text().map(str::to_owned));
     let client_secret = section.optional("client_secret_file", |entry| {
         let file = path(&entry, section, environment)?;
+        if is_readable_by_others(&file) {
+            entry.warn(format!(
+                "`client_secret_file`: every user of this machine can read {}: take the permission away with `chmod o-r`",
+                file.display()
+            ));
+        }
         let secret = fs::read_to_string(&file);
         let secret = secret.map_err(|error| entry.report(format!("`client_secret_file`: {}: {error}", file.display())));
         Some(secret.ok()?.trim_end().to_owned())
@@ -49,6 +59,18 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<I
         return None;
     }
     build().map_err(|error| section.report(error.to_string())).ok()
+}
+
+/// Whether users who are neither its owner nor of its group may read a file.
+#[cfg(unix)]
+fn is_readable_by_others(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::metadata(file).is_ok_and(|file| file.permissions().mode() & 0o004 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_readable_by_others(_: &Path) -> bool {
+    false
 }
 
 fn path(entry: &Entry<'_>, section: &Section<'_>, environment: &Environment) -> Option<PathBuf> {

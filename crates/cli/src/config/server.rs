@@ -22,6 +22,7 @@ const DEFAULT_LISTEN: ([u8; 4], u16) = ([127, 0, 0, 1], 7411);
 /// What the path of a Unix socket has in front of it.
 const UNIX: &str = "unix:";
 const DEFAULT_SOCKET_MODE: u32 = 0o600;
+const NO_HOST_NAME: &str = "requests that name this server by a host name get 403: set public_url, or allowed_hosts";
 const NO_PUBLIC_URL: &str =
     "tokens must say for which server they are: set `public_url` in [server] to the URL that clients use";
 const DEFAULT_MAX_BODY: u64 = 4 << 20;
@@ -124,6 +125,14 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment, max_running
     let tls = section.optional("tls", |entry| {
         tls::read(&entry.section("[server.tls]", "such as [server.tls]")?, environment)
     });
+    if let (Some(Some(url)), Some(Some(_)), Some(entry)) = (&public_url, &tls, section.get("public_url"))
+        && url.as_str().starts_with("http:")
+    {
+        entry.warn(
+            "`public_url` begins with http:// and the server has TLS: clients that use this address cannot connect, and tokens are for it. Write https://"
+                .to_owned(),
+        );
+    }
     if let (Some(auth), Some(public_url), Some(entry)) = (&auth, &public_url, section.get("auth"))
         && !auth.issuers.is_empty()
     {
@@ -135,6 +144,8 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment, max_running
         };
         checked.unwrap_or_else(|error| entry.report(format!("[[server.auth.issuer]]: {error}")));
     }
+    let is_named =
+        public_url.as_ref().is_none_or(Option::is_some) || allowed_hosts.as_ref().is_none_or(|hosts| !hosts.is_empty());
     if let (Some(listen), Some(auth), Some(plain_http), Some(entry)) =
         (&listen, &auth, plain_http, section.get("listen"))
     {
@@ -153,12 +164,8 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment, max_running
             Ok(warnings) => warnings.into_iter().for_each(|warning| entry.warn(warning)),
             Err(error) => entry.report(format!("`listen`: {error}")),
         }
-        let is_named = public_url.as_ref().is_none_or(Option::is_some)
-            || allowed_hosts.as_ref().is_none_or(|hosts| !hosts.is_empty());
         if listen.is_exposed() && !is_named {
-            entry.warn(
-                "requests that name this server by a host name get 403: set public_url, or allowed_hosts".to_owned(),
-            );
+            entry.warn(NO_HOST_NAME.to_owned());
         }
     }
     if let (Some(listen), Some(auth), Some(entry)) = (&listen, &auth, section.get("auth"))
@@ -172,6 +179,10 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment, max_running
     if let (Some(listen), Some(auth), Some(proxies), Some(entry)) =
         (&listen, &auth, &trusted_proxies, section.get("trusted_proxies"))
     {
+        // A proxy passes on the name by which it was reached.
+        if !proxies.is_empty() && !is_named && !listen.is_exposed() {
+            entry.warn(NO_HOST_NAME.to_owned());
+        }
         for wide in proxies.iter().filter(|proxy| proxy.is_wide()) {
             entry.warn(format!(
                 "`trusted_proxies`: {wide} has addresses of strangers, who can say there which address theirs is"

@@ -2,6 +2,7 @@
 
 use super::{SERVER, TOOL, environment, folder_with};
 use crate::config::load;
+use std::fs;
 
 /// What is said about a tool, without the folder.
 fn warnings_in(tool: &str) -> Vec<String> {
@@ -107,6 +108,12 @@ fn what_is_open_on_this_machine_and_what_has_no_name_is_pointed_out() {
         (&*exposed, keys, Some(NO_NAME)),
         (&*named, keys, None),
         (&*public, keys, None),
+        ("trusted_proxies = [\"10.0.0.1\"]", keys, Some(NO_NAME)),
+        (
+            "trusted_proxies = [\"10.0.0.1\"]\npublic_url = \"https://box.example/mcp\"",
+            keys,
+            None,
+        ),
     ] {
         let text = format!("{SERVER}{server}\n[server.auth]\n{auth}\n{TOOL}command = [\"true\"]\n");
         let folder = folder_with(&text);
@@ -122,5 +129,45 @@ fn what_is_open_on_this_machine_and_what_has_no_name_is_pointed_out() {
             "{server} {auth}: {found:?}"
         );
         assert!(expected.is_none_or(|expected| found[0].contains(expected)), "{found:?}");
+    }
+}
+
+#[test]
+fn a_public_url_without_tls_of_a_server_with_tls_is_pointed_out() {
+    let certified = rcgen::generate_simple_self_signed(["box.example".to_owned()]).unwrap();
+    for (scheme, warned) in [("http", true), ("https", false)] {
+        let folder = folder_with(&format!(
+            "{SERVER}public_url = \"{scheme}://box.example/mcp\"\ntls = {{ cert = \"cert.pem\", key = \"key.pem\" }}\n{TOOL}command = [\"true\"]\n"
+        ));
+        fs::write(folder.path().join("cert.pem"), certified.cert.pem()).unwrap();
+        fs::write(folder.path().join("key.pem"), certified.signing_key.serialize_pem()).unwrap();
+        let config = load(&folder.path().join("jobs.toml"), &environment()).unwrap();
+        let found: Vec<&str> = config.warnings.iter().map(|warning| &*warning.message).collect();
+        let is_warned = found
+            .iter()
+            .any(|found| found.contains("`public_url` begins with http://"));
+        assert_eq!(is_warned, warned, "{found:?}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_secret_that_every_user_can_read_is_pointed_out() {
+    use std::os::unix::fs::PermissionsExt as _;
+    for (mode, warned) in [(0o644, true), (0o604, true), (0o640, false), (0o600, false)] {
+        let folder = folder_with(&format!(
+            "{SERVER}public_url = \"https://box.example/mcp\"\n[[server.auth.issuer]]\nissuer = \"https://login.example\"\n\
+             introspection = \"https://login.example/introspect\"\nclient_id = \"mcp\"\nclient_secret_file = \"secret\"\n\
+             {TOOL}command = [\"true\"]\n"
+        ));
+        let secret = folder.path().join("secret");
+        fs::write(&secret, "s3cret\n").unwrap();
+        fs::set_permissions(&secret, fs::Permissions::from_mode(mode)).unwrap();
+        let config = load(&folder.path().join("jobs.toml"), &environment()).unwrap();
+        let found: Vec<&str> = config.warnings.iter().map(|warning| &*warning.message).collect();
+        let is_warned = found
+            .iter()
+            .any(|found| found.contains("every user of this machine can read"));
+        assert_eq!(is_warned, warned, "{mode:o}: {found:?}");
     }
 }
