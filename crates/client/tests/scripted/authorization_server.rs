@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::{
     collections::HashMap,
+    net::IpAddr,
     sync::{Arc, Mutex},
 };
 
@@ -78,9 +79,13 @@ pub(crate) struct Protected {
 }
 
 impl Protected {
-    #[expect(clippy::disallowed_methods, reason = "real sockets are not simulated")]
     pub(crate) async fn start() -> Self {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::start_on("127.0.0.1".parse().unwrap()).await
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "real sockets are not simulated")]
+    pub(crate) async fn start_on(address: IpAddr) -> Self {
+        let listener = tokio::net::TcpListener::bind((address, 0)).await.unwrap();
         let issued = Issued {
             lifetime: 3600,
             call_scope: "read",

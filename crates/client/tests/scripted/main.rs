@@ -11,6 +11,7 @@ mod hosted_tasks;
 mod hostile;
 mod hostile_tasks;
 mod https;
+mod internal_addresses;
 mod legacy;
 mod legacy_questions;
 mod login;
