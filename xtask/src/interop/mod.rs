@@ -6,6 +6,7 @@ mod login;
 mod peer;
 mod report;
 mod server_peer;
+mod upstreams;
 
 use crate::{
     clock,
@@ -53,10 +54,13 @@ enum Run {
     Command(ServerPeer),
     /// A client that has to log in, and our server.
     Login(LoginClient, Tokens),
+    /// Servers behind the gateway, and the same without it: one, or all of them behind one gateway.
+    Upstreams(Option<&'static str>),
 }
 
 /// All runs; the slowest first.
 const RUNS: &[Run] = &[
+    Run::Upstreams(None),
     Run::Server(ServerPeer::Reference, Transport::Http),
     Run::Server(ServerPeer::Reference, Transport::Sse),
     Run::Server(ServerPeer::Reference, Transport::Stdio),
@@ -81,6 +85,16 @@ const RUNS: &[Run] = &[
     Run::Command(ServerPeer::Mcp1),
     Run::Command(ServerPeer::FastMcp3),
     Run::Command(ServerPeer::FastMcp4),
+    Run::Upstreams(Some("filesystem")),
+    Run::Upstreams(Some("memory")),
+    Run::Upstreams(Some("sequential-thinking")),
+    Run::Upstreams(Some("everything")),
+    Run::Upstreams(Some("commands")),
+    Run::Upstreams(Some("git")),
+    Run::Upstreams(Some("time")),
+    Run::Upstreams(Some("fetch")),
+    Run::Upstreams(Some("sqlite")),
+    Run::Upstreams(Some("calculator")),
     Run::Login(LoginClient::Command, Tokens::Jwt),
     Run::Login(LoginClient::Command, Tokens::Opaque),
     Run::Login(LoginClient::Peer(Peer::Python("login.py")), Tokens::Jwt),
@@ -206,6 +220,7 @@ impl Run {
             Self::Server(peer, transport) => format!("{} {}", peer.name(), transport.name()),
             Self::Command(peer) => format!("command/{}", peer.short_name()),
             Self::Login(client, tokens) => client.name(tokens),
+            Self::Upstreams(server) => format!("upstreams/{}", server.unwrap_or("all")),
         }
     }
 
@@ -216,6 +231,7 @@ impl Run {
             Self::Server(peer, transport) => peer.command(transport, programs),
             Self::Command(peer) => peer.command(Transport::Http, programs),
             Self::Login(client, _) => client.command(),
+            Self::Upstreams(server) => upstreams::compare(&upstreams::servers(server)),
         }
     }
 }
@@ -244,6 +260,10 @@ fn run_one(run: Run, mut command: Command, programs: &Programs, folder: &Path) -
             steps.arg("-B").arg(peer::source("command").join("steps.py"));
             let server = std::mem::replace(&mut command, steps);
             vec![peer.connect_command(&mut command, server, programs, &folder)?]
+        }
+        Run::Upstreams(server) => {
+            upstreams::connect(&mut command, server.is_some(), programs, &folder);
+            Vec::new()
         }
         Run::Login(client, tokens) => client.connect(tokens, &mut command, programs, &folder)?.into(),
     };

@@ -49,9 +49,17 @@ impl Peer {
 
 /// The command that runs a script of a folder in `interop`. Installs the packages that it needs.
 pub(super) fn python(folder: &str, requirements: &str, script: &str) -> Result<Command, InteropError> {
+    let mut command = Command::new("python3");
+    // `-B`: writes no byte code into the source folder.
+    command.arg("-B").arg(source(folder).join(script));
+    command.env("PYTHONPATH", python_packages(folder, requirements)?);
+    Ok(command)
+}
+
+/// The folder where the packages for Python are installed that a file in a folder of `interop` lists.
+pub(super) fn python_packages(folder: &str, requirements: &str) -> Result<PathBuf, InteropError> {
     let version = requirement::python()?;
-    let source = source(folder);
-    let wanted = source.join(requirements);
+    let wanted = source(folder).join(requirements);
     let packages = installed("python", &(version, fs::read(&wanted)?));
     if !packages.exists() {
         requirement::install_whole(&packages, |draft| {
@@ -63,10 +71,7 @@ pub(super) fn python(folder: &str, requirements: &str, script: &str) -> Result<C
             Ok(process::run(&mut pip)?)
         })?;
     }
-    let mut command = Command::new("python3");
-    // `-B`: writes no byte code into the source folder.
-    command.arg("-B").arg(source.join(script)).env("PYTHONPATH", packages);
-    Ok(command)
+    Ok(packages)
 }
 
 /// The folder with the scripts of a folder in `interop` and the packages that they need: Node finds these beside the script.
