@@ -1,126 +1,324 @@
-//! The nine cells of {2025-11-25 tasks, 2026-07-28 tasks, no tasks} client × upstream: what each does through the gateway.
+//! The nine cells of {2025-11-25 tasks, 2026-07-28 tasks, no tasks} client × upstream: what each does through the gateway, in front of an upstream over HTTP and
+//! of a child. The tests print a table.
 
 use crate::{
     client::{Called, Client},
-    upstream::{Tasks, Upstream},
-    world::{RunningGateway, guarded, options, until},
+    upstream::{Tasks, Upstream, Work, server},
+    world::{RunningGateway, guarded, options, until, with_every_call_a_task},
 };
-use longhaul_client::{Outcome, TaskStatus};
+use longhaul_client::{CallResponse, ChildOptions, Outcome, RequestError, TaskStatus};
 use longhaul_core::{TaskPolicy, Verdict};
-use serde_json::json;
+use longhaul_gateway::{Target, UpstreamOptions};
+use serde_json::{Value, json};
+use std::{env, path::Path, process::Command};
+use tempfile::TempDir;
 
-/// Runs a test in each cell, with a gateway and an upstream of its own.
-async fn in_each_cell(what: &str, test: impl AsyncFn(&Client, &Upstream)) {
-    for upstream_tasks in Tasks::ALL {
-        let upstream = Upstream::start(upstream_tasks).await;
-        let directory = tempfile::tempdir().unwrap();
-        let gateway = RunningGateway::start(directory.path(), options(&[("up", &upstream)])).await;
-        for client_tasks in Tasks::ALL {
-            let client = Client::connect(&gateway.url, client_tasks);
-            test(&client, &upstream).await;
-            println!("{what:<10} client {client_tasks:?} x upstream {upstream_tasks:?}: passed");
+/// How the gateway reaches the upstream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Transport {
+    Http,
+    Stdio,
+}
+
+/// What is tried in a cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trial {
+    Call,
+    LargeResult,
+    Failure,
+    Question,
+    Task,
+    Progress,
+    Cancel,
+    RestartOfGateway,
+    RestartOfUpstream,
+}
+
+impl Trial {
+    const ALL: [Self; 9] = [
+        Self::Call,
+        Self::LargeResult,
+        Self::Failure,
+        Self::Question,
+        Self::Task,
+        Self::Progress,
+        Self::Cancel,
+        Self::RestartOfGateway,
+        Self::RestartOfUpstream,
+    ];
+
+    /// Why there is no such thing in a cell.
+    fn impossible(self, client: Tasks) -> Option<&'static str> {
+        match (self, client) {
+            (Self::Task, Tasks::None) => Some("the client has no tasks"),
+            (Self::RestartOfGateway, Tasks::None) => Some("the call ends with its connection"),
+            _ => None,
         }
-        gateway.stop().await;
     }
 }
 
-#[tokio::test]
-async fn a_call_has_the_result_of_a_direct_call() {
-    in_each_cell("call", async |client, upstream| {
-        let arguments = json!({"n": [1, 2.5, "ü"], "deep": {"a": null}});
-        let direct = Client::connect(&upstream.url, client.tasks)
-            .result("echo", arguments.clone())
-            .await;
-        assert_eq!(client.result("echo", arguments).await, direct);
-        let large = client.text("large", json!({"bytes": 200_000})).await;
-        assert_eq!(large.len(), 200_000);
-    })
-    .await;
+/// An upstream over HTTP, or a folder for children.
+enum Side {
+    Http(Upstream),
+    Child { folder: TempDir, tasks: Tasks, work: Work },
 }
 
-#[tokio::test]
-async fn a_failure_is_that_of_a_direct_call() {
-    in_each_cell("failure", async |client, upstream| {
-        let direct = Client::connect(&upstream.url, client.tasks);
-        let (direct, through) = (
-            direct.call("fail", json!({})).await,
-            client.call("fail", json!({})).await,
-        );
-        let verdicts = [direct, through].map(|outcome| outcome.unwrap().verdict());
-        assert_eq!(verdicts, [Verdict::ToolError; 2]);
-    })
-    .await;
-}
+/// The variables by which a child knows what it is.
+const FOLDER: &str = "UPSTREAM_FOLDER";
+const TASKS: &str = "UPSTREAM_TASKS";
 
-#[tokio::test]
-async fn a_question_reaches_the_user_once_and_its_answer_the_tool() {
-    in_each_cell("question", async |client, _| {
-        assert_eq!(client.text("confirm", json!({})).await, "confirmed: true");
-        assert_eq!(*client.asked.lock().unwrap(), ["Really?"]);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_client_with_tasks_gets_a_task_and_its_progress() {
-    in_each_cell("task", async |client, upstream| {
-        let before = upstream.begun();
-        if client.tasks == Tasks::None {
-            upstream.release();
-            assert_eq!(client.text("hold", json!({})).await, "held");
-            return;
-        }
-        let Called::Task(task) = client.start("hold", json!({})).await.unwrap() else {
-            panic!("no task")
-        };
-        upstream.has_begun(before + 1).await;
-        let mut status = None;
-        while status.as_deref() != Some("half") {
-            let snapshot = guarded("a poll", task.get()).await.unwrap();
-            assert_eq!(snapshot.status, TaskStatus::Working);
-            status = snapshot
-                .message
-                .map(|message| message.split(": ").last().unwrap_or_default().to_owned());
-            tokio::task::yield_now().await;
-        }
-        upstream.release();
-        let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
-        assert_eq!(outcome.verdict(), Verdict::Succeeded);
-        assert_eq!(upstream.begun(), before + 1);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_cancel_reaches_the_upstream() {
-    in_each_cell("cancel", async |client, upstream| {
-        let (begun, cancelled) = (
-            upstream.begun(),
-            upstream.work.cancelled.load(std::sync::atomic::Ordering::SeqCst),
-        );
-        if client.tasks == Tasks::None {
-            let call = client.call("hold", json!({}));
-            tokio::select! {
-                outcome = call => panic!("it ended: {outcome:?}"),
-                () = upstream.has_begun(begun + 1) => {}
+impl Side {
+    async fn start(transport: Transport, tasks: Tasks) -> Self {
+        match transport {
+            Transport::Http => Self::Http(Upstream::start(tasks).await),
+            Transport::Stdio => {
+                let folder = tempfile::tempdir().unwrap();
+                let work = Work::new(folder.path());
+                Self::Child { folder, tasks, work }
             }
-            // The request was dropped, and this client sends no cancellation.
-            upstream.release();
-            until("the work to end", || upstream.gate.available_permits() == 0).await;
-            return;
         }
-        let Called::Task(task) = client.start("hold", json!({})).await.unwrap() else {
-            panic!("no task")
+    }
+
+    fn tasks(&self) -> Tasks {
+        match self {
+            Self::Http(upstream) => upstream.tasks,
+            Self::Child { tasks, .. } => *tasks,
+        }
+    }
+
+    fn work(&self) -> &Work {
+        match self {
+            Self::Http(upstream) => &upstream.work,
+            Self::Child { work, .. } => work,
+        }
+    }
+
+    fn options(&self) -> Vec<UpstreamOptions> {
+        let options = match self {
+            Self::Http(upstream) => return options(&[("up", upstream)]),
+            Self::Child { folder, tasks, .. } => child(folder.path(), *tasks),
         };
-        upstream.has_begun(begun + 1).await;
-        task.cancel().await.unwrap();
-        upstream.was_cancelled(cancelled + 1).await;
-        // A legacy server has no outcome of a cancelled task.
-        let ended = guarded("the end", task.wait(&mut |_| {})).await;
-        assert!(!matches!(ended, Ok(Outcome::Result { .. })), "{ended:?}");
-        assert_eq!(task.get().await.unwrap().status, TaskStatus::Cancelled);
-    })
-    .await;
+        vec![with_every_call_a_task(options)]
+    }
+
+    /// Ends the upstream while a tool runs. Another one takes its place, and knows no task of it.
+    async fn restarted(self) -> Self {
+        match self {
+            Self::Http(upstream) => Self::Http(upstream.restarted().await),
+            Self::Child { .. } => {
+                let killed = Command::new("kill").args(["-9", &self.work().process()]).status();
+                assert!(killed.unwrap().success());
+                self
+            }
+        }
+    }
+}
+
+/// This program as an upstream. The test harness writes to standard output, so the upstream writes to a copy of it.
+fn child(folder: &Path, tasks: Tasks) -> UpstreamOptions {
+    let script = "exec 3>&1 1>&2; exec \"$0\" --exact cells::a_child --ignored --nocapture";
+    let program = env::current_exe().unwrap().display().to_string();
+    let mut child = ChildOptions::new("sh", ["-c", script, &program]);
+    child.env = vec![
+        (FOLDER.to_owned(), folder.display().to_string()),
+        (TASKS.to_owned(), format!("{tasks:?}")),
+    ];
+    UpstreamOptions {
+        era: tasks.era(),
+        ..UpstreamOptions::new("up", Target::Command(child))
+    }
+}
+
+/// No test: what `child` starts.
+#[tokio::test]
+#[ignore = "it is started by other tests"]
+async fn a_child() {
+    let (Ok(folder), Ok(tasks)) = (env::var(FOLDER), env::var(TASKS)) else {
+        return;
+    };
+    let tasks = Tasks::ALL
+        .into_iter()
+        .find(|known| format!("{known:?}") == tasks)
+        .unwrap();
+    let server = server(tasks, &Work::new(Path::new(&folder))).start().await.unwrap();
+    let output = tokio::fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/fd/3")
+        .await
+        .unwrap();
+    server.serve_lines(tokio::io::stdin(), output).await.unwrap();
+    // Reading standard input cannot be given up.
+    std::process::exit(0);
+}
+
+#[tokio::test]
+async fn all_cells_over_http() {
+    all_cells(Transport::Http).await;
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn all_cells_with_a_child() {
+    all_cells(Transport::Stdio).await;
+}
+
+/// Tries everything in each cell, and prints the table. A trial that fails is the last line.
+async fn all_cells(transport: Transport) {
+    for upstream in Tasks::ALL {
+        for client in Tasks::ALL {
+            for trial in Trial::ALL {
+                let cell = format!("{transport:?}  client {client:?} x upstream {upstream:?}  {trial:?}");
+                match trial.impossible(client) {
+                    Some(why) => println!("{cell:<64} cannot be: {why}"),
+                    None => {
+                        println!("{cell:<64} …");
+                        try_it(trial, client, Side::start(transport, upstream).await).await;
+                        println!("{cell:<64} passed");
+                    }
+                }
+            }
+        }
+    }
+}
+
+async fn try_it(trial: Trial, client_tasks: Tasks, side: Side) {
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = RunningGateway::start(directory.path(), side.options()).await;
+    let client = Client::connect(&gateway.url, client_tasks);
+    match trial {
+        Trial::Call => {
+            let arguments = json!({"n": [1, 2.5, "ü"], "deep": {"a": null}});
+            let expected = direct(side.tasks(), client_tasks, "echo", arguments.clone()).await;
+            assert_eq!(client.result("echo", arguments).await, expected);
+        }
+        Trial::LargeResult => {
+            let large = client.text("large", json!({"bytes": 2_000_000})).await;
+            assert_eq!(large.len(), 2_000_000);
+        }
+        Trial::Failure => {
+            let failed = client.call("fail", json!({})).await.unwrap();
+            assert_eq!(failed.verdict(), Verdict::ToolError);
+        }
+        Trial::Question => {
+            assert_eq!(client.text("confirm", json!({})).await, "confirmed: true");
+            assert_eq!(*client.asked.lock().unwrap(), ["Really?"]);
+        }
+        Trial::Task => {
+            let task = started(&client, "hold", side.work()).await;
+            assert_eq!(task.get().await.unwrap().status, TaskStatus::Working);
+            side.work().release();
+            let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
+            assert_eq!(outcome.verdict(), Verdict::Succeeded);
+            assert_eq!(side.work().begun(), 1);
+        }
+        Trial::Progress => see_progress(&client, side.work()).await,
+        Trial::Cancel => cancel(&client, side.work()).await,
+        Trial::RestartOfGateway => {
+            let task = started(&client, "hold", side.work()).await;
+            let id = task.id().to_owned();
+            if side.tasks() != Tasks::None {
+                // The gateway has the task of the upstream when it reports its status.
+                while task.get().await.unwrap().message.is_none() {
+                    tokio::task::yield_now().await;
+                }
+            }
+            gateway.stop().await;
+            let gateway = RunningGateway::start(directory.path(), side.options()).await;
+            let client = Client::connect(&gateway.url, client_tasks);
+            side.work().release();
+            let ended = guarded("the end", client.connection.task(id).wait(&mut |_| {})).await;
+            match (&side, side.tasks()) {
+                // Its task has lived on.
+                (Side::Http(_), Tasks::Legacy | Tasks::Modern) => {
+                    assert_eq!(ended.unwrap().verdict(), Verdict::Succeeded);
+                }
+                _ => assert_interrupted(&ended),
+            }
+            assert_eq!(side.work().begun(), 1);
+            return gateway.stop().await;
+        }
+        Trial::RestartOfUpstream => {
+            let calling = client.call("hold", json!({}));
+            let restarting = async {
+                side.work().has_begun(1).await;
+                side.restarted().await
+            };
+            let (ended, side) = guarded("both", async { tokio::join!(calling, restarting) }).await;
+            assert!(
+                !matches!(ended, Ok(Outcome::Result { is_error: false, .. })),
+                "it cannot have succeeded: {ended:?}"
+            );
+            assert_eq!(side.work().begun(), 1, "it is not idempotent");
+        }
+    }
+    gateway.stop().await;
+}
+
+/// The result of a call without the gateway.
+async fn direct(upstream: Tasks, client: Tasks, tool: &str, arguments: Value) -> Value {
+    let upstream = Upstream::start(upstream).await;
+    Client::connect(&upstream.url, client).result(tool, arguments).await
+}
+
+/// A task whose tool has begun.
+async fn started(client: &Client, tool: &str, work: &Work) -> longhaul_client::TaskHandle {
+    let Called::Task(task) = client.start(tool, json!({})).await.unwrap() else {
+        panic!("no task")
+    };
+    work.has_begun(1).await;
+    task
+}
+
+/// A client with a task sees the message as its status, and one without as progress of the call.
+async fn see_progress(client: &Client, work: &Work) {
+    if client.tasks == Tasks::None {
+        let ended = client.call_plainly("hold", |message| {
+            assert_eq!(message, "half");
+            work.release();
+        });
+        let CallResponse::Done(outcome) = ended.await.unwrap() else {
+            panic!("a task")
+        };
+        return assert_eq!(outcome.verdict(), Verdict::Succeeded);
+    }
+    let task = started(client, "hold", work).await;
+    let mut status = None;
+    while status.as_deref() != Some("half") {
+        let snapshot = guarded("a poll", task.get()).await.unwrap();
+        assert_eq!(snapshot.status, TaskStatus::Working);
+        status = snapshot
+            .message
+            .map(|message| message.split(": ").last().unwrap_or_default().to_owned());
+        tokio::task::yield_now().await;
+    }
+    work.release();
+    guarded("the end", task.wait(&mut |_| {})).await.unwrap();
+}
+
+async fn cancel(client: &Client, work: &Work) {
+    if client.tasks == Tasks::None {
+        tokio::select! {
+            outcome = client.call("hold", json!({})) => panic!("it ended: {outcome:?}"),
+            () = work.has_begun(1) => {}
+        }
+        // The request was dropped, and this client sends no cancellation.
+        work.release();
+        return until("the work to end", || work.unused() == 0).await;
+    }
+    let task = started(client, "hold", work).await;
+    task.cancel().await.unwrap();
+    work.was_cancelled(1).await;
+    // A legacy server has no outcome of a cancelled task.
+    let ended = guarded("the end", task.wait(&mut |_| {})).await;
+    assert!(!matches!(ended, Ok(Outcome::Result { .. })), "{ended:?}");
+    assert_eq!(task.get().await.unwrap().status, TaskStatus::Cancelled);
+}
+
+fn assert_interrupted(ended: &Result<Outcome, RequestError>) {
+    let Ok(Outcome::RpcError(failure)) = ended else {
+        panic!("{ended:?}")
+    };
+    assert!(failure.message.contains("it is not known whether"), "{failure:?}");
 }
 
 /// A call that becomes a task after an hour is one at once if the upstream makes a task of it.

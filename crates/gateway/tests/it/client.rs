@@ -6,7 +6,7 @@ use crate::{
 };
 use http::HeaderMap;
 use longhaul_client::{
-    CallResponse, Connection, Event, InputResponse, Inputs, Options, Outcome, RequestError, TaskHandle,
+    CallOptions, CallResponse, Connection, Event, InputResponse, Inputs, Options, Outcome, RequestError, TaskHandle,
 };
 use serde_json::{Map, Value, json};
 
@@ -55,6 +55,25 @@ impl Client {
             panic!("an object")
         };
         guarded(tool, self.send(tool, arguments)).await
+    }
+
+    /// Calls a tool without a task; returns its end. `on_progress` gets the messages of its progress.
+    pub(crate) async fn call_plainly(
+        &self,
+        tool: &str,
+        mut on_progress: impl FnMut(&str) + Send,
+    ) -> Result<CallResponse, RequestError> {
+        let listed = self.connection.tool(tool).await?.expect("a tool of this name");
+        let mut options = CallOptions::default();
+        options.without_task = true;
+        let on_event = &mut |event: Event<'_>| {
+            if let Event::Progress(progress) = event {
+                on_progress(progress.message.as_deref().unwrap_or_default());
+            }
+        };
+        let arguments = Map::new();
+        let call = self.connection.call_tool_with(&listed, &arguments, &options, on_event);
+        guarded(tool, call).await
     }
 
     async fn send(&self, tool: &str, arguments: Map<String, Value>) -> Result<Called, RequestError> {

@@ -1,16 +1,19 @@
 //! A server that the gateway is in front of. A test lets its work go on.
 
+use crate::world::until;
 use longhaul::{
     Error, HttpListener, Prompt, Resource, Server, ServerHandle, TaskContext, TaskPolicy, Tool, ToolOutput, ToolResult,
 };
 use longhaul_client::EraChoice;
 use longhaul_gateway::{Target, UpstreamOptions};
 use serde_json::{Value, json};
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    fs::OpenOptions,
+    io::Write as _,
+    path::{Path, PathBuf},
 };
-use tokio::sync::{Semaphore, oneshot};
+use tempfile::TempDir;
+use tokio::sync::oneshot;
 
 /// What a side of the gateway speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,23 +37,69 @@ impl Tasks {
     }
 }
 
-/// What the tools of an upstream have done.
-#[derive(Default)]
-pub(crate) struct Work {
+/// What the tools of an upstream have done, and what lets them end: files, since it may be another process.
+#[derive(Debug, Clone)]
+pub(crate) struct Work(PathBuf);
+
+impl Work {
+    pub(crate) fn new(folder: &Path) -> Self {
+        Self(folder.to_owned())
+    }
+
+    fn note(&self, what: &str) {
+        let file = OpenOptions::new().create(true).append(true).open(self.0.join(what));
+        file.unwrap().write_all(b"x").unwrap();
+    }
+
+    fn count(&self, what: &str) -> usize {
+        std::fs::metadata(self.0.join(what)).map_or(0, |file| file.len() as usize)
+    }
+
+    fn note_process(&self) {
+        std::fs::write(self.0.join("process"), std::process::id().to_string()).unwrap();
+    }
+
+    /// The process that has last begun.
+    pub(crate) fn process(&self) -> String {
+        std::fs::read_to_string(self.0.join("process")).unwrap()
+    }
+
     /// How often `hold` and `repeat` have begun.
-    pub(crate) begun: AtomicUsize,
+    pub(crate) fn begun(&self) -> usize {
+        self.count("begun")
+    }
+
+    /// Lets one `hold` end.
+    pub(crate) fn release(&self) {
+        self.note("released");
+    }
+
+    /// How many may end that have not.
+    pub(crate) fn unused(&self) -> usize {
+        self.count("released").saturating_sub(self.count("ended"))
+    }
+
+    pub(crate) async fn has_begun(&self, times: usize) {
+        until("the work to begin", || self.begun() >= times).await;
+    }
+
+    pub(crate) async fn was_cancelled(&self, times: usize) {
+        until("the cancellation", || self.cancelled() >= times).await;
+    }
+
     /// How often they were cancelled.
-    pub(crate) cancelled: AtomicUsize,
+    pub(crate) fn cancelled(&self) -> usize {
+        self.count("cancelled")
+    }
 }
 
 /// A running upstream.
 pub(crate) struct Upstream {
     pub(crate) url: String,
     pub(crate) tasks: Tasks,
-    pub(crate) work: Arc<Work>,
-    /// A permit lets one `hold` end.
-    pub(crate) gate: Arc<Semaphore>,
+    pub(crate) work: Work,
     pub(crate) server: ServerHandle,
+    folder: TempDir,
     stop: oneshot::Sender<()>,
     stopped: tokio::task::JoinHandle<()>,
 }
@@ -65,16 +114,17 @@ struct Size {
     bytes: usize,
 }
 
-async fn hold(cx: TaskContext, work: Arc<Work>, gate: Arc<Semaphore>) -> ToolResult {
+async fn hold(cx: TaskContext, work: Work) -> ToolResult {
     cx.report(1, 2, "half").await?;
-    work.begun.fetch_add(1, Ordering::SeqCst);
+    work.note_process();
+    work.note("begun");
     tokio::select! {
-        permit = gate.acquire() => {
-            permit.unwrap().forget();
+        () = until("the release", || work.unused() > 0) => {
+            work.note("ended");
             Ok(ToolOutput::text("held"))
         }
         error = cx.cancelled() => {
-            work.cancelled.fetch_add(1, Ordering::SeqCst);
+            work.note("cancelled");
             Err(error.into())
         }
     }
@@ -85,6 +135,36 @@ async fn confirm(cx: TaskContext) -> ToolResult {
     Ok(ToolOutput::text(format!("confirmed: {}", answer.confirm)))
 }
 
+/// The server of an upstream.
+pub(crate) fn server(tasks: Tasks, work: &Work) -> Server {
+    let policy = match tasks {
+        Tasks::None => TaskPolicy::Never,
+        _ => TaskPolicy::Optional,
+    };
+    let holding = |idempotent: bool| {
+        let work = work.clone();
+        let name = if idempotent { "repeat" } else { "hold" };
+        let tool = Tool::new(name, move |cx: TaskContext| hold(cx, work.clone())).task(policy);
+        if idempotent { tool.idempotent() } else { tool }
+    };
+    Server::new("upstream", "1.0.0")
+        .tool(holding(false))
+        .tool(holding(true))
+        .tool(Tool::new("confirm", confirm).task(policy))
+        .tool(
+            Tool::new("echo", async |arguments: Value| {
+                ToolOutput::json(&json!({"echo": arguments})).unwrap()
+            })
+            .input_schema(json!({"type": "object"}))
+            .task(policy),
+        )
+        .tool(Tool::new("fail", async || Err::<String, _>(Error::new("it did not work"))).task(policy))
+        .tool(Tool::new("large", async |size: Size| ToolOutput::text("x".repeat(size.bytes))).task(policy))
+        .prompt(Prompt::new("greet", async || "Hello!").description("Greets"))
+        .resource(Resource::text("note://1", "first"))
+        .resource(Resource::text("note://2", "second"))
+}
+
 impl Upstream {
     pub(crate) async fn start(tasks: Tasks) -> Self {
         Self::start_at("127.0.0.1:0", tasks).await
@@ -92,36 +172,12 @@ impl Upstream {
 
     /// Where another one was before.
     pub(crate) async fn start_at(address: &str, tasks: Tasks) -> Self {
-        let (work, gate) = (Arc::new(Work::default()), Arc::new(Semaphore::new(0)));
-        let policy = match tasks {
-            Tasks::None => TaskPolicy::Never,
-            _ => TaskPolicy::Optional,
-        };
-        let holding = |idempotent: bool| {
-            let (work, gate) = (Arc::clone(&work), Arc::clone(&gate));
-            let name = if idempotent { "repeat" } else { "hold" };
-            let tool = Tool::new(name, move |cx: TaskContext| {
-                hold(cx, Arc::clone(&work), Arc::clone(&gate))
-            })
-            .task(policy);
-            if idempotent { tool.idempotent() } else { tool }
-        };
-        let server = Server::new("upstream", "1.0.0")
-            .tool(holding(false))
-            .tool(holding(true))
-            .tool(Tool::new("confirm", confirm).task(policy))
-            .tool(
-                Tool::new("echo", async |arguments: Value| {
-                    ToolOutput::json(&json!({"echo": arguments})).unwrap()
-                })
-                .input_schema(json!({"type": "object"}))
-                .task(policy),
-            )
-            .tool(Tool::new("fail", async || Err::<String, _>(Error::new("it did not work"))).task(policy))
-            .tool(Tool::new("large", async |size: Size| ToolOutput::text("x".repeat(size.bytes))).task(policy))
-            .prompt(Prompt::new("greet", async || "Hello!").description("Greets"))
-            .resource(Resource::text("note://1", "first"))
-            .resource(Resource::text("note://2", "second"));
+        Self::start_in(tempfile::tempdir().unwrap(), address, tasks).await
+    }
+
+    async fn start_in(folder: TempDir, address: &str, tasks: Tasks) -> Self {
+        let work = Work::new(folder.path());
+        let server = server(tasks, &work);
         let server = server.start().await.unwrap();
         let listener: HttpListener = server.listen(address).await.unwrap();
         let url = listener.url();
@@ -137,8 +193,8 @@ impl Upstream {
             url,
             tasks,
             work,
-            gate,
             server,
+            folder,
             stop,
             stopped,
         }
@@ -149,10 +205,7 @@ impl Upstream {
         drop(self.stop);
         self.stopped.await.unwrap();
         self.server.stop().await;
-        self.url
-            .trim_start_matches("http://")
-            .trim_end_matches("/mcp")
-            .to_owned()
+        address_of(&self.url).to_owned()
     }
 
     /// As a gateway is configured with it.
@@ -168,23 +221,36 @@ impl Upstream {
         }
     }
 
-    /// Lets one `hold` end.
+    /// Ends it, and starts it where it was. It knows what its tools have done, and none of its tasks.
+    pub(crate) async fn restarted(self) -> Self {
+        let Self {
+            url,
+            tasks,
+            server,
+            folder,
+            stop,
+            stopped,
+            ..
+        } = self;
+        drop(stop);
+        stopped.await.unwrap();
+        server.stop().await;
+        Self::start_in(folder, address_of(&url), tasks).await
+    }
+
     pub(crate) fn release(&self) {
-        self.gate.add_permits(1);
+        self.work.release();
     }
 
     pub(crate) async fn has_begun(&self, times: usize) {
-        super::world::until("the work to begin", || self.work.begun.load(Ordering::SeqCst) >= times).await;
-    }
-
-    pub(crate) async fn was_cancelled(&self, times: usize) {
-        super::world::until("the cancellation", || {
-            self.work.cancelled.load(Ordering::SeqCst) >= times
-        })
-        .await;
+        self.work.has_begun(times).await;
     }
 
     pub(crate) fn begun(&self) -> usize {
-        self.work.begun.load(Ordering::SeqCst)
+        self.work.begun()
     }
+}
+
+fn address_of(url: &str) -> &str {
+    url.trim_start_matches("http://").trim_end_matches("/mcp")
 }

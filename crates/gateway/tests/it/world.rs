@@ -45,15 +45,19 @@ pub(crate) struct RunningGateway {
 
 /// Upstreams with all their calls as tasks, where a client has tasks.
 pub(crate) fn options(upstreams: &[(&str, &Upstream)]) -> Vec<UpstreamOptions> {
-    let options = upstreams.iter().map(|(name, upstream)| {
-        let mut every_tool = ToolRule::new("*".parse().unwrap());
-        every_tool.task = Some(TaskPolicy::Optional);
-        UpstreamOptions {
-            rules: vec![every_tool],
-            ..upstream.options(name)
-        }
-    });
-    options.collect()
+    let options = upstreams.iter();
+    options
+        .map(|(name, upstream)| with_every_call_a_task(upstream.options(name)))
+        .collect()
+}
+
+pub(crate) fn with_every_call_a_task(options: UpstreamOptions) -> UpstreamOptions {
+    let mut every_tool = ToolRule::new("*".parse().unwrap());
+    every_tool.task = Some(TaskPolicy::Optional);
+    UpstreamOptions {
+        rules: vec![every_tool],
+        ..options
+    }
 }
 
 impl RunningGateway {
