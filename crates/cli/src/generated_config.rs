@@ -1,6 +1,7 @@
 //! Configurations that are made of something else: of an `mcpServers` file of another client, or of a command line to be wrapped.
 
 use crate::variables::expand;
+use longhaul_core::Millis;
 use serde_json::{Map, Value};
 use std::{collections::BTreeSet, env, path::Path};
 
@@ -41,11 +42,18 @@ pub(crate) fn of_mcp_servers(text: &str, name: &str) -> Result<String, Unusable>
 }
 
 /// The configuration, as TOML, of a server in front of the MCP server that this command line starts in `folder`. It takes no port: it listens on `socket`.
-pub(crate) fn of_command(name: &str, command: &[String], folder: &Path, socket: &Path) -> String {
-    let upstream = Map::from_iter([
+pub(crate) fn of_command(
+    name: &str,
+    command: &[String],
+    folder: &Path,
+    socket: &Path,
+    handoff: Option<Millis>,
+) -> String {
+    let mut upstream = Map::from_iter([
         ("command".to_owned(), Value::from(command.to_vec())),
         ("cwd".to_owned(), Value::from(folder.display().to_string())),
     ]);
+    upstream.extend(handoff.map(|handoff| ("handoff".to_owned(), Value::from(format!("{handoff}ms")))));
     let listen = format!("unix:{}", socket.display());
     document(name, Some(listen), vec![("wrapped".to_owned(), upstream)])
 }
@@ -197,11 +205,13 @@ mod tests {
             &["npx".to_owned(), "-y \"x\"".to_owned()],
             Path::new("/a b"),
             Path::new("/s/mcp.sock"),
+            Some(45_000),
         );
         let parsed: toml::Table = text.parse().unwrap();
         let upstream = &parsed["upstream"]["wrapped"];
         assert_eq!(upstream["command"][1].as_str(), Some("-y \"x\""));
         assert_eq!(upstream["cwd"].as_str(), Some("/a b"));
+        assert_eq!(upstream["handoff"].as_str(), Some("45000ms"));
         assert_eq!(parsed["server"]["listen"].as_str(), Some("unix:/s/mcp.sock"));
     }
 }

@@ -15,6 +15,8 @@ mod failure;
 mod fields;
 mod fraction;
 mod generated_config;
+#[cfg(unix)]
+mod import;
 mod inspect;
 mod interrupt;
 mod json_text;
@@ -56,6 +58,8 @@ fn main() -> ExitCode {
         args::Command::Stdio(stdio) => stdio::run(stdio),
         #[cfg(unix)]
         args::Command::Wrap(wrap) => wrap::run(wrap),
+        #[cfg(unix)]
+        args::Command::Import(import) => import::run(import),
         args::Command::Check(check) => check::run(check),
         args::Command::Keys(keys) => run_client(async { keys::run(keys) }),
         args::Command::Tools(tools) => run_client(listings::tools(tools)),

@@ -23,8 +23,9 @@ const FILE: &str = "wrap.toml";
 /// Where it listens beside the socket of `longhaul stdio`, in the data directory.
 const SOCKET: &str = "mcp.sock";
 
-/// Variables that differ from one terminal or login to the next, and that no server is configured by. A name that ends with `_` stands for all that begin so.
-const OF_THE_TERMINAL: [&str; 18] = [
+/// Variables that differ from one terminal, login or editor to the next, and that no server is configured by. A name that ends with `_` stands for all that
+/// begin so.
+const OF_THE_TERMINAL: [&str; 19] = [
     "_",
     "COLORTERM",
     "COLUMNS",
@@ -41,6 +42,7 @@ const OF_THE_TERMINAL: [&str; 18] = [
     "TERM",
     "TERM_",
     "TMUX",
+    "VSCODE_",
     "WINDOWID",
     "XDG_SESSION_",
 ];
@@ -133,7 +135,13 @@ fn name(wrap: &args::Wrap) -> String {
 
 fn write_config(wrap: &args::Wrap, data_dir: &Path, folder: &Path) -> io::Result<PathBuf> {
     let directory = PrivateDir::create(data_dir)?;
-    let text = generated_config::of_command(&name(wrap), &wrap.command, folder, &directory.path().join(SOCKET));
+    let text = generated_config::of_command(
+        &name(wrap),
+        &wrap.command,
+        folder,
+        &directory.path().join(SOCKET),
+        wrap.handoff.filter(|handoff| *handoff > 0),
+    );
     // Replaced whole, since another process may be reading it.
     let new = format!("{FILE}.{}", std::process::id());
     let mut file = directory.file(&new, OpenOptions::new().write(true).create(true).truncate(true))?;
@@ -148,7 +156,15 @@ mod tests {
 
     #[test]
     fn variables_that_configure_a_server_count_and_those_of_a_terminal_do_not() {
-        for name in ["_", "PWD", "SHLVL", "SSH_CONNECTION", "TERM", "TERM_PROGRAM"] {
+        for name in [
+            "_",
+            "PWD",
+            "SHLVL",
+            "SSH_CONNECTION",
+            "TERM",
+            "TERM_PROGRAM",
+            "VSCODE_PID",
+        ] {
             assert!(is_of_the_terminal(name), "{name}");
         }
         for name in ["API_KEY", "PATH", "HOME", "TERMINAL_TOKEN", "PWD_HASH", "_TOKEN"] {

@@ -3,10 +3,10 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{
     fs,
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Write},
     path::Path,
     process::{Child, Command, Output, Stdio},
     thread,
@@ -193,6 +193,45 @@ fn a_wrapped_server_keeps_the_task_of_a_client_that_has_left() {
     waiting.extend(wrapped);
     assert_eq!(text(&run(folder, &waiting)), "waiting\nthrough");
     assert_eq!(starts(folder), 1);
+}
+
+/// A host without tasks is told how to follow a long call before it gives up.
+#[test]
+fn a_wrapped_server_hands_long_calls_off() {
+    let folder = folder();
+    let folder = folder.path();
+    let wrap = ["wrap", "--handoff", "10ms", "--", LONGHAUL, "stdio", "upstream.toml"];
+    let mut child = longhaul(folder)
+        .args(wrap)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut requests = child.stdin.take().unwrap();
+    let mut responses = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut exchange = |id: u32, method: &str, params: Value| -> Value {
+        writeln!(
+            requests,
+            "{}",
+            json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+        )
+        .unwrap();
+        let mut messages = responses
+            .by_ref()
+            .map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+        messages.find(|message| message["id"] == id).unwrap()["result"].take()
+    };
+    let client =
+        json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "host", "version": "1"}});
+    exchange(1, "initialize", client);
+    let tools = exchange(2, "tools/list", json!({})).to_string();
+    assert!(tools.contains("\"task_wait\""), "{tools}");
+    let handed_off = exchange(3, "tools/call", json!({"name": "gate", "arguments": {}})).to_string();
+    assert!(handed_off.contains("task_wait"), "{handed_off}");
+    fs::write(folder.join("gate"), "").unwrap();
+    drop(requests);
+    child.wait().unwrap();
 }
 
 #[test]

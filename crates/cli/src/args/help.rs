@@ -123,6 +123,20 @@ Exit status:
     1  the server could not be started, or has exited
     2  the command line is wrong; nothing was started";
 
+pub(super) const IMPORT: &str = "\
+Puts `longhaul wrap` before the command of each server in the host's own file. Servers at a URL stay as they are. The names of servers and tools stay the \
+same, and so does everything else in the file. Shows the change and asks; the file as it was is kept beside it.
+
+Example:
+    longhaul import claude-desktop
+    longhaul import claude-code --file .mcp.json
+    longhaul import cursor --undo
+
+Exit status:
+    0  the file was changed, or there was nothing to change; with --json and without --yes: what would change was printed
+    1  the user did not agree, or the file could not be written
+    2  the command line is wrong, the file cannot be read or is not understood, or there was nobody to ask; nothing was changed";
+
 pub(super) const TASK: &str = "\
 Exit status:
     0  success; with --wait: the tool returned a result

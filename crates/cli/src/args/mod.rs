@@ -2,12 +2,16 @@
 
 mod client;
 mod help;
+#[cfg(unix)]
+mod import;
 mod keys;
 mod login;
 mod serving;
 mod shell;
 
 pub(crate) use client::*;
+#[cfg(unix)]
+pub(crate) use import::*;
 pub(crate) use keys::*;
 pub(crate) use login::*;
 pub(crate) use serving::*;
@@ -84,6 +88,10 @@ pub(crate) enum Command {
     #[cfg(unix)]
     #[command(after_help = help::WRAP)]
     Wrap(Wrap),
+    /// Let the MCP servers of a host, such as Claude Desktop or Cursor, run behind `longhaul wrap`
+    #[cfg(unix)]
+    #[command(after_help = help::IMPORT)]
+    Import(Import),
     /// Check a configuration file without serving it
     #[command(after_help = "Exit status: 0 if the file can be served, 2 if not.")]
     Check(Check),

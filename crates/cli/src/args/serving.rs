@@ -93,6 +93,9 @@ pub(crate) struct Wrap {
     /// Data directory; by default one that follows from the command, the folder and the environment
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
+    /// After how long a call of a client without tasks is answered, with how to follow it. `0s` for never
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) handoff: Option<Millis>,
     /// The MCP server's command, behind `--`
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,

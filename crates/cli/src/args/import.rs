@@ -1,0 +1,49 @@
+//! The arguments of `longhaul import`.
+
+use clap::Args;
+use longhaul_core::{Millis, parse_duration};
+use std::path::PathBuf;
+
+/// An MCP host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Host {
+    /// Claude Desktop
+    ClaudeDesktop,
+    /// Claude Code: the servers of the user and of all projects
+    ClaudeCode,
+    /// Cursor
+    Cursor,
+    /// Visual Studio Code
+    #[value(name = "vscode")]
+    VsCode,
+    /// Zed
+    Zed,
+    /// Windsurf
+    Windsurf,
+    /// Gemini CLI
+    GeminiCli,
+    /// Codex
+    Codex,
+}
+
+/// `longhaul import`
+#[derive(Debug, Args)]
+pub(crate) struct Import {
+    /// The host whose servers shall run behind Longhaul
+    pub(crate) host: Host,
+    /// Its configuration file, such as that of a project; by default that of this user
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// After how long a call that runs on is answered, with how to follow it: less than the host waits. `0s` for never
+    #[arg(long, value_name = "DURATION", default_value = "45s", value_parser = parse_duration, conflicts_with = "undo")]
+    pub(crate) handoff: Millis,
+    /// Start the servers without Longhaul again
+    #[arg(long)]
+    pub(crate) undo: bool,
+    /// Do not ask
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// Print one line of JSON. Without --yes nothing is changed
+    #[arg(long)]
+    pub(crate) json: bool,
+}

@@ -1,0 +1,61 @@
+//! The hosts whose configuration files are known.
+
+use super::document::Language;
+use crate::args::Host;
+use std::{env, path::PathBuf};
+
+impl Host {
+    /// As people call it.
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Self::ClaudeDesktop => "Claude Desktop",
+            Self::ClaudeCode => "Claude Code",
+            Self::Cursor => "Cursor",
+            Self::VsCode => "Visual Studio Code",
+            Self::Zed => "Zed",
+            Self::Windsurf => "Windsurf",
+            Self::GeminiCli => "Gemini CLI",
+            Self::Codex => "Codex",
+        }
+    }
+
+    /// The file of this user; `None` without a home folder.
+    pub(super) fn file(self) -> Option<PathBuf> {
+        let home = PathBuf::from(env::var_os("HOME").filter(|home| !home.is_empty())?);
+        let applications = match cfg!(target_os = "macos") {
+            true => home.join("Library/Application Support"),
+            false => home.join(".config"),
+        };
+        Some(match self {
+            Self::ClaudeDesktop => applications.join("Claude/claude_desktop_config.json"),
+            Self::ClaudeCode => home.join(".claude.json"),
+            Self::Cursor => home.join(".cursor/mcp.json"),
+            Self::VsCode => applications.join("Code/User/mcp.json"),
+            Self::Zed => home.join(".config/zed/settings.json"),
+            Self::Windsurf => home.join(".codeium/windsurf/mcp_config.json"),
+            Self::GeminiCli => home.join(".gemini/settings.json"),
+            Self::Codex => {
+                let codex = env::var_os("CODEX_HOME").map(PathBuf::from);
+                codex.unwrap_or_else(|| home.join(".codex")).join("config.toml")
+            }
+        })
+    }
+
+    pub(super) fn language(self) -> Language {
+        match self {
+            Self::Codex => Language::Toml,
+            _ => Language::Json,
+        }
+    }
+
+    /// The members that hold servers. `*` stands for any name.
+    pub(super) fn places(self) -> &'static [&'static [&'static str]] {
+        match self {
+            Self::ClaudeCode => &[&["mcpServers"], &["projects", "*", "mcpServers"]],
+            Self::VsCode => &[&["servers"], &["mcpServers"]],
+            Self::Zed => &[&["context_servers"]],
+            Self::Codex => &[&["mcp_servers"]],
+            Self::ClaudeDesktop | Self::Cursor | Self::Windsurf | Self::GeminiCli => &[&["mcpServers"]],
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! `longhaul import`: rewrites the file of an MCP host so that its servers run behind Longhaul.
+//!
+//! Each server stays an entry of its own, so the host's names of servers and tools stay the same.
+
+mod document;
+mod host;
+mod rewrite;
+
+use crate::{
+    args::{self, Host},
+    config, output,
+};
+use longhaul_core::format_duration;
+use rewrite::{Changed, Rewritten};
+use serde_json::json;
+use std::{
+    env,
+    ffi::OsString,
+    fs::{self, OpenOptions},
+    io::{self, BufRead as _, IsTerminal as _, Write as _},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+/// Behind the name of the file: the copy of it as it was.
+const COPY: &str = ".before-longhaul";
+
+/// Why nothing was changed.
+#[derive(Debug, thiserror::Error)]
+enum ImportError {
+    #[error("HOME is not set: name the file with --file")]
+    NoHome,
+    #[error("{file}: {error}; name another file with --file")]
+    Unreadable { file: String, error: io::Error },
+    #[error("{file}: {why}")]
+    Invalid { file: String, why: String },
+    #[error("standard input is no terminal, so nothing was changed: use --yes")]
+    NobodyToAsk,
+    #[error("nothing was changed")]
+    Declined,
+    #[error("{file} was changed by another program meanwhile; nothing was written, try again")]
+    ChangedMeanwhile { file: String },
+    #[error("cannot write {file}: {error}")]
+    Unwritable { file: String, error: io::Error },
+    #[error("cannot find this program's executable: {0}")]
+    Program(io::Error),
+}
+
+/// A file of a host.
+struct File {
+    path: PathBuf,
+    text: String,
+}
+
+/// Rewrites the file.
+pub(crate) fn run(import: &args::Import) -> ExitCode {
+    match change(import) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::note(&format!("longhaul: {error}"));
+            match error {
+                ImportError::Declined | ImportError::ChangedMeanwhile { .. } | ImportError::Unwritable { .. } => {
+                    ExitCode::FAILURE
+                }
+                _ => ExitCode::from(config::EXIT_INVALID),
+            }
+        }
+    }
+}
+
+fn change(import: &args::Import) -> Result<(), ImportError> {
+    let file = File::read(import)?;
+    let program = env::current_exe().map_err(ImportError::Program)?;
+    let program = program.display().to_string();
+    let handoff = Some(import.handoff).filter(|handoff| *handoff > 0).map(format_duration);
+    let invalid = |why| ImportError::Invalid {
+        file: file.path.display().to_string(),
+        why,
+    };
+    let mut rewritten = match import.undo {
+        true => rewrite::unwrap(&file.text, import.host),
+        false => rewrite::wrap(&file.text, import.host, &program, handoff.as_deref()),
+    }
+    .map_err(invalid)?;
+    let copy = file.copy();
+    if import.undo
+        && let Ok(original) = fs::read_to_string(&copy)
+        && is_that_of(&original, &file.text, import.host)
+    {
+        // To the byte.
+        rewritten.text = original;
+    }
+    let is_new = rewritten.text != file.text;
+    let is_written = is_new && agreed(import, &file, &rewritten)?;
+    if is_written {
+        file.replace(&rewritten.text, import.undo)?;
+    }
+    report(import, &file, &rewritten, is_written);
+    Ok(())
+}
+
+/// Whether `wrapped` is what an import has made of `original`, and nothing else was changed since.
+fn is_that_of(original: &str, wrapped: &str, host: Host) -> bool {
+    let undone = rewrite::unwrap(wrapped, host);
+    undone.is_ok_and(|undone| {
+        let expected = rewrite::as_undone(original, host);
+        expected.is_ok_and(|expected| undone.text == expected.text)
+    })
+}
+
+/// Whether the user wants it.
+fn agreed(import: &args::Import, file: &File, rewritten: &Rewritten) -> Result<bool, ImportError> {
+    if import.yes || import.json {
+        return Ok(import.yes);
+    }
+    if !io::stdin().is_terminal() {
+        return Err(ImportError::NobodyToAsk);
+    }
+    output::note(&shown(rewritten));
+    let _ = write!(io::stderr().lock(), "Change {}? [y/N] ", file.path.display());
+    let mut answer = String::new();
+    let read = io::stdin().lock().read_line(&mut answer);
+    match read.is_ok() && matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
+        true => Ok(true),
+        false => Err(ImportError::Declined),
+    }
+}
+
+/// What changes, as a diff.
+fn shown(rewritten: &Rewritten) -> String {
+    let changed = rewritten.changed.iter().map(|Changed { name, before, after }| {
+        format!("- {name}: {}\n+ {name}: {}", command_line(before), command_line(after))
+    });
+    let left = rewritten
+        .left
+        .iter()
+        .map(|left| format!("  {}: stays as it is, since {}", left.name, left.why));
+    changed.chain(left).collect::<Vec<_>>().join("\n")
+}
+
+/// Words as on a command line.
+fn command_line(words: &[String]) -> String {
+    let word =
+        |word: &String| match word.is_empty() || word.contains(|c: char| c.is_whitespace() || "'\"$\\".contains(c)) {
+            true => format!("'{}'", word.replace('\'', r"'\''")),
+            false => word.clone(),
+        };
+    words.iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
+fn report(import: &args::Import, file: &File, rewritten: &Rewritten, is_written: bool) {
+    if import.json {
+        let changed = rewritten.changed.iter();
+        let changed = changed.map(|entry| json!({"name": entry.name, "before": entry.before, "after": entry.after}));
+        let left = rewritten.left.iter();
+        let left = left.map(|entry| json!({"name": entry.name, "why": entry.why}));
+        output::json_line(&json!({
+            "file": file.path.display().to_string(),
+            "copy": file.copy().exists().then(|| file.copy().display().to_string()),
+            "changed": changed.collect::<Vec<_>>(),
+            "left": left.collect::<Vec<_>>(),
+            "written": is_written,
+        }));
+        return;
+    }
+    if import.yes || !is_written {
+        output::text(&shown(rewritten));
+    }
+    if !is_written {
+        output::note("there is nothing to change");
+        return;
+    }
+    match import.undo {
+        true => output::note(&format!("changed back: {}", file.path.display())),
+        false => output::note(&format!(
+            "changed: {}; as it was: {}",
+            file.path.display(),
+            file.copy().display()
+        )),
+    }
+    output::note(&format!("restart {} to use it", import.host.title()));
+}
+
+impl File {
+    fn read(import: &args::Import) -> Result<Self, ImportError> {
+        let named = import.file.clone().or_else(|| import.host.file());
+        let named = named.ok_or(ImportError::NoHome)?;
+        let unreadable = |error| ImportError::Unreadable {
+            file: named.display().to_string(),
+            error,
+        };
+        // A link stays one.
+        let path = fs::canonicalize(&named).map_err(unreadable)?;
+        let text = fs::read_to_string(&path).map_err(unreadable)?;
+        Ok(Self { path, text })
+    }
+
+    fn beside(&self, suffix: &str) -> PathBuf {
+        let mut name = self.path.file_name().map_or_else(OsString::new, OsString::from);
+        name.push(suffix);
+        self.path.with_file_name(name)
+    }
+
+    fn copy(&self) -> PathBuf {
+        self.beside(COPY)
+    }
+
+    /// Replaces the file as a whole. Before an import it is copied; after an undo the copy goes, unless it has something else.
+    fn replace(&self, text: &str, is_undo: bool) -> Result<(), ImportError> {
+        let (path, copy) = (&self.path, self.copy());
+        let unwritable = |error| ImportError::Unwritable {
+            file: path.display().to_string(),
+            error,
+        };
+        let same = |path: &Path, text: &str| fs::read_to_string(path).is_ok_and(|found| found == text);
+        if !same(path, &self.text) {
+            let file = path.display().to_string();
+            return Err(ImportError::ChangedMeanwhile { file });
+        }
+        if !is_undo {
+            self.write(&copy, &self.text).map_err(unwritable)?;
+        }
+        self.write(path, text).map_err(unwritable)?;
+        if is_undo && same(&copy, text) {
+            fs::remove_file(copy).map_err(unwritable)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a file at once, with the permissions of this one: it may hold keys.
+    fn write(&self, path: &Path, text: &str) -> io::Result<()> {
+        let permissions = fs::metadata(&self.path)?.permissions();
+        let draft = self.beside(&format!(".{}", std::process::id()));
+        let written = || -> io::Result<()> {
+            let mut options = OpenOptions::new();
+            options.write(true).create_new(true);
+            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+            let mut file = options.open(&draft)?;
+            file.write_all(text.as_bytes())?;
+            file.set_permissions(permissions)?;
+            file.sync_all()?;
+            fs::rename(&draft, path)
+        };
+        written().inspect_err(|_| drop(fs::remove_file(&draft)))
+    }
+}

@@ -1,0 +1,279 @@
+//! Puts `longhaul wrap` before the commands of a file, and takes it away. Nothing else of the text changes: comments and white space stay.
+
+use super::document::{Language, Node, Value};
+use crate::args::Host;
+use std::{ops::Range, path::Path};
+
+/// What becomes of a file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Rewritten {
+    pub(super) text: String,
+    pub(super) changed: Vec<Changed>,
+    pub(super) left: Vec<Left>,
+}
+
+/// A server that is started otherwise.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Changed {
+    pub(super) name: String,
+    /// Program and arguments.
+    pub(super) before: Vec<String>,
+    pub(super) after: Vec<String>,
+}
+
+/// A server that stays as it is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Left {
+    pub(super) name: String,
+    pub(super) why: &'static str,
+}
+
+/// How a server is started.
+struct Start<'a> {
+    command: &'a Node,
+    program: &'a str,
+    /// The array of the arguments, if there is one.
+    array: Option<&'a Node>,
+    arguments: Vec<(&'a str, &'a Range<usize>)>,
+}
+
+/// What replaces bytes of the text.
+type Splice = (Range<usize>, String);
+
+/// Puts `program wrap` before every command. `handoff` is in milliseconds.
+///
+/// # Errors
+/// What is wrong with the file.
+pub(super) fn wrap(text: &str, host: Host, program: &str, handoff: Option<&str>) -> Result<Rewritten, String> {
+    rewrite(text, host, |start| {
+        if start.wrapped_at().is_some() {
+            return Err("it runs behind Longhaul already");
+        }
+        if is_longhaul(start.program) {
+            return Err("it is Longhaul itself");
+        }
+        let mut words = vec!["wrap"];
+        words.extend(handoff.iter().flat_map(|handoff| ["--handoff", handoff]));
+        words.extend(["--", start.program]);
+        let quote = |text: &str| quoted(text, host.language());
+        let inserted: Vec<String> = words.iter().map(|word| quote(word)).collect();
+        let inserted = inserted.join(", ");
+        let arguments = match (start.array, start.arguments.first()) {
+            (Some(_), Some((_, first))) => (first.start..first.start, format!("{inserted}, ")),
+            (Some(array), None) => (array.range.start + 1..array.range.start + 1, inserted),
+            (None, _) => new_member(text, start.command, host.language(), &inserted)?,
+        };
+        let after = [program].into_iter().chain(words);
+        let after = after.chain(start.arguments.iter().map(|(argument, _)| *argument));
+        Ok((
+            vec![(start.command.range.clone(), quote(program)), arguments],
+            after.map(str::to_owned).collect(),
+        ))
+    })
+}
+
+/// Takes `longhaul wrap` away from every command.
+///
+/// # Errors
+/// What is wrong with the file.
+pub(super) fn unwrap(text: &str, host: Host) -> Result<Rewritten, String> {
+    rewrite(text, host, |start| {
+        let at = start.wrapped_at().ok_or("it does not run behind Longhaul")?;
+        let (wrapped, _) = start.arguments[at];
+        let (_, first) = start.arguments[0];
+        let end = match (start.arguments.get(at + 1), start.array) {
+            (Some((_, rest)), _) => rest.start,
+            // With a comma behind the last one.
+            (None, Some(array)) => first.start + text[first.start..array.range.end - 1].trim_end().len(),
+            (None, None) => first.start,
+        };
+        let removed = first.start..end;
+        if has_comment(&text[removed.clone()], host.language()) {
+            return Err("there is a comment between its arguments: remove `longhaul wrap` by hand");
+        }
+        let program = quoted(wrapped, host.language());
+        let after = start.arguments[at..].iter().map(|(argument, _)| (*argument).to_owned());
+        Ok((
+            vec![(start.command.range.clone(), program), (removed, String::new())],
+            after.collect(),
+        ))
+    })
+}
+
+/// What [`wrap`] and [`unwrap`] make of a file together: all have `args` then, and the quotes of commands are of one kind.
+///
+/// # Errors
+/// What is wrong with the file.
+pub(super) fn as_undone(text: &str, host: Host) -> Result<Rewritten, String> {
+    rewrite(text, host, |start| {
+        let mut splices = vec![(start.command.range.clone(), quoted(start.program, host.language()))];
+        if start.array.is_none() {
+            splices.push(new_member(text, start.command, host.language(), "")?);
+        }
+        Ok((splices, Vec::new()))
+    })
+}
+
+/// What a change makes of a start, or why it stays.
+type Change = Result<(Vec<Splice>, Vec<String>), &'static str>;
+
+fn rewrite(text: &str, host: Host, change: impl Fn(&Start<'_>) -> Change) -> Result<Rewritten, String> {
+    let root = Node::parse(text, host.language())?;
+    let (mut changed, mut left, mut splices) = (Vec::new(), Vec::new(), Vec::new());
+    let mut has_place = false;
+    for (scope, servers) in host.places().iter().flat_map(|place| found(&root, place)) {
+        has_place = true;
+        for (name, entry) in servers.members() {
+            let name = match scope {
+                Some(scope) => format!("{name} ({scope})"),
+                None => name.clone(),
+            };
+            let rewritten = Start::read(entry).and_then(|start| Ok((change(&start)?, start)));
+            match rewritten {
+                Ok(((new, after), start)) => {
+                    splices.extend(new);
+                    let before = start.arguments.iter().map(|(argument, _)| *argument);
+                    let before = [start.program].into_iter().chain(before);
+                    changed.push(Changed {
+                        name,
+                        before: before.map(str::to_owned).collect(),
+                        after,
+                    });
+                }
+                Err(why) => left.push(Left { name, why }),
+            }
+        }
+    }
+    if !has_place {
+        let place = host.places()[0].join(".");
+        return Err(format!("it has no `{place}`, so no server is configured in it"));
+    }
+    splices.sort_by_key(|(range, _)| std::cmp::Reverse(range.start));
+    let mut new = text.to_owned();
+    for (range, with) in splices {
+        new.replace_range(range, &with);
+    }
+    Ok(Rewritten {
+        text: new,
+        changed,
+        left,
+    })
+}
+
+/// What is at a place of a document, with the name that stands for `*`.
+fn found<'a>(root: &'a Node, place: &[&str]) -> Vec<(Option<&'a str>, &'a Node)> {
+    let Some((name, rest)) = place.split_first() else {
+        return vec![(None, root)];
+    };
+    if *name != "*" {
+        return root.member(name).map(|node| found(node, rest)).unwrap_or_default();
+    }
+    let each = root.members().iter().flat_map(|(name, node)| {
+        let below = found(node, rest).into_iter();
+        below.map(move |(_, node)| (Some(name.as_str()), node))
+    });
+    each.collect()
+}
+
+impl<'a> Start<'a> {
+    fn read(entry: &'a Node) -> Result<Self, &'static str> {
+        let is_remote = ["url", "httpUrl", "serverUrl"]
+            .iter()
+            .any(|member| entry.member(member).is_some());
+        let Some(command) = entry.member("command") else {
+            return Err(match is_remote {
+                true => "it is not started by the host, but at a URL",
+                false => "it has no `command`",
+            });
+        };
+        // Zed had program and arguments in an object.
+        let (command, entry) = match command.member("path") {
+            Some(path) => (path, command),
+            None => (command, entry),
+        };
+        let program = command.text().ok_or("its `command` is not a string")?;
+        let array = entry.member("args");
+        let arguments = match array.map(|array| &array.value) {
+            None => Some(Vec::new()),
+            Some(Value::Array(elements)) => elements
+                .iter()
+                .map(|element| Some((element.text()?, &element.range)))
+                .collect(),
+            Some(_) => None,
+        };
+        Ok(Self {
+            command,
+            program,
+            array,
+            arguments: arguments.ok_or("its `args` are not an array of strings")?,
+        })
+    }
+
+    /// Which argument is the wrapped program.
+    fn wrapped_at(&self) -> Option<usize> {
+        let mut words = self.arguments.iter().map(|(word, _)| *word);
+        if !is_longhaul(self.program) || words.next() != Some("wrap") {
+            return None;
+        }
+        let at = words.position(|word| word == "--")? + 2;
+        (at < self.arguments.len()).then_some(at)
+    }
+}
+
+fn is_longhaul(program: &str) -> bool {
+    Path::new(program).file_stem().is_some_and(|name| name == "longhaul")
+}
+
+/// `args` for a server that has none.
+fn new_member(text: &str, command: &Node, language: Language, arguments: &str) -> Result<Splice, &'static str> {
+    let at = command.range.end;
+    if language == Language::Json {
+        return Ok((at..at, format!(", \"args\": [{arguments}]")));
+    }
+    // A line of its own before that of the command, whose key may have dots.
+    let line = text[..command.range.start].rfind('\n').map_or(0, |end| end + 1);
+    let before = &text[line..command.range.start];
+    if before.contains('{') {
+        return Ok((at..at, format!(", args = [{arguments}]")));
+    }
+    let key = before.trim_end().strip_suffix('=').map(str::trim_end);
+    let key = key.and_then(|key| key.strip_suffix("command"));
+    let key = key.ok_or("its `command` is written in a way that is not understood: give it `args = []`")?;
+    Ok((line..line, format!("{key}args = [{arguments}]\n")))
+}
+
+/// Whether there is a comment between strings.
+fn has_comment(text: &str, language: Language) -> bool {
+    let wrapped = format!("[{text}]");
+    let between = match Node::parse(
+        &if language == Language::Toml {
+            format!("a = {wrapped}")
+        } else {
+            wrapped
+        },
+        language,
+    ) {
+        Ok(node) => node,
+        // It is cut off behind a comma or so.
+        Err(_) => return true,
+    };
+    let (array, offset) = match between.member("a") {
+        Some(array) => (array, "a = [".len()),
+        None => (&between, 1),
+    };
+    let Value::Array(elements) = &array.value else {
+        return true;
+    };
+    let mut rest = text.to_owned();
+    for element in elements.iter().rev() {
+        rest.replace_range(element.range.start - offset..element.range.end - offset, "");
+    }
+    rest.contains(['/', '#'])
+}
+
+fn quoted(text: &str, language: Language) -> String {
+    match language {
+        Language::Json => serde_json::Value::from(text).to_string(),
+        Language::Toml => toml::Value::from(text).to_string(),
+    }
+}

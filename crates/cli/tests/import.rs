@@ -1,0 +1,282 @@
+//! `longhaul import`, with files as the hosts have them.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use serde_json::{Value, json};
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+use tempfile::TempDir;
+
+const LONGHAUL: &str = env!("CARGO_BIN_EXE_longhaul");
+
+/// Each host with its file below the home folder (on macOS some are elsewhere), and a sample.
+const HOSTS: [(&str, &str); 8] = [
+    ("claude-desktop", include_str!("hosts/claude_desktop_config.json")),
+    ("claude-code", include_str!("hosts/claude.json")),
+    ("cursor", include_str!("hosts/cursor.json")),
+    ("vscode", include_str!("hosts/vscode.json")),
+    ("zed", include_str!("hosts/zed.json")),
+    ("windsurf", include_str!("hosts/windsurf.json")),
+    ("gemini-cli", include_str!("hosts/gemini.json")),
+    ("codex", include_str!("hosts/codex.toml")),
+];
+
+/// A folder with a host's file.
+struct Host {
+    name: &'static str,
+    folder: TempDir,
+    sample: &'static str,
+}
+
+impl Host {
+    fn new(name: &str) -> Self {
+        let (name, sample) = HOSTS.into_iter().find(|(host, _)| *host == name).unwrap();
+        let host = Self {
+            name,
+            folder: tempfile::tempdir().unwrap(),
+            sample,
+        };
+        fs::write(host.file(), sample).unwrap();
+        host
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.path().join("config")
+    }
+
+    fn copy(&self) -> PathBuf {
+        self.folder.path().join("config.before-longhaul")
+    }
+
+    fn text(&self) -> String {
+        fs::read_to_string(self.file()).unwrap()
+    }
+
+    fn import(&self, options: &[&str]) -> Output {
+        let mut command = Command::new(LONGHAUL);
+        command.args(["import", self.name, "--file"]).arg(self.file());
+        command.args(options).stdin(Stdio::null()).output().unwrap()
+    }
+
+    /// The report of an import.
+    fn report(&self, options: &[&str]) -> Value {
+        let output = self.import(options);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+}
+
+fn names(report: &Value, member: &str) -> Vec<String> {
+    let entries = report[member].as_array().unwrap();
+    entries
+        .iter()
+        .map(|entry| entry["name"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+fn read(text: &str, name: &str) -> Value {
+    match name {
+        "codex" => serde_json::to_value(text.parse::<toml::Table>().unwrap()).unwrap(),
+        _ => jsonc_parser::parse_to_serde_value(text, &Default::default()).unwrap(),
+    }
+}
+
+#[test]
+fn every_host_is_changed_in_its_commands_alone_and_back_to_the_byte() {
+    for (name, sample) in HOSTS {
+        let host = Host::new(name);
+        let report = host.report(&["--yes", "--json"]);
+        assert_eq!(report["written"], true, "{name}: {report}");
+        let changed = report["changed"].as_array().unwrap();
+        assert!(!changed.is_empty(), "{name}");
+        for entry in changed {
+            let before: Vec<&str> = entry["before"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|word| word.as_str().unwrap())
+                .collect();
+            let mut after = vec![LONGHAUL, "wrap", "--handoff", "45s", "--"];
+            after.extend(before);
+            assert_eq!(entry["after"], json!(after), "{name}");
+        }
+        // Nothing but commands and arguments differs, and the text still has every comment.
+        let (before, after) = (read(sample, name), read(&host.text(), name));
+        assert_ne!(before, after, "{name}");
+        assert_eq!(without_starts(before), without_starts(after), "{name}");
+        let commented = |text: &str| -> Vec<String> {
+            let lines = text
+                .lines()
+                .filter_map(|line| Some(line[line.find("//").or(line.find("/*")).or(line.find('#'))?..].to_owned()));
+            lines
+                .filter(|comment| !comment.starts_with("//mcp") && !comment.contains("example.com"))
+                .collect()
+        };
+        for comment in commented(sample) {
+            let kept = comment.split("*/").next().unwrap();
+            assert!(host.text().contains(kept), "{name}: {comment}");
+        }
+        assert_eq!(fs::read_to_string(host.copy()).unwrap(), sample);
+
+        // A second one finds nothing to do.
+        let wrapped = host.text();
+        let again = host.report(&["--yes", "--json"]);
+        assert_eq!(
+            (&again["changed"], &again["written"]),
+            (&json!([]), &json!(false)),
+            "{name}"
+        );
+        assert_eq!(host.text(), wrapped);
+
+        let undone = host.report(&["--undo", "--yes", "--json"]);
+        assert_eq!(names(&undone, "changed"), names(&report, "changed"), "{name}");
+        assert_eq!(host.text(), sample, "{name}");
+        assert!(!host.copy().exists());
+    }
+}
+
+/// The document without how its servers are started.
+fn without_starts(mut document: Value) -> Value {
+    match &mut document {
+        Value::Object(members) => {
+            let is_server = members.contains_key("command") || members.contains_key("path");
+            if is_server && members.get("command").is_none_or(|command| !command.is_object()) {
+                members.remove("command");
+                members.remove("path");
+                members.remove("args");
+            }
+            for value in members.values_mut() {
+                *value = without_starts(value.take());
+            }
+        }
+        Value::Array(elements) => elements
+            .iter_mut()
+            .for_each(|value| *value = without_starts(value.take())),
+        _ => {}
+    }
+    document
+}
+
+#[test]
+fn servers_at_a_url_and_those_of_extensions_stay_and_the_reason_is_told() {
+    for (host, name, why) in [
+        ("cursor", "remote", "it is not started by the host, but at a URL"),
+        ("windsurf", "remote", "it is not started by the host, but at a URL"),
+        ("gemini-cli", "remote", "it is not started by the host, but at a URL"),
+        ("claude-code", "sentry", "it is not started by the host, but at a URL"),
+        ("zed", "mcp-server-context7", "it has no `command`"),
+    ] {
+        let report = Host::new(host).report(&["--json"]);
+        assert_eq!(report["left"], json!([{"name": name, "why": why}]), "{host}");
+    }
+}
+
+/// Claude Code keeps what `claude mcp add` makes with the project.
+#[test]
+fn servers_of_projects_are_found() {
+    let report = Host::new("claude-code").report(&["--json"]);
+    assert_eq!(names(&report, "changed"), ["memory", "database (/home/ada/work)"]);
+}
+
+/// What the host has written meanwhile stays, and what the user has changed in a wrapped server too.
+#[test]
+fn an_undo_keeps_later_changes() {
+    let host = Host::new("cursor");
+    host.report(&["--yes", "--json"]);
+    let changed = host
+        .text()
+        .replace("Europe/Berlin", "Asia/Tokyo")
+        .replace("Bearer", "Basic");
+    fs::write(host.file(), changed).unwrap();
+    host.report(&["--undo", "--yes", "--json"]);
+    let expected = host
+        .sample
+        .replace("Europe/Berlin", "Asia/Tokyo")
+        .replace("Bearer", "Basic");
+    assert_eq!(host.text(), expected);
+    assert!(host.copy().exists(), "it is not what the file is now");
+}
+
+#[test]
+fn nothing_is_changed_without_consent() {
+    let host = Host::new("zed");
+    let output = host.import(&[]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("use --yes"),
+        "{output:?}"
+    );
+    let report = host.report(&["--json"]);
+    assert_eq!(report["written"], false);
+    assert_eq!(names(&report, "changed"), ["git", "older"]);
+    assert_eq!(host.text(), host.sample);
+    assert!(!host.copy().exists());
+}
+
+#[test]
+fn what_is_wrong_with_a_file_is_told_and_it_stays() {
+    for (host, text, expected) in [
+        ("cursor", "{\"mcpServers\": {", "Unterminated object"),
+        (
+            "cursor",
+            "{}",
+            "it has no `mcpServers`, so no server is configured in it",
+        ),
+        ("codex", "[mcp_servers\n", "TOML parse error"),
+        ("vscode", "", "it is empty"),
+    ] {
+        let host = Host::new(host);
+        fs::write(host.file(), text).unwrap();
+        let output = host.import(&["--yes"]);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(stderr.contains(expected), "{stderr}");
+        assert!(stderr.contains("config"), "{stderr}");
+        assert_eq!(host.text(), text);
+    }
+    let home = tempfile::tempdir().unwrap();
+    let output = Command::new(LONGHAUL)
+        .args(["import", "cursor", "--yes"])
+        .env("HOME", home.path())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        stderr.contains(".cursor/mcp.json") && stderr.contains("--file"),
+        "{stderr}"
+    );
+}
+
+/// The copy holds the same secrets. A link to a file elsewhere stays a link.
+#[test]
+fn permissions_and_links_stay() {
+    let host = Host::new("gemini-cli");
+    let elsewhere = host.folder.path().join("dotfiles");
+    fs::create_dir(&elsewhere).unwrap();
+    let real = elsewhere.join("settings.json");
+    fs::rename(host.file(), &real).unwrap();
+    fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).unwrap();
+    symlink(&real, host.file()).unwrap();
+    host.report(&["--yes", "--json"]);
+    assert!(fs::symlink_metadata(host.file()).unwrap().is_symlink());
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&real), 0o640);
+    assert_eq!(mode(&elsewhere.join("settings.json.before-longhaul")), 0o640);
+    assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 2, "no draft is left");
+}
+
+#[test]
+fn a_hand_off_can_be_left_out() {
+    let host = Host::new("windsurf");
+    let report = host.report(&["--handoff", "0s", "--yes", "--json"]);
+    let after = &report["changed"][0]["after"];
+    assert_eq!(after[2], "--", "{after}");
+    assert_eq!(after[3], "npx");
+    host.report(&["--undo", "--yes", "--json"]);
+    assert_eq!(host.text(), host.sample);
+}
