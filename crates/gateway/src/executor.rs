@@ -7,8 +7,8 @@ use crate::{
     question::strip_meta,
     upstream::Upstream,
 };
-use longhaul_client::{CallOptions, CallResponse, Event, RequestError, TaskHandle};
-use longhaul_core::{BoxFuture, Json, MISSING_CAPABILITY, Outcome, RpcFailure, StopReason};
+use longhaul_client::{CallOptions, CallResponse, Event, RequestError, TaskHandle, TaskSupport};
+use longhaul_core::{BoxFuture, Json, MISSING_CAPABILITY, Millis, Outcome, RpcFailure, StopReason};
 use longhaul_runtime::{Attempt, ExecutionEnd, Executor, JournalError, STOP_GRACE, TaskContext};
 use longhaul_wire::relayed;
 use serde_json::{Map, Value, json};
@@ -190,11 +190,44 @@ impl UpstreamExecutor {
                 }
             }
         };
+        tokio::pin!(called);
+        let reason = tokio::select! {
+            biased;
+            called = &mut called => return called,
+            reason = cx.stopped() => reason,
+        };
+        // Its task, if the upstream makes one of it, runs on unless it is cancelled.
+        let ended = Called::Ended(ExecutionEnd::Stopped(reason));
+        let task = async {
+            let longest = self.longest_wait_for_task(connection, cx).await;
+            tokio::select! {
+                biased;
+                called = called => Some(called).filter(|called| matches!(called, Called::Task(_))),
+                // Dropping the call cancels it on the upstream.
+                () = self.upstream.pause(longest) => None,
+            }
+        };
         tokio::select! {
             biased;
-            called = called => called,
-            // Dropping the call cancels it on the upstream.
-            reason = cx.stopped() => Called::Ended(ExecutionEnd::Stopped(reason)),
+            task = task => task.unwrap_or(ended),
+            () = self.upstream.pause(millis(STOP_GRACE)) => ended,
+        }
+    }
+
+    /// How long a cancelled call may wait for the task that the upstream makes of it, in milliseconds. A call of 2025-11-25 that asks for a task cannot be
+    /// cancelled, only its task (MCP 2025-11-25, Tasks, "Task Cancellation").
+    async fn longest_wait_for_task(&self, connection: &UpstreamConnection, cx: &TaskContext) -> Millis {
+        if !may_become_task(cx).await {
+            return 0;
+        }
+        let connection = &connection.connection;
+        match connection.server().await {
+            Ok(server) if server.is_modern() => PAUSE,
+            Ok(_) => match connection.tool(&self.tool).await {
+                Ok(Some(tool)) if tool.task_support != TaskSupport::Forbidden => millis(STOP_GRACE),
+                _ => 0,
+            },
+            Err(_) => 0,
         }
     }
 
