@@ -15,6 +15,7 @@ use std::{error::Error, time::Duration};
 const SEED: u64 = 2663;
 const ROUNDS: u32 = 200;
 const NATIVE_ROUNDS: u32 = 60;
+const GATEWAY_ROUNDS: u32 = 40;
 /// The upgrade test starts with the servers of this commit: the last one before many names in the code changed.
 const UPGRADE_FROM: &str = "c0a1efe6109519ec7ab1b5b6f0e31995004487bf";
 const RANDOM_REQUESTS: u32 = 500;
@@ -75,12 +76,13 @@ const PARTS: [(&str, Part); 8] = [
 ];
 
 /// The parts that need `/proc` or strace.
-const LINUX_PARTS: [(&str, Part); 5] = [
+const LINUX_PARTS: [(&str, Part); 6] = [
     ("attacks", attacks),
     ("durability", durability),
     ("a planted loss is found", planted_loss),
     ("crashes", crashes),
     ("crashes of durable tools", native_crashes),
+    ("crashes of the gateway", gateway_crashes),
 ];
 
 /// Installs what the parts need, and runs them until one fails.
@@ -280,6 +282,13 @@ fn native_crashes(json: bool) -> Result<(), Box<dyn Error>> {
     })?)
 }
 
+fn gateway_crashes(json: bool) -> Result<(), Box<dyn Error>> {
+    Ok(crash::run(&crash::Args {
+        gateway: true,
+        ..crash_args(GATEWAY_ROUNDS, None, json)
+    })?)
+}
+
 /// Checks that this tree's servers continue what older ones were killed with.
 fn upgrade(json: bool) -> Result<(), Box<dyn Error>> {
     let programs = crash::UpgradePrograms {
@@ -295,6 +304,7 @@ fn crash_args(rounds: u32, plant: Option<crash::InjectedFault>, json: bool) -> c
         seed: Some(SEED),
         plant,
         native: false,
+        gateway: false,
         prints: false,
         upgrade_from: None,
         program: Some(workspace::longhaul().path()),

@@ -2,6 +2,7 @@
 //! nothing acknowledged is lost. The checks use only the responses to clients, the journal of the commands, and the list of processes.
 
 mod audit;
+mod gateway;
 mod journal;
 mod kind;
 mod ledger;
@@ -50,6 +51,9 @@ pub(crate) struct Args {
     /// Kill a server with durable tools in Rust, and count the effects of their steps
     #[arg(long, conflicts_with = "plant")]
     pub(crate) native: bool,
+    /// Kill a gateway in front of upstreams that count their calls
+    #[arg(long, conflicts_with_all = ["native", "plant", "prints", "upgrade_from"])]
+    pub(crate) gateway: bool,
     /// Run mostly commands that print up to 4 MiB after up to 20 s, and check that no byte is lost
     #[arg(long, conflicts_with_all = ["native", "plant"])]
     pub(crate) prints: bool,
@@ -143,6 +147,15 @@ pub(crate) fn run(args: &Args) -> Result<(), CrashError> {
         return Err(CrashError::NotLinux);
     }
     let seed = args.seed.unwrap_or_else(|| fastrand::u64(..));
+    if args.gateway {
+        // With a program everything is built.
+        let built = args.program.as_ref().map(|_| workspace::under_fire().path());
+        let programs = UpgradePrograms {
+            longhaul: workspace::longhaul().or_build(args.program.as_ref())?,
+            under_fire: workspace::under_fire().or_build(built.as_ref())?,
+        };
+        return gateway::run(args.rounds, seed, programs, args.json);
+    }
     let release = Release::build(args.native, args.program.as_ref(), args.upgrade_from.as_deref())?;
     if let Some(commit) = &args.upgrade_from {
         let chosen = |program: &Program, is_chosen| program.or_build(args.program.as_ref().filter(|_| is_chosen));
