@@ -3,11 +3,11 @@
 mod support;
 
 use longhaul_auth::keys::{ApiKey, KeyAuthenticator, KeyFile, KeyFileError, KeyName, NewKey, Rotation};
-use longhaul_core::Entropy;
+use longhaul_core::{Entropy, Principal};
 use longhaul_runtime::Ports;
 use longhaul_server::{
     audit::{Audit, AuditEvent},
-    auth::{Denied, Identity, Permission},
+    auth::{Authenticator as _, Denied, Identity, Permission},
 };
 use parking_lot::Mutex;
 use std::{
@@ -218,8 +218,17 @@ async fn a_running_server_sees_new_and_revoked_keys_and_ends_what_they_opened() 
     keys.soon(async || is_accepted(&authenticator, &key).await).await;
     let identity = identify(&authenticator, &key).await.expect("accepted");
     keys.revoke("ci").expect("revoked");
+    let ci = identity.principal();
+    assert!(!authenticator.is_withdrawn(ci));
     keys.soon(async || identity.is_revoked()).await;
     assert!(!is_accepted(&authenticator, &key).await);
+    for authenticator in [&authenticator, &keys.start()] {
+        assert!(authenticator.is_withdrawn(ci) && !authenticator.is_withdrawn(staying.principal()));
+        assert!(
+            !authenticator.is_withdrawn(&Principal::named("ci")),
+            "another kind of principal"
+        );
+    }
     assert!(!staying.is_revoked());
     let again = identify(&authenticator, &stays).await.expect("accepted");
     assert!(
@@ -251,6 +260,7 @@ async fn a_rotated_key_keeps_its_principal_and_the_old_secret_ends_with_the_over
     );
     keys.soon(async || before.is_revoked()).await;
     assert!(is_accepted(&authenticator, &new).await && !after.is_revoked());
+    assert!(!authenticator.is_withdrawn(before.principal()), "its tasks stay");
 }
 
 #[tokio::test]

@@ -37,6 +37,7 @@ impl ServerHandle {
             suspend_after: server.suspend_after,
             build: server.build.unwrap_or_else(build_id::of_executable),
             step_observer: server.step_observer,
+            may_begin: server.authentication.may_begin(),
         })
         .await?;
         if recovered != Recovered::default() {

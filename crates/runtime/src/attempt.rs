@@ -24,7 +24,7 @@ use longhaul_core::{
     store::{ApplyError, Change, Claimed},
 };
 use std::{any::Any, convert::Infallible, panic::AssertUnwindSafe, sync::Arc, time::Duration};
-use tracing::{debug, error, warn};
+use tracing::{debug, error, info, warn};
 
 /// Reports of a task are written at most this often.
 const REPORT_INTERVAL: Duration = Duration::from_millis(500);
@@ -245,6 +245,13 @@ async fn run_work(
 ) -> WorkEnd {
     if origin == AttemptOrigin::Claimed {
         let late = attempt.deadline_at.is_some_and(|deadline| deadline <= inner.node.now());
+        if attempt.epoch == 1 && cx.stop_requested().is_none() && inner.is_withdrawn(&cx.shared.header) {
+            info!(
+                task = attempt.task.short(),
+                "a call was cancelled before it began: the credentials of its principal were revoked"
+            );
+            return WorkEnd::Ended(ExecutionEnd::Stopped(StopReason::Cancel));
+        }
         if let Some(reason) = cx.stop_requested().or(late.then_some(StopReason::Deadline)) {
             return WorkEnd::Ended(ExecutionEnd::Stopped(reason));
         }

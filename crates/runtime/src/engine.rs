@@ -13,8 +13,8 @@ use crate::{
     step_observer::StepObserver,
 };
 use longhaul_core::{
-    HostId, Millis, NodeId, Now, OnNonDeterminism, Quota, Retry, Scope, SpecId, State, Store, Task, TaskId, ToolSpec,
-    push_timestamp,
+    HostId, Millis, NodeId, Now, OnNonDeterminism, Principal, Quota, Retry, Scope, SpecId, State, Store, Task,
+    TaskHeader, TaskId, ToolSpec, push_timestamp,
     store::{ApplyError, Page, Record, StoreError, ToolLimit},
 };
 use parking_lot::{Mutex, MutexGuard};
@@ -50,7 +50,13 @@ pub struct EngineOptions {
     pub build: BuildId,
     /// Observes steps, in tests.
     pub step_observer: Option<Arc<dyn StepObserver>>,
+    /// Whether calls of a principal may still begin; without it, all may. Asked when it is a call's turn, so that one that was queued is cancelled instead if nobody is its
+    /// principal any more. What has begun is not asked about, nor are the children that it starts.
+    pub may_begin: Option<Arc<MayBegin>>,
 }
+
+/// Whether calls of a principal may still begin. It must not block.
+pub type MayBegin = dyn Fn(&Principal) -> bool + Send + Sync;
 
 /// Runs tasks. Cheap to clone; runs until [`Engine::stop`].
 #[derive(Clone)]
@@ -62,6 +68,7 @@ pub(crate) struct Inner {
     pub(crate) providers: Vec<Arc<dyn Provider>>,
     pub(crate) quota: Quota,
     pub(crate) build: BuildId,
+    may_begin: Option<Arc<MayBegin>>,
     /// That of the ports.
     pub(crate) clock: Arc<EngineClock>,
     /// The last concurrency of tools that are no longer offered.
@@ -220,6 +227,7 @@ impl Inner {
             suspend_after,
             build,
             step_observer,
+            may_begin,
         } = options;
         let limits = limits.into_iter().map(|limit| (limit.tool, limit.concurrency));
         Arc::new(Self {
@@ -236,9 +244,16 @@ impl Inner {
             providers,
             quota,
             build,
+            may_begin,
             clock,
             last_limits: Mutex::new(limits.collect()),
         })
+    }
+
+    /// Whether the first attempt of a task may not begin, since nobody is its principal any more.
+    pub(crate) fn is_withdrawn(&self, task: &TaskHeader) -> bool {
+        let may_begin = self.may_begin.as_ref().filter(|_| task.lineage.is_none());
+        may_begin.is_some_and(|may_begin| !may_begin(&task.owner.principal))
     }
 
     /// A slot for `tool`, if one is free.

@@ -67,7 +67,7 @@ pub use context::{
     step_is_settled,
 };
 pub use deletion::DeleteError;
-pub use engine::{Engine, EngineOptions};
+pub use engine::{Engine, EngineOptions, MayBegin};
 pub use execution_end::ExecutionEnd;
 pub use executor::{Attempt, Executor, STOP_GRACE};
 pub use handler_context::HandlerContext;

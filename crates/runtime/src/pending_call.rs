@@ -6,7 +6,7 @@ use crate::{
     progress_stream::{ProgressStream, ToolMessage},
 };
 use longhaul_core::{
-    BoxFuture, CancelMode, Event, Outcome, Reason, Task, TaskId, UnixMillis,
+    BoxFuture, CancelMode, Event, Outcome, Reason, State, Task, TaskId, UnixMillis,
     store::{ApplyError, Change, Record, StoreError},
 };
 use std::sync::Arc;
@@ -130,6 +130,11 @@ impl PendingCall {
         self.unread
     }
 
+    /// Whether its caller can come back for it by an idempotency key.
+    pub fn is_keyed(&self) -> bool {
+        self.keyed
+    }
+
     /// A handle that can cancel the call.
     pub fn handle(&self) -> CallHandle {
         CallHandle {
@@ -178,6 +183,25 @@ impl PendingCall {
                 CallState::Changed(Box::new(record))
             }
         })
+    }
+
+    /// Cancels the call if it has not begun and is no task. Returns whether it was cancelled.
+    ///
+    /// # Errors
+    /// The store's; the call is as it was.
+    pub async fn withdraw(&mut self) -> Result<bool, StoreError> {
+        let record = self.node.store.get_unscoped(&self.id).await?;
+        let has_not_begun = |task: &Task| task.state == State::Queued && task.attempt.is_none() && !task.announced;
+        if !record.is_some_and(|record| has_not_begun(&record.task)) {
+            return Ok(false);
+        }
+        // Refused if it has begun meanwhile.
+        let event = Event::Abandoned(Outcome::Cancelled);
+        match self.node.commit(Change::of(&self.id, event, self.node.now())).await {
+            Ok(_) => Ok(true),
+            Err(ApplyError::Store(error)) => Err(error),
+            Err(_) => Ok(false),
+        }
     }
 
     /// Completes when there is something new to [`read`](Self::read).

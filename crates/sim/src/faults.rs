@@ -177,6 +177,7 @@ async fn run(world: Arc<World>, process: Process, skew: Skew) {
             world: Arc::clone(&world),
             process,
         })),
+        may_begin: None,
     };
     match Engine::start(options).await {
         Ok((engine, recovered)) => {

@@ -79,6 +79,7 @@ async fn serve_on(ports: Ports, executor: Arc<dyn Executor>, retry: Retry, deadl
         suspend_after: longhaul_runtime::SUSPEND_AFTER,
         build: longhaul_runtime::BuildId::named("test"),
         step_observer: None,
+        may_begin: None,
     };
     Engine::start(options).await.unwrap().0
 }

@@ -7,7 +7,7 @@ use super::{
     table::{KeyTable, PRINCIPAL},
 };
 use arc_swap::ArcSwap;
-use longhaul_core::Clock;
+use longhaul_core::{Clock, Principal};
 use longhaul_runtime::Ports;
 use longhaul_server::{
     FileVersion,
@@ -102,6 +102,10 @@ impl Authenticator for KeyAuthenticator {
             }
             _ => Decision::NotMine,
         }
+    }
+
+    fn is_withdrawn(&self, principal: &Principal) -> bool {
+        self.shared.table.load().is_revoked(principal)
     }
 }
 

@@ -4,7 +4,10 @@ use super::{record::Document, secret::KeyDigest};
 use foldhash::fast::FixedState;
 use longhaul_core::{Principal, UnixMillis};
 use longhaul_server::auth::{Denied, Grant, Identity, Permissions, Revocation};
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 /// How a key's principal begins. Those of other kinds begin in other ways.
 pub(super) const PRINCIPAL: &str = "key:";
@@ -16,6 +19,8 @@ pub(super) struct KeyTable {
     entries: HashMap<u64, Vec<Entry>, FixedState>,
     /// Keys that are not accepted any more.
     ended: HashMap<u64, Vec<Ended>, FixedState>,
+    /// The names of keys that were revoked, which nobody gets again.
+    revoked: HashSet<Box<str>, FixedState>,
 }
 
 /// A key that is not accepted any more. Its sender is told why, and the audit log names its principal.
@@ -47,6 +52,9 @@ impl KeyTable {
             let resources = key.may_use_resources().then_some(Grant::ReadResources);
             let permissions: Permissions = tools.chain([Grant::WriteTasks]).chain(resources).collect();
             let principal = Principal::named(format!("{PRINCIPAL}{}", key.name));
+            if key.revoked.is_some() {
+                table.revoked.insert(key.name.to_string().into());
+            }
             for secret in &key.secrets {
                 let ends = [key.expires, secret.until]
                     .into_iter()
@@ -109,6 +117,13 @@ impl KeyTable {
     pub(super) fn is_outdated(&self, now: UnixMillis) -> bool {
         let mut expired = self.ended.values().flatten().filter_map(|ended| ended.expired_at);
         self.all().any(|entry| entry.has_ended(now)) || expired.any(|at| at > now)
+    }
+
+    /// Whether a principal is that of a revoked key.
+    pub(super) fn is_revoked(&self, principal: &Principal) -> bool {
+        // Mostly there is none.
+        !self.revoked.is_empty()
+            && (principal.as_str().strip_prefix(PRINCIPAL)).is_some_and(|name| self.revoked.contains(name))
     }
 
     /// Who has this key.

@@ -201,6 +201,41 @@ fn keys_say_who_comes_in_and_what_is_whose() {
     );
 }
 
+/// A task that waits for a slot when its key is revoked is nobody's.
+#[test]
+fn a_queued_task_of_a_revoked_key_does_not_begin() {
+    let touch = "[[tool]]\nname = \"touch\"\ndescription = \"makes a file\"\ncommand = [\"touch\", \"{file}\"]\ninput = { file = { type = \"string\" } }";
+    let server = Protected::start(
+        "max_running = 1",
+        &format!("api_keys = true\nsame_user = false\n{touch}\ntask = \"optional\""),
+        "127.0.0.1:0",
+    );
+    let (ann, gone) = (server.key(&["add", "ann"]), server.key(&["add", "gone"]));
+    server.becomes(&ann, 200);
+    server.becomes(&gone, 200);
+    let call = |key: &str, name: &str, arguments: Value| {
+        let (status, body) = server.post(
+            &bearer(key),
+            "tools/call",
+            json!({"name": name, "arguments": arguments}),
+        );
+        assert_eq!(status, 200, "{body}");
+        body["result"]["taskId"].as_str().unwrap().to_owned()
+    };
+    call(&ann, "gate", json!({"code": 0}));
+    call(&gone, "touch", json!({"file": "theirs"}));
+    assert_eq!(exit(&server.keys(&["revoke", "gone"])), 0);
+    server.becomes(&gone, 401);
+    let last = call(&ann, "touch", json!({"file": "anns"}));
+    let file = |name: &str| server.folder.path().join(name);
+    fs::write(file("gate"), "").unwrap();
+    let get = || server.post(&bearer(&ann), "tasks/get", json!({"taskId": last})).1["result"]["status"].clone();
+    while get() != "completed" {
+        thread::yield_now();
+    }
+    assert!(file("anns").exists() && !file("theirs").exists());
+}
+
 /// Names are known from `keys.json`, and if it was lost, from the tasks that there are.
 #[test]
 fn a_name_that_has_tasks_is_not_used_again() {

@@ -111,6 +111,7 @@ async fn serve() -> Arc<Front> {
         suspend_after: longhaul_runtime::SUSPEND_AFTER,
         build: longhaul_runtime::BuildId::named("test"),
         step_observer: None,
+        may_begin: None,
     })
     .await
     .unwrap();

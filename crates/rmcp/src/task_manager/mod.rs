@@ -135,6 +135,7 @@ impl TaskManagerBuilder {
             // The functions keep no journal, so no task is ever blocked and the build does not matter.
             build: longhaul_runtime::BuildId::named("rmcp"),
             step_observer: None,
+            may_begin: None,
         };
         let (engine, _) = Engine::start(options).await?;
         Ok(TaskManager(Arc::new(Shared {

@@ -4,9 +4,15 @@ use crate::support::{CallOf, Run, Runs, Script, World, settle, tool};
 use longhaul_core::{
     Clock, Event, Failure, Json, Outcome, Retry, RetryOn, State, Task, TaskId, push_timestamp, store::Change,
 };
-use longhaul_runtime::{Engine, ExecutionEnd, Executor, Provider, ToolSettings};
+use longhaul_runtime::{Call, Engine, ExecutionEnd, Executor, Provider, ToolSettings};
 use proptest::prelude::*;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 #[tokio::test]
 async fn a_task_waits_for_a_slot_at_most_its_queue_timeout() {
@@ -37,6 +43,45 @@ async fn a_task_waits_for_a_slot_at_most_its_queue_timeout() {
     world.outcome(&engine, &first.id).await;
     settle().await;
     assert!(runs.started().is_none());
+}
+
+/// Of a principal that nobody is any more nothing begins. What has begun is tried again.
+#[tokio::test]
+async fn a_queued_call_does_not_begin_when_nobody_is_its_principal_any_more() {
+    let withdrawn = Arc::new(AtomicBool::new(false));
+    let mut world = World::in_memory().with_slots(1);
+    let asked = Arc::clone(&withdrawn);
+    world.may_begin = Some(Arc::new(move |_| !asked.load(Ordering::SeqCst)));
+    let (script, mut runs) = Script::new();
+    let retry = Retry {
+        attempts: 2,
+        backoff: 30_000,
+        on: vec![RetryOn::Crash],
+    };
+    let settings = ToolSettings {
+        retry,
+        ..tool("a", script)
+    };
+    let engine = world.start([settings]).await;
+    let begun = engine.create(engine.call("a")).await.unwrap();
+    let run = runs.next().await;
+    let queued = engine.create(engine.call("a")).await.unwrap();
+    let plain = engine.begin(engine.call("a")).await.unwrap();
+    let keyed = Call {
+        idempotency_key: Some("k".into()),
+        ..engine.call("a")
+    };
+    let keyed = engine.begin(keyed).await.unwrap();
+    withdrawn.store(true, Ordering::SeqCst);
+    run.end(ExecutionEnd::Crashed);
+    for never in [&queued.id, plain.id(), keyed.id()] {
+        assert_eq!(world.outcome(&engine, never).await, Outcome::Cancelled);
+    }
+    world.clock.sleeper(30_000).await;
+    assert!(runs.started().is_none());
+    world.clock.advance(30_000);
+    runs.next().await.finish("done");
+    assert_ne!(world.outcome(&engine, &begun.id).await, Outcome::Cancelled);
 }
 
 #[tokio::test]

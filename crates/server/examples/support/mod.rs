@@ -58,6 +58,7 @@ async fn serve(listen: SocketAddr, store: Arc<dyn Store>, catalog: Catalog) -> O
         suspend_after: longhaul_runtime::SUSPEND_AFTER,
         build: longhaul_runtime::BuildId::named("test"),
         step_observer: None,
+        may_begin: None,
     })
     .await?;
     let front = Front::new(FrontOptions {

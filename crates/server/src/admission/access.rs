@@ -8,6 +8,7 @@ use super::{
 };
 use http::{HeaderMap, Uri, header};
 use longhaul_core::{Clock, Principal};
+use longhaul_runtime::MayBegin;
 use std::{net::SocketAddr, sync::Arc};
 use tokio::net::TcpStream;
 use tracing::debug;
@@ -28,6 +29,16 @@ impl Authentication {
     /// Whether a request is served without anything being asked about its sender.
     pub fn is_open(&self) -> bool {
         self.authenticators.is_empty()
+    }
+
+    /// Which calls may begin, for the engine: those of principals that no authenticator has [withdrawn](Authenticator::is_withdrawn).
+    pub fn may_begin(&self) -> Option<Arc<MayBegin>> {
+        let authenticators = self.authenticators.clone();
+        let is_withdrawn = move |principal: &Principal| {
+            let mut asked = authenticators.iter();
+            asked.any(|authenticator| authenticator.is_withdrawn(principal))
+        };
+        (!self.is_open()).then(|| Arc::new(move |principal: &Principal| !is_withdrawn(principal)) as Arc<MayBegin>)
     }
 }
 

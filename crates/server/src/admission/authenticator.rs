@@ -49,6 +49,12 @@ pub trait Authenticator: Send + Sync {
         None
     }
 
+    /// Whether this principal was one of this authenticator's and nobody will ever be it again. Its calls that have not begun are cancelled when it is their turn, since
+    /// nobody could read what they come to. Asked before each call begins.
+    fn is_withdrawn(&self, _principal: &Principal) -> bool {
+        false
+    }
+
     /// Whose the other end of a TCP connection is. Asked once, when it is accepted; the answer is in [`Peer::Tcp`] for each of its requests.
     ///
     /// The answer must be about this connection and not about a later one with the same two addresses: the other end may have left already, and

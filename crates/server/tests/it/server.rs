@@ -98,6 +98,7 @@ impl Server {
             suspend_after: longhaul_runtime::SUSPEND_AFTER,
             build: longhaul_runtime::BuildId::named("test"),
             step_observer: None,
+            may_begin: options.authentication.may_begin(),
         })
         .await
         .unwrap();

@@ -89,6 +89,7 @@ impl Server {
             suspend_after: longhaul_runtime::SUSPEND_AFTER,
             build: longhaul_runtime::BuildId::named("test"),
             step_observer: None,
+            may_begin: None,
         };
         Engine::start(options).await.unwrap().0
     }

@@ -28,6 +28,7 @@ pub(crate) struct World {
     /// The build of the servers that are started from now on.
     pub(crate) build: String,
     pub(crate) host: HostId,
+    pub(crate) may_begin: Option<Arc<longhaul_runtime::MayBegin>>,
 }
 
 impl World {
@@ -46,6 +47,7 @@ impl World {
             quota: Quota::default(),
             build: "test".to_owned(),
             host: HostId("here".into()),
+            may_begin: None,
         }
     }
 
@@ -88,6 +90,7 @@ impl World {
             suspend_after: longhaul_runtime::SUSPEND_AFTER,
             build: longhaul_runtime::BuildId::named(self.build.as_str()),
             step_observer: None,
+            may_begin: self.may_begin.clone(),
         };
         Engine::start(options).await
     }

@@ -9,13 +9,13 @@ use crate::{
         limits::{Busy, Reservation},
         request::AdmittedRequest,
     },
-    audit::RequestAudit,
+    audit::{AuditOutcome, RequestAudit},
     interaction::{
         exchange::{Responder, ResponderEvent, Response},
         notifications::RequestNotifications,
         rounds::Round,
     },
-    response::{OwnedRequestId, store_failed},
+    response::{OwnedRequestId, credentials_ended, store_failed},
 };
 use input_requests::CallInputRequests;
 use longhaul_core::{BoxFuture, Clock, Input, MISSING_CAPABILITY, Outcome, SessionKey, Task, store::StoreError};
@@ -56,6 +56,8 @@ pub(crate) struct BlockingCall {
     on_response: OnResponse,
     /// The same, if the response is an error of ours.
     on_error: OnResponse,
+    /// Whether the call goes on when its sender's credentials are revoked: it is known to have begun, or the same principal may come back for it with others.
+    goes_on: bool,
     /// Messages taken from the work since the call was last read.
     in_a_row: u32,
     audit: Option<Arc<RequestAudit>>,
@@ -145,6 +147,7 @@ impl BlockingCall {
 
     fn new(context: CallContext, waiting: PendingCall, hold: CallHold, error: OnResponse) -> Self {
         let clock = &context.calls.engine.ports().clock;
+        let is_kept = waiting.is_keyed() || matches!(hold, CallHold::Session(_));
         Self {
             limit: Limit::of(context.wait_policy, &**clock),
             questions: CallInputRequests::of(
@@ -164,6 +167,7 @@ impl BlockingCall {
             reservation: None,
             on_response: OnResponse::Release,
             on_error: error,
+            goes_on: is_kept,
             in_a_row: 0,
             audit: context.audit,
         }
@@ -188,6 +192,12 @@ impl BlockingCall {
                 continue;
             }
             self.in_a_row = 0;
+            if !self.goes_on && self.sender.is_revoked() {
+                if self.waiting.withdraw().await.map_err(store_failed)? {
+                    return Err(self.withdrawn());
+                }
+                self.goes_on = true;
+            }
             if !self.open.is_empty() {
                 if let Some(event) = self.ask().await? {
                     return Ok(event);
@@ -203,6 +213,7 @@ impl BlockingCall {
                     },
                     None => self.stale = true,
                 },
+                () = self.sender.revoked(), if !self.goes_on && self.sender.can_be_revoked() => {}
                 // What was asked is refused in the next round.
                 () = self.sender.ended(&*self.calls.engine.ports().clock), if self.sender.can_end() && !self.open.is_empty() => {}
                 () = self.limit.is_over() => {
@@ -220,6 +231,15 @@ impl BlockingCall {
                 }
             }
         }
+    }
+
+    /// The call was cancelled, since it had not begun when its sender's credentials were revoked.
+    fn withdrawn(&self) -> RpcError {
+        // When it was taken it was recorded as accepted.
+        if let Some(audit) = &self.audit {
+            audit.record(AuditOutcome::Denied);
+        }
+        credentials_ended()
     }
 
     /// The next message of the work that the client asked for, if there is one already.

@@ -8,10 +8,13 @@ use crate::{
     server::{Options, task_of},
     stage::Stage,
 };
-use longhaul_core::{BoxFuture, Json, TaskPolicy};
+use longhaul_core::{BoxFuture, Json, Principal, TaskPolicy};
 use longhaul_runtime::{HandlerError, Intake, RequestContext, Tool, ToolSettings};
 use serde_json::json;
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 /// Ends the credentials of this token.
 fn end(served: &Authenticated, token: &str) {
@@ -239,6 +242,75 @@ async fn a_call_in_its_intake_does_not_begin_when_its_credentials_are_revoked() 
         let outcomes: Vec<String> = calls.map(|[_, outcome, ..]| outcome).collect();
         let expected: &[&str] = if begins { &["ok"] } else { &["ok", "denied"] };
         assert_eq!(outcomes, expected, "{token}");
+    }
+}
+
+/// A call that waits for a slot has not begun: it does not when its credentials are revoked, unless the same principal can come back for it with others. If nobody is
+/// its principal any more, it does not in any case.
+#[tokio::test]
+async fn a_queued_call_does_not_begin_when_its_credentials_are_revoked() {
+    let ann = Principal::named("key:ann");
+    for (way, token, is_withdrawn, begins) in [
+        ("plain", "ann-revocable", false, false),
+        ("plain", "ann-expiring", false, true),
+        ("keyed", "ann-revocable", false, true),
+        ("keyed", "ann-revocable", true, false),
+        ("session", "ann-revocable", false, true),
+        ("session", "ann-revocable", true, false),
+    ] {
+        let case = format!("{way} {token} {is_withdrawn}");
+        let served = Authenticated::with(Options {
+            clock: TestClock::standing(),
+            max_running: Some(1),
+            ..Options::default()
+        })
+        .await;
+        let (stage, store) = (&served.server.stage, served.server.engine.store());
+        let busy = Post::modern("tools/call", act("optional", "wait"));
+        let busy = task_of(&served.result("bob", busy).await);
+        stage.begun.reaches(1).await;
+
+        let session = served.session(token).await;
+        let mut call = match way {
+            "session" => Post::legacy(Some(&session), "tools/call", act("never", "say")),
+            _ => Post::modern_plain("tools/call", act("never", "say")).with("Accept", "application/json"),
+        };
+        if way == "keyed" {
+            call.body["params"]["_meta"]["dev.longhaul/idempotency-key"] = json!("k");
+        }
+        let mut client = served.server.connect().await;
+        client.send(&of(token, call).to_bytes()).await;
+        let live = async |count: u64| {
+            while store.usage(Some(&ann)).await.unwrap().live != count {
+                tokio::task::yield_now().await;
+            }
+        };
+        live(1).await;
+        if way == "session" {
+            served.tokens.clock.advance(Duration::from_secs(15));
+            assert!(client.head().await.is_stream());
+        }
+        served.tokens.withdraws_ann.store(is_withdrawn, Ordering::SeqCst);
+        end(&served, token);
+        match (way, token) {
+            ("session", _) => assert_eq!(client.message().await, None, "{case}"),
+            (_, "ann-revocable") => assert_eq!(client.reply().await.status(), 403, "{case}"),
+            _ => {}
+        }
+        if way == "plain" && !begins {
+            // At once, and not when its turn comes.
+            live(0).await;
+        }
+        stage.released.count();
+        let get = Post::modern("tasks/get", json!({"taskId": busy}));
+        while served.result("bob", get.clone()).await["status"] != "completed" {
+            tokio::task::yield_now().await;
+        }
+        live(0).await;
+        assert_eq!(stage.begun.get(), 1 + usize::from(begins), "{case}");
+        if token == "ann-expiring" {
+            assert!(client.reply().await.body.contains("done"), "{case}");
+        }
     }
 }
 

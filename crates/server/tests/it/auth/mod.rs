@@ -28,7 +28,7 @@ use std::{
     num::NonZeroU32,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -45,6 +45,8 @@ struct Tokens {
     clock: TestClock,
     /// Ends `ann-revocable`.
     revocation: Revocation,
+    /// Whether nobody is Ann any more.
+    withdraws_ann: Arc<AtomicBool>,
     /// Requests that were asked about.
     asked: Arc<AtomicUsize>,
 }
@@ -102,6 +104,10 @@ impl Authenticator for Tokens {
         Some(METADATA_DOCUMENT.to_owned())
     }
 
+    fn is_withdrawn(&self, principal: &Principal) -> bool {
+        self.withdraws_ann.load(Ordering::SeqCst) && principal.as_str() == "key:ann"
+    }
+
     fn challenge(&self) -> Challenge {
         Challenge {
             resource_metadata: Some(METADATA.to_owned()),
@@ -125,6 +131,7 @@ impl Authenticated {
         let tokens = Tokens {
             clock: options.clock.clone(),
             revocation: Revocation::default(),
+            withdraws_ann: Arc::default(),
             asked: Arc::default(),
         };
         let server = Server::with(Options {

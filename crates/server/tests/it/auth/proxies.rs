@@ -145,6 +145,7 @@ async fn s_06_a_client_that_cannot_be_told_apart_locks_out_no_other() {
     let tokens = super::Tokens {
         clock: clock.clone(),
         revocation: longhaul_server::auth::Revocation::default(),
+        withdraws_ann: Arc::default(),
         asked: Arc::default(),
     };
     let server = Server::with(Options {

@@ -65,6 +65,7 @@ impl World {
                 suspend_after: longhaul_runtime::SUSPEND_AFTER,
                 build: longhaul_runtime::BuildId::named("test"),
                 step_observer: None,
+                may_begin: None,
             })
             .await
             .unwrap();
