@@ -73,16 +73,17 @@ fn access(server: &ServerConfig) -> String {
     if !auth.issuers.is_empty() {
         who.push("holders of tokens of its issuers");
     }
-    if auth.unauthenticated {
-        who.push("anyone");
-    } else if auth.same_user != Some(false) {
+    if auth.same_user.unwrap_or(!auth.unauthenticated) {
         if admits_same_user(server) {
             who.push("processes of this user");
-        } else if who.is_empty() {
+        } else if who.is_empty() && !auth.unauthenticated {
             who.push(NOBODY);
         }
-    } else if who.is_empty() {
+    } else if who.is_empty() && !auth.unauthenticated {
         who.push("every user of this machine");
+    }
+    if auth.unauthenticated {
+        who.push("anyone, as the principal `anyone`");
     }
     let who = who.join(" and ");
     match proxies(server) {

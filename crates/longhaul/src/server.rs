@@ -342,7 +342,8 @@ impl Server {
     }
 
     /// Whether requests without credentials are served, too, although there are [authenticators](Self::authenticator): anyone may call every tool.
-    /// They have a principal of their own. By default they are refused.
+    /// They share a principal of their own, [`ANYONE`](crate::auth::ANYONE). By default they are refused; without an authenticator, everyone on this machine is served as
+    /// [`Principal::local`](crate::Principal::local).
     pub fn allow_unauthenticated(mut self, allow: bool) -> Self {
         self.authentication.allow_unauthenticated = allow;
         self

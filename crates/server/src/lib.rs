@@ -28,7 +28,7 @@ pub mod auth {
     //! the [`Permissions`] that each request is checked against.
 
     pub use crate::admission::{
-        access::Authentication,
+        access::{ANYONE, Authentication},
         authenticator::{Authenticator, Challenge, Decision, Denied, Peer, PeerUser, RequestHead},
         identity::{Identity, Revocation},
         permissions::{Grant, InvalidGrant, Permission, Permissions},

@@ -5,6 +5,7 @@ use longhaul::{
     Server,
     audit::Audit,
     auth::{
+        ANYONE,
         keys::{KeyAuthenticator, KeyFile, KeyFileError},
         oauth::{Issuer, IssuerError, OAuthAuthenticator},
         same_user::{SameUser, SameUserUnavailable},
@@ -52,7 +53,7 @@ pub(super) fn apply(
     }
     match auth.same_user {
         Some(false) => {}
-        // Everyone is served in any case, and is the same principal.
+        // Everyone is served in any case. `same_user = true` tells this user from the others.
         None if auth.unauthenticated => {}
         _ if config.listen.address().is_none() => {
             who.push("processes of this user on this machine".to_owned());
@@ -74,7 +75,7 @@ pub(super) fn apply(
         },
     }
     if auth.unauthenticated {
-        who.push(UNAUTHENTICATED.to_owned());
+        who.push(format!("{UNAUTHENTICATED}, as the principal `{ANYONE}`"));
         server = server.allow_unauthenticated(true);
     } else if who.is_empty() {
         who.push(match config.listen.address() {

@@ -13,15 +13,17 @@ use std::{net::SocketAddr, sync::Arc};
 use tokio::net::TcpStream;
 use tracing::debug;
 
-/// The principal of senders without credentials, where there are others with some.
-const ANYONE: &str = "anyone";
+/// The principal of senders without credentials, where anyone is served.
+pub const ANYONE: &str = "anyone";
 
 /// Who may use a server over HTTP.
 #[derive(Clone, Default)]
 pub struct Authentication {
-    /// Asked in this order. Without any, everyone who can connect is served, as [`Principal::local`].
+    /// Asked in this order. Without any, and without [`allow_unauthenticated`](Self::allow_unauthenticated), everyone who can connect is served as
+    /// [`Principal::local`].
     pub authenticators: Vec<Arc<dyn Authenticator>>,
-    /// Whether requests that no authenticator has anything to say about are served, too: anyone may then call every tool.
+    /// Whether requests that no authenticator has anything to say about are served, too: anyone may then call every tool. They share a principal of their own, which is
+    /// nobody's whom an authenticator knows, and not [`Principal::local`].
     pub allow_unauthenticated: bool,
 }
 
@@ -29,6 +31,11 @@ impl Authentication {
     /// Whether a request is served without anything being asked about its sender.
     pub fn is_open(&self) -> bool {
         self.authenticators.is_empty()
+    }
+
+    /// Whether all whom it serves are the user who runs the server, as far as it knows: they have no limits but those that are set.
+    pub(crate) fn is_of_one_user(&self) -> bool {
+        self.is_open() && !self.allow_unauthenticated
     }
 
     /// Which calls may begin, for the engine: those of principals that no authenticator has [withdrawn](Authenticator::is_withdrawn).
@@ -47,6 +54,8 @@ pub(crate) struct Access {
     authenticators: Vec<Arc<dyn Authenticator>>,
     /// Who sends a request that no authenticator has anything to say about, if it is served.
     anyone: Option<Arc<Identity>>,
+    /// Whether this is the user who runs the server, and nobody else is served.
+    is_of_one_user: bool,
     challenge: Challenge,
     /// The metadata as a protected resource.
     pub(crate) metadata: Option<String>,
@@ -62,13 +71,14 @@ pub(crate) enum Refused {
 
 impl Access {
     pub(crate) fn new(authentication: Authentication) -> Self {
+        let is_of_one_user = authentication.is_of_one_user();
         let Authentication {
             authenticators,
             allow_unauthenticated,
         } = authentication;
-        let principal = match authenticators.is_empty() {
+        let principal = match is_of_one_user {
             true => Principal::local(),
-            // Not those whom the others verify.
+            // Neither those whom others verify nor the owner, who comes over stdio.
             false => Principal::named(ANYONE),
         };
         let mut challenge = Challenge::default();
@@ -81,8 +91,8 @@ impl Access {
             challenge.scope = challenge.scope.or(scope);
         }
         Self {
-            anyone: (authenticators.is_empty() || allow_unauthenticated)
-                .then(|| Arc::new(Identity::unverified(principal))),
+            anyone: (is_of_one_user || allow_unauthenticated).then(|| Arc::new(Identity::unverified(principal))),
+            is_of_one_user,
             metadata: authenticators.iter().find_map(|authenticator| authenticator.metadata()),
             authenticators,
             challenge,
@@ -157,7 +167,7 @@ impl Access {
             }
         }
         // Where everyone is the same user, another user is nobody.
-        let is_anyone = !self.authenticators.is_empty() || !head.peer.is_of_other_user();
+        let is_anyone = !self.is_of_one_user || !head.peer.is_of_other_user();
         Ok(match (self.anyone.as_ref().filter(|_| is_anyone), credentials) {
             (Some(anyone), 0) => Ok(Arc::clone(anyone)),
             (None, 0) => Err(Denied::Missing),

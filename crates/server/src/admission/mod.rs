@@ -32,10 +32,10 @@ impl Admission {
         max_body: usize,
         clock: &Arc<dyn Clock>,
     ) -> Self {
-        let is_authenticated = !authentication.is_open();
+        let has_defaults = !authentication.is_of_one_user();
         Self {
             access: Access::new(authentication),
-            meter: Meter::new(limits, is_authenticated, clock),
+            meter: Meter::new(limits, has_defaults, clock),
             memory: ByteBudget::new(limits.memory, max_body),
             max_body,
             connections: ConnectionCount::default(),

@@ -29,7 +29,7 @@ pub struct Limits {
     /// it is set.
     pub requests_per_second: Option<NonZeroU32>,
     /// Calls of tools and requests that change a task (cancel, answer, delete) of one principal in a second, with bursts of twice as many. If it is not set: 500
-    /// for each principal but [`Principal::local`] if requests are authenticated, else no limit.
+    /// for each principal but [`Principal::local`] if requests are authenticated or anyone is served, else no limit.
     pub calls_per_second: Option<NonZeroU32>,
     /// All other requests of one principal in a second, with bursts of twice as many: those that read, and those about a session. If it is not set: 2000, as for
     /// [`calls_per_second`](Self::calls_per_second).
@@ -228,8 +228,9 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    pub(crate) fn new(limits: &Limits, is_authenticated: bool, clock: &Arc<dyn Clock>) -> Self {
-        let default = |most| is_authenticated.then_some(most);
+    /// With `has_defaults` for servers that also serve others than the user who runs them.
+    pub(crate) fn new(limits: &Limits, has_defaults: bool, clock: &Arc<dyn Clock>) -> Self {
+        let default = |most| has_defaults.then_some(most);
         Self {
             calls: MethodRate::new(limits.calls_per_second, default(CALLS_PER_SECOND), clock),
             reads: MethodRate::new(limits.reads_per_second, default(READS_PER_SECOND), clock),

@@ -10,16 +10,18 @@ use crate::{
 use longhaul_core::Principal;
 use longhaul_server::{
     Limits,
-    auth::{Authentication, Authenticator, Decision, Identity, Permissions, RequestHead},
+    auth::{ANYONE, Authentication, Authenticator, Decision, Identity, Permissions, RequestHead},
     http::{Exposure, HttpOptions},
+    stdio,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use std::{
     net::IpAddr,
     num::NonZeroU32,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 
 fn list() -> Post {
     Post::modern("tools/list", json!({}))
@@ -190,6 +192,50 @@ async fn authenticators_are_asked_in_their_order() {
     // With credentials that nobody knows one is not served as anyone.
     let mut connection = server.connect().await;
     assert_eq!(ask(&mut connection, &of("x", get).to_bytes()).await.status(), 401);
+}
+
+/// Where anyone is served, nobody is taken for the user who runs the server, whose tasks are others.
+#[tokio::test]
+async fn anyone_is_not_the_user_who_runs_the_server() {
+    let server = Server::with(Options {
+        authentication: Authentication {
+            allow_unauthenticated: true,
+            ..Authentication::default()
+        },
+        clock: crate::clock::TestClock::standing(),
+        ..Options::default()
+    })
+    .await;
+    let mut create = Post::modern("tools/call", act("optional", "wait"));
+    create.body["params"]["_meta"]["dev.longhaul/idempotency-key"] = json!("nightly");
+    let task = task_of(&server.result(&create).await);
+    let stored = server.engine.store().get_unscoped(&task.parse().unwrap()).await;
+    assert_eq!(stored.unwrap().unwrap().task.owner.principal, Principal::named(ANYONE));
+
+    // The owner, over stdio, who calls the same under the same key.
+    let (client, end) = tokio::io::duplex(1 << 16);
+    let (reader, writer) = tokio::io::split(end);
+    let served = stdio::serve(Arc::clone(&server.front), reader, writer);
+    let served = async { served.await.unwrap() };
+    server.engine.ports().spawner.spawn(Box::pin(served));
+    let mut owner = BufReader::new(client);
+    let mut answers = Vec::new();
+    for post in [create, crate::server::get(&task)] {
+        owner.write_all(format!("{}\n", post.body).as_bytes()).await.unwrap();
+        let mut line = String::new();
+        owner.read_line(&mut line).await.unwrap();
+        answers.push(serde_json::from_str::<Value>(&line).unwrap());
+    }
+    let owners = task_of(&answers[0]["result"]);
+    assert_ne!(owners, task);
+    assert_eq!(answers[1]["error"]["code"], -32602);
+
+    // Nor has anyone the owner's freedom from limits: 20 unknown ids in a second, with bursts of twice as many.
+    let mut client = server.connect().await;
+    for _ in 0..40 {
+        assert_eq!(client.error(&crate::server::get(&owners)).await, (200, -32602));
+    }
+    assert_eq!(client.error(&crate::server::get(&owners)).await, (429, 429));
 }
 
 /// Beyond this machine only if something decides who may come in, and if plain HTTP is accepted.
