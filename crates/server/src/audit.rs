@@ -17,10 +17,10 @@ use std::{
 const LONGEST: usize = 200;
 /// Between two events about requests over a rate limit, in milliseconds. A flood of them must not push everything else out of a log of limited size.
 const LIMITED_EVERY: u64 = 1_000;
-/// Events of one principal with the same outcome that change nothing, as many in a second: reads, and answers to nothing. Whoever sends more
-/// of them pushes no more out of the log.
-const READS_PER_SECOND: u32 = 20;
-/// Principals whose reads are counted.
+/// Events of one principal with the same outcome that change nothing, as many in a second: reads, answers to nothing, denied requests. Those of senders whom nobody knows
+/// are counted together. Whoever sends more of them pushes no more out of the log.
+const UNCHANGING_PER_SECOND: u32 = 20;
+/// Principals whose events are counted.
 const COUNTED: usize = 10_000;
 
 /// Takes the events of the audit log.
@@ -141,7 +141,7 @@ pub struct AuditEvent {
     pub address: Option<IpAddr>,
     /// More about it, for people.
     pub detail: Option<String>,
-    /// How many events like this one were left out since the last one: requests over a rate limit, or reads of the same principal with the same outcome.
+    /// How many events like this one were left out since the last one: requests over a rate limit, or what changed nothing, of the same principal with the same outcome.
     pub left_out: u64,
 }
 
@@ -166,10 +166,10 @@ impl AuditEvent {
         }
     }
 
-    /// Whether nothing has changed by it, so that a principal can cause it as often as it likes.
+    /// Whether nothing has changed by it, so that whoever sends such requests can cause it as often as they like.
     fn changes_nothing(&self) -> bool {
         match self.action {
-            AuditAction::Read => true,
+            AuditAction::Read | AuditAction::Denied => true,
             AuditAction::Answer => self.outcome != AuditOutcome::Ok,
             _ => false,
         }
@@ -235,11 +235,11 @@ pub(crate) struct Auditor {
     reads: bool,
     /// The latest event about a rate limit, and how many were left out since.
     limited: Mutex<(Option<UnixMillis>, u64)>,
-    recorded_reads: Mutex<HashMap<ReadsOf, Second>>,
+    unchanging: Mutex<HashMap<UnchangingOf, Second>>,
 }
 
-/// Whose reads are counted together.
-type ReadsOf = (Option<Arc<str>>, AuditAction, AuditOutcome);
+/// Which events are counted together.
+type UnchangingOf = (Option<Arc<str>>, AuditAction, AuditOutcome);
 
 /// What came within a second.
 struct Second {
@@ -255,7 +255,7 @@ impl Auditor {
             audit,
             clock: Arc::clone(clock),
             limited: Mutex::default(),
-            recorded_reads: Mutex::default(),
+            unchanging: Mutex::default(),
         })
     }
 
@@ -276,7 +276,7 @@ impl Auditor {
             *latest = Some(event.at);
             event.left_out = std::mem::take(left_out);
         } else if event.changes_nothing() {
-            match self.count_read(&event) {
+            match self.count_unchanging(&event) {
                 Some(left_out) => event.left_out = left_out,
                 None => return,
             }
@@ -285,9 +285,9 @@ impl Auditor {
     }
 
     /// Counts an event that changes nothing. Returns how many were left out before it; `None` if it is left out itself.
-    fn count_read(&self, event: &AuditEvent) -> Option<u64> {
+    fn count_unchanging(&self, event: &AuditEvent) -> Option<u64> {
         let is_over = |second: &Second| event.at < second.since || event.at.since(second.since) >= 1_000;
-        let mut all = self.recorded_reads.lock();
+        let mut all = self.unchanging.lock();
         if all.len() >= COUNTED {
             all.retain(|_, second| !is_over(second));
         }
@@ -303,7 +303,7 @@ impl Auditor {
         if is_over(second) {
             (second.since, second.recorded) = (event.at, 0);
         }
-        if second.recorded >= READS_PER_SECOND {
+        if second.recorded >= UNCHANGING_PER_SECOND {
             second.left_out += 1;
             return None;
         }

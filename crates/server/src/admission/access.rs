@@ -137,11 +137,8 @@ impl Access {
             Err(denied) => denied,
         };
         debug!(?denied, ?source, "a request was denied");
-        match &denied {
-            // Not the sender's fault.
-            Denied::Unavailable { .. } => {}
-            _ => meter.denied(source).map_err(Refused::Busy)?,
-        }
+        // Also if it is not the sender's fault: answering it costs as much.
+        meter.denied(source).map_err(Refused::Busy)?;
         Err(Refused::Denied(denied))
     }
 

@@ -94,7 +94,7 @@ pub enum Denied {
         /// When to try again.
         retry_after: Duration,
     },
-    /// Whether they are valid cannot be found out now, which is not the sender's fault: 503.
+    /// Whether they are valid cannot be found out now, which is not the sender's fault: 503. Counted as invalid ones are, all the same.
     Unavailable {
         /// When to try again.
         retry_after: Duration,

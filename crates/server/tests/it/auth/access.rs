@@ -140,6 +140,13 @@ async fn s_06_too_many_denied_requests_of_an_address_are_answered_with_429() {
         statuses.push(ask(&mut connection, &list().to_bytes()).await.status());
     }
     assert_eq!(statuses, [401, 401, 429, 429]);
+    let elsewhere_down = IpAddr::from([127, 0, 0, 3]);
+    let mut down = Connection::open_from(elsewhere_down, server.address).await;
+    let mut statuses = Vec::new();
+    for _ in 0..3 {
+        statuses.push(ask(&mut down, &of("down", list()).to_bytes()).await.status());
+    }
+    assert_eq!(statuses, [503, 503, 429], "as those that are not valid");
     let asked_elsewhere = ask(&mut connection, &of("later-ann", list()).to_bytes()).await;
     assert_eq!(asked_elsewhere.status(), 429, "no other server is asked");
     for known in ["ann", "again-ann"] {

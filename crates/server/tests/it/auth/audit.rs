@@ -369,6 +369,34 @@ async fn s_07_a_flood_of_reads_is_a_few_lines_a_second() {
     assert_eq!(told.0.lock().unwrap().last().unwrap()["leftOut"], 80);
 }
 
+/// Nor by being denied, whatever for and from wherever. Whose credentials were tried is counted apart.
+#[tokio::test]
+async fn s_07_a_flood_of_denied_requests_is_a_few_lines_a_second() {
+    let (served, told) = audited(Limits::default()).await;
+    let list = || Post::modern("tools/list", json!({}));
+    let strangers = [
+        list(),
+        of("nobody", list()),
+        of("down", list()),
+        of("undecided", list()),
+    ];
+    let mut client = served.server.connect().await;
+    for _ in 0..25 {
+        for stranger in &strangers {
+            client.send(&stranger.to_bytes()).await;
+            assert!([401, 503].contains(&client.reply().await.status()));
+        }
+    }
+    assert_eq!(told.take().len(), 20);
+    client.send(&of("ann-expired", list()).to_bytes()).await;
+    assert_eq!(client.reply().await.status(), 401);
+    assert_eq!(told.take(), line("denied", "denied", "key:ann", ""));
+    served.tokens.clock.advance(Duration::from_secs(1));
+    client.send(&list().to_bytes()).await;
+    client.reply().await;
+    assert_eq!(told.0.lock().unwrap().last().unwrap()["leftOut"], 80);
+}
+
 #[tokio::test]
 async fn s_06_all_other_requests_have_a_rate_too() {
     let (served, _) = audited(Limits {
