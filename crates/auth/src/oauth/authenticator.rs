@@ -164,13 +164,14 @@ impl OAuthAuthenticator {
                 None => refuse(UNKNOWN_ISSUER),
             };
         };
-        match jwks.find(&jwt) {
-            Lookup::Known(found) => Decision::Known(found.and_then(|key| self.accept(&jwt, &key, place, digest))),
-            Lookup::Wait(fetch) => Decision::Pending(Box::pin(async move {
-                let key = jwks.find_after(fetch, &jwt).await?;
-                self.accept(&jwt, &key, place, digest)
-            })),
-        }
+        // A signature is the costliest part of a request, so it is not verified for a sender with too many denied ones.
+        Decision::Pending(Box::pin(async move {
+            let key = match jwks.find(&jwt) {
+                Lookup::Known(found) => found?,
+                Lookup::Wait(fetch) => jwks.find_after(fetch, &jwt).await?,
+            };
+            self.accept(&jwt, &key, place, digest)
+        }))
     }
 
     /// Who holds a token that this key of its issuer has signed.

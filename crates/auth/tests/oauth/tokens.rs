@@ -3,10 +3,11 @@
 use crate::{
     RESOURCE,
     signer::{Signer, but, claims, key_set},
-    support::{START, TestClock, present},
+    support::{START, TestClock, bearer, present},
 };
+use http::Uri;
 use longhaul_auth::oauth::{Introspection, Issuer, IssuerError, OAuthAuthenticator, Scopes};
-use longhaul_server::auth::{Authenticator as _, Denied, Identity, Permission};
+use longhaul_server::auth::{Authenticator as _, Decision, Denied, Identity, Peer, Permission, RequestHead};
 use serde_json::{Value, json};
 use std::{fs, sync::Arc, time::Duration};
 
@@ -36,6 +37,27 @@ async fn identify(authenticator: &OAuthAuthenticator, token: &str) -> Result<Arc
     present(authenticator, token)
         .await
         .expect("a token is this authenticator's")
+}
+
+/// Only a token that was accepted before is known without work, which is not done for senders with too many denied requests.
+#[tokio::test]
+async fn no_signature_is_verified_before_the_sender_is_known_to_be_within_its_limits() {
+    let (signer, forger) = (Signer::new("ES256", "one"), Signer::new("ES256", "one"));
+    let (_, authenticator) = with_key(&signer);
+    let uri = Uri::from_static("/mcp");
+    let is_known = |token: &str| {
+        let head = RequestHead {
+            headers: &bearer(token),
+            uri: &uri,
+            peer: &Peer::Unknown,
+        };
+        matches!(authenticator.authenticate(&head), Decision::Known(_))
+    };
+    let (good, forged) = (signer.sign(&claims(ISSUER)), forger.sign(&claims(ISSUER)));
+    assert!(identify(&authenticator, &forged).await.is_err());
+    assert!(!is_known(&forged) && !is_known(&good));
+    assert!(identify(&authenticator, &good).await.is_ok());
+    assert!(is_known(&good));
 }
 
 #[tokio::test]

@@ -70,7 +70,7 @@ pub enum Decision<'a> {
     NotMine,
     /// It is known at once.
     Known(Result<Arc<Identity>, Denied>),
-    /// It must be found out, for example by asking another server. Not waited for if too many requests of the address were denied.
+    /// It must be found out, by asking another server or by verifying a signature. Not waited for if too many requests of the address were denied.
     Pending(BoxFuture<'a, Result<Arc<Identity>, Denied>>),
     /// The same of credentials that were accepted shortly before: waited for however many other requests of the address were denied.
     Renewing(BoxFuture<'a, Result<Arc<Identity>, Denied>>),

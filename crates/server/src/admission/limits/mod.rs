@@ -40,7 +40,7 @@ pub struct Limits {
     /// Requests of all together in a second, with bursts of twice as many; by default as many as can be answered.
     pub requests_per_second_in_all: Option<NonZeroU32>,
     /// Requests from one address, or of one user on a Unix socket, that are denied in a second, with bursts of twice as many; 20 by default. Further ones are answered with 429 and not
-    /// with 401, and credentials that only another server can verify are not verified. Requests with credentials that are known to be valid are served.
+    /// with 401, and tokens that were not accepted shortly before are not verified. Requests with credentials that are known to be valid are served.
     pub denied_per_second: Option<NonZeroU32>,
     /// HTTP connections from one address at once, 4096 by default, and never more than half of those that all together may have. A new connection has no principal yet, so connections are counted by
     /// address; behind a proxy all clients have the proxy's. One more is answered with 429, whatever it asks, and closed.
