@@ -22,7 +22,12 @@ use longhaul_runtime::{AskError, CancelError, HandlerError, Question, RequestCon
 use longhaul_wire::{Generation, RpcError, ToolEntry, legacy, modern};
 use serde::Deserialize;
 use serde_json::json;
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    net::IpAddr,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 /// How long `task_wait` waits by default: below the 60 s after which many clients give up.
 const DEFAULT_WAIT: u64 = 45;
@@ -139,7 +144,9 @@ pub(crate) fn call(
         address: request.address,
         scope: request.caller.scope(),
         audit: request.audit.clone(),
+        limit: Arc::default(),
     };
+    let limit = Arc::clone(&lookup.limit);
     if let Some(audit) = &request.audit {
         audit.defer();
     }
@@ -167,7 +174,7 @@ pub(crate) fn call(
         request,
         Round::of(interaction, request, asked)?,
         handler,
-        RpcError::task_not_found(),
+        Box::new(move |_| limit.get().cloned().map(RpcError::from)),
         Box::new(move |out, id, result| match generation {
             Generation::Legacy => legacy::tools::write_called(out, id, result),
             Generation::Modern => modern::tools::write_called(out, id, result, &identity),
@@ -191,6 +198,8 @@ struct Lookup {
     address: Option<IpAddr>,
     scope: Scope,
     audit: Option<Arc<RequestAudit>>,
+    /// The limit that was reached. It is answered as for each other request, which an error of a handler cannot say.
+    limit: Arc<OnceLock<Busy>>,
 }
 
 impl Lookup {
@@ -209,9 +218,19 @@ impl Lookup {
             }
             Err(busy) => {
                 self.record(AuditOutcome::Limited);
-                Err(too_busy(&busy))
+                Err(self.too_busy(busy))
             }
         }
+    }
+
+    fn too_busy(&self, busy: Busy) -> HandlerError {
+        let error = HandlerError::Rpc(longhaul_core::RpcFailure {
+            code: 429,
+            message: busy.to_string().into(),
+            data: None,
+        });
+        let _ = self.limit.set(busy);
+        error
     }
 }
 
@@ -253,7 +272,7 @@ async fn wait(lookup: Lookup, id: TaskId, seconds: u64, cx: RequestContext) -> R
         }
         if permit.is_none() {
             let permitted = lookup.interaction.admission.meter.stream(lookup.sender.principal());
-            permit = Some(permitted.map_err(|busy| too_busy(&busy))?);
+            permit = Some(permitted.map_err(|busy| lookup.too_busy(busy))?);
         }
         if !(relayed.as_ref()).is_some_and(|relayed| record.task.open_inputs.contains(&relayed.key)) {
             relayed = Relayed::of(&record, &cx);
@@ -345,14 +364,6 @@ fn describe_running(Record { task, inputs, .. }: &Record, asked: bool, seconds: 
         task.tool,
         json!({"task": task.id.as_str()})
     )
-}
-
-fn too_busy(busy: &Busy) -> HandlerError {
-    HandlerError::Rpc(longhaul_core::RpcFailure {
-        code: 429,
-        message: busy.to_string().into(),
-        data: None,
-    })
 }
 
 fn store_failed(error: StoreError) -> HandlerError {

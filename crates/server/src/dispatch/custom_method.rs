@@ -26,7 +26,7 @@ pub(crate) fn call(
         request,
         None,
         handler_of(own, params),
-        not_found(),
+        handler::not_found(not_found()),
         handler::result_writer(&interaction.identity, request.caller.generation),
     )
 }
@@ -68,7 +68,14 @@ pub(crate) async fn call_standard(
         true => handler::cacheable_result_writer(&methods.identity, generation, resources_read::READ_CACHE),
         false => handler::result_writer(&methods.identity, generation),
     };
-    handler::answer_with(interaction, request, round, handler_of(own, params), not_found, writer)
+    handler::answer_with(
+        interaction,
+        request,
+        round,
+        handler_of(own, params),
+        handler::not_found(not_found),
+        writer,
+    )
 }
 
 fn handler_of(own: Arc<CustomMethod>, params: Option<&RawValue>) -> Handler {

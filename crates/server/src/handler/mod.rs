@@ -60,8 +60,15 @@ pub(crate) fn cacheable_result_writer(
     })
 }
 
-/// Runs a handler and answers with its result; `not_found` is what [`HandlerError::NotFound`] means for this request. `round` is a
-/// modern request's place in a series of rounds; a request without one may not ask anything (U-10).
+/// What a handler's error means for its request, if not what it says.
+pub(crate) type Meaning = Box<dyn FnOnce(&HandlerError) -> Option<RpcError> + Send>;
+
+/// What [`HandlerError::NotFound`] means.
+pub(crate) fn not_found(error: RpcError) -> Meaning {
+    Box::new(|of| matches!(of, HandlerError::NotFound).then_some(error))
+}
+
+/// Runs a handler and answers with its result; `meaning` is that of its errors for this request. `round` is a modern request's place in a series of rounds; a request without one may not ask anything (U-10).
 ///
 /// # Errors
 /// −32602 if the request's progress token or log level is not valid.
@@ -70,7 +77,7 @@ pub(crate) fn answer_with(
     request: &AdmittedRequest<'_>,
     round: Option<Round>,
     handler: Handler,
-    not_found: RpcError,
+    meaning: Meaning,
     write: Writer,
 ) -> Result<Answer, RpcError> {
     let (id, generation) = (OwnedRequestId::of(request.id), request.caller.generation);
@@ -81,9 +88,14 @@ pub(crate) fn answer_with(
                 write(&mut text, id.get(), &result);
                 Response::of(text)
             }
-            Err(HandlerError::NotFound) => Response::error(&id, &not_found),
-            Err(HandlerError::Lacks(capability)) => Response::error(&id, &undeclared(capability, generation)),
-            Err(HandlerError::Rpc(failure)) => Response::of(failed(&id, generation, &failure)),
+            Err(error) => match (meaning(&error), error) {
+                (Some(error), _) => Response::error(&id, &error),
+                (None, HandlerError::Lacks(capability)) => Response::error(&id, &undeclared(capability, generation)),
+                (None, HandlerError::Rpc(failure)) => Response::of(failed(&id, generation, &failure)),
+                (None, HandlerError::NotFound) => {
+                    Response::error(&id, &RpcError::internal("The handler found nothing"))
+                }
+            },
         };
         Box::pin(std::future::ready(Ok(ResponderEvent::Response(response)))) as _
     };

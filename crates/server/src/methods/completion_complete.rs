@@ -27,7 +27,7 @@ pub(crate) fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result
         request,
         None,
         handler,
-        RpcError::invalid_params("There is nothing to complete here"),
+        handler::not_found(RpcError::invalid_params("There is nothing to complete here")),
         handler::result_writer(&methods.identity, request.caller.generation),
     )
 }

@@ -26,7 +26,7 @@ pub(crate) fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result
         request,
         round,
         handler,
-        unknown(),
+        handler::not_found(unknown()),
         handler::result_writer(&methods.identity, request.caller.generation),
     )
 }

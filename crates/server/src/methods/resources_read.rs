@@ -44,7 +44,7 @@ fn read_with(
         request,
         Round::of(&methods.interaction, request, asked(params))?,
         Box::new(move |cx| reader.read(uri, variables, cx)),
-        not_found,
+        handler::not_found(not_found),
         handler::cacheable_result_writer(&methods.identity, generation, READ_CACHE),
     )
 }

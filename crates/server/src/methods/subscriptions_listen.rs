@@ -14,7 +14,7 @@ use crate::{
 };
 use longhaul_core::{Capability, TaskId};
 use longhaul_wire::{RpcError, modern::subscription::write_acknowledged, params::SubscriptionFilter};
-use std::{borrow::Cow, collections::HashSet, sync::Arc};
+use std::{borrow::Cow, collections::HashSet, num::NonZeroU32, sync::Arc};
 
 pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
     let interaction = &methods.interaction;
@@ -61,8 +61,8 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
     Ok(Answer::Stream(events))
 }
 
-/// Unknown ids count as one request for an unknown task, however many they are: a client may follow again what has expired meanwhile. The audit log
-/// gets a line for each task that is there, and one for the first that is not.
+/// Each unknown id counts as a request for an unknown task, up to a burst: a client may follow again what has expired meanwhile, however much that is. The
+/// audit log gets a line for each task that is there, and one for the first that is not.
 fn count_and_record(
     request: &AdmittedRequest<'_>,
     asked: &[TaskId],
@@ -70,16 +70,18 @@ fn count_and_record(
     interaction: &Interaction,
 ) -> Result<(), RpcError> {
     let known: HashSet<&TaskId> = accepted.iter().collect();
-    let unknown = asked.iter().find(|id| !known.contains(id));
-    if unknown.is_some() {
+    let mut unknown = asked.iter().filter(|id| !known.contains(id)).peekable();
+    let first_unknown = unknown.peek().copied();
+    let unknown: HashSet<&TaskId> = unknown.collect();
+    if let Some(count) = u32::try_from(unknown.len()).ok().and_then(NonZeroU32::new) {
         let meter = &interaction.admission.meter;
-        meter.unknown_id(request.caller.identity(), request.address)?;
+        meter.unknown_ids(request.caller.identity(), request.address, count)?;
     }
     if let Some(audit) = &request.audit {
         for id in accepted {
             audit.record_for(id, AuditOutcome::Ok);
         }
-        if let Some(id) = unknown {
+        if let Some(id) = first_unknown {
             audit.record_for(id, AuditOutcome::Unknown);
         }
     }

@@ -261,15 +261,20 @@ impl Meter {
         }
     }
 
-    /// Counts a request for a task that its sender does not have. Senders of whom nothing is known are told apart by their address, if it is known.
+    /// Counts a request for a task that its sender does not have.
     pub(crate) fn unknown_id(&self, sender: &Identity, address: Option<IpAddr>) -> Result<(), Busy> {
+        self.unknown_ids(sender, address, NonZeroU32::MIN)
+    }
+
+    /// Counts a request for so many tasks that its sender does not have, but for no more than a burst of such requests has. Senders of whom nothing is known are told apart by their address, if it is known.
+    pub(crate) fn unknown_ids(&self, sender: &Identity, address: Option<IpAddr>, ids: NonZeroU32) -> Result<(), Busy> {
         let busy = |(limit, wait)| Busy::UnknownIds { limit, wait };
         let counted = match address.filter(|_| !sender.is_verified()) {
             Some(address) => {
                 let of_address = Principal::named(format!("address:{}", host_of(address)));
-                self.unknown_ids.count_as(sender.principal(), &of_address)
+                self.unknown_ids.count_as(sender.principal(), &of_address, ids)
             }
-            None => self.unknown_ids.count(sender.principal()),
+            None => self.unknown_ids.count_as(sender.principal(), sender.principal(), ids),
         };
         counted.map_err(busy)
     }

@@ -70,18 +70,23 @@ impl MethodRate {
     /// # Errors
     /// Of one too many: how many are allowed in a second, and the time until the next one.
     pub(super) fn count(&self, principal: &Principal) -> Result<(), (u32, Duration)> {
-        self.count_as(principal, principal)
+        self.count_as(principal, principal, NonZeroU32::MIN)
     }
 
-    /// Counts a request of a principal under another name.
+    /// Counts so many requests of a principal at once, under another name; at most as many as a burst has.
     ///
     /// # Errors
-    /// As [`count`](Self::count).
-    pub(super) fn count_as(&self, principal: &Principal, name: &Principal) -> Result<(), (u32, Duration)> {
+    /// As [`count`](Self::count); none of them is counted.
+    pub(super) fn count_as(
+        &self,
+        principal: &Principal,
+        name: &Principal,
+        requests: NonZeroU32,
+    ) -> Result<(), (u32, Duration)> {
         if self.rates.per_principal.is_none() || (self.spares_local && *principal == Principal::local()) {
             return Ok(());
         }
-        match self.rates.count(name) {
+        match self.rates.count_all(name, requests) {
             Err(Busy::Rate { limit, wait }) => Err((limit, wait)),
             _ => Ok(()),
         }
@@ -110,9 +115,16 @@ impl Rates {
 
     /// Counts a request. A principal over its own rate is refused before the common rate is charged.
     pub(super) fn count(&self, principal: &Principal) -> Result<(), Busy> {
+        self.count_all(principal, NonZeroU32::MIN)
+    }
+
+    /// Counts so many requests of a principal at once, at most as many as a burst has. For all together they are one.
+    fn count_all(&self, principal: &Principal, requests: NonZeroU32) -> Result<(), Busy> {
         if let Some((most, each)) = &self.per_principal {
             each.remove_idle();
-            let early = each.limiter.check_key(principal);
+            let requests = requests.min(rate(*most).burst_size());
+            // A burst fits.
+            let early = each.limiter.check_key_n(principal, requests).unwrap_or(Ok(()));
             early.map_err(|early| busy(*most, early.wait_time_from(self.clock.now())))?;
         }
         if let Some((most, limiter)) = &self.in_all {

@@ -274,9 +274,16 @@ async fn s_06_too_many_unknown_ids_are_refused_and_own_tasks_are_served() {
     );
     let wait = json!({"name": "task_wait", "arguments": {"task": UNKNOWN}});
     let listen = json!({"notifications": {"taskIds": [anns, bobs]}});
-    for (method, params) in [("tools/call", wait), ("subscriptions/listen", listen)] {
+    let cancel = json!({"name": "task_cancel", "arguments": {"task": bobs}});
+    for (method, params) in [
+        ("tools/call", wait),
+        ("tools/call", cancel),
+        ("subscriptions/listen", listen),
+    ] {
         let refused = client.exchange(&of("ann", Post::modern(method, params))).await;
-        assert_eq!(refused.json()["error"]["code"], 429, "{refused:?}");
+        assert_eq!(refused.error(), (429, 429), "{refused:?}");
+        assert_eq!(refused.head.header("retry-after"), Some("1"));
+        assert_eq!(refused.json()["error"]["data"]["retryAfterMs"], 500);
     }
     assert_eq!(
         told.take().iter().filter(|event| event[1] == "limited").count(),
@@ -285,6 +292,34 @@ async fn s_06_too_many_unknown_ids_are_refused_and_own_tasks_are_served() {
     );
     served.tokens.clock.advance(Duration::from_secs(1));
     assert_eq!(client.error(&get(UNKNOWN)).await, (200, -32602));
+}
+
+/// As many as it names, up to a burst, which it needs as a whole: a client may follow again what has expired meanwhile.
+#[tokio::test]
+async fn s_06_each_unknown_id_of_a_subscription_counts() {
+    let (served, _) = audited(Limits {
+        unknown_ids_per_second: NonZeroU32::new(2),
+        ..Limits::default()
+    })
+    .await;
+    let unknown = |nth: usize| format!("0123456789abcdefghjkmnpqrstvwxyz0{nth:03}");
+    let subscribe = async |count: usize| {
+        let ids: Vec<String> = (0..count).map(unknown).collect();
+        let listen = Post::modern("subscriptions/listen", json!({"notifications": {"taskIds": ids}}));
+        let mut client = served.server.connect().await;
+        client.send(&of("ann", listen).to_bytes()).await;
+        client.head().await.status
+    };
+    let get = async || {
+        let get = Post::modern("tasks/get", json!({"taskId": UNKNOWN}));
+        served.server.connect().await.error(&of("ann", get)).await.0
+    };
+    assert_eq!((subscribe(3).await, get().await, get().await), (200, 200, 429));
+    assert_eq!(subscribe(1).await, 429);
+    served.tokens.clock.advance(Duration::from_secs(1));
+    assert_eq!(subscribe(900).await, 429);
+    served.tokens.clock.advance(Duration::from_secs(1));
+    assert_eq!((subscribe(900).await, get().await), (200, 429));
 }
 
 /// A response to a question of another principal's task, or of none, is accepted like any late one, recorded as unknown, and slowed.
