@@ -1,6 +1,6 @@
 //! Damaged cursors.
 
-use super::{CHANCES, json::ByteDamage, world::World};
+use super::{DAMAGED_SEALS, json::ByteDamage, world::World};
 use bolero::{TypeGenerator, generator::produce};
 use serde_json::{Value, json};
 use std::cell::OnceCell;
@@ -100,7 +100,7 @@ fn cursor() {
     let lists = OnceCell::new();
     let lists = std::panic::AssertUnwindSafe(&lists);
     bolero::check!(name = "cursor")
-        .with_iterations(CHANCES)
+        .with_iterations(DAMAGED_SEALS)
         .with_type::<Case>()
         .for_each(move |case| lists.get_or_init(Lists::fill).check(case));
 }

@@ -24,6 +24,9 @@ use std::panic::AssertUnwindSafe;
 /// Random cases in a test run. A count and no time: on a slow machine, too, the whole corpus is replayed first.
 const CHANCES: usize = 250;
 
+/// Damaged seals in a test run, of each kind: session ids, cursors, event ids and states of rounds.
+const DAMAGED_SEALS: usize = 3_000;
+
 #[test]
 fn legacy() {
     let worlds = AssertUnwindSafe(world::Worlds::default());

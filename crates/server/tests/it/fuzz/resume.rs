@@ -1,7 +1,7 @@
 //! Damaged event ids, sent back to streams that are kept, dropped, or another session's.
 
 use super::{
-    CHANCES,
+    DAMAGED_SEALS,
     json::{ByteDamage, Rarely},
     world::{Reply, World, Worlds},
 };
@@ -215,7 +215,7 @@ impl Case {
 fn resume() {
     let worlds = std::panic::AssertUnwindSafe(Worlds::default());
     bolero::check!(name = "resume")
-        .with_iterations(CHANCES)
+        .with_iterations(DAMAGED_SEALS)
         .with_type::<Case>()
         .for_each(move |case| worlds.with(|world| case.check(world)));
 }

@@ -1,6 +1,6 @@
 //! Damaged session ids.
 
-use super::{CHANCES, json::ByteDamage, world::World};
+use super::{DAMAGED_SEALS, json::ByteDamage, world::World};
 use bolero::{TypeGenerator, generator::produce};
 use serde_json::json;
 use std::cell::OnceCell;
@@ -92,7 +92,7 @@ fn session() {
     let office = OnceCell::new();
     let office = std::panic::AssertUnwindSafe(&office);
     bolero::check!(name = "session")
-        .with_iterations(CHANCES)
+        .with_iterations(DAMAGED_SEALS)
         .with_type::<Forged>()
         .for_each(move |forged| office.get_or_init(Office::open).check(forged));
 }

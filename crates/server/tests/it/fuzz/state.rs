@@ -1,7 +1,7 @@
 //! States of rounds that were given out, bent, swapped and brought back too late.
 
 use super::{
-    CHANCES,
+    DAMAGED_SEALS,
     json::{ByteDamage, Rarely},
     offers::CURIOUS,
     world::{World, Worlds},
@@ -131,7 +131,7 @@ fn says(result: &Value, answer: &Value) -> bool {
 fn state() {
     let worlds = std::panic::AssertUnwindSafe(Worlds::default());
     bolero::check!(name = "state")
-        .with_iterations(CHANCES)
+        .with_iterations(DAMAGED_SEALS)
         .with_type::<Case>()
         .for_each(move |case| worlds.with(|world| case.check(world)));
 }
