@@ -6,6 +6,7 @@ use crate::{
     signer::{but, claims},
     support::{START, TestClock, bearer, present},
 };
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use futures_util::{StreamExt as _, poll, stream::FuturesUnordered};
 use http::Uri;
 use longhaul_auth::oauth::{Introspection, Issuer, OAuthAuthenticator};
@@ -98,6 +99,16 @@ async fn the_issuer_is_asked_with_our_credentials_and_believed_for_a_minute() {
         "the same answer makes nobody a new identity"
     );
     assert!(setup.server.requests() >= 2);
+}
+
+/// A token that is encrypted for its issuer tells nobody else anything.
+#[tokio::test]
+async fn the_issuer_is_asked_about_an_encrypted_token() {
+    let setup = Setup::new().await;
+    let header = URL_SAFE_NO_PAD.encode(r#"{"alg":"dir","enc":"A256GCM","typ":"JWT"}"#);
+    let accepted = setup.identify(&format!("{header}..aXY.Y2lwaGVydGV4dA.dGFn")).await;
+    assert!(accepted.is_ok(), "{accepted:?}");
+    assert_eq!(setup.server.requests(), 1);
 }
 
 /// The server lets them wait for the issuer where it refuses others, because too many requests of their address were denied.
