@@ -187,10 +187,10 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// The address that the audit log names.
+    /// The address that the audit log names, in its own notation also where the listener maps those of version 4.
     pub(crate) fn address(self) -> Option<IpAddr> {
         match self {
-            Self::Address(address) | Self::Unreadable(address) => Some(address),
+            Self::Address(address) | Self::Unreadable(address) => Some(address.to_canonical()),
             Self::User(_) => None,
         }
     }
@@ -317,6 +317,18 @@ impl Meter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn s_07_an_address_of_version_4_is_named_as_one() {
+        let named = |text: &str| {
+            Source::Address(text.parse().expect("an address"))
+                .address()
+                .map(|address| address.to_string())
+        };
+        for (address, name) in [("::ffff:192.0.2.1", "192.0.2.1"), ("2001:db8::1", "2001:db8::1")] {
+            assert_eq!(named(address).as_deref(), Some(name));
+        }
+    }
 
     #[test]
     fn s_06_all_addresses_of_a_host_count_together() {
