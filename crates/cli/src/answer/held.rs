@@ -1,6 +1,6 @@
 //! Answering a task of a legacy server, which asks only the client that requests its result. Some servers ask only once.
 
-use crate::{failure::Failure, output, record::Named, result::Exit, states, waiting};
+use crate::{failure::Failure, output, record::Named, states, waiting};
 use longhaul_client::{
     ClientCapabilities, Event, InputHandler, InputRequest, InputResponse, RpcFailure, SystemClock, TaskHandle,
     TaskStatus,
@@ -74,14 +74,14 @@ impl InputHandler for Relay {
 }
 
 /// Requests the result, answers the first question with what `respond` returns, and returns when the server has the answer and, if that does not take long,
-/// the task continues. With `all` further questions are answered too.
+/// the task continues. With `all` further questions are answered too. Returns the key of the first one, if it is recorded.
 pub(super) async fn answer(
     named: &Named,
     task: &TaskHandle,
     mut questions: Questions,
     all: bool,
     respond: impl AsyncFn(&InputRequest) -> Result<InputResponse, Failure>,
-) -> Result<Exit, Failure> {
+) -> Result<Option<String>, Failure> {
     let (gone_on, mut has_gone_on) = watch::channel(false);
     let mut observe = |event: Event<'_>| match event {
         Event::Status(task) => drop(gone_on.send_replace(task.status != TaskStatus::InputRequired)),
@@ -127,6 +127,22 @@ pub(super) async fn answer(
             None => break Ok(()),
         }
     };
+    if delivered == 0 && !answered.is_empty() {
+        // The end of the task may be seen before the server's word that it has taken the answer.
+        let mut limit = SystemClock.sleep(LONGEST_PAUSE);
+        loop {
+            tokio::select! {
+                biased;
+                message = questions.0.recv() => match message {
+                    Some(Message::Delivered) => delivered += 1,
+                    Some(Message::Asked(_)) => continue,
+                    None => {}
+                },
+                () = &mut limit => {}
+            }
+            break;
+        }
+    }
     if delivered > 0 {
         for Asked { question, .. } in &others {
             output::note(&format!("the task also asks: {}", question.message()));
@@ -135,7 +151,8 @@ pub(super) async fn answer(
                 None => waiting::how_to_be_asked(&named.server, task.id()),
             });
         }
-        return Ok(Exit::Answered);
+        let first = answered.into_iter().next();
+        return Ok(first.and_then(|question| question.key));
     }
     ended?;
     let status = task.get().await?.status;

@@ -127,12 +127,12 @@ async fn answer_held(
         ));
     }
     let respond = async |question: &InputRequest| respond(question, args, words.clone()).await;
-    let exit = held::answer(named, task, questions, is_form, respond).await?;
-    answered(task, None, args.json);
-    Ok(exit)
+    let key = held::answer(named, task, questions, is_form, respond).await?;
+    answered(task, key.as_deref(), args.json);
+    Ok(Exit::Answered)
 }
 
-/// The key is unknown for a legacy task.
+/// A question that is not recorded has no key.
 fn answered(task: &TaskHandle, key: Option<&str>, json: bool) {
     answered_line(Some(task.id()), None, key, json);
     if !json {

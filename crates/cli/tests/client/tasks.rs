@@ -1,7 +1,6 @@
 //! What is told of tasks, and answering and cancelling them.
 
 use crate::support::*;
-use serde_json::Value;
 
 #[test]
 fn an_answer_that_does_not_fit_is_refused_before_it_is_sent() {
@@ -94,7 +93,12 @@ fn a_legacy_task_is_answered_without_waiting_for_it() {
     assert!(stdout(&shown).contains("tool      late"), "{shown:?}");
     let unknown = served.run(&["answer", &id, "--era=legacy", "--question=when", "day=2026-11-23"]);
     exit(&unknown, 2);
-    assert!(stderr(&unknown).contains("so it has no key"), "{unknown:?}");
+    // The command may get the question, and record it, before it looks for a key.
+    let reasons = ["so it has no key", "the task does not ask `when`; it asks"];
+    assert!(
+        reasons.iter().any(|reason| stderr(&unknown).contains(reason)),
+        "{unknown:?}"
+    );
     for (given, reason) in [
         (&[][..], "give the answer as NAME=VALUE"),
         (&["day=monday"], "`day`: it must be a date"),
@@ -119,8 +123,7 @@ fn a_legacy_task_is_declined() {
     let (id, _) = served.detach_before_it_asks();
     let declined = served.run(&["answer", &id, "--era=legacy", "--decline", "--json"]);
     exit(&declined, 0);
-    // Nobody was asked before, so the question has no key.
-    assert_eq!(json(&declined)["answered"], Value::Null, "{declined:?}");
+    assert_eq!(json(&declined)["answered"], "q1", "{declined:?}");
     exit(&served.run(&["task", &id, "--wait", "--era=legacy"]), 1);
 }
 
