@@ -93,7 +93,7 @@ pub(crate) fn add_modern_meta(params: &mut Map<String, Value>, options: &Options
         meta::CLIENT_CAPABILITIES: capabilities,
     });
     if let Some(logging) = &options.logging {
-        own[meta::LOG_LEVEL] = logging.level.as_str().into();
+        own[meta::LOG_LEVEL] = logging.level().as_str().into();
     }
     match (params.get_mut("_meta").and_then(Value::as_object_mut), own) {
         (Some(meta), Value::Object(own)) => meta.extend(own),

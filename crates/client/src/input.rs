@@ -1,7 +1,8 @@
 //! What a server asks of the client's user: elicitation, sampling and roots.
 
-use crate::{RequestError, RpcFailure};
+use crate::{Connection, RequestError, RpcFailure, era};
 use longhaul_core::{BoxFuture, ClientCapabilities, Json};
+use longhaul_wire::Method;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -30,8 +31,30 @@ pub trait InputHandler: Send + Sync + 'static {
     /// A legacy server has got the answer to its request, or the error: over HTTP it has accepted the message, over a pipe the message was written.
     fn delivered(&self, _request: &InputRequest) {}
 
+    /// Whether legacy servers are told that they will be notified when the roots change: see [`Connection::roots_changed`](crate::Connection::roots_changed).
+    /// Default: `false`.
+    fn roots_change(&self) -> bool {
+        false
+    }
+
     /// The user has finished with the page of a URL elicitation (2025-11-25).
     fn elicitation_complete(&self, _elicitation_id: &str) {}
+}
+
+impl Connection {
+    /// Tells a legacy server that is connected that the roots have changed: see [`InputHandler::roots_change`](InputHandler::roots_change).
+    ///
+    /// # Errors
+    /// Any [`RequestError`].
+    pub async fn roots_changed(&self) -> Result<(), RequestError> {
+        match self.known_era().await.filter(|era| era.legacy().is_some()) {
+            Some(era) => {
+                let message = era::build_message(Method::RootsListChanged.as_str(), None, Map::new());
+                self.send_message(&era, message).await.map(drop)
+            }
+            None => Ok(()),
+        }
+    }
 }
 
 /// A request to the client's user.

@@ -1,9 +1,11 @@
 //! Log messages of servers.
 
+use crate::{Connection, RequestError};
 use longhaul_core::LogLevel;
 use longhaul_wire::{Method, jsonrpc::Notification};
+use parking_lot::Mutex;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// Which log messages servers are asked for, and who gets them: [`Options::logging`](crate::Options::logging).
@@ -17,7 +19,7 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone)]
 pub struct Logging {
-    pub(crate) level: LogLevel,
+    level: Arc<Mutex<LogLevel>>,
     handler: Arc<dyn Fn(LogMessage) + Send + Sync>,
 }
 
@@ -39,9 +41,18 @@ impl Logging {
     /// Asks for messages of `level` and above. The handler should return quickly, since the connection waits for it.
     pub fn new(level: LogLevel, handler: impl Fn(LogMessage) + Send + Sync + 'static) -> Self {
         Self {
-            level,
+            level: Arc::new(Mutex::new(level)),
             handler: Arc::new(handler),
         }
+    }
+
+    pub(crate) fn level(&self) -> LogLevel {
+        *self.level.lock()
+    }
+
+    /// Returns whether it was another level before.
+    pub(crate) fn set_level(&self, level: LogLevel) -> bool {
+        std::mem::replace(&mut *self.level.lock(), level) != level
     }
 
     /// Passes a notification on, if it is a log message of a wanted level.
@@ -61,7 +72,7 @@ impl Logging {
             return;
         };
         match LogLevel::parse(&params.level) {
-            Some(level) if level >= self.level => (self.handler)(LogMessage {
+            Some(level) if level >= self.level() => (self.handler)(LogMessage {
                 level,
                 logger: params.logger,
                 data: params.data,
@@ -69,5 +80,31 @@ impl Logging {
             }),
             _ => {}
         }
+    }
+}
+
+impl Connection {
+    /// Asks for log messages of `level` and above from now on, if [`Options::logging`] says who gets them: a modern server with each request, a legacy one that
+    /// declares logging at once. Connections whose options have clones of the same [`Logging`](crate::Logging) share the level.
+    ///
+    /// # Errors
+    /// Any [`RequestError`] of a legacy server that is connected. One that is not is asked when it is.
+    pub async fn set_log_level(&self, level: LogLevel) -> Result<(), RequestError> {
+        let Some(logging) = &self.options().logging else {
+            return Ok(());
+        };
+        let has_changed = logging.set_level(level);
+        let Some(era) = self
+            .known_era()
+            .await
+            .filter(|era| has_changed && era.legacy().is_some())
+        else {
+            return Ok(());
+        };
+        if era.server().capabilities["logging"].is_object() {
+            let params = Map::from_iter([("level".to_owned(), level.as_str().into())]);
+            self.request(Method::LoggingSetLevel, params).await?;
+        }
+        Ok(())
     }
 }

@@ -79,6 +79,10 @@ impl Options {
     /// The capabilities that a legacy server is told.
     pub(crate) fn declared_to_legacy(&self) -> Map<String, Value> {
         let mut declared = self.declared();
+        let roots_change = self.inputs.as_deref().is_some_and(InputHandler::roots_change);
+        if let Some(roots) = declared.get_mut("roots").filter(|_| roots_change) {
+            roots["listChanged"] = true.into();
+        }
         let mut requests = Map::new();
         for (capability, request) in [("sampling", "createMessage"), ("elicitation", "create")] {
             if self.hosts_tasks && declared.contains_key(capability) {

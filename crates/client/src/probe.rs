@@ -276,7 +276,7 @@ async fn initialize(
     if let Some(logging) = &options.logging
         && legacy.server.capabilities["logging"].is_object()
     {
-        let params = Map::from_iter([("level".to_owned(), logging.level.as_str().into())]);
+        let params = Map::from_iter([("level".to_owned(), logging.level().as_str().into())]);
         let headers = legacy.headers();
         if let Err(error) = send(transport, options, Method::LoggingSetLevel, ids(), headers, params).await {
             tracing::warn!(%error, "the log level could not be set");

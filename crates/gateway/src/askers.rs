@@ -263,6 +263,11 @@ impl Askers {
         }
     }
 
+    /// The roots of the client have changed, so it is asked for them the next time.
+    pub(crate) fn forget_roots(&self) {
+        *self.roots.lock() = None;
+    }
+
     /// Passes a log message on.
     pub(crate) fn log(&self, message: LogMessage) {
         let LogMessage {
@@ -475,6 +480,10 @@ impl InputHandler for ClientsOfConnection {
             *asker.delivered.lock().entry(asked.digest).or_default() += 1;
             asker.was_delivered.notify_one();
         }
+    }
+
+    fn roots_change(&self) -> bool {
+        self.capabilities.roots
     }
 
     fn elicitation_complete(&self, elicitation_id: &str) {

@@ -58,6 +58,8 @@ pub(crate) struct UpstreamConnection {
     used: Mutex<Duration>,
     /// Whether the upstream says for which call it asks, as far as is known.
     names_calls: AtomicBool,
+    /// Whether the roots of its client have changed, and the upstream does not know it yet.
+    roots_have_changed: AtomicBool,
     /// The resources that are followed on it.
     pub(crate) followed: FollowedResources,
 }
@@ -96,6 +98,15 @@ impl UpstreamConnection {
     /// Asks the client for its roots, if the upstream will want them when it is connected, and they are not known.
     pub(crate) async fn learn_roots(&self, context: &Context) {
         self.askers.learn_roots(context).await;
+        if self.roots_have_changed.swap(false, Ordering::Relaxed) {
+            self.tell_changed_roots().await;
+        }
+    }
+
+    async fn tell_changed_roots(&self) {
+        if let Err(error) = self.connection.roots_changed().await {
+            tracing::debug!(%error, "an upstream does not know that roots have changed");
+        }
     }
 }
 
@@ -108,6 +119,8 @@ pub(crate) struct Connections {
     asks_for_roots: Arc<AtomicBool>,
     /// Whether clients of 2025-11-25 have connections of that revision.
     follows_client: AtomicBool,
+    /// The level of log messages that upstreams are asked for.
+    log_level: Mutex<LogLevel>,
     open: Mutex<HashMap<Key, Vec<Arc<UpstreamConnection>>>>,
 }
 
@@ -125,6 +138,7 @@ impl Connections {
             clock,
             asks_for_roots: Arc::default(),
             follows_client: AtomicBool::new(false),
+            log_level: Mutex::new(LogLevel::Info),
             open: Mutex::default(),
         };
         // Only what is wrong with the address: nothing is sent.
@@ -258,6 +272,7 @@ impl Connections {
             askers,
             used: Mutex::new(self.clock.monotonic()),
             names_calls: AtomicBool::new(false),
+            roots_have_changed: AtomicBool::new(false),
             followed: FollowedResources::default(),
         }))
     }
@@ -280,7 +295,7 @@ impl Connections {
             }));
         }
         let logged = Arc::downgrade(&askers);
-        options.logging = Some(Logging::new(LogLevel::Info, move |message| {
+        options.logging = Some(Logging::new(*self.log_level.lock(), move |message| {
             if let Some(askers) = logged.upgrade() {
                 askers.log(message);
             }
@@ -294,6 +309,34 @@ impl Connections {
             }
         };
         Ok((connection, askers))
+    }
+
+    /// Asks for log messages of `level` and above, now and on connections to come.
+    pub(crate) async fn set_log_level(&self, level: LogLevel) {
+        *self.log_level.lock() = level;
+        let open: Vec<_> = self.open.lock().values().flatten().cloned().collect();
+        for connection in open {
+            if let Err(error) = connection.connection.set_log_level(level).await {
+                tracing::debug!(upstream = self.options.name, %error, "the log level was not set");
+            }
+        }
+    }
+
+    /// Passes on that the roots of a session have changed.
+    pub(crate) async fn roots_changed(&self, session: &SessionKey) {
+        let of_session: Vec<_> = {
+            let open = self.open.lock();
+            let of_session = open.iter().filter(|(key, _)| key.session.as_ref() == Some(session));
+            of_session.flat_map(|(_, alike)| alike).cloned().collect()
+        };
+        for connection in of_session {
+            connection.askers.forget_roots();
+            // The upstream asks for the new ones, and the client can be asked only during a call.
+            match connection.askers.is_idle() {
+                true => connection.roots_have_changed.store(true, Ordering::Relaxed),
+                false => connection.tell_changed_roots().await,
+            }
+        }
     }
 
     /// Closes what nobody has used for a while. `keep` is used in any case.

@@ -4,6 +4,7 @@ use crate::{
     askers::{Context, Registration},
     checkpoint::UpstreamTask,
     connections::UpstreamConnection,
+    loops,
     question::strip_meta,
     upstream::Upstream,
 };
@@ -250,6 +251,9 @@ impl UpstreamExecutor {
         options.without_task = !may_become_task(cx).await;
         options.arguments_text = Some(attempt.arguments.clone());
         options.meta = meta_of(cx);
+        if let Err(why) = loops::count_hop(&cx.requestor().meta, &mut options.meta) {
+            return Called::Ended(self.failed(&why));
+        }
         // For the headers that mirror arguments.
         let arguments: Map<String, Value> = serde_json::from_str(attempt.arguments.as_str()).unwrap_or_default();
         let on_event = &mut |event: Event<'_>| report(cx, &event);

@@ -6,7 +6,7 @@ use crate::{
     connections::Connections,
     follower::UpstreamResources,
     listed::StoredLists,
-    methods,
+    loops,
     names::Naming,
     provider::UpstreamProvider,
     supervision,
@@ -15,13 +15,46 @@ use crate::{
 };
 use futures_util::future::join_all;
 use longhaul_client::InvalidAddress;
+use longhaul_core::BoxFuture;
 use longhaul_private_dir::PrivateDir;
 use longhaul_runtime::{Engine, Ports, Provider};
 use std::{io, sync::Arc, time::Duration};
+use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
 /// How long a start waits for upstreams that were never seen.
 const LONGEST_FIRST_WAIT: Duration = Duration::from_secs(10);
+
+/// Passes on which log messages clients ask for, and that their roots have changed. An upstream that hangs does not delay the others.
+async fn follow_clients(upstreams: Arc<Upstreams>, engine: Engine) {
+    let mut levels = engine.catalog().log_level();
+    let mut roots = engine.catalog().changes_of_roots();
+    let each = |work: &dyn Fn(Arc<Upstream>) -> BoxFuture<'static, ()>| {
+        for upstream in upstreams.all() {
+            engine.ports().spawner.spawn(work(upstream));
+        }
+    };
+    loop {
+        tokio::select! {
+            biased;
+            changed = levels.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                let level = *levels.borrow_and_update();
+                each(&|upstream| Box::pin(async move { upstream.connections.set_log_level(level).await }));
+            }
+            session = roots.recv() => match session {
+                Ok(session) => each(&|upstream| {
+                    let session = session.clone();
+                    Box::pin(async move { upstream.connections.roots_changed(&session).await })
+                }),
+                Err(RecvError::Lagged(missed)) => tracing::warn!(missed, "not all changes of roots were passed on"),
+                Err(RecvError::Closed) => return,
+            },
+        }
+    }
+}
 
 /// Waits until the upstream was reached, or could not be.
 async fn settled(upstream: &Upstream) -> UpstreamStatus {
@@ -54,6 +87,7 @@ pub enum GatewayError {
 /// before, and [`start`](Self::start) it then.
 pub struct Gateway {
     upstreams: Arc<Upstreams>,
+    ports: Ports,
     stopping: CancellationToken,
 }
 
@@ -82,7 +116,8 @@ impl Gateway {
             .collect::<Result<_, GatewayError>>()?;
         let stored = folder.map(StoredLists::new);
         Ok(Self {
-            upstreams: Arc::new(Upstreams { all, stored }),
+            upstreams: Arc::new(Upstreams::new(all, stored, &*ports.entropy)),
+            ports: ports.clone(),
             stopping: CancellationToken::new(),
         })
     }
@@ -97,7 +132,7 @@ impl Gateway {
     pub async fn start(&self, engine: &Engine) {
         let mut unknown = Vec::new();
         let upstreams = &self.upstreams;
-        for upstream in &self.upstreams.all {
+        for upstream in &upstreams.all() {
             let known = upstreams
                 .stored
                 .as_ref()
@@ -109,20 +144,19 @@ impl Gateway {
             } else {
                 unknown.push(Arc::clone(upstream));
             }
-            let following = supervision::follow(Arc::clone(upstreams), engine.clone(), Arc::clone(upstream), offered);
-            let stopping = self.stopping.clone();
-            upstream.ports.spawner.spawn(Box::pin(async move {
-                tokio::select! {
-                    biased;
-                    () = stopping.cancelled() => {}
-                    () = following => {}
-                }
-            }));
+            self.spawn(supervision::follow(
+                Arc::clone(upstreams),
+                engine.clone(),
+                Arc::clone(upstream),
+                offered,
+            ));
         }
-        methods::offer(upstreams, engine);
+        supervision::offer_lists(upstreams, engine);
+        loops::offer(upstreams, engine);
         engine
             .catalog()
             .set_follower(Arc::new(UpstreamResources(Arc::clone(upstreams))));
+        self.spawn(follow_clients(Arc::clone(upstreams), engine.clone()));
         let answered = join_all(unknown.iter().map(|upstream| settled(upstream)));
         tokio::select! {
             biased;
@@ -131,11 +165,19 @@ impl Gateway {
         }
     }
 
+    /// Runs until the gateway stops.
+    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let stopping = self.stopping.clone();
+        self.ports.spawner.spawn(Box::pin(async move {
+            stopping.run_until_cancelled_owned(work).await;
+        }));
+    }
+
     /// Waits until each upstream was reached, or could not be.
     pub async fn settled(&self) -> Vec<(String, UpstreamStatus)> {
-        let mut all = Vec::with_capacity(self.upstreams.all.len());
-        for upstream in &self.upstreams.all {
-            all.push((upstream.name().to_owned(), settled(upstream).await));
+        let mut all = Vec::new();
+        for upstream in self.upstreams.all() {
+            all.push((upstream.name().to_owned(), settled(&upstream).await));
         }
         all
     }
@@ -143,7 +185,7 @@ impl Gateway {
     /// Stops following the upstreams, and closes the connections on which nothing runs. Sessions with live tasks stay.
     pub async fn stop(&self) {
         self.stopping.cancel();
-        for upstream in &self.upstreams.all {
+        for upstream in self.upstreams.all() {
             upstream.connections.close().await;
         }
     }

@@ -3,12 +3,14 @@
 use longhaul_client::{Connection, RequestError};
 use longhaul_core::Json;
 use longhaul_private_dir::PrivateDir;
+use longhaul_runtime::UriTemplate;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::RawValue};
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fs::OpenOptions,
     io::{self, Read as _, Write as _},
+    sync::{Arc, OnceLock},
 };
 
 /// How many entries a list may have.
@@ -23,10 +25,58 @@ pub(crate) struct Lists {
     pub(crate) is_modern: bool,
     /// Its capabilities.
     pub(crate) capabilities: Value,
+    /// What it tells the model of how to use it.
+    pub(crate) instructions: Option<String>,
     pub(crate) tools: Vec<Json>,
     pub(crate) prompts: Vec<Json>,
     pub(crate) resources: Vec<Json>,
     pub(crate) templates: Vec<Json>,
+    index: IndexCell,
+}
+
+/// What is looked up in the lists, read from them once.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    /// The names of the prompts.
+    pub(crate) prompts: Vec<String>,
+    /// The URIs of the resources.
+    pub(crate) uris: HashSet<String>,
+    /// The URIs of the templates, as they are written.
+    pub(crate) template_uris: HashSet<String>,
+    templates: Vec<UriTemplate>,
+}
+
+/// An [`Index`], once it was needed. It follows from the lists, so it makes no difference between them.
+#[derive(Debug, Clone, Default)]
+struct IndexCell(OnceLock<Arc<Index>>);
+
+impl PartialEq for IndexCell {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Index {
+    fn of(lists: &Lists) -> Self {
+        let texts = |entries: &[Json], member| -> Vec<String> {
+            entries.iter().filter_map(|entry| text_member(entry, member)).collect()
+        };
+        let templates = texts(&lists.templates, "uriTemplate");
+        Self {
+            prompts: texts(&lists.prompts, "name"),
+            uris: texts(&lists.resources, "uri").into_iter().collect(),
+            templates: templates
+                .iter()
+                .filter_map(|text| UriTemplate::new(text.as_str()).ok())
+                .collect(),
+            template_uris: templates.into_iter().collect(),
+        }
+    }
+
+    /// Whether a template can be expanded to this URI.
+    pub(crate) fn fits_template(&self, uri: &str) -> bool {
+        self.templates.iter().any(|template| template.match_uri(uri).is_some())
+    }
 }
 
 /// A list that an upstream may have: its method, the member of its pages, and the capability that it needs.
@@ -47,6 +97,7 @@ impl Lists {
         let mut lists = Self {
             is_modern: server.is_modern(),
             capabilities: server.capabilities,
+            instructions: server.instructions,
             ..Self::default()
         };
         for (method, member, capability) in LISTS {
@@ -66,6 +117,11 @@ impl Lists {
             *lists.list_mut(member) = entries;
         }
         Ok(lists)
+    }
+
+    /// What can be looked up.
+    pub(crate) fn index(&self) -> &Index {
+        self.index.0.get_or_init(|| Arc::new(Index::of(self)))
     }
 
     fn list_mut(&mut self, member: &str) -> &mut Vec<Json> {
@@ -138,6 +194,8 @@ struct Layout {
     #[serde(default)]
     is_modern: bool,
     capabilities: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    instructions: Option<String>,
     tools: Vec<Box<RawValue>>,
     prompts: Vec<Box<RawValue>>,
     resources: Vec<Box<RawValue>>,
@@ -167,10 +225,12 @@ impl StoredLists {
         (layout.version == 1).then(|| Lists {
             is_modern: layout.is_modern,
             capabilities: layout.capabilities,
+            instructions: layout.instructions,
             tools: json(layout.tools),
             prompts: json(layout.prompts),
             resources: json(layout.resources),
             templates: json(layout.templates),
+            index: IndexCell::default(),
         })
     }
 
@@ -180,6 +240,7 @@ impl StoredLists {
             version: 1,
             is_modern: lists.is_modern,
             capabilities: lists.capabilities.clone(),
+            instructions: lists.instructions.clone(),
             tools: raw(&lists.tools),
             prompts: raw(&lists.prompts),
             resources: raw(&lists.resources),

@@ -3,13 +3,14 @@
 use crate::{
     askers::Context,
     listed::{Lists, text_member},
+    loops,
     question::strip_meta,
     upstream::Upstream,
     upstreams::Upstreams,
 };
 use longhaul_client::{CallOptions, Event, RequestError};
 use longhaul_core::{BoxFuture, Json, RpcFailure};
-use longhaul_runtime::{CustomMethod, Engine, HandlerError, MethodHandler, RequestContext, UriTemplate};
+use longhaul_runtime::{CustomMethod, Engine, HandlerError, MethodHandler, RequestContext};
 use longhaul_wire::relayed;
 use serde_json::{Map, Value};
 use std::{collections::BTreeMap, sync::Arc};
@@ -37,7 +38,7 @@ const METHODS: [(Relayed, &str, &str); 6] = [
 
 /// Answers the methods that an upstream has, and no longer those that none has.
 pub(crate) fn offer(upstreams: &Arc<Upstreams>, engine: &Engine) {
-    let lists: Vec<Arc<Lists>> = upstreams.all.iter().filter_map(|upstream| upstream.lists()).collect();
+    let lists: Vec<Arc<Lists>> = upstreams.all().iter().filter_map(|upstream| upstream.lists()).collect();
     let catalog = engine.catalog();
     for (relayed, name, capability) in METHODS {
         let is_offered = catalog.method(name).is_some();
@@ -84,7 +85,7 @@ impl MethodHandler for RelayedMethod {
 fn list(upstreams: &Upstreams, member: &str, entries: impl Fn(&Lists) -> &Vec<Json>, named: bool) -> Json {
     let mut out = format!(r#"{{"{member}":["#);
     let mut is_first = true;
-    for upstream in &upstreams.all {
+    for upstream in upstreams.all() {
         let Some(lists) = upstream.lists() else { continue };
         for entry in entries(&lists) {
             let shown = match named.then(|| text_member(entry, "name")).flatten() {
@@ -103,11 +104,11 @@ fn list(upstreams: &Upstreams, member: &str, entries: impl Fn(&Lists) -> &Vec<Js
 
 /// The upstream that has a prompt of this name, and its own name for it.
 fn find_prompt(upstreams: &Upstreams, shown: &str) -> Option<(Arc<Upstream>, String)> {
-    upstreams.all.iter().find_map(|upstream| {
+    upstreams.all().into_iter().find_map(|upstream| {
         let lists = upstream.lists()?;
-        let names = lists.prompts.iter().filter_map(|prompt| text_member(prompt, "name"));
-        let mut names = names.filter(|name| upstream.offered(name) == shown);
-        Some((Arc::clone(upstream), names.next()?))
+        let mut names = lists.index().prompts.iter();
+        let name = names.find(|name| upstream.offered(name) == shown)?.clone();
+        Some((upstream, name))
     })
 }
 
@@ -125,24 +126,17 @@ async fn get_prompt(
 /// The upstreams that may have a resource: those that list it, then those with a template that fits, then the others, each in the order of the configuration.
 pub(crate) fn may_have(upstreams: &Upstreams, uri: &str) -> Vec<Arc<Upstream>> {
     let mut ranked: Vec<(u8, Arc<Upstream>)> = Vec::new();
-    for upstream in &upstreams.all {
+    for upstream in upstreams.all() {
         let Some(lists) = upstream.lists().filter(|lists| lists.declares("resources")) else {
             continue;
         };
-        let lists_it = lists
-            .resources
-            .iter()
-            .any(|entry| text_member(entry, "uri").as_deref() == Some(uri));
-        let fits = |entry: &Json| {
-            let template = text_member(entry, "uriTemplate").and_then(|text| UriTemplate::new(text).ok());
-            template.is_some_and(|template| template.match_uri(uri).is_some())
-        };
-        let rank = match lists_it {
+        let index = lists.index();
+        let rank = match index.uris.contains(uri) {
             true => 0,
-            false if lists.templates.iter().any(fits) => 1,
+            false if index.fits_template(uri) => 1,
             false => 2,
         };
-        ranked.push((rank, Arc::clone(upstream)));
+        ranked.push((rank, upstream));
     }
     ranked.sort_by_key(|(rank, _)| *rank);
     ranked.into_iter().map(|(_, upstream)| upstream).collect()
@@ -182,15 +176,10 @@ async fn complete(
         }
         _ => {
             let uri = reference["uri"].as_str().unwrap_or_default();
-            let lists_it = |lists: &Lists| {
-                let mut templates = lists.templates.iter();
-                templates.any(|entry| text_member(entry, "uriTemplate").as_deref() == Some(uri))
-            };
-            let found = upstreams
-                .all
-                .iter()
-                .find(|upstream| upstream.lists().is_some_and(|lists| lists_it(&lists)));
-            Arc::clone(found.ok_or(HandlerError::NotFound)?)
+            let lists_it = |lists: &Lists| lists.index().template_uris.contains(uri);
+            let mut all = upstreams.all().into_iter();
+            let found = all.find(|upstream| upstream.lists().is_some_and(|lists| lists_it(&lists)));
+            found.ok_or(HandlerError::NotFound)?
         }
     };
     forward(&upstream, "completion/complete", params, cx).await
@@ -212,11 +201,17 @@ async fn forward(
         .connect(&connection, &mut upstream.waiting(), None)
         .await
         .map_err(|down| failed(upstream, &down.error.to_string()))?;
+    let received = params
+        .get("_meta")
+        .and_then(Value::as_object)
+        .cloned()
+        .unwrap_or_default();
     strip_meta(&mut params);
-    let meta = match params.remove("_meta") {
+    let mut meta = match params.remove("_meta") {
         Some(Value::Object(meta)) => meta,
         _ => Map::new(),
     };
+    loops::count_hop(&received, &mut meta).map_err(|why| failed(upstream, &why))?;
     // Answers of a modern client in its rounds are for the gateway.
     params.remove("inputResponses");
     params.remove("requestState");

@@ -4,13 +4,14 @@ use crate::{
     UpstreamStatus,
     catalog::{OfferedTools, offer_tools},
     connections::UpstreamConnection,
+    instructions,
     listed::Lists,
-    methods,
+    loops, methods,
     upstream::Upstream,
     upstreams::Upstreams,
 };
 use longhaul_client::{RequestError, Watch, WatchFilter};
-use longhaul_core::Millis;
+use longhaul_core::{Entropy, Millis};
 use longhaul_runtime::Engine;
 use std::sync::Arc;
 
@@ -40,21 +41,41 @@ pub(crate) async fn follow(
         if down_for == 0 {
             tracing::warn!(upstream = upstream.name(), %error, "an upstream cannot be reached");
         }
+        let is_loop = loops::is_loop(&error);
         let reason = error.to_string();
         upstream.status.send_replace(UpstreamStatus::Down { reason });
-        upstream.pause(pause).await;
-        down_for += pause;
-        pause = (pause * 2).min(PAUSES.1);
-        if down_for >= KEPT_WHILE_DOWN && !offered.is_empty() {
+        if is_loop {
+            // What leads back must not be offered for a moment longer.
+            down_for = KEPT_WHILE_DOWN;
+            pause = after_loop(&*upstream.ports.entropy);
+        }
+        if down_for >= KEPT_WHILE_DOWN && upstream.lists().is_some() {
             tracing::warn!(
                 upstream = upstream.name(),
                 "the tools of an upstream that is down are no longer offered"
             );
             offered = offer_tools(&engine, &upstream, None, offered).await;
             upstream.set_lists(None);
-            methods::offer(&upstreams, &engine);
+            offer_lists(&upstreams, &engine);
         }
+        upstream.pause(pause).await;
+        down_for += pause;
+        pause = (pause * 2).min(PAUSES.1);
     }
+}
+
+/// Offers what follows from the lists of all upstreams.
+pub(crate) fn offer_lists(upstreams: &Arc<Upstreams>, engine: &Engine) {
+    methods::offer(upstreams, engine);
+    instructions::offer(upstreams, engine);
+}
+
+/// The pause before an upstream is tried again that leads back here. It is random: of two gateways in front of each other one is tried first and found to lead
+/// nowhere, and the other one stays refused.
+fn after_loop(entropy: &dyn Entropy) -> Millis {
+    let mut random = [0; 2];
+    entropy.fill(&mut random);
+    LOOK_EVERY * 2 + Millis::from(u16::from_le_bytes(random))
 }
 
 /// Connects, and offers what there is.
@@ -88,6 +109,7 @@ async fn connect(
             }
         },
     };
+    loops::check(upstreams, upstream).await?;
     read(upstreams, engine, upstream, &connection, offered).await?;
     Ok((connection, watch))
 }
@@ -106,7 +128,7 @@ async fn read(
         let before = known.unwrap_or_default();
         upstreams.store_lists(upstream.name(), &lists);
         upstream.set_lists(Some(Arc::clone(&lists)));
-        methods::offer(upstreams, engine);
+        offer_lists(upstreams, engine);
         let catalog = engine.catalog();
         // What was never offered is not declared.
         if before.prompts != lists.prompts {
@@ -146,6 +168,9 @@ async fn stay(
             () = upstream.pause(LOOK_EVERY) => {
                 upstream.connections.close_idle(connection).await;
                 if let Err(error) = connection.check().await {
+                    return error;
+                }
+                if let Err(error) = loops::check(upstreams, upstream).await {
                     return error;
                 }
             }

@@ -4,17 +4,35 @@ use crate::{
     listed::{Lists, StoredLists},
     upstream::Upstream,
 };
+use longhaul_core::Entropy;
+use parking_lot::RwLock;
 use std::sync::Arc;
 
 /// The upstreams, in the order of the configuration, and their last known lists.
 pub(crate) struct Upstreams {
-    pub(crate) all: Vec<Arc<Upstream>>,
+    /// A random name, by which the gateway recognizes itself.
+    pub(crate) id: String,
+    all: RwLock<Vec<Arc<Upstream>>>,
     pub(crate) stored: Option<StoredLists>,
 }
 
 impl Upstreams {
+    pub(crate) fn new(all: Vec<Arc<Upstream>>, stored: Option<StoredLists>, entropy: &dyn Entropy) -> Self {
+        let mut id = [0; 16];
+        entropy.fill(&mut id);
+        Self {
+            id: id.iter().map(|byte| format!("{byte:02x}")).collect(),
+            all: RwLock::new(all),
+            stored,
+        }
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Upstream>> {
+        self.all.read().clone()
+    }
+
     pub(crate) fn named(&self, name: &str) -> Option<Arc<Upstream>> {
-        self.all.iter().find(|upstream| upstream.name() == name).cloned()
+        self.all.read().iter().find(|upstream| upstream.name() == name).cloned()
     }
 
     pub(crate) fn store_lists(&self, upstream: &str, lists: &Lists) {

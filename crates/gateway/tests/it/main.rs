@@ -5,6 +5,8 @@ mod cells;
 mod client;
 mod isolation;
 mod lists;
+mod loops;
+mod passed_on;
 mod restart;
 #[cfg(unix)]
 mod revisions;

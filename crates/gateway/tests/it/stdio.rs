@@ -5,11 +5,17 @@ use crate::{
     upstream::Tasks,
     world::{RunningGateway, guarded, until},
 };
-use longhaul_client::{ChildOptions, Connection, InputResponse, Inputs, Options, Outcome, TaskHandle};
-use longhaul_core::TaskPolicy;
+use longhaul_client::{
+    ChildOptions, ClientCapabilities, Connection, InputHandler, InputRequest, InputResponse, Inputs, Options, Outcome,
+    RpcFailure, TaskHandle,
+};
+use longhaul_core::{BoxFuture, TaskPolicy};
 use longhaul_gateway::{Target, ToolRule, UpstreamOptions};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+};
 
 /// Where the child notes that `hang` was called.
 fn hangs(directory: &Path) -> PathBuf {
@@ -127,5 +133,42 @@ async fn the_roots_of_each_session_are_its_own() {
         // The child may get the call before the answer.
         while call(&connection, "roots").await != uri {}
     }
+    gateway.stop().await;
+}
+
+/// A client whose root changes.
+struct Moving(Mutex<&'static str>);
+
+impl InputHandler for Moving {
+    fn capabilities(&self) -> ClientCapabilities {
+        ClientCapabilities {
+            roots: true,
+            ..ClientCapabilities::default()
+        }
+    }
+
+    fn answer(&self, _: InputRequest) -> BoxFuture<'static, Result<InputResponse, RpcFailure>> {
+        let roots = InputResponse::roots([(*self.0.lock().unwrap(), "root")]);
+        Box::pin(std::future::ready(Ok(roots)))
+    }
+}
+
+#[tokio::test]
+async fn changed_roots_reach_the_upstream() {
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = gateway(directory.path()).await;
+    let moving = Arc::new(Moving(Mutex::new("file:///one")));
+    let mut options = Options::named("client", "1.0.0");
+    options.era = Tasks::Legacy.era();
+    options.inputs = Some(moving.clone());
+    let connection = Connection::lazy(&gateway.url, options).unwrap();
+    let until_known = async |uri: &str| {
+        let known = async { while call(&connection, "roots").await != uri {} };
+        guarded("the roots", known).await;
+    };
+    until_known("file:///one").await;
+    *moving.0.lock().unwrap() = "file:///two";
+    connection.roots_changed().await.unwrap();
+    until_known("file:///two").await;
     gateway.stop().await;
 }

@@ -26,6 +26,7 @@ while read -r line; do
     *'"method":"tools/call"'*'"name":"sampled"'* | *'"name":"sampled"'*'"method":"tools/call"'*)
       text "$id" '"sampled"' ;;
     *'"method":"tools/call"'*) echo "hangs" >> "$HANGS" ;;
+    *'"method":"notifications/roots/list_changed"'*) say '{"jsonrpc":"2.0","id":"roots","method":"roots/list"}' ;;
     *'"method":"notifications/'*) ;;
     *'"method":'*) say '{"jsonrpc":"2.0","id":'"$id"',"error":{"code":-32601,"message":"Method not found"}}' ;;
     *'"id":"asked"'*)

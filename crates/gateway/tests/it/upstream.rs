@@ -5,6 +5,7 @@ use longhaul::{
     Error, HttpListener, Prompt, Resource, Server, ServerHandle, TaskContext, TaskPolicy, Tool, ToolOutput, ToolResult,
 };
 use longhaul_client::EraChoice;
+use longhaul_core::LogLevel;
 use longhaul_gateway::{Target, UpstreamOptions};
 use serde_json::{Value, json};
 use std::{
@@ -14,6 +15,9 @@ use std::{
 };
 use tempfile::TempDir;
 use tokio::sync::oneshot;
+
+/// What an upstream tells the model.
+pub(crate) const INSTRUCTIONS: &str = "Do not call `hold` lightly.";
 
 /// What a side of the gateway speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,6 +152,12 @@ pub(crate) fn server(tasks: Tasks, work: &Work) -> Server {
         if idempotent { tool.idempotent() } else { tool }
     };
     Server::new("upstream", "1.0.0")
+        .instructions(INSTRUCTIONS)
+        .tool(Tool::new("talk", async |cx: TaskContext| -> ToolResult {
+            cx.log(LogLevel::Debug, "a detail").await?;
+            cx.log(LogLevel::Info, "the news").await?;
+            Ok(ToolOutput::text("talked"))
+        }))
         .tool(holding(false))
         .tool(holding(true))
         .tool(Tool::new("confirm", confirm).task(policy))

@@ -3,7 +3,7 @@
 use crate::upstream::Upstream;
 use longhaul::{Server, ServerHandle, auth::Authenticator};
 use longhaul_core::TaskPolicy;
-use longhaul_gateway::{Gateway, ToolRule, UpstreamOptions};
+use longhaul_gateway::{Gateway, ToolRule, UpstreamOptions, UpstreamStatus};
 use longhaul_private_dir::PrivateDir;
 use longhaul_runtime::Ports;
 use std::{path::Path, sync::Arc, time::Duration};
@@ -65,10 +65,29 @@ impl RunningGateway {
         Self::start_with(directory, upstreams, None::<NoOne>).await
     }
 
+    /// Listens at an address that is known before.
+    pub(crate) async fn start_at(directory: &Path, upstreams: Vec<UpstreamOptions>, address: &str) -> Self {
+        Self::begin(directory, upstreams, None::<NoOne>, address).await
+    }
+
+    /// What is known of each upstream.
+    pub(crate) async fn statuses(&self) -> Vec<(String, UpstreamStatus)> {
+        guarded("the upstreams", self.gateway.settled()).await
+    }
+
     pub(crate) async fn start_with(
         directory: &Path,
         upstreams: Vec<UpstreamOptions>,
         authenticator: Option<impl Authenticator + 'static>,
+    ) -> Self {
+        Self::begin(directory, upstreams, authenticator, "127.0.0.1:0").await
+    }
+
+    async fn begin(
+        directory: &Path,
+        upstreams: Vec<UpstreamOptions>,
+        authenticator: Option<impl Authenticator + 'static>,
+        address: &str,
     ) -> Self {
         let folder = PrivateDir::create(&directory.join("upstreams")).unwrap();
         let gateway = Gateway::new(upstreams, true, "1.0.0", Some(folder), &Ports::system()).unwrap();
@@ -81,7 +100,7 @@ impl RunningGateway {
         let server = server.start().await.unwrap();
         gateway.start(&server.engine().unwrap()).await;
         guarded("the upstreams", gateway.settled()).await;
-        let listener = server.listen("127.0.0.1:0").await.unwrap();
+        let listener = server.listen(address).await.unwrap();
         let url = listener.url();
         let (stop, stopped) = oneshot::channel();
         #[expect(clippy::disallowed_methods, reason = "the test is the outside world")]

@@ -24,7 +24,7 @@ pub(crate) use tool::{is_durable, retry_and_definition};
 use crate::requestor::Requestor;
 use arc_swap::ArcSwap;
 use indexmap::IndexMap;
-use longhaul_core::Owner;
+use longhaul_core::{LogLevel, Owner, SessionKey};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use tokio::sync::{broadcast, watch};
@@ -61,6 +61,8 @@ pub struct Snapshot {
     pub methods: Entries<CustomMethod>,
     /// Follows the resources that an author's method reads.
     pub follower: Option<Arc<dyn ResourceFollower>>,
+    /// What the model is told of how to use what is offered, in place of the instructions that the server was made with.
+    pub instructions: Option<Arc<str>>,
     /// A list that was made from a snapshot of the same version is still valid.
     pub versions: Versions,
 }
@@ -72,6 +74,8 @@ pub struct Catalog {
     writing: Mutex<()>,
     changed: watch::Sender<Versions>,
     updated: broadcast::Sender<ResourceUpdate>,
+    log_level: watch::Sender<LogLevel>,
+    roots_changed: broadcast::Sender<SessionKey>,
 }
 
 impl Default for Catalog {
@@ -107,6 +111,8 @@ impl Catalog {
             now: ArcSwap::from_pointee(snapshot),
             writing: Mutex::new(()),
             updated: broadcast::Sender::new(UPDATES_KEPT),
+            log_level: watch::Sender::new(LogLevel::Info),
+            roots_changed: broadcast::Sender::new(UPDATES_KEPT),
         }
     }
 
@@ -221,6 +227,39 @@ impl Catalog {
     /// Has subscriptions to resources that an author's `resources/read` answers followed. Without a follower they are accepted, and the author reports changes.
     pub fn set_follower(&self, follower: Arc<dyn ResourceFollower>) {
         self.change(|new| new.follower = Some(follower));
+    }
+
+    /// Sets what the model is told of how to use what is offered, in place of the instructions that the server was made with. Clients that are connected are
+    /// not told: MCP has no notification of it.
+    pub fn set_instructions(&self, instructions: Option<Arc<str>>) {
+        self.change(|new| new.instructions = instructions);
+    }
+
+    /// A client asks for log messages of `level` and above.
+    pub fn ask_for_logs(&self, level: LogLevel) {
+        if level < *self.log_level.borrow() {
+            self.log_level.send_if_modified(|lowest| {
+                let is_lower = level < *lowest;
+                *lowest = level.min(*lowest);
+                is_lower
+            });
+        }
+    }
+
+    /// The lowest level of log messages that any client has asked for since the start, at most [`LogLevel::Info`].
+    pub fn log_level(&self) -> watch::Receiver<LogLevel> {
+        self.log_level.subscribe()
+    }
+
+    /// A client reports that its roots have changed. They belong to its session.
+    pub fn roots_changed(&self, session: SessionKey) {
+        // Nobody may be listening.
+        let _ = self.roots_changed.send(session);
+    }
+
+    /// Follows whose roots change.
+    pub fn changes_of_roots(&self) -> broadcast::Receiver<SessionKey> {
+        self.roots_changed.subscribe()
     }
 
     /// Follows which kinds of things change.

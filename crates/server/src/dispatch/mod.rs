@@ -271,11 +271,20 @@ impl Dispatcher {
         let caller = self.caller(incoming, &era);
         // Over HTTP a modern client cancels a request by leaving; it has no notification for it (T-34, T-36).
         let legacy = matches!(era, Era::Legacy(_));
-        if legacy && Method::parse(&notification.method, Generation::Legacy) == Some(Method::Cancelled) {
-            let request = params.cancelled()?.request_id;
-            if let Some(session) = caller.session_key() {
-                self.methods.interaction.sessions.in_flight.cancel(session, request);
+        let method = legacy
+            .then(|| Method::parse(&notification.method, Generation::Legacy))
+            .flatten();
+        match (method, caller.session_key()) {
+            (Some(Method::Cancelled), session) => {
+                let request = params.cancelled()?.request_id;
+                if let Some(session) = session {
+                    self.methods.interaction.sessions.in_flight.cancel(session, request);
+                }
             }
+            (Some(Method::RootsListChanged), Some(session)) => {
+                self.methods.engine.catalog().roots_changed(session.clone());
+            }
+            _ => {}
         }
         Ok(Answer::Accepted)
     }

@@ -23,7 +23,13 @@ impl RequestNotifications {
     /// −32602 if the token is neither string nor integer, or the level is none.
     pub(crate) fn requested_by(interaction: &Interaction, request: &AdmittedRequest<'_>) -> Result<Self, RpcError> {
         let level = match request.caller.generation {
-            Generation::Modern => request.meta.log_level()?,
+            Generation::Modern => {
+                let level = request.meta.log_level()?;
+                if let Some(level) = level {
+                    interaction.engine.catalog().ask_for_logs(level);
+                }
+                level
+            }
             Generation::Legacy => {
                 let session = request.caller.session();
                 session.map(|session| interaction.sessions.preferences.level(&session.key))

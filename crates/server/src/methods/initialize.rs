@@ -23,7 +23,7 @@ pub(crate) fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result
             out,
             version,
             &features::of(&methods.engine, &request.caller),
-            &methods.identity,
+            &methods.described(),
         );
     });
     Ok(Answer::Session {

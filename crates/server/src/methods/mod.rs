@@ -25,7 +25,7 @@ pub(crate) mod tools_list;
 use crate::{call::Calls, catalog::pages::Lists, interaction::Interaction, signer::Signer};
 use longhaul_runtime::Engine;
 use longhaul_wire::ServerInfo;
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 /// What methods need to answer a request.
 pub(crate) struct Methods {
@@ -45,6 +45,14 @@ impl Methods {
             lists: Lists::new(interaction, cursors),
             calls: Arc::new(Calls::new(interaction)),
             interaction: Arc::clone(interaction),
+        }
+    }
+
+    /// What the server is, with the instructions for what it offers now.
+    pub(crate) fn described(&self) -> Cow<'_, ServerInfo> {
+        match &self.engine.catalog().snapshot().instructions {
+            Some(instructions) => Cow::Owned(ServerInfo::clone(&self.identity).with_instructions(&**instructions)),
+            None => Cow::Borrowed(&self.identity),
         }
     }
 }
