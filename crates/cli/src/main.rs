@@ -38,6 +38,7 @@ mod stdio;
 mod task;
 mod tasks;
 mod tool_schema;
+mod upstream_logins;
 mod variables;
 mod waiting;
 mod watch;

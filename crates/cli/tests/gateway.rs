@@ -103,13 +103,17 @@ fn longhaul(folder: &Path) -> Command {
 
 /// Starts a server, and reads its address from its report.
 fn serve(folder: &Path, arguments: &[&str]) -> Server {
+    serve_to(folder, arguments, Stdio::null())
+}
+
+fn serve_to(folder: &Path, arguments: &[&str], log: Stdio) -> Server {
     let mut child = longhaul(folder)
         .arg("serve")
         .args(arguments)
         .arg("--json")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
+        .stderr(log)
         .spawn()
         .unwrap();
     let mut line = String::new();
@@ -119,6 +123,12 @@ fn serve(folder: &Path, arguments: &[&str]) -> Server {
     let report: Value = serde_json::from_str(&line).unwrap();
     let url = report["url"].as_str().unwrap().to_owned();
     Server { child, url }
+}
+
+/// The same. What it says is in the file `log`.
+fn serve_with_log(folder: &Path, arguments: &[&str]) -> Server {
+    let log = fs::File::create(folder.join("log")).unwrap();
+    serve_to(folder, arguments, log.into())
 }
 
 /// Runs a client command; its standard output.
@@ -176,6 +186,130 @@ fn a_killed_gateway_goes_on_with_the_task_of_its_upstream() {
         "waiting\nthrough"
     );
     assert_eq!(starts(folder), 1, "nothing runs twice");
+}
+
+/// Reads its file again, and waits until it says so.
+fn hang_up(folder: &Path, server: &Server, expected: &str) -> String {
+    let log = || fs::read_to_string(folder.join("log")).unwrap_or_default();
+    let before = log().matches(expected).count();
+    kill_process(Pid::from_child(&server.child), Signal::HUP).unwrap();
+    until(expected, || log().matches(expected).count() > before);
+    log()
+}
+
+/// Tools and upstreams come and go, the running task stays, and a broken file changes nothing.
+#[test]
+fn a_hangup_reads_the_configuration_again() {
+    let folder = folder();
+    let folder = folder.path();
+    let upstream = serve(folder, &["upstream.toml"]);
+    gateway_config(folder, &upstream.url);
+    let first = fs::read_to_string(folder.join("gateway.toml")).unwrap();
+    let gateway = serve_with_log(folder, &["gateway.toml"]);
+    let id = text(&run(folder, &["call", &gateway.url, "gate", "--detach"]));
+    until("the command to start", || starts(folder) == 1);
+
+    let second = first.replace("[upstream.up]", "[upstream.other]")
+        + "[[tool]]\nname = \"date\"\ndescription = \"tells it\"\ncommand = [\"echo\", \"today\"]\ntask = \"never\"\n";
+    fs::write(folder.join("gateway.toml"), &second).unwrap();
+    let log = hang_up(folder, &gateway, "was read again: ");
+    let told = "new tools: date; new upstreams: other; removed upstreams: up";
+    assert!(log.contains(told), "{log}");
+    assert_eq!(text(&run(folder, &["call", &gateway.url, "date"])), "today");
+    until("the tools of the new upstream", || {
+        text(&run(folder, &["tools", &gateway.url, "--json"])).contains("\"greet\"")
+    });
+
+    fs::write(
+        folder.join("gateway.toml"),
+        second.replace("task = \"never\"", "tsk = \"never\""),
+    )
+    .unwrap();
+    let log = hang_up(folder, &gateway, "nothing has changed");
+    assert!(log.contains("unknown key `tsk` in [[tool]] `date`"), "{log}");
+    assert_eq!(text(&run(folder, &["call", &gateway.url, "date"])), "today");
+
+    fs::write(folder.join("gateway.toml"), first).unwrap();
+    let log = hang_up(folder, &gateway, "removed tools: date");
+    assert!(log.contains("new upstreams: up; removed upstreams: other"), "{log}");
+    fs::write(folder.join("gate"), "").unwrap();
+    assert_eq!(
+        text(&run(folder, &["task", &gateway.url, &id, "--wait"])),
+        "waiting\nthrough"
+    );
+    assert_eq!(starts(folder), 1, "nothing runs twice");
+}
+
+#[test]
+fn check_connects_to_the_upstreams() {
+    let folder = folder();
+    let folder = folder.path();
+    let upstream = serve(folder, &["upstream.toml"]);
+    gateway_config(folder, &upstream.url);
+    let config = fs::read_to_string(folder.join("gateway.toml")).unwrap();
+    let config =
+        config + "tools = { rename = { no_such = \"other\" } }\n[upstream.down]\nurl = \"http://127.0.0.1:1/mcp\"\n";
+    fs::write(folder.join("gateway.toml"), config).unwrap();
+
+    let checked = run(folder, &["check", "gateway.toml"]);
+    let (told, warned) = (text(&checked), String::from_utf8_lossy(&checked.stderr).into_owned());
+    for line in [
+        "upstream up: up, upstream ",
+        "  up_gate   a task at once\n",
+        "upstream down: cannot be used now: http://127.0.0.1:1/mcp cannot be reached",
+    ] {
+        assert!(told.contains(line), "{told}");
+    }
+    assert!(
+        warned.contains("gateway.toml: upstream `up`: `tools.rename`: it has no tool `no_such`"),
+        "{warned}"
+    );
+    let checked: Value = serde_json::from_str(&text(&run(folder, &["check", "gateway.toml", "--json"]))).unwrap();
+    let states: Vec<&Value> = checked["upstreams"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|up| &up["state"])
+        .collect();
+    assert_eq!(states, ["up", "down"]);
+    assert_eq!(checked["upstreams"][0]["tools"][0]["name"], "up_gate");
+    assert!(
+        checked["warnings"][0]["message"].as_str().unwrap().contains("no_such"),
+        "{checked}"
+    );
+    let offline = text(&run(folder, &["check", "gateway.toml", "--offline"]));
+    assert!(!offline.contains("upstream up"), "{offline}");
+}
+
+/// The gateway shows the key that `longhaul login` has kept, and without it the upstream lets nobody in.
+#[test]
+fn an_upstream_is_logged_in_at_as_the_user_is() {
+    let folder = folder();
+    let folder = folder.path();
+    let upstream = fs::read_to_string(folder.join("upstream.toml")).unwrap();
+    let upstream = upstream.replace(
+        "[[tool]]\nname = \"gate\"",
+        "[server.auth]\napi_keys = true\nsame_user = false\n\n[[tool]]\nname = \"gate\"",
+    );
+    fs::write(folder.join("upstream.toml"), upstream).unwrap();
+    let key = text(&run(folder, &["keys", "add", "upstream.toml", "gateway"]));
+    let upstream = serve(folder, &["upstream.toml"]);
+    gateway_config(folder, &upstream.url);
+    let refused = text(&run(folder, &["check", "gateway.toml"]));
+    assert!(refused.contains("requires a login or a key"), "{refused}");
+
+    let config = fs::read_to_string(folder.join("gateway.toml")).unwrap() + "auth = { login = true }\n";
+    fs::write(folder.join("gateway.toml"), config).unwrap();
+    let mut login = longhaul(folder)
+        .args(["login", &upstream.url, "--key"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    std::io::Write::write_all(&mut login.stdin.take().unwrap(), key.as_bytes()).unwrap();
+    assert!(login.wait().unwrap().success());
+    let gateway = serve(folder, &["gateway.toml"]);
+    assert_eq!(text(&run(folder, &["call", &gateway.url, "greet"])), "Hello");
 }
 
 /// What `wrap` is in front of survives its client: the next one finds the task.

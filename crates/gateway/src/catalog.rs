@@ -11,22 +11,22 @@ use longhaul_core::{Json, Millis, TaskPolicy};
 use longhaul_runtime::{Engine, Tool, ToolSettings};
 use longhaul_wire::relayed;
 use serde_json::Value;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// After how long a call becomes a task, if its upstream makes none of it: in milliseconds.
 const TASK_AFTER: Millis = 5_000;
 
-/// The tools of one upstream that are offered now, by the names under which they are, with what the upstream lists.
-pub(crate) type OfferedTools = BTreeMap<String, Json>;
+/// The tools of one upstream that are offered now, by the names under which they are, with what the upstream lists. `None` for one that was offered by an
+/// upstream of an earlier configuration.
+pub(crate) type OfferedTools = BTreeMap<String, Option<Json>>;
 
-/// Offers the tools in `lists`, and no longer those in `before` that are not in it. Returns what is offered now.
-pub(crate) async fn offer_tools(
-    engine: &Engine,
-    upstream: &Arc<Upstream>,
-    lists: Option<&Lists>,
-    before: OfferedTools,
-) -> OfferedTools {
-    let mut offered = OfferedTools::new();
+/// Offers the tools in `lists`, and no longer those of before that are not in it. It may be dropped at any await: what is noted as offered is offered.
+pub(crate) async fn offer_tools(engine: &Engine, upstream: &Arc<Upstream>, lists: Option<&Lists>) {
+    let mut offered = upstream.offered.lock().await;
+    let mut kept = BTreeSet::new();
     let tools = lists.map(|lists| lists.tools.as_slice()).unwrap_or_default();
     for listed in tools {
         let Some(name) = text_member(listed, "name") else {
@@ -36,8 +36,8 @@ pub(crate) async fn offer_tools(
         if !upstream.options().tools.offers(&name) {
             continue;
         }
-        let shown = upstream.offered(&name);
-        if offered.contains_key(&shown) {
+        let shown = upstream.offered_name(&name);
+        if kept.contains(&shown) {
             tracing::warn!(
                 upstream = upstream.name(),
                 tool = shown,
@@ -45,8 +45,8 @@ pub(crate) async fn offer_tools(
             );
             continue;
         }
-        if before.get(&shown) != Some(listed) {
-            let is_others = !before.contains_key(&shown) && engine.catalog().tool(&shown).is_some();
+        if offered.get(&shown).is_none_or(|before| before.as_ref() != Some(listed)) {
+            let is_others = !offered.contains_key(&shown) && engine.catalog().tool(&shown).is_some();
             if is_others {
                 tracing::warn!(
                     upstream = upstream.name(),
@@ -64,13 +64,22 @@ pub(crate) async fn offer_tools(
                 );
                 continue;
             }
+            offered.insert(shown.clone(), Some(listed.clone()));
         }
-        offered.insert(shown, listed.clone());
+        kept.insert(shown);
     }
-    for gone in before.keys().filter(|name| !offered.contains_key(*name)) {
-        engine.remove_tool(gone);
-    }
-    offered
+    offered.retain(|name, _| {
+        let stays = kept.contains(name);
+        if !stays {
+            engine.remove_tool(name);
+        }
+        stays
+    });
+}
+
+/// The settings under which a tool is offered.
+pub(crate) fn settings_of(upstream: &Arc<Upstream>, name: &str, listed: &Json) -> Result<ToolSettings, String> {
+    settings(upstream, name, &upstream.offered_name(name), listed)
 }
 
 async fn put(engine: &Engine, upstream: &Arc<Upstream>, name: &str, shown: &str, listed: &Json) -> Result<(), String> {

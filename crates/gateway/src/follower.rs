@@ -63,8 +63,10 @@ async fn follow_at(upstream: &Arc<Upstream>, uri: &Arc<str>, subscriber: &Subscr
             subscriber: subscriber.clone(),
             uri: Arc::clone(uri),
         };
+        let removed = upstream.removed.clone();
         upstream.ports.spawner.spawn(Box::pin(async move {
-            until.run_until_cancelled_owned(following.run(watch)).await;
+            let following = until.run_until_cancelled_owned(following.run(watch));
+            removed.run_until_cancelled(following).await;
         }));
     }
     Ok(followed)

@@ -2,10 +2,10 @@
 
 use crate::{
     InvalidNames, UpstreamOptions, UpstreamStatus,
-    catalog::{OfferedTools, offer_tools},
+    catalog::offer_tools,
     connections::Connections,
     follower::UpstreamResources,
-    listed::StoredLists,
+    listed::{Lists, StoredLists},
     loops,
     names::Naming,
     provider::UpstreamProvider,
@@ -19,7 +19,7 @@ use longhaul_core::BoxFuture;
 use longhaul_private_dir::PrivateDir;
 use longhaul_runtime::{Engine, Ports, Provider};
 use std::{io, sync::Arc, time::Duration};
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{Mutex, broadcast::error::RecvError};
 use tokio_util::sync::CancellationToken;
 
 /// How long a start waits for upstreams that were never seen.
@@ -64,6 +64,30 @@ async fn settled(upstream: &Upstream) -> UpstreamStatus {
     settled.map_or(UpstreamStatus::Starting, |status| status.clone())
 }
 
+/// The upstreams of a configuration. Nothing is sent.
+pub(crate) fn make_all(
+    upstreams: Vec<UpstreamOptions>,
+    prefix: bool,
+    version: &'static str,
+    ports: &Ports,
+) -> Result<Vec<Arc<Upstream>>, GatewayError> {
+    let naming = Naming::of(&upstreams, prefix)?;
+    let upstreams = upstreams.into_iter();
+    upstreams.map(|options| make(options, naming, version, ports)).collect()
+}
+
+fn make(
+    options: UpstreamOptions,
+    naming: Naming,
+    version: &'static str,
+    ports: &Ports,
+) -> Result<Arc<Upstream>, GatewayError> {
+    let upstream = options.name.clone();
+    let connections = Connections::new(options, version, Arc::clone(&ports.clock))
+        .map_err(|error| GatewayError::Address { upstream, error })?;
+    Ok(Arc::new(Upstream::new(connections, naming, ports.clone())))
+}
+
 /// A gateway cannot be made of these options.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
@@ -83,12 +107,26 @@ pub enum GatewayError {
     Folder(#[from] io::Error),
 }
 
+/// What a reload has changed, by the names of the upstreams.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Reloaded {
+    /// Those that are new.
+    pub added: Vec<String>,
+    /// Those that have other settings, and are connected to anew.
+    pub changed: Vec<String>,
+    /// Those that are gone.
+    pub removed: Vec<String>,
+}
+
 /// Upstreams, and what is offered of them. Make it before the engine is started, since the engine needs its [`provider`](Self::provider) to go on with calls of
 /// before, and [`start`](Self::start) it then.
 pub struct Gateway {
     upstreams: Arc<Upstreams>,
+    version: &'static str,
     ports: Ports,
     stopping: CancellationToken,
+    /// One reload at a time.
+    reloading: Mutex<()>,
 }
 
 impl Gateway {
@@ -104,21 +142,14 @@ impl Gateway {
         folder: Option<PrivateDir>,
         ports: &Ports,
     ) -> Result<Self, GatewayError> {
-        let naming = Naming::of(&upstreams, prefix)?;
-        let all = upstreams
-            .into_iter()
-            .map(|options| {
-                let upstream = options.name.clone();
-                let connections = Connections::new(options, version, Arc::clone(&ports.clock))
-                    .map_err(|error| GatewayError::Address { upstream, error })?;
-                Ok(Arc::new(Upstream::new(connections, naming, ports.clone())))
-            })
-            .collect::<Result<_, GatewayError>>()?;
+        let all = make_all(upstreams, prefix, version, ports)?;
         let stored = folder.map(StoredLists::new);
         Ok(Self {
             upstreams: Arc::new(Upstreams::new(all, stored, &*ports.entropy)),
+            version,
             ports: ports.clone(),
             stopping: CancellationToken::new(),
+            reloading: Mutex::default(),
         })
     }
 
@@ -133,23 +164,9 @@ impl Gateway {
         let mut unknown = Vec::new();
         let upstreams = &self.upstreams;
         for upstream in &upstreams.all() {
-            let known = upstreams
-                .stored
-                .as_ref()
-                .and_then(|stored| stored.load(upstream.name()));
-            let mut offered = OfferedTools::new();
-            if let Some(lists) = known {
-                offered = offer_tools(engine, upstream, Some(&lists), offered).await;
-                upstream.set_lists(Some(Arc::new(lists)));
-            } else {
+            if !self.begin(engine, upstream, None).await {
                 unknown.push(Arc::clone(upstream));
             }
-            self.spawn(supervision::follow(
-                Arc::clone(upstreams),
-                engine.clone(),
-                Arc::clone(upstream),
-                offered,
-            ));
         }
         supervision::offer_lists(upstreams, engine);
         loops::offer(upstreams, engine);
@@ -163,6 +180,102 @@ impl Gateway {
             _ = answered => {}
             () = engine.ports().clock.sleep(LONGEST_FIRST_WAIT) => {}
         }
+    }
+
+    /// Has these upstreams from now on. Those with the same settings as before stay connected. The tools of the others come and go, and calls of theirs that run go on
+    /// to their end; after a restart, they are found again only if there is an upstream of their name.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new). Nothing has changed then.
+    pub async fn reload(
+        &self,
+        engine: &Engine,
+        upstreams: Vec<UpstreamOptions>,
+        prefix: bool,
+    ) -> Result<Reloaded, GatewayError> {
+        let naming = Naming::of(&upstreams, prefix)?;
+        let _one_at_a_time = self.reloading.lock().await;
+        let before = self.upstreams.all();
+        let mut all = Vec::with_capacity(upstreams.len());
+        for options in upstreams {
+            let same = before
+                .iter()
+                .find(|known| known.naming == naming && *known.options() == options);
+            all.push(match same {
+                Some(same) => Arc::clone(same),
+                None => make(options, naming, self.version, &self.ports)?,
+            });
+        }
+        let is_in = |all: &[Arc<Upstream>], one: &Arc<Upstream>| all.iter().any(|other| Arc::ptr_eq(other, one));
+        let mut reloaded = Reloaded::default();
+        self.upstreams.replace(all.clone());
+        for gone in before.iter().filter(|upstream| !is_in(&all, upstream)) {
+            gone.removed.cancel();
+            match all.iter().find(|upstream| upstream.name() == gone.name()) {
+                Some(successor) => {
+                    // Its tools stay offered until it is known which the new one has.
+                    let offered = std::mem::take(&mut *gone.offered.lock().await);
+                    let unknown = offered.into_keys().map(|name| (name, None));
+                    successor.offered.lock().await.extend(unknown);
+                }
+                None => {
+                    offer_tools(engine, gone, None).await;
+                    reloaded.removed.push(gone.name().to_owned());
+                }
+            }
+        }
+        for begun in all.iter().filter(|upstream| !is_in(&before, upstream)) {
+            let predecessor = before.iter().find(|upstream| upstream.name() == begun.name());
+            self.begin(engine, begun, predecessor.and_then(|upstream| upstream.lists()))
+                .await;
+            match predecessor {
+                Some(_) => reloaded.changed.push(begun.name().to_owned()),
+                None => reloaded.added.push(begun.name().to_owned()),
+            }
+        }
+        supervision::offer_lists(&self.upstreams, engine);
+        if reloaded != Reloaded::default() {
+            let lists: Vec<_> = before
+                .iter()
+                .chain(&all)
+                .filter_map(|upstream| upstream.lists())
+                .collect();
+            // What was never offered is not declared.
+            if lists.iter().any(|lists| !lists.prompts.is_empty()) {
+                engine.catalog().prompt_list_changed();
+            }
+            if lists
+                .iter()
+                .any(|lists| !lists.resources.is_empty() || !lists.templates.is_empty())
+            {
+                engine.catalog().resource_list_changed();
+            }
+        }
+        for gone in before.iter().filter(|upstream| !is_in(&all, upstream)) {
+            gone.connections.close().await;
+        }
+        Ok(reloaded)
+    }
+
+    /// Offers what is known of an upstream, and begins to follow it. Returns whether anything is known of it.
+    async fn begin(&self, engine: &Engine, upstream: &Arc<Upstream>, known: Option<Arc<Lists>>) -> bool {
+        let stored = || {
+            let stored = self.upstreams.stored.as_ref()?;
+            stored.load(upstream.name()).map(Arc::new)
+        };
+        let known = known.or_else(stored);
+        if let Some(lists) = &known {
+            upstream.set_lists(Some(Arc::clone(lists)));
+            offer_tools(engine, upstream, Some(lists)).await;
+        }
+        let level = *engine.catalog().log_level().borrow();
+        upstream.connections.set_log_level(level).await;
+        let following = supervision::follow(Arc::clone(&self.upstreams), engine.clone(), Arc::clone(upstream));
+        let removed = upstream.removed.clone();
+        self.spawn(async move {
+            removed.run_until_cancelled_owned(following).await;
+        });
+        known.is_some()
     }
 
     /// Runs until the gateway stops.

@@ -8,6 +8,7 @@
 
 mod askers;
 mod catalog;
+mod check;
 mod checkpoint;
 mod connections;
 mod definition;
@@ -28,8 +29,9 @@ mod supervision;
 mod upstream;
 mod upstreams;
 
+pub use check::{ReportedTool, UpstreamReport, check};
 pub use definition::KIND;
-pub use gateway::{Gateway, GatewayError};
+pub use gateway::{Gateway, GatewayError, Reloaded};
 pub use names::InvalidNames;
 pub use options::{Target, ToolRule, ToolSelection, UpstreamOptions};
 pub use status::UpstreamStatus;

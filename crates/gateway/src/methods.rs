@@ -89,7 +89,7 @@ fn list(upstreams: &Upstreams, member: &str, entries: impl Fn(&Lists) -> &Vec<Js
         let Some(lists) = upstream.lists() else { continue };
         for entry in entries(&lists) {
             let shown = match named.then(|| text_member(entry, "name")).flatten() {
-                Some(name) => relayed::entry(entry, "name", &Value::from(upstream.offered(&name)).to_string()),
+                Some(name) => relayed::entry(entry, "name", &Value::from(upstream.offered_name(&name)).to_string()),
                 None => relayed::result(entry),
             };
             if !std::mem::take(&mut is_first) {
@@ -107,7 +107,7 @@ fn find_prompt(upstreams: &Upstreams, shown: &str) -> Option<(Arc<Upstream>, Str
     upstreams.all().into_iter().find_map(|upstream| {
         let lists = upstream.lists()?;
         let mut names = lists.index().prompts.iter();
-        let name = names.find(|name| upstream.offered(name) == shown)?.clone();
+        let name = names.find(|name| upstream.offered_name(name) == shown)?.clone();
         Some((upstream, name))
     })
 }

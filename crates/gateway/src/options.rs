@@ -13,7 +13,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 /// let files = UpstreamOptions::new("files", Target::Command(ChildOptions::new("npx", ["-y", "@modelcontextprotocol/server-filesystem", "/srv"])));
 /// assert!(!files.shared);
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct UpstreamOptions {
     /// Its name, unique in a gateway: letters, digits, `-` and `_`.
     pub name: String,
@@ -62,6 +62,32 @@ pub enum Target {
     },
 }
 
+/// Two HTTP targets are equal only if they have the same token provider, not one like it.
+impl PartialEq for Target {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Command(one), Self::Command(other)) => {
+                (&one.program, &one.args, &one.env, &one.cwd) == (&other.program, &other.args, &other.env, &other.cwd)
+            }
+            (
+                Self::Http { url, headers, tokens },
+                Self::Http {
+                    url: other_url,
+                    headers: other_headers,
+                    tokens: other_tokens,
+                },
+            ) => {
+                let has_same_tokens = match (tokens, other_tokens) {
+                    (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+                    (one, other) => one.is_none() && other.is_none(),
+                };
+                url == other_url && headers == other_headers && has_same_tokens
+            }
+            _ => false,
+        }
+    }
+}
+
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -73,7 +99,7 @@ impl fmt::Debug for Target {
 }
 
 /// Which tools of an upstream are offered, and under which names. Patterns are for the upstream's own names.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ToolSelection {
     /// Only those that fit one of these; all if there are none.
     pub allow: Vec<ToolPattern>,
@@ -92,7 +118,7 @@ impl ToolSelection {
 }
 
 /// Settings for the tools of an upstream whose names fit a pattern. What is `None` is left to the next rule, and then to the default.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ToolRule {
     /// For which tools, by the upstream's names.
     pub tools: ToolPattern,

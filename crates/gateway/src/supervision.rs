@@ -1,14 +1,8 @@
 //! Keeps the connection of the gateway to an upstream, and what is offered of it.
 
 use crate::{
-    UpstreamStatus,
-    catalog::{OfferedTools, offer_tools},
-    connections::UpstreamConnection,
-    instructions,
-    listed::Lists,
-    loops, methods,
-    upstream::Upstream,
-    upstreams::Upstreams,
+    UpstreamStatus, catalog::offer_tools, connections::UpstreamConnection, instructions, listed::Lists, loops, methods,
+    upstream::Upstream, upstreams::Upstreams,
 };
 use longhaul_client::{RequestError, Watch, WatchFilter};
 use longhaul_core::{Entropy, Millis};
@@ -23,18 +17,13 @@ const LOOK_EVERY: Millis = 15_000;
 const PAUSES: (Millis, Millis) = (500, 8_000);
 
 /// Follows an upstream until the gateway stops.
-pub(crate) async fn follow(
-    upstreams: Arc<Upstreams>,
-    engine: Engine,
-    upstream: Arc<Upstream>,
-    mut offered: OfferedTools,
-) {
+pub(crate) async fn follow(upstreams: Arc<Upstreams>, engine: Engine, upstream: Arc<Upstream>) {
     let (mut down_for, mut pause) = (0, PAUSES.0);
     loop {
-        let error = match connect(&upstreams, &engine, &upstream, &mut offered).await {
+        let error = match connect(&upstreams, &engine, &upstream).await {
             Ok((connection, watch)) => {
                 (down_for, pause) = (0, PAUSES.0);
-                stay(&upstreams, &engine, &upstream, &connection, watch, &mut offered).await
+                stay(&upstreams, &engine, &upstream, &connection, watch).await
             }
             Err(error) => error,
         };
@@ -54,7 +43,7 @@ pub(crate) async fn follow(
                 upstream = upstream.name(),
                 "the tools of an upstream that is down are no longer offered"
             );
-            offered = offer_tools(&engine, &upstream, None, offered).await;
+            offer_tools(&engine, &upstream, None).await;
             upstream.set_lists(None);
             offer_lists(&upstreams, &engine);
         }
@@ -83,7 +72,6 @@ async fn connect(
     upstreams: &Arc<Upstreams>,
     engine: &Engine,
     upstream: &Arc<Upstream>,
-    offered: &mut OfferedTools,
 ) -> Result<(Arc<UpstreamConnection>, Option<Watch>), RequestError> {
     let connection = upstream
         .connections
@@ -110,7 +98,7 @@ async fn connect(
         },
     };
     loops::check(upstreams, upstream).await?;
-    read(upstreams, engine, upstream, &connection, offered).await?;
+    read(upstreams, engine, upstream, &connection).await?;
     Ok((connection, watch))
 }
 
@@ -120,7 +108,6 @@ async fn read(
     engine: &Engine,
     upstream: &Arc<Upstream>,
     connection: &UpstreamConnection,
-    offered: &mut OfferedTools,
 ) -> Result<(), RequestError> {
     let lists = Arc::new(Lists::read(&connection.connection).await?);
     let known = upstream.lists();
@@ -138,8 +125,8 @@ async fn read(
             catalog.resource_list_changed();
         }
     }
-    *offered = offer_tools(engine, upstream, Some(&lists), std::mem::take(offered)).await;
-    let tools = offered.len();
+    offer_tools(engine, upstream, Some(&lists)).await;
+    let tools = upstream.offered.lock().await.len();
     upstream.status.send_replace(UpstreamStatus::Up { tools });
     Ok(())
 }
@@ -151,7 +138,6 @@ async fn stay(
     upstream: &Arc<Upstream>,
     connection: &Arc<UpstreamConnection>,
     mut watch: Option<Watch>,
-    offered: &mut OfferedTools,
 ) -> RequestError {
     loop {
         tokio::select! {
@@ -161,7 +147,7 @@ async fn stay(
                     watch = None;
                     continue;
                 }
-                if let Err(error) = read(upstreams, engine, upstream, connection, offered).await {
+                if let Err(error) = read(upstreams, engine, upstream, connection).await {
                     return error;
                 }
             }

@@ -2,6 +2,7 @@
 
 use crate::{
     UpstreamOptions, UpstreamStatus,
+    catalog::OfferedTools,
     connections::{Connections, UpstreamConnection},
     listed::Lists,
     names::Naming,
@@ -11,7 +12,8 @@ use longhaul_core::{Millis, format_duration};
 use longhaul_runtime::{Ports, TaskContext};
 use parking_lot::RwLock;
 use std::{sync::Arc, time::Duration};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Mutex, Semaphore, watch};
+use tokio_util::sync::CancellationToken;
 
 /// How long a call waits for an upstream that cannot be reached.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -25,6 +27,10 @@ pub(crate) struct Upstream {
     pub(crate) ports: Ports,
     /// What it offered when it was last asked.
     lists: RwLock<Option<Arc<Lists>>>,
+    /// Its tools that are offered.
+    pub(crate) offered: Mutex<OfferedTools>,
+    /// Cancelled when it is not configured any more. Its calls go on.
+    pub(crate) removed: CancellationToken,
     pub(crate) status: watch::Sender<UpstreamStatus>,
     /// The calls that run at once.
     pub(crate) running: Option<Arc<Semaphore>>,
@@ -47,6 +53,8 @@ impl Upstream {
             naming,
             ports,
             lists: RwLock::new(None),
+            offered: Mutex::default(),
+            removed: CancellationToken::new(),
             status: watch::Sender::new(UpstreamStatus::Starting),
         }
     }
@@ -73,7 +81,7 @@ impl Upstream {
     }
 
     /// The name under which one of its tools or prompts is offered.
-    pub(crate) fn offered(&self, name: &str) -> String {
+    pub(crate) fn offered_name(&self, name: &str) -> String {
         let renamed = self.options().tools.rename.get(name);
         let name = renamed.map_or(name, String::as_str);
         self.naming.offered(self.name(), name)

@@ -31,6 +31,11 @@ impl Upstreams {
         self.all.read().clone()
     }
 
+    /// Another configuration holds from now on. Returns the upstreams of before.
+    pub(crate) fn replace(&self, all: Vec<Arc<Upstream>>) -> Vec<Arc<Upstream>> {
+        std::mem::replace(&mut *self.all.write(), all)
+    }
+
     pub(crate) fn named(&self, name: &str) -> Option<Arc<Upstream>> {
         self.all.read().iter().find(|upstream| upstream.name() == name).cloned()
     }

@@ -54,6 +54,9 @@ pub(crate) struct Stdio {
 pub(crate) struct Check {
     /// Configuration file (TOML)
     pub(crate) file: PathBuf,
+    /// Do not connect to the upstreams
+    #[arg(long)]
+    pub(crate) offline: bool,
     /// Print one line of JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -26,9 +26,9 @@ pub(crate) use file::{ConfigError, Problem};
 pub(crate) use paths::Environment;
 pub(crate) use server::{Listen, ServerConfig, Way, admits_same_user, check_exposure, parse_listen};
 pub(crate) use tool::{Output, ToolConfig};
+pub(crate) use upstream::{UpstreamAuth, UpstreamConfig};
 
 use file::File;
-use longhaul_gateway::UpstreamOptions;
 use std::path::Path;
 
 /// Exit status of a command whose configuration is invalid.
@@ -45,7 +45,7 @@ pub(crate) struct Config {
     /// The `[[tool]]` sections in the order of the file.
     pub(crate) tools: Vec<ToolConfig>,
     /// The `[upstream.NAME]` sections in the order of the file. There is at least one tool or one upstream.
-    pub(crate) upstreams: Vec<UpstreamOptions>,
+    pub(crate) upstreams: Vec<UpstreamConfig>,
     /// Whether several upstreams have their names before those of their tools.
     pub(crate) prefix: bool,
     /// Settings that are valid but probably a mistake.

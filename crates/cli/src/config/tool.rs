@@ -26,7 +26,7 @@ const MAX_ATTEMPTS: u32 = 1_000;
 pub(super) const MAX_CONCURRENCY: u32 = 10_000;
 
 /// A command offered as a tool.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub(crate) struct ToolConfig {
     /// The tool's name, unique in the file: 1 to 128 of `A-Z a-z 0-9 _ - .`.
     pub(crate) name: String,

@@ -10,10 +10,44 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use longhaul_client::{ChildOptions, EraChoice};
 use longhaul_core::{TaskPolicy, ToolPattern};
 use longhaul_gateway::{Target, ToolRule, ToolSelection, UpstreamOptions};
-use std::{collections::BTreeMap, env};
+use std::{collections::BTreeMap, env, fmt};
+
+/// An upstream.
+#[derive(Debug)]
+pub(crate) struct UpstreamConfig {
+    /// All but its login.
+    pub(crate) options: UpstreamOptions,
+    /// How this server logs in there.
+    pub(crate) auth: Option<UpstreamAuth>,
+}
+
+/// How this server logs in at an upstream.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) enum UpstreamAuth {
+    /// As `longhaul login` has.
+    Login,
+    /// As a client of its own, without a user (OAuth client credentials).
+    Client {
+        /// Its id at the authorization server.
+        id: String,
+        /// Secret.
+        secret: String,
+        /// The permissions to ask for; empty for those that the upstream asks for.
+        scopes: Vec<String>,
+    },
+}
+
+impl fmt::Debug for UpstreamAuth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Login => f.write_str("Login"),
+            Self::Client { id, .. } => write!(f, "Client({id})"),
+        }
+    }
+}
 
 /// Reads every upstream, in the order of the file. Those with problems are left out.
-pub(super) fn read_all(entry: &Entry<'_>, environment: &Environment) -> Vec<UpstreamOptions> {
+pub(super) fn read_all(entry: &Entry<'_>, environment: &Environment) -> Vec<UpstreamConfig> {
     let Some(mut pairs) = entry.pairs("sections [upstream.NAME]") else {
         return Vec::new();
     };
@@ -39,9 +73,10 @@ fn is_name(name: &str) -> bool {
 }
 
 /// Reads one upstream; `None` after a problem.
-fn read(section: &Section<'_>, name: &str, environment: &Environment) -> Option<UpstreamOptions> {
+fn read(section: &Section<'_>, name: &str, environment: &Environment) -> Option<UpstreamConfig> {
     // Every key is read before the first `?`, so that one mistake does not hide another.
     let target = read_target(section, name, environment);
+    let auth = section.optional("auth", |entry| read_auth(&entry));
     let shared = section.get_or("shared", false, |entry| entry.flag());
     let concurrency = section.optional("concurrency", |entry| entry.count(MAX_CONCURRENCY));
     let eras = [
@@ -59,14 +94,49 @@ fn read(section: &Section<'_>, name: &str, environment: &Environment) -> Option<
         rules.push(every_tool);
     }
     every_tool?;
-    Some(UpstreamOptions {
+    let options = UpstreamOptions {
         era: era?,
         shared: shared?,
         tools: tools?,
         rules: rules?,
         concurrency: concurrency?.map(|most| most as usize),
         ..UpstreamOptions::new(name, target?)
-    })
+    };
+    Some(UpstreamConfig { options, auth: auth? })
+}
+
+fn read_auth(entry: &Entry<'_>) -> Option<UpstreamAuth> {
+    let form = "such as { login = true }, or { client_id = \"…\", client_secret = \"${SECRET}\" }";
+    let section = entry.section("`auth`", form)?;
+    let login = section.get_or("login", false, |entry| entry.flag());
+    let id = section.optional("client_id", |entry| entry.filled_text().map(str::to_owned));
+    let secret = section.optional("client_secret", |entry| read_secret(&entry));
+    let scopes = section.get_or("scopes", Vec::new(), |entry| {
+        let texts = entry.texts()?;
+        Some(texts.into_iter().map(|(_, scope)| scope.to_owned()).collect())
+    });
+    section.finish();
+    match (login?, id?, secret?, scopes?) {
+        (true, None, None, scopes) if scopes.is_empty() => Some(UpstreamAuth::Login),
+        (false, Some(id), Some(secret), scopes) => Some(UpstreamAuth::Client { id, secret, scopes }),
+        _ => {
+            entry.report(format!(
+                "`auth` must be a table {form}, and not a part or a mixture of them"
+            ));
+            None
+        }
+    }
+}
+
+/// A text that no message shows, with variables of the environment.
+fn read_secret(entry: &Entry<'_>) -> Option<String> {
+    let Some(value) = entry.text_if_any() else {
+        entry.report(format!("`{}` must be a string; put it in quotes", entry.key()));
+        return None;
+    };
+    expand(value, |variable| env::var(variable).ok())
+        .map_err(|why| entry.report(format!("`{}`: {why}", entry.key())))
+        .ok()
 }
 
 fn read_target(section: &Section<'_>, name: &str, environment: &Environment) -> Option<Target> {
@@ -84,7 +154,7 @@ fn read_target(section: &Section<'_>, name: &str, environment: &Environment) -> 
     };
     match (command, url) {
         (Some(command), None) => {
-            misplaced(&["headers"], "url");
+            misplaced(&["headers", "auth"], "url");
             let words = command.texts()?;
             let mut words = words.into_iter().map(|(_, word)| word.to_owned());
             let Some(program) = words.next().filter(|program| !program.is_empty()) else {
@@ -145,14 +215,7 @@ fn read_headers(entry: &Entry<'_>) -> Option<HeaderMap> {
     let mut headers = HeaderMap::new();
     for (name, entry) in entry.pairs("a table such as { Authorization = \"Bearer ${TOKEN}\" }")? {
         // The value may be secret, so no message shows it.
-        let Some(value) = entry.text_if_any() else {
-            entry.report(format!("`{}` must be a string; put it in quotes", entry.key()));
-            return None;
-        };
-        let expanded = expand(value, |variable| env::var(variable).ok());
-        let value = expanded
-            .map_err(|why| entry.report(format!("`{}`: {why}", entry.key())))
-            .ok()?;
+        let value = read_secret(&entry)?;
         match (HeaderName::try_from(name), HeaderValue::try_from(value)) {
             (Ok(name), Ok(mut value)) => {
                 value.set_sensitive(true);

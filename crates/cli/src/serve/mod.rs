@@ -6,6 +6,7 @@ mod gateway;
 pub(crate) mod log;
 mod orphans;
 mod port_owner;
+mod reload;
 mod report;
 mod tools;
 
@@ -14,6 +15,7 @@ use crate::{
     audit::{AuditError, AuditLog},
     config::{self, Config, ConfigError, Environment, ServerConfig},
     generated_config, output,
+    upstream_logins::{UpstreamError, UpstreamLogins},
 };
 use longhaul::audit::{Audit, AuditAction, AuditEvent, AuditOutcome};
 use longhaul_core::Millis;
@@ -60,7 +62,7 @@ enum ServeError {
     #[error(transparent)]
     Tool(#[from] tools::UnusableTool),
     #[error(transparent)]
-    Gateway(#[from] longhaul_gateway::GatewayError),
+    Upstreams(#[from] UpstreamError),
     #[error(transparent)]
     Server(#[from] longhaul::ServeError),
     #[error("cannot listen for signals: {0}")]
@@ -125,7 +127,7 @@ pub(crate) fn run(serve: &args::Serve) -> ExitCode {
 }
 
 /// The configuration of the file, or the one that is made of another client's file.
-fn load(serve: &args::Serve) -> Result<Config, ConfigError> {
+pub(super) fn load(serve: &args::Serve) -> Result<Config, ConfigError> {
     let environment = Environment::of_this_process();
     let Some(file) = &serve.mcp_config else {
         return config::load(serve.source(), &environment);
@@ -164,7 +166,8 @@ fn start(config: Config, serve: &args::Serve) -> Result<(), ServeError> {
 }
 
 async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> Result<(), ServeError> {
-    ignore_hangup()?;
+    // From here on it does not end the process.
+    let hangup = signal(SignalKind::hangup()).map_err(ServeError::Signals)?;
     let ports = Ports::system();
     let Config {
         server,
@@ -173,6 +176,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         prefix,
         ..
     } = config;
+    let mut present = reload::Present::new(&tools);
     let tls = match &server.tls {
         Some(files) => Some(Tls::from_pem_files(&files.cert, &files.key)?),
         None => None,
@@ -197,7 +201,8 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     descriptors::check_limit()?;
     let commands = Arc::new(CommandProvider::new(attempts.clone(), launcher, ports.clone()));
     let tools = tools::build_all(tools, server.queue_timeout, &commands)?;
-    let gateway = gateway::prepare(upstreams, prefix, &server.data_dir, &ports)?;
+    let logins = UpstreamLogins::new(&server.data_dir);
+    let gateway = gateway::prepare(logins.apply(upstreams)?, prefix, &server.data_dir, &ports)?;
     let building = longhaul::Server::new(server.name.clone(), env!("CARGO_PKG_VERSION"))
         .instructions("Slow tools run as tasks, which survive this server and your connection to it.")
         .tools(tools)
@@ -218,14 +223,10 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     if let Some(audit) = &audit {
         building = building.audit(Arc::clone(audit));
     }
-    if let Some(gateway) = &gateway {
-        building = building.provider(gateway.provider());
-    }
+    building = building.provider(gateway.provider());
     let running = building.start().await?;
     let engine = running.engine().ok_or(longhaul::ServeError::Stopped)?;
-    if let Some(gateway) = &gateway {
-        gateway.start(&engine).await;
-    }
+    gateway.start(&engine).await;
     let tool_names = engine
         .catalog()
         .snapshot()
@@ -250,6 +251,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         path: server.data_dir.display().to_string(),
         source,
     })?;
+    let queue_timeout = server.queue_timeout;
     let report = report::Report {
         name: server.name,
         url,
@@ -271,10 +273,19 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
             None => {}
         }
     };
-    tokio::join!(over_http, socket.serve(Arc::clone(&front), stop.cancelled()));
-    if let Some(gateway) = &gateway {
-        gateway.stop().await;
-    }
+    let reloading = reload::Reloading {
+        asked,
+        gateway: &gateway,
+        logins: &logins,
+        commands: &commands,
+        queue_timeout,
+        running: &running,
+        engine: &engine,
+        audit: audit.as_ref(),
+    };
+    let on_hangup = stop.run_until_cancelled(reloading.on_hangup(hangup, &mut present));
+    tokio::join!(over_http, socket.serve(Arc::clone(&front), stop.cancelled()), on_hangup);
+    gateway.stop().await;
     let commands_left = running.stop().await;
     let left = report::count(commands_left as u64, "command");
     output::note(&format!("longhaul: stopped; {left} still running"));
@@ -352,17 +363,6 @@ fn stop(
         stopping.cancel();
     }));
     Ok(stop)
-}
-
-/// Ignores SIGHUP, which users may send to reload the configuration.
-fn ignore_hangup() -> Result<(), ServeError> {
-    let mut hangup = signal(SignalKind::hangup()).map_err(ServeError::Signals)?;
-    Ports::system().spawner.spawn(Box::pin(async move {
-        while hangup.recv().await.is_some() {
-            tracing::warn!("SIGHUP ignored: the configuration is not reloaded; restart the server to apply changes");
-        }
-    }));
-    Ok(())
 }
 
 /// Completes at the first SIGTERM or SIGINT. The second one ends the process at once.

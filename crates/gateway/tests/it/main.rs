@@ -2,11 +2,13 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod cells;
+mod check;
 mod client;
 mod isolation;
 mod lists;
 mod loops;
 mod passed_on;
+mod reload;
 mod restart;
 #[cfg(unix)]
 mod revisions;

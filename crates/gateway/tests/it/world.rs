@@ -3,7 +3,7 @@
 use crate::upstream::Upstream;
 use longhaul::{Server, ServerHandle, auth::Authenticator};
 use longhaul_core::TaskPolicy;
-use longhaul_gateway::{Gateway, ToolRule, UpstreamOptions, UpstreamStatus};
+use longhaul_gateway::{Gateway, GatewayError, Reloaded, ToolRule, UpstreamOptions, UpstreamStatus};
 use longhaul_private_dir::PrivateDir;
 use longhaul_runtime::Ports;
 use std::{path::Path, sync::Arc, time::Duration};
@@ -68,6 +68,12 @@ impl RunningGateway {
     /// Listens at an address that is known before.
     pub(crate) async fn start_at(directory: &Path, upstreams: Vec<UpstreamOptions>, address: &str) -> Self {
         Self::begin(directory, upstreams, None::<NoOne>, address).await
+    }
+
+    /// Has these upstreams from now on.
+    pub(crate) async fn reload(&self, upstreams: Vec<UpstreamOptions>) -> Result<Reloaded, GatewayError> {
+        let engine = self.server.engine().unwrap();
+        guarded("the reload", self.gateway.reload(&engine, upstreams, true)).await
     }
 
     /// What is known of each upstream.

@@ -431,6 +431,13 @@ fn bad_files_are_explained() {
                 "jobs.toml:8: `task` must be one of \"never\", \"optional\", \"after\", \"always\", not \"soon\"",
             ],
         ),
+        (
+            "+server\n[upstream.a]\nurl = \"http://h/mcp\"\nauth = { login = true, client_id = \"x\" }\n[upstream.b]\ncommand = [\"sh\"]\nauth = { login = true }\n",
+            &[
+                "jobs.toml:5: `auth` must be a table such as { login = true }, or { client_id = \"…\", client_secret = \"${SECRET}\" }, and not a part or a mixture of them",
+                "jobs.toml:8: `auth` is for an upstream with `url`: leave it out",
+            ],
+        ),
     ];
     let mut surprises = String::new();
     for (text, expected) in table {

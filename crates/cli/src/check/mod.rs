@@ -1,11 +1,14 @@
 //! `longhaul check`: validates a configuration and prints what it would serve.
 
+mod upstreams;
+
 use crate::{
     args,
     config::{self, Config, ConfigError, Environment, Problem, ServerConfig},
     output,
 };
 use longhaul::auth::keys::KeyFile;
+use longhaul_gateway::UpstreamReport;
 use longhaul_server::http::is_loopback;
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -13,11 +16,31 @@ use std::process::ExitCode;
 /// Checks the file and prints the problems found.
 pub(crate) fn run(check: &args::Check) -> ExitCode {
     let config = config::load(&check.file, &Environment::of_this_process());
-    match (config, check.json) {
-        (Ok(config), true) => output::json_line(&valid_json(&config)),
-        (Ok(config), false) => {
-            warn(&check.file.display().to_string(), &config.warnings);
-            output::text(&describe(&config));
+    let checked = config.map(|mut config| {
+        let upstreams = match check.offline {
+            true => Ok(Vec::new()),
+            false => upstreams::dial(&mut config),
+        };
+        (config, upstreams)
+    });
+    match (checked, check.json) {
+        (Ok((_, Err(error))), json) => {
+            match json {
+                true => output::json_line(
+                    &json!({"ok": false, "file": check.file, "problems": [{"line": null, "message": error.to_string()}], "warnings": []}),
+                ),
+                false => output::note(&format!("{}: {error}", check.file.display())),
+            }
+            return ExitCode::from(config::EXIT_INVALID);
+        }
+        (Ok((config, Ok(reports))), true) => output::json_line(&valid_json(&config, &reports)),
+        (Ok((config, Ok(reports))), false) => {
+            let file = check.file.display().to_string();
+            warn(&file, &config.warnings);
+            output::text(&(describe(&config) + &upstreams::describe(&reports)));
+            for warning in upstreams::warnings(&reports) {
+                output::note(&format!("warning: {file}: {warning}"));
+            }
         }
         (Err(error), true) => {
             output::json_line(&invalid_json(&error));
@@ -119,18 +142,21 @@ pub(crate) fn proxies(server: &ServerConfig) -> Option<String> {
     Some(format!("clients' addresses as the proxies at {proxies} tell{others}"))
 }
 
-fn valid_json(config: &Config) -> Value {
+fn valid_json(config: &Config, reports: &[UpstreamReport]) -> Value {
     let tools: Vec<Value> = config
         .tools
         .iter()
         .map(|tool| json!({"name": tool.name, "description": tool.description}))
         .collect();
     let server = &config.server;
+    let mut warnings = problems_json(&config.warnings);
+    warnings.extend(upstreams::warnings(reports).map(|warning| json!({"line": null, "message": warning})));
     json!({
         "ok": true,
         "server": {"name": server.name, "listen": listen(server), "tls": server.tls.is_some(), "access": access(server), "dataDir": server.data_dir},
         "tools": tools,
-        "warnings": problems_json(&config.warnings),
+        "upstreams": upstreams::to_json(reports),
+        "warnings": warnings,
     })
 }
 

@@ -1,0 +1,166 @@
+//! What the upstreams of a configuration offer.
+
+use crate::{
+    config::Config,
+    upstream_logins::{UpstreamError, UpstreamLogins},
+};
+use longhaul_core::{TaskPolicy, format_duration};
+use longhaul_gateway::{ReportedTool, UpstreamReport};
+use longhaul_runtime::Ports;
+use serde_json::{Value, json};
+use std::{io, time::Duration};
+
+/// How long an upstream may take. A package runner may have to download it first.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// The upstreams cannot be asked.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum DialError {
+    #[error(transparent)]
+    Upstreams(#[from] UpstreamError),
+    #[error("cannot connect to its upstreams: {0}")]
+    Runtime(#[from] io::Error),
+}
+
+/// Connects to all upstreams, which are taken out of the configuration.
+pub(super) fn dial(config: &mut Config) -> Result<Vec<UpstreamReport>, DialError> {
+    let upstreams = std::mem::take(&mut config.upstreams);
+    if upstreams.is_empty() {
+        return Ok(Vec::new());
+    }
+    let upstreams = UpstreamLogins::new(&config.server.data_dir).apply(upstreams)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let reports = runtime.block_on(async {
+        longhaul_gateway::check(
+            upstreams,
+            config.prefix,
+            env!("CARGO_PKG_VERSION"),
+            LIMIT,
+            &Ports::system(),
+        )
+        .await
+    });
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    Ok(reports.map_err(UpstreamError::from)?)
+}
+
+/// For people.
+pub(super) fn describe(reports: &[UpstreamReport]) -> String {
+    reports.iter().map(describe_one).collect()
+}
+
+fn describe_one(report: &UpstreamReport) -> String {
+    let server = match &report.server {
+        Ok(server) => server,
+        Err(reason) => return format!("upstream {}: cannot be used now: {reason}\n", report.name),
+    };
+    let named = match (server.info["name"].as_str(), server.info["version"].as_str()) {
+        (Some(name), Some(version)) => format!(", {name} {version}"),
+        (Some(name), None) => format!(", {name}"),
+        _ => String::new(),
+    };
+    let counts = [
+        (report.tools.len(), "tool"),
+        (report.prompts, "prompt"),
+        (report.resources, "resource"),
+        (report.templates, "resource template"),
+    ];
+    let counts: Vec<String> = counts
+        .iter()
+        .filter(|(count, what)| *count > 0 || *what == "tool")
+        .map(|(count, what)| format!("{count} {what}{}", if *count == 1 { "" } else { "s" }))
+        .collect();
+    let mut text = format!(
+        "upstream {}: up{named}, MCP {}: {}\n",
+        report.name,
+        server.version,
+        counts.join(", ")
+    );
+    let width = report
+        .tools
+        .iter()
+        .map(|tool| tool.offered.len())
+        .max()
+        .unwrap_or_default();
+    for tool in &report.tools {
+        text.push_str(&format!("  {:width$}  {}\n", tool.offered, policy(tool)));
+    }
+    if !report.left_out.is_empty() {
+        text.push_str(&format!("  not offered: {}\n", report.left_out.join(", ")));
+    }
+    text
+}
+
+fn policy(tool: &ReportedTool) -> String {
+    let mut words = vec![match tool.policy {
+        TaskPolicy::Never => "never a task".to_owned(),
+        TaskPolicy::Optional => "a task at once".to_owned(),
+        TaskPolicy::After(after) => format!("a task after {}", format_duration(after)),
+        TaskPolicy::Always => "always a task".to_owned(),
+    }];
+    if tool.makes_tasks {
+        words.push("has tasks itself".to_owned());
+    }
+    if tool.idempotent {
+        words.push("idempotent".to_owned());
+    }
+    words.extend(
+        tool.handoff
+            .map(|handoff| format!("handoff {}", format_duration(handoff))),
+    );
+    words.extend(
+        tool.deadline
+            .map(|deadline| format!("deadline {}", format_duration(deadline))),
+    );
+    words.join(", ")
+}
+
+/// All warnings, with the names of their upstreams.
+pub(super) fn warnings(reports: &[UpstreamReport]) -> impl Iterator<Item = String> {
+    reports.iter().flat_map(|report| {
+        let warnings = report.warnings.iter();
+        warnings.map(|warning| format!("upstream `{}`: {warning}", report.name))
+    })
+}
+
+/// For programs.
+pub(super) fn to_json(reports: &[UpstreamReport]) -> Vec<Value> {
+    reports.iter().map(one_to_json).collect()
+}
+
+fn one_to_json(report: &UpstreamReport) -> Value {
+    let tools: Vec<Value> = report.tools.iter().map(tool_to_json).collect();
+    match &report.server {
+        Err(reason) => json!({"name": report.name, "state": "down", "reason": reason}),
+        Ok(server) => json!({
+            "name": report.name,
+            "state": "up",
+            "server": server.info,
+            "revision": server.version,
+            "tools": tools,
+            "notOffered": report.left_out,
+            "prompts": report.prompts,
+            "resources": report.resources,
+            "resourceTemplates": report.templates,
+        }),
+    }
+}
+
+fn tool_to_json(tool: &ReportedTool) -> Value {
+    let (task, after) = match tool.policy {
+        TaskPolicy::Never => ("never", None),
+        TaskPolicy::Optional => ("optional", None),
+        TaskPolicy::After(after) => ("after", Some(after)),
+        TaskPolicy::Always => ("always", None),
+    };
+    json!({
+        "name": tool.offered,
+        "upstreamName": tool.name,
+        "task": task,
+        "taskAfterMs": after,
+        "hasTasks": tool.makes_tasks,
+        "idempotent": tool.idempotent,
+        "handoffMs": tool.handoff,
+        "deadlineMs": tool.deadline,
+    })
+}

@@ -1,0 +1,178 @@
+//! Reads the configuration again at SIGHUP: tools and upstreams come and go, tasks stay.
+
+use super::{
+    digest, load,
+    tools::{self, UnusableTool},
+};
+use crate::{
+    args,
+    config::{Config, ConfigError, ToolConfig},
+    output,
+    upstream_logins::{UpstreamError, UpstreamLogins},
+};
+use longhaul::{
+    ServerHandle,
+    audit::{Audit, AuditAction, AuditEvent, AuditOutcome},
+};
+use longhaul_core::Millis;
+use longhaul_gateway::{Gateway, GatewayError, Reloaded};
+use longhaul_runtime::Engine;
+use longhaul_upstream::command::CommandProvider;
+use std::{collections::BTreeMap, sync::Arc};
+use tokio::signal::unix::Signal;
+
+/// The commands that are offered now, by the names of their tools.
+pub(super) struct Present(BTreeMap<String, ToolConfig>);
+
+/// What is needed to change what a running server offers.
+pub(super) struct Reloading<'a> {
+    pub(super) asked: &'a args::Serve,
+    pub(super) gateway: &'a Gateway,
+    pub(super) logins: &'a UpstreamLogins,
+    pub(super) commands: &'a CommandProvider,
+    pub(super) queue_timeout: Millis,
+    pub(super) running: &'a ServerHandle,
+    pub(super) engine: &'a Engine,
+    pub(super) audit: Option<&'a Arc<dyn Audit>>,
+}
+
+/// The new configuration cannot be used, and nothing of it is.
+#[derive(Debug, thiserror::Error)]
+enum ReloadError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Tool(#[from] UnusableTool),
+    #[error(transparent)]
+    Upstreams(#[from] UpstreamError),
+    #[error(transparent)]
+    Gateway(#[from] GatewayError),
+}
+
+/// What has changed, by names.
+#[derive(Default)]
+struct Changes {
+    tools_added: Vec<String>,
+    tools_changed: Vec<String>,
+    tools_removed: Vec<String>,
+    upstreams: Reloaded,
+    /// What could not be done.
+    problems: Vec<String>,
+}
+
+impl Present {
+    pub(super) fn new(tools: &[ToolConfig]) -> Self {
+        Self(tools.iter().map(|tool| (tool.name.clone(), tool.clone())).collect())
+    }
+}
+
+impl Reloading<'_> {
+    /// Reloads at each signal. Never completes.
+    pub(super) async fn on_hangup(&self, mut hangup: Signal, present: &mut Present) {
+        let file = self.asked.source().display();
+        while hangup.recv().await.is_some() {
+            match self.reload(present).await {
+                Ok(changes) => {
+                    output::note(&format!("longhaul: {file} was read again: {}", changes.summary()));
+                    for problem in &changes.problems {
+                        output::note(&format!("longhaul: {problem}"));
+                    }
+                    self.record(AuditOutcome::Ok);
+                }
+                Err(error) => output::note(&format!(
+                    "longhaul: {file} was read again, but has mistakes, so nothing has changed:\n{error}"
+                )),
+            }
+        }
+    }
+
+    fn record(&self, outcome: AuditOutcome) {
+        if let Some(audit) = self.audit {
+            let event = AuditEvent::new(self.engine.ports().clock.wall(), AuditAction::Configuration, outcome);
+            let digest = digest(self.asked.source());
+            audit.record(&event.with_detail(format!("read again; configuration sha256 {digest}")));
+        }
+    }
+
+    /// All that can be a mistake is found before anything changes.
+    async fn reload(&self, present: &mut Present) -> Result<Changes, ReloadError> {
+        let Config {
+            tools,
+            upstreams,
+            prefix,
+            warnings,
+            ..
+        } = load(self.asked)?;
+        crate::check::warn(&self.asked.source().display().to_string(), &warnings);
+        let upstreams = self.logins.apply(upstreams)?;
+        let next: BTreeMap<_, _> = tools.iter().map(|tool| (tool.name.clone(), tool.clone())).collect();
+        let is_other = |tool: &ToolConfig| present.0.get(&tool.name) != Some(tool);
+        let other: Vec<ToolConfig> = tools.into_iter().filter(is_other).collect();
+        let names: Vec<String> = other.iter().map(|tool| tool.name.clone()).collect();
+        let built = tools::build_all(other, self.queue_timeout, self.commands)?;
+        let mut changes = Changes {
+            upstreams: self.gateway.reload(self.engine, upstreams, prefix).await?,
+            ..Changes::default()
+        };
+        for gone in present.0.keys().filter(|name| !next.contains_key(*name)) {
+            self.running.remove_tool(gone);
+            changes.tools_removed.push(gone.clone());
+        }
+        let mut failed = Vec::new();
+        for (name, tool) in names.into_iter().zip(built) {
+            let is_new = !present.0.contains_key(&name);
+            if is_new && self.engine.catalog().tool(&name).is_some() {
+                changes.problems.push(format!(
+                    "the tool `{name}` is not offered: an upstream offers one of this name"
+                ));
+                failed.push(name);
+                continue;
+            }
+            match self.running.put_tool(tool).await {
+                Ok(()) if is_new => changes.tools_added.push(name),
+                Ok(()) => changes.tools_changed.push(name),
+                Err(error) => {
+                    changes
+                        .problems
+                        .push(format!("the tool `{name}` was not changed: {error}"));
+                    failed.push(name);
+                }
+            }
+        }
+        let kept = failed.into_iter().map(|name| {
+            let before = present.0.remove(&name);
+            (name, before)
+        });
+        let kept: Vec<_> = kept.collect();
+        present.0 = next;
+        for (name, before) in kept {
+            match before {
+                Some(before) => drop(present.0.insert(name, before)),
+                None => drop(present.0.remove(&name)),
+            }
+        }
+        Ok(changes)
+    }
+}
+
+impl Changes {
+    fn summary(&self) -> String {
+        let lists = [
+            ("new tools", &self.tools_added),
+            ("changed tools", &self.tools_changed),
+            ("removed tools", &self.tools_removed),
+            ("new upstreams", &self.upstreams.added),
+            ("changed upstreams", &self.upstreams.changed),
+            ("removed upstreams", &self.upstreams.removed),
+        ];
+        let told: Vec<String> = lists
+            .iter()
+            .filter(|(_, names)| !names.is_empty())
+            .map(|(what, names)| format!("{what}: {}", names.join(", ")))
+            .collect();
+        match told.is_empty() {
+            true => "its tools and upstreams are as before; other settings are read at the start only".to_owned(),
+            false => told.join("; "),
+        }
+    }
+}

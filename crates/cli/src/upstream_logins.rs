@@ -1,0 +1,102 @@
+//! The logins of this server at its upstreams.
+
+use crate::config::{UpstreamAuth, UpstreamConfig};
+use longhaul_client::{
+    InvalidAddress, Login, LoginOptions, RegisteredByHand, TokenFile, TokenFileError, TokenProvider,
+};
+use longhaul_gateway::{GatewayError, Target, UpstreamOptions};
+use parking_lot::Mutex;
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// The folder of the tokens that this server has got as a client of its own, in the data directory: a file for each upstream.
+const TOKENS: &str = "upstream-tokens";
+
+/// The upstreams cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UpstreamError {
+    #[error(transparent)]
+    Gateway(#[from] GatewayError),
+    #[error("upstream `{upstream}`: its tokens cannot be kept: {error}")]
+    Tokens { upstream: String, error: TokenFileError },
+    #[error("upstream `{upstream}`: {error}")]
+    Address { upstream: String, error: InvalidAddress },
+}
+
+#[derive(PartialEq, Eq, Hash)]
+struct LoginSettings {
+    upstream: String,
+    url: String,
+    auth: UpstreamAuth,
+}
+
+/// The logins at upstreams. Those with the same settings are the same one, also after the configuration was read again.
+pub(crate) struct UpstreamLogins {
+    data_dir: PathBuf,
+    known: Mutex<HashMap<LoginSettings, Arc<dyn TokenProvider>>>,
+}
+
+impl UpstreamLogins {
+    pub(crate) fn new(data_dir: &Path) -> Self {
+        Self {
+            data_dir: data_dir.to_owned(),
+            known: Mutex::default(),
+        }
+    }
+
+    /// The upstreams with their logins.
+    pub(crate) fn apply(&self, upstreams: Vec<UpstreamConfig>) -> Result<Vec<UpstreamOptions>, UpstreamError> {
+        upstreams.into_iter().map(|upstream| self.apply_one(upstream)).collect()
+    }
+
+    fn apply_one(&self, upstream: UpstreamConfig) -> Result<UpstreamOptions, UpstreamError> {
+        let UpstreamConfig { mut options, auth } = upstream;
+        if let (Some(auth), Target::Http { url, tokens, .. }) = (auth, &mut options.target) {
+            let mut known = self.known.lock();
+            let settings = LoginSettings {
+                upstream: options.name.clone(),
+                url: url.clone(),
+                auth,
+            };
+            *tokens = Some(match known.get(&settings) {
+                Some(login) => Arc::clone(login),
+                None => {
+                    let login: Arc<dyn TokenProvider> = Arc::new(self.login(&options.name, url, &settings.auth)?);
+                    known.insert(settings, Arc::clone(&login));
+                    login
+                }
+            });
+        }
+        Ok(options)
+    }
+
+    fn login(&self, upstream: &str, url: &str, auth: &UpstreamAuth) -> Result<Login, UpstreamError> {
+        let mut options = LoginOptions::default();
+        let file = match auth {
+            UpstreamAuth::Login => TokenFile::open_default(),
+            UpstreamAuth::Client { id, secret, scopes } => {
+                options.as_client = true;
+                options.scopes.clone_from(scopes);
+                options.identity.registered = Some(RegisteredByHand {
+                    client_id: id.clone(),
+                    client_secret: Some(secret.clone()),
+                });
+                // Apart from the logins of the user, which these tokens must not replace.
+                let folder = self.data_dir.join(TOKENS);
+                TokenFile::open(&folder.join(format!("{upstream}.json")))
+            }
+        };
+        let upstream = || upstream.to_owned();
+        let file = file.map_err(|error| UpstreamError::Tokens {
+            upstream: upstream(),
+            error,
+        })?;
+        Login::new(url, file, options).map_err(|error| UpstreamError::Address {
+            upstream: upstream(),
+            error,
+        })
+    }
+}

@@ -1,0 +1,219 @@
+//! What a gateway would offer: connects to each upstream once, without an engine.
+
+use crate::{
+    GatewayError, ToolRule, UpstreamOptions,
+    catalog::settings_of,
+    gateway::make_all,
+    listed::{Lists, text_member},
+    options::first,
+    upstream::Upstream,
+};
+use futures_util::future::join_all;
+use longhaul_client::{RequestError, ServerDescription};
+use longhaul_core::{Millis, TaskPolicy, ToolPattern, format_duration};
+use longhaul_runtime::{Ports, Tool};
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+/// What an upstream offers, and how its tools would be offered.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct UpstreamReport {
+    /// Its name.
+    pub name: String,
+    /// What it says of itself, or why it cannot be reached.
+    pub server: Result<ServerDescription, String>,
+    /// Its tools that would be offered.
+    pub tools: Vec<ReportedTool>,
+    /// Its tools that the configuration leaves out, by its names.
+    pub left_out: Vec<String>,
+    /// How many prompts it has.
+    pub prompts: usize,
+    /// How many resources it lists.
+    pub resources: usize,
+    /// How many resource templates it lists.
+    pub templates: usize,
+    /// What is probably a mistake.
+    pub warnings: Vec<String>,
+}
+
+/// A tool of an upstream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReportedTool {
+    /// The upstream's name for it.
+    pub name: String,
+    /// The name under which it is offered.
+    pub offered: String,
+    /// Which calls become tasks.
+    pub policy: TaskPolicy,
+    /// Whether the upstream makes tasks of it itself.
+    pub makes_tasks: bool,
+    /// Whether a call may be made again when it is not known what became of it.
+    pub idempotent: bool,
+    /// After how long a waiting client without tasks is told how to follow the call, in milliseconds.
+    pub handoff: Option<Millis>,
+    /// From the creation to the end of all work, in milliseconds.
+    pub deadline: Option<Millis>,
+}
+
+/// Connects to each upstream, all at once and for at most `limit`, and tells what it offers. Nothing is called.
+///
+/// # Errors
+/// [`GatewayError`]
+pub async fn check(
+    upstreams: Vec<UpstreamOptions>,
+    prefix: bool,
+    version: &'static str,
+    limit: Duration,
+    ports: &Ports,
+) -> Result<Vec<UpstreamReport>, GatewayError> {
+    let upstreams = make_all(upstreams, prefix, version, ports)?;
+    let read = join_all(upstreams.iter().map(|upstream| async {
+        let read = ports.within(limit, read(upstream)).await;
+        // A child that does not answer must not keep the caller.
+        ports.within(limit, upstream.connections.close()).await;
+        match read {
+            Some(read) => read.map_err(|error| error.to_string()),
+            None => Err(format!("it has not answered within {}", format_duration(millis(limit)))),
+        }
+    }));
+    let read = read.await;
+    let mut reports: Vec<UpstreamReport> = upstreams
+        .iter()
+        .zip(&read)
+        .map(|(upstream, read)| report(upstream, read))
+        .collect();
+    warn_of_names(&mut reports);
+    warn_of_uris(&mut reports, &read);
+    Ok(reports)
+}
+
+fn millis(limit: Duration) -> Millis {
+    u64::try_from(limit.as_millis()).unwrap_or(Millis::MAX)
+}
+
+type Read = Result<(ServerDescription, Lists), String>;
+
+async fn read(upstream: &Upstream) -> Result<(ServerDescription, Lists), RequestError> {
+    let own = upstream.connections.own();
+    let connection = &own.map_err(|error| RequestError::Setup(error.to_string()))?.connection;
+    Ok((connection.server().await?, Lists::read(connection).await?))
+}
+
+fn report(upstream: &Arc<Upstream>, read: &Read) -> UpstreamReport {
+    let mut report = UpstreamReport {
+        name: upstream.name().to_owned(),
+        server: read.as_ref().map(|(server, _)| server.clone()).map_err(Clone::clone),
+        tools: Vec::new(),
+        left_out: Vec::new(),
+        prompts: 0,
+        resources: 0,
+        templates: 0,
+        warnings: Vec::new(),
+    };
+    let Ok((_, lists)) = read else { return report };
+    (report.prompts, report.resources, report.templates) =
+        (lists.prompts.len(), lists.resources.len(), lists.templates.len());
+    let mut names = BTreeSet::new();
+    for listed in &lists.tools {
+        let Some(name) = text_member(listed, "name") else {
+            report.warnings.push("it lists a tool without a name".to_owned());
+            continue;
+        };
+        names.insert(name.clone());
+        if !upstream.options().tools.offers(&name) {
+            report.left_out.push(name);
+            continue;
+        }
+        let tool = settings_of(upstream, &name, listed).and_then(|settings| {
+            let policy = settings.policy;
+            let (handoff, deadline) = (settings.handoff, settings.deadline);
+            let tool = Tool::new(settings).map_err(|error| error.to_string())?;
+            Ok((tool.name().to_string(), policy, handoff, deadline))
+        });
+        let members: Value = serde_json::from_str(listed.as_str()).unwrap_or_default();
+        let hint = |hint: &str| members["annotations"][hint] == true;
+        let configured = first(&upstream.options().rules, &name, |rule: &ToolRule| rule.idempotent);
+        match tool {
+            Ok((offered, policy, handoff, deadline)) => report.tools.push(ReportedTool {
+                offered,
+                policy,
+                makes_tasks: matches!(
+                    members["execution"]["taskSupport"].as_str(),
+                    Some("optional" | "required")
+                ),
+                idempotent: configured.unwrap_or(hint("idempotentHint") || hint("readOnlyHint")),
+                handoff,
+                deadline,
+                name,
+            }),
+            Err(why) => report
+                .warnings
+                .push(format!("its tool `{name}` cannot be offered: {why}")),
+        }
+    }
+    report.warnings.extend(unused(upstream.options(), &names));
+    report
+}
+
+/// What the configuration says of tools that do not exist.
+fn unused(options: &UpstreamOptions, names: &BTreeSet<String>) -> Vec<String> {
+    let fits = |pattern: &ToolPattern| names.iter().any(|name| pattern.matches(name));
+    let mut unused = Vec::new();
+    for (key, patterns) in [("allow", &options.tools.allow), ("deny", &options.tools.deny)] {
+        let idle = patterns.iter().filter(|pattern| !fits(pattern));
+        unused.extend(idle.map(|pattern| format!("`tools.{key}`: it has no tool `{pattern}`")));
+    }
+    let renamed = options.tools.rename.keys().filter(|name| !names.contains(*name));
+    unused.extend(renamed.map(|name| format!("`tools.rename`: it has no tool `{name}`")));
+    // The last rule is that of the upstream as a whole, which fits any.
+    let rules = options
+        .rules
+        .iter()
+        .filter(|rule| !fits(&rule.tools) && !rule.tools.is_any());
+    unused.extend(rules.map(|rule| format!("its settings for the tool `{}`: it has none", rule.tools)));
+    unused
+}
+
+fn warn_of_names(reports: &mut [UpstreamReport]) {
+    let mut owners: BTreeMap<String, String> = BTreeMap::new();
+    for report in reports {
+        for tool in &report.tools {
+            match owners.get(&tool.offered) {
+                Some(owner) => report.warnings.push(format!(
+                    "its tool `{}` is left out: upstream `{owner}` has offered one of the name `{}`",
+                    tool.name, tool.offered
+                )),
+                None => drop(owners.insert(tool.offered.clone(), report.name.clone())),
+            }
+        }
+    }
+}
+
+fn warn_of_uris(reports: &mut [UpstreamReport], read: &[Read]) {
+    let mut owners: BTreeMap<&str, String> = BTreeMap::new();
+    for (report, read) in reports.iter_mut().zip(read) {
+        let Ok((_, lists)) = read else { continue };
+        let index = lists.index();
+        let mut uris: Vec<&str> = index
+            .uris
+            .iter()
+            .chain(&index.template_uris)
+            .map(String::as_str)
+            .collect();
+        uris.sort_unstable();
+        for uri in uris {
+            match owners.get(uri) {
+                Some(owner) if *owner != report.name => report.warnings.push(format!(
+                    "its resource {uri} is hidden: upstream `{owner}` has one with this URI"
+                )),
+                _ => drop(owners.insert(uri, report.name.clone())),
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What a gateway would offer.
+
+use crate::{
+    upstream::{Tasks, Upstream},
+    world::{guarded, options},
+};
+use longhaul_core::TaskPolicy;
+use longhaul_gateway::{Target, UpstreamReport, check};
+use longhaul_runtime::Ports;
+use std::time::Duration;
+
+async fn reports(upstreams: Vec<longhaul_gateway::UpstreamOptions>, limit: Duration) -> Vec<UpstreamReport> {
+    let ports = Ports::system();
+    let checked = check(upstreams, true, "1.0.0", limit, &ports);
+    guarded("the check", checked).await.unwrap()
+}
+
+#[tokio::test]
+async fn each_upstream_is_told_with_its_tools_and_what_is_probably_wrong() {
+    let [one, two] = [
+        Upstream::start(Tasks::Legacy).await,
+        Upstream::start(Tasks::Modern).await,
+    ];
+    let mut upstreams = options(&[("one", &one), ("two", &two)]);
+    upstreams[0].tools.allow = ["e*", "repeat", "x*"].map(|pattern| pattern.parse().unwrap()).to_vec();
+    upstreams[0].tools.deny = vec!["nothing".parse().unwrap()];
+    upstreams[0]
+        .tools
+        .rename
+        .insert("no_such".to_owned(), "other".to_owned());
+    upstreams[1].rules.clear();
+    let reports = reports(upstreams, Duration::from_secs(20)).await;
+    let [one, two] = &reports[..] else {
+        panic!("{reports:?}")
+    };
+    assert_eq!(one.server.as_ref().unwrap().version, "2025-11-25");
+    let offered: Vec<_> = one.tools.iter().map(|tool| tool.offered.as_str()).collect();
+    assert_eq!(offered, ["one_repeat", "one_echo"]);
+    assert_eq!(
+        (one.tools[0].idempotent, one.tools[0].policy),
+        (true, TaskPolicy::Optional)
+    );
+    assert!(one.left_out.contains(&"hold".to_owned()), "{:?}", one.left_out);
+    assert_eq!(
+        one.warnings,
+        [
+            "`tools.allow`: it has no tool `x*`",
+            "`tools.deny`: it has no tool `nothing`",
+            "`tools.rename`: it has no tool `no_such`",
+        ]
+    );
+    let talk = two.tools.iter().find(|tool| tool.name == "talk").unwrap();
+    assert_eq!((talk.policy, talk.makes_tasks), (TaskPolicy::After(5_000), false));
+    assert!(
+        two.warnings
+            .contains(&"its resource note://1 is hidden: upstream `one` has one with this URI".to_owned()),
+        "{:?}",
+        two.warnings
+    );
+    assert_eq!((two.prompts, two.resources), (1, 2));
+}
+
+#[tokio::test]
+async fn an_upstream_that_is_down_or_hangs_is_told_in_words() {
+    let up = Upstream::start(Tasks::Legacy).await;
+    // Connections are accepted, and nothing is answered.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut upstreams = options(&[("down", &up), ("hangs", &up)]);
+    let at = |url: String| Target::Http {
+        url,
+        headers: http::HeaderMap::new(),
+        tokens: None,
+    };
+    upstreams[0].target = at("http://127.0.0.1:1/mcp".to_owned());
+    upstreams[1].target = at(format!("http://{}/mcp", silent.local_addr().unwrap()));
+    let reports = reports(upstreams, Duration::from_millis(500)).await;
+    let reasons: Vec<_> = reports
+        .iter()
+        .map(|report| report.server.clone().unwrap_err())
+        .collect();
+    assert!(reasons[0].contains("cannot be reached"), "{reasons:?}");
+    assert_eq!(reasons[1], "it has not answered within 500ms");
+}

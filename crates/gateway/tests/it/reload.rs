@@ -1,0 +1,105 @@
+//! Another configuration while the gateway runs.
+
+use crate::{
+    client::{Called, Client},
+    upstream::{Tasks, Upstream},
+    world::{RunningGateway, guarded, options, until},
+};
+use longhaul_client::Outcome;
+use serde_json::json;
+
+fn offers(gateway: &RunningGateway, tool: &str) -> bool {
+    let engine = gateway.server.engine().unwrap();
+    engine.catalog().tool(tool).is_some()
+}
+
+#[tokio::test]
+async fn upstreams_come_and_go_and_tasks_stay() {
+    for tasks in Tasks::ALL {
+        let [one, two, three] = [
+            Upstream::start(tasks).await,
+            Upstream::start(tasks).await,
+            Upstream::start(tasks).await,
+        ];
+        let directory = tempfile::tempdir().unwrap();
+        let gateway = RunningGateway::start(directory.path(), options(&[("one", &one), ("two", &two)])).await;
+        let client = Client::connect(&gateway.url, Tasks::Modern);
+        let mut held = Vec::new();
+        for upstream in ["one", "two"] {
+            match client.start(&format!("{upstream}_hold"), json!({})).await.unwrap() {
+                Called::Task(task) => held.push(task),
+                Called::Done(outcome) => panic!("{outcome:?}"),
+            }
+        }
+        one.has_begun(1).await;
+        two.has_begun(1).await;
+
+        let reloaded = gateway
+            .reload(options(&[("two", &two), ("three", &three)]))
+            .await
+            .unwrap();
+        assert_eq!(
+            (reloaded.added, reloaded.changed, reloaded.removed),
+            (vec!["three".to_owned()], vec![], vec!["one".to_owned()])
+        );
+        until("the tools", || {
+            offers(&gateway, "three_echo") && !offers(&gateway, "one_echo")
+        })
+        .await;
+        assert!(offers(&gateway, "two_echo"));
+        let client = Client::connect(&gateway.url, Tasks::Modern);
+        client.text("three_echo", json!({})).await;
+
+        // That of the upstream that is gone, too.
+        one.release();
+        two.release();
+        for task in held {
+            let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
+            let Outcome::Result { json, is_error: false } = outcome else {
+                panic!("{outcome:?}")
+            };
+            assert!(json.as_str().contains("held"), "{json:?}");
+        }
+        assert_eq!((one.begun(), two.begun()), (1, 1));
+        gateway.stop().await;
+    }
+}
+
+/// The name stays, the settings and the place do not.
+#[tokio::test]
+async fn a_changed_upstream_is_connected_to_anew() {
+    let [before, after] = [
+        Upstream::start(Tasks::Legacy).await,
+        Upstream::start(Tasks::Modern).await,
+    ];
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = RunningGateway::start(directory.path(), options(&[("up", &before)])).await;
+    let unchanged = gateway.reload(options(&[("up", &before)])).await.unwrap();
+    assert_eq!(unchanged, longhaul_gateway::Reloaded::default());
+
+    let mut upstreams = options(&[("up", &after)]);
+    upstreams[0].tools.rename.insert("echo".to_owned(), "parrot".to_owned());
+    let reloaded = gateway.reload(upstreams).await.unwrap();
+    assert_eq!(reloaded.changed, ["up"]);
+    until("the tools", || offers(&gateway, "parrot") && !offers(&gateway, "echo")).await;
+    before.stop().await;
+    let client = Client::connect(&gateway.url, Tasks::Modern);
+    assert_eq!(
+        client.result("parrot", json!({"a": 1})).await["structuredContent"]["echo"]["a"],
+        1
+    );
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_wrong_configuration_changes_nothing() {
+    let upstream = Upstream::start(Tasks::Legacy).await;
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = RunningGateway::start(directory.path(), options(&[("up", &upstream)])).await;
+    let twice = options(&[("one", &upstream), ("one", &upstream)]);
+    let error = gateway.reload(twice).await.unwrap_err();
+    assert_eq!(error.to_string(), "two upstreams are named `one`");
+    let client = Client::connect(&gateway.url, Tasks::None);
+    client.text("echo", json!({})).await;
+    gateway.stop().await;
+}
