@@ -1,16 +1,17 @@
 //! The tools of upstreams, as they are offered.
 
 use crate::{
+    JobTools,
     definition::{Definition, KIND},
-    executor::UpstreamExecutor,
     listed::{Lists, text_member},
     options::first,
+    provider::executor_of,
     upstream::Upstream,
 };
 use longhaul_core::{Json, Millis, TaskPolicy};
 use longhaul_runtime::{Engine, Tool, ToolSettings};
 use longhaul_wire::relayed;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -33,10 +34,9 @@ pub(crate) async fn offer_tools(engine: &Engine, upstream: &Arc<Upstream>, lists
             tracing::warn!(upstream = upstream.name(), "ignored a tool without a name");
             continue;
         };
-        if !upstream.options().tools.offers(&name) {
+        let Offering::Tool { shown, job } = offering(upstream, &name) else {
             continue;
-        }
-        let shown = upstream.offered_name(&name);
+        };
         if kept.contains(&shown) {
             tracing::warn!(
                 upstream = upstream.name(),
@@ -55,7 +55,7 @@ pub(crate) async fn offer_tools(engine: &Engine, upstream: &Arc<Upstream>, lists
                 );
                 continue;
             }
-            if let Err(why) = put(engine, upstream, &name, &shown, listed).await {
+            if let Err(why) = put(engine, upstream, &name, &shown, job, listed).await {
                 tracing::warn!(
                     upstream = upstream.name(),
                     tool = shown,
@@ -77,19 +77,75 @@ pub(crate) async fn offer_tools(engine: &Engine, upstream: &Arc<Upstream>, lists
     });
 }
 
-/// The settings under which a tool is offered.
-pub(crate) fn settings_of(upstream: &Arc<Upstream>, name: &str, listed: &Json) -> Result<ToolSettings, String> {
-    settings(upstream, name, &upstream.offered_name(name), listed)
+/// Whether a tool is offered.
+pub(crate) enum Offering<'a> {
+    /// The configuration leaves it out.
+    LeftOut,
+    /// It is a part of a job-style toolset.
+    Bound,
+    Tool {
+        /// The name under which it is offered.
+        shown: String,
+        /// The toolset, if it is the tool that submits.
+        job: Option<&'a JobTools>,
+    },
 }
 
-async fn put(engine: &Engine, upstream: &Arc<Upstream>, name: &str, shown: &str, listed: &Json) -> Result<(), String> {
-    let settings = settings(upstream, name, shown, listed)?;
+/// How the tool with this name of the upstream is offered.
+pub(crate) fn offering<'a>(upstream: &'a Upstream, name: &str) -> Offering<'a> {
+    let options = upstream.options();
+    if let Some(job) = options.jobs.iter().find(|job| job.submit == name) {
+        return Offering::Tool {
+            shown: upstream.naming.offered(upstream.name(), &job.name),
+            job: Some(job),
+        };
+    }
+    if options.jobs.iter().any(|job| job.bound().any(|bound| bound == name)) {
+        return Offering::Bound;
+    }
+    match options.tools.offers(name) {
+        true => Offering::Tool {
+            shown: upstream.offered_name(name),
+            job: None,
+        },
+        false => Offering::LeftOut,
+    }
+}
+
+async fn put(
+    engine: &Engine,
+    upstream: &Arc<Upstream>,
+    name: &str,
+    shown: &str,
+    job: Option<&JobTools>,
+    listed: &Json,
+) -> Result<(), String> {
+    let settings = settings(upstream, name, shown, job, listed)?;
     let tool = Tool::new(settings).map_err(|error| error.to_string())?;
     engine.put_tool(tool).await.map_err(|error| error.to_string())
 }
 
+/// The tool that a toolset is offered as: the one that submits, whose result is another one now.
+fn as_job(job: &JobTools, listed: &Json) -> Json {
+    let mut members: Map<String, Value> = serde_json::from_str(listed.as_str()).unwrap_or_default();
+    for of_submit in ["outputSchema", "execution", "title"] {
+        members.remove(of_submit);
+    }
+    if let Some(description) = &job.description {
+        members.insert("description".to_owned(), description.as_str().into());
+    }
+    Json::from(&Value::Object(members))
+}
+
 /// The settings of a tool: what its upstream says of it, unless the configuration says something else.
-fn settings(upstream: &Arc<Upstream>, name: &str, shown: &str, listed: &Json) -> Result<ToolSettings, String> {
+pub(crate) fn settings(
+    upstream: &Arc<Upstream>,
+    name: &str,
+    shown: &str,
+    job: Option<&JobTools>,
+    listed: &Json,
+) -> Result<ToolSettings, String> {
+    let listed = &job.map_or_else(|| listed.clone(), |job| as_job(job, listed));
     let members: Value = serde_json::from_str(listed.as_str()).map_err(|error| error.to_string())?;
     let rules = &upstream.options().rules;
     let hint = |hint: &str| members["annotations"][hint] == true;
@@ -99,7 +155,7 @@ fn settings(upstream: &Arc<Upstream>, name: &str, shown: &str, listed: &Json) ->
         members["execution"]["taskSupport"].as_str(),
         Some("optional" | "required")
     );
-    let policy = first(rules, name, |rule| rule.task).unwrap_or(match makes_tasks {
+    let policy = first(rules, name, |rule| rule.task).unwrap_or(match makes_tasks || job.is_some() {
         true => TaskPolicy::Optional,
         false => TaskPolicy::After(TASK_AFTER),
     });
@@ -108,13 +164,10 @@ fn settings(upstream: &Arc<Upstream>, name: &str, shown: &str, listed: &Json) ->
         upstream: upstream.name().to_owned(),
         tool: name.to_owned(),
         idempotent,
+        job: job.cloned(),
     };
-    let executor = Arc::new(UpstreamExecutor {
-        upstream: Arc::clone(upstream),
-        tool: name.to_owned(),
-        idempotent,
-    });
-    let mut settings = ToolSettings::new(shown, KIND, definition.to_json(), executor as Arc<_>);
+    let frozen = definition.to_json();
+    let mut settings = ToolSettings::new(shown, KIND, frozen, executor_of(definition, Arc::clone(upstream)));
     settings.title = members["title"].as_str().map(str::to_owned);
     settings.description = members["description"].as_str().unwrap_or_default().to_owned();
     settings.input_schema = members["inputSchema"].clone();

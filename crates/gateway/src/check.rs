@@ -2,7 +2,7 @@
 
 use crate::{
     GatewayError, ToolRule, UpstreamOptions,
-    catalog::settings_of,
+    catalog::{Offering, offering, settings},
     gateway::make_all,
     listed::{Lists, text_member},
     options::first,
@@ -126,11 +126,15 @@ fn report(upstream: &Arc<Upstream>, read: &Read) -> UpstreamReport {
             continue;
         };
         names.insert(name.clone());
-        if !upstream.options().tools.offers(&name) {
-            report.left_out.push(name);
-            continue;
-        }
-        let tool = settings_of(upstream, &name, listed).and_then(|settings| {
+        let (shown, job) = match offering(upstream, &name) {
+            Offering::LeftOut => {
+                report.left_out.push(name);
+                continue;
+            }
+            Offering::Bound => continue,
+            Offering::Tool { shown, job } => (shown, job),
+        };
+        let tool = settings(upstream, &name, &shown, job, listed).and_then(|settings| {
             let policy = settings.policy;
             let (handoff, deadline) = (settings.handoff, settings.deadline);
             let tool = Tool::new(settings).map_err(|error| error.to_string())?;
@@ -171,6 +175,10 @@ fn unused(options: &UpstreamOptions, names: &BTreeSet<String>) -> Vec<String> {
     }
     let renamed = options.tools.rename.keys().filter(|name| !names.contains(*name));
     unused.extend(renamed.map(|name| format!("`tools.rename`: it has no tool `{name}`")));
+    for job in &options.jobs {
+        let missing = job.bound().filter(|tool| !names.contains(*tool));
+        unused.extend(missing.map(|tool| format!("its job `{}`: it has no tool `{tool}`", job.name)));
+    }
     // The last rule is that of the upstream as a whole, which fits any.
     let rules = options
         .rules

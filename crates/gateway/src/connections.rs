@@ -95,6 +95,11 @@ impl UpstreamConnection {
         }
     }
 
+    /// Whether nothing runs on it.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.askers.is_idle()
+    }
+
     /// Asks the client for its roots, if the upstream will want them when it is connected, and they are not known.
     pub(crate) async fn learn_roots(&self, context: &Context) {
         self.askers.learn_roots(context).await;
@@ -359,6 +364,14 @@ impl Connections {
         });
         for connection in closed {
             connection.close().await;
+        }
+    }
+
+    /// Ends the child of a connection on which nothing else runs: it answers nothing any more.
+    pub(crate) async fn end_hung(&self, connection: &UpstreamConnection) {
+        let is_child = matches!(self.options.target, Target::Command(_));
+        if is_child && connection.askers.is_idle() {
+            connection.connection.clone().close().await;
         }
     }
 

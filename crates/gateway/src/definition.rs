@@ -1,5 +1,6 @@
 //! What is stored of an upstream's tool with its tasks.
 
+use crate::JobTools;
 use longhaul_core::Json;
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +14,9 @@ pub(crate) struct Definition {
     pub(crate) upstream: String,
     pub(crate) tool: String,
     pub(crate) idempotent: bool,
+    /// The tools that belong together, if it is such a set. `tool` is the one that submits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) job: Option<JobTools>,
 }
 
 impl Definition {

@@ -6,6 +6,7 @@ use crate::{
     connections::UpstreamConnection,
     loops,
     question::strip_meta,
+    sign_of_life::SignOfLife,
     upstream::Upstream,
 };
 use longhaul_client::{CallOptions, CallResponse, Event, RequestError, TaskHandle, TaskSupport};
@@ -14,6 +15,7 @@ use longhaul_runtime::{Attempt, ExecutionEnd, Executor, JournalError, STOP_GRACE
 use longhaul_wire::relayed;
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, sync::Arc};
+use tokio::sync::OwnedSemaphorePermit;
 
 /// The pause before a call that is known not to run is sent again, or a task read again that cannot be read now, in milliseconds.
 const PAUSE: u64 = 1_000;
@@ -29,6 +31,8 @@ pub(crate) struct UpstreamExecutor {
     pub(crate) tool: String,
     /// Whether a call may be made again when it is not known what became of it.
     pub(crate) idempotent: bool,
+    /// Whether the upstream must not make a task of a call.
+    pub(crate) is_plain: bool,
 }
 
 /// What became of a call.
@@ -40,6 +44,8 @@ enum Called {
     Unsent(RequestError),
     /// It is not known whether it has run.
     Unknown(RequestError),
+    /// The upstream answers nothing any more: why it counts as hung.
+    Hung(String),
 }
 
 /// What became of a task on the upstream.
@@ -56,19 +62,12 @@ impl Executor for UpstreamExecutor {
 
     fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         Box::pin(async move {
-            let _slot = match &self.upstream.running {
-                Some(running) => tokio::select! {
-                    biased;
-                    reason = cx.stopped() => return ExecutionEnd::Stopped(reason),
-                    slot = Arc::clone(running).acquire_owned() => slot.ok(),
-                },
-                None => None,
+            let _slot = match self.slot(&cx).await {
+                Ok(slot) => slot,
+                Err(reason) => return ExecutionEnd::Stopped(reason),
             };
             cx.started();
-            match self.register(&cx, &BTreeMap::new()) {
-                Ok((connection, registration)) => self.call_and_follow(&connection, registration, &attempt, &cx).await,
-                Err(end) => end,
-            }
+            self.call_to_end(&attempt, &cx).await
         })
     }
 
@@ -104,7 +103,27 @@ impl Executor for UpstreamExecutor {
 }
 
 impl UpstreamExecutor {
-    fn register(
+    /// Waits until a call of this upstream may run.
+    pub(crate) async fn slot(&self, cx: &TaskContext) -> Result<Option<OwnedSemaphorePermit>, StopReason> {
+        match &self.upstream.running {
+            Some(running) => tokio::select! {
+                biased;
+                reason = cx.stopped() => Err(reason),
+                slot = Arc::clone(running).acquire_owned() => Ok(slot.ok()),
+            },
+            None => Ok(None),
+        }
+    }
+
+    /// Makes the call until it has an end.
+    pub(crate) async fn call_to_end(&self, attempt: &Attempt, cx: &TaskContext) -> ExecutionEnd {
+        match self.register(cx, &BTreeMap::new()) {
+            Ok((connection, registration)) => self.call_and_follow(&connection, registration, attempt, cx).await,
+            Err(end) => end,
+        }
+    }
+
+    pub(crate) fn register(
         &self,
         cx: &TaskContext,
         delivered: &BTreeMap<String, u32>,
@@ -140,6 +159,13 @@ impl UpstreamExecutor {
                 }
                 Called::Unsent(error) => return self.failed(&error.to_string()),
                 Called::Unknown(error) => error,
+                // It is not made again: it may be what the upstream hangs in.
+                Called::Hung(why) => {
+                    registration.ends();
+                    drop(registration);
+                    self.upstream.connections.end_hung(connection).await;
+                    return self.lost(&why);
+                }
             };
             if let Some(reason) = cx.stop_requested() {
                 return ExecutionEnd::Stopped(reason);
@@ -168,6 +194,7 @@ impl UpstreamExecutor {
         attempt: &Attempt,
         cx: &TaskContext,
     ) -> Called {
+        let life = SignOfLife::new(&self.upstream);
         let called = async {
             connection.learn_roots(&Context::Task(cx.clone())).await;
             let mut waiting = self.upstream.waiting();
@@ -175,7 +202,7 @@ impl UpstreamExecutor {
                 if let Err(down) = self.upstream.connect(connection, &mut waiting, Some(cx)).await {
                     return Called::Ended(self.failed(&down.error.to_string()));
                 }
-                match self.send(connection, registration, attempt, cx).await {
+                match self.send(connection, registration, attempt, cx, &life).await {
                     Called::Unknown(error) if error.is_refusal() && error.is_transient() => {
                         let pause = error.retry_after().unwrap_or(PAUSE);
                         cx.status(format!("upstream `{}`: {error}", self.upstream.name()));
@@ -195,6 +222,7 @@ impl UpstreamExecutor {
         let reason = tokio::select! {
             biased;
             called = &mut called => return called,
+            why = life.ends(connection, cx) => return Called::Hung(why),
             reason = cx.stopped() => reason,
         };
         // Its task, if the upstream makes one of it, runs on unless it is cancelled.
@@ -238,6 +266,7 @@ impl UpstreamExecutor {
         registration: &Registration,
         attempt: &Attempt,
         cx: &TaskContext,
+        life: &SignOfLife<'_>,
     ) -> Called {
         let tool = match connection.connection.tool(&self.tool).await {
             Ok(Some(tool)) => tool,
@@ -248,7 +277,7 @@ impl UpstreamExecutor {
         };
         let mut options = CallOptions::default();
         options.source = Some(registration.number);
-        options.without_task = !may_become_task(cx).await;
+        options.without_task = self.is_plain || !may_become_task(cx).await;
         options.arguments_text = Some(attempt.arguments.clone());
         options.meta = meta_of(cx);
         if let Err(why) = loops::count_hop(&cx.requestor().meta, &mut options.meta) {
@@ -256,7 +285,10 @@ impl UpstreamExecutor {
         }
         // For the headers that mirror arguments.
         let arguments: Map<String, Value> = serde_json::from_str(attempt.arguments.as_str()).unwrap_or_default();
-        let on_event = &mut |event: Event<'_>| report(cx, &event);
+        let on_event = &mut |event: Event<'_>| {
+            life.seen();
+            report(cx, &event);
+        };
         registration.begins();
         let mut called = (connection.connection)
             .call_tool_with(&tool, &arguments, &options, on_event)
@@ -380,13 +412,13 @@ impl UpstreamExecutor {
     }
 
     /// The end of a call that the upstream has not carried out.
-    fn failed(&self, why: &str) -> ExecutionEnd {
+    pub(crate) fn failed(&self, why: &str) -> ExecutionEnd {
         let text = format!("upstream `{}`: {why}", self.upstream.name());
         ExecutionEnd::Errored(Outcome::tool_error(&text))
     }
 
     /// The end of a call that may have run, and must not be made again.
-    fn lost(&self, why: &str) -> ExecutionEnd {
+    pub(crate) fn lost(&self, why: &str) -> ExecutionEnd {
         let message = format!(
             "Interrupted: it is not known whether `{}` has run on upstream `{}`: {why}",
             self.tool,

@@ -1,5 +1,6 @@
 //! What is configured of an upstream.
 
+use crate::JobTools;
 use http::HeaderMap;
 use longhaul_client::{ChildOptions, EraChoice, TokenProvider};
 use longhaul_core::{Millis, Retry, TaskPolicy, ToolPattern};
@@ -29,7 +30,15 @@ pub struct UpstreamOptions {
     pub rules: Vec<ToolRule>,
     /// How many of its calls run at once; more wait in order. `None` for no limit.
     pub concurrency: Option<usize>,
+    /// Tools that belong together and are offered as one.
+    pub jobs: Vec<JobTools>,
+    /// After how long a silence a call is given up, in milliseconds: the upstream has answered neither the call nor a ping. `None` for never. Many servers answer nothing
+    /// while a tool of theirs runs, so this must be longer than any call of such a one. Default: an hour.
+    pub hung_after: Option<Millis>,
 }
+
+/// The default of [`UpstreamOptions::hung_after`], in milliseconds.
+const HUNG_AFTER: Millis = 3_600_000;
 
 impl UpstreamOptions {
     /// An upstream whose tools are all offered, with the default settings.
@@ -42,6 +51,8 @@ impl UpstreamOptions {
             tools: ToolSelection::default(),
             rules: Vec::new(),
             concurrency: None,
+            jobs: Vec::new(),
+            hung_after: Some(HUNG_AFTER),
         }
     }
 }

@@ -3,11 +3,27 @@
 use crate::{
     definition::{Definition, KIND},
     executor::UpstreamExecutor,
+    job::JobExecutor,
+    upstream::Upstream,
     upstreams::Upstreams,
 };
 use longhaul_core::Json;
 use longhaul_runtime::{Executor, Provider};
 use std::sync::Arc;
+
+/// What runs the calls of a tool.
+pub(crate) fn executor_of(definition: Definition, upstream: Arc<Upstream>) -> Arc<dyn Executor> {
+    let call = UpstreamExecutor {
+        upstream,
+        tool: definition.tool,
+        idempotent: definition.idempotent,
+        is_plain: definition.job.is_some(),
+    };
+    match definition.job {
+        Some(job) => Arc::new(JobExecutor { submit: call, job }),
+        None => Arc::new(call),
+    }
+}
 
 /// Executors of upstreams' tools, which may be offered in another way by now, or not at all.
 pub(crate) struct UpstreamProvider(pub(crate) Arc<Upstreams>);
@@ -27,11 +43,7 @@ impl Provider for UpstreamProvider {
             .0
             .named(&definition.upstream)
             .ok_or_else(|| format!("no upstream `{}` is configured any more", definition.upstream))?;
-        Ok(Arc::new(UpstreamExecutor {
-            upstream,
-            tool: definition.tool,
-            idempotent: definition.idempotent,
-        }))
+        Ok(executor_of(definition, upstream))
     }
 
     fn keeps_logs(&self) -> bool {

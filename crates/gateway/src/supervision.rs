@@ -153,8 +153,11 @@ async fn stay(
             }
             () = upstream.pause(LOOK_EVERY) => {
                 upstream.connections.close_idle(connection).await;
-                if let Err(error) = connection.check().await {
-                    return error;
+                match connection.check().await {
+                    // One that does one thing at a time answers after its call.
+                    Err(RequestError::TimedOut { .. }) if !connection.is_idle() => continue,
+                    Err(error) => return error,
+                    Ok(()) => {}
                 }
                 if let Err(error) = loops::check(upstreams, upstream).await {
                     return error;

@@ -6,6 +6,7 @@ mod audit;
 mod auth;
 mod file;
 mod issuer;
+mod job;
 mod limits;
 mod paths;
 mod schema;

@@ -1,6 +1,7 @@
 //! The `[upstream.NAME]` sections: MCP servers that this one is in front of.
 
 use super::{
+    job,
     paths::Environment,
     section::{Entry, Section},
     tool::{DEFAULT_TASK_AFTER, MAX_CONCURRENCY, is_tool_name, read_cwd, read_env, read_retry},
@@ -86,6 +87,11 @@ fn read(section: &Section<'_>, name: &str, environment: &Environment) -> Option<
     ];
     let era = section.get_or("era", EraChoice::Auto, |entry| entry.choice(&eras));
     let tools = section.get_or("tools", ToolSelection::default(), |entry| read_selection(&entry));
+    let jobs = section.get_or("job", Vec::new(), |entry| job::read_all(&entry));
+    let hung_after = section.optional("hung_after", |entry| match entry.text_if_any() {
+        Some("never") => Some(None),
+        _ => entry.positive_duration().map(Some),
+    });
     let mut rules = section.get_or("tool", Vec::new(), |entry| read_rules(&entry));
     // What is said of the upstream as a whole is the last rule.
     let every_tool = "*".parse().ok().and_then(|pattern| read_settings(section, pattern));
@@ -94,7 +100,8 @@ fn read(section: &Section<'_>, name: &str, environment: &Environment) -> Option<
         rules.push(every_tool);
     }
     every_tool?;
-    let options = UpstreamOptions {
+    let mut options = UpstreamOptions {
+        jobs: jobs?,
         era: era?,
         shared: shared?,
         tools: tools?,
@@ -102,6 +109,9 @@ fn read(section: &Section<'_>, name: &str, environment: &Environment) -> Option<
         concurrency: concurrency?.map(|most| most as usize),
         ..UpstreamOptions::new(name, target?)
     };
+    if let Some(hung_after) = hung_after? {
+        options.hung_after = hung_after;
+    }
     Some(UpstreamConfig { options, auth: auth? })
 }
 

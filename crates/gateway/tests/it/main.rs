@@ -5,6 +5,8 @@ mod cells;
 mod check;
 mod client;
 mod isolation;
+#[cfg(unix)]
+mod jobs;
 mod lists;
 mod loops;
 mod passed_on;

@@ -7,7 +7,7 @@ use crate::{
 };
 use longhaul_client::{
     ChildOptions, ClientCapabilities, Connection, InputHandler, InputRequest, InputResponse, Inputs, Options, Outcome,
-    RpcFailure, TaskHandle,
+    RpcFailure, TaskHandle, TaskStatus,
 };
 use longhaul_core::{BoxFuture, TaskPolicy};
 use longhaul_gateway::{Target, ToolRule, UpstreamOptions};
@@ -24,6 +24,11 @@ fn hangs(directory: &Path) -> PathBuf {
 
 /// A gateway before the child.
 async fn gateway(directory: &Path) -> RunningGateway {
+    gateway_with(directory, None).await
+}
+
+/// The same. A call is given up after a silence of `hung_after` milliseconds.
+async fn gateway_with(directory: &Path, hung_after: Option<u64>) -> RunningGateway {
     let mut child = ChildOptions::new("sh", ["-c", include_str!("stdio.sh")]);
     child
         .env
@@ -32,6 +37,7 @@ async fn gateway(directory: &Path) -> RunningGateway {
     every_tool.task = Some(TaskPolicy::Optional);
     let options = UpstreamOptions {
         rules: vec![every_tool],
+        hung_after,
         ..UpstreamOptions::new("child", Target::Command(child))
     };
     RunningGateway::start(directory, vec![options]).await
@@ -170,5 +176,44 @@ async fn changed_roots_reach_the_upstream() {
     *moving.0.lock().unwrap() = "file:///two";
     connection.roots_changed().await.unwrap();
     until_known("file:///two").await;
+    gateway.stop().await;
+}
+
+fn pings(directory: &Path) -> usize {
+    let noted = std::fs::read_to_string(directory.join("hangs.pings")).unwrap_or_default();
+    noted.lines().count()
+}
+
+#[tokio::test]
+async fn a_call_of_an_upstream_that_answers_nothing_any_more_is_given_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = gateway_with(directory.path(), Some(2_000)).await;
+    let client = Client::connect(&gateway.url, Tasks::Legacy);
+    let Called::Task(task) = client.start("freeze", json!({})).await.unwrap() else {
+        panic!("no task")
+    };
+    let Outcome::RpcError(failure) = guarded("the end", task.wait(&mut |_| {})).await.unwrap() else {
+        panic!("it has a result")
+    };
+    for part in [
+        "not known whether `freeze` has run",
+        "neither the call nor a ping for 2s",
+    ] {
+        assert!(failure.message.contains(part), "{failure:?}");
+    }
+    // The child was ended with it.
+    assert_eq!(client.text("ask", json!({})).await, "accept");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_long_call_of_an_upstream_that_answers_pings_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = gateway_with(directory.path(), Some(4_000)).await;
+    let client = Client::connect(&gateway.url, Tasks::Legacy);
+    let task = hang(&client).await;
+    // Each comes after half of the time.
+    until("the pings", || pings(directory.path()) >= 3).await;
+    assert_eq!(task.get().await.unwrap().status, TaskStatus::Working);
     gateway.stop().await;
 }

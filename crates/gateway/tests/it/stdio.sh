@@ -1,5 +1,5 @@
 # A legacy MCP server over stdio, whose questions do not say which call they belong to.
-# Tools: `ask` asks for a confirmation, and tells the answer; `hang` has no end; `roots` tells the roots of the client, once they are known; `sampled` is
+# Tools: `ask` asks for a confirmation, and tells the answer; `hang` has no end; `freeze` has none either, and nothing else is answered then; `roots` tells the roots of the client, once they are known; `sampled` is
 # offered only to clients with sampling.
 declared=; call=; roots=; roots_call=
 say() { printf '%s\n' "$1"; }
@@ -15,7 +15,7 @@ while read -r line; do
     *'"method":"notifications/initialized"'*)
       case $declared in *'"roots":{'*) say '{"jsonrpc":"2.0","id":"roots","method":"roots/list"}' ;; esac ;;
     *'"method":"tools/list"'*)
-      tools="$(tool ask),$(tool hang),$(tool roots)"
+      tools="$(tool ask),$(tool hang),$(tool freeze),$(tool roots)"
       case $declared in *'"sampling":{'*) tools="$tools,$(tool sampled)" ;; esac
       result "$id" '{"tools":['"$tools"']}' ;;
     *'"method":"tools/call"'*'"name":"ask"'* | *'"name":"ask"'*'"method":"tools/call"'*)
@@ -25,6 +25,8 @@ while read -r line; do
       text "$id" "\"$roots\"" ;;
     *'"method":"tools/call"'*'"name":"sampled"'* | *'"name":"sampled"'*'"method":"tools/call"'*)
       text "$id" '"sampled"' ;;
+    *'"method":"tools/call"'*'"name":"freeze"'* | *'"name":"freeze"'*'"method":"tools/call"'*) exec sleep 1000 ;;
+    *'"method":"ping"'*) echo ping >> "$HANGS.pings"; result "$id" '{}' ;;
     *'"method":"tools/call"'*) echo "hangs" >> "$HANGS" ;;
     *'"method":"notifications/roots/list_changed"'*) say '{"jsonrpc":"2.0","id":"roots","method":"roots/list"}' ;;
     *'"method":"notifications/'*) ;;

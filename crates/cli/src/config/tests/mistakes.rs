@@ -438,6 +438,15 @@ fn bad_files_are_explained() {
                 "jobs.toml:8: `auth` is for an upstream with `url`: leave it out",
             ],
         ),
+        (
+            "+server\n[upstream.a]\ncommand = [\"sh\"]\n[upstream.a.job.render]\nsubmit = \"s\"\nid = \"id\"\nstate = \"\"\ndone = []\npol = \"5s\"\n",
+            &[
+                "jobs.toml:5: the job `render` needs the key `status`",
+                "jobs.toml:7: `id` must be a JSON pointer such as \"/job/id\", or \"\" for all of the result, not \"id\"",
+                "jobs.toml:9: `done` must name a state",
+                "jobs.toml:10: unknown key `pol` in the job `render`; did you mean `poll`?",
+            ],
+        ),
     ];
     let mut surprises = String::new();
     for (text, expected) in table {

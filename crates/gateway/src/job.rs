@@ -1,0 +1,226 @@
+//! Runs a job of a job-style toolset: submits it, asks for its state until it has an end, and reads its result.
+
+use crate::{
+    executor::UpstreamExecutor,
+    job_tools::{JobTools, document, failure, picked, text_at},
+};
+use longhaul_client::CallOptions;
+use longhaul_core::{BoxFuture, Json, Outcome};
+use longhaul_runtime::{Attempt, ExecutionEnd, Executor, STOP_GRACE, TaskContext};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// How often in a row a job may be without a state, or the upstream may refuse to tell it.
+const MOST_REFUSALS: u32 = 5;
+
+/// A set of tools of an upstream, as one tool.
+pub(crate) struct JobExecutor {
+    /// Calls the tool that submits a job.
+    pub(crate) submit: UpstreamExecutor,
+    pub(crate) job: JobTools,
+}
+
+/// What a job is found again by, version 1.
+#[derive(Serialize, Deserialize)]
+struct StoredJob {
+    version: u32,
+    job: Value,
+}
+
+impl StoredJob {
+    fn read(checkpoint: &Json) -> Option<Value> {
+        let stored: Self = serde_json::from_str(checkpoint.as_str()).ok()?;
+        (stored.version == 1).then_some(stored.job)
+    }
+}
+
+impl Executor for JobExecutor {
+    fn asks_again(&self) -> bool {
+        true
+    }
+
+    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
+        Box::pin(async move {
+            let _slot = match self.submit.slot(&cx).await {
+                Ok(slot) => slot,
+                Err(reason) => return ExecutionEnd::Stopped(reason),
+            };
+            cx.started();
+            let submitted = match self.submit.call_to_end(&attempt, &cx).await {
+                ExecutionEnd::Finished(Outcome::Result { json, is_error: false }) => json,
+                end => return end,
+            };
+            let Some(id) = document(&submitted)
+                .pointer(&self.job.id)
+                .filter(|id| !id.is_null())
+                .cloned()
+            else {
+                let (submit, at) = (&self.job.submit, &self.job.id);
+                return self.submit.failed(&format!(
+                    "the result of `{submit}` has no id of a job at {at:?}, so nobody can follow it"
+                ));
+            };
+            let stored = StoredJob { version: 1, job: id };
+            let checkpoint = Json::trusted(serde_json::to_string(&stored).unwrap_or_default());
+            if let Err(error) = cx.checkpoint(checkpoint).await {
+                tracing::warn!(%error, task = cx.task().short(), "the id of a job was not recorded");
+            }
+            cx.becomes_task();
+            self.follow(&stored.job, &attempt, &cx).await
+        })
+    }
+
+    fn resume(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
+        Box::pin(async move {
+            if let Some(id) = attempt.checkpoint.as_ref().and_then(StoredJob::read) {
+                return self.follow(&id, &attempt, &cx).await;
+            }
+            match cx.stop_requested() {
+                Some(reason) => ExecutionEnd::Stopped(reason),
+                None if self.submit.idempotent => self.run(attempt, cx).await,
+                None => self.submit.lost("the gateway was stopped while it submitted the job"),
+            }
+        })
+    }
+}
+
+/// What came of asking about a job.
+enum Told {
+    /// A result.
+    Result(Json),
+    /// It was refused.
+    Refused(Outcome),
+    /// The upstream cannot be reached, or this task is to stop.
+    End(ExecutionEnd),
+}
+
+impl JobExecutor {
+    /// Asks for the state of the job until it has an end. While the upstream is away, the job goes on.
+    async fn follow(&self, id: &Value, attempt: &Attempt, cx: &TaskContext) -> ExecutionEnd {
+        let (mut refusals, mut last_state) = (0, None);
+        loop {
+            let state = match self.ask(&self.job.status, id, attempt, cx).await {
+                Told::Result(status) => match text_at(&document(&status), &self.job.state) {
+                    Some(state) => Ok((state, status)),
+                    None => {
+                        let (tool, at) = (&self.job.status, &self.job.state);
+                        Err(self
+                            .submit
+                            .failed(&format!("the result of `{tool}` has no state at {at:?}")))
+                    }
+                },
+                Told::Refused(outcome) => Err(ExecutionEnd::Finished(outcome)),
+                Told::End(ExecutionEnd::Stopped(reason)) => {
+                    self.cancel(id, cx).await;
+                    return ExecutionEnd::Stopped(reason);
+                }
+                Told::End(_) => {
+                    cx.status(format!(
+                        "upstream `{}` cannot be asked for the state of the job; it is asked again",
+                        self.submit.upstream.name()
+                    ));
+                    last_state = None;
+                    Ok((String::new(), Json::trusted("{}")))
+                }
+            };
+            match state {
+                Ok((state, status)) if self.job.failed.contains(&state) => {
+                    return ExecutionEnd::Finished(failure(&status, &state, self.job.error_at.as_deref()));
+                }
+                Ok((state, status)) if self.job.done.contains(&state) => match &self.job.result {
+                    None => return self.finished(&status),
+                    Some(tool) => match self.ask(tool, id, attempt, cx).await {
+                        Told::Result(result) => return self.finished(&result),
+                        Told::Refused(outcome) => return ExecutionEnd::Finished(outcome),
+                        Told::End(ExecutionEnd::Stopped(reason)) => return ExecutionEnd::Stopped(reason),
+                        // The job has ended, so it is asked once more.
+                        Told::End(_) => {}
+                    },
+                },
+                Ok((state, _)) => {
+                    refusals = 0;
+                    if !state.is_empty() && last_state.as_ref() != Some(&state) {
+                        cx.status(state.as_str());
+                        last_state = Some(state);
+                    }
+                }
+                Err(end) => {
+                    refusals += 1;
+                    if refusals >= MOST_REFUSALS {
+                        return end;
+                    }
+                }
+            }
+            tokio::select! {
+                biased;
+                reason = cx.stopped() => {
+                    self.cancel(id, cx).await;
+                    return ExecutionEnd::Stopped(reason);
+                }
+                () = self.submit.upstream.pause(self.job.poll) => {}
+            }
+        }
+    }
+
+    fn finished(&self, result: &Json) -> ExecutionEnd {
+        ExecutionEnd::Finished(picked(result, self.job.result_at.as_deref()))
+    }
+
+    /// Calls a tool with the id of the job. It may be called again.
+    async fn ask(&self, tool: &str, id: &Value, attempt: &Attempt, cx: &TaskContext) -> Told {
+        let executor = UpstreamExecutor {
+            upstream: Arc::clone(&self.submit.upstream),
+            tool: tool.to_owned(),
+            idempotent: true,
+            is_plain: true,
+        };
+        let attempt = Attempt {
+            arguments: Json::from(&Value::Object(self.arguments(id))),
+            ..attempt.clone()
+        };
+        match executor.call_to_end(&attempt, cx).await {
+            ExecutionEnd::Finished(Outcome::Result { json, is_error: false }) => Told::Result(json),
+            ExecutionEnd::Finished(outcome) => Told::Refused(outcome),
+            end => Told::End(end),
+        }
+    }
+
+    fn arguments(&self, id: &Value) -> Map<String, Value> {
+        Map::from_iter([(self.job.id_argument.clone(), id.clone())])
+    }
+
+    /// Cancels the job, if there is a tool for that. This task is asked to stop already, so it does not wait long.
+    async fn cancel(&self, id: &Value, cx: &TaskContext) {
+        let Some(tool) = &self.job.cancel else { return };
+        let Ok((connection, registration)) = self.submit.register(cx, &BTreeMap::new()) else {
+            return;
+        };
+        let mut options = CallOptions::default();
+        options.source = Some(registration.number);
+        options.without_task = true;
+        let cancelling = async {
+            let Some(tool) = connection.connection.tool(tool).await? else {
+                return Ok(());
+            };
+            let arguments = self.arguments(id);
+            (connection.connection)
+                .call_tool_with(&tool, &arguments, &options, &mut |_| {})
+                .await
+                .map(drop)
+        };
+        let cancelled = self.submit.upstream.ports.within(STOP_GRACE, cancelling).await;
+        match cancelled {
+            Some(Ok(())) => {}
+            Some(Err(error)) => tracing::warn!(
+                upstream = self.submit.upstream.name(), %error, task = cx.task().short(),
+                "an upstream did not take the cancellation of a job"
+            ),
+            None => tracing::warn!(
+                upstream = self.submit.upstream.name(),
+                task = cx.task().short(),
+                "an upstream did not answer the cancellation of a job"
+            ),
+        }
+    }
+}

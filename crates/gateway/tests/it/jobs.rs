@@ -1,0 +1,127 @@
+//! Job-style toolsets as one durable tool.
+
+use crate::{
+    client::{Called, Client},
+    upstream::Tasks,
+    world::{RunningGateway, guarded, until},
+};
+use longhaul_client::{ChildOptions, Outcome, TaskHandle, TaskStatus};
+use longhaul_gateway::{JobTools, Target, UpstreamOptions};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// A gateway before the child, whose jobs are in this directory, too.
+async fn gateway(directory: &Path) -> RunningGateway {
+    let mut child = ChildOptions::new("sh", ["-c", include_str!("jobs.sh")]);
+    child
+        .env
+        .push(("JOBS".into(), directory.to_string_lossy().into_owned()));
+    let render = JobTools {
+        name: "render".to_owned(),
+        description: Some("Renders a video".to_owned()),
+        submit: "submit_render".to_owned(),
+        status: "render_status".to_owned(),
+        cancel: Some("cancel_render".to_owned()),
+        result: Some("render_result".to_owned()),
+        id: "/job/id".to_owned(),
+        id_argument: "job_id".to_owned(),
+        state: "/state".to_owned(),
+        done: vec!["completed".to_owned()],
+        failed: vec!["failed".to_owned()],
+        result_at: Some("/video".to_owned()),
+        error_at: Some("/error".to_owned()),
+        poll: 20,
+    };
+    let options = UpstreamOptions {
+        jobs: vec![render],
+        ..UpstreamOptions::new("child", Target::Command(child))
+    };
+    RunningGateway::start(directory, vec![options]).await
+}
+
+/// Begins a job, and waits until its state is known.
+async fn begin(client: &Client) -> TaskHandle {
+    let Called::Task(task) = client.start("render", json!({"frames": 3})).await.unwrap() else {
+        panic!("no task")
+    };
+    let is_running = async {
+        while task.get().await.unwrap().message.as_deref() != Some("running") {
+            tokio::task::yield_now().await;
+        }
+    };
+    guarded("the state of the job", is_running).await;
+    task
+}
+
+async fn end(task: &TaskHandle) -> Value {
+    match guarded("the end", task.wait(&mut |_| {})).await.unwrap() {
+        Outcome::Result { json, .. } => serde_json::from_str(json.as_str()).unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn touch(directory: &Path, name: &str) {
+    std::fs::write(directory.join(name), "").unwrap();
+}
+
+fn submitted(directory: &Path) -> usize {
+    let noted = std::fs::read_to_string(directory.join("submitted")).unwrap_or_default();
+    noted.lines().count()
+}
+
+#[tokio::test]
+async fn a_job_is_one_tool_and_its_parts_are_hidden() {
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = gateway(directory.path()).await;
+    for tasks in [Tasks::Legacy, Tasks::Modern] {
+        let client = Client::connect(&gateway.url, tasks);
+        let tools = guarded("the tools", client.connection.list_tools()).await.unwrap();
+        let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+        assert_eq!(names, ["render", "other"]);
+        assert_eq!(tools[0].description, "Renders a video");
+        let before = submitted(directory.path());
+        let task = begin(&client).await;
+        let job = format!("job-{}", before + 1);
+        touch(directory.path(), &format!("{job}.done"));
+        assert_eq!(end(&task).await["structuredContent"], json!({"of": job}));
+    }
+    gateway.stop().await;
+}
+
+/// The child is another process after the restart, and the job is the same.
+#[tokio::test]
+async fn a_job_is_followed_again_after_a_restart_and_submitted_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let before = gateway(directory.path()).await;
+    let id = begin(&Client::connect(&before.url, Tasks::Modern))
+        .await
+        .id()
+        .to_owned();
+    before.stop().await;
+    let after = gateway(directory.path()).await;
+    let task = Client::connect(&after.url, Tasks::Modern).connection.task(id);
+    assert_eq!(task.get().await.unwrap().status, TaskStatus::Working);
+    touch(directory.path(), "job-1.done");
+    assert_eq!(end(&task).await["structuredContent"], json!({"of": "job-1"}));
+    assert_eq!(submitted(directory.path()), 1);
+    after.stop().await;
+}
+
+#[tokio::test]
+async fn a_job_fails_in_words_and_is_cancelled_at_its_upstream() {
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = gateway(directory.path()).await;
+    let client = Client::connect(&gateway.url, Tasks::Modern);
+    let task = begin(&client).await;
+    touch(directory.path(), "job-1.failed");
+    let result = end(&task).await;
+    assert_eq!(result["isError"], true);
+    assert_eq!(result["content"][0]["text"], "The job has ended as \"failed\": no ink");
+
+    let task = begin(&client).await;
+    task.cancel().await.unwrap();
+    until("the cancellation", || directory.path().join("job-2.cancelled").exists()).await;
+    let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
+    assert_eq!(outcome, Outcome::Cancelled);
+    gateway.stop().await;
+}
