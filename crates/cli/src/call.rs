@@ -3,7 +3,7 @@
 use crate::{
     args,
     arguments::{self, ArgumentError, Taker},
-    ask::{Asking, Unasked},
+    ask::{Asking, Unasked, text_of},
     batch,
     failure::Failure,
     interrupt::Interrupt,
@@ -12,19 +12,26 @@ use crate::{
     result::{Exit, print_outcome},
     servers::{self, Server},
     tool_schema::ToolSchema,
-    waiting::{Deadline, Display, Ended, Waiting, what_goes_on},
+    waiting::{Deadline, Display, Ended, Waiting, how_to_answer, how_to_be_asked, what_goes_on},
 };
 use longhaul_client::{
-    CallError, CallOptions, CallResponse, Client, Event, JournalError, PendingCall, RequestError, TaskHandle, Tool,
+    CallError, CallOptions, CallResponse, Client, Event, JournalError, PendingCall, RequestError, ServerDescription,
+    SystemClock, TaskHandle, Tool,
 };
-use longhaul_core::format_duration;
+use longhaul_core::{Clock, format_duration};
 use serde_json::{Map, Value, json};
 use std::{
     fs,
     io::{self, Read},
     path::Path,
     process::ExitCode,
+    sync::Arc,
+    time::Duration,
 };
+
+/// How long a detached call looks for a question of its new task.
+const EARLY: Duration = Duration::from_secs(1);
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// Calls the tool, waits, prints the result.
 pub(crate) async fn run(call: &args::Call) -> ExitCode {
@@ -80,6 +87,7 @@ async fn choose_and_call(call: &args::Call) -> Result<Exit, Failure> {
         client: &client,
         display: Display::new(),
         interrupt: Interrupt::new(),
+        asking: Arc::clone(&asking),
         unasked,
         json: call.json,
     };
@@ -103,6 +111,7 @@ struct Called<'a> {
     client: &'a Client,
     display: Display,
     interrupt: Interrupt,
+    asking: Arc<Asking>,
     unasked: Unasked,
     json: bool,
 }
@@ -189,7 +198,7 @@ impl Called<'_> {
             (None, Ended::Asked(question)) => {
                 self.display.finish();
                 pending.cancelled().await;
-                return Err(Failure::asked_before_task(question.message()));
+                return Err(Failure::asked_before_task(&text_of(question)));
             }
             (None, _) => {
                 self.display.finish();
@@ -215,6 +224,7 @@ impl Called<'_> {
         if call.detach {
             self.display.finish();
             print_task(self.server, &task, self.json);
+            self.tell_early_question(&task).await;
             return Ok(Exit::Answered);
         }
         self.display
@@ -254,6 +264,34 @@ impl Called<'_> {
         let response = pending.send_unless(stopped, &mut show).await;
         early.into_iter().for_each(|question| self.unasked.put_back(question));
         (response, ended)
+    }
+
+    /// Some legacy servers send a question once, on the push stream of the session. One that comes as soon as the task runs is recorded, and told.
+    async fn tell_early_question(&mut self, task: &TaskHandle) {
+        let is_legacy = |described: ServerDescription| !described.is_modern();
+        let described = self.client.connection().server().await;
+        if self.server.is_child() || !described.is_ok_and(is_legacy) {
+            return;
+        }
+        self.asking.leave_open();
+        // The status says which task a question without a task belongs to.
+        let runs = async {
+            while task.get().await.is_ok_and(|now| !now.status.is_final()) {
+                SystemClock.sleep(LOOK_AGAIN).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            question = self.unasked.next() => {
+                output::note(&format!("the task asks: {}", text_of(&question)));
+                output::note(&match question.key {
+                    Some(_) => how_to_answer(self.server, task.id(), &question),
+                    None => how_to_be_asked(self.server, task.id()),
+                });
+            }
+            () = runs => {}
+            () = SystemClock.sleep(EARLY) => {}
+        }
     }
 
     /// Records the call. If that is not possible it is made without a record.

@@ -119,9 +119,10 @@ fn kind_of(error: &RequestError) -> &'static str {
             ..
         } => "unavailable",
         RequestError::Token { .. } | RequestError::Unauthorized { .. } => "login_required",
-        RequestError::Rpc(_) | RequestError::Unanswered { .. } | RequestError::Http { status: 403 | 413, .. } => {
-            "refused"
-        }
+        RequestError::Rpc(_)
+        | RequestError::Unanswered { .. }
+        | RequestError::LostWithSession
+        | RequestError::Http { status: 403 | 413, .. } => "refused",
         RequestError::Http {
             status: 408 | 429 | 500..,
             ..
@@ -170,9 +171,9 @@ impl From<RequestError> for Failure {
                 None => message,
             })
             .of_kind(kind),
-            RequestError::Unauthorized { .. } | RequestError::Http { status: 403 | 413, .. } => {
-                Self::refused(message).of_kind(kind)
-            }
+            RequestError::Unauthorized { .. }
+            | RequestError::Http { status: 403 | 413, .. }
+            | RequestError::LostWithSession => Self::refused(message).of_kind(kind),
             _ => Self {
                 exit: Exit::NoServer,
                 kind,

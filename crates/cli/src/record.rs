@@ -297,9 +297,22 @@ pub(crate) async fn found_again(call: &mut RecordedCall, status: TaskStatus) {
     }
 }
 
+const LOST: &str = "the server does not know the task any more";
+
+/// Why a task cannot be read. One that a call has created, and that the server does not know, is lost.
+pub(crate) fn unread(task: &TaskHandle, error: RequestError) -> Failure {
+    let is_created = task.is_recorded() || task.reference().is_some();
+    let is_lost = is_created && error.is_unknown_task();
+    let failure = Failure::from(error);
+    match is_lost {
+        true => failure.explained(&format!("the task is lost: {LOST}")),
+        false => failure,
+    }
+}
+
 /// Records that the server does not know the call's task any more.
 pub(crate) async fn mark_lost(call: &mut RecordedCall) {
-    let reason = "the server does not know the task any more";
+    let reason = LOST;
     call.state = CallState::Lost {
         reason: reason.to_owned(),
     };

@@ -98,7 +98,7 @@ impl Connection {
         let build = |era: &Era| self.build_call(era, tool, arguments, options);
         let on_notification = &mut |notification: Notification<'_>| report_progress(&notification, on_event);
         let (result, era) = match self
-            .exchange_rounds(build, on_notification, options.source, record)
+            .exchange_with_pages(build, on_notification, options.source, record)
             .await
         {
             Err(RequestError::Rpc(failure)) if failure.code == HEADER_MISMATCH => {
@@ -107,7 +107,7 @@ impl Connection {
                     return Err(RequestError::Rpc(failure));
                 };
                 let build = |era: &Era| self.build_call(era, &tool, arguments, options);
-                self.exchange_rounds(build, on_notification, options.source, record)
+                self.exchange_with_pages(build, on_notification, options.source, record)
                     .await?
             }
             answered => answered?,

@@ -119,6 +119,9 @@ pub enum RequestError {
         /// The result, as it came.
         result: Json,
     },
+    /// A legacy server has ended the session of the task, and answers with HTTP status 404 in a new one, too.
+    #[error("the server has ended the session of the task, and does not know the task in a new one (HTTP status 404)")]
+    LostWithSession,
     /// The id has a form that no task of a Longhaul server has, so there is no log and no history.
     #[error("only Longhaul servers keep logs and histories, and this task id is not from one")]
     InvalidTaskId,
@@ -189,7 +192,11 @@ impl RequestError {
     /// Whether the server does not know the task: it never existed, its retention is over, or it belongs to another principal. Only meaningful for
     /// `tasks/get` and `tasks/result`, since servers use −32602 for every invalid parameter.
     pub fn is_unknown_task(&self) -> bool {
-        matches!(self, Self::Rpc(failure) if failure.code == INVALID_PARAMS)
+        match self {
+            Self::Rpc(failure) => failure.code == INVALID_PARAMS,
+            Self::LostWithSession => true,
+            _ => false,
+        }
     }
 
     /// How long the server asks to wait before the request is sent again, in milliseconds: its `Retry-After`, or `retryAfterMs` in the data of its error.

@@ -39,6 +39,13 @@ pub trait InputHandler: Send + Sync + 'static {
 
     /// The user has finished with the page of a URL elicitation (2025-11-25).
     fn elicitation_complete(&self, _elicitation_id: &str) {}
+
+    /// Waits until the user says whether they have finished with the page of a URL elicitation that they have accepted, because a legacy server refuses a call
+    /// until then (2025-11-25, error −32042). After `true` the call is made again, after `false` it is given up. The future is dropped if the server says that the
+    /// page is finished, and after ten minutes: then the call is made again, too. Default: never completes.
+    fn page_finished(&self, _request: &InputRequest) -> BoxFuture<'static, bool> {
+        Box::pin(std::future::pending())
+    }
 }
 
 impl Connection {

@@ -65,6 +65,7 @@ mod push_stream;
 mod recorded_call;
 mod recorded_questions;
 mod request;
+mod required_pages;
 mod response;
 mod response_cache;
 mod result_request;

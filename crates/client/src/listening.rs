@@ -1,6 +1,9 @@
 //! What a connection keeps of its push stream and of the requests that it serves.
 
-use crate::legacy_questions::{RequestDigest, SentResponses, ServedAnswer, TakenAnswers};
+use crate::{
+    legacy_questions::{RequestDigest, SentResponses, ServedAnswer, TakenAnswers},
+    required_pages::FinishedPages,
+};
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 use std::{
@@ -38,6 +41,7 @@ pub(crate) struct Listening {
     pub(crate) sent_responses: Mutex<SentResponses>,
     /// The latest answers that the server has taken.
     pub(crate) taken_answers: Mutex<TakenAnswers>,
+    pub(crate) finished_pages: FinishedPages,
     /// Cancellations that are being sent.
     sending: Mutex<Vec<JoinHandle<()>>>,
     /// Whether something is wanted that comes on the push stream alone.
@@ -83,6 +87,7 @@ impl Default for Listening {
             serving: Arc::default(),
             sent_responses: Mutex::default(),
             taken_answers: Mutex::default(),
+            finished_pages: FinishedPages::default(),
             sending: Mutex::default(),
             is_wanted: AtomicBool::new(false),
             opening: watch::Sender::new(false),

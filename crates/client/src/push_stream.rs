@@ -105,6 +105,7 @@ impl Connection {
             "notifications/elicitation/complete" => {
                 let params: Value = serde_json::from_str(params.get()).unwrap_or_default();
                 if let (Some(inputs), Some(id)) = (&self.options().inputs, params["elicitationId"].as_str()) {
+                    self.listening().finished_pages.note(id);
                     inputs.elicitation_complete(id);
                 }
             }

@@ -100,6 +100,11 @@ impl TaskHandle {
         self.record.as_ref()
     }
 
+    /// Whether a journal has the call that has created the task.
+    pub fn is_recorded(&self) -> bool {
+        self.record.is_some()
+    }
+
     /// What the task is found again by in another process, if this handle comes from a call or from [`Connection::resume_task`].
     pub fn reference(&self) -> Option<&TaskRef> {
         self.reference.as_deref()
@@ -176,7 +181,14 @@ impl TaskHandle {
     /// # Errors
     /// Any [`RequestError`]; see [`RequestError::is_unknown_task`].
     pub async fn get(&self) -> Result<TaskSnapshot, RequestError> {
-        match self.request(Method::TasksGet).await {
+        let answer = match self.request(Method::TasksGet).await {
+            // It is an answer in a session that was opened just now.
+            Err(RequestError::Http { status: 404, .. }) if self.connection.session().await.is_some() => {
+                Err(RequestError::LostWithSession)
+            }
+            answer => answer,
+        };
+        match answer {
             Ok(task) => {
                 let task = TaskSnapshot::read(task.as_str())?;
                 if task.id != self.id() {

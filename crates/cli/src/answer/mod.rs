@@ -76,7 +76,7 @@ async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
     let (client, task) = named.open(&connection).await;
     let mut snapshot = with_notice(connection.address(), record::read(&task))
         .await
-        .map_err(|error| named.explain(error.into()))?;
+        .map_err(|error| named.explain(record::unread(&task, error)))?;
     if snapshot.status == TaskStatus::InputRequired && snapshot.input_requests.is_empty() {
         let answered = answer_held(&named, &task, args, &words, questions).await;
         client.close().await;
@@ -91,7 +91,11 @@ async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
     let mut keys = Vec::new();
     let asks_nothing = || {
         let state = states::of_task(snapshot.status);
-        Failure::refused(format!("the task asks nothing now; it is {state}"))
+        let lost = match is_modern || snapshot.status.is_final() {
+            true => "",
+            false => ". Some servers send a question once: if nobody waited for the task then, it is lost",
+        };
+        Failure::refused(format!("the task asks nothing now; it is {state}{lost}"))
     };
     for question in choose(&snapshot.input_requests, args, &words, asks_nothing)? {
         let response = respond(&question, args, words.clone()).await?;

@@ -96,6 +96,12 @@ fn agree_to_page(question: &Question, url: &str) -> Result<InputResponse, FormEr
     })
 }
 
+/// Whether the user has finished with the page that they were sent to.
+pub(super) fn page_finished() -> Result<bool, FormError> {
+    let question = Confirm::new("Have you finished on the page? Then the call is made again; no gives it up.");
+    Ok(question.with_default(true).prompt()?)
+}
+
 /// What to do with a form that was left with Esc. `None` to show it again.
 fn left(question: &Question) -> Option<Answer> {
     const BACK: &str = "back to the form";

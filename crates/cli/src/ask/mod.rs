@@ -13,7 +13,10 @@ use parking_lot::Mutex;
 use std::{
     collections::VecDeque,
     io::{self, IsTerminal, Write},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 use tokio::sync::{Mutex as AsyncMutex, mpsc};
@@ -29,7 +32,8 @@ const WITHDRAWAL: Duration = Duration::from_secs(1);
 
 /// Asks on the terminal. Without one it tells what was asked, and leaves it open.
 pub(crate) struct Asking {
-    terminal: bool,
+    /// Whether the user is asked on a terminal.
+    terminal: AtomicBool,
     /// One question at a time; the one that was answered last.
     turn: Arc<AsyncMutex<Option<InputRequest>>>,
     /// What is drawn, and must not be while something is asked.
@@ -37,6 +41,18 @@ pub(crate) struct Asking {
     unasked: mpsc::UnboundedSender<InputRequest>,
     /// The question whose form the user has left with Ctrl-C.
     left: Arc<Mutex<Option<InputRequest>>>,
+}
+
+/// The text of a question, with the page that it sends the user to.
+pub(crate) fn text_of(question: &InputRequest) -> String {
+    match question.url() {
+        Some(url) => format!(
+            "{} (it asks to open {})",
+            question.message(),
+            crate::output::plain(url, "")
+        ),
+        None => question.message().to_owned(),
+    }
 }
 
 /// The questions that could not be asked.
@@ -75,7 +91,7 @@ impl Asking {
         let (unasked, questions) = mpsc::unbounded_channel();
         let left = Arc::default();
         let asking = Self {
-            terminal: io::stdin().is_terminal() && io::stderr().is_terminal(),
+            terminal: AtomicBool::new(io::stdin().is_terminal() && io::stderr().is_terminal()),
             turn: Arc::default(),
             bar: Arc::default(),
             unasked,
@@ -87,6 +103,15 @@ impl Asking {
             left,
         };
         (Arc::new(asking), unasked)
+    }
+
+    /// From now on nothing is asked on the terminal: what was asked is told, and stays open.
+    pub(crate) fn leave_open(&self) {
+        self.terminal.store(false, Ordering::Relaxed);
+    }
+
+    fn has_terminal(&self) -> bool {
+        self.terminal.load(Ordering::Relaxed)
     }
 
     /// The bar is hidden while something is asked.
@@ -105,10 +130,11 @@ impl InputHandler for Asking {
     }
 
     fn leaves_open(&self, request: &InputRequest) -> bool {
-        if !self.terminal {
+        let is_left_open = !self.has_terminal();
+        if is_left_open {
             let _ = self.unasked.send(request.clone());
         }
-        !self.terminal
+        is_left_open
     }
 
     fn answer(&self, request: InputRequest) -> BoxFuture<'static, Result<InputResponse, RpcFailure>> {
@@ -119,7 +145,7 @@ impl InputHandler for Asking {
                 data: None,
             })));
         }
-        if !self.terminal {
+        if !self.has_terminal() {
             // Whoever waits ends the command.
             let _ = self.unasked.send(request);
             return Box::pin(std::future::pending());
@@ -144,6 +170,22 @@ impl InputHandler for Asking {
                     *left.lock() = Some(request);
                     interrupt_self();
                 }
+            }
+            std::future::pending().await
+        })
+    }
+
+    fn page_finished(&self, _request: &InputRequest) -> BoxFuture<'static, bool> {
+        let (turn, bar) = (Arc::clone(&self.turn), self.bar.lock().clone());
+        Box::pin(async move {
+            let _turn = turn.lock().await;
+            let _hidden = Hidden::of(bar);
+            match process::page_finished().await {
+                Ok(has_finished) => return has_finished,
+                Err(FormError::Dismissed) => return false,
+                // The server may still say so.
+                Err(FormError::NoTerminal(why)) => form::not_shown(&why),
+                Err(FormError::Interrupted) => interrupt_self(),
             }
             std::future::pending().await
         })

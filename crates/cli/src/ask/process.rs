@@ -14,6 +14,8 @@ enum Work {
     Ask(Question),
     /// The values alone: [`form::fill_in`].
     FillIn(Question),
+    /// Whether the user has finished with a page: [`form::page_finished`].
+    PageFinished,
 }
 
 /// Asks the user, and returns what the server is answered. When the future is dropped nothing reads the terminal any more, and it is as it was.
@@ -33,6 +35,11 @@ pub(crate) async fn fill_in(question: Question) -> Result<Map<String, Value>, Fo
     shown::<Result<_, _>>(Work::FillIn(question)).await?
 }
 
+/// Asks whether the user has finished with the page that they were sent to; dropped as [`ask`].
+pub(crate) async fn page_finished() -> Result<bool, FormError> {
+    shown::<Result<_, _>>(Work::PageFinished).await?
+}
+
 #[cfg(not(unix))]
 async fn shown<T: Serialize + DeserializeOwned + Send + 'static>(work: Work) -> Result<T, FormError> {
     let reply = super::blocking(move || done(work)).await;
@@ -44,6 +51,7 @@ fn done(work: Work) -> Value {
     let reply = match work {
         Work::Ask(question) => serde_json::to_value(form::ask(&question)),
         Work::FillIn(question) => serde_json::to_value(form::fill_in(&question)),
+        Work::PageFinished => serde_json::to_value(form::page_finished()),
     };
     reply.unwrap_or_default()
 }

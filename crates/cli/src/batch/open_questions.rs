@@ -1,6 +1,7 @@
 //! What servers ask while the calls of a file are made. Nobody answers it here: what a task asks is left to `longhaul answer`, and a call that asks before
 //! there is a task ends.
 
+use crate::ask::text_of;
 use longhaul_client::{ClientCapabilities, InputHandler, InputRequest, InputResponse, Inputs, RpcFailure};
 use longhaul_core::BoxFuture;
 use parking_lot::Mutex;
@@ -71,7 +72,7 @@ impl InputHandler for OpenQuestions {
                 }
             }
             (None, Some(source)) => {
-                let message = request.message().to_owned();
+                let message = text_of(&request);
                 self.early.lock().entry(source).or_insert(message);
             }
             // Which call asks is not known, so none can end for it.

@@ -1,14 +1,16 @@
 //! Cancelling a task.
 
 use super::show::as_json;
-use crate::{failure::Failure, output, result::Exit, states, waiting::with_notice};
+use crate::{failure::Failure, output, record, result::Exit, states, waiting::with_notice};
 use longhaul_client::{RequestError, TaskHandle, TaskSnapshot, TaskStatus};
 use serde_json::json;
 
 /// Asks the server to cancel the task, and says what has become of it.
 pub(super) async fn cancel(task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
     let address = task.connection().address();
-    let before = with_notice(address, task.get()).await?;
+    let before = with_notice(address, task.get())
+        .await
+        .map_err(|error| record::unread(task, error))?;
     if before.status.is_final() {
         return ended_before(&before, json);
     }

@@ -13,7 +13,9 @@ use serde_json::{Value, json};
 
 /// Reads the task and prints it.
 pub(super) async fn show(named: &Named, task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
-    let snapshot = with_notice(task.connection().address(), record::read(task)).await?;
+    let snapshot = with_notice(task.connection().address(), record::read(task))
+        .await
+        .map_err(|error| record::unread(task, error))?;
     if json {
         let mut shown = as_json(&snapshot);
         if let Some(call) = named.call() {

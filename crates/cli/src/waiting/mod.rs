@@ -133,19 +133,28 @@ pub(crate) struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
-    /// A wait that ends because this user is not logged in any more says that the task does not.
-    fn goes_on(&self, error: RequestError, id: &str) -> Failure {
-        let is_login = matches!(error, RequestError::Unauthorized { .. } | RequestError::Token { .. });
-        let failure = Failure::from(error);
-        match is_login {
-            true => failure.explained(&format!(
+    /// What has ended the wait, and how to wait again if the task has not ended with it.
+    async fn wait_failed(&self, error: RequestError, task: &TaskHandle) -> Failure {
+        let again = || self.server.command_line("task", &[task.id(), "--wait"]);
+        let first = match &error {
+            RequestError::Unauthorized { .. } | RequestError::Token { .. } => format!(
                 "{}; after a login (`{}`) wait for it with `{}`",
                 what_goes_on(self.server),
                 self.server.login_line(),
-                self.server.command_line("task", &[id, "--wait"])
-            )),
-            false => failure,
-        }
+                again()
+            ),
+            // The task has ended, or was cancelled.
+            RequestError::InvalidOutput { .. } | RequestError::Unanswered { .. } => return error.into(),
+            // Other requests than `tasks/get` are refused with the same code.
+            _ if error.is_unknown_task() && matches!(task.get().await, Err(now) if now.is_unknown_task()) => {
+                return record::unread(task, error);
+            }
+            _ => format!(
+                "the wait has failed, but the task may go on; wait for it again with `{}`",
+                again()
+            ),
+        };
+        Failure::from(error).explained(&first)
     }
 
     /// Waits for the task and prints its outcome. If something else comes first, the commands that go on with the task are printed.
@@ -159,7 +168,10 @@ impl Waiting<'_> {
         let stopped = match ended {
             Ended::Done(outcome) => {
                 self.display.finish();
-                let outcome = outcome.map_err(|error| self.goes_on(error, task.id()))?;
+                let outcome = match outcome {
+                    Ok(outcome) => outcome,
+                    Err(error) => return Err(self.wait_failed(error, task).await),
+                };
                 let exit = print_outcome(&outcome, self.json);
                 if output::has_failed() {
                     // It can be fetched again.

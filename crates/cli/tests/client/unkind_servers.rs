@@ -9,12 +9,13 @@ use serde_json::{Value, json};
 use std::{
     process::Output,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 use tempfile::TempDir;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 fn run(peer: &Peer, home: &TempDir, words: &[&str]) -> Output {
     let mut command = longhaul(words, home);
@@ -285,4 +286,128 @@ fn a_task_that_is_named_after_the_timeout_is_not_lost() {
     assert!(stderr(&called).contains("task-1 --wait"), "{called:?}");
     let listed = exit(&run(&peer, &home, &["tasks", "--offline"]), 0);
     assert!(listed.starts_with("task-1  optional  working"), "{listed}");
+}
+
+fn legacy_task(id: &str, status: &str) -> Value {
+    json!({
+        "taskId": id, "status": status, "createdAt": "2026-11-20T09:00:00Z", "lastUpdatedAt": "2026-11-20T09:00:00Z",
+        "ttl": null, "pollInterval": 50,
+    })
+}
+
+fn with_tasks() -> Value {
+    json!({"requests": {"tools": {"call": {}}}})
+}
+
+#[test]
+fn an_error_of_a_poll_says_that_the_task_may_go_on() {
+    let peer = modern(|seen| match seen.method() {
+        "tools/call" => seen.result(created("task-1")),
+        _ => seen.error(200, -32603, Value::Null),
+    });
+    let home = tempfile::tempdir().unwrap();
+    for words in [&["call", "optional"][..], &["task", "task-1", "--wait"]] {
+        let waited = run(&peer, &home, words);
+        exit(&waited, 5);
+        let said = stderr(&waited);
+        let way = "the task may go on; wait for it again with `longhaul task task-1 --wait`";
+        assert!(said.contains(way), "{said}");
+    }
+    let listed = json(&run(&peer, &home, &["tasks", "--json", "--offline"]));
+    assert_eq!(listed["calls"][0]["state"], "working");
+}
+
+#[test]
+fn a_task_that_the_server_does_not_know_any_more_is_lost_in_every_command() {
+    // Of this session and of the next one, or of a server that was restarted.
+    for is_known_session in [false, true] {
+        let peer = legacy(with_tasks(), move |seen| match seen.method() {
+            "tools/call" => seen.result(json!({"task": legacy_task("task-1", "working")})),
+            "tasks/get" if is_known_session => seen.error(200, -32602, Value::Null),
+            "tasks/get" => plain(404, ""),
+            _ if seen.verb == "GET" => plain(405, ""),
+            _ => plain(202, ""),
+        });
+        for words in [
+            &["task", "task-1"][..],
+            &["task", "task-1", "--wait"],
+            &["cancel", "task-1"],
+            &["answer", "task-1", "--decline"],
+        ] {
+            let home = tempfile::tempdir().unwrap();
+            exit(&run(&peer, &home, &["call", "optional", "--detach"]), 0);
+            let read = run(&peer, &home, words);
+            exit(&read, 5);
+            let said = stderr(&read);
+            assert!(
+                said.contains("the task is lost: the server does not know the task any more"),
+                "{words:?}: {said}"
+            );
+            let listed = json(&run(&peer, &home, &["tasks", "--json"]));
+            let state = listed["calls"][0]["state"].as_str().unwrap();
+            assert!(state.starts_with("lost"), "{words:?}: {listed}");
+        }
+    }
+}
+
+#[test]
+fn the_page_that_a_call_is_refused_without_is_named_where_nobody_can_be_asked() {
+    let peer = legacy(Value::Null, |seen| match seen.method() {
+        "tools/call" => {
+            let page =
+                json!({"mode": "url", "elicitationId": "7", "url": "https://acme.example/a?b=1", "message": "Connect"});
+            seen.error(200, -32042, json!({"elicitations": [page]}))
+        }
+        _ if seen.verb == "GET" => plain(405, ""),
+        _ => plain(202, ""),
+    });
+    let home = tempfile::tempdir().unwrap();
+    let called = run(&peer, &home, &["call", "optional"]);
+    exit(&called, 5);
+    let said = stderr(&called);
+    assert!(
+        said.contains("Connect (it asks to open https://acme.example/a?b=1)"),
+        "{said}"
+    );
+    assert_eq!(peer.calls_of("tools/call").len(), 1);
+}
+
+/// Some servers send a question once, on the push stream.
+#[test]
+fn a_detached_call_records_a_question_that_follows_at_once() {
+    let streams: Arc<Mutex<Vec<UnboundedSender<String>>>> = Arc::default();
+    let opened = Arc::clone(&streams);
+    let is_asked = AtomicBool::new(false);
+    let peer = legacy(with_tasks(), move |seen| match seen.method() {
+        "tools/call" => seen.result(json!({"task": legacy_task("task-1", "working")})),
+        "tasks/get" => {
+            if !is_asked.swap(true, Ordering::SeqCst) {
+                let question = json!({"jsonrpc": "2.0", "id": 7, "method": "elicitation/create", "params": {
+                    "message": "Which one?", "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}},
+                    "_meta": {"io.modelcontextprotocol/related-task": {"taskId": "task-1"}},
+                }});
+                let streams = opened.lock().unwrap();
+                streams[0].send(format!("data: {question}\n\n")).unwrap();
+            }
+            seen.result(legacy_task("task-1", "working"))
+        }
+        _ if seen.verb == "GET" => {
+            let (stream, events) = unbounded_channel();
+            opened.lock().unwrap().push(stream);
+            event_stream(events)
+        }
+        _ => plain(202, ""),
+    });
+    let home = tempfile::tempdir().unwrap();
+    let called = run(&peer, &home, &["call", "optional", "--detach"]);
+    exit(&called, 0);
+    assert_eq!(stdout(&called), "task-1");
+    let said = stderr(&called);
+    assert!(said.contains("the task asks: Which one?"), "{said}");
+    let shown = json(&run(&peer, &home, &["task", "task-1", "--json"]));
+    assert_eq!(
+        shown["inputRequests"]["q1"]["params"]["message"], "Which one?",
+        "{shown}"
+    );
+    drop(streams);
 }

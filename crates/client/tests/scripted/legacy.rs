@@ -175,7 +175,7 @@ async fn a_request_is_retried_only_once_after_a_lost_session() {
     let peer = legacy(all_tasks(), |_| plain(404, "session not found"));
     let (connection, _) = peer.connection();
     let error = connection.task("t-1").get().await.unwrap_err();
-    assert!(matches!(error, RequestError::Http { status: 404, .. }), "{error}");
+    assert!(matches!(error, RequestError::LostWithSession), "{error}");
     assert_eq!(peer.calls_of("tasks/get").len(), 2);
 }
 

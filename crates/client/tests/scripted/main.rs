@@ -26,6 +26,7 @@ mod pushes;
 mod questions;
 mod recorded_questions;
 mod repeated_calls;
+mod required_pages;
 mod sse_pair;
 mod stale_pushes;
 mod streams;
