@@ -41,6 +41,7 @@ mod era;
 mod era_cache;
 mod error;
 mod event;
+mod finished_pages;
 mod forwarding;
 mod history;
 mod hosted_tasks;

@@ -1,8 +1,8 @@
 //! What a connection keeps of its push stream and of the requests that it serves.
 
 use crate::{
+    finished_pages::FinishedPages,
     legacy_questions::{RequestDigest, SentResponses, ServedAnswer, TakenAnswers},
-    required_pages::FinishedPages,
 };
 use futures_util::future::join_all;
 use parking_lot::Mutex;

@@ -5,11 +5,9 @@ use crate::{
     request::Request, response::OnNotification,
 };
 use longhaul_core::{Json, Millis};
-use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::{collections::VecDeque, pin::pin, sync::Arc};
-use tokio::sync::Notify;
+use std::{pin::pin, sync::Arc};
 
 /// The code of the error with which a server says so. The tool has not run.
 const PAGES_REQUIRED: i32 = -32042;
@@ -19,40 +17,6 @@ const MAX_CALLS: usize = 8;
 const MAX_PAGES: usize = 16;
 /// When the call is made again if neither the server nor the user says that the page is finished, in milliseconds.
 const LONGEST_VISIT: Millis = 600_000;
-/// How many finished pages are remembered.
-const REMEMBERED: usize = 64;
-
-/// The pages that the server says the user has finished with, by their `elicitationId`.
-#[derive(Default)]
-pub(crate) struct FinishedPages {
-    ids: Mutex<VecDeque<String>>,
-    changed: Notify,
-}
-
-impl FinishedPages {
-    pub(crate) fn note(&self, id: &str) {
-        let mut ids = self.ids.lock();
-        if ids.len() == REMEMBERED {
-            ids.pop_front();
-        }
-        ids.push_back(id.to_owned());
-        drop(ids);
-        self.changed.notify_waiters();
-    }
-
-    /// Waits until the server has said so of this page.
-    async fn until(&self, id: &str) {
-        loop {
-            let mut changed = pin!(self.changed.notified());
-            // From now on none is missed.
-            changed.as_mut().enable();
-            if self.ids.lock().iter().any(|known| known == id) {
-                return;
-            }
-            changed.await;
-        }
-    }
-}
 
 #[derive(Deserialize)]
 struct Required {
