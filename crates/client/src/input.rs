@@ -1,8 +1,7 @@
 //! What a server asks of the client's user: elicitation, sampling and roots.
 
-use crate::{Connection, RequestError, RpcFailure, era};
+use crate::{RequestError, RpcFailure};
 use longhaul_core::{BoxFuture, ClientCapabilities, Json};
-use longhaul_wire::Method;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -45,22 +44,6 @@ pub trait InputHandler: Send + Sync + 'static {
     /// page is finished, and after ten minutes: then the call is made again, too. Default: never completes.
     fn page_finished(&self, _request: &InputRequest) -> BoxFuture<'static, bool> {
         Box::pin(std::future::pending())
-    }
-}
-
-impl Connection {
-    /// Tells a legacy server that is connected that the roots have changed: see [`InputHandler::roots_change`](InputHandler::roots_change).
-    ///
-    /// # Errors
-    /// Any [`RequestError`].
-    pub async fn roots_changed(&self) -> Result<(), RequestError> {
-        match self.known_era().await.filter(|era| era.legacy().is_some()) {
-            Some(era) => {
-                let message = era::build_message(Method::RootsListChanged.as_str(), None, Map::new());
-                self.send_message(&era, message).await.map(drop)
-            }
-            None => Ok(()),
-        }
     }
 }
 

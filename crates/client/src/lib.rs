@@ -33,6 +33,7 @@ mod call_record;
 mod cancellation;
 mod challenge;
 mod client;
+mod client_changes;
 mod clock;
 mod connection;
 #[cfg(test)]

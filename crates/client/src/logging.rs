@@ -1,11 +1,10 @@
 //! Log messages of servers.
 
-use crate::{Connection, RequestError};
 use longhaul_core::LogLevel;
 use longhaul_wire::{Method, jsonrpc::Notification};
 use parking_lot::Mutex;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::sync::Arc;
 
 /// Which log messages servers are asked for, and who gets them: [`Options::logging`](crate::Options::logging).
@@ -80,31 +79,5 @@ impl Logging {
             }),
             _ => {}
         }
-    }
-}
-
-impl Connection {
-    /// Asks for log messages of `level` and above from now on, if [`Options::logging`] says who gets them: a modern server with each request, a legacy one that
-    /// declares logging at once. Connections whose options have clones of the same [`Logging`](crate::Logging) share the level.
-    ///
-    /// # Errors
-    /// Any [`RequestError`] of a legacy server that is connected. One that is not is asked when it is.
-    pub async fn set_log_level(&self, level: LogLevel) -> Result<(), RequestError> {
-        let Some(logging) = &self.options().logging else {
-            return Ok(());
-        };
-        let has_changed = logging.set_level(level);
-        let Some(era) = self
-            .known_era()
-            .await
-            .filter(|era| has_changed && era.legacy().is_some())
-        else {
-            return Ok(());
-        };
-        if era.server().capabilities["logging"].is_object() {
-            let params = Map::from_iter([("level".to_owned(), level.as_str().into())]);
-            self.request(Method::LoggingSetLevel, params).await?;
-        }
-        Ok(())
     }
 }

@@ -12,17 +12,10 @@ use longhaul_core::{Json, Millis, TaskPolicy};
 use longhaul_runtime::{Engine, Tool, ToolSettings};
 use longhaul_wire::relayed;
 use serde_json::{Map, Value};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 /// After how long a call becomes a task, if its upstream makes none of it: in milliseconds.
 const TASK_AFTER: Millis = 5_000;
-
-/// The tools of one upstream that are offered now, by the names under which they are, with what the upstream lists. `None` for one that was offered by an
-/// upstream of an earlier configuration.
-pub(crate) type OfferedTools = BTreeMap<String, Option<Json>>;
 
 /// Offers the tools in `lists`, and no longer those of before that are not in it. It may be dropped at any await: what is noted as offered is offered.
 pub(crate) async fn offer_tools(engine: &Engine, upstream: &Arc<Upstream>, lists: Option<&Lists>) {

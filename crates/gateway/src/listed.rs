@@ -7,7 +7,7 @@ use longhaul_runtime::UriTemplate;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::RawValue};
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     fs::OpenOptions,
     io::{self, Read as _, Write as _},
     sync::{Arc, OnceLock},
@@ -17,6 +17,10 @@ use std::{
 const MAX_ENTRIES: usize = 10_000;
 /// How many pages a list may have.
 const MAX_PAGES: usize = 1_000;
+
+/// The tools of one upstream that are offered now, by the names under which they are, with what the upstream lists. `None` for one that was offered by an
+/// upstream of an earlier configuration.
+pub(crate) type OfferedTools = BTreeMap<String, Option<Json>>;
 
 /// What an upstream offers. Entries keep their bytes.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -2,9 +2,8 @@
 
 use crate::{
     UpstreamOptions, UpstreamStatus,
-    catalog::OfferedTools,
     connections::{Connections, UpstreamConnection},
-    listed::Lists,
+    listed::{Lists, OfferedTools},
     names::Naming,
 };
 use longhaul_client::RequestError;
