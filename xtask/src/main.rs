@@ -16,6 +16,7 @@ mod interop;
 mod mcp;
 mod node;
 mod process;
+mod proxies;
 mod requirement;
 mod server;
 mod side_by_side;
@@ -52,6 +53,8 @@ enum Task {
     Durability(durability::Args),
     /// Count the instructions that the hot requests take
     Counts(counts::Args),
+    /// Measure the gateway beside other proxies in front of the same server
+    Proxies(proxies::Args),
     /// Fuzz for as long as you like
     Fuzz(fuzz::Args),
     /// Check that every test exists which docs/protocol-coverage.md names, and that it names all requirements
@@ -61,6 +64,9 @@ enum Task {
     /// The command that the server runs in the crash test
     #[command(hide = true)]
     Worker(crash::WorkerArgs),
+    /// The server behind the proxies that are measured
+    #[command(hide = true)]
+    Upstream,
 }
 
 fn main() -> ExitCode {
@@ -73,6 +79,8 @@ fn main() -> ExitCode {
         Task::Sim(args) => boxed(sim::run(&args)),
         Task::Durability(args) => boxed(durability::run(&args)),
         Task::Counts(args) => boxed(counts::run(&args)),
+        Task::Proxies(args) => boxed(proxies::run(&args)),
+        Task::Upstream => boxed(proxies::serve_upstream()),
         Task::Fuzz(args) => boxed(fuzz::run(&args)),
         Task::Coverage => boxed(coverage::run()),
         Task::Deny => boxed(deny::run()),

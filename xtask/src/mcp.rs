@@ -82,6 +82,16 @@ impl Client {
         }
     }
 
+    /// Another client in the same session, with a connection of its own. Its first request has this id, which no other request of the session may have.
+    pub(crate) fn in_same_session(&mut self, address: SocketAddr, first_id: u64) -> Result<Self, RequestError> {
+        Ok(Self {
+            era: self.era,
+            session: Some(self.session()?),
+            connection: Connection::new(address),
+            requests: first_id - 1,
+        })
+    }
+
     pub(crate) fn era(&self) -> Era {
         self.era
     }
@@ -105,6 +115,12 @@ impl Client {
         task.as_str()
             .map(str::to_owned)
             .ok_or_else(|| RequestError::Invalid(result.to_string()))
+    }
+
+    /// The number of tools on the first page of the list.
+    pub(crate) fn list_tools(&mut self) -> Result<usize, RequestError> {
+        let result = self.request("tools/list", "", json!({}))?;
+        Ok(result["tools"].as_array().map_or(0, Vec::len))
     }
 
     /// Calls a tool and waits for its result. Legacy only.

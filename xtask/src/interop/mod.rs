@@ -3,7 +3,7 @@
 //! The scripts are in the folder `interop` and also serve as examples. Each client writes one line of JSON for each step.
 
 mod login;
-mod peer;
+pub(crate) mod peer;
 mod report;
 mod server_peer;
 mod upstreams;

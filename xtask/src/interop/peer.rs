@@ -57,7 +57,7 @@ pub(super) fn python(folder: &str, requirements: &str, script: &str) -> Result<C
 }
 
 /// The folder where the packages for Python are installed that a file in a folder of `interop` lists.
-pub(super) fn python_packages(folder: &str, requirements: &str) -> Result<PathBuf, InteropError> {
+pub(crate) fn python_packages(folder: &str, requirements: &str) -> Result<PathBuf, InteropError> {
     let version = requirement::python()?;
     let wanted = source(folder).join(requirements);
     let packages = installed("python", &(version, fs::read(&wanted)?));
@@ -82,7 +82,7 @@ pub(super) fn node_scripts(folder: &str) -> Result<PathBuf, InteropError> {
 }
 
 /// The folder where the packages for Node are installed that a folder in `interop` needs.
-pub(super) fn node_packages(folder: &str) -> Result<PathBuf, InteropError> {
+pub(crate) fn node_packages(folder: &str) -> Result<PathBuf, InteropError> {
     let source = source(folder);
     let home = installed(folder, &fs::read(source.join("package-lock.json"))?);
     if !home.exists() {

@@ -1,0 +1,193 @@
+//! The proxies: how each is installed and started in front of a server that is a child of it.
+
+use super::ProxiesError;
+use crate::{
+    clock,
+    interop::peer::{node_packages, python_packages},
+    mcp::{Client, Era, RequestError},
+    node::Node,
+    server::Server,
+};
+use rustix::process::Pid;
+use serde_json::json;
+use std::{
+    fs, io,
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+/// How long a proxy may take to start: Python reads many files.
+const START: Duration = Duration::from_secs(60);
+/// The unit of times in `/proc`: Linux shows all programs 100 ticks per second.
+const TICK: Duration = Duration::from_millis(10);
+
+/// A program that offers a server over HTTP which speaks MCP over stdio.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Proxy {
+    Longhaul,
+    /// `mcp-proxy` from npm.
+    McpProxyNode,
+    Supergateway,
+    /// `mcp-proxy` from PyPI.
+    McpProxyPython,
+}
+
+impl Proxy {
+    pub(super) const ALL: [Self; 4] = [
+        Self::Longhaul,
+        Self::McpProxyNode,
+        Self::Supergateway,
+        Self::McpProxyPython,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Longhaul => "longhaul",
+            Self::McpProxyNode => "mcp-proxy (npm)",
+            Self::Supergateway => "supergateway",
+            Self::McpProxyPython => "mcp-proxy (PyPI)",
+        }
+    }
+
+    /// Whether one process can stand in front of several servers.
+    pub(super) fn takes_several(self) -> bool {
+        matches!(self, Self::Longhaul | Self::McpProxyPython)
+    }
+
+    /// Starts the proxy in front of so many copies of the server.
+    pub(super) fn start(self, upstreams: usize, site: &Site) -> Result<Running, ProxiesError> {
+        let address = free_address()?;
+        let mut command = self.command(upstreams, address.port(), site)?;
+        let log = site.folder.join(format!("{}.log", self.name()));
+        let server = Server::start(&mut command, &log)?;
+        let mut running = Running { server, address };
+        let connected = clock::wait_for(START, || {
+            let is_there = TcpStream::connect(address).is_ok();
+            (is_there || !running.server.lives()).then_some(is_there)
+        });
+        match connected {
+            Some(true) => Ok(running),
+            _ => Err(ProxiesError::Start { name: self.name(), log }),
+        }
+    }
+
+    fn command(self, upstreams: usize, port: u16, site: &Site) -> Result<Command, ProxiesError> {
+        let port = port.to_string();
+        let [program, word] = site.upstream();
+        let mut command;
+        match self {
+            Self::Longhaul => {
+                let config = site.folder.join("longhaul.toml");
+                fs::write(&config, configuration(upstreams, &program, &word))?;
+                command = Command::new(&site.longhaul);
+                command.arg("serve").arg(config).arg("--data-dir");
+                command.arg(site.folder.join(format!("data-{port}")));
+                command.args(["--listen", &format!("127.0.0.1:{port}")]);
+            }
+            Self::McpProxyNode => {
+                command = node("mcp-proxy/dist/bin/mcp-proxy.mjs")?;
+                command.args(["--server", "stream", "--host", "127.0.0.1", "--port", &port]);
+                command.args(["--", &program, &word]);
+            }
+            Self::Supergateway => {
+                command = node("supergateway/dist/index.js")?;
+                command.args([
+                    "--outputTransport",
+                    "streamableHttp",
+                    "--stateful",
+                    "--logLevel",
+                    "none",
+                ]);
+                command.args(["--port", &port, "--stdio", &format!("'{program}' {word}")]);
+            }
+            Self::McpProxyPython => {
+                command = Command::new("python3");
+                command.env("PYTHONPATH", python_packages("proxies", "requirements.txt")?);
+                command.args(["-m", "mcp_proxy", "--log-level", "ERROR", "--port", &port]);
+                for nth in 1..upstreams {
+                    command.args(["--named-server", &format!("u{nth}"), &format!("'{program}' {word}")]);
+                }
+                command.args(["--", &program, &word]);
+            }
+        }
+        Ok(command)
+    }
+}
+
+fn node(file: &str) -> Result<Command, ProxiesError> {
+    let mut command = Node::install()?.command();
+    command.arg(node_packages("proxies")?.join("node_modules").join(file));
+    Ok(command)
+}
+
+fn configuration(upstreams: usize, program: &str, word: &str) -> String {
+    let command = json!([program, word]);
+    let mut text = "[server]\nname = \"gateway\"\n".to_owned();
+    for nth in 0..upstreams {
+        text += &format!("\n[upstream.u{nth}]\ncommand = {command}\n");
+    }
+    text
+}
+
+/// What a run has: the folder for its files, and the program of the gateway.
+pub(super) struct Site {
+    pub(super) folder: PathBuf,
+    pub(super) longhaul: PathBuf,
+    pub(super) xtask: PathBuf,
+}
+
+impl Site {
+    /// How the server behind the proxies is started.
+    pub(super) fn upstream(&self) -> [String; 2] {
+        [self.xtask.display().to_string(), "upstream".to_owned()]
+    }
+}
+
+/// A proxy that runs. Dropping it kills it.
+pub(super) struct Running {
+    server: Server,
+    address: SocketAddr,
+}
+
+impl Running {
+    /// A client of the proxy, with a session of its own.
+    pub(super) fn client(&self) -> Client {
+        Client::new(Era::Legacy, self.address)
+    }
+
+    /// A client in the session of another, whose first request has this id.
+    pub(super) fn client_in(&self, first: &mut Client, first_id: u64) -> Result<Client, RequestError> {
+        first.in_same_session(self.address, first_id)
+    }
+
+    /// The CPU time of the proxy alone, without the servers behind it.
+    pub(super) fn cpu(&self) -> io::Result<Duration> {
+        cpu(self.server.pid())
+    }
+
+    /// The resident memory of the proxy alone, in bytes.
+    pub(super) fn resident(&self) -> io::Result<u64> {
+        let text = fs::read_to_string(proc_file(self.server.pid(), "status"))?;
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kibibytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+        Ok(kibibytes.unwrap_or_default() * 1024)
+    }
+}
+
+fn cpu(pid: Pid) -> io::Result<Duration> {
+    let text = fs::read_to_string(proc_file(pid, "stat"))?;
+    // The name in parentheses may contain spaces; `utime` and `stime` are fields 14 and 15.
+    let fields = text.rsplit(')').next().unwrap_or_default().split(' ');
+    let ticks = fields.skip(12).take(2).filter_map(|field| field.parse::<u32>().ok());
+    Ok(TICK * ticks.sum::<u32>())
+}
+
+fn proc_file(pid: Pid, file: &str) -> PathBuf {
+    Path::new("/proc").join(pid.as_raw_nonzero().to_string()).join(file)
+}
+
+fn free_address() -> io::Result<SocketAddr> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
+}
