@@ -188,6 +188,17 @@ impl Called<'_> {
                 });
             }
             (Some(Ok(CallResponse::Task(task))), _) => task,
+            (Some(Err(RequestError::CancelledElsewhere)), _) => {
+                self.display.finish();
+                output::note(match pending.idempotency_key() {
+                    Some(_) => "longhaul: another command has cancelled the call; it may go on at the server",
+                    None => "longhaul: another command has cancelled the call; it may have run",
+                });
+                if self.json {
+                    output::json_line(&json!({"cancelled": true}));
+                }
+                return Ok(Exit::Cancelled);
+            }
             (Some(Err(error)), _) => {
                 self.display.finish();
                 if is_unanswered(&error) && pending.idempotency_key().is_none() {

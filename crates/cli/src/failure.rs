@@ -130,6 +130,7 @@ fn kind_of(error: &RequestError) -> &'static str {
         RequestError::InvalidOutput { .. } => "invalid_output",
         RequestError::Invalid(_) | RequestError::TooLarge { .. } | RequestError::Http { .. } => "invalid_answer",
         RequestError::TimedOut { .. } => "timed_out",
+        RequestError::CancelledElsewhere => "cancelled",
         _ => "unreachable",
     }
 }
@@ -162,6 +163,10 @@ impl From<RequestError> for Failure {
                 message: format!("{message}; --json prints the result"),
             },
             RequestError::Unanswered { .. } => Self::refused(message).of_kind(kind),
+            RequestError::CancelledElsewhere => Self {
+                exit: Exit::Cancelled,
+                ..Self::refused(message).of_kind(kind)
+            },
             RequestError::Token {
                 error: TokenError::Unavailable { .. },
                 ..

@@ -1,14 +1,12 @@
 //! Asking the user: each question once, whichever process of the user asks.
 
 use crate::{
-    Asked, Connection, InputRequest, InputResponse, RequestError, call_record::CallRecord, journal::RequestNumber,
+    Asked, Connection, InputRequest, InputResponse, RequestError,
+    call_record::CallRecord,
+    journal::{JournalWatch, RequestNumber},
 };
 use futures_util::FutureExt;
-use longhaul_core::{BoxFuture, Clock, Json};
-use std::{sync::Arc, time::Duration};
-
-/// How long to wait for an answer that another process is asking for, before the journal is read again.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
+use longhaul_core::{BoxFuture, Json};
 
 /// The answer to a question.
 pub(crate) struct Answered {
@@ -22,6 +20,8 @@ pub(crate) struct HeldQuestion {
     /// `None` once nothing more is to be recorded.
     record: Option<CallRecord>,
     key: String,
+    /// Whether nobody can answer it once this process does not deal with it.
+    is_passing: bool,
 }
 
 impl HeldQuestion {
@@ -49,8 +49,10 @@ impl HeldQuestion {
 
 impl Drop for HeldQuestion {
     fn drop(&mut self) {
-        if let Some(record) = &self.record {
-            record.release_question(self.key.clone());
+        match &self.record {
+            Some(record) if self.is_passing => record.forget_question(self.key.clone()),
+            Some(record) => record.release_question(self.key.clone()),
+            None => {}
         }
     }
 }
@@ -62,15 +64,17 @@ pub(crate) enum AskedBy<'a> {
     Task,
     /// A recorded request of a legacy server.
     Request(RequestNumber),
-    /// A call that is no task. The user may answer this in another process.
+    /// A call that is no task, in a round of it. The user may answer this in another process.
     Call(&'a InputRequest),
+    /// The same, in a request of a legacy server.
+    PlainCall(&'a InputRequest),
 }
 
 impl AskedBy<'_> {
     fn number(self) -> Option<RequestNumber> {
         match self {
             Self::Request(number) => Some(number),
-            Self::Task | Self::Call(_) => None,
+            Self::Task | Self::Call(_) | Self::PlainCall(_) => None,
         }
     }
 }
@@ -94,14 +98,13 @@ impl Connection {
             Some(_) => AskedBy::Task,
             None => AskedBy::Call(&request),
         };
-        ask_recorded(Arc::clone(&self.options().clock), record, key, asked_by, &ask).await
+        ask_recorded(record, key, asked_by, &ask).await
     }
 }
 
 /// Asks with `ask`, unless the user has answered the question before: then that is the answer. `None` if the server has an answer, also to
 /// the recorded request that asks.
 pub(crate) async fn ask_recorded<E: From<RequestError>>(
-    clock: Arc<dyn Clock>,
     record: Option<&CallRecord>,
     key: &str,
     asked_by: AskedBy<'_>,
@@ -111,15 +114,17 @@ pub(crate) async fn ask_recorded<E: From<RequestError>>(
         let response = ask().await?;
         return Ok(Some(Answered { response, held: None }));
     };
+    let is_passing = matches!(asked_by, AskedBy::PlainCall(_)) && !record.has_idempotency_key();
+    let mut watch = record.watch();
     loop {
         let asked = match asked_by {
-            AskedBy::Call(request) => record.ask_in_call(key, request).await,
+            AskedBy::Call(request) | AskedBy::PlainCall(request) => record.ask_in_call(key, request).await,
             AskedBy::Task | AskedBy::Request(_) => record.ask(key, asked_by.number()).await,
         };
         match asked {
             Ok(Asked::Accepted) => return Ok(None),
             Ok(Asked::Pending) => {
-                clock.sleep(LOOK_AGAIN).await;
+                watch.changed_or_ended().await;
                 continue;
             }
             _ => {}
@@ -127,6 +132,7 @@ pub(crate) async fn ask_recorded<E: From<RequestError>>(
         let held = HeldQuestion {
             record: Some(record.clone()),
             key: key.to_owned(),
+            is_passing,
         };
         match asked {
             Ok(Asked::Answered(answer)) => {
@@ -139,17 +145,25 @@ pub(crate) async fn ask_recorded<E: From<RequestError>>(
         }
         let response = match asked_by {
             AskedBy::Task | AskedBy::Request(_) => ask().await?,
-            AskedBy::Call(_) => tokio::select! {
+            AskedBy::Call(_) | AskedBy::PlainCall(_) => tokio::select! {
                 biased;
                 response = ask() => response?,
-                () = answered_elsewhere(&*clock, record, key) => continue,
+                () = answered_elsewhere(&mut watch, record, key) => {
+                    held.settled();
+                    continue;
+                }
             },
         };
         let answer = Json::from(response.as_value().clone());
         match record.record_answer(key, asked_by.number(), answer).await {
             Ok(true) => {}
             // Another process was faster: its answer counts.
-            Ok(false) => continue,
+            Ok(false) => {
+                if is_passing {
+                    held.settled();
+                }
+                continue;
+            }
             Err(error) => tracing::warn!(%error, "an answer is not recorded"),
         }
         let held = Some(held);
@@ -158,9 +172,9 @@ pub(crate) async fn ask_recorded<E: From<RequestError>>(
 }
 
 /// Waits until another process has recorded the answer to a question that this one asks.
-async fn answered_elsewhere(clock: &dyn Clock, record: &CallRecord, key: &str) {
+async fn answered_elsewhere(watch: &mut JournalWatch, record: &CallRecord, key: &str) {
     loop {
-        clock.sleep(LOOK_AGAIN).await;
+        watch.changed().await;
         // Without a journal that can be read there is only the answer of this process.
         if record.has_answer(key).await.unwrap_or_default() {
             return;

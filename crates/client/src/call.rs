@@ -139,8 +139,8 @@ impl Connection {
     }
 
     /// Whether a call of `tool` is sent to a legacy server, and asks it for a task.
-    pub(crate) async fn asks_legacy_for_task(&self, tool: &Tool) -> Result<bool, RequestError> {
-        Ok(asks_for_task(&*self.era().await?, tool))
+    pub(crate) async fn asks_legacy_for_task(&self, tool: &Tool, options: &CallOptions) -> Result<bool, RequestError> {
+        Ok(is_sent_as_task(&*self.era().await?, tool, options))
     }
 
     fn build_call(&self, era: &Era, tool: &Tool, arguments: &Map<String, Value>, options: &CallOptions) -> Request {
@@ -154,8 +154,7 @@ impl Connection {
         if !members.is_empty() {
             params.insert("_meta".to_owned(), members.into());
         }
-        let needs_task = tool.task_support == TaskSupport::Required;
-        if asks_for_task(era, tool) && (needs_task || !options.without_task) {
+        if is_sent_as_task(era, tool, options) {
             let task = options.ttl.map_or_else(|| json!({}), |ttl| json!({"ttl": ttl}));
             params.insert("task".to_owned(), task);
         }
@@ -212,7 +211,12 @@ impl Connection {
     }
 }
 
-/// Whether a call of the tool asks a legacy server for a task (G1-06, G1-07).
+/// Whether a call of the tool with these options asks a legacy server for a task.
+fn is_sent_as_task(era: &Era, tool: &Tool, options: &CallOptions) -> bool {
+    asks_for_task(era, tool) && (tool.task_support == TaskSupport::Required || !options.without_task)
+}
+
+/// Whether a call of the tool can ask a legacy server for a task (G1-06, G1-07).
 fn asks_for_task(era: &Era, tool: &Tool) -> bool {
     era.legacy().is_some_and(|legacy| legacy.tool_tasks) && tool.task_support != TaskSupport::Forbidden
 }

@@ -3,7 +3,7 @@
 use crate::{
     Asked, CallId, CallState, ClientJournal, Finished, Generation, InputRequest, JournalError, NewCall, RecordedCall,
     SessionRef, TakenOver, TaskRef, TaskStatus,
-    journal::{NewServerRequest, RequestNumber, ServerRequestRecord},
+    journal::{JournalWatch, NewServerRequest, RequestNumber, ServerRequestRecord},
 };
 use longhaul_core::{Json, Millis};
 use parking_lot::Mutex;
@@ -42,6 +42,10 @@ struct State {
     noted: Option<(bool, bool)>,
     /// When the task had changed last, when it was last seen asking.
     asked_at: Option<String>,
+    /// Whether the same call may be made again.
+    has_idempotency_key: bool,
+    /// How many questions the server has asked in requests since the call was last sent.
+    questions: u32,
 }
 
 impl Drop for Record {
@@ -56,9 +60,11 @@ impl Drop for Record {
 impl CallRecord {
     /// Records that a call is about to be sent.
     pub(crate) async fn begin(journal: &ClientJournal, call: NewCall) -> Result<Self, JournalError> {
-        let session = call.session.clone();
+        let (session, has_key) = (call.session.clone(), call.idempotency_key.is_some());
         let call = journal.begin(call).await?;
-        Ok(Self::new(journal, call, true, session.as_ref()))
+        let record = Self::new(journal, call, true, session.as_ref());
+        record.0.state.lock().has_idempotency_key = has_key;
+        Ok(record)
     }
 
     /// Takes over an interrupted call that is the same, if the server still knows its key.
@@ -69,7 +75,11 @@ impl CallRecord {
     ) -> Result<Option<(Self, TakenOver)>, JournalError> {
         let session = call.session.clone();
         let taken = journal.take_over(call, known_for).await?;
-        Ok(taken.map(|taken| (Self::new(journal, taken.call, true, session.as_ref()), taken)))
+        Ok(taken.map(|taken| {
+            let record = Self::new(journal, taken.call, true, session.as_ref());
+            record.0.state.lock().has_idempotency_key = true;
+            (record, taken)
+        }))
     }
 
     /// The record of a task.
@@ -99,12 +109,53 @@ impl CallRecord {
                 session: session.map(|session| session.id.clone()),
                 noted: Some((false, false)),
                 asked_at: None,
+                has_idempotency_key: false,
+                questions: 0,
             }),
         }))
     }
 
-    fn call(&self) -> CallId {
+    pub(crate) fn call(&self) -> CallId {
         self.0.state.lock().call
+    }
+
+    pub(crate) fn has_idempotency_key(&self) -> bool {
+        self.0.state.lock().has_idempotency_key
+    }
+
+    /// The call is about to be sent: the server asks its first question next.
+    pub(crate) fn is_sent(&self) {
+        self.0.state.lock().questions = 0;
+    }
+
+    /// The number of the next question since the call was sent.
+    pub(crate) fn next_question(&self) -> u32 {
+        let mut state = self.0.state.lock();
+        state.questions = state.questions.saturating_add(1);
+        state.questions
+    }
+
+    /// Tells what other processes do with the journal.
+    pub(crate) fn watch(&self) -> JournalWatch {
+        self.0.journal.watch()
+    }
+
+    /// Waits until another process wants the call to be cancelled.
+    pub(crate) async fn cancel_requested(&self) {
+        let mut watch = self.watch();
+        loop {
+            watch.changed_or_ended().await;
+            // Without a journal that can be read nobody can want it.
+            if self
+                .0
+                .journal
+                .is_cancel_requested(self.call())
+                .await
+                .unwrap_or_default()
+            {
+                return;
+            }
+        }
     }
 
     /// Records the task that the server has created.
@@ -287,6 +338,11 @@ impl CallRecord {
 
     pub(crate) async fn answer_refused(&self, key: &str) {
         warn(self.0.journal.answer_refused(self.call(), key).await);
+    }
+
+    /// Forgets what the server asked during the call, without waiting.
+    pub(crate) fn forget_question(&self, key: String) {
+        warn_later(self.0.journal.enqueue_forget_call_question(self.call(), key));
     }
 
     /// Leaves a question to other processes, without waiting.

@@ -7,7 +7,7 @@ use crate::{
     hosted_tasks::HostedTasks,
     jitter::Jitter,
     legacy_tasks::LegacyTasks,
-    listening::Listening,
+    listening::{Listening, PlainCall},
     probe,
     request::Request,
     response::{Incoming, OnNotification, RpcResponse, read_message},
@@ -235,7 +235,7 @@ impl Connection {
             return Ok((result, era));
         }
         self.listening().until_open().await;
-        let first = self.attempt(&era, request, on_notification).await;
+        let first = self.attempt(&era, request, on_notification, record).await;
         if let (
             Some((Lookup::Missing(forgotten), key)),
             Ok(RpcResponse {
@@ -280,7 +280,7 @@ impl Connection {
             return finish(stale_era::unrepeated(first, has_lost_session), era);
         }
         self.listening().until_open().await;
-        let second = self.attempt(&now, again, on_notification).await;
+        let second = self.attempt(&now, again, on_notification, record).await;
         finish(second, now)
     }
 
@@ -309,13 +309,16 @@ impl Connection {
         known.as_ref().is_some_and(|known| Arc::ptr_eq(known, era))
     }
 
-    /// Sends a request in this era, whatever becomes of it.
+    /// Sends a request in this era, whatever becomes of it. With `record` it is a recorded call.
     pub(crate) async fn attempt(
         &self,
         era: &Arc<Era>,
         mut request: Request,
         on_notification: OnNotification<'_>,
+        record: Option<&CallRecord>,
     ) -> Result<RpcResponse, RequestError> {
+        let record = record.filter(|_| era.legacy().is_some() && !request.params.contains_key("task"));
+        let plain_call = PlainCall::begin(self.listening(), record);
         let id = request.id.unwrap_or_else(|| self.next_id());
         let source = request.source;
         if request.wants_progress {
@@ -347,7 +350,8 @@ impl Connection {
         };
         let response = async {
             let mut reply = self.0.transport.send(outgoing).await?;
-            self.read_response(&mut reply, era, id, source, on_notification).await
+            let origin = (source, plain_call.record);
+            self.read_response(&mut reply, era, id, origin, on_notification).await
         }
         .await;
         cancellation.id = None;
@@ -371,7 +375,7 @@ impl Connection {
         reply: &mut Reply,
         era: &Arc<Era>,
         id: u64,
-        source: Option<u64>,
+        (source, call): (Option<u64>, Option<&CallRecord>),
         on_notification: OnNotification<'_>,
     ) -> Result<RpcResponse, RequestError> {
         loop {
@@ -382,7 +386,7 @@ impl Connection {
             .await?
             {
                 Incoming::Response(response) => return Ok(response),
-                Incoming::Request(request) => self.serve(request, era, source),
+                Incoming::Request(request) => self.serve(request, era, source, call),
             }
         }
     }

@@ -108,6 +108,10 @@ pub enum RequestError {
         /// Why there is no answer.
         reason: String,
     },
+    /// Another program of this user has cancelled the call ([`ClientJournal::cancel_call`](crate::ClientJournal::cancel_call)) before the server had answered. It may
+    /// have run, and with an idempotency key it may go on at the server.
+    #[error("another program has cancelled the call before the server had answered")]
+    CancelledElsewhere,
     /// A response that breaks the protocol.
     #[error("the server's response is invalid: {0}")]
     Invalid(String),

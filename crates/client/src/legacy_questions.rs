@@ -56,14 +56,24 @@ impl QuestionName {
                 name: format!("{LEGACY}key {key}"),
                 is_unique: true,
             },
-            None => {
-                let digest: String = digest(request).iter().map(|byte| format!("{byte:02x}")).collect();
-                Self {
-                    name: format!("{BY_TEXT}{digest}"),
-                    is_unique: false,
-                }
-            }
+            None => Self {
+                name: format!("{BY_TEXT}{}", digest_text(request)),
+                is_unique: false,
+            },
         }
+    }
+}
+
+/// The name in the journal of what a plain call asks, and its key for people: `nth` is its number since the call was sent. If the call is made again under its
+/// idempotency key, a Longhaul server asks what is open under the same key, and others may ask the same in the same order.
+pub(crate) fn of_plain_call(request: &ServerRequest, nth: u32) -> (String, String) {
+    let id: Option<String> = serde_json::from_str(&request.id).ok();
+    let key = id
+        .as_deref()
+        .and_then(|id| key_of(&request.id, id.get(..TASK_ID_LENGTH)?));
+    match key {
+        Some(key) => (format!("plain key {key}"), key),
+        None => (format!("plain {nth} {}", digest_text(request)), format!("q{nth}")),
     }
 }
 
@@ -91,6 +101,10 @@ pub(crate) fn digest(request: &ServerRequest) -> RequestDigest {
         params.remove("_meta");
     }
     canonical_digest(&Json::from(&Value::from(vec![request.method.as_str().into(), params])))
+}
+
+fn digest_text(request: &ServerRequest) -> String {
+    digest(request).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The latest responses that the server has not taken.
@@ -185,6 +199,17 @@ mod tests {
         ] {
             let named = name(id, task);
             assert!(!named.is_unique && named.name.starts_with(BY_TEXT), "{}", named.name);
+        }
+    }
+
+    #[test]
+    fn a_question_of_a_plain_call_has_a_key() {
+        let named = |id: Value| of_plain_call(&request(&id.to_string(), "?"), 3);
+        let (name, key) = named(json!(format!("{TASK}.in-1.7")));
+        assert_eq!((name.as_str(), key.as_str()), ("plain key in-1", "in-1"));
+        for id in [json!(7), json!("7"), json!("ü".repeat(40)), json!(TASK)] {
+            let (name, key) = named(id);
+            assert!(name.starts_with("plain 3 ") && key == "q3", "{name} {key}");
         }
     }
 

@@ -29,7 +29,9 @@ struct Tasks {
     /// By id, with their records.
     live: HashMap<String, Option<CallRecord>>,
     /// Recorded calls that the server has not answered. Any question may be that of their tasks.
-    calls: usize,
+    calls: Vec<Unanswered>,
+    /// The number of the next one.
+    next_call: u64,
     /// The status messages with which tasks were last said to ask, the latest last.
     asking: VecDeque<(String, String)>,
 }
@@ -42,20 +44,52 @@ impl Tasks {
     }
 }
 
+struct Unanswered {
+    number: u64,
+    record: CallRecord,
+    asks_for_task: bool,
+}
+
 /// A recorded call is being sent until this is dropped.
-pub(crate) struct UnansweredCall(Arc<LegacyTasks>);
+pub(crate) struct UnansweredCall {
+    tasks: Arc<LegacyTasks>,
+    number: u64,
+}
 
 impl Drop for UnansweredCall {
     fn drop(&mut self) {
-        self.0.tasks.send_modify(|tasks| tasks.calls -= 1);
+        self.tasks
+            .tasks
+            .send_modify(|tasks| tasks.calls.retain(|call| call.number != self.number));
     }
 }
 
 impl LegacyTasks {
     /// A recorded call is about to be sent.
-    pub(crate) fn expect_answer(self: &Arc<Self>) -> UnansweredCall {
-        self.tasks.send_modify(|tasks| tasks.calls += 1);
-        UnansweredCall(Arc::clone(self))
+    pub(crate) fn expect_answer(self: &Arc<Self>, record: &CallRecord, asks_for_task: bool) -> UnansweredCall {
+        let mut number = 0;
+        self.tasks.send_modify(|tasks| {
+            number = tasks.next_call;
+            tasks.next_call += 1;
+            tasks.calls.push(Unanswered {
+                number,
+                record: record.clone(),
+                asks_for_task,
+            });
+        });
+        UnansweredCall {
+            tasks: Arc::clone(self),
+            number,
+        }
+    }
+
+    /// The plain call that a question belongs to which does not say so: the only one, if there is no task that it could be about.
+    pub(crate) fn only_plain_call(&self) -> Option<CallRecord> {
+        let tasks = self.tasks.borrow();
+        match tasks.calls.as_slice() {
+            [call] if !call.asks_for_task && tasks.live.is_empty() => Some(call.record.clone()),
+            _ => None,
+        }
     }
 
     /// A task lives. Its questions go to `record` from now on.
@@ -108,7 +142,7 @@ impl LegacyTasks {
     #[expect(clippy::disallowed_methods, reason = "the client is not simulated")]
     pub(crate) async fn asking_soon(&self, text: &str) -> Option<String> {
         let mut tasks = self.tasks.subscribe();
-        let may_be_known = |tasks: &Tasks| tasks.calls > 0 || tasks.live.values().any(Option::is_some);
+        let may_be_known = |tasks: &Tasks| !tasks.calls.is_empty() || tasks.live.values().any(Option::is_some);
         let settled = tasks.wait_for(|tasks| tasks.asking(text).is_some() || !may_be_known(tasks));
         // If the time is over, what is known has to do.
         let _ = tokio::time::timeout(LONGEST_WAIT_FOR_STATUS, settled).await;
@@ -119,7 +153,7 @@ impl LegacyTasks {
     fn only_recorded(&self) -> Option<String> {
         let tasks = self.tasks.borrow();
         let mut live = tasks.live.iter();
-        match (tasks.calls, live.next(), live.next()) {
+        match (tasks.calls.len(), live.next(), live.next()) {
             (0, Some((task, Some(_))), None) => Some(task.clone()),
             _ => None,
         }
@@ -129,7 +163,7 @@ impl LegacyTasks {
     #[expect(clippy::disallowed_methods, reason = "the client is not simulated")]
     pub(crate) async fn record_of(&self, task: &str) -> Option<CallRecord> {
         let mut tasks = self.tasks.subscribe();
-        let is_known = |tasks: &Tasks| tasks.calls == 0 || tasks.live.contains_key(task);
+        let is_known = |tasks: &Tasks| tasks.calls.is_empty() || tasks.live.contains_key(task);
         if tokio::time::timeout(LONGEST_WAIT_FOR_ANSWER, tasks.wait_for(is_known))
             .await
             .is_err()

@@ -1,6 +1,8 @@
 //! What a connection keeps of its push stream and of the requests that it serves.
 
 use crate::{
+    CallId,
+    call_record::CallRecord,
     finished_pages::FinishedPages,
     legacy_questions::{RequestDigest, SentResponses, ServedAnswer, TakenAnswers},
 };
@@ -70,6 +72,8 @@ pub(crate) struct ServedRequest {
     pub(crate) came_again: bool,
     /// The task that it belongs to.
     pub(crate) task: Option<String>,
+    /// The plain call that it belongs to, if that is recorded.
+    pub(crate) call: Option<CallId>,
     /// What it asks.
     pub(crate) digest: RequestDigest,
     /// The name of its question, if no other question ever has it.
@@ -163,6 +167,17 @@ impl Listening {
         }
     }
 
+    /// Withdraws what a plain call has asked, because it is not waited for any more.
+    pub(crate) fn withdraw_call(&self, call: CallId) {
+        self.serving.lock().retain(|_, served| {
+            let is_open = served.call != Some(call);
+            if !is_open {
+                served.running.abort();
+            }
+            is_open
+        });
+    }
+
     /// Withdraws what a task has asked, because it has ended. Not every server does so itself. Nothing is answered: the Python SDK 1.30 ends the
     /// session if the question of a cancelled task is answered.
     pub(crate) fn withdraw(&self, task: &str) {
@@ -174,6 +189,29 @@ impl Listening {
             }
             is_open
         });
+    }
+}
+
+/// A recorded plain call of a legacy server is sent until this is dropped. Then it has an answer, or is not waited for, so what the server asked is withdrawn.
+pub(crate) struct PlainCall<'a> {
+    listening: &'a Listening,
+    pub(crate) record: Option<&'a CallRecord>,
+}
+
+impl<'a> PlainCall<'a> {
+    pub(crate) fn begin(listening: &'a Listening, record: Option<&'a CallRecord>) -> Self {
+        if let Some(record) = record {
+            record.is_sent();
+        }
+        Self { listening, record }
+    }
+}
+
+impl Drop for PlainCall<'_> {
+    fn drop(&mut self) {
+        if let Some(record) = self.record {
+            self.listening.withdraw_call(record.call());
+        }
     }
 }
 

@@ -55,9 +55,10 @@ impl PendingCall {
             options,
             record: None,
             interrupted: None,
-            asks_legacy_for_task: connection.asks_legacy_for_task(tool).await?,
+            asks_legacy_for_task: false,
             arguments_digest: canonical_digest(&Json::from(&Value::from(arguments.clone()))),
         };
+        call.asks_legacy_for_task = connection.asks_legacy_for_task(tool, &call.options).await?;
         if let Some(recording) = recording {
             match call.record(recording, takes_keys, known_for).await {
                 // Another process was allowed to end the session just now.
@@ -130,15 +131,15 @@ impl PendingCall {
     /// sent once. A busy server is waited for if [`CallOptions::waits_while_busy`] says so.
     ///
     /// # Errors
-    /// Any [`RequestError`]. The call is recorded as refused if the tool has not run, and as failed if it may have run and the server has answered with an error.
+    /// Any [`RequestError`]; [`RequestError::CancelledElsewhere`] if another process wants the call to be cancelled before there is an answer. The call is recorded as refused if the tool has not run, and as failed if it may have run and the server has answered with an error.
     /// Otherwise it is of unknown outcome; with an idempotency key it is interrupted, and the same call continues it.
     pub async fn send(&mut self, on_event: Observer<'_>) -> Result<CallResponse, RequestError> {
-        let _unanswered = self
-            .record
-            .is_some()
-            .then(|| self.connection.legacy_tasks().expect_answer());
-        let response = self.send_until_answered(on_event).await;
-        self.note_response(response, on_event).await
+        loop {
+            // It never returns nothing.
+            if let Some(response) = self.send_unless(std::future::pending(), on_event).await {
+                return response;
+            }
+        }
     }
 
     /// As [`send`](Self::send); stops waiting when `cancelled` completes before there is an answer, and returns `None` then, with nothing recorded: see
@@ -152,10 +153,11 @@ impl PendingCall {
         cancelled: impl Future<Output = ()>,
         on_event: Observer<'_>,
     ) -> Option<Result<CallResponse, RequestError>> {
-        let _unanswered = self
-            .record
-            .is_some()
-            .then(|| self.connection.legacy_tasks().expect_answer());
+        let _unanswered = self.record.as_ref().map(|record| {
+            let tasks = self.connection.legacy_tasks();
+            tasks.expect_answer(record, self.asks_legacy_for_task)
+        });
+        let mut is_cancelled_elsewhere = false;
         // An answer that has arrived is taken, and what follows it is not interrupted: the handle would be lost.
         let response = {
             let mut sending = pin!(self.send_until_answered(on_event));
@@ -163,18 +165,40 @@ impl PendingCall {
                 biased;
                 response = &mut sending => Some(response),
                 () = cancelled => None,
+                () = self.cancel_requested() => {
+                    is_cancelled_elsewhere = true;
+                    None
+                }
+            };
+            let answered = match answered {
+                None if self.asks_legacy_for_task => tokio::select! {
+                    biased;
+                    response = &mut sending => Some(response),
+                    () = self.connection.sleep(LAST_WORD) => None,
+                },
+                answered => answered,
             };
             match answered {
                 Some(response) => response,
-                None if self.asks_legacy_for_task => tokio::select! {
-                    biased;
-                    response = &mut sending => response,
-                    () = self.connection.sleep(LAST_WORD) => return None,
-                },
+                None if is_cancelled_elsewhere => Err(RequestError::CancelledElsewhere),
                 None => return None,
             }
         };
-        Some(self.note_response(response, on_event).await)
+        let response = self.note_response(response, on_event).await;
+        if let (Ok(CallResponse::Task(task)), true) = (&response, is_cancelled_elsewhere)
+            && let Err(error) = task.cancel().await
+        {
+            tracing::warn!(%error, "a task was not cancelled");
+        }
+        Some(response)
+    }
+
+    /// Waits until another process wants the call to be cancelled.
+    async fn cancel_requested(&self) {
+        match &self.record {
+            Some(record) => record.cancel_requested().await,
+            None => std::future::pending().await,
+        }
     }
 
     async fn note_response(
@@ -189,6 +213,7 @@ impl PendingCall {
             Err(RequestError::InvalidOutput { .. }) => self.record_finished(Finished::Answered).await,
             // The tool may have run, but there is an answer, and under its key the call would only get the same one.
             Err(RequestError::Rpc(_)) => self.record_finished(Finished::Failed).await,
+            Err(RequestError::CancelledElsewhere) => self.record_finished(Finished::Cancelled).await,
             Err(error @ RequestError::NoKeysAnyMore { .. }) => self.unknown(&error.to_string()).await,
             // Under its key it can be made again, also at once.
             Err(_) if self.options.idempotency_key.is_some() => self.release().await,

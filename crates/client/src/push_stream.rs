@@ -68,7 +68,7 @@ impl Connection {
     /// Handles a message that belongs to no request.
     fn receive(&self, message: &[u8], era: &Arc<Era>) {
         match Message::parse(message) {
-            Ok(Message::Request(request)) => self.serve(ServerRequest::read(&request), era, None),
+            Ok(Message::Request(request)) => self.serve(ServerRequest::read(&request), era, None, None),
             Ok(Message::Notification(notification)) => self.notified(&notification, None),
             Ok(Message::Response(_)) => tracing::debug!("ignored a response to an unknown request"),
             Err(rejection) => tracing::warn!(error = %rejection.error, "ignored an unreadable message of the server"),

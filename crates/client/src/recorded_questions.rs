@@ -5,21 +5,31 @@ use crate::{
     asking::HeldQuestion,
     call_record::CallRecord,
     journal::{RequestNumber, ServerRequestRecord},
-    legacy_questions::QuestionName,
+    legacy_questions::{QuestionName, of_plain_call},
     response::ServerRequest,
 };
 use longhaul_core::Json;
 use longhaul_wire::meta;
 use serde_json::Value;
 
-/// What is recorded of a question of a task.
+/// What is recorded of a question of a task or of a plain call.
 #[derive(Clone)]
 pub(crate) struct Recorded {
     pub(crate) record: CallRecord,
     pub(crate) name: String,
     pub(crate) has_own_key: bool,
-    /// The number of the request, and the key of the question. `None` if only the answer is recorded.
-    pub(crate) request: Option<(RequestNumber, String)>,
+    pub(crate) place: RecordedPlace,
+}
+
+/// Where a question is recorded. Those with a key can be answered by other processes.
+#[derive(Clone)]
+pub(crate) enum RecordedPlace {
+    /// With the request of the server: its number, and the key of the question.
+    Request(RequestNumber, String),
+    /// With the plain call that asks, under this key.
+    PlainCall(String),
+    /// Only the answer is recorded.
+    Nowhere,
 }
 
 impl Recorded {
@@ -28,26 +38,59 @@ impl Recorded {
             record: record.clone(),
             name: known.request.question.clone(),
             has_own_key: QuestionName::is_unique(&known.request.question),
-            request: Some((known.number, known.first.key())),
+            place: RecordedPlace::Request(known.number, known.first.key()),
+        }
+    }
+
+    /// The next question of a plain call.
+    pub(crate) fn of_plain_call(record: &CallRecord, request: &ServerRequest) -> Self {
+        let (name, key) = of_plain_call(request, record.next_question());
+        Self {
+            record: record.clone(),
+            name,
+            has_own_key: false,
+            place: RecordedPlace::PlainCall(key),
+        }
+    }
+
+    /// The key of the question for people, if other processes can answer it.
+    pub(crate) fn key(&self) -> Option<&String> {
+        match &self.place {
+            RecordedPlace::Request(_, key) | RecordedPlace::PlainCall(key) => Some(key),
+            RecordedPlace::Nowhere => None,
         }
     }
 
     pub(crate) fn number(&self) -> Option<RequestNumber> {
-        self.request.as_ref().map(|(number, _)| *number)
+        match self.place {
+            RecordedPlace::Request(number, _) => Some(number),
+            RecordedPlace::PlainCall(_) | RecordedPlace::Nowhere => None,
+        }
+    }
+
+    /// The server wants no answer any more.
+    pub(crate) async fn withdrawn(&self) {
+        match &self.place {
+            RecordedPlace::Request(number, _) => self.record.request_withdrawn(*number).await,
+            RecordedPlace::PlainCall(_) => self.record.forget_question(self.name.clone()),
+            RecordedPlace::Nowhere => {}
+        }
     }
 
     /// The server has the answer, or an error instead.
     pub(crate) async fn answered(&self, held: Option<HeldQuestion>) {
-        match (self.number(), held) {
-            (Some(number), held) => {
-                self.record.request_answered(number, self.has_own_key).await;
+        match (&self.place, held) {
+            // Kept for the same call under its idempotency key, which may ask it again; without one it is forgotten.
+            (RecordedPlace::PlainCall(_), held) => drop(held),
+            (RecordedPlace::Request(number, _), held) => {
+                self.record.request_answered(*number, self.has_own_key).await;
                 if let Some(held) = held {
                     held.settled();
                 }
             }
-            (None, Some(held)) if self.has_own_key => held.accepted().await,
-            (None, Some(held)) => held.discarded().await,
-            (None, None) => {}
+            (RecordedPlace::Nowhere, Some(held)) if self.has_own_key => held.accepted().await,
+            (RecordedPlace::Nowhere, Some(held)) => held.discarded().await,
+            (RecordedPlace::Nowhere, None) => {}
         }
     }
 }

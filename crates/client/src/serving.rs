@@ -11,7 +11,7 @@ use crate::{
     legacy_questions::{QuestionName, RequestDigest, ServedAnswer, digest},
     listening::{MAX_SERVED, ServedRequest},
     polling,
-    recorded_questions::{Recorded, read_again, related_result},
+    recorded_questions::{Recorded, RecordedPlace, read_again, related_result},
     response::ServerRequest,
 };
 use futures_util::{FutureExt, TryFutureExt};
@@ -31,9 +31,20 @@ struct Serving {
     task: Option<String>,
     /// The number of the request on whose stream it came.
     source: Option<u64>,
+    /// The plain call that asks, if it is recorded.
+    call: Option<CallRecord>,
     digest: RequestDigest,
     /// The name of its question, if no other question of the task ever has it.
     unique_name: Option<String>,
+}
+
+/// On which stream a request came.
+#[derive(Default)]
+struct Stream {
+    /// The number of its request.
+    source: Option<u64>,
+    /// The recorded plain call that it belongs to.
+    call: Option<CallRecord>,
 }
 
 /// Which recorded requests of a server are served.
@@ -52,10 +63,16 @@ struct Reply {
 }
 
 impl Connection {
-    /// Serves a request of a legacy server, in the session of this `era`.
-    pub(crate) fn serve(&self, request: ServerRequest, era: &Arc<Era>, source: Option<u64>) {
+    /// Serves a request of a legacy server, in the session of this `era`. If it came on the stream of a recorded plain call, that is `call`.
+    pub(crate) fn serve(&self, request: ServerRequest, era: &Arc<Era>, source: Option<u64>, call: Option<&CallRecord>) {
         let task = self.task_of(&request);
-        self.serve_request(request, era, task, source, None);
+        let asks = task.is_none() && is_question(&request.method) && !self.is_answered_with_task(&request);
+        let call = match (asks, call) {
+            (false, _) => None,
+            (true, Some(call)) => Some(call.clone()),
+            (true, None) => self.legacy_tasks().only_plain_call(),
+        };
+        self.serve_request(request, era, task, Stream { source, call }, None);
     }
 
     /// Cancels the requests for the result of a task that earlier processes have left open in the present session: the server may send its next question on a
@@ -109,7 +126,13 @@ impl Connection {
                 record.doubt_answer(known.number).await;
             }
             let recorded = Recorded::of(record, &known);
-            self.serve_request(read_again(&known), &era, Some(task.id.clone()), None, Some(recorded));
+            self.serve_request(
+                read_again(&known),
+                &era,
+                Some(task.id.clone()),
+                Stream::default(),
+                Some(recorded),
+            );
         }
         Ok(())
     }
@@ -120,7 +143,7 @@ impl Connection {
         request: ServerRequest,
         era: &Arc<Era>,
         task: Option<String>,
-        source: Option<u64>,
+        stream: Stream,
         known: Option<Recorded>,
     ) {
         let served = Arc::clone(&self.listening().served).try_acquire_owned();
@@ -169,6 +192,7 @@ impl Connection {
             is_recorded,
             came_again: false,
             task: task.clone(),
+            call: stream.call.as_ref().map(CallRecord::call),
             digest,
             unique_name: unique_name.clone(),
             answer,
@@ -177,7 +201,8 @@ impl Connection {
             request,
             era: Arc::clone(era),
             task: task.clone(),
-            source,
+            source: stream.source,
+            call: stream.call.clone(),
             digest,
             unique_name: unique_name.clone(),
         };
@@ -196,8 +221,8 @@ impl Connection {
                         tokio::select! {
                             biased;
                             () = withdrawn.notified() => {
-                                if let Some(Recorded { record, request: Some((number, _)), .. }) = &recorded {
-                                    record.request_withdrawn(*number).await;
+                                if let Some(recorded) = &recorded {
+                                    recorded.withdrawn().await;
                                 }
                                 None
                             }
@@ -232,7 +257,7 @@ impl Connection {
             }
         };
         if ended.is_some_and(|ended| ended.came_again) {
-            self.serve(serving.request, &serving.era, serving.source);
+            self.serve(serving.request, &serving.era, serving.source, serving.call.as_ref());
         }
     }
 
@@ -248,16 +273,17 @@ impl Connection {
         })
     }
 
-    /// Records a question of a task whose call is recorded.
+    /// Records a question of a task whose call is recorded, or of a plain call that is.
     async fn record(&self, serving: &Serving) -> Option<Recorded> {
         let request = &serving.request;
         let is_asked = is_question(&request.method) && self.options().inputs.is_some();
         if !is_asked || self.is_answered_with_task(request) {
             return None;
         }
-        let task = match &serving.task {
-            Some(task) => task.clone(),
-            None => {
+        let task = match (&serving.task, &serving.call) {
+            (Some(task), _) => task.clone(),
+            (None, Some(call)) => return Some(Recorded::of_plain_call(call, request)),
+            (None, None) => {
                 self.legacy_tasks()
                     .asking_soon(request.params["message"].as_str()?)
                     .await?
@@ -270,7 +296,7 @@ impl Connection {
             record,
             name: name.clone(),
             has_own_key: is_unique,
-            request: None,
+            place: RecordedPlace::Nowhere,
         };
         if self.transport().is_session() {
             // The request ends with the pipe.
@@ -448,7 +474,7 @@ async fn reply(
 
 /// Reads the task once more before its answer is recorded. If it asks and has changed when this process is gone, the server has got the answer.
 fn see(connection: &WeakConnection, serving: &Serving, recorded: &Recorded) -> BoxFuture<'static, ()> {
-    let Some(task) = serving.task.as_ref().filter(|_| recorded.request.is_some()) else {
+    let Some(task) = serving.task.as_ref().filter(|_| recorded.number().is_some()) else {
         return std::future::ready(()).boxed();
     };
     let (connection, task, record) = (connection.clone(), task.clone(), recorded.record.clone());
@@ -493,7 +519,6 @@ async fn answer_request(
     if connection.is_answered_with_task(request) {
         return Some((connection.answer_as_task(request, inputs.answer(asked)), None));
     }
-    let clock = Arc::clone(&connection.options().clock);
     drop(connection);
     let ask = || {
         let (answer, seen) = (
@@ -513,8 +538,12 @@ async fn answer_request(
         Some(recorded) => (Some(&recorded.record), recorded.name.as_str(), recorded.number()),
         None => (None, "", None),
     };
-    let asked_by = number.map_or(AskedBy::Task, AskedBy::Request);
-    let Answered { response, held } = match ask_recorded(clock, record, name, asked_by, &ask).await {
+    let asked_by = match (recorded.map(|recorded| &recorded.place), number) {
+        (Some(RecordedPlace::PlainCall(_)), _) => AskedBy::PlainCall(&asked),
+        (_, Some(number)) => AskedBy::Request(number),
+        (_, None) => AskedBy::Task,
+    };
+    let Answered { response, held } = match ask_recorded(record, name, asked_by, &ask).await {
         Ok(answered) => answered?,
         Err(Unanswered(failure)) => return Some((Err(failure), None)),
     };
@@ -554,9 +583,8 @@ fn is_question(method: &str) -> bool {
 }
 
 fn asked_by(serving: &Serving, recorded: Option<&Recorded>) -> InputRequest {
-    let key = recorded.and_then(|recorded| recorded.request.as_ref());
     InputRequest {
-        key: key.map(|(_, key)| key.clone()),
+        key: recorded.and_then(Recorded::key).cloned(),
         task: serving.task.clone(),
         source: serving.source,
         method: serving.request.method.clone(),

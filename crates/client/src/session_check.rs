@@ -32,6 +32,6 @@ impl Connection {
             timeout: Some(self.options().request_timeout),
             ..Request::new(Method::Ping.as_str(), Map::new())
         };
-        self.attempt(era, ping, &mut |_| {}).await
+        self.attempt(era, ping, &mut |_| {}, None).await
     }
 }

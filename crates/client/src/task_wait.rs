@@ -1,7 +1,10 @@
 //! Waiting for a task: polls, pushes, questions and retries.
 
 use crate::{
-    Event, InputRequest, Observer, Outcome, RequestError, TaskHandle, TaskSnapshot, TaskStatus, polling,
+    Event, InputRequest, Observer, Outcome, RequestError, TaskHandle, TaskSnapshot, TaskStatus,
+    call_record::CallRecord,
+    journal::JournalWatch,
+    polling,
     serving::RecordedRequests,
     task_pushes::{Change, Push},
     task_questions::Questions,
@@ -13,8 +16,6 @@ use std::{sync::Arc, time::Duration};
 
 /// How long the result of a task that the server has forgotten may take to arrive, in milliseconds.
 const LAST_WORD: Millis = 1_000;
-/// How often a task that asks is looked up in the journal, in milliseconds: some servers send a question once, and another process may have got it.
-const LOOK_AGAIN: Millis = 1_000;
 
 impl TaskHandle {
     /// Waits until the task has ended and returns its outcome.
@@ -43,6 +44,7 @@ impl TaskHandle {
             given: None,
             // What a new task asks comes to this process.
             has_asked_again: self.created().is_some(),
+            others: None,
         };
         if let Some(created) = self.created() {
             wait.report(created);
@@ -109,6 +111,8 @@ struct Wait<'a> {
     given: Option<Outcome>,
     /// What an earlier process was asked about the task, and has not answered, is asked here.
     has_asked_again: bool,
+    /// What other processes record: some servers send a question once, and one of them may have got it. `None` until the task was first read.
+    others: Option<JournalWatch>,
 }
 
 impl Wait<'_> {
@@ -141,7 +145,17 @@ impl Wait<'_> {
                 false => RecordedRequests::All,
                 true => RecordedRequests::Unanswered,
             };
-            serve_recorded(self.handle, &snapshot, which).await?;
+            let is_new = match &mut self.others {
+                Some(others) => others.has_changed(),
+                None => {
+                    // From before the journal is read.
+                    self.others = self.handle.record().map(CallRecord::watch);
+                    true
+                }
+            };
+            if is_new {
+                serve_recorded(self.handle, &snapshot, which).await?;
+            }
         }
         self.has_asked_again = true;
         if !snapshot.status.is_final() {
@@ -181,12 +195,12 @@ impl Wait<'_> {
         let wait = polling::next_poll(snapshot.poll_interval, pushed, connection.jitter());
         let mut pause = connection.sleep(wait).boxed();
         let mut is_rare = is_pushed;
-        let mut asks = self.handle.record().is_some() && asks_by_request(snapshot);
+        let mut asks = asks_by_request(snapshot);
         loop {
             let look_again = async {
-                match asks {
-                    true => connection.sleep(LOOK_AGAIN).await,
-                    false => std::future::pending().await,
+                match &mut self.others {
+                    Some(others) if asks => others.changed().await,
+                    _ => std::future::pending().await,
                 }
             };
             let woken = tokio::select! {
@@ -240,7 +254,7 @@ impl Wait<'_> {
                     pause = connection.sleep(wait).boxed();
                 }
                 Woken::Pushed(Change::Task(changed)) => {
-                    asks = self.handle.record().is_some() && asks_by_request(&changed);
+                    asks = asks_by_request(&changed);
                     self.handle.note(&changed).await;
                     self.report(&changed);
                     self.ask(&changed)?;

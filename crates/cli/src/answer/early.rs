@@ -13,15 +13,6 @@ use crate::{
 };
 use longhaul_client::{CallFilter, CallState, RecordedCall};
 
-/// The recorded call of this name, if it is no task.
-pub(super) async fn find(id: &str) -> Result<Option<RecordedCall>, Failure> {
-    let Some(number) = tasks::call_number(id) else {
-        return Ok(None);
-    };
-    let calls = record::list(CallFilter::default()).await?;
-    Ok(calls.into_iter().find(|call| call.id == number && call.task.is_none()))
-}
-
 /// The only call that asks before it is a task, if no task could be meant.
 pub(super) async fn only_that_asks(server: &Server) -> Result<Option<RecordedCall>, Failure> {
     if !Named::candidates(server, "answer").await?.is_empty() {

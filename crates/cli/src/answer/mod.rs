@@ -61,7 +61,7 @@ async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
     }
     let words = arguments::parse(words).map_err(Failure::usage)?;
     let early = match id {
-        Some(id) => early::find(id).await?,
+        Some(id) => tasks::find_call(id).await?,
         None => early::only_that_asks(&server).await?,
     };
     if let Some(call) = early {

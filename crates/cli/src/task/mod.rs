@@ -1,5 +1,6 @@
 //! `longhaul task` and `longhaul cancel`: show a task, wait for it, cancel it, delete it.
 
+mod call;
 mod cancel;
 mod delete;
 mod history;
@@ -13,10 +14,10 @@ use crate::{
     interrupt::Interrupt,
     record::Named,
     result::Exit,
-    servers,
+    servers, tasks,
     waiting::{Deadline, Display, Waiting},
 };
-use longhaul_client::{Connection, RequestError};
+use longhaul_client::{Connection, RecordedCall, RequestError};
 use std::process::ExitCode;
 
 /// Runs the command.
@@ -29,6 +30,9 @@ pub(crate) async fn run(task: &args::Task) -> ExitCode {
 }
 
 async fn act(args: &args::Task) -> Result<Exit, Failure> {
+    if let Some(call) = choose_call(&args.task).await? {
+        return call::act(&call, args).await;
+    }
     let named = choose(&args.task, "task").await?;
     let server = &named.server;
     let (asking, mut unasked) = Asking::new();
@@ -77,6 +81,16 @@ async fn reach(connection: &Connection) -> Result<(), RequestError> {
     }
 }
 
+/// The recorded call that the words or `--id` name, if it is no task.
+async fn choose_call(args: &args::TaskArgs) -> Result<Option<RecordedCall>, Failure> {
+    let (_, rest) = servers::choose(&args.server, &args.words)?;
+    match (rest, &args.id) {
+        ([id], None) => tasks::find_call(id).await,
+        ([], Some(id)) => tasks::find_call(id).await,
+        _ => Ok(None),
+    }
+}
+
 /// The task that the words name, or `--id`; without any the only one.
 async fn choose(args: &args::TaskArgs, command: &str) -> Result<Named, Failure> {
     let (server, rest) = servers::choose(&args.server, &args.words)?;
@@ -98,6 +112,9 @@ pub(crate) async fn cancel_command(args: &args::Cancel) -> ExitCode {
     let cancelled = async {
         if args.task.words.is_empty() && args.task.id.is_none() {
             return Err(Failure::usage("name the task: longhaul cancel [SERVER] ID"));
+        }
+        if let Some(call) = choose_call(&args.task).await? {
+            return call::cancel(&call, args.json).await;
         }
         let named = choose(&args.task, "cancel").await?;
         let connection = named.server.connection(|_| {})?;

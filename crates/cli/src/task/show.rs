@@ -8,7 +8,7 @@ use crate::{
     states,
     waiting::{how_to_answer, how_to_be_asked, with_notice},
 };
-use longhaul_client::{Outcome, RecordedCall, TaskHandle, TaskSnapshot, TaskStatus};
+use longhaul_client::{InputRequest, Outcome, RecordedCall, TaskHandle, TaskSnapshot, TaskStatus};
 use serde_json::{Value, json};
 
 /// Reads the task and prints it.
@@ -56,17 +56,20 @@ fn describe(named: &Named, task: &TaskSnapshot) -> String {
         .into_iter()
         .filter_map(|(name, value)| Some(format!("{:<9} {}\n", name, output::plain(&value?, ""))));
     let key = call.and_then(key_line);
-    lines.chain(key).chain(snapshot_questions(task)).collect()
+    lines
+        .chain(key)
+        .chain(describe_questions(&task.input_requests))
+        .collect()
 }
 
-fn key_line(call: &RecordedCall) -> Option<String> {
+pub(super) fn key_line(call: &RecordedCall) -> Option<String> {
     let key = call.idempotency_key.as_deref()?;
     Some(format!("{:<9} {}\n", "key", output::plain(key, "")))
 }
 
 /// The questions, each with its fields.
-fn snapshot_questions(task: &TaskSnapshot) -> impl Iterator<Item = String> {
-    task.input_requests.iter().map(|request| {
+pub(super) fn describe_questions(asked: &[InputRequest]) -> impl Iterator<Item = String> {
+    asked.iter().map(|request| {
         let key = request.key.as_deref().unwrap_or_default();
         let mut lines = format!(
             "asks      {} [{}]\n",
@@ -101,7 +104,7 @@ pub(super) fn as_json(task: &TaskSnapshot) -> Value {
         ("createdAt", task.created_at.clone().map(Value::from)),
         ("lastUpdatedAt", task.last_updated_at.clone().map(Value::from)),
         ("pollIntervalMs", task.poll_interval.map(Value::from)),
-        ("inputRequests", questions_of(task)),
+        ("inputRequests", questions_as_json(&task.input_requests)),
         ("result", result_of(task)),
         ("error", error_of(task)),
     ];
@@ -113,9 +116,10 @@ pub(super) fn as_json(task: &TaskSnapshot) -> Value {
     shown
 }
 
-fn questions_of(task: &TaskSnapshot) -> Option<Value> {
-    let asked = task.input_requests.iter();
+/// The questions by their keys, if there are any.
+pub(super) fn questions_as_json(asked: &[InputRequest]) -> Option<Value> {
     let asked: serde_json::Map<String, Value> = asked
+        .iter()
         .filter_map(|request| {
             let shown = json!({"method": request.method, "params": request.params});
             Some((request.key.clone()?, shown))

@@ -4,7 +4,8 @@ mod ask_servers;
 mod row;
 mod table;
 
-pub(crate) use row::{Row, call_name, call_number};
+use row::call_number;
+pub(crate) use row::{Row, call_name};
 pub(crate) use table::{shortened, terminal_width};
 
 use crate::{
@@ -22,6 +23,15 @@ use std::{
     io::{self, IsTerminal},
     process::ExitCode,
 };
+
+/// The recorded call of this name, if it is no task.
+pub(crate) async fn find_call(name: &str) -> Result<Option<RecordedCall>, Failure> {
+    let Some(number) = call_number(name) else {
+        return Ok(None);
+    };
+    let calls = record::list(CallFilter::default()).await?;
+    Ok(calls.into_iter().find(|call| call.id == number && call.task.is_none()))
+}
 
 /// Runs the command.
 pub(crate) async fn run(args: &args::Tasks) -> ExitCode {

@@ -98,13 +98,19 @@ impl Row {
         task.map(|task| task.task_id.as_str()).or(listed)
     }
 
-    /// What commands take: the id of the task, or the name of a call that asks before it is a task.
+    /// What commands take: the id of the task, or the name of a call that is no task and has not ended.
     pub(crate) fn shown_id(&self) -> String {
         match (self.id(), &self.call) {
             (Some(id), _) => id.to_owned(),
-            (None, Some(call)) if call.asks => call_name(call.id),
-            (None, _) => "-".to_owned(),
+            (None, _) => self.call_name().unwrap_or_else(|| "-".to_owned()),
         }
+    }
+
+    /// The name of a call that is no task, and can be shown, answered and cancelled.
+    fn call_name(&self) -> Option<String> {
+        let call = self.call.as_ref().filter(|call| call.task.is_none())?;
+        let is_open = matches!(call.state, CallState::InFlight | CallState::Interrupted);
+        is_open.then(|| call_name(call.id))
     }
 
     /// For people: the server's name, URL or command line.
@@ -220,7 +226,7 @@ impl Row {
         };
         json!({
             "taskId": self.id(),
-            "call": call.filter(|call| call.task.is_none() && call.asks).map(|call| call_name(call.id)),
+            "call": self.call_name(),
             "tool": self.tool(),
             "server": call.map_or_else(|| self.server.as_str().into(), |call| servers::as_json(&call.server)),
             "serverFolder": call.and_then(|call| servers::recorded_folder(&call.server)),

@@ -76,6 +76,23 @@ impl ClientJournal {
             .await
     }
 
+    /// Forgets a question with its answer, without waiting: before every change that is asked for later.
+    pub(crate) fn enqueue_forget_call_question(
+        &self,
+        call: CallId,
+        name: String,
+    ) -> impl Future<Output = Result<(), JournalError>> + use<> {
+        let forgotten = self.0.enqueue(move |scope| {
+            let sql = "DELETE FROM questions WHERE call = ?1 AND key = ?2";
+            Ok(scope
+                .connection
+                .prepare_cached(sql)?
+                .execute((call.number(), &name))
+                .map(drop)?)
+        });
+        async move { forgotten.await.unwrap_or(Ok(())) }
+    }
+
     /// Whether a question has an answer.
     pub(crate) async fn has_answer(&self, call: CallId, name: impl Into<String>) -> Result<bool, JournalError> {
         let name = name.into();

@@ -270,7 +270,7 @@ fn note_status(scope: &Scope<'_>, call: CallId, status: TaskStatus) -> Result<()
     Ok(scope.connection.prepare_cached(sql)?.execute(changed).map(drop)?)
 }
 
-fn finish(scope: &Scope<'_>, call: CallId, finished: Finished) -> Result<(), Refusal> {
+pub(super) fn finish(scope: &Scope<'_>, call: CallId, finished: Finished) -> Result<(), Refusal> {
     let stored = Stored::read(scope, call)?;
     if stored.state == StateCode::Finished {
         return Ok(());
@@ -346,7 +346,7 @@ fn claim(scope: &Scope<'_>, call: CallId) -> Result<bool, Refusal> {
     if stored.state != StateCode::Intent || is_ours || stored.is_in_other_hands(scope) {
         return Ok(false);
     }
-    let sql = "UPDATE calls SET process = ?2, changed_at = ?3 WHERE seq = ?1";
+    let sql = "UPDATE calls SET process = ?2, changed_at = ?3, cancel_requested = NULL WHERE seq = ?1";
     let changed = (call.number(), scope.process, scope.now.0);
     scope.connection.prepare_cached(sql)?.execute(changed)?;
     Ok(true)

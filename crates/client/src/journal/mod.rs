@@ -34,12 +34,14 @@
 //! A legacy server asks with a request. Some servers send it once, so it is recorded too (`server_requests.rs`), before the user is asked: any process can
 //! respond to it in its session, for as long as the server has no response.
 //!
-//! Questions that come before there is a task (rounds of `tools/call`) have keys of their own, so `acknowledge` forgets them. Do not report their
+//! Questions that come before there is a task (rounds of `tools/call`, and requests of a legacy server during a plain call) have names of their own, so `acknowledge` forgets them. Do not report their
 //! answers as accepted: a call that is sent again from its beginning is asked again, and then needs them.
 
 mod abandoned;
+mod call_cancellation;
 mod call_questions;
 mod calls;
+mod changes;
 mod crash_point;
 mod error;
 mod file;
@@ -56,6 +58,8 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
+pub use call_cancellation::CallCancellation;
+pub(crate) use changes::JournalWatch;
 #[cfg(test)]
 pub(crate) use crash_point::reached as crash_point_reached;
 pub use error::JournalError;
@@ -63,6 +67,7 @@ pub use questions::Asked;
 pub(crate) use server_requests::{NewServerRequest, RequestNumber, ServerRequestRecord};
 
 use crate::SystemClock;
+use changes::Changes;
 use longhaul_core::Clock;
 use std::{
     ffi::OsString,
@@ -111,19 +116,22 @@ use worker::Worker;
 pub struct ClientJournal(Arc<Handle>);
 
 /// What all clones share. The worker's thread may outlive it a little.
-struct Handle(Arc<Worker>);
+struct Handle {
+    worker: Arc<Worker>,
+    changes: Arc<Changes>,
+}
 
 impl Deref for Handle {
     type Target = Arc<Worker>;
 
     fn deref(&self) -> &Self::Target {
-        &self.0
+        &self.worker
     }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.0.close();
+        self.worker.close();
     }
 }
 
@@ -153,7 +161,10 @@ impl ClientJournal {
     /// As [`open`](Self::open).
     pub async fn open_with_clock(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, JournalError> {
         let worker = Worker::open(path.to_owned(), clock).await?;
-        Ok(Self(Arc::new(Handle(worker))))
+        Ok(Self(Arc::new(Handle {
+            worker,
+            changes: Arc::default(),
+        })))
     }
 
     /// Where the journal is, without links.

@@ -21,6 +21,7 @@ mod mends;
 mod modern;
 mod peer;
 mod pipe;
+mod plain_calls;
 mod probe;
 mod pushes;
 mod questions;

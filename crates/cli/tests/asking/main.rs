@@ -2,6 +2,8 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod calls_without_task;
+
 use longhaul::{Server, TaskContext, TaskPolicy, Tool, ToolResult, schemars::JsonSchema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -459,69 +461,6 @@ fn a_server_is_started_as_a_child() {
     let failed = run(&["tools"], &std::env::temp_dir());
     exit(&failed, 3);
     assert!(text(&failed.stderr).contains("standard error"), "{failed:?}");
-}
-
-/// What a call asks before it is a task is answered from a second terminal while the first one asks it.
-#[test]
-fn a_call_that_asks_before_it_is_a_task_is_answered_by_another_process() {
-    let served = served();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .unwrap();
-    let journal = served.home.path().join("longhaul/.client/handles.db");
-    let url = served.url.clone();
-    let calling = runtime.spawn(async move {
-        let mut options = longhaul_client::Options::named("first", "1");
-        // The user looks at the question, and says nothing there.
-        options.inputs = Some(longhaul_client::Inputs::new().elicit(|_| std::future::pending()).into());
-        let connection = longhaul_client::Connection::open(&url, options).await.unwrap();
-        let journal = longhaul_client::ClientJournal::open(&journal).await.unwrap();
-        let tools = connection.list_tools().await.unwrap();
-        let early = tools.iter().find(|tool| tool.name == "early").unwrap();
-        let client = longhaul_client::Client::recorded_as(connection.clone(), journal, url, None);
-        let mut call = client
-            .prepare(early, &serde_json::Map::new(), longhaul_client::CallOptions::default())
-            .await
-            .unwrap();
-        match call.send(&mut |_| {}).await.unwrap() {
-            longhaul_client::CallResponse::Done(longhaul_client::Outcome::Result { json, .. }) => {
-                json.as_str().to_owned()
-            }
-            other => panic!("{other:?}"),
-        }
-    });
-    let listed = || -> Value {
-        let shown = exit(&served.run(&["tasks", "--json", "--offline"]), 0);
-        serde_json::from_str(&shown).unwrap_or_default()
-    };
-    let call = loop {
-        let shown = listed();
-        if let Some(call) = shown["calls"][0]["call"].as_str() {
-            assert_eq!(shown["calls"][0]["state"], "asks");
-            assert_eq!(shown["calls"][0]["asks"], true);
-            break call.to_owned();
-        }
-        assert!(!calling.is_finished(), "the call has ended");
-    };
-    let line = exit(&served.run(&["tasks", "--offline"]), 0);
-    assert!(line.starts_with(&format!("{call}  early  asks  ")), "{line}");
-    let without_values = served.run(&["answer", &call]);
-    exit(&without_values, 2);
-    assert!(
-        text(&without_values.stderr).contains("approved=boolean"),
-        "{without_values:?}"
-    );
-    // It is the only one that asks.
-    let answered = served.run(&["answer", "approved=true"]);
-    exit(&answered, 0);
-    assert!(text(&answered.stderr).contains("sends it"), "{answered:?}");
-    let result = runtime.block_on(calling).unwrap();
-    assert!(result.contains("approved: true"), "{result}");
-    let again = served.run(&["answer", &call, "approved=true"]);
-    exit(&again, 5);
-    assert!(text(&again.stderr).contains("asks nothing now"), "{again:?}");
 }
 
 /// There is no task to leave running, so nothing was detached.

@@ -1,0 +1,171 @@
+//! What a call asks before it is a task, or as a plain call of a legacy server, from a second terminal while the first one asks it.
+
+use super::{Served, exit, served, text};
+use longhaul_client::{CallError, CallOptions, Client, ClientJournal, Connection, EraChoice, Inputs, Options, Outcome};
+use serde_json::{Map, Value};
+use tokio::{runtime::Runtime, task::JoinHandle};
+
+/// A process that makes a call, and whose user looks at the question and says nothing there.
+struct First {
+    runtime: Runtime,
+    calling: JoinHandle<Result<Outcome, CallError>>,
+}
+
+impl First {
+    fn calls(served: &Served, era: EraChoice) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let journal = served.home.path().join("longhaul/.client/handles.db");
+        let url = served.url.clone();
+        let calling = runtime.spawn(async move {
+            let mut options = Options::named("first", "1");
+            options.era = era;
+            options.inputs = Some(Inputs::new().elicit(|_| std::future::pending()).into());
+            let connection = Connection::open(&url, options).await.unwrap();
+            let journal = ClientJournal::open(&journal).await.unwrap();
+            let tool = connection.tool("early").await.unwrap().unwrap();
+            let client = Client::recorded_as(connection, journal, url, None);
+            let mut call = client.prepare(&tool, &Map::new(), CallOptions::default()).await?;
+            match call.send(&mut |_| {}).await? {
+                longhaul_client::CallResponse::Done(outcome) => {
+                    call.finish(&outcome).await?;
+                    Ok(outcome)
+                }
+                task => panic!("{task:?}"),
+            }
+        });
+        Self { runtime, calling }
+    }
+
+    /// Waits until the journal shows that the call asks, and returns the call.
+    fn asks(&self, served: &Served) -> Value {
+        loop {
+            let shown = exit(&served.run(&["tasks", "--json", "--offline"]), 0);
+            let shown: Value = serde_json::from_str(&shown).unwrap_or_default();
+            if shown["calls"][0]["asks"] == true {
+                return shown["calls"][0].clone();
+            }
+            assert!(!self.calling.is_finished(), "the call has ended");
+        }
+    }
+
+    fn ends(self) -> Result<Outcome, CallError> {
+        self.runtime.block_on(self.calling).unwrap()
+    }
+}
+
+fn in_both_eras(test: impl Fn(EraChoice)) {
+    for era in [EraChoice::Modern, EraChoice::Legacy] {
+        test(era);
+    }
+}
+
+#[test]
+fn it_is_shown_and_answered() {
+    in_both_eras(|era| {
+        let served = served();
+        let first = First::calls(&served, era);
+        let listed = first.asks(&served);
+        assert_eq!(listed["state"], "asks");
+        let call = listed["call"].as_str().unwrap();
+        let line = exit(&served.run(&["tasks", "--offline"]), 0);
+        assert!(line.starts_with(&format!("{call}  early  asks  ")), "{line}");
+        let shown = served.run(&["task", call]);
+        let said = text(&shown.stderr);
+        let lines = exit(&shown, 0);
+        assert!(
+            lines.contains("asks      Start? [") && lines.contains("approved=boolean  Whether to ship it."),
+            "{lines}"
+        );
+        assert!(
+            said.contains(&format!("answer {call}")) || said.contains(&format!(" {call} --question ")),
+            "{said}"
+        );
+        let shown: Value = serde_json::from_str(&exit(&served.run(&["task", call, "--json"]), 0)).unwrap();
+        let asked = shown["inputRequests"].as_object().unwrap();
+        assert_eq!((shown["call"].as_str(), asked.len()), (Some(call), 1));
+        let waited = served.run(&["task", call, "--wait"]);
+        exit(&waited, 2);
+        assert!(text(&waited.stderr).contains("is no task"), "{waited:?}");
+        let without_values = served.run(&["answer", call]);
+        exit(&without_values, 2);
+        assert!(
+            text(&without_values.stderr).contains("approved=boolean"),
+            "{without_values:?}"
+        );
+        // It is the only one that asks.
+        let answered = served.run(&["answer", "approved=true"]);
+        exit(&answered, 0);
+        assert!(text(&answered.stderr).contains("sends it"), "{answered:?}");
+        let Outcome::Result { json, .. } = first.ends().unwrap() else {
+            panic!("no result")
+        };
+        assert!(json.as_str().contains("approved: true"), "{json:?}");
+        let late = served.run(&["answer", call, "approved=true"]);
+        exit(&late, 5);
+        assert!(text(&late.stderr).contains("asks nothing now"), "{late:?}");
+    });
+}
+
+#[test]
+fn it_is_cancelled() {
+    in_both_eras(|era| {
+        let served = served();
+        let first = First::calls(&served, era);
+        let call = first.asks(&served)["call"].as_str().unwrap().to_owned();
+        let cancelled = served.run(&["cancel", &call]);
+        exit(&cancelled, 0);
+        assert!(
+            text(&cancelled.stderr).contains(&format!("{call} is cancelled")),
+            "{cancelled:?}"
+        );
+        let error = first.ends().unwrap_err();
+        assert!(error.to_string().contains("another program has cancelled"), "{error}");
+        let shown = exit(&served.run(&["task", &call]), 0);
+        assert!(shown.contains("status    cancelled"), "{shown}");
+        let again = served.run(&["cancel", &call]);
+        exit(&again, 5);
+        assert!(
+            text(&again.stderr).contains("it is cancelled; nothing was cancelled"),
+            "{again:?}"
+        );
+    });
+}
+
+/// The command that makes the call ends at once, with the status of what was cancelled.
+#[test]
+fn the_command_that_makes_it_says_that_it_is_cancelled() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", silent.local_addr().unwrap());
+    let serving = std::thread::Builder::new().spawn(move || {
+        for stream in silent.incoming() {
+            let stream = stream.unwrap();
+            let _ = std::thread::Builder::new().spawn(move || super::answer_all_but_calls(stream));
+        }
+    });
+    serving.unwrap();
+    let served = served();
+    let mut calling = served.command(&["call", &url, "hang", "--json"]);
+    calling
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    let calling = calling.spawn().unwrap();
+    let call = loop {
+        let shown = served.command(&["tasks", "--json", "--offline"]).output().unwrap();
+        let shown = exit(&shown, 0);
+        let shown: Value = serde_json::from_str(&shown).unwrap_or_default();
+        if let Some(call) = shown["calls"][0]["call"].as_str() {
+            break call.to_owned();
+        }
+    };
+    exit(&served.run(&["cancel", &call]), 0);
+    let ended = calling.wait_with_output().unwrap();
+    assert_eq!(exit(&ended, 4), "{\"cancelled\":true}");
+    assert!(
+        text(&ended.stderr).contains("another command has cancelled the call"),
+        "{ended:?}"
+    );
+}

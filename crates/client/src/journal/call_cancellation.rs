@@ -1,0 +1,65 @@
+//! Cancelling a call that another process makes, before it is a task: that process watches for it.
+
+use super::{
+    ClientJournal,
+    calls::finish,
+    error::{JournalError, Refusal},
+    stored_call::Stored,
+    worker::Scope,
+};
+use crate::recorded_call::{CallId, Finished, StateCode};
+
+/// What becomes of a call that is to be cancelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallCancellation {
+    /// The process that makes the call is told, and stops waiting for the answer. The call is recorded as cancelled then, unless the answer comes first.
+    Requested,
+    /// The process that made the call has ended. The call is recorded as cancelled, so it is not made again under its idempotency key. It may go on at the server.
+    Recorded,
+}
+
+impl ClientJournal {
+    /// Cancels a call that is no task, also one that another process makes.
+    ///
+    /// ```no_run
+    /// # async fn example(journal: longhaul_client::ClientJournal) -> Result<(), longhaul_client::JournalError> {
+    /// use longhaul_client::{CallFilter, CallState};
+    ///
+    /// for call in journal.list(CallFilter::default()).await? {
+    ///     if call.state == CallState::InFlight {
+    ///         journal.cancel_call(call.id).await?;
+    ///     }
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`JournalError::WrongState`] if the call has an answer or a task, or its outcome is unknown; [`JournalError::UnknownCall`], and those of the disk and the
+    /// file.
+    pub async fn cancel_call(&self, call: CallId) -> Result<CallCancellation, JournalError> {
+        self.0.write(move |scope| cancel(scope, call)).await
+    }
+
+    /// Whether another process wants the call to be cancelled.
+    pub(crate) async fn is_cancel_requested(&self, call: CallId) -> Result<bool, JournalError> {
+        let sql = "SELECT 1 FROM calls WHERE seq = ?1 AND cancel_requested IS NOT NULL";
+        let read = move |scope: &Scope<'_>| Ok(scope.connection.prepare_cached(sql)?.exists([call.number()])?);
+        self.0.read(read).await
+    }
+}
+
+fn cancel(scope: &Scope<'_>, call: CallId) -> Result<CallCancellation, Refusal> {
+    let stored = Stored::read(scope, call)?;
+    if stored.state != StateCode::Intent {
+        return Err(stored.refuse("cancel"));
+    }
+    let is_made = (stored.process.as_deref()).is_some_and(|process| scope.locks.is_alive(process));
+    if is_made {
+        let sql = "UPDATE calls SET cancel_requested = ?2 WHERE seq = ?1";
+        let requested = (call.number(), scope.now.0);
+        scope.connection.prepare_cached(sql)?.execute(requested)?;
+        return Ok(CallCancellation::Requested);
+    }
+    finish(scope, call, Finished::Cancelled)?;
+    Ok(CallCancellation::Recorded)
+}
