@@ -222,6 +222,11 @@ impl Connection {
         record: Option<&CallRecord>,
     ) -> Result<(Json, Arc<Era>), RequestError> {
         let mut era = self.era_of_call(record).await?;
+        if self.0.transport.has_ended() {
+            // A child that has exited is started again, and the new one knows of no handshake.
+            self.forget(&era).await;
+            era = self.era_of_call(record).await?;
+        }
         let mut request = build(&era);
         let may_run_twice = stale_era::may_run_twice(&era, &request);
         if !may_run_twice && self.has_ended_idly(&era).await {

@@ -273,6 +273,12 @@ impl Transport for ChildProcess {
         true
     }
 
+    fn has_ended(&self) -> bool {
+        // While it is locked, a request is starting a child or stopping it.
+        let running = self.running.try_lock();
+        running.is_ok_and(|running| running.as_ref().is_some_and(|running| running.transport.has_ended()))
+    }
+
     fn address(&self) -> &str {
         &self.address
     }

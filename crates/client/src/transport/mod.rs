@@ -58,6 +58,11 @@ pub trait Transport: Send + Sync + 'static {
     /// Whether the transport is itself the session, as a pipe is: if it breaks, there is a new one, and the handshake is made again.
     fn is_session(&self) -> bool;
 
+    /// Whether the session that this transport is has ended, so that the next request needs a new handshake. The default is that it has not.
+    fn has_ended(&self) -> bool {
+        false
+    }
+
     /// The server's address or command, for people. If the transport is no session, another one with this address is taken to reach the same server.
     fn address(&self) -> &str;
 }

@@ -87,6 +87,10 @@ impl<T: Transport> Transport for Observed<T> {
         self.transport.is_session()
     }
 
+    fn has_ended(&self) -> bool {
+        self.transport.has_ended()
+    }
+
     fn address(&self) -> &str {
         self.transport.address()
     }

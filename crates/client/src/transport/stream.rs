@@ -2,11 +2,12 @@
 #![expect(clippy::disallowed_methods, reason = "real pipes and processes are not simulated")]
 
 use super::{Outgoing, Reply, Transport, demultiplexer::Demultiplexer};
-use crate::RequestError;
+use crate::{RequestError, error::excerpt};
 use futures_util::StreamExt;
 use http::HeaderMap;
 use longhaul_core::BoxFuture;
-use std::sync::Arc;
+use longhaul_wire::Message;
+use std::{sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt},
     sync::mpsc,
@@ -74,11 +75,15 @@ impl StreamTransport {
         let reading = {
             let demultiplexer = Arc::clone(&demultiplexer);
             async move {
-                let reason = match read(reader, &demultiplexer, max_message).await {
+                let mut foreign = None;
+                let reason = match read(reader, &demultiplexer, max_message, &mut foreign).await {
                     Some(reason) => reason,
                     None => ended.await,
                 };
-                demultiplexer.end(&reason);
+                demultiplexer.end(&match foreign {
+                    Some(line) => format!("{reason}; it speaks no MCP: the first line of its output is {line:?}"),
+                    None => reason,
+                });
             }
         };
         tokio::spawn(dropped.clone().run_until_cancelled_owned(reading));
@@ -88,10 +93,6 @@ impl StreamTransport {
             unsent,
             _reading: dropped.drop_guard(),
         }
-    }
-
-    pub(super) fn has_ended(&self) -> bool {
-        self.demultiplexer.has_ended()
     }
 }
 
@@ -122,6 +123,10 @@ impl Transport for StreamTransport {
         true
     }
 
+    fn has_ended(&self) -> bool {
+        self.demultiplexer.has_ended()
+    }
+
     fn address(&self) -> &str {
         &self.address
     }
@@ -138,13 +143,47 @@ async fn write(mut lines: mpsc::Receiver<String>, mut writer: impl AsyncWrite + 
     let _ = writer.shutdown().await;
 }
 
-/// Reads messages up to the end. Returns why it stopped earlier, if it did.
-async fn read(reader: impl AsyncRead + Unpin, to: &Demultiplexer, max_message: usize) -> Option<String> {
+/// How long a server may take to send its first message, once it has written a line that is none. What installs a server first (`npx`, `uvx`) writes to standard
+/// error and may take minutes, so one that writes nothing has no such limit. Longer than the wait for the modern request: a legacy server that begins with a line
+/// for people gets the time for its handshake.
+const AFTER_FOREIGN_LINE: Duration = Duration::from_secs(10);
+
+/// Reads messages up to the end. Returns why it stopped earlier, if it did. `foreign` is the beginning of the first line that is no message, until there is a
+/// message.
+async fn read(
+    reader: impl AsyncRead + Unpin,
+    to: &Demultiplexer,
+    max_message: usize,
+    foreign: &mut Option<String>,
+) -> Option<String> {
+    let (mut has_spoken, mut late) = (false, std::pin::pin!(tokio::time::sleep(Duration::MAX)));
     let mut lines = FramedRead::new(reader, LinesCodec::new_with_max_length(max_message));
-    while let Some(line) = lines.next().await {
+    loop {
+        let line = tokio::select! {
+            biased;
+            line = lines.next() => line?,
+            () = &mut late, if foreign.is_some() => {
+                return Some(format!("it sent no message within {} s", AFTER_FOREIGN_LINE.as_secs()));
+            }
+        };
         match line {
             Ok(line) if line.trim().is_empty() => {}
-            Ok(line) => to.deliver(line.into_bytes()),
+            Ok(line) => {
+                if !has_spoken {
+                    has_spoken = Message::parse(line.as_bytes()).is_ok();
+                    match (has_spoken, &foreign) {
+                        (true, _) => *foreign = None,
+                        (false, Some(_)) => {}
+                        (false, None) => {
+                            let line = excerpt(line.trim()).into_owned();
+                            tracing::warn!(line, "the server has written a line that is no message of MCP");
+                            *foreign = Some(line);
+                            late.as_mut().reset(tokio::time::Instant::now() + AFTER_FOREIGN_LINE);
+                        }
+                    }
+                }
+                to.deliver(line.into_bytes());
+            }
             Err(LinesCodecError::MaxLineLengthExceeded) => {
                 return Some(format!("it sent a message of more than {max_message} bytes"));
             }
@@ -154,5 +193,4 @@ async fn read(reader: impl AsyncRead + Unpin, to: &Demultiplexer, max_message: u
             Err(LinesCodecError::Io(_)) => return None,
         }
     }
-    None
 }

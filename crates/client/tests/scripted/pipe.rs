@@ -1,4 +1,5 @@
 //! Over a pair of streams.
+#![expect(clippy::disallowed_methods, reason = "real pipes and processes are not simulated")]
 
 use http::HeaderMap;
 use longhaul_client::{
@@ -218,4 +219,117 @@ async fn only_a_request_starts_a_child() {
     assert!(matches!(sent, Err(RequestError::Unreachable { .. })), "{sent:?}");
     let sent = child.send(message(Some(1))).await.map(drop);
     assert!(matches!(sent, Err(RequestError::NotStarted { .. })), "{sent:?}");
+}
+
+/// A program that speaks no MCP is named by what it writes.
+#[cfg(unix)]
+#[tokio::test]
+async fn the_first_line_of_a_program_that_speaks_no_mcp_is_in_the_error() {
+    for (script, end) in [
+        ("echo Ready to serve; echo more", "it ended with"),
+        ("echo Ready to serve; exec sleep 600", "it sent no message within 10 s"),
+    ] {
+        let child = ChildProcess::new(ChildOptions::new("sh", ["-c", script]));
+        let connection = Connection::over(child, Options::named("test", "0"));
+        let begun = std::time::Instant::now();
+        let error = connection.list_tools().await.unwrap_err().to_string();
+        assert!(
+            error.contains(end) && error.contains("the first line of its output is \"Ready to serve\""),
+            "{error}"
+        );
+        assert!(
+            begun.elapsed() < std::time::Duration::from_secs(20),
+            "{:?}",
+            begun.elapsed()
+        );
+        connection.close().await;
+    }
+}
+
+/// Some servers greet people first.
+#[tokio::test]
+async fn a_line_before_the_first_message_is_ignored() {
+    let (connection, mut server) = Server::connected();
+    let listing = tokio::spawn(async move { connection.list_tools().await });
+    server.writer.write_all(b"Ready to serve\n").await.unwrap();
+    server.discovered().await;
+    server.listed().await;
+    assert_eq!(listing.await.unwrap().unwrap().len(), 1);
+}
+
+/// A legacy server that answers only after a handshake, as they do.
+#[cfg(unix)]
+const LEGACY: &str = r#"
+echo $$ > "$0"
+initialized=
+while read -r line; do
+  id=$(printf %s "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+  case "$line" in
+    *'"initialize"'*) initialized=1
+      result='{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"sh","version":"0"}}';;
+    *'"tools/list"'*) test -n "$initialized" && result='{"tools":[]}' || result=;;
+    *) result=;;
+  esac
+  test -z "$id" && continue
+  if test -n "$result"; then printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$result"
+  else printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32600,"message":"Not initialized"}}\n' "$id"; fi
+done"#;
+
+/// A child that the test sees, too.
+#[cfg(unix)]
+struct Seen(std::sync::Arc<ChildProcess>);
+
+#[cfg(unix)]
+impl Transport for Seen {
+    fn send(&self, message: Outgoing) -> longhaul_core::BoxFuture<'_, Result<longhaul_client::Reply, RequestError>> {
+        self.0.send(message)
+    }
+
+    fn listen(
+        &self,
+        headers: HeaderMap,
+    ) -> longhaul_core::BoxFuture<'_, Result<Option<longhaul_client::Reply>, RequestError>> {
+        self.0.listen(headers)
+    }
+
+    fn close(&self, headers: HeaderMap) -> longhaul_core::BoxFuture<'_, ()> {
+        self.0.close(headers)
+    }
+
+    fn is_session(&self) -> bool {
+        true
+    }
+
+    fn has_ended(&self) -> bool {
+        self.0.has_ended()
+    }
+
+    fn address(&self) -> &str {
+        self.0.address()
+    }
+}
+
+/// A child that has died between two requests.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_child_that_has_ended_gets_a_new_handshake() {
+    let folder = tempfile::tempdir().unwrap();
+    let pid = folder.path().join("pid");
+    let options = ChildOptions::new("sh", ["-c", LEGACY, pid.to_str().unwrap()]);
+    let child = std::sync::Arc::new(ChildProcess::new(options));
+    let connection = Connection::over(Seen(std::sync::Arc::clone(&child)), {
+        let mut options = Options::named("test", "0");
+        options.era = longhaul_client::EraChoice::Legacy;
+        options
+    });
+    for _ in 0..3 {
+        assert_eq!(connection.list_tools().await.unwrap().len(), 0);
+        let pid = std::fs::read_to_string(&pid).unwrap();
+        let killed = std::process::Command::new("kill").args(["-9", pid.trim()]).status();
+        assert!(killed.unwrap().success());
+        while !child.has_ended() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    }
+    connection.close().await;
 }
