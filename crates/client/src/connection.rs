@@ -18,7 +18,7 @@ use crate::{
     tools::ToolList,
     transport::{Http, Observed, Outgoing, Reply, Transport},
 };
-use longhaul_core::{Json, Millis};
+use longhaul_core::{Json, Millis, whole_millis};
 use longhaul_wire::{Generation, Method};
 use serde_json::{Map, Value};
 use std::{
@@ -535,7 +535,7 @@ impl Connection {
     }
 
     fn monotonic(&self) -> Millis {
-        u64::try_from(self.0.options.clock.monotonic().as_millis()).unwrap_or(Millis::MAX)
+        whole_millis(self.0.options.clock.monotonic())
     }
 
     /// How long ago the server has answered.

@@ -1,6 +1,7 @@
 //! Durations as people write them: `500ms`, `5s`, `1h30m`, `7d`.
 
 use crate::Millis;
+use std::time::Duration;
 
 const UNITS: [(&str, Millis); 5] = [
     ("d", 86_400_000),
@@ -47,6 +48,17 @@ pub fn parse_duration(text: &str) -> Result<Millis, InvalidDuration> {
         rest = &tail[letters..];
     }
     Ok(total)
+}
+
+/// Whole milliseconds; saturates.
+///
+/// ```
+/// use std::time::Duration;
+/// assert_eq!(longhaul_core::whole_millis(Duration::from_micros(1_900)), 1);
+/// assert_eq!(longhaul_core::whole_millis(Duration::MAX), u64::MAX);
+/// ```
+pub fn whole_millis(duration: Duration) -> Millis {
+    u64::try_from(duration.as_millis()).unwrap_or(Millis::MAX)
 }
 
 /// Writes a duration the way [`parse_duration`] reads it, largest unit first.

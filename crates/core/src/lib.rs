@@ -44,7 +44,7 @@ pub use canonical::canonical_digest;
 pub use capability::{Capability, ClientCapabilities, MISSING_CAPABILITY};
 pub use child_entry::ChildEntry;
 pub use depth::{MAX_DEPTH, MAX_RESULT_DEPTH, nests_deeper};
-pub use duration::{InvalidDuration, format_duration, parse_duration};
+pub use duration::{InvalidDuration, format_duration, parse_duration, whole_millis};
 pub use entropy::Entropy;
 pub use event::{AttemptEnd, CancelMode, Event};
 pub use event_store::{EventLimits, EventStore, EventStream, KeptEvent};

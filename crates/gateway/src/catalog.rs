@@ -113,7 +113,7 @@ async fn put(
     job: Option<&JobTools>,
     listed: &Json,
 ) -> Result<(), String> {
-    let settings = settings(upstream, name, shown, job, listed)?;
+    let settings = upstream_tool(upstream, name, shown, job, listed)?.settings;
     let tool = Tool::new(settings).map_err(|error| error.to_string())?;
     engine.put_tool(tool).await.map_err(|error| error.to_string())
 }
@@ -130,14 +130,23 @@ fn as_job(job: &JobTools, listed: &Json) -> Json {
     Json::from(&Value::Object(members))
 }
 
-/// The settings of a tool: what its upstream says of it, unless the configuration says something else.
-pub(crate) fn settings(
+/// A tool of an upstream.
+pub(crate) struct UpstreamTool {
+    pub(crate) settings: ToolSettings,
+    /// Whether the upstream makes tasks of it itself.
+    pub(crate) makes_tasks: bool,
+    /// Whether a call may be made again when it is not known what became of it.
+    pub(crate) idempotent: bool,
+}
+
+/// A tool as its upstream describes it, unless the configuration says something else.
+pub(crate) fn upstream_tool(
     upstream: &Arc<Upstream>,
     name: &str,
     shown: &str,
     job: Option<&JobTools>,
     listed: &Json,
-) -> Result<ToolSettings, String> {
+) -> Result<UpstreamTool, String> {
     let listed = &job.map_or_else(|| listed.clone(), |job| as_job(job, listed));
     let members: Value = serde_json::from_str(listed.as_str()).map_err(|error| error.to_string())?;
     let rules = &upstream.options().rules;
@@ -176,5 +185,9 @@ pub(crate) fn settings(
     if let Some(retry) = first(rules, name, |rule| rule.retry.clone()) {
         settings.retry = retry;
     }
-    Ok(settings)
+    Ok(UpstreamTool {
+        settings,
+        makes_tasks,
+        idempotent,
+    })
 }

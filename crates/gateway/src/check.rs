@@ -1,18 +1,16 @@
 //! What a gateway would offer: connects to each upstream once, without an engine.
 
 use crate::{
-    GatewayError, ToolRule, UpstreamOptions,
-    catalog::{Offering, offering, settings},
+    GatewayError, JobTools, UpstreamOptions,
+    catalog::{Offering, UpstreamTool, offering, upstream_tool},
     gateway::make_all,
     listed::{Lists, text_member},
-    options::first,
     upstream::Upstream,
 };
 use futures_util::future::join_all;
 use longhaul_client::{RequestError, ServerDescription};
-use longhaul_core::{Millis, TaskPolicy, ToolPattern, format_duration};
+use longhaul_core::{Json, Millis, TaskPolicy, ToolPattern, format_duration, whole_millis};
 use longhaul_runtime::{Ports, Tool};
-use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -79,7 +77,10 @@ pub async fn check(
         ports.within(limit, upstream.connections.close()).await;
         match read {
             Some(read) => read.map_err(|error| error.to_string()),
-            None => Err(format!("it has not answered within {}", format_duration(millis(limit)))),
+            None => Err(format!(
+                "it has not answered within {}",
+                format_duration(whole_millis(limit))
+            )),
         }
     }));
     let read = read.await;
@@ -91,10 +92,6 @@ pub async fn check(
     warn_of_names(&mut reports);
     warn_of_uris(&mut reports, &read);
     Ok(reports)
-}
-
-fn millis(limit: Duration) -> Millis {
-    u64::try_from(limit.as_millis()).unwrap_or(Millis::MAX)
 }
 
 type Read = Result<(ServerDescription, Lists), String>;
@@ -134,28 +131,8 @@ fn report(upstream: &Arc<Upstream>, read: &Read) -> UpstreamReport {
             Offering::Bound => continue,
             Offering::Tool { shown, job } => (shown, job),
         };
-        let tool = settings(upstream, &name, &shown, job, listed).and_then(|settings| {
-            let policy = settings.policy;
-            let (handoff, deadline) = (settings.handoff, settings.deadline);
-            let tool = Tool::new(settings).map_err(|error| error.to_string())?;
-            Ok((tool.name().to_string(), policy, handoff, deadline))
-        });
-        let members: Value = serde_json::from_str(listed.as_str()).unwrap_or_default();
-        let hint = |hint: &str| members["annotations"][hint] == true;
-        let configured = first(&upstream.options().rules, &name, |rule: &ToolRule| rule.idempotent);
-        match tool {
-            Ok((offered, policy, handoff, deadline)) => report.tools.push(ReportedTool {
-                offered,
-                policy,
-                makes_tasks: matches!(
-                    members["execution"]["taskSupport"].as_str(),
-                    Some("optional" | "required")
-                ),
-                idempotent: configured.unwrap_or(hint("idempotentHint") || hint("readOnlyHint")),
-                handoff,
-                deadline,
-                name,
-            }),
+        match reported(upstream, &name, &shown, job, listed) {
+            Ok(tool) => report.tools.push(tool),
             Err(why) => report
                 .warnings
                 .push(format!("its tool `{name}` cannot be offered: {why}")),
@@ -163,6 +140,31 @@ fn report(upstream: &Arc<Upstream>, read: &Read) -> UpstreamReport {
     }
     report.warnings.extend(unused(upstream.options(), &names));
     report
+}
+
+fn reported(
+    upstream: &Arc<Upstream>,
+    name: &str,
+    shown: &str,
+    job: Option<&JobTools>,
+    listed: &Json,
+) -> Result<ReportedTool, String> {
+    let UpstreamTool {
+        settings,
+        makes_tasks,
+        idempotent,
+    } = upstream_tool(upstream, name, shown, job, listed)?;
+    let (policy, handoff, deadline) = (settings.policy, settings.handoff, settings.deadline);
+    let tool = Tool::new(settings).map_err(|error| error.to_string())?;
+    Ok(ReportedTool {
+        name: name.to_owned(),
+        offered: tool.name().to_string(),
+        policy,
+        makes_tasks,
+        idempotent,
+        handoff,
+        deadline,
+    })
 }
 
 /// What the configuration says of tools that do not exist.

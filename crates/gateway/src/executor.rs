@@ -10,7 +10,7 @@ use crate::{
     upstream::Upstream,
 };
 use longhaul_client::{CallOptions, CallResponse, Event, RequestError, TaskHandle, TaskSupport};
-use longhaul_core::{BoxFuture, Json, MISSING_CAPABILITY, Millis, Outcome, RpcFailure, StopReason};
+use longhaul_core::{BoxFuture, Json, MISSING_CAPABILITY, Millis, Outcome, RpcFailure, StopReason, whole_millis};
 use longhaul_runtime::{Attempt, ExecutionEnd, Executor, JournalError, STOP_GRACE, TaskContext};
 use longhaul_wire::relayed;
 use serde_json::{Map, Value, json};
@@ -239,7 +239,7 @@ impl UpstreamExecutor {
         tokio::select! {
             biased;
             task = task => task.unwrap_or(ended),
-            () = self.upstream.pause(millis(STOP_GRACE)) => ended,
+            () = self.upstream.pause(whole_millis(STOP_GRACE)) => ended,
         }
     }
 
@@ -253,7 +253,7 @@ impl UpstreamExecutor {
         match connection.server().await {
             Ok(server) if server.is_modern() => PAUSE,
             Ok(_) => match connection.tool(&self.tool).await {
-                Ok(Some(tool)) if tool.task_support != TaskSupport::Forbidden => millis(STOP_GRACE),
+                Ok(Some(tool)) if tool.task_support != TaskSupport::Forbidden => whole_millis(STOP_GRACE),
                 _ => 0,
             },
             Err(_) => 0,
@@ -370,7 +370,7 @@ impl UpstreamExecutor {
                             tracing::debug!(%error, "an upstream did not take the cancellation of a task");
                         }
                     }
-                    () = self.upstream.pause(millis(STOP_GRACE)), if stopping.is_some() => {
+                    () = self.upstream.pause(whole_millis(STOP_GRACE)), if stopping.is_some() => {
                         tracing::warn!(
                             upstream = self.upstream.name(), task = cx.task().short(),
                             "the upstream did not end a task that it was asked to cancel"
@@ -505,8 +505,4 @@ fn rpc_error(code: i32, message: &str, data: Option<Value>) -> Outcome {
         message: message.into(),
         data: data.map(Json::from),
     })
-}
-
-fn millis(duration: std::time::Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -2,7 +2,7 @@
 
 use crate::{connections::UpstreamConnection, upstream::Upstream};
 use longhaul_client::RequestError;
-use longhaul_core::{Millis, format_duration};
+use longhaul_core::{format_duration, whole_millis};
 use longhaul_runtime::TaskContext;
 use parking_lot::Mutex;
 use std::time::Duration;
@@ -50,11 +50,11 @@ impl<'a> SignOfLife<'a> {
                 _ => {}
             }
             let silent = self.silent_for();
-            let shown = |duration: Duration| format_duration(millis(duration) / 1_000 * 1_000);
+            let shown = |duration: Duration| format_duration(whole_millis(duration) / 1_000 * 1_000);
             if silent >= limit {
                 return format!(
                     "it has answered neither the call nor a ping for {}",
-                    format_duration(millis(limit))
+                    format_duration(whole_millis(limit))
                 );
             }
             if silent < TOLD_AFTER {
@@ -67,13 +67,9 @@ impl<'a> SignOfLife<'a> {
                     "upstream `{}` has answered nothing for {}; after {} the call is given up",
                     self.upstream.name(),
                     shown(silent),
-                    format_duration(millis(limit))
+                    format_duration(whole_millis(limit))
                 ));
             }
         }
     }
-}
-
-fn millis(duration: Duration) -> Millis {
-    u64::try_from(duration.as_millis()).unwrap_or(Millis::MAX)
 }

@@ -7,7 +7,7 @@ use crate::{
     names::Naming,
 };
 use longhaul_client::RequestError;
-use longhaul_core::{Millis, format_duration};
+use longhaul_core::{Millis, format_duration, whole_millis};
 use longhaul_runtime::{Ports, TaskContext};
 use parking_lot::RwLock;
 use std::{sync::Arc, time::Duration};
@@ -142,7 +142,7 @@ impl Waiting {
             return false;
         };
         if let Some(cx) = cx {
-            let rest = format_duration(u64::try_from(rest.as_millis()).unwrap_or(u64::MAX));
+            let rest = format_duration(whole_millis(rest));
             cx.status(format!(
                 "waiting for upstream `{}` for up to {rest}: {error}",
                 upstream.name()

@@ -4,7 +4,7 @@
 //! others late. So an engine has a clock of its own: it starts at the system's time and continues with monotonic time. Only dates are compared
 //! with the system's clock, and only what people are shown is converted to it. Where many nodes share a store, each follows the store's clock.
 
-use longhaul_core::{BoxFuture, Clock, Millis, UnixMillis};
+use longhaul_core::{BoxFuture, Clock, Millis, UnixMillis, whole_millis};
 use std::{
     sync::{
         Arc,
@@ -75,7 +75,7 @@ impl EngineClock {
     fn at(&self, monotonic: Duration) -> UnixMillis {
         let passed = monotonic.saturating_sub(self.origin);
         let began = UnixMillis(self.began.load(Ordering::Relaxed));
-        began.plus(u64::try_from(passed.as_millis()).unwrap_or(u64::MAX))
+        began.plus(whole_millis(passed))
     }
 
     /// By how much the system's clock was set since the last call, if it was.

@@ -4,6 +4,7 @@ use crate::{execution_end::ExecutionEnd, journal::JournalError, requestor::Reque
 use longhaul_core::{
     Capability, ClientCapabilities, InputKey, Json, Millis, Outcome, RpcFailure, StopReason, UnixMillis,
     store::{ApplyError, StoreError},
+    whole_millis,
 };
 use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, sync::Arc, time::Duration};
@@ -24,9 +25,7 @@ pub struct Question {
 impl Question {
     /// How long to wait for an answer, in milliseconds.
     pub(crate) fn waits(&self, otherwise: Millis) -> Millis {
-        self.within.map_or(otherwise, |within| {
-            u64::try_from(within.as_millis()).unwrap_or(u64::MAX)
-        })
+        self.within.map_or(otherwise, whole_millis)
     }
 
     /// A question that any client may be asked.

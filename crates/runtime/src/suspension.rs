@@ -1,7 +1,7 @@
 //! Suspension: an attempt whose code only waits first frees its slot, and later ends, so that its code can be dropped.
 
 use crate::ports::LONGEST_SLEEP;
-use longhaul_core::{Clock, InputKey, Millis, TaskId, UnixMillis};
+use longhaul_core::{Clock, InputKey, Millis, TaskId, UnixMillis, whole_millis};
 use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{BTreeMap, HashMap},
@@ -229,7 +229,7 @@ impl Drop for WaitingEntry {
 impl WaitingAttempts {
     pub(crate) fn new(kept: Duration) -> Arc<Self> {
         Arc::new(Self {
-            kept: u64::try_from(kept.as_millis()).unwrap_or(u64::MAX).max(SHORTEST),
+            kept: whole_millis(kept).max(SHORTEST),
             waiting: Mutex::default(),
             moved: Notify::new(),
         })

@@ -4,7 +4,7 @@ use super::{
     record::{Date, Document, KeyName, Record, Secret},
     secret::{ApiKey, KeyDigest},
 };
-use longhaul_core::{Entropy, UnixMillis};
+use longhaul_core::{Entropy, UnixMillis, whole_millis};
 use longhaul_private_dir::{PrivateDir, open_file, read_file};
 use longhaul_server::auth::ToolPattern;
 use rustix::fs::{FlockOperation, flock};
@@ -232,7 +232,7 @@ impl KeyFile {
             if record.expires.is_some_and(|expires| expires.0 <= now) {
                 return Err(KeyFileError::Expired(name.clone()));
             }
-            let until = Date(now.plus(u64::try_from(rotation.overlap.as_millis()).unwrap_or(u64::MAX)));
+            let until = Date(now.plus(whole_millis(rotation.overlap)));
             for old in &mut record.secrets {
                 old.until = Some(old.until.map_or(until, |earlier| earlier.min(until)));
             }

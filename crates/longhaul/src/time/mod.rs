@@ -35,7 +35,4 @@ pub const fn days(number: u64) -> Duration {
     hours(number.saturating_mul(24))
 }
 
-/// Whole milliseconds; saturates.
-pub(crate) fn whole_millis(duration: Duration) -> longhaul_core::Millis {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
+pub(crate) use longhaul_core::whole_millis;

@@ -8,7 +8,7 @@ use crate::{
     backoff::Backoff,
     journal::{EntryDetails, EntryStatus, FailedStepAttempts, JournalError},
 };
-use longhaul_core::{EntryKind, Json, Millis, UnixMillis};
+use longhaul_core::{EntryKind, Json, Millis, UnixMillis, whole_millis};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::{sync::Arc, time::Duration};
@@ -140,7 +140,7 @@ impl TaskContext {
             },
             Ok(Polled::Pending(hint)) => {
                 known.failed = FailedStepAttempts::default();
-                let hint = hint.map(|hint| u64::try_from(hint.as_millis()).unwrap_or(u64::MAX));
+                let hint = hint.map(whole_millis);
                 let passed = now.since(UnixMillis(known.since));
                 let pause = hint.unwrap_or_else(|| (passed / 10).clamp(policy.first, policy.longest.max(policy.first)));
                 known.next = now.plus(pause).0;

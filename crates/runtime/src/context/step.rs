@@ -5,7 +5,7 @@ use crate::{
     backoff::Backoff,
     journal::{EntryDetails, EntryStatus, FailedStepAttempts, JournalError, MAX_ENTRY_BYTES, Operation},
 };
-use longhaul_core::{EntryKind, Json, Millis, UnixMillis};
+use longhaul_core::{EntryKind, Json, Millis, UnixMillis, whole_millis};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use std::{sync::Arc, time::Duration};
@@ -226,7 +226,7 @@ pub(super) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opti
 }
 
 fn timed_out(limit: Duration) -> StepFailure {
-    let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+    let limit = whole_millis(limit);
     StepFailure {
         message: format!("it took longer than {}", longhaul_core::format_duration(limit)),
         retriable: true,

@@ -2,7 +2,7 @@
 
 use super::TaskContext;
 use crate::{journal::JournalError, ports::LONGEST_SLEEP, suspension::Wait};
-use longhaul_core::{EntryKind, Json, Millis, UnixMillis};
+use longhaul_core::{EntryKind, Json, Millis, UnixMillis, whole_millis};
 use std::{sync::Arc, time::Duration};
 
 impl TaskContext {
@@ -12,7 +12,7 @@ impl TaskContext {
     /// # Errors
     /// [`JournalError`].
     pub async fn sleep(&self, time: Duration) -> Result<(), JournalError> {
-        let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let millis = whole_millis(time);
         let until = self.timer(|| self.now().plus(millis)).await?;
         self.wait_until(until).await
     }

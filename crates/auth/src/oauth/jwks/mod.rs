@@ -13,6 +13,7 @@ pub(super) use key::{KeySet, NO_KEY, VerifyingKey};
 
 use super::{fetch::Fetcher, issuer::KeySource, jwt::Unverified};
 use key::Signer;
+use longhaul_core::whole_millis;
 use longhaul_runtime::Ports;
 use longhaul_server::auth::Denied;
 use parking_lot::Mutex;
@@ -141,7 +142,7 @@ impl Jwks {
     /// background.
     pub(super) fn are_usable(&self) -> bool {
         let now = self.shared.ports.clock.monotonic();
-        if millis(now) < self.shared.stale_at.load(Ordering::Relaxed) {
+        if whole_millis(now) < self.shared.stale_at.load(Ordering::Relaxed) {
             return true;
         }
         let mut state = self.shared.state.lock();
@@ -283,7 +284,8 @@ impl Shared {
                     before,
                     since: now,
                 });
-                self.stale_at.store(millis(now + self.pace.fresh), Ordering::Relaxed);
+                self.stale_at
+                    .store(whole_millis(now + self.pace.fresh), Ordering::Relaxed);
                 let reason = keys.is_empty().then(|| NO_KEY.to_owned());
                 match (&reason, &state.failure) {
                     (Some(reason), failed) if failed.as_ref() != Some(reason) => tracing::error!(
@@ -307,10 +309,6 @@ impl Shared {
             }
         }
     }
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The text of a file with keys.
