@@ -3,13 +3,13 @@
 use crate::{
     args,
     failure::Failure,
-    output,
+    output, principal_logins,
     result::Exit,
     servers::{self, Server},
 };
 use longhaul_client::{
     AccessToken, Consent, LoggedIn, Login, LoginOptions, Loopback, RegisteredByHand, RequestError, SystemClock,
-    TokenError, TokenFile, Url,
+    TokenError, TokenProvider, Url,
 };
 use longhaul_core::{BoxFuture, Clock, UnixMillis, push_timestamp};
 use serde_json::json;
@@ -46,7 +46,7 @@ async fn try_log_in(args: &args::Login) -> Result<Exit, Failure> {
             "{url}: others on the network could read a key or a token, which plain HTTP does not hide; use https, or permit it with `--plain-http`"
         )));
     }
-    let login = login(&url, options(args)?)?;
+    let login = Arc::new(login(&url, args.principal.as_deref(), options(args)?)?);
     let checked = if args.key {
         let key = read_key()?;
         if key.is_empty() {
@@ -55,16 +55,22 @@ async fn try_log_in(args: &args::Login) -> Result<Exit, Failure> {
             ));
         }
         AccessToken::new(&key).map_err(Failure::usage)?;
-        let checked = check(&server.clone().with_key(&key).map_err(Failure::usage)?).await;
+        let checked = check(&server.clone().with_key(&key).map_err(Failure::usage)?, None).await;
         let checked = checked.map_err(|error| Failure::refused(format!("{error}; the key is not kept")))?;
         login.keep_key(&key).await.map_err(|error| failed(&url, error))?;
         checked
     } else {
         login.log_in(None).await.map_err(|error| failed(&url, error))?;
-        check(&server).await?
+        check(&server, args.principal.is_some().then(|| Arc::clone(&login))).await?
     };
     let logged_in = login.who().await.map_err(|error| failed(&url, error))?;
-    show(&server, logged_in.as_ref(), args.json, Some(&checked));
+    show(
+        &server,
+        args.principal.as_deref(),
+        logged_in.as_ref(),
+        args.json,
+        Some(&checked),
+    );
     if let Checked::No(reason) = checked {
         output::note(&format!("not checked: {reason}"));
     }
@@ -79,12 +85,16 @@ enum Checked {
     No(String),
 }
 
-/// Asks the server once.
+/// Asks the server once: with this login, or else as commands do.
 ///
 /// # Errors
 /// Its refusal.
-async fn check(server: &Server) -> Result<Checked, RequestError> {
-    let connection = match server.connection(|options| options.request_timeout = LONGEST_CHECK) {
+async fn check(server: &Server, login: Option<Arc<Login>>) -> Result<Checked, RequestError> {
+    let connection = server.connection(|options| {
+        options.request_timeout = LONGEST_CHECK;
+        options.tokens = login.map(|login| -> Arc<dyn TokenProvider> { login });
+    });
+    let connection = match connection {
         Ok(connection) => connection,
         Err(error) => return Ok(Checked::No(error.to_string())),
     };
@@ -103,7 +113,9 @@ async fn check(server: &Server) -> Result<Checked, RequestError> {
 pub(crate) async fn log_out(args: &args::Account) -> ExitCode {
     let logged_out = async {
         let (server, url) = server_of(&args.server, &args.words)?;
-        let had_one = login(&url, LoginOptions::default())?.log_out().await;
+        let had_one = login(&url, args.principal.as_deref(), LoginOptions::default())?
+            .log_out()
+            .await;
         let had_one = had_one.map_err(|error| failed(&url, error))?;
         if args.json {
             output::json_line(&json!({"server": url, "loggedOut": had_one}));
@@ -134,9 +146,11 @@ pub(crate) async fn who(args: &args::Account) -> ExitCode {
             }
             return Ok(Exit::Answered);
         }
-        let logged_in = login(&url, LoginOptions::default())?.who().await;
+        let logged_in = login(&url, args.principal.as_deref(), LoginOptions::default())?
+            .who()
+            .await;
         let logged_in = logged_in.map_err(|error| failed(&url, error))?;
-        show(&server, logged_in.as_ref(), args.json, None);
+        show(&server, args.principal.as_deref(), logged_in.as_ref(), args.json, None);
         Ok(match logged_in {
             Some(logged_in) if !has_ended(&logged_in) => Exit::Answered,
             _ => Exit::Refused,
@@ -163,8 +177,9 @@ fn server_of(chosen: &args::ServerArgs, words: &[String]) -> Result<(Server, Str
     Ok((server, url))
 }
 
-fn login(url: &str, options: LoginOptions) -> Result<Login, Failure> {
-    let file = TokenFile::open_default().map_err(Failure::usage)?;
+/// The login of this user, or of a principal of a server of theirs.
+fn login(url: &str, principal: Option<&str>, options: LoginOptions) -> Result<Login, Failure> {
+    let file = principal_logins::token_file(principal).map_err(Failure::usage)?;
     Login::new(url, file, options).map_err(Failure::usage)
 }
 
@@ -271,15 +286,15 @@ fn has_ended(logged_in: &LoggedIn) -> bool {
     !logged_in.refreshes && end.is_some_and(|end| end <= SystemClock.now())
 }
 
-fn show(server: &Server, logged_in: Option<&LoggedIn>, json: bool, checked: Option<&Checked>) {
+fn show(server: &Server, principal: Option<&str>, logged_in: Option<&LoggedIn>, json: bool, checked: Option<&Checked>) {
+    let log_in = || match principal {
+        Some(principal) => server.command_line("login", &["--for", principal]),
+        None => server.command_line("login", &[]),
+    };
     let Some(logged_in) = logged_in else {
         match json {
             true => output::json_line(&json!({"server": server.as_json(), "loggedIn": false})),
-            false => output::note(&format!(
-                "not logged in to {}; `{}` logs in",
-                server.shown(),
-                server.command_line("login", &[])
-            )),
+            false => output::note(&format!("not logged in to {}; `{}` logs in", server.shown(), log_in())),
         }
         return;
     };
@@ -313,10 +328,7 @@ fn show(server: &Server, logged_in: Option<&LoggedIn>, json: bool, checked: Opti
             false => "",
         };
         match has_ended(logged_in) {
-            true => line(
-                "ended",
-                &format!("{at}; `{}` logs in again", server.command_line("login", &[])),
-            ),
+            true => line("ended", &format!("{at}; `{}` logs in again", log_in())),
             false => line("until", &format!("{at}{then}")),
         }
     }

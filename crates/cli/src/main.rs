@@ -27,6 +27,7 @@ mod login;
 mod nearest;
 mod output;
 mod pace;
+mod principal_logins;
 mod record;
 mod result;
 mod serve;

@@ -1,10 +1,11 @@
 //! The logins of this server at its upstreams.
 
-use crate::config::{UpstreamAuth, UpstreamConfig};
-use longhaul_client::{
-    InvalidAddress, Login, LoginOptions, RegisteredByHand, TokenFile, TokenFileError, TokenProvider,
+use crate::{
+    config::{UpstreamAuth, UpstreamConfig},
+    principal_logins::PrincipalLogins,
 };
-use longhaul_gateway::{GatewayError, Target, UpstreamOptions};
+use longhaul_client::{InvalidAddress, Login, LoginOptions, RegisteredByHand, TokenFile, TokenFileError};
+use longhaul_gateway::{GatewayError, Target, UpstreamOptions, UpstreamTokens};
 use parking_lot::Mutex;
 use std::{
     collections::HashMap,
@@ -36,7 +37,7 @@ struct LoginSettings {
 /// The logins at upstreams. Those with the same settings are the same one, also after the configuration was read again.
 pub(crate) struct UpstreamLogins {
     data_dir: PathBuf,
-    known: Mutex<HashMap<LoginSettings, Arc<dyn TokenProvider>>>,
+    known: Mutex<HashMap<LoginSettings, UpstreamTokens>>,
 }
 
 impl UpstreamLogins {
@@ -62,21 +63,29 @@ impl UpstreamLogins {
                 auth,
             };
             *tokens = Some(match known.get(&settings) {
-                Some(login) => Arc::clone(login),
+                Some(tokens) => tokens.clone(),
                 None => {
-                    let login: Arc<dyn TokenProvider> = Arc::new(self.login(&options.name, url, &settings.auth)?);
-                    known.insert(settings, Arc::clone(&login));
-                    login
+                    let tokens = self.tokens(&options.name, url, &settings.auth)?;
+                    known.insert(settings, tokens.clone());
+                    tokens
                 }
             });
         }
         Ok(options)
     }
 
-    fn login(&self, upstream: &str, url: &str, auth: &UpstreamAuth) -> Result<Login, UpstreamError> {
+    fn tokens(&self, upstream: &str, url: &str, auth: &UpstreamAuth) -> Result<UpstreamTokens, UpstreamError> {
         let mut options = LoginOptions::default();
+        let address = |error| UpstreamError::Address {
+            upstream: upstream.to_owned(),
+            error,
+        };
         let file = match auth {
             UpstreamAuth::Login => TokenFile::open_default(),
+            UpstreamAuth::LoginPerPrincipal => {
+                let logins = PrincipalLogins::new(url).map_err(address)?;
+                return Ok(UpstreamTokens::PerPrincipal(Arc::new(logins)));
+            }
             UpstreamAuth::Client { id, secret, scopes } => {
                 options.as_client = true;
                 options.scopes.clone_from(scopes);
@@ -89,14 +98,11 @@ impl UpstreamLogins {
                 TokenFile::open(&folder.join(format!("{upstream}.json")))
             }
         };
-        let upstream = || upstream.to_owned();
         let file = file.map_err(|error| UpstreamError::Tokens {
-            upstream: upstream(),
+            upstream: upstream.to_owned(),
             error,
         })?;
-        Login::new(url, file, options).map_err(|error| UpstreamError::Address {
-            upstream: upstream(),
-            error,
-        })
+        let login = Login::new(url, file, options).map_err(address)?;
+        Ok(UpstreamTokens::Shared(Arc::new(login)))
     }
 }

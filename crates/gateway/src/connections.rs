@@ -147,7 +147,7 @@ impl Connections {
             open: Mutex::default(),
         };
         // Only what is wrong with the address: nothing is sent.
-        connections.open_with(ClientCapabilities::default(), connections.options.era)?;
+        connections.open_with(&Key::shared(connections.options.era))?;
         Ok(connections)
     }
 
@@ -170,10 +170,10 @@ impl Connections {
         delivered: &BTreeMap<String, u32>,
     ) -> Result<(Arc<UpstreamConnection>, Registration), InvalidAddress> {
         let key = self.key(context.principal(), context.session(), context.requestor());
-        let (asked, era) = (key.capabilities, key.era);
+        let asked = key.capabilities;
         let can_be_asked = asked.elicitation_form || asked.elicitation_url || asked.sampling;
         let mut open = self.open.lock();
-        let alike = open.entry(key).or_default();
+        let alike = open.entry(key.clone()).or_default();
         for connection in alike.iter() {
             let entered = match can_be_asked && !connection.names_calls.load(Ordering::Relaxed) {
                 true => connection.askers.register_alone(context, delivered),
@@ -186,7 +186,7 @@ impl Connections {
         let connection = match alike.first() {
             Some(first) if alike.len() >= MOST_ALIKE => self.used(first),
             _ => {
-                let connection = self.unused(asked, era)?;
+                let connection = self.unused(&key)?;
                 alike.push(Arc::clone(&connection));
                 connection
             }
@@ -256,7 +256,7 @@ impl Connections {
         if let Some(connection) = open.get(&key).and_then(|alike| alike.first()) {
             return Ok(self.used(connection));
         }
-        let connection = self.unused(key.capabilities, key.era)?;
+        let connection = self.unused(&key)?;
         open.entry(key).or_default().push(Arc::clone(&connection));
         Ok(connection)
     }
@@ -266,12 +266,8 @@ impl Connections {
         Arc::clone(connection)
     }
 
-    fn unused(
-        &self,
-        capabilities: ClientCapabilities,
-        era: EraChoice,
-    ) -> Result<Arc<UpstreamConnection>, InvalidAddress> {
-        let (connection, askers) = self.open_with(capabilities, era)?;
+    fn unused(&self, key: &Key) -> Result<Arc<UpstreamConnection>, InvalidAddress> {
+        let (connection, askers) = self.open_with(key)?;
         Ok(Arc::new(UpstreamConnection {
             connection,
             askers,
@@ -283,15 +279,12 @@ impl Connections {
     }
 
     /// A connection over which nothing was sent yet.
-    fn open_with(
-        &self,
-        capabilities: ClientCapabilities,
-        era: EraChoice,
-    ) -> Result<(Connection, Arc<Askers>), InvalidAddress> {
+    fn open_with(&self, key: &Key) -> Result<(Connection, Arc<Askers>), InvalidAddress> {
+        let capabilities = key.capabilities;
         let asks_for_roots = Arc::clone(&self.asks_for_roots);
         let askers = Askers::new(&self.options.name, Arc::clone(&self.clock), asks_for_roots);
         let mut options = Options::named("longhaul-gateway", self.version);
-        options.era = era;
+        options.era = key.era;
         options.clock = Arc::clone(&self.clock);
         if capabilities != ClientCapabilities::default() {
             options.inputs = Some(Arc::new(ClientsOfConnection {
@@ -309,7 +302,7 @@ impl Connections {
             Target::Command(child) => Connection::over(ChildProcess::new(child.clone()), options),
             Target::Http { url, headers, tokens } => {
                 options.headers = headers.clone();
-                options.tokens.clone_from(tokens);
+                options.tokens = tokens.as_ref().map(|tokens| tokens.of(key.principal.as_ref()));
                 Connection::lazy(url, options)?
             }
         };

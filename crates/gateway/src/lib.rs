@@ -37,6 +37,6 @@ pub use definition::KIND;
 pub use gateway::{Gateway, GatewayError, Reloaded};
 pub use job_tools::JobTools;
 pub use names::InvalidNames;
-pub use options::{Target, ToolRule, ToolSelection, UpstreamOptions};
+pub use options::{PrincipalTokens, Target, ToolRule, ToolSelection, UpstreamOptions, UpstreamTokens};
 pub use status::UpstreamStatus;
 pub use supervision::KEPT_WHILE_DOWN;

@@ -3,7 +3,7 @@
 use crate::JobTools;
 use http::HeaderMap;
 use longhaul_client::{ChildOptions, EraChoice, TokenProvider};
-use longhaul_core::{Millis, Retry, TaskPolicy, ToolPattern};
+use longhaul_core::{Millis, Principal, Retry, TaskPolicy, ToolPattern};
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 /// An MCP server of someone else.
@@ -69,8 +69,43 @@ pub enum Target {
         /// Headers that each request carries.
         headers: HeaderMap,
         /// Gives the gateway's own tokens for it. The tokens of clients are never passed on.
-        tokens: Option<Arc<dyn TokenProvider>>,
+        tokens: Option<UpstreamTokens>,
     },
+}
+
+/// The tokens of an upstream.
+#[derive(Clone)]
+pub enum UpstreamTokens {
+    /// One login for all clients.
+    Shared(Arc<dyn TokenProvider>),
+    /// A login for each principal. The lists of the upstream are read with that of [`Principal::local`].
+    PerPrincipal(Arc<dyn PrincipalTokens>),
+}
+
+/// The logins of principals at an upstream.
+pub trait PrincipalTokens: Send + Sync {
+    /// The tokens that connections of this principal show. A provider without a token should fail, with what the principal can do: a request without one could
+    /// be answered as anyone's.
+    fn of(&self, principal: &Principal) -> Arc<dyn TokenProvider>;
+}
+
+impl UpstreamTokens {
+    /// Those for a connection of this principal; `None` for one that all share.
+    pub(crate) fn of(&self, principal: Option<&Principal>) -> Arc<dyn TokenProvider> {
+        match (self, principal) {
+            (Self::Shared(tokens), _) => Arc::clone(tokens),
+            (Self::PerPrincipal(tokens), Some(principal)) => tokens.of(principal),
+            (Self::PerPrincipal(tokens), None) => tokens.of(&Principal::local()),
+        }
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Shared(one), Self::Shared(other)) => Arc::ptr_eq(one, other),
+            (Self::PerPrincipal(one), Self::PerPrincipal(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
 }
 
 /// Two HTTP targets are equal only if they have the same token provider, not one like it.
@@ -89,7 +124,7 @@ impl PartialEq for Target {
                 },
             ) => {
                 let has_same_tokens = match (tokens, other_tokens) {
-                    (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+                    (Some(one), Some(other)) => one.is_same(other),
                     (one, other) => one.is_none() && other.is_none(),
                 };
                 url == other_url && headers == other_headers && has_same_tokens

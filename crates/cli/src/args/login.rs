@@ -14,6 +14,9 @@ pub(crate) struct Login {
     pub(crate) words: Vec<String>,
     #[command(flatten)]
     pub(crate) server: ServerArgs,
+    /// For this principal of a server of yours that is in front of it with `login = "per-principal"`, instead of you
+    #[arg(long = "for", value_name = "PRINCIPAL", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub(crate) principal: Option<String>,
     /// Keep the key on standard input for this server, instead of logging in
     #[arg(long, conflicts_with_all = ["scope", "client_id", "client_metadata_url", "as_client", "no_browser"])]
     pub(crate) key: bool,
@@ -52,6 +55,9 @@ pub(crate) struct Account {
     pub(crate) words: Vec<String>,
     #[command(flatten)]
     pub(crate) server: ServerArgs,
+    /// That of this principal of a server of yours, instead of your own
+    #[arg(long = "for", value_name = "PRINCIPAL", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub(crate) principal: Option<String>,
     /// Print one line of JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -27,6 +27,8 @@ pub(crate) struct UpstreamConfig {
 pub(crate) enum UpstreamAuth {
     /// As `longhaul login` has.
     Login,
+    /// Each principal as `longhaul login --for PRINCIPAL` has.
+    LoginPerPrincipal,
     /// As a client of its own, without a user (OAuth client credentials).
     Client {
         /// Its id at the authorization server.
@@ -42,6 +44,7 @@ impl fmt::Debug for UpstreamAuth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Login => f.write_str("Login"),
+            Self::LoginPerPrincipal => f.write_str("LoginPerPrincipal"),
             Self::Client { id, .. } => write!(f, "Client({id})"),
         }
     }
@@ -100,6 +103,12 @@ fn read(section: &Section<'_>, name: &str, environment: &Environment) -> Option<
         rules.push(every_tool);
     }
     every_tool?;
+    if let (Some(Some(UpstreamAuth::LoginPerPrincipal)), Some(true)) = (&auth, shared) {
+        section.report(format!(
+            "[upstream.{name}] has `shared = true`, so all clients have one connection, and `login = \"per-principal\"`: leave one of them out"
+        ));
+        return None;
+    }
     let mut options = UpstreamOptions {
         jobs: jobs?,
         era: era?,
@@ -115,10 +124,26 @@ fn read(section: &Section<'_>, name: &str, environment: &Environment) -> Option<
     Some(UpstreamConfig { options, auth: auth? })
 }
 
+/// Whose login is used.
+#[derive(Clone, Copy)]
+enum UpstreamLogin {
+    Shared,
+    PerPrincipal,
+}
+
 fn read_auth(entry: &Entry<'_>) -> Option<UpstreamAuth> {
     let form = "such as { login = true }, or { client_id = \"…\", client_secret = \"${SECRET}\" }";
     let section = entry.section("`auth`", form)?;
-    let login = section.get_or("login", false, |entry| entry.flag());
+    let login = section.optional("login", |entry| match entry.text_if_any() {
+        Some("per-principal") => Some(Some(UpstreamLogin::PerPrincipal)),
+        Some(other) => {
+            entry.report(format!(
+                "`login` must be true, false or \"per-principal\", not {other:?}"
+            ));
+            None
+        }
+        None => entry.flag().map(|login| login.then_some(UpstreamLogin::Shared)),
+    });
     let id = section.optional("client_id", |entry| entry.filled_text().map(str::to_owned));
     let secret = section.optional("client_secret", |entry| read_secret(&entry));
     let scopes = section.get_or("scopes", Vec::new(), |entry| {
@@ -126,9 +151,12 @@ fn read_auth(entry: &Entry<'_>) -> Option<UpstreamAuth> {
         Some(texts.into_iter().map(|(_, scope)| scope.to_owned()).collect())
     });
     section.finish();
-    match (login?, id?, secret?, scopes?) {
-        (true, None, None, scopes) if scopes.is_empty() => Some(UpstreamAuth::Login),
-        (false, Some(id), Some(secret), scopes) => Some(UpstreamAuth::Client { id, secret, scopes }),
+    match (login?.flatten(), id?, secret?, scopes?) {
+        (Some(login), None, None, scopes) if scopes.is_empty() => Some(match login {
+            UpstreamLogin::Shared => UpstreamAuth::Login,
+            UpstreamLogin::PerPrincipal => UpstreamAuth::LoginPerPrincipal,
+        }),
+        (None, Some(id), Some(secret), scopes) => Some(UpstreamAuth::Client { id, secret, scopes }),
         _ => {
             entry.report(format!(
                 "`auth` must be a table {form}, and not a part or a mixture of them"

@@ -292,7 +292,7 @@ impl Server {
                     if self.is_readable() {
                         plain_http::warn(url);
                     }
-                } else {
+                } else if options.tokens.is_none() {
                     options.tokens = tokens::of(url, loopback)?;
                 }
                 Ok(Connection::lazy(url, options)?)
@@ -335,7 +335,7 @@ fn own_user() -> Option<u32> {
 }
 
 /// Quotes a word for a shell if needed.
-fn shell_word(word: &str) -> String {
+pub(crate) fn shell_word(word: &str) -> String {
     let harmless = |char: char| char.is_ascii_alphanumeric() || "-_./:@%+=,".contains(char);
     if !word.is_empty() && word.chars().all(harmless) {
         return word.to_owned();

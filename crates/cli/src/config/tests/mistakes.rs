@@ -439,6 +439,13 @@ fn bad_files_are_explained() {
             ],
         ),
         (
+            "+server\n[upstream.a]\nurl = \"http://h/mcp\"\nshared = true\nauth = { login = \"per-principal\" }\n[upstream.b]\nurl = \"http://h/mcp\"\nauth = { login = \"per_user\" }\n",
+            &[
+                "jobs.toml:3: [upstream.a] has `shared = true`, so all clients have one connection, and `login = \"per-principal\"`: leave one of them out",
+                "jobs.toml:9: `login` must be true, false or \"per-principal\", not \"per_user\"",
+            ],
+        ),
+        (
             "+server\n[upstream.a]\ncommand = [\"sh\"]\n[upstream.a.job.render]\nsubmit = \"s\"\nid = \"id\"\nstate = \"\"\ndone = []\npol = \"5s\"\n",
             &[
                 "jobs.toml:5: the job `render` needs the key `status`",

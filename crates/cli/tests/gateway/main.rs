@@ -2,167 +2,21 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, missing_docs)]
 
+#[path = "../../../client/tests/scripted/authorization_server.rs"]
+#[allow(dead_code)]
+mod authorization_server;
+mod logins;
+mod support;
+
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::{
     fs,
     io::{BufRead, BufReader, Write},
     path::Path,
-    process::{Child, Command, Output, Stdio},
-    thread,
-    time::{Duration, Instant},
+    process::Stdio,
 };
-use tempfile::TempDir;
-
-const LONGHAUL: &str = env!("CARGO_BIN_EXE_longhaul");
-/// A condition that never comes fails the test.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A folder with an upstream's configuration, whose tool ends when somebody makes the file `gate`, and notes each start.
-fn folder() -> Folder {
-    let folder = tempfile::tempdir().unwrap();
-    let upstream = r#"
-[server]
-name = "upstream"
-listen = "127.0.0.1:0"
-data_dir = "upstream-data"
-
-[[tool]]
-name = "gate"
-description = "ends when somebody makes the file `gate`"
-command = ["sh", "-c", "echo began >> starts; echo waiting; while [ -e upstream.toml ] && [ ! -e gate ]; do sleep 0.02; done; echo through"]
-
-[[tool]]
-name = "greet"
-description = "greets"
-command = ["echo", "Hello"]
-task = "never"
-"#;
-    fs::write(folder.path().join("upstream.toml"), upstream).unwrap();
-    Folder(folder)
-}
-
-/// The servers that `wrap` and `stdio` have started in it end with it.
-struct Folder(TempDir);
-
-impl Folder {
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        kill_owners(self.path());
-    }
-}
-
-/// Kills the owners of all data directories below `folder`.
-fn kill_owners(folder: &Path) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            kill_owners(&path);
-        } else if entry.file_name() == "lock" {
-            let lock = fs::read_to_string(&path).unwrap_or_default();
-            let digits = lock
-                .trim_start_matches("pid ")
-                .split(|c: char| !c.is_ascii_digit())
-                .next();
-            let pid = digits.and_then(|digits| Pid::from_raw(digits.parse().ok()?));
-            if let Some(pid) = pid {
-                let _ = kill_process(pid, Signal::KILL);
-            }
-        }
-    }
-}
-
-/// A process that is killed with the test.
-struct Server {
-    child: Child,
-    url: String,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn longhaul(folder: &Path) -> Command {
-    let mut command = Command::new(LONGHAUL);
-    command
-        .current_dir(folder)
-        .env("XDG_STATE_HOME", folder.join("state"))
-        .env("XDG_CONFIG_HOME", folder.join("config"))
-        .env_remove("LONGHAUL_SERVER")
-        .env_remove("LONGHAUL_LOG");
-    command
-}
-
-/// Starts a server, and reads its address from its report.
-fn serve(folder: &Path, arguments: &[&str]) -> Server {
-    serve_to(folder, arguments, Stdio::null())
-}
-
-fn serve_to(folder: &Path, arguments: &[&str], log: Stdio) -> Server {
-    let mut child = longhaul(folder)
-        .arg("serve")
-        .args(arguments)
-        .arg("--json")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(log)
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap())
-        .read_line(&mut line)
-        .unwrap();
-    let report: Value = serde_json::from_str(&line).unwrap();
-    let url = report["url"].as_str().unwrap().to_owned();
-    Server { child, url }
-}
-
-/// The same. What it says is in the file `log`.
-fn serve_with_log(folder: &Path, arguments: &[&str]) -> Server {
-    let log = fs::File::create(folder.join("log")).unwrap();
-    serve_to(folder, arguments, log.into())
-}
-
-/// Runs a client command; its standard output.
-fn run(folder: &Path, arguments: &[&str]) -> Output {
-    longhaul(folder).args(arguments).stdin(Stdio::null()).output().unwrap()
-}
-
-fn text(output: &Output) -> String {
-    assert!(output.status.success(), "{output:?}");
-    String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
-}
-
-#[expect(clippy::disallowed_methods, reason = "another process gives no sign")]
-fn until(what: &str, mut is_met: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_met() {
-        assert!(begun.elapsed() < PATIENCE, "waited in vain for {what}");
-        thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn starts(folder: &Path) -> usize {
-    fs::read_to_string(folder.join("starts"))
-        .unwrap_or_default()
-        .lines()
-        .count()
-}
-
-fn gateway_config(folder: &Path, url: &str) {
-    let config = format!(
-        "[server]\nname = \"gateway\"\nlisten = \"127.0.0.1:0\"\ndata_dir = \"gateway-data\"\n\n[upstream.up]\nurl = \"{url}\"\ntask = \"optional\"\n"
-    );
-    fs::write(folder.join("gateway.toml"), config).unwrap();
-}
+use support::*;
 
 /// The gateway is killed while the upstream runs the task: the next one follows it, and the tool has run once.
 #[test]
@@ -279,37 +133,6 @@ fn check_connects_to_the_upstreams() {
     );
     let offline = text(&run(folder, &["check", "gateway.toml", "--offline"]));
     assert!(!offline.contains("upstream up"), "{offline}");
-}
-
-/// The gateway shows the key that `longhaul login` has kept, and without it the upstream lets nobody in.
-#[test]
-fn an_upstream_is_logged_in_at_as_the_user_is() {
-    let folder = folder();
-    let folder = folder.path();
-    let upstream = fs::read_to_string(folder.join("upstream.toml")).unwrap();
-    let upstream = upstream.replace(
-        "[[tool]]\nname = \"gate\"",
-        "[server.auth]\napi_keys = true\nsame_user = false\n\n[[tool]]\nname = \"gate\"",
-    );
-    fs::write(folder.join("upstream.toml"), upstream).unwrap();
-    let key = text(&run(folder, &["keys", "add", "upstream.toml", "gateway"]));
-    let upstream = serve(folder, &["upstream.toml"]);
-    gateway_config(folder, &upstream.url);
-    let refused = text(&run(folder, &["check", "gateway.toml"]));
-    assert!(refused.contains("requires a login or a key"), "{refused}");
-
-    let config = fs::read_to_string(folder.join("gateway.toml")).unwrap() + "auth = { login = true }\n";
-    fs::write(folder.join("gateway.toml"), config).unwrap();
-    let mut login = longhaul(folder)
-        .args(["login", &upstream.url, "--key"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    std::io::Write::write_all(&mut login.stdin.take().unwrap(), key.as_bytes()).unwrap();
-    assert!(login.wait().unwrap().success());
-    let gateway = serve(folder, &["gateway.toml"]);
-    assert_eq!(text(&run(folder, &["call", &gateway.url, "greet"])), "Hello");
 }
 
 /// What `wrap` is in front of survives its client: the next one finds the task.
