@@ -4,15 +4,17 @@ use crate::{
     UpstreamStatus, catalog::offer_tools, connections::UpstreamConnection, instructions, listed::Lists, loops, methods,
     upstream::Upstream, upstreams::Upstreams,
 };
-use longhaul_client::{RequestError, Watch, WatchFilter};
-use longhaul_core::{Entropy, Millis};
+use longhaul_client::{Connection, RequestError, Watch, WatchFilter};
+use longhaul_core::{BoxFuture, Entropy, Millis};
 use longhaul_runtime::Engine;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// How long the tools of an upstream that is down stay offered, in milliseconds. Calls of them wait for it meanwhile.
 pub const KEPT_WHILE_DOWN: Millis = 60_000;
 /// How often an upstream is asked whether it is there, in milliseconds.
 const LOOK_EVERY: Millis = 15_000;
+/// How long the lists of an upstream wait for the subscription to their changes.
+const LONGEST_SUBSCRIBING: Duration = Duration::from_secs(1);
 /// The first and the longest pause before it is dialled again, in milliseconds.
 const PAUSES: (Millis, Millis) = (500, 8_000);
 
@@ -21,9 +23,9 @@ pub(crate) async fn follow(upstreams: Arc<Upstreams>, engine: Engine, upstream: 
     let (mut down_for, mut pause) = (0, PAUSES.0);
     loop {
         let error = match connect(&upstreams, &engine, &upstream).await {
-            Ok((connection, watch)) => {
+            Ok((connection, changes)) => {
                 (down_for, pause) = (0, PAUSES.0);
-                stay(&upstreams, &engine, &upstream, &connection, watch).await
+                stay(&upstreams, &engine, &upstream, &connection, changes).await
             }
             Err(error) => error,
         };
@@ -72,12 +74,11 @@ async fn connect(
     upstreams: &Arc<Upstreams>,
     engine: &Engine,
     upstream: &Arc<Upstream>,
-) -> Result<(Arc<UpstreamConnection>, Option<Watch>), RequestError> {
+) -> Result<(Arc<UpstreamConnection>, ListChanges), RequestError> {
     let connection = upstream
         .connections
         .own()
         .map_err(|error| RequestError::Setup(error.to_string()))?;
-    // The watch begins first, so that no change is missed.
     let server = connection.connection.server().await?;
     let notifies = |capability: &str| server.capabilities[capability]["listChanged"] == true;
     let filter = WatchFilter {
@@ -86,20 +87,15 @@ async fn connect(
         resources: notifies("resources"),
         uris: Vec::new(),
     };
-    let watch = match filter == WatchFilter::default() {
-        true => None,
-        false => match connection.connection.watch(filter).await {
-            Ok(watch) => Some(watch),
-            Err(error) if error.is_transient() => return Err(error),
-            Err(error) => {
-                tracing::debug!(upstream = upstream.name(), %error, "an upstream does not notify of changes");
-                None
-            }
-        },
-    };
+    let mut changes = ListChanges::of(&connection.connection, filter);
+    // First, so that no change is missed and the lists are read once. An upstream that does not answer it is offered all the same.
+    let subscribed = upstream.ports.within(LONGEST_SUBSCRIBING, changes.subscribed());
+    if let Some(Err(error)) = subscribed.await {
+        unless_transient(upstream, error)?;
+    }
     loops::check(upstreams, upstream).await?;
     read(upstreams, engine, upstream, &connection).await?;
-    Ok((connection, watch))
+    Ok((connection, changes))
 }
 
 /// Reads what the upstream offers, stores it and offers it.
@@ -137,15 +133,17 @@ async fn stay(
     engine: &Engine,
     upstream: &Arc<Upstream>,
     connection: &Arc<UpstreamConnection>,
-    mut watch: Option<Watch>,
+    mut changes: ListChanges,
 ) -> RequestError {
     loop {
         tokio::select! {
             biased;
-            change = next(&mut watch) => {
-                if !change {
-                    watch = None;
-                    continue;
+            change = changes.next() => {
+                if let Err(error) = change {
+                    match unless_transient(upstream, error) {
+                        Ok(()) => continue,
+                        Err(error) => return error,
+                    }
                 }
                 if let Err(error) = read(upstreams, engine, upstream, connection).await {
                     return error;
@@ -167,10 +165,55 @@ async fn stay(
     }
 }
 
-/// Waits for a change. False once none can come.
-async fn next(watch: &mut Option<Watch>) -> bool {
-    match watch {
-        Some(watch) => watch.next().await.is_some(),
-        None => std::future::pending().await,
+/// Changes of what an upstream offers.
+enum ListChanges {
+    /// It does not notify of them.
+    Unknown,
+    /// It has not answered the subscription yet.
+    Subscribing(BoxFuture<'static, Result<Watch, RequestError>>),
+    Watched(Watch),
+}
+
+impl ListChanges {
+    fn of(connection: &Connection, filter: WatchFilter) -> Self {
+        if filter == WatchFilter::default() {
+            return Self::Unknown;
+        }
+        let connection = connection.clone();
+        Self::Subscribing(Box::pin(async move { connection.watch(filter).await }))
     }
+
+    /// Completes when the upstream notifies of changes, or does not.
+    async fn subscribed(&mut self) -> Result<(), RequestError> {
+        if let Self::Subscribing(subscribing) = self {
+            let watch = subscribing.await;
+            *self = Self::Unknown;
+            *self = Self::Watched(watch?);
+        }
+        Ok(())
+    }
+
+    /// Waits for a change, or for a subscription before which there may have been one.
+    async fn next(&mut self) -> Result<(), RequestError> {
+        match self {
+            Self::Unknown => std::future::pending().await,
+            Self::Subscribing(_) => self.subscribed().await,
+            Self::Watched(watch) => {
+                if watch.next().await.is_none() {
+                    *self = Self::Unknown;
+                    std::future::pending::<()>().await;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Goes on without notifications after an error that will not pass.
+fn unless_transient(upstream: &Upstream, error: RequestError) -> Result<(), RequestError> {
+    if error.is_transient() {
+        return Err(error);
+    }
+    tracing::debug!(upstream = upstream.name(), %error, "an upstream does not notify of changes");
+    Ok(())
 }

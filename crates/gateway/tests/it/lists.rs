@@ -6,8 +6,9 @@ use crate::{
     world::{RunningGateway, guarded, options, until},
 };
 use longhaul::Tool;
-use longhaul_client::{ServerChange, WatchFilter};
+use longhaul_client::{ChildOptions, ServerChange, WatchFilter};
 use longhaul_core::ToolPattern;
+use longhaul_gateway::{Target, UpstreamOptions};
 use serde_json::{Value, json};
 
 async fn send(client: &Client, method: &str, params: Value) -> Value {
@@ -113,7 +114,7 @@ async fn the_last_known_lists_outlive_a_restart() {
     let known = tool_names(&Client::connect(&gateway.url, Tasks::Modern)).await;
     gateway.stop().await;
     let mut down = upstreams();
-    down[0].target = longhaul_gateway::Target::Http {
+    down[0].target = Target::Http {
         url: "http://127.0.0.1:1/mcp".to_owned(),
         headers: http::HeaderMap::new(),
         tokens: None,
@@ -166,5 +167,52 @@ async fn a_resource_that_no_upstream_has_cannot_be_subscribed_to() {
     let params = json!({"uri": "note://no-such"});
     let error = client.connection.send("resources/subscribe", params).await.unwrap_err();
     assert!(error.to_string().contains("Resource not found"), "{error}");
+    gateway.stop().await;
+}
+
+/// A server of 2026-07-28 that answers a subscription when there is a file `accepted` in the folder $LISTS, and has a tool `second` when there is one.
+const SLOW_TO_SUBSCRIBE: &str = r#"
+say() { printf '%s\n' "$1"; }
+result() { say '{"jsonrpc":"2.0","id":'"$1"',"result":{"resultType":"complete",'"$2"'}}'; }
+while read -r line; do
+  id=$(printf '%s' "$line" | sed -nE 's/.*"id":("[^"]*"|[0-9]+).*/\1/p')
+  case $line in
+    *'"method":"server/discover"'*)
+      result "$id" '"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"slow","version":"1"}' ;;
+    *'"method":"tools/list"'*)
+      second=; [ -e "$LISTS/second" ] && second=',{"name":"second","inputSchema":{"type":"object"}}'
+      result "$id" '"tools":[{"name":"first","inputSchema":{"type":"object"}}'"$second"']' ;;
+    *'"method":"subscriptions/listen"'*)
+      (
+        while [ -e "$LISTS" ] && [ ! -e "$LISTS/accepted" ]; do sleep 0.02; done
+        say '{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":'"$id"'},"notifications":{"toolsListChanged":true}}}'
+      ) & ;;
+    *'"method":"notifications/'*) ;;
+    *'"method":'*) say '{"jsonrpc":"2.0","id":'"$id"',"error":{"code":-32601,"message":"Method not found"}}' ;;
+  esac
+done
+"#;
+
+#[cfg(unix)]
+#[tokio::test]
+async fn an_upstream_that_does_not_answer_a_subscription_is_offered() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut child = ChildOptions::new("sh", ["-c", SLOW_TO_SUBSCRIBE]);
+    let folder = directory.path().to_string_lossy().into_owned();
+    child.env.push(("LISTS".into(), folder));
+    let options = UpstreamOptions::new("slow", Target::Command(child));
+    let gateway = RunningGateway::start(directory.path(), vec![options]).await;
+    let client = Client::connect(&gateway.url, Tasks::Modern);
+    assert_eq!(tool_names(&client).await, ["first"]);
+
+    // Before the subscription, which does not tell of it.
+    std::fs::write(directory.path().join("second"), "").unwrap();
+    std::fs::write(directory.path().join("accepted"), "").unwrap();
+    let is_read = async {
+        while tool_names(&Client::connect(&gateway.url, Tasks::Modern)).await != ["first", "second"] {
+            tokio::task::yield_now().await;
+        }
+    };
+    guarded("the lists to be read again", is_read).await;
     gateway.stop().await;
 }
