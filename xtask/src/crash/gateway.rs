@@ -3,7 +3,7 @@
 //! Each upstream notes a call before it does anything. So its notes show whether a call was made twice, and whether one was never made that ended well. One
 //! upstream makes tasks, one makes none, and one is a child of the gateway and ends with it.
 
-use super::{CrashError, UpgradePrograms as Programs, release::EFFECTS_FLAG};
+use super::{CrashError, InjectedFault, UpgradePrograms as Programs, release::EFFECTS_FLAG};
 use crate::{
     clock,
     mcp::{Client, Era, Outcome, RequestError, TaskState},
@@ -38,7 +38,7 @@ enum Tool {
     /// Idempotent: at least one call.
     Repeat(&'static str),
     /// A task of the upstream: at most one call, which is followed again.
-    Chain,
+    Chain(Era),
 }
 
 /// The upstreams without tasks: one that lives on, and one that ends with the gateway.
@@ -50,7 +50,8 @@ impl Tool {
         match rng.u8(0..5) {
             0 | 1 => Self::Note(upstream),
             2 => Self::Repeat(upstream),
-            _ => Self::Chain,
+            3 => Self::Chain(Era::Legacy),
+            _ => Self::Chain(Era::Modern),
         }
     }
 
@@ -59,8 +60,14 @@ impl Tool {
         match self {
             Self::Note(upstream) => format!("{upstream}_note"),
             Self::Repeat(upstream) => format!("{upstream}_repeat"),
-            Self::Chain => "tasks_chain".to_owned(),
+            Self::Chain(_) => "tasks_chain".to_owned(),
         }
+    }
+
+    /// Whether a call may end without anybody knowing whether it has run. A task of an upstream is acknowledged to a client of 2025-11-25 before it is made, and
+    /// to one of 2026-07-28 once the gateway has recorded it: that one is followed to its end.
+    fn may_be_interrupted(self) -> bool {
+        matches!(self, Self::Note(_) | Self::Chain(Era::Legacy))
     }
 }
 
@@ -84,6 +91,8 @@ struct Report {
     succeeded: usize,
     /// Calls of which the client was told that it is not known whether they have run.
     interrupted: usize,
+    /// Tasks of an upstream that were recorded before they were acknowledged.
+    recorded: usize,
     /// Calls that the upstreams have got.
     received: usize,
     /// Further calls of idempotent tools.
@@ -93,29 +102,41 @@ struct Report {
 struct Run {
     root: PathBuf,
     programs: Programs,
+    plant: Option<InjectedFault>,
     rounds: u32,
     seed: u64,
     round: u32,
     calls: Vec<Call>,
     client: Client,
+    /// Makes the calls that become tasks when their upstream has made tasks of them.
+    modern_client: Client,
     rng: Rng,
 }
 
 /// Kills the gateway `rounds` times.
-pub(super) fn run(rounds: u32, seed: u64, programs: Programs, json: bool) -> Result<(), CrashError> {
+pub(super) fn run(
+    rounds: u32,
+    seed: u64,
+    plant: Option<InjectedFault>,
+    programs: Programs,
+    json: bool,
+) -> Result<(), CrashError> {
     eprintln!("crash: {rounds} rounds of the gateway, seed {seed}");
     let root = workspace::target()
         .join("crash")
         .join(format!("gateway-{seed}-{}", std::process::id()));
     fs::create_dir_all(&root)?;
+    let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let mut run = Run {
         root: root.clone(),
         programs,
+        plant,
         rounds,
         seed,
         round: 0,
         calls: Vec::new(),
-        client: Client::new(Era::Legacy, SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
+        client: Client::new(Era::Legacy, nowhere),
+        modern_client: Client::new(Era::Modern, nowhere),
         rng: Rng::with_seed(seed),
     };
     let upstreams = run.upstreams()?;
@@ -139,9 +160,13 @@ impl Run {
         tasks.arg(EFFECTS_FLAG).arg(self.effects_file());
         let mut tasks = Server::start(&mut tasks, &self.root.join("tasks.log"))?;
         let child = json!(["python3", "-B", script, "--stdio", "--calls", self.calls_file()]);
+        let settings = match self.plant {
+            Some(InjectedFault::RepeatCalls) => "task = \"optional\"\nidempotent = true\n",
+            _ => "task = \"optional\"\n",
+        };
         let config = format!(
-            "[server]\nname = \"gateway\"\n\n[upstream.plain]\nurl = \"http://{}/mcp\"\ntask = \"optional\"\n\n[upstream.child]\ncommand = {child}\ntask = \"optional\"\n\n\
-             [upstream.tasks]\nurl = \"http://{}/mcp\"\n",
+            "[server]\nname = \"gateway\"\n\n[upstream.plain]\nurl = \"http://{}/mcp\"\n{settings}\n[upstream.child]\ncommand = {child}\n{settings}\n\
+             [upstream.tasks]\nurl = \"http://{}/mcp\"\ntask_after = \"1h\"\n",
             plain.ready()?,
             tasks.ready()?,
         );
@@ -168,8 +193,13 @@ impl Run {
         command.arg("serve").arg(self.config_file());
         command.args(["--listen", "127.0.0.1:0", "--data-dir"]);
         command.arg(self.root.join("data"));
+        if let Some(plant) = self.plant {
+            command.env("LONGHAUL_PLANT", plant.name());
+        }
         let mut server = Server::start(&mut command, &self.root.join("gateway.log"))?;
-        self.client.moved(server.ready()?);
+        let address = server.ready()?;
+        self.client.moved(address);
+        self.modern_client.moved(address);
         Ok(server)
     }
 
@@ -214,10 +244,14 @@ impl Run {
         let tool = Tool::draw(&mut self.rng);
         let token = format!("c{}.{}", self.calls.len(), self.rng.u32(..));
         let arguments = match tool {
-            Tool::Chain => json!({"token": token, "steps": self.rng.u32(2..9), "millis": self.rng.u64(0..60)}),
+            Tool::Chain(_) => json!({"token": token, "steps": self.rng.u32(2..9), "millis": self.rng.u64(0..60)}),
             _ => json!({"token": token, "millis": self.rng.u64(0..200)}),
         };
-        let task = match self.client.create(&tool.name(), arguments) {
+        let client = match tool {
+            Tool::Chain(Era::Modern) => &mut self.modern_client,
+            _ => &mut self.client,
+        };
+        let task = match client.create(&tool.name(), arguments) {
             Ok(task) => Some(task),
             Err(RequestError::Broken(_)) => None,
             Err(trouble) => return Err(self.broken(&format!("a call of {} was refused: {trouble}", tool.name()))),
@@ -259,12 +293,12 @@ impl Run {
         let (tool, token) = (*tool, token.clone());
         let Some(task) = task.clone() else { return Ok(()) };
         report.acknowledged += 1;
+        report.recorded += usize::from(tool == Tool::Chain(Era::Modern));
         let outcome = self.client.result(&task);
         match &outcome {
             Ok(Outcome::Result { is_error: false, text }) if *text == token => report.succeeded += 1,
             Ok(Outcome::Error { message, .. })
-                // Of a task too: the gateway may be killed before it has stored the upstream's id of it.
-                if !matches!(tool, Tool::Repeat(_)) && message.contains("it is not known whether") =>
+                if tool.may_be_interrupted() && message.contains("it is not known whether") =>
             {
                 report.interrupted += 1;
                 return Ok(());
@@ -330,9 +364,10 @@ impl Report {
     /// A run in which nothing was interrupted or repeated has tested too little.
     fn check(&self) -> Result<(), CrashError> {
         let idle = |what| Err(CrashError::Idle { what, seed: self.seed });
-        match (self.interrupted, self.repeated) {
-            (0, _) => idle("call was interrupted"),
-            (_, 0) => idle("idempotent call was made again"),
+        match (self.interrupted, self.repeated, self.recorded) {
+            (0, ..) => idle("call was interrupted"),
+            (_, 0, _) => idle("idempotent call was made again"),
+            (.., 0) => idle("task of an upstream was recorded before it was acknowledged"),
             _ => Ok(()),
         }
     }
@@ -344,6 +379,7 @@ impl Report {
             ("acknowledged", self.acknowledged),
             ("succeeded", self.succeeded),
             ("interrupted", self.interrupted),
+            ("recorded", self.recorded),
             ("received", self.received),
             ("repeated", self.repeated),
         ];

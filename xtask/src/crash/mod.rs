@@ -52,7 +52,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "plant")]
     pub(crate) native: bool,
     /// Kill a gateway in front of upstreams that count their calls
-    #[arg(long, conflicts_with_all = ["native", "plant", "prints", "upgrade_from"])]
+    #[arg(long, conflicts_with_all = ["native", "prints", "upgrade_from"])]
     pub(crate) gateway: bool,
     /// Run mostly commands that print up to 4 MiB after up to 20 s, and check that no byte is lost
     #[arg(long, conflicts_with_all = ["native", "plant"])]
@@ -77,13 +77,24 @@ pub(crate) struct Args {
 pub(crate) enum InjectedFault {
     /// Acknowledge a little before the commit
     LoseAck,
+    /// With --gateway: forget which task of an upstream a call is
+    SkipCheckpoint,
+    /// With --gateway: make calls again that are not idempotent
+    RepeatCalls,
 }
 
 impl InjectedFault {
+    fn is_of_gateway(self) -> bool {
+        self != Self::LoseAck
+    }
+
     /// The value of `LONGHAUL_PLANT`.
     fn name(self) -> &'static str {
         match self {
             Self::LoseAck => "lose-ack",
+            Self::SkipCheckpoint => "skip-checkpoint",
+            // The configuration has it.
+            Self::RepeatCalls => "repeat-calls",
         }
     }
 
@@ -91,6 +102,7 @@ impl InjectedFault {
     fn shows_in(self, violation: &Violation) -> bool {
         match self {
             Self::LoseAck => matches!(violation, Violation::Lost { .. }),
+            Self::SkipCheckpoint | Self::RepeatCalls => false,
         }
     }
 }
@@ -120,6 +132,8 @@ pub(crate) enum CrashError {
         /// The option of the run, for repeating it.
         flag: &'static str,
     },
+    #[error("the fault {} is {} --gateway", .0.name(), if .0.is_of_gateway() { "for runs with" } else { "not for runs with" })]
+    MisplacedFault(InjectedFault),
     #[error("commit {0} is not in this repository; in a shallow clone, run `git fetch --unshallow`")]
     UnknownCommit(String),
     #[error("the upgrade from {commit} was not tested: {what} when the older server was killed")]
@@ -147,6 +161,9 @@ pub(crate) fn run(args: &Args) -> Result<(), CrashError> {
         return Err(CrashError::NotLinux);
     }
     let seed = args.seed.unwrap_or_else(|| fastrand::u64(..));
+    if let Some(plant) = args.plant.filter(|plant| plant.is_of_gateway() != args.gateway) {
+        return Err(CrashError::MisplacedFault(plant));
+    }
     if args.gateway {
         // With a program everything is built.
         let built = args.program.as_ref().map(|_| workspace::under_fire().path());
@@ -154,7 +171,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CrashError> {
             longhaul: workspace::longhaul().or_build(args.program.as_ref())?,
             under_fire: workspace::under_fire().or_build(built.as_ref())?,
         };
-        return gateway::run(args.rounds, seed, programs, args.json);
+        return gateway::run(args.rounds, seed, args.plant, programs, args.json);
     }
     let release = Release::build(args.native, args.program.as_ref(), args.upgrade_from.as_deref())?;
     if let Some(commit) = &args.upgrade_from {

@@ -3,6 +3,8 @@
 mod access;
 mod descriptors;
 mod gateway;
+#[cfg(debug_assertions)]
+mod injected_fault;
 pub(crate) mod log;
 mod orphans;
 mod port_owner;
@@ -17,6 +19,8 @@ use crate::{
     generated_config, output,
     upstream_logins::{UpstreamError, UpstreamLogins},
 };
+#[cfg(debug_assertions)]
+use injected_fault::store_options;
 use longhaul::audit::{Audit, AuditAction, AuditEvent, AuditOutcome};
 use longhaul_core::Millis;
 use longhaul_runtime::{Ports, Provider};
@@ -224,6 +228,10 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         building = building.audit(Arc::clone(audit));
     }
     building = building.provider(gateway.provider());
+    #[cfg(debug_assertions)]
+    {
+        building = injected_fault::plant(building);
+    }
     let running = building.start().await?;
     let engine = running.engine().ok_or(longhaul::ServeError::Stopped)?;
     gateway.start(&engine).await;
@@ -388,19 +396,4 @@ fn stop_signal() -> Result<impl Future<Output = ()>, ServeError> {
 #[cfg(not(debug_assertions))]
 fn store_options() -> SqliteOptions {
     SqliteOptions::default()
-}
-
-/// In debug builds `LONGHAUL_PLANT` injects a fault, to verify that the tests find it.
-#[cfg(debug_assertions)]
-fn store_options() -> SqliteOptions {
-    use longhaul_store::sqlite::InjectedFault;
-    let plant = match std::env::var("LONGHAUL_PLANT").as_deref() {
-        Ok("lose-ack") => Some(InjectedFault::AcknowledgeBeforeCommit),
-        Ok("synchronous-off") => Some(InjectedFault::SynchronousOff),
-        _ => None,
-    };
-    SqliteOptions {
-        injected_fault: plant,
-        ..SqliteOptions::default()
-    }
 }
