@@ -54,7 +54,9 @@ pub(crate) enum TestError {
 enum PlantError {
     #[error("the crash run with acknowledgements before their commits passed, and must not")]
     NotFound,
-    #[error("the crash run with acknowledgements before their commits found something else: {0}")]
+    #[error("the crash run of the gateway with the fault {0:?} passed, and must not")]
+    NotFoundAtGateway(crash::InjectedFault),
+    #[error("a crash run with a planted fault found something else: {0}")]
     FoundElse(CrashError),
     #[error("the simulation with the fault {0} passed, and must not")]
     NotSimulated(&'static str),
@@ -64,7 +66,7 @@ enum PlantError {
 type Part = fn(json: bool) -> Result<(), Box<dyn Error>>;
 
 /// The cheapest first.
-const PARTS: [(&str, Part); 8] = [
+const PARTS: [(&str, Part); 9] = [
     ("build", build),
     ("tests", tests),
     ("examples in the documentation", documentation),
@@ -72,14 +74,16 @@ const PARTS: [(&str, Part); 8] = [
     ("planted faults are found", planted_faults),
     ("simulation", simulation),
     ("conformance", conformance),
+    ("conformance through the gateway", conformance_through_gateway),
     ("clients and servers by others", interop),
 ];
 
 /// The parts that need `/proc` or strace.
-const LINUX_PARTS: [(&str, Part); 6] = [
+const LINUX_PARTS: [(&str, Part); 7] = [
     ("attacks", attacks),
     ("durability", durability),
     ("a planted loss is found", planted_loss),
+    ("planted faults of the gateway are found", planted_faults_of_gateway),
     ("crashes", crashes),
     ("crashes of durable tools", native_crashes),
     ("crashes of the gateway", gateway_crashes),
@@ -188,6 +192,21 @@ fn conformance(json: bool) -> Result<(), Box<dyn Error>> {
         scenario: Vec::new(),
         program,
         client: Some(workspace::conformance_client().path()),
+        gateway: false,
+        upstream: Vec::new(),
+        longhaul: None,
+        json,
+    })?)
+}
+
+fn conformance_through_gateway(json: bool) -> Result<(), Box<dyn Error>> {
+    Ok(conformance::run(&conformance::Args {
+        scenario: Vec::new(),
+        program: Some(workspace::fixtures().path()),
+        client: None,
+        gateway: true,
+        upstream: Vec::new(),
+        longhaul: Some(workspace::longhaul().path()),
         json,
     })?)
 }
@@ -272,6 +291,25 @@ fn planted_loss(json: bool) -> Result<(), Box<dyn Error>> {
         Ok(()) => Err(PlantError::NotFound.into()),
         Err(error) => Err(PlantError::FoundElse(error).into()),
     }
+}
+
+/// Checks that the crash test of the gateway finds a lost task of an upstream, and a call that is made twice.
+fn planted_faults_of_gateway(json: bool) -> Result<(), Box<dyn Error>> {
+    for plant in [crash::InjectedFault::SkipCheckpoint, crash::InjectedFault::RepeatCalls] {
+        let args = crash::Args {
+            gateway: true,
+            ..crash_args(PLANTED_ROUNDS, Some(plant), json)
+        };
+        match crash::run(&args) {
+            Err(CrashError::Broken { kept, .. }) => {
+                eprintln!("found, as it must be");
+                crash::discard(&kept)?;
+            }
+            Ok(()) => return Err(PlantError::NotFoundAtGateway(plant).into()),
+            Err(error) => return Err(PlantError::FoundElse(error).into()),
+        }
+    }
+    Ok(())
 }
 
 fn native_crashes(json: bool) -> Result<(), Box<dyn Error>> {

@@ -4,10 +4,14 @@
 //! belongs to the newer set. Left out are extensions of authorization that are not supported.
 
 mod case;
+mod differences;
+mod gateway;
 mod suite;
+mod upstreams;
 mod verdict;
 
 use crate::{
+    interop::InteropError,
     process::ProcessError,
     requirement::RequirementError,
     server::{Server, ServerError},
@@ -21,6 +25,7 @@ use std::{
     process::Command,
 };
 use suite::{Suite, Tested};
+use upstreams::Upstream;
 use verdict::Verdict;
 
 /// The revisions whose requirement sets have to pass.
@@ -41,7 +46,16 @@ pub(crate) struct Args {
     /// Use this client instead of building one
     #[arg(long, value_name = "FILE")]
     pub(crate) client: Option<PathBuf>,
-    /// Report as one line of JSON
+    /// Compare servers with themselves behind the gateway, instead of testing the fixture server and client
+    #[arg(long, conflicts_with = "client")]
+    pub(crate) gateway: bool,
+    /// With --gateway: only this server; may be given several times
+    #[arg(long, value_name = "NAME", requires = "gateway")]
+    pub(crate) upstream: Vec<Upstream>,
+    /// With --gateway: use this gateway instead of building one
+    #[arg(long, value_name = "FILE", requires = "gateway")]
+    pub(crate) longhaul: Option<PathBuf>,
+    /// Report as lines of JSON, one for each run
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -55,6 +69,8 @@ pub(crate) enum ConformanceError {
     Process(#[from] ProcessError),
     #[error(transparent)]
     Server(#[from] ServerError),
+    #[error(transparent)]
+    Interop(#[from] InteropError),
     #[error("the suite's files cannot be used: {0}")]
     Io(#[from] io::Error),
     #[error("the suite's report cannot be read: {0}")]
@@ -75,10 +91,21 @@ pub(crate) enum ConformanceError {
         scenarios: usize,
         kept: PathBuf,
     },
+    #[error(
+        "{unexplained} differences between a server and itself behind the gateway are not as xtask/src/conformance/differences.txt lists them; the suite's output is in {kept}"
+    )]
+    Differs { unexplained: usize, kept: PathBuf },
+    #[error(
+        "a line of differences.txt is not `UPSTREAM REVISION SCENARIO CHECK: DIRECT -> RELAYED` below a reason: {0}"
+    )]
+    Difference(String),
 }
 
 /// Installs the suite and runs its scenarios on the fixture server.
 pub(crate) fn run(args: &Args) -> Result<(), ConformanceError> {
+    if args.gateway {
+        return gateway::run(args);
+    }
     let suite = Suite::install()?;
     let cases = chosen(&suite, &args.scenario)?;
     let program = workspace::fixtures().or_build(args.program.as_ref())?;

@@ -24,6 +24,9 @@ pub(super) struct Verdict {
     skipped: Vec<String>,
     /// The checks that failed, and why.
     failed: Vec<String>,
+    /// Each check that has a result, and its status.
+    #[serde(skip)]
+    statuses: Vec<(String, String)>,
 }
 
 impl Verdict {
@@ -34,8 +37,12 @@ impl Verdict {
             passed: 0,
             skipped: Vec::new(),
             failed: Vec::new(),
+            statuses: Vec::new(),
         };
         for check in checks {
+            if check.status != "INFO" {
+                verdict.statuses.push((check.id.clone(), check.status.clone()));
+            }
             match check.status.as_str() {
                 "SUCCESS" => verdict.passed += 1,
                 "SKIPPED" => verdict.skipped.push(check.id),
@@ -55,6 +62,21 @@ impl Verdict {
 
     pub(super) fn is_good(&self) -> bool {
         self.failed.is_empty()
+    }
+
+    pub(super) fn passed(&self) -> usize {
+        self.passed
+    }
+
+    /// The revision and the scenario.
+    pub(super) fn case(&self) -> (&'static str, &str) {
+        (self.revision, &self.scenario)
+    }
+
+    /// The checks and their statuses.
+    pub(super) fn statuses(&self) -> impl Iterator<Item = (&str, &str)> {
+        let statuses = self.statuses.iter();
+        statuses.map(|(check, status)| (check.as_str(), status.as_str()))
     }
 
     /// Prints the result as progress.

@@ -48,7 +48,7 @@ impl Peer {
 }
 
 /// The command that runs a script of a folder in `interop`. Installs the packages that it needs.
-pub(super) fn python(folder: &str, requirements: &str, script: &str) -> Result<Command, InteropError> {
+pub(crate) fn python(folder: &str, requirements: &str, script: &str) -> Result<Command, InteropError> {
     let mut command = Command::new("python3");
     // `-B`: writes no byte code into the source folder.
     command.arg("-B").arg(source(folder).join(script));
@@ -75,9 +75,11 @@ pub(crate) fn python_packages(folder: &str, requirements: &str) -> Result<PathBu
 }
 
 /// The folder with the scripts of a folder in `interop` and the packages that they need: Node finds these beside the script.
-pub(super) fn node_scripts(folder: &str) -> Result<PathBuf, InteropError> {
+pub(crate) fn node_scripts(folder: &str) -> Result<PathBuf, InteropError> {
     let home = node_packages(folder)?;
-    copy(&source(folder), &home, "mjs")?;
+    for extension in ["mjs", "ts"] {
+        copy(&source(folder), &home, extension)?;
+    }
     Ok(home)
 }
 

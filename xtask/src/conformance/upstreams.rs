@@ -1,0 +1,55 @@
+//! The servers that are compared with themselves behind the gateway.
+
+use super::{Args, ConformanceError};
+use crate::{interop::peer, node::Node, server::Server, workspace};
+use clap::ValueEnum as _;
+use std::{path::Path, process::Command};
+
+/// A server with the tools of the suite, or most of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Upstream {
+    /// Our fixture server
+    Everything,
+    /// The server of the suite itself, with the official TypeScript SDK
+    TypeScript,
+    /// FastMCP 4
+    FastMcp,
+}
+
+impl Upstream {
+    /// Those asked for, or all.
+    pub(super) fn chosen(asked: &[Self]) -> Vec<Self> {
+        match asked {
+            [] => Self::value_variants().to_vec(),
+            asked => asked.to_vec(),
+        }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Everything => "everything",
+            Self::TypeScript => "type-script",
+            Self::FastMcp => "fast-mcp",
+        }
+    }
+
+    /// Installs the server and starts it on a free port.
+    pub(super) fn start(self, args: &Args, log: &Path) -> Result<Server, ConformanceError> {
+        let mut command = match self {
+            Self::Everything => {
+                let mut command = Command::new(workspace::fixtures().or_build(args.program.as_ref())?);
+                command.args(["--listen", "127.0.0.1:0"]);
+                command
+            }
+            Self::TypeScript => {
+                let home = peer::node_scripts("conformance")?;
+                let mut command = Node::install()?.command();
+                command.arg(home.join("node_modules/tsx/dist/cli.mjs"));
+                command.arg(home.join("serve.mjs"));
+                command
+            }
+            Self::FastMcp => peer::python("servers", "fastmcp_4.txt", "conformance_fastmcp.py")?,
+        };
+        Ok(Server::start(&mut command, log)?)
+    }
+}
