@@ -3,24 +3,35 @@
 use crate::config::AuditConfig;
 use longhaul::audit::{Audit, AuditAction, AuditEvent};
 use longhaul_core::Clock;
+use longhaul_private_dir::is_at;
 use parking_lot::Mutex;
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+};
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     sync::Arc,
+    thread,
     time::Duration,
 };
 use tracing::warn;
 
 /// Between two warnings that the log cannot be written.
 const WARN_EVERY: Duration = Duration::from_secs(60);
+/// Between two attempts to lock the file, which its other writers hold for microseconds.
+const LOCK_EVERY: Duration = Duration::from_millis(1);
+/// How often that is tried until the line counts as lost. A program that keeps the lock must not stop the server.
+const LOCK_ATTEMPTS: u32 = 1_000;
 
-/// The audit log cannot be opened.
+/// The audit log cannot be opened or written.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot open the audit log {path}: {source}", path = path.display())]
+#[error("cannot {action} the audit log {path}: {source}", path = path.display())]
 pub(crate) struct AuditError {
+    action: &'static str,
     path: PathBuf,
     source: io::Error,
 }
@@ -34,12 +45,13 @@ pub(crate) struct AuditLog {
 }
 
 /// The file that is written, and what could not be.
+///
+/// Other processes write it, too: `longhaul keys` while a server runs. Each line is appended, and the file rotated, under a lock (`flock`) on the file at the path.
 struct AuditFile {
     path: PathBuf,
     max_size: u64,
     keep: u32,
     file: File,
-    size: u64,
     lost: u64,
     /// By the monotonic clock.
     warned_at: Option<Duration>,
@@ -55,6 +67,7 @@ impl AuditLog {
             None => None,
             Some(path) => Some(Mutex::new(AuditFile::open(path, config).map_err(|source| {
                 AuditError {
+                    action: "open",
                     path: path.clone(),
                     source,
                 }
@@ -67,6 +80,30 @@ impl AuditLog {
             clock: Arc::clone(clock),
         })
     }
+
+    /// Writes one event, in a process that has no log to warn in.
+    ///
+    /// # Errors
+    /// [`AuditError`].
+    pub(crate) fn write(&self, event: &AuditEvent) -> Result<(), AuditError> {
+        let line = event.to_json();
+        self.write_to_stderr(&line);
+        let Some(file) = &self.file else { return Ok(()) };
+        let mut file = file.lock();
+        let written = file.append(format!("{line}\n").as_bytes());
+        written.map_err(|source| AuditError {
+            action: "write",
+            path: file.path.clone(),
+            source,
+        })
+    }
+
+    fn write_to_stderr(&self, line: &str) {
+        if self.stderr {
+            // Nobody could be told of an error.
+            let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
+        }
+    }
 }
 
 impl Audit for AuditLog {
@@ -78,10 +115,7 @@ impl Audit for AuditLog {
         if let Some(file) = &self.file {
             file.lock().write(&line, self.clock.monotonic());
         }
-        if self.stderr {
-            // Nobody could be told of an error.
-            let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
-        }
+        self.write_to_stderr(&line);
     }
 
     fn records_reads(&self) -> bool {
@@ -91,16 +125,17 @@ impl Audit for AuditLog {
 
 impl AuditFile {
     fn open(path: &Path, config: &AuditConfig) -> io::Result<Self> {
-        let file = append_to(path)?;
-        Ok(Self {
+        let mut file = Self {
             path: path.to_owned(),
             max_size: config.max_size,
             keep: config.keep,
-            size: file.metadata()?.len(),
-            file,
+            file: append_to(path)?,
             lost: 0,
             warned_at: None,
-        })
+        };
+        // A file system without locks is found out now.
+        file.locked(|_| Ok(()))?;
+        Ok(file)
     }
 
     /// Appends a line. One that does not fit on the disk is counted, and the next one that does says how many were lost.
@@ -123,17 +158,62 @@ impl AuditFile {
     }
 
     fn append(&mut self, line: &[u8]) -> io::Result<()> {
-        if self.size > 0 && self.size + line.len() as u64 > self.max_size {
-            self.rotate()?;
+        self.locked(|this| {
+            while this.is_full(line)? {
+                this.rotate()?;
+                this.lock()?;
+            }
+            let written = this.file.write(line)?;
+            if written < line.len() {
+                // Half a line would spoil the next one.
+                this.file.set_len(this.file.metadata()?.len() - written as u64)?;
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            Ok(())
+        })
+    }
+
+    fn is_full(&self, line: &[u8]) -> io::Result<bool> {
+        let size = self.file.metadata()?.len();
+        Ok(size > 0 && size + line.len() as u64 > self.max_size)
+    }
+
+    /// Does something while no other process appends or rotates.
+    fn locked(&mut self, act: impl FnOnce(&mut Self) -> io::Result<()>) -> io::Result<()> {
+        let done = self.lock().and_then(|()| act(self));
+        flock(&self.file, FlockOperation::Unlock)?;
+        done
+    }
+
+    /// Locks the file that is at the path, which is another one after somebody else has rotated it.
+    fn lock(&mut self) -> io::Result<()> {
+        loop {
+            self.wait_for_lock()?;
+            if is_at(&self.file.metadata()?, &self.path)? {
+                return Ok(());
+            }
+            self.file = append_to(&self.path)?;
         }
-        let written = self.file.write(line)?;
-        if written < line.len() {
-            // Half a line would spoil the next one.
-            self.file.set_len(self.file.metadata()?.len() - written as u64)?;
-            return Err(io::ErrorKind::WriteZero.into());
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "an event is recorded without async code, and the lock is free in microseconds"
+    )]
+    fn wait_for_lock(&self) -> io::Result<()> {
+        // Who has waited in vain does not wait again for each line.
+        let attempts = if self.lost == 0 { LOCK_ATTEMPTS } else { 1 };
+        for attempt in 1..=attempts {
+            match flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
+                Err(Errno::WOULDBLOCK) if attempt < attempts => thread::sleep(LOCK_EVERY),
+                Err(Errno::WOULDBLOCK) => break,
+                locked => return Ok(locked?),
+            }
         }
-        self.size += written as u64;
-        Ok(())
+        Err(io::Error::new(
+            io::ErrorKind::WouldBlock,
+            "another program keeps it locked (flock); end that program",
+        ))
     }
 
     /// `audit.jsonl` becomes `audit.jsonl.1`, that `audit.jsonl.2`, and so on; the oldest one goes.
@@ -157,7 +237,6 @@ impl AuditFile {
             }
         }
         self.file = append_to(&self.path)?;
-        self.size = self.file.metadata()?.len();
         Ok(())
     }
 }
@@ -226,20 +305,55 @@ mod tests {
         assert_eq!(mode & 0o777, 0o600);
     }
 
+    /// As `longhaul keys` beside a server: each has the file open when the other one rotates it.
+    #[tokio::test]
+    async fn s_07_no_writer_goes_on_in_a_file_that_another_has_rotated() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("audit.jsonl");
+        let clock = Ports::system().clock;
+        let logs = [(); 2].map(|()| AuditLog::open(&config(&path), &clock).unwrap());
+        for nth in 0..40 {
+            let detail = format!("event {nth}");
+            logs[nth % 2].record(&event(AuditAction::Create).with_detail(detail.clone()));
+            let current = fs::read_to_string(&path).unwrap();
+            assert!(current.ends_with(&format!("\"{detail}\"}}\n")), "{nth}: {current}");
+            assert!(current.len() <= 300, "{current}");
+        }
+        fs::remove_file(&path).unwrap();
+        logs[0].record(&event(AuditAction::Create));
+        assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 1);
+    }
+
+    /// The server must not wait for ever for a program that locks the file.
+    #[test]
+    fn s_07_a_file_that_stays_locked_is_given_up() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("audit.jsonl");
+        let mut file = AuditFile::open(&path, &config(&path)).unwrap();
+        let other = append_to(&path).unwrap();
+        flock(&other, FlockOperation::LockExclusive).unwrap();
+        file.write(r#"{"a":1}"#, Duration::ZERO);
+        file.write(r#"{"b":2}"#, Duration::ZERO);
+        flock(&other, FlockOperation::Unlock).unwrap();
+        file.write(r#"{"c":3}"#, Duration::ZERO);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "{\"c\":3,\"lost\":2}\n");
+    }
+
     #[test]
     fn s_07_lines_that_could_not_be_written_are_counted() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("audit.jsonl");
         let mut file = AuditFile::open(&path, &config(&path)).unwrap();
         // Every write to this device finds the disk full.
-        let Ok(full) = OpenOptions::new().write(true).open("/dev/full") else {
+        let full = PathBuf::from("/dev/full");
+        if !full.exists() {
             return;
-        };
-        let sound = std::mem::replace(&mut file.file, full);
+        }
+        file.path = full;
         for second in 0..3 {
             file.write(r#"{"a":1}"#, Duration::from_secs(second));
         }
-        file.file = sound;
+        file.path.clone_from(&path);
         file.write(r#"{"b":2}"#, Duration::from_secs(4));
         file.write(r#"{"c":3}"#, Duration::from_secs(5));
         assert_eq!(fs::read_to_string(&path).unwrap(), "{\"b\":2,\"lost\":3}\n{\"c\":3}\n");

@@ -6,7 +6,7 @@ use crate::{
     config::{self, Config, Environment},
     output,
 };
-use longhaul::audit::{Audit as _, AuditAction, AuditEvent, AuditOutcome};
+use longhaul::audit::{AuditAction, AuditEvent, AuditOutcome};
 use longhaul::auth::keys::{ApiKey, KeyFile, KeyFileError, KeyName, KeySummary, NewKey, Rotation};
 use longhaul_core::{Millis, Principal, ToolPattern, UnixMillis, push_timestamp};
 use longhaul_runtime::Ports;
@@ -164,13 +164,11 @@ fn change(command: &KeysCommand, of: &KeysOf, config: &Config) -> Result<(), Key
 /// Records the change in the audit log, if there is one. It was made, so a log that cannot be written is only warned of.
 fn record(config: &Config, ports: &Ports, name: &str, change: &str) {
     let Some(audit) = &config.server.audit else { return };
-    match AuditLog::open(audit, &ports.clock) {
-        Ok(log) => {
-            let mut event = AuditEvent::new(ports.clock.wall(), AuditAction::Key, AuditOutcome::Ok);
-            event.principal = Some(format!("key:{name}").into());
-            log.record(&event.with_detail(format!("{change} by longhaul keys")));
-        }
-        Err(error) => output::note(&format!("warning: {error}")),
+    let mut event = AuditEvent::new(ports.clock.wall(), AuditAction::Key, AuditOutcome::Ok);
+    event.principal = Some(format!("key:{name}").into());
+    let event = event.with_detail(format!("{change} by longhaul keys"));
+    if let Err(error) = AuditLog::open(audit, &ports.clock).and_then(|log| log.write(&event)) {
+        output::note(&format!("warning: the change is not in the audit log: {error}"));
     }
 }
 

@@ -1,0 +1,112 @@
+//! The audit log while two processes write it.
+
+use super::{
+    auth::{Protected, bearer},
+    support::*,
+};
+use serde_json::{Value, json};
+use std::{
+    collections::HashSet,
+    fs, iter,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
+
+/// A server and `longhaul keys` append to one file, and either rotates it. Each line is there once, in a file that was the current one when it was written.
+#[test]
+fn s_07_a_server_and_longhaul_keys_write_one_audit_log() {
+    const KEYS: usize = 30;
+    const MAX_SIZE: u64 = 1 << 10;
+    let audited = "api_keys = true\nsame_user = false\n[server.limits]\ncalls_per_second = 100000\n\
+                   [server.audit]\nfile = \"audit.jsonl\"\nmax_size = \"1KiB\"\nkeep = 9000";
+    let server = Protected::start_in(tempfile::tempdir().unwrap(), "", audited, "127.0.0.1:0");
+    let key = server.key(&["add", "caller"]);
+    server.becomes(&key, 200);
+    let are_added = AtomicBool::new(false);
+    // Nothing is started for it: its arguments are wrong.
+    let call = |tool: &str| {
+        let params = json!({"name": tool, "arguments": {"words": 1}});
+        server.post(&bearer(&key), "tools/call", params).0
+    };
+    let calls = thread::scope(|scope| {
+        let caller = scope.spawn(|| {
+            iter::repeat_with(|| call("echo"))
+                .take_while(|status| *status == 200 && !are_added.load(Ordering::Relaxed))
+                .count()
+        });
+        for nth in 0..KEYS {
+            server.key(&["add", &format!("key-{nth}")]);
+            // There is no such tool. It is recorded after the key.
+            call(&format!("after-{nth}"));
+        }
+        are_added.store(true, Ordering::Relaxed);
+        // The last answer ended it and is not counted.
+        caller.join().unwrap() + 1
+    });
+    let last = format!("key-{}", KEYS - 1);
+    let files = || {
+        let files = fs::read_dir(server.folder.path()).unwrap();
+        let names = files.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let number = |name: String| match name.strip_prefix("audit.jsonl")? {
+            "" => Some(0),
+            number => number.strip_prefix('.')?.parse::<u32>().ok(),
+        };
+        let mut numbers: Vec<u32> = names.filter_map(number).collect();
+        numbers.sort_unstable();
+        // The oldest one first.
+        let names = numbers.iter().rev().map(|number| match number {
+            0 => "audit.jsonl".to_owned(),
+            number => format!("audit.jsonl.{number}"),
+        });
+        let read = |name| fs::read_to_string(server.folder.path().join(name)).unwrap();
+        names.map(read).collect::<Vec<String>>()
+    };
+    let seen = format!("\"principal\":\"key:{last}\",\"detail\":\"added, as the server sees it\"");
+    while !files().iter().any(|text| text.contains(&seen)) {
+        thread::yield_now();
+    }
+    let texts = files();
+    assert!(texts.len() > 10, "{}", texts.len());
+    for text in &texts {
+        assert!(text.len() as u64 <= MAX_SIZE, "written after it was full: {text}");
+    }
+    let events: Vec<Value> = (texts.iter().flat_map(|text| text.lines()))
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert!(events.iter().all(|event| event["lost"].is_null()), "{events:?}");
+    let of_calls = events.iter().filter(|event| event["tool"] == "echo").count();
+    assert_eq!(of_calls, calls);
+    for writer in ["added by longhaul keys", "added, as the server sees it"] {
+        let names = events.iter().filter(|event| event["detail"] == writer);
+        let names: HashSet<&str> = names.map(|event| event["principal"].as_str().unwrap()).collect();
+        assert_eq!(names.len(), KEYS + 1, "{writer}: {names:?}");
+    }
+    let by_both = events.iter().filter_map(|event| match event["tool"].as_str() {
+        Some(tool) => tool.strip_prefix("after-"),
+        None => (event["principal"].as_str())
+            .filter(|_| event["detail"] == "added by longhaul keys")
+            .and_then(|name| name.strip_prefix("key:key-")),
+    });
+    let expected: Vec<String> = (0..KEYS).flat_map(|nth| [nth.to_string(), nth.to_string()]).collect();
+    assert_eq!(
+        by_both.collect::<Vec<_>>(),
+        expected,
+        "written into a file that had been rotated"
+    );
+}
+
+/// The change is made all the same, so its line in the log must not be missed silently.
+#[test]
+#[cfg(target_os = "linux")]
+fn s_07_longhaul_keys_says_when_the_audit_log_cannot_be_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, data) = (folder.path().join("jobs.toml"), folder.path().join("data"));
+    let audited = "[server.auth]\napi_keys = true\n[server.audit]\nfile = \"/dev/full\"";
+    fs::write(&file, format!("{JOBS}\n{audited}\n")).unwrap();
+    let (file, data) = (file.to_str().unwrap(), data.to_str().unwrap());
+    let added = run(&["keys", "add", file, "ci", "--data-dir", data]);
+    assert_eq!(exit(&added), 0, "{added:?}");
+    let warning =
+        "warning: the change is not in the audit log: cannot write the audit log /dev/full: No space left on device";
+    assert!(stderr(&added).contains(warning), "{added:?}");
+}
