@@ -186,6 +186,7 @@ fn login(url: &str, principal: Option<&str>, options: LoginOptions) -> Result<Lo
 fn options(args: &args::Login) -> Result<LoginOptions, Failure> {
     let mut options = LoginOptions::default();
     options.scopes.clone_from(&args.scope);
+    options.issuer.clone_from(&args.issuer);
     options.as_client = args.as_client;
     options.identity.metadata_url.clone_from(&args.client_metadata_url);
     if let Some(client_id) = args.client_id.clone() {

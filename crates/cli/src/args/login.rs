@@ -18,8 +18,11 @@ pub(crate) struct Login {
     #[arg(long = "for", value_name = "PRINCIPAL", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) principal: Option<String>,
     /// Keep the key on standard input for this server, instead of logging in
-    #[arg(long, conflicts_with_all = ["scope", "client_id", "client_metadata_url", "as_client", "no_browser"])]
+    #[arg(long, conflicts_with_all = ["issuer", "scope", "client_id", "client_metadata_url", "as_client", "no_browser"])]
     pub(crate) key: bool,
+    /// The authorization server to log in at, if the server names several [default: the first that answers]
+    #[arg(long, value_name = "URL")]
+    pub(crate) issuer: Option<String>,
     /// Ask for this permission instead of those that the server names; may be repeated
     #[arg(long, value_name = "SCOPE")]
     pub(crate) scope: Vec<String>,

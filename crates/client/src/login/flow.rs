@@ -2,7 +2,9 @@
 
 use super::{
     ClientIdentity, LoggedIn, LoginOptions,
+    chosen_issuer::{ChosenIssuer, NotNamed, is_same},
     credential_store::ServerCredentials,
+    foreign_metadata,
     loopback::query_value,
     registered_client::{OwnLogin, RegisteredByHand, RegisteredClient},
     token_file::{Kept, TokenFile, TokenFileError},
@@ -12,10 +14,13 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use oauth2::TokenResponse;
 use reqwest::Url;
 use rmcp::transport::auth::{
-    AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationRequest, AuthorizationSession,
-    ClientCredentialsConfig, OAuthClientConfig, WWWAuthenticateParams,
+    AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationMetadataSource, AuthorizationRequest,
+    AuthorizationSession, ClientCredentialsConfig, OAuthClientConfig, WWWAuthenticateParams,
 };
-use std::time::{Duration, SystemTime};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 /// A token that ends within this time is refreshed before it is used.
 const REFRESH_BEFORE: Duration = Duration::from_secs(30);
@@ -129,6 +134,17 @@ impl Flow {
         &self.server
     }
 
+    /// The authorization server that the options name.
+    pub(super) fn named_issuer(&self) -> Option<String> {
+        self.options.issuer.clone()
+    }
+
+    /// The authorization server of the login that is kept, if one was chosen for it.
+    pub(super) fn chosen_issuer(&self) -> Result<Option<String>, TokenError> {
+        let kept = self.store.file.get(&self.store.server).map_err(unusable)?;
+        Ok(self.named_issuer().or(kept.chosen_issuer))
+    }
+
     /// The tokens in the file.
     pub(super) fn stored(&self) -> Result<Option<Tokens>, TokenError> {
         let kept = self.store.file.get(&self.store.server).map_err(unusable)?;
@@ -160,7 +176,7 @@ impl Flow {
         if let Some(newer) = self.stored()?.filter(|stored| stored.access != tokens.access) {
             return Ok(Some(newer));
         }
-        let Manager(mut manager, metadata) = self.discover(None).await?;
+        let Manager(mut manager, metadata) = self.discover(None, self.chosen_issuer()?.as_deref()).await?;
         let issuer = metadata.issuer;
         if tokens.issuer.is_some() && tokens.issuer != issuer {
             // The server has moved to another authorization server, which does not know the token (S-33).
@@ -185,7 +201,12 @@ impl Flow {
     }
 
     /// Logs in: as the client itself, or by asking the user. `scopes` are asked for beside those of the challenge.
-    pub(super) async fn obtain(&self, challenge: Option<&str>, scopes: &[String]) -> Result<Tokens, TokenError> {
+    pub(super) async fn obtain(
+        &self,
+        challenge: Option<&str>,
+        scopes: &[String],
+        issuer: Option<String>,
+    ) -> Result<Tokens, TokenError> {
         let scopes = match self.options.scopes.is_empty() {
             false if scopes.is_empty() => &self.options.scopes,
             _ => scopes,
@@ -194,20 +215,21 @@ impl Flow {
         let own_login = match kept.own_login {
             // Nobody can be asked, and nobody need be: the client repeats its own login.
             Some(own) if !self.options.as_client && self.options.consent.is_none() => {
-                Some(self.log_in_as_client(own, challenge, scopes).await?)
+                Some(self.log_in_as_client(own, challenge, scopes, issuer.as_deref()).await?)
             }
             _ if self.options.as_client => {
                 let own = OwnLogin::of(&self.options.identity)?;
-                Some(self.log_in_as_client(own, challenge, scopes).await?)
+                Some(self.log_in_as_client(own, challenge, scopes, issuer.as_deref()).await?)
             }
             _ => {
-                self.log_in_as_user(challenge, scopes).await?;
+                self.log_in_as_user(challenge, scopes, issuer.as_deref()).await?;
                 None
             }
         };
         let recorded = self.store.file.update(&self.store.server, |kept| {
             kept.key = None;
             kept.own_login = own_login;
+            kept.chosen_issuer = issuer;
         });
         recorded.map_err(unusable)?;
         self.stored()?.ok_or_else(|| TokenError::Failed {
@@ -221,8 +243,9 @@ impl Flow {
         own: OwnLogin,
         challenge: Option<&str>,
         scopes: &[String],
+        issuer: Option<&str>,
     ) -> Result<OwnLogin, TokenError> {
-        let Manager(mut manager, metadata) = self.discover(challenge).await?;
+        let Manager(mut manager, metadata) = self.discover(challenge, issuer).await?;
         if own.issuer.is_some() && own.issuer != metadata.issuer {
             // The secret is for the other one (S-33).
             return Err(TokenError::LoginRequired {
@@ -248,7 +271,12 @@ impl Flow {
         })
     }
 
-    async fn log_in_as_user(&self, challenge: Option<&str>, scopes: &[String]) -> Result<(), TokenError> {
+    async fn log_in_as_user(
+        &self,
+        challenge: Option<&str>,
+        scopes: &[String],
+        issuer: Option<&str>,
+    ) -> Result<(), TokenError> {
         let Some(consent) = &self.options.consent else {
             let wanted = scopes_of(challenge);
             let said = challenge::reason(challenge).map(|said| format!(" ({said})"));
@@ -264,7 +292,7 @@ impl Flow {
                 names_issuers: challenge::names_issuers(challenge),
             });
         };
-        let Manager(manager, metadata) = self.discover(challenge).await?;
+        let Manager(manager, metadata) = self.discover(challenge, issuer).await?;
         if metadata.code_challenge_methods_supported.is_none() {
             return Err(refused(AuthError::PkceUnsupported));
         }
@@ -345,11 +373,17 @@ impl Flow {
         Ok((manager, client(client_id, client_secret)))
     }
 
-    /// Finds the authorization server (S-30).
-    async fn discover(&self, challenge: Option<&str>) -> Result<Manager, TokenError> {
-        let manager = match self.options.public_addresses_only {
-            true => AuthorizationManager::new(self.server.clone()).await,
-            false => AuthorizationManager::new_allowing_private_addresses(self.server.clone()).await,
+    /// Finds the authorization server (S-30): the chosen one, or the first of those that the server names that answers.
+    async fn discover(&self, challenge: Option<&str>, issuer: Option<&str>) -> Result<Manager, TokenError> {
+        let (server, only) = (self.server.clone(), self.options.public_addresses_only);
+        let manager = match issuer {
+            Some(issuer) => {
+                let client = ChosenIssuer::new(issuer, &server, only);
+                let client = client.map_err(|error| refused(AuthError::HttpError(error)))?;
+                AuthorizationManager::new_with_oauth_http_client(server, Arc::new(client)).await
+            }
+            None if only => AuthorizationManager::new(server).await,
+            None => AuthorizationManager::new_allowing_private_addresses(server).await,
         };
         check_announced(challenge, &self.server)?;
         let mut manager = manager.map_err(refused)?;
@@ -358,10 +392,27 @@ impl Flow {
             .resolve_metadata_from_challenge(challenge)
             .await
             .map_err(refused)?;
+        if found.source != AuthorizationMetadataSource::ProtectedResourceMetadata {
+            foreign_metadata::refuse(&self.server, only).await?;
+        }
         if !found.source.is_discovered() {
             return Err(TokenError::NoIssuer);
         }
         check_metadata(&found.metadata)?;
+        let other = issuer.filter(|issuer| {
+            !found
+                .metadata
+                .issuer
+                .as_ref()
+                .is_some_and(|found| is_same(found, issuer))
+        });
+        if let Some(other) = other {
+            // It names none, so it is protected by what is at its own origin.
+            let found = found.metadata.issuer.as_deref().unwrap_or("one without a name");
+            return Err(TokenError::Failed {
+                reason: format!("the server does not trust {other}; its authorization server is {found}"),
+            });
+        }
         manager.set_metadata(found.metadata.clone());
         Ok(Manager(manager, found.metadata))
     }
@@ -483,6 +534,11 @@ fn refused(error: AuthError) -> TokenError {
     let mut reason = error.to_string();
     let mut source = std::error::Error::source(&error);
     while let Some(inner) = source {
+        if inner.is::<NotNamed>() {
+            return TokenError::Failed {
+                reason: inner.to_string(),
+            };
+        }
         let text = inner.to_string();
         if !reason.contains(&text) {
             reason = format!("{reason}: {text}");

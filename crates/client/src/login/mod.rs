@@ -1,8 +1,11 @@
 //! Logging in to servers that are protected by OAuth 2.1 (MCP, Authorization).
 
+mod chosen_issuer;
 mod consent;
 mod credential_store;
+mod filtered_client;
 mod flow;
+mod foreign_metadata;
 mod loopback;
 mod registered_client;
 mod token_file;
@@ -31,6 +34,8 @@ pub struct LoginOptions {
     pub identity: ClientIdentity,
     /// The permissions to ask for, instead of those the server asks for.
     pub scopes: Vec<String>,
+    /// The authorization server to log in at, of those that the server names. By default it is the first one that answers.
+    pub issuer: Option<String>,
     /// Log in as the client itself, without a user: `identity` must have been registered by hand, with a secret.
     pub as_client: bool,
     /// Asks the user to log in when a server requires it. Without it, a request fails with [`TokenError::LoginRequired`].
@@ -45,6 +50,7 @@ impl fmt::Debug for LoginOptions {
         f.debug_struct("LoginOptions")
             .field("identity", &self.identity)
             .field("scopes", &self.scopes)
+            .field("issuer", &self.issuer)
             .field("as_client", &self.as_client)
             .finish_non_exhaustive()
     }
@@ -123,7 +129,8 @@ impl Login {
     /// [`TokenError`].
     pub async fn log_in(&self, challenge: Option<&str>) -> Result<LoggedIn, TokenError> {
         let mut state = self.state.lock().await;
-        let tokens = self.flow.obtain(challenge, &[]).await?;
+        // Not at that of an earlier login, which may have been a mistake.
+        let tokens = self.flow.obtain(challenge, &[], self.flow.named_issuer()).await?;
         let logged_in = tokens.describe();
         state.tokens = Some(Some(tokens));
         Ok(logged_in)
@@ -182,7 +189,8 @@ impl Login {
         {
             return Ok(Some(refreshed));
         }
-        self.flow.obtain(refusal.challenge, &[]).await.map(Some)
+        let issuer = self.flow.chosen_issuer()?;
+        self.flow.obtain(refusal.challenge, &[], issuer).await.map(Some)
     }
 
     /// What may replace a token that permits too little.
@@ -202,7 +210,8 @@ impl Login {
         }
         // The new token must still permit what the old one did (S-34).
         let all = [granted.clone(), missing(&granted)].concat();
-        let tokens = self.flow.obtain(refusal.challenge, &all).await?;
+        let issuer = self.flow.chosen_issuer()?;
+        let tokens = self.flow.obtain(refusal.challenge, &all, issuer).await?;
         match missing(&tokens.scopes).as_slice() {
             [] => Ok(Some(tokens)),
             missing => Err(TokenError::Failed {

@@ -44,6 +44,9 @@ pub(super) struct Kept {
     /// The login is of the client itself and not of a user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) own_login: Option<OwnLogin>,
+    /// The authorization server that was chosen for the login, of several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) chosen_issuer: Option<String>,
     /// By issuer: another authorization server knows nothing of a client (S-33).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) clients: BTreeMap<String, RegisteredClient>,
@@ -55,9 +58,11 @@ impl Kept {
             credentials,
             key,
             own_login,
+            chosen_issuer,
             clients,
         } = self;
-        credentials.is_none() && key.is_none() && own_login.is_none() && clients.is_empty()
+        let has_login = credentials.is_some() || key.is_some() || own_login.is_some() || chosen_issuer.is_some();
+        !has_login && clients.is_empty()
     }
 }
 

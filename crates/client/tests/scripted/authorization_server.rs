@@ -36,6 +36,10 @@ pub(crate) struct Issued {
     pub(crate) has_pkce: bool,
     /// Where the protected server says that its authorization server is; `None`: where it is.
     pub(crate) named_issuer: Option<&'static str>,
+    /// Authorization servers that the protected server names behind that one.
+    pub(crate) more_issuers: Vec<String>,
+    /// What the tokens are for, if it is not the server that this authorization server is a part of.
+    pub(crate) issues_for: Option<String>,
     /// What the protected server says that it is, instead of the truth.
     pub(crate) named_resource: Option<String>,
     /// How often the metadata of the authorization server were read.
@@ -112,6 +116,12 @@ impl Protected {
         format!("{}/mcp", self.origin)
     }
 
+    /// What the tokens are for.
+    fn resource(&self) -> String {
+        let other = self.issued(|issued| issued.issues_for.clone());
+        other.unwrap_or_else(|| self.url())
+    }
+
     pub(crate) fn issued<T>(&self, look: impl FnOnce(&mut Issued) -> T) -> T {
         look(&mut self.issued.lock().unwrap())
     }
@@ -122,7 +132,9 @@ async fn resource_metadata(State(server): State<Protected>) -> Json<Value> {
     let issuer = issuer.unwrap_or_else(|| server.origin.clone());
     let resource = server.issued(|issued| issued.named_resource.clone());
     let resource = resource.unwrap_or_else(|| server.url());
-    Json(json!({"resource": resource, "authorization_servers": [issuer], "scopes_supported": ["read"]}))
+    let mut issuers = vec![issuer];
+    issuers.extend(server.issued(|issued| issued.more_issuers.clone()));
+    Json(json!({"resource": resource, "authorization_servers": issuers, "scopes_supported": ["read"]}))
 }
 
 async fn server_metadata(State(server): State<Protected>) -> Json<Value> {
@@ -155,7 +167,7 @@ async fn register(State(server): State<Protected>, Json(client): Json<Value>) ->
 
 async fn authorize(State(server): State<Protected>, Query(asked): Query<HashMap<String, String>>) -> Redirect {
     assert_eq!(asked["code_challenge_method"], "S256");
-    assert_eq!(asked["resource"], server.url());
+    assert_eq!(asked["resource"], server.resource());
     let to = format!(
         "{}?state={}&iss={}",
         asked["redirect_uri"], asked["state"], server.origin
@@ -171,7 +183,7 @@ async fn authorize(State(server): State<Protected>, Query(asked): Query<HashMap<
 
 async fn token(State(server): State<Protected>, Form(asked): Form<HashMap<String, String>>) -> Response {
     let refuse = || (StatusCode::BAD_REQUEST, Json(json!({"error": "invalid_grant"}))).into_response();
-    assert_eq!(asked["resource"], server.url());
+    assert_eq!(asked["resource"], server.resource());
     server.issued(|issued| {
         issued.grants.push(asked["grant_type"].clone());
         if issued.is_down {

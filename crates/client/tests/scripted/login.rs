@@ -37,8 +37,8 @@ impl Protected {
 
 /// A user with a browser, who agrees to every login.
 #[derive(Default)]
-struct Browser {
-    logins: AtomicUsize,
+pub(crate) struct Browser {
+    pub(crate) logins: AtomicUsize,
     /// What becomes of the URL that the browser is sent to.
     tamper: Option<fn(&str) -> String>,
 }
@@ -86,7 +86,7 @@ fn words(scope: &str) -> BTreeSet<&str> {
 
 type Tamper = fn(&str) -> String;
 
-async fn call(connection: &Connection) -> Result<(), RequestError> {
+pub(crate) async fn call(connection: &Connection) -> Result<(), RequestError> {
     let tool = connection.list_tools().await?.remove(0);
     match connection.call_tool(&tool, &Map::new(), &mut |_| {}).await? {
         CallResponse::Done(_) => Ok(()),
@@ -94,11 +94,11 @@ async fn call(connection: &Connection) -> Result<(), RequestError> {
     }
 }
 
-fn browser() -> Arc<Browser> {
+pub(crate) fn browser() -> Arc<Browser> {
     Arc::default()
 }
 
-fn token_error(result: Result<(), RequestError>) -> TokenError {
+pub(crate) fn token_error(result: Result<(), RequestError>) -> TokenError {
     match result {
         Err(RequestError::Token { error, .. }) => error,
         other => panic!("{other:?}"),
@@ -197,18 +197,15 @@ type Lie = fn(&mut Issued, &str);
 #[tokio::test]
 async fn s_30_metadata_of_another_server_or_issuer_is_refused_before_anything_is_sent() {
     let other_issuer: Lie = |issued, _| issued.metadata = json!({"issuer": "https://other.example"});
-    let lies: [(Lie, bool, &str); 4] = [
-        (
-            |issued, _| issued.named_resource = Some("https://other.example/mcp".to_owned()),
-            true,
-            "other.example",
-        ),
-        // The same place, and another server there.
-        (
-            |issued, origin| issued.named_resource = Some(format!("{origin}/another")),
-            true,
-            "/another",
-        ),
+    let other_resource: Lie = |issued, _| issued.named_resource = Some("https://other.example/mcp".to_owned());
+    // The same place, and another server there.
+    let resource_beside: Lie = |issued, origin| issued.named_resource = Some(format!("{origin}/another"));
+    // Without a challenge the metadata are looked for at their usual place. The authorization server at the origin is none that the server has named.
+    let lies: [(Lie, bool, &str); 6] = [
+        (other_resource, true, "other.example"),
+        (other_resource, false, "other.example"),
+        (resource_beside, true, "/another"),
+        (resource_beside, false, "/another"),
         (other_issuer, true, "other.example"),
         (other_issuer, false, "other.example"),
     ];

@@ -12,6 +12,7 @@ mod hostile;
 mod hostile_tasks;
 mod https;
 mod internal_addresses;
+mod issuers;
 mod legacy;
 mod legacy_questions;
 mod login;

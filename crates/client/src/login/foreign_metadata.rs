@@ -1,0 +1,43 @@
+//! Metadata of another server at the place where those of this one should be.
+
+use super::filtered_client::filtered_client;
+use crate::TokenError;
+use reqwest::{StatusCode, Url};
+use serde_json::Value;
+
+/// Where a server says which authorization servers it trusts (RFC 9728).
+const PLACE: &str = "/.well-known/oauth-protected-resource";
+
+/// Refuses a login that was found at the origin of the server, if the server's own metadata name authorization servers: rmcp has left them out because they are not
+/// those of this server (RFC 9728, section 3.3).
+pub(super) async fn refuse(server: &Url, public_addresses_only: bool) -> Result<(), TokenError> {
+    let unavailable = |error: reqwest::Error| TokenError::Unavailable {
+        reason: error.to_string(),
+    };
+    let client = filtered_client(server, public_addresses_only).map_err(unavailable)?;
+    for path in [
+        format!("{PLACE}{}", server.path().trim_end_matches('/')),
+        PLACE.to_owned(),
+    ] {
+        let mut place = server.clone();
+        place.set_query(None);
+        place.set_path(&path);
+        let response = client.get(place.clone()).send().await.map_err(unavailable)?;
+        if response.status() != StatusCode::OK {
+            continue;
+        }
+        let metadata: Value = serde_json::from_slice(&response.bytes().await.map_err(unavailable)?).unwrap_or_default();
+        if metadata["authorization_servers"]
+            .as_array()
+            .is_some_and(|named| !named.is_empty())
+        {
+            let resource = metadata["resource"].as_str().unwrap_or("no server");
+            return Err(TokenError::Failed {
+                reason: format!(
+                    "the metadata at {place} are those of {resource}; the operator of the server has to correct that"
+                ),
+            });
+        }
+    }
+    Ok(())
+}
