@@ -232,6 +232,9 @@ impl Named {
         let name = self.server.name().map(str::to_owned);
         let client = Client::recorded_as(connection.clone(), journal.clone(), call.server.clone(), name);
         let task = client.task(call).await.unwrap_or_else(|| connection.task(&self.id));
+        if let Some(other) = task.other_login() {
+            output::note(&format!("note: the task {} may not be found: {other}", self.id));
+        }
         (client, task)
     }
 }
@@ -302,11 +305,12 @@ const LOST: &str = "the server does not know the task any more";
 /// Why a task cannot be read. One that a call has created, and that the server does not know, is lost.
 pub(crate) fn unread(task: &TaskHandle, error: RequestError) -> Failure {
     let is_created = task.is_recorded() || task.reference().is_some();
-    let is_lost = is_created && error.is_unknown_task();
+    let is_unknown = is_created && error.is_unknown_task();
     let failure = Failure::from(error);
-    match is_lost {
-        true => failure.explained(&format!("the task is lost: {LOST}")),
-        false => failure,
+    match task.other_login() {
+        Some(other) if is_unknown => failure.explained(&format!("{other}; log in as before, and ask again")),
+        None if is_unknown => failure.explained(&format!("the task is lost: {LOST}")),
+        _ => failure,
     }
 }
 

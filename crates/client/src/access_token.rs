@@ -77,6 +77,12 @@ pub trait TokenProvider: Send + Sync {
     /// # Errors
     /// [`TokenError`] says more than the refusal would.
     fn replace<'a>(&'a self, refusal: Refusal<'a>) -> BoxFuture<'a, Result<Option<AccessToken>, TokenError>>;
+
+    /// Who the tokens make this client at the server, in words that stay the same while the login does. It is recorded with each call, so that a task is not read
+    /// unnoticed with another login; it must not be a secret. `None`, the default: nobody knows.
+    fn login(&self) -> BoxFuture<'_, Option<String>> {
+        Box::pin(std::future::ready(None))
+    }
 }
 
 impl TokenProvider for AccessToken {

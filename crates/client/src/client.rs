@@ -1,8 +1,8 @@
 //! A client whose calls outlive its process.
 
 use crate::{
-    CallError, CallFilter, CallOptions, CallState, ClientJournal, Connection, Generation, JournalError, Outcome,
-    PendingCall, RecordedCall, RunningCall, SessionRef, TaskHandle, Tool,
+    CallError, CallFilter, CallOptions, CallState, ClientJournal, Connection, Generation, JournalError, OtherLogin,
+    Outcome, PendingCall, RecordedCall, RunningCall, SessionRef, TaskHandle, Tool,
     call_record::{CallRecord, Recording},
 };
 use serde_json::{Map, Value};
@@ -234,10 +234,15 @@ impl Client {
             None => self.connection().clone(),
         };
         let record = CallRecord::of_task(&recording.journal, call);
+        let present = self.connection().login().await;
+        let other = OtherLogin::of(call, present.as_deref());
+        if let Some(other) = &other {
+            tracing::warn!(task = task.task_id, "a task is asked for with another login: {other}");
+        }
         if task.generation == Generation::Legacy && call.state == CallState::Task {
             connection.follow_legacy_task(&task.task_id, Some(&record));
         }
-        Some(connection.task(&task.task_id).recorded(record))
+        Some(connection.task(&task.task_id).recorded(record).with_other_login(other))
     }
 
     async fn in_session(&self, session: &SessionRef) -> Connection {

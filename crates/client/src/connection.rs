@@ -510,6 +510,11 @@ impl Connection {
         &self.0.legacy_tasks
     }
 
+    /// Who this client is at the server, as its [`TokenProvider`](crate::TokenProvider::login) says. Nothing is sent.
+    pub async fn login(&self) -> Option<String> {
+        self.options().tokens.as_ref()?.login().await
+    }
+
     pub(crate) fn options(&self) -> &Options {
         &self.0.options
     }

@@ -57,6 +57,7 @@ mod logging;
 #[cfg(feature = "login")]
 mod login;
 mod options;
+mod other_login;
 mod output_schema;
 mod param_headers;
 mod pending_call;
@@ -115,6 +116,7 @@ pub use login::{
 pub use longhaul_core::{ClientCapabilities, Json, LogLevel, Outcome, RpcFailure};
 pub use longhaul_wire::{Generation, TaskStatus};
 pub use options::{EraChoice, Options};
+pub use other_login::OtherLogin;
 pub use pending_call::PendingCall;
 pub use proxy::Proxy;
 pub use recorded_call::{

@@ -86,6 +86,7 @@ impl PendingCall {
             arguments_digest: self.arguments_digest,
             idempotency_key: self.options.idempotency_key.clone(),
             session: self.connection.session().await,
+            login: self.connection.login().await,
         };
         if takes_keys {
             if let Some((record, taken)) = CallRecord::take_over(journal, call.clone(), known_for).await? {

@@ -41,6 +41,8 @@ pub struct NewCall {
     pub idempotency_key: Option<String>,
     /// The legacy session that it is sent in, if it is open already. It counts as in use from now on.
     pub session: Option<SessionRef>,
+    /// Who it is made as, as [`TokenProvider::login`](crate::TokenProvider::login) says. It is recorded and listed.
+    pub login: Option<String>,
 }
 
 /// A call that this process has taken over from one that has ended; see [`take_over`](crate::ClientJournal::take_over).
@@ -179,6 +181,8 @@ pub struct RecordedCall {
     pub arguments_digest: [u8; 32],
     /// The idempotency key.
     pub idempotency_key: Option<String>,
+    /// Who it was made as; `None` if there was no login, or an earlier release has made it.
+    pub login: Option<String>,
     /// Where it stands.
     pub state: CallState,
     /// Its task, if the server has created one.

@@ -1,8 +1,8 @@
 //! A task on a server: reading it, cancelling it.
 
 use crate::{
-    Connection, Finished, Generation, JournalError, Outcome, RequestError, TaskRef, TaskSnapshot, TaskStatus, Tool,
-    call_record::CallRecord, era::Era, error::excerpt, output_schema::OutputSchema, request::Request,
+    Connection, Finished, Generation, JournalError, OtherLogin, Outcome, RequestError, TaskRef, TaskSnapshot,
+    TaskStatus, Tool, call_record::CallRecord, era::Era, error::excerpt, output_schema::OutputSchema, request::Request,
     result_request::ResultRequest,
 };
 use longhaul_core::Json;
@@ -23,6 +23,7 @@ pub struct TaskHandle {
     /// That of its tool, if this handle comes from a call.
     output: Option<OutputSchema>,
     record: Option<CallRecord>,
+    other_login: Option<OtherLogin>,
 }
 
 impl Connection {
@@ -66,6 +67,7 @@ impl TaskHandle {
             reference: None,
             output: None,
             record: None,
+            other_login: None,
         }
     }
 
@@ -94,6 +96,16 @@ impl TaskHandle {
             record: Some(record),
             ..self
         }
+    }
+
+    pub(crate) fn with_other_login(self, other_login: Option<OtherLogin>) -> Self {
+        Self { other_login, ..self }
+    }
+
+    /// The login that the recorded call was made with, if it is not the present one. If the server does not know the task, that is why: the task is not recorded as
+    /// lost.
+    pub fn other_login(&self) -> Option<&OtherLogin> {
+        self.other_login.as_ref()
     }
 
     pub(crate) fn record(&self) -> Option<&CallRecord> {
@@ -203,7 +215,8 @@ impl TaskHandle {
                 if error.is_unknown_task() {
                     self.connection.legacy_tasks().ended(self.id());
                 }
-                if let Some(record) = self.record.as_ref().filter(|_| error.is_unknown_task()) {
+                let is_lost = error.is_unknown_task() && self.other_login.is_none();
+                if let Some(record) = self.record.as_ref().filter(|_| is_lost) {
                     record
                         .mark_lost(&format!("the server does not know the task: {error}"))
                         .await;

@@ -86,6 +86,10 @@ impl TokenProvider for LoopbackLogin {
     fn replace<'a>(&'a self, refusal: Refusal<'a>) -> BoxFuture<'a, Result<Option<AccessToken>, TokenError>> {
         Box::pin(async move { self.checked(self.login.replace(refusal).await?) })
     }
+
+    fn login(&self) -> BoxFuture<'_, Option<String>> {
+        self.login.login()
+    }
 }
 
 #[cfg(test)]

@@ -48,6 +48,10 @@ impl TokenProvider for ReadableLogin {
     fn replace<'a>(&'a self, refusal: Refusal<'a>) -> BoxFuture<'a, Result<Option<AccessToken>, TokenError>> {
         Box::pin(async move { Ok(self.warned(self.login.replace(refusal).await?)) })
     }
+
+    fn login(&self) -> BoxFuture<'_, Option<String>> {
+        self.login.login()
+    }
 }
 
 #[cfg(test)]

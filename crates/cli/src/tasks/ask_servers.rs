@@ -3,7 +3,7 @@
 use super::{Row, row::NotTold};
 use crate::{record, servers::Server};
 use futures_util::{StreamExt, future::join_all, stream};
-use longhaul_client::{CallState, Connection, RequestError, SessionRef, SystemClock, TaskSnapshot};
+use longhaul_client::{CallState, Connection, OtherLogin, RequestError, SessionRef, SystemClock, TaskSnapshot};
 use longhaul_core::Clock;
 use std::{
     collections::{HashMap, HashSet},
@@ -30,6 +30,8 @@ struct Group {
 struct Told {
     tasks: Vec<(usize, Result<TaskSnapshot, RequestError>)>,
     listed: Vec<TaskSnapshot>,
+    /// The present login.
+    login: Option<String>,
 }
 
 /// Asks the servers about the rows that are open, and returns the tasks that they list and that are not among the rows. A server that would have to be
@@ -53,7 +55,7 @@ pub(super) async fn ask(chosen: &Server, rows: &mut [Row]) -> Vec<Row> {
             }
         }
         for (place, answer) in told.tasks {
-            note(&mut rows[place], answer).await;
+            note(&mut rows[place], answer, told.login.as_deref()).await;
         }
         for task in told.listed {
             if known.insert(task.id.clone()) {
@@ -115,6 +117,7 @@ async fn ask_group(group: &Group, ids: Vec<(usize, String)>) -> Told {
     if let Some(session) = &group.session {
         connection.resume(session).await;
     }
+    told.login = connection.login().await;
     tokio::select! {
         () = ask_for_tasks(&connection, ids, &mut told) => {}
         () = SystemClock.sleep(PATIENCE) => {}
@@ -137,7 +140,7 @@ async fn ask_for_tasks(connection: &Connection, ids: Vec<(usize, String)>, told:
 }
 
 /// Takes over what the server told, also into the journal.
-async fn note(row: &mut Row, answer: Result<TaskSnapshot, RequestError>) {
+async fn note(row: &mut Row, answer: Result<TaskSnapshot, RequestError>, login: Option<&str>) {
     let Some(call) = &mut row.call else { return };
     row.not_told = None;
     let is_lost = matches!(call.state, CallState::Lost { .. });
@@ -150,7 +153,10 @@ async fn note(row: &mut Row, answer: Result<TaskSnapshot, RequestError>) {
             row.snapshot = Some(snapshot);
         }
         Err(_) if is_lost => {}
-        Err(error) if error.is_unknown_task() => record::mark_lost(call).await,
+        Err(error) if error.is_unknown_task() => match OtherLogin::of(call, login) {
+            Some(other) => row.not_told = Some(NotTold::unreached(&other.to_string())),
+            None => record::mark_lost(call).await,
+        },
         Err(error) => row.not_told = Some(NotTold::because(&error)),
     }
 }

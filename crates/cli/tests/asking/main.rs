@@ -488,6 +488,7 @@ fn tasks_of_two_servers_with_one_id_are_told_apart() {
         arguments_digest: [0; 32],
         idempotency_key: None,
         session: None,
+        login: None,
     };
     let task = longhaul_client::TaskRef {
         task_id: id.clone(),

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     legacy_questions::{BY_TEXT, LEGACY},
+    other_login::are_two_users,
     recorded_call::{CallId, Finished, NewCall, SessionRef, StateCode, TakenOver, TaskRef},
 };
 use longhaul_core::{Millis, UnixMillis};
@@ -106,7 +107,7 @@ impl ClientJournal {
 
     /// Takes over a call with the same server, under the same name, tool and arguments as `call` whose process has ended without recording an answer, as
     /// [`claim_unresolved`](Self::claim_unresolved) does, so that it is sent again under its idempotency key: that of `call` if it has one, else any.
-    /// `None` if there is none.
+    /// `None` if there is none. Those of another user are left alone.
     ///
     /// Servers forget keys: one that began more than `known_for` milliseconds ago, or more than a day, is not taken over. It is
     /// [marked](Self::mark_unknown) as of unknown outcome.
@@ -139,14 +140,15 @@ fn begin(scope: &Scope<'_>, call: &NewCall) -> Result<CallId, Refusal> {
         Some(session) => Some(sessions::record_open(scope, &call.server, session)?),
         None => None,
     };
-    let sql = "INSERT INTO calls (server, server_name, tool, arguments_digest, idempotency_key, state, process, session, begun_at, changed_at)
-               VALUES (:server, :server_name, :tool, :digest, :key, :state, :process, :session, :now, :now)";
+    let sql = "INSERT INTO calls (server, server_name, tool, arguments_digest, idempotency_key, login, state, process, session, begun_at, changed_at)
+               VALUES (:server, :server_name, :tool, :digest, :key, :login, :state, :process, :session, :now, :now)";
     let seq = scope.connection.prepare_cached(sql)?.insert(named_params! {
         ":server": call.server,
         ":server_name": call.server_name,
         ":tool": call.tool,
         ":digest": call.arguments_digest,
         ":key": call.idempotency_key,
+        ":login": call.login,
         ":state": StateCode::Intent.code(),
         ":process": scope.process,
         ":session": session,
@@ -359,7 +361,7 @@ pub(super) const FORGOTTEN: &str =
 fn take_over(scope: &Scope<'_>, call: &NewCall, known_for: Option<Millis>) -> Result<Option<TakenOver>, Refusal> {
     let known_for = known_for.unwrap_or(retention::TAKEN_OVER).min(retention::TAKEN_OVER);
     let oldest = scope.now.0 - stored_millis(known_for);
-    let sql = "SELECT seq, idempotency_key, begun_at FROM calls
+    let sql = "SELECT seq, idempotency_key, begun_at, login FROM calls
                WHERE state = :state AND server = :server AND server_name IS :server_name AND tool = :tool AND arguments_digest = :digest
                  AND idempotency_key IS NOT NULL AND (:key IS NULL OR idempotency_key = :key)
                ORDER BY seq";
@@ -374,15 +376,20 @@ fn take_over(scope: &Scope<'_>, call: &NewCall, known_for: Option<Millis>) -> Re
             ":key": call.idempotency_key,
         },
         |row| {
-            Ok(TakenOver {
+            let taken = TakenOver {
                 call: CallId::from_number(row.get(0)?),
                 idempotency_key: row.get(1)?,
                 begun_at: UnixMillis(row.get(2)?),
-            })
+            };
+            Ok((taken, row.get::<_, Option<String>>(3)?))
         },
     )?;
-    let earlier: Vec<TakenOver> = earlier.collect::<Result<_, _>>()?;
-    for earlier in earlier {
+    let earlier: Vec<(TakenOver, Option<String>)> = earlier.collect::<Result<_, _>>()?;
+    for (earlier, login) in earlier {
+        // The server knows the key of another user as another key.
+        if are_two_users(login.as_deref(), call.login.as_deref()) {
+            continue;
+        }
         if !claim(scope, earlier.call)? {
             continue;
         }

@@ -89,7 +89,7 @@ impl ClientJournal {
 fn select(scope: &Scope<'_>, condition: &str, parameters: &[&dyn ToSql]) -> Result<Vec<RecordedCall>, Refusal> {
     let sql = format!(
         "SELECT c.seq, c.server, c.server_name, c.tool, c.arguments_digest, c.idempotency_key, c.state, c.process, c.task_id, c.generation,
-                c.task_created_at, c.ttl, c.status, c.finished, c.reason, c.begun_at, c.changed_at, s.id AS session_id, s.revision,
+                c.task_created_at, c.ttl, c.status, c.finished, c.reason, c.login, c.begun_at, c.changed_at, s.id AS session_id, s.revision,
                 s.capabilities, EXISTS (SELECT 1 FROM questions q WHERE q.call = c.seq AND q.state = 1) AS is_asked
          FROM calls c LEFT JOIN sessions s ON s.seq = c.session
          WHERE (c.delete_at IS NULL OR c.delete_at > ?1) AND {condition}"
@@ -143,6 +143,7 @@ fn read(row: &Row<'_>, is_alive: impl FnMut(&str) -> bool) -> Result<RecordedCal
         tool: row.get("tool")?,
         arguments_digest: row.get("arguments_digest")?,
         idempotency_key: row.get("idempotency_key")?,
+        login: row.get("login")?,
         state,
         task,
         status,

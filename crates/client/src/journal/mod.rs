@@ -96,6 +96,7 @@ use worker::Worker;
 ///         arguments_digest: [0; 32],
 ///         idempotency_key: Some("5f0c".to_owned()),
 ///         session: None,
+///         login: None,
 ///     })
 ///     .await?;
 /// // The call is sent. The server answers that it has created a task.

@@ -13,6 +13,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0002_server_requests.sql"),
     include_str!("migrations/0003_call_questions.sql"),
     include_str!("migrations/0004_call_cancellation.sql"),
+    include_str!("migrations/0005_login.sql"),
 ];
 
 /// Checks that the file is an empty one or a client journal of a known version. Changes nothing.

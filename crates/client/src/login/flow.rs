@@ -9,7 +9,7 @@ use super::{
     registered_client::{OwnLogin, RegisteredByHand, RegisteredClient},
     token_file::{Kept, TokenFile, TokenFileError},
 };
-use crate::{AccessToken, Address, TokenError, challenge, proxy::is_loopback};
+use crate::{AccessToken, Address, TokenError, challenge, other_login, proxy::is_loopback};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use oauth2::TokenResponse;
 use reqwest::Url;
@@ -17,6 +17,7 @@ use rmcp::transport::auth::{
     AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationMetadataSource, AuthorizationRequest,
     AuthorizationSession, ClientCredentialsConfig, OAuthClientConfig, WWWAuthenticateParams,
 };
+use sha2::{Digest, Sha256};
 use std::{
     sync::Arc,
     time::{Duration, SystemTime},
@@ -53,6 +54,8 @@ pub(super) struct Tokens {
     /// `None` for a key.
     client_id: Option<String>,
     subject: Option<String>,
+    /// Who calls are recorded as.
+    pub(super) login: Option<String>,
 }
 
 impl Tokens {
@@ -63,6 +66,13 @@ impl Tokens {
         let received_at = stored
             .token_received_at
             .map(|at| SystemTime::UNIX_EPOCH + Duration::from_secs(at));
+        let subject = subject(response.access_token().secret());
+        let issuer = stored.issuer.as_deref().unwrap_or("an issuer without a name");
+        let login = match (&subject, &kept.own_login) {
+            (Some(subject), _) => Some(other_login::of_user(subject, issuer)),
+            (None, Some(own)) => Some(other_login::of_user(&own.client_id, issuer)),
+            (None, None) => kept.login_id.as_ref().map(|id| format!("login {id} at {issuer}")),
+        };
         Some(Self {
             access: AccessToken::new(response.access_token().secret()).ok()?,
             scopes: stored.granted_scopes.clone(),
@@ -74,14 +84,18 @@ impl Tokens {
             life: response.expires_in(),
             issuer: stored.issuer.clone(),
             client_id: Some(stored.client_id.clone()),
-            subject: subject(response.access_token().secret()),
+            subject,
+            login,
         })
     }
 
     /// A key, which nothing is known of.
-    fn of_key(key: AccessToken) -> Self {
-        Self {
-            access: key,
+    fn of_key(text: &str) -> Option<Self> {
+        let digest = Sha256::digest(text);
+        let digest: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+        Some(Self {
+            access: AccessToken::new(text).ok()?,
+            login: Some(format!("key {digest}")),
             scopes: Vec::new(),
             refreshes: false,
             is_own: false,
@@ -91,7 +105,7 @@ impl Tokens {
             issuer: None,
             client_id: None,
             subject: None,
-        }
+        })
     }
 
     /// Whether it ends so soon that it should be refreshed first.
@@ -148,8 +162,8 @@ impl Flow {
     /// The tokens in the file.
     pub(super) fn stored(&self) -> Result<Option<Tokens>, TokenError> {
         let kept = self.store.file.get(&self.store.server).map_err(unusable)?;
-        let key = kept.key.as_deref().and_then(|key| AccessToken::new(key).ok());
-        Ok(key.map(Tokens::of_key).or_else(|| Tokens::read(&kept)))
+        let key = kept.key.as_deref().and_then(Tokens::of_key);
+        Ok(key.or_else(|| Tokens::read(&kept)))
     }
 
     pub(super) fn keep_key(&self, key: &str) -> Result<(), TokenError> {
@@ -207,6 +221,8 @@ impl Flow {
         scopes: &[String],
         issuer: Option<String>,
     ) -> Result<Tokens, TokenError> {
+        // More permissions are for the user who has the others.
+        let is_new = scopes.is_empty();
         let scopes = match self.options.scopes.is_empty() {
             false if scopes.is_empty() => &self.options.scopes,
             _ => scopes,
@@ -230,6 +246,9 @@ impl Flow {
             kept.key = None;
             kept.own_login = own_login;
             kept.chosen_issuer = issuer;
+            if is_new || kept.login_id.is_none() {
+                kept.login_id = Some(new_login_id());
+            }
         });
         recorded.map_err(unusable)?;
         self.stored()?.ok_or_else(|| TokenError::Failed {
@@ -426,6 +445,10 @@ fn subject(token: &str) -> Option<String> {
     let payload = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
     let claims: serde_json::Value = serde_json::from_slice(&payload).ok()?;
     claims["sub"].as_str().map(str::to_owned)
+}
+
+fn new_login_id() -> String {
+    format!("{:08x}", fastrand::u32(..))
 }
 
 /// Whether nobody on the way to an address can read or change what is exchanged with it.

@@ -265,6 +265,11 @@ impl TokenProvider for Login {
             Ok(access)
         })
     }
+
+    fn login(&self) -> BoxFuture<'_, Option<String>> {
+        // What other processes have done meanwhile counts, too. Whoever needs a token hears why it cannot be read.
+        Box::pin(async { self.flow.stored().ok().flatten()?.login })
+    }
 }
 
 impl fmt::Debug for Login {

@@ -47,6 +47,9 @@ pub(super) struct Kept {
     /// The authorization server that was chosen for the login, of several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) chosen_issuer: Option<String>,
+    /// A random name of the login, for calls to be recorded with if its tokens do not say whom they are for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) login_id: Option<String>,
     /// By issuer: another authorization server knows nothing of a client (S-33).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) clients: BTreeMap<String, RegisteredClient>,
@@ -59,10 +62,11 @@ impl Kept {
             key,
             own_login,
             chosen_issuer,
+            login_id,
             clients,
         } = self;
-        let has_login = credentials.is_some() || key.is_some() || own_login.is_some() || chosen_issuer.is_some();
-        !has_login && clients.is_empty()
+        let has_login = credentials.is_some() || key.is_some() || own_login.is_some();
+        !has_login && chosen_issuer.is_none() && login_id.is_none() && clients.is_empty()
     }
 }
 

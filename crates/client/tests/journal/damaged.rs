@@ -119,37 +119,42 @@ async fn a_file_of_a_later_release_is_an_error() {
     let newer = JournalError::NewerVersion {
         path,
         found: 99,
-        known: 4,
+        known: 5,
     };
     assert_eq!(error, newer);
 }
 
-/// A journal of the release before questions of calls were kept.
+/// Journals of the releases before questions of calls were kept, and before logins were.
 #[tokio::test]
 async fn a_file_of_an_earlier_release_keeps_its_calls() {
-    let directory = tempfile::tempdir().unwrap();
-    prepare(directory.path()).await;
-    let file = Connection::open(path_in(directory.path())).unwrap();
-    let calls = |file: &Connection| -> i64 {
-        file.query_row("SELECT count(*) FROM calls", [], |row| row.get(0))
-            .unwrap()
-    };
-    let before = calls(&file);
-    file.execute_batch(
-        "ALTER TABLE questions DROP COLUMN input_key; ALTER TABLE questions DROP COLUMN method;
-         ALTER TABLE questions DROP COLUMN params; ALTER TABLE calls DROP COLUMN cancel_requested; PRAGMA user_version = 2",
-    )
-    .unwrap();
-    drop(file);
-    let journal = longhaul_client::ClientJournal::open(&path_in(directory.path()))
-        .await
-        .unwrap();
-    let listed = journal.list(longhaul_client::CallFilter::default()).await.unwrap();
-    assert!(
-        before > 0 && i64::try_from(listed.len()).unwrap() == before,
-        "{listed:?}"
-    );
-    assert_eq!(journal.call_questions(listed[0].id).await.unwrap(), []);
+    const NO_LOGINS: &str = "ALTER TABLE calls DROP COLUMN login; PRAGMA user_version = 4;";
+    const NO_QUESTIONS: &str = "ALTER TABLE calls DROP COLUMN cancel_requested; ALTER TABLE questions DROP COLUMN input_key; ALTER TABLE questions DROP COLUMN method;
+         ALTER TABLE questions DROP COLUMN params; PRAGMA user_version = 2";
+    for earlier in [NO_LOGINS, &[NO_LOGINS, NO_QUESTIONS].concat()] {
+        let directory = tempfile::tempdir().unwrap();
+        prepare(directory.path()).await;
+        let file = Connection::open(path_in(directory.path())).unwrap();
+        let calls = |file: &Connection| -> i64 {
+            file.query_row("SELECT count(*) FROM calls", [], |row| row.get(0))
+                .unwrap()
+        };
+        let before = calls(&file);
+        file.execute_batch(earlier).unwrap();
+        drop(file);
+        let journal = open(directory.path()).await;
+        let listed = journal.list(longhaul_client::CallFilter::default()).await.unwrap();
+        assert!(
+            before > 0 && i64::try_from(listed.len()).unwrap() == before,
+            "{listed:?}"
+        );
+        assert!(listed.iter().all(|call| call.login.is_none()));
+        assert_eq!(journal.call_questions(listed[0].id).await.unwrap(), []);
+        // What is recorded from now on has them.
+        let mut new = new_call("tool");
+        new.login = Some("user ann at https://login.example".to_owned());
+        let call = journal.begin(new.clone()).await.unwrap();
+        assert_eq!(journal.get(call).await.unwrap().login, new.login);
+    }
 }
 
 #[tokio::test]

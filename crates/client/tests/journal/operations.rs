@@ -234,6 +234,34 @@ async fn an_abandoned_call_is_of_unknown_outcome_and_listed_for_a_day() {
     assert_eq!(listed().await, []);
 }
 
+/// The server does not know the key of another user. The same user may have another key, and then it does.
+#[tokio::test]
+async fn an_interrupted_call_of_another_user_is_not_taken_over() {
+    const ANN: &str = "user ann at https://login.example";
+    for (made_as, present, is_taken) in [
+        (Some(ANN), Some("user bob at https://login.example"), false),
+        (Some(ANN), Some("user ann at https://other.example"), false),
+        (Some(ANN), Some(ANN), true),
+        (Some(ANN), None, true),
+        (None, Some(ANN), true),
+        (Some("key 1"), Some("key 2"), true),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let as_user = |login: Option<&str>| NewCall {
+            login: login.map(str::to_owned),
+            ..new_call("tool")
+        };
+        let sending = open(directory.path()).await;
+        let call = sending.begin(as_user(made_as)).await.unwrap();
+        drop(sending);
+        let journal = open(directory.path()).await;
+        let taken = journal.take_over(as_user(present), None).await.unwrap();
+        let expected = is_taken.then_some(call);
+        assert_eq!(taken.map(|taken| taken.call), expected, "{made_as:?} {present:?}");
+        assert_eq!(journal.get(call).await.unwrap().login.as_deref(), made_as);
+    }
+}
+
 #[tokio::test]
 async fn questions_of_rounds_and_of_the_task_are_apart() {
     let directory = tempfile::tempdir().unwrap();

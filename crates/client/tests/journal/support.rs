@@ -64,6 +64,7 @@ pub(crate) fn new_call(tool: &str) -> NewCall {
         arguments_digest: [7; 32],
         idempotency_key: Some("key".to_owned()),
         session: None,
+        login: None,
     }
 }
 

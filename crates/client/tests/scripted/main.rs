@@ -20,6 +20,7 @@ mod lost_calls;
 mod lost_sessions;
 mod mends;
 mod modern;
+mod other_logins;
 mod peer;
 mod pipe;
 mod plain_calls;

@@ -59,6 +59,7 @@ fn new_call(tool: &str) -> NewCall {
         arguments_digest: [7; 32],
         idempotency_key: None,
         session: None,
+        login: None,
     }
 }
 
