@@ -15,12 +15,14 @@ use std::{
 /// A server and `longhaul keys` append to one file, and either rotates it. Each line is there once, in a file that was the current one when it was written.
 #[test]
 fn s_07_a_server_and_longhaul_keys_write_one_audit_log() {
-    const KEYS: usize = 30;
+    const KEYS: usize = 40;
+    // Long ones, so that a line of the server may fit into a file that was rotated because one of these did not.
+    let name = |nth: usize| format!("key-{nth:060}");
     const MAX_SIZE: u64 = 1 << 10;
     let audited = "api_keys = true\nsame_user = false\n[server.limits]\ncalls_per_second = 100000\n\
                    [server.audit]\nfile = \"audit.jsonl\"\nmax_size = \"1KiB\"\nkeep = 9000";
     let server = Protected::start_in(tempfile::tempdir().unwrap(), "", audited, "127.0.0.1:0");
-    let key = server.key(&["add", "caller"]);
+    let key = server.key(&["add", "c"]);
     server.becomes(&key, 200);
     let are_added = AtomicBool::new(false);
     // Nothing is started for it: its arguments are wrong.
@@ -35,15 +37,15 @@ fn s_07_a_server_and_longhaul_keys_write_one_audit_log() {
                 .count()
         });
         for nth in 0..KEYS {
-            server.key(&["add", &format!("key-{nth}")]);
+            server.key(&["add", &name(nth)]);
             // There is no such tool. It is recorded after the key.
-            call(&format!("after-{nth}"));
+            call(&format!("a-{nth}"));
         }
         are_added.store(true, Ordering::Relaxed);
         // The last answer ended it and is not counted.
         caller.join().unwrap() + 1
     });
-    let last = format!("key-{}", KEYS - 1);
+    let last = name(KEYS - 1);
     let files = || {
         let files = fs::read_dir(server.folder.path()).unwrap();
         let names = files.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -82,14 +84,14 @@ fn s_07_a_server_and_longhaul_keys_write_one_audit_log() {
         assert_eq!(names.len(), KEYS + 1, "{writer}: {names:?}");
     }
     let by_both = events.iter().filter_map(|event| match event["tool"].as_str() {
-        Some(tool) => tool.strip_prefix("after-"),
+        Some(tool) => tool.strip_prefix("a-").and_then(|nth| nth.parse().ok()),
         None => (event["principal"].as_str())
             .filter(|_| event["detail"] == "added by longhaul keys")
-            .and_then(|name| name.strip_prefix("key:key-")),
+            .and_then(|name| name.strip_prefix("key:key-")?.parse().ok()),
     });
-    let expected: Vec<String> = (0..KEYS).flat_map(|nth| [nth.to_string(), nth.to_string()]).collect();
+    let expected: Vec<usize> = (0..KEYS).flat_map(|nth| [nth, nth]).collect();
     assert_eq!(
-        by_both.collect::<Vec<_>>(),
+        by_both.collect::<Vec<usize>>(),
         expected,
         "written into a file that had been rotated"
     );

@@ -7,8 +7,7 @@ use crate::{
     task::{created, modern_task},
 };
 use longhaul_client::{
-    AccessToken, CallState, Client, ClientJournal, OtherLogin, RecordedCall, Refusal, TokenError,
-    TokenProvider,
+    AccessToken, CallState, Client, ClientJournal, OtherLogin, RecordedCall, Refusal, TokenError, TokenProvider,
 };
 use longhaul_core::BoxFuture;
 use serde_json::{Value, json};
