@@ -16,7 +16,7 @@ use crate::{
         push::session_stream,
         rounds::{Asked, Round, State, call_ended},
     },
-    response::{Answer, OwnedRequestId, create_failed, credentials_ended, store_failed},
+    response::{Answer, OwnedRequestId, create_failed, store_failed},
     session::Session,
 };
 use longhaul_core::{BoxFuture, Capability, Json, Outcome, SessionKey, Task};
@@ -236,7 +236,8 @@ impl Start {
                     if let Some(audit) = &self.audit {
                         audit.record(AuditOutcome::Denied);
                     }
-                    Err(credentials_ended())
+                    let response = Response::credentials_ended(&self.calls.interaction, &self.id);
+                    Ok(ResponderEvent::Response(response))
                 }
                 Ok(arguments) => {
                     self.call.arguments = arguments;

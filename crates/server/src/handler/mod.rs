@@ -14,7 +14,7 @@ use crate::{
         notifications::RequestNotifications,
         rounds::Round,
     },
-    response::{Answer, OwnedRequestId, credentials_ended},
+    response::{Answer, OwnedRequestId},
 };
 use client_requests::ClientRequests;
 use futures_util::FutureExt;
@@ -271,7 +271,8 @@ impl RunningHandler {
         }
         self.phase = Phase::Over;
         if self.sender.has_ended(self.interaction.engine.ports().clock.wall()) {
-            return Err(credentials_ended());
+            let response = Response::credentials_ended(&self.interaction, &self.id);
+            return Ok(Some(ResponderEvent::Response(response)));
         }
         let Some((replay, round)) = &self.series else {
             return Ok(None);

@@ -3,6 +3,7 @@
 
 use crate::{
     admission::{
+        authenticator::Denied,
         identity::Identity,
         limits::{Busy, ByteBudget, Exhausted, Reservation},
         request::AdmittedRequest,
@@ -36,6 +37,8 @@ pub(crate) enum ResponderEvent {
 pub(crate) struct Response {
     pub(crate) status: u16,
     retry_after: Option<u64>,
+    /// HTTP's `WWW-Authenticate`.
+    challenge: Option<Box<str>>,
     text: Text,
 }
 
@@ -45,6 +48,7 @@ impl Response {
         Self {
             status: 200,
             retry_after: None,
+            challenge: None,
             text: text.into(),
         }
     }
@@ -55,7 +59,17 @@ impl Response {
         Self {
             status: error.status(),
             retry_after: error.retry_after(),
+            challenge: None,
             text: text.into(),
+        }
+    }
+
+    /// The response to a request of which nothing was done, because its sender's credentials have ended meanwhile: it may be sent again with others.
+    pub(crate) fn credentials_ended(interaction: &Interaction, id: &OwnedRequestId) -> Self {
+        let challenge = interaction.admission.access.challenge(&Denied::ended());
+        Self {
+            challenge: Some(challenge.into()),
+            ..Self::error(id, &credentials_ended())
         }
     }
 
@@ -82,8 +96,17 @@ impl From<Response> for Answer {
         let Response {
             status,
             retry_after,
+            challenge,
             text,
         } = response;
+        if let Some(challenge) = challenge {
+            let text = text.text;
+            return Self::Challenge {
+                status,
+                challenge,
+                text,
+            };
+        }
         Self::Message {
             status,
             retry_after,
@@ -224,7 +247,11 @@ impl Exchange {
                 }
                 () = self.interaction.shutdown.closed() => return WaitOutcome::Closed(Response::error(&self.id, &shutting_down())),
                 () = self.sender.revoked(), if ends_if_revoked && self.sender.can_be_revoked() => {
-                    return WaitOutcome::Closed(Response::error(&self.id, &credentials_ended()));
+                    let goes_on = self.responder.as_ref().is_none_or(|responder| responder.goes_on());
+                    return WaitOutcome::Closed(match goes_on {
+                        true => Response::error(&self.id, &credentials_ended()),
+                        false => Response::credentials_ended(&self.interaction, &self.id),
+                    });
                 }
                 () = &mut keep_alive => return WaitOutcome::KeepAliveDue,
             };

@@ -2,11 +2,11 @@
 
 use super::{Authenticated, audit::Told, get_stream, of};
 use crate::{
-    client::Event,
+    client::{Event, Reply},
     clock::TestClock,
     request::{Post, act, act_as_task},
     server::{Options, task_of},
-    stage::Stage,
+    stage::{Counter, Stage},
 };
 use longhaul_core::{BoxFuture, Json, Principal, TaskPolicy};
 use longhaul_runtime::{HandlerError, Intake, RequestContext, Tool, ToolSettings};
@@ -160,13 +160,27 @@ async fn t_11_a_call_of_a_session_is_resumed_with_other_credentials() {
 }
 
 /// Waits for the test before there is a task.
-struct WaitFirst(Stage);
+struct WaitFirst {
+    stage: Stage,
+    /// How often it was run.
+    asked: Counter,
+}
+
+impl WaitFirst {
+    fn on(stage: &Stage) -> Arc<Self> {
+        Arc::new(Self {
+            stage: stage.clone(),
+            asked: Counter::new(),
+        })
+    }
+}
 
 impl Intake for WaitFirst {
     fn take(self: Arc<Self>, arguments: Json, cx: RequestContext) -> BoxFuture<'static, Result<Json, HandlerError>> {
         Box::pin(async move {
             cx.progress(1.0, None, None);
-            self.0.released.reaches(1).await;
+            self.asked.count();
+            self.stage.released.reaches(1).await;
             Ok(arguments)
         })
     }
@@ -209,7 +223,7 @@ async fn a_call_in_its_intake_does_not_begin_when_its_credentials_are_revoked() 
         .await;
         let stage = &served.server.stage;
         let settings = ToolSettings {
-            intake: Some(Arc::new(WaitFirst(stage.clone()))),
+            intake: Some(WaitFirst::on(stage)),
             ..stage.settings("prepared", TaskPolicy::Never)
         };
         let tool = Tool::new(settings).unwrap();
@@ -243,6 +257,43 @@ async fn a_call_in_its_intake_does_not_begin_when_its_credentials_are_revoked() 
         let expected: &[&str] = if begins { &["ok"] } else { &["ok", "denied"] };
         assert_eq!(outcomes, expected, "{token}");
     }
+}
+
+/// Nothing was done of the request, so its client is told where it gets other credentials, as with 401.
+#[tokio::test]
+async fn s_22_a_refusal_after_an_intake_has_a_challenge() {
+    let served = served().await;
+    let stage = &served.server.stage;
+    let intake = WaitFirst::on(stage);
+    let asked = intake.asked.clone();
+    let settings = ToolSettings {
+        intake: Some(intake),
+        ..stage.settings("prepared", TaskPolicy::Never)
+    };
+    served
+        .server
+        .engine
+        .put_tool(Tool::new(settings).unwrap())
+        .await
+        .unwrap();
+    let call = Post::modern_plain("tools/call", act("prepared", "say")).with("Accept", "application/json");
+    let mut client = served.server.connect().await;
+    client.send(&of("ann-revocable", call.clone()).to_bytes()).await;
+    asked.reaches(1).await;
+    end(&served, "ann-revocable");
+    let after_intake = client.reply().await;
+    assert_eq!(
+        (after_intake.status(), after_intake.json()["id"].clone()),
+        (403, json!(1))
+    );
+    let mut client = served.server.connect().await;
+    let before = client.exchange(&of("ann-revocable", call)).await;
+    assert_eq!(before.status(), 401);
+    let challenge = |reply: &Reply| reply.head.header("www-authenticate").unwrap().to_owned();
+    assert!(challenge(&after_intake).contains("resource_metadata=\"https://"));
+    assert!(challenge(&after_intake).contains("error=\"invalid_token\""));
+    assert!(challenge(&before).contains("resource_metadata=\"https://"));
+    assert_eq!(stage.begun.get(), 0);
 }
 
 /// A call that waits for a slot has not begun: it does not when its credentials are revoked, unless the same principal can come back for it with others. If nobody is
