@@ -4,6 +4,7 @@ use crate::{
     admission::{
         identity::Identity,
         limits::{Busy, Exhausted, Reservation},
+        permissions::Permission,
     },
     response::{Answer, stream::Text},
     transport::{duplex::Duplex, front::Front},
@@ -75,7 +76,7 @@ pub async fn serve(front: Arc<Front>, transport: impl Transport) -> io::Result<(
         .identity()
         .or_else(|| front.admission.access.everyone().cloned())
         .ok_or_else(unknown_client)?;
-    let (duplex, outgoing) = Duplex::open(&front);
+    let (duplex, outgoing) = Duplex::open(&front, identity.permissions().allows(Permission::ReadResources));
     let ended = {
         let sending = send(outgoing, &transport, duplex.closed());
         let receiving = async {

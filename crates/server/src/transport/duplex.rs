@@ -41,6 +41,7 @@ const OUTGOING: usize = 16;
 /// One connection.
 pub(crate) struct Duplex {
     front: Arc<Front>,
+    tells_of_resources: bool,
     out: mpsc::Sender<Text>,
     /// The session of a legacy client.
     session: Mutex<Option<Session>>,
@@ -101,11 +102,12 @@ impl BatchResponses {
 pub(crate) struct Closed;
 
 impl Duplex {
-    /// A connection, and what goes out on it.
-    pub(crate) fn open(front: &Arc<Front>) -> (Arc<Self>, mpsc::Receiver<Text>) {
+    /// A connection, and what goes out on it; `tells_of_resources` as for [`session_stream::open`].
+    pub(crate) fn open(front: &Arc<Front>, tells_of_resources: bool) -> (Arc<Self>, mpsc::Receiver<Text>) {
         let (out, outgoing) = mpsc::channel(OUTGOING);
         let duplex = Self {
             front: Arc::clone(front),
+            tells_of_resources,
             out,
             session: Mutex::default(),
             requests: Mutex::default(),
@@ -259,7 +261,11 @@ impl Duplex {
     fn open_push_stream(self: &Arc<Self>, session: &Session) {
         let (duplex, events) = (
             Arc::clone(self),
-            session_stream::open(&self.front.interaction, session, PushChannel::Shared),
+            session_stream::open(
+                &self.front.interaction,
+                session,
+                (PushChannel::Shared, self.tells_of_resources),
+            ),
         );
         self.spawn(async move {
             let _ = duplex.deliver(Answer::Stream(events)).await;

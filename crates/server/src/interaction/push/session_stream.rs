@@ -16,7 +16,7 @@ use crate::{
 };
 use longhaul_core::{Scope, Task, TaskId, store::StoreError};
 use longhaul_runtime::{ResourceUpdate, Versions};
-use longhaul_wire::{Generation, ListChange, notification};
+use longhaul_wire::{Generation, ListChange, TaskUri, notification};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::sync::{
     broadcast::{
@@ -35,13 +35,19 @@ const HEAD_START: u64 = 100;
 /// Changes within this time are sent once.
 const CHANGE_WINDOW: Duration = Duration::from_millis(50);
 
-/// Opens a push stream for `session`.
-pub(crate) fn open(interaction: &Arc<Interaction>, session: &Session, channel: PushChannel) -> Events {
+/// Opens a push stream for `session`. Without `tells_of_resources` it names no resource but those of tasks: another of the session's readers may have subscribed to
+/// it, with credentials that permit more.
+pub(crate) fn open(
+    interaction: &Arc<Interaction>,
+    session: &Session,
+    (channel, tells_of_resources): (PushChannel, bool),
+) -> Events {
     let (sink, events) = interaction.push.streams.open(&session.key, channel);
     let stream = SessionStream {
         interaction: Arc::clone(interaction),
         session: session.clone(),
         sink,
+        tells_of_resources,
     };
     // Before the client learns that the stream is open, so that it misses nothing.
     let catalog = interaction.engine.catalog();
@@ -79,6 +85,7 @@ pub(crate) fn follow(interaction: &Arc<Interaction>, session: &Session, task: &T
             interaction: Arc::clone(interaction),
             session: session.clone(),
             sink,
+            tells_of_resources: false,
         };
         let task = task.clone();
         interaction.engine.ports().spawner.spawn(Box::pin(async move {
@@ -105,6 +112,7 @@ struct SessionStream {
     interaction: Arc<Interaction>,
     session: Session,
     sink: Sink,
+    tells_of_resources: bool,
 }
 
 /// Why a stream no longer carries the messages about a task.
@@ -230,13 +238,22 @@ impl SessionStream {
         let (preferences, session) = (&self.interaction.sessions.preferences, &self.session.key);
         match update {
             Ok(update)
-                if update.concerns(&self.session.principal) && preferences.is_subscribed(session, &update.uri) =>
+                if update.concerns(&self.session.principal)
+                    && self.may_name(&update.uri)
+                    && preferences.is_subscribed(session, &update.uri) =>
             {
                 updated.insert(update.uri);
             }
             Ok(_) | Err(RecvError::Closed) => {}
-            Err(RecvError::Lagged(_)) => updated.extend(preferences.subscriptions(session)),
+            Err(RecvError::Lagged(_)) => {
+                let subscribed = preferences.subscriptions(session).into_iter();
+                updated.extend(subscribed.filter(|uri| self.may_name(uri)));
+            }
         }
+    }
+
+    fn may_name(&self, uri: &str) -> bool {
+        self.tells_of_resources || uri.parse::<TaskUri>().is_ok()
     }
 
     async fn send_list_changes(&self, sent: Versions, now: Versions) -> Result<(), Gone> {

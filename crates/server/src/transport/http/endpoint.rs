@@ -146,7 +146,8 @@ async fn sse(State(front): State<Arc<Front>>, request: Request) -> axum::respons
         "GET",
         (&connection, request),
         async |front, identity, parts, _| {
-            let opened = || match get_stream::refused(front, identity, &StreamKind::Push.needs()) {
+            let kind = StreamKind::push_for(identity.permissions());
+            let opened = || match get_stream::refused(front, identity, &kind.needs()) {
                 Some(refused) => Ok(refused),
                 None => Ok(ended_with(front, identity, legacy_sse::open(front, identity, parts)?)),
             };
@@ -342,9 +343,10 @@ async fn get(front: &Arc<Front>, identity: &Arc<Identity>, parts: &Parts) -> Res
         return Ok(method_not_allowed(methods(front.http.mode)));
     };
     let last_event = parts.headers.get("last-event-id");
+    let kind = StreamKind::push_for(identity.permissions());
     // Before the session is looked for: it depends on the request alone.
     if last_event.is_none()
-        && let Some(refused) = get_stream::refused(front, identity, &StreamKind::Push.needs())
+        && let Some(refused) = get_stream::refused(front, identity, &kind.needs())
     {
         return Ok(refused);
     }
@@ -356,7 +358,7 @@ async fn get(front: &Arc<Front>, identity: &Arc<Identity>, parts: &Parts) -> Res
     }
     let stream = match last_event {
         Some(last_event) => get_stream::resume(front, (identity, &session), last_event.as_bytes()).await,
-        None => get_stream::open(front, &session).await,
+        None => get_stream::open(front, &session, kind).await,
     };
     Ok(ended_with(front, identity, stream?))
 }

@@ -1,7 +1,7 @@
 //! GET (legacy): a stream for messages that belong to no request (T-09), or the rest of one that broke off (T-11).
 
 use super::{
-    replay::{EventId, NotKept, ReplayBuffer, StreamKind, TooManyStreams, event, is_push},
+    replay::{EventId, NotKept, ReplayBuffer, StreamKind, TooManyStreams, event, is_push, tells_of_resources},
     response::{Response, event_stream, replayed, response},
 };
 use crate::{
@@ -35,7 +35,7 @@ pub(super) async fn end_if_ended(front: &Front, session: &Session) {
 /// The refusal of a reader who lacks some of what a stream needs.
 ///
 /// Whoever may read a stream may read what is replayed of it: both are decided here, when the stream is opened and when it is resumed. A push stream needs
-/// what `tasks/get` needs. An answer may have told anything that its sender may read, so it is only replayed to whoever has all permissions of
+/// what `tasks/get` needs, and tells of resources only whoever may read them; a stream that does is resumed by nobody else. An answer may have told anything that its sender may read, so it is only replayed to whoever has all permissions of
 /// that sender. They are not known of an answer that an earlier process began: it needs all there are.
 pub(super) fn refused(front: &Front, identity: &Identity, needs: &Permissions) -> Option<Response> {
     let missing = identity.permissions().lacks(needs);
@@ -43,14 +43,18 @@ pub(super) fn refused(front: &Front, identity: &Identity, needs: &Permissions) -
     Some(response(front, refusal))
 }
 
-/// Opens a push stream for `session`.
-pub(super) async fn open(front: &Arc<Front>, session: &Session) -> Result<Response, RpcError> {
+/// Opens a push stream of `kind` for `session`.
+pub(super) async fn open(front: &Arc<Front>, session: &Session, kind: StreamKind) -> Result<Response, RpcError> {
     let permit = front.admission.meter.stream(&session.principal)?;
-    let events = session_stream::open(&front.interaction, session, PushChannel::Dedicated);
+    let resources = kind
+        == StreamKind::Push {
+            tells_of_resources: true,
+        };
+    let events = session_stream::open(&front.interaction, session, (PushChannel::Dedicated, resources));
     let buffer = front
         .http
         .replay_buffers
-        .begin(session, events, StreamKind::Push)
+        .begin(session, events, kind)
         .map_err(|TooManyStreams { busy, .. }| busy)?;
     end_if_ended(front, session).await;
     read(front, &buffer, 0, permit)
@@ -84,7 +88,9 @@ pub(super) async fn resume(
     }
     if let Some(missed) = replay_buffers.kept_after(&session.key, stream, nth).await {
         let kind = match is_push(stream) {
-            true => StreamKind::Push,
+            true => StreamKind::Push {
+                tells_of_resources: tells_of_resources(stream),
+            },
             false => StreamKind::Answer(Permissions::all()),
         };
         if let Some(refused) = refused(front, identity, &kind.needs()) {
@@ -115,11 +121,18 @@ async fn go_on(
             false => Err(not_kept()),
         };
     }
-    let events = session_stream::open(&front.interaction, session, PushChannel::Dedicated);
+    let tells_of_resources = tells_of_resources(stream);
+    let channel = (PushChannel::Dedicated, tells_of_resources);
+    let events = session_stream::open(&front.interaction, session, channel);
     let buffer = front
         .http
         .replay_buffers
-        .begin_again(session, events, (stream, last + 1), StreamKind::Push)
+        .begin_again(
+            session,
+            events,
+            (stream, last + 1),
+            StreamKind::Push { tells_of_resources },
+        )
         .map_err(|TooManyStreams { busy, .. }| busy)?;
     end_if_ended(front, session).await;
     followed_by(front, stream, &missed, (&buffer, last + 1), permit)

@@ -8,7 +8,7 @@ use super::{
     response::{Response, denied_by_now, empty, event_stream},
 };
 use crate::{
-    admission::{identity::Identity, limits::StreamPermit},
+    admission::{identity::Identity, limits::StreamPermit, permissions::Permission},
     response::stream::{KEEP_ALIVE, Text, held},
     transport::{duplex::Duplex, front::Front},
 };
@@ -55,7 +55,7 @@ impl Drop for Open {
 pub(super) fn open(front: &Arc<Front>, identity: &Identity, parts: &Parts) -> Result<Response, RpcError> {
     let principal = identity.principal();
     let permit = front.admission.meter.stream(principal)?;
-    let (duplex, outgoing) = Duplex::open(front);
+    let (duplex, outgoing) = Duplex::open(front, identity.permissions().allows(Permission::ReadResources));
     let name = random_name(&*front.engine.ports().entropy);
     front
         .http

@@ -329,6 +329,53 @@ async fn s_22_a_stream_needs_what_its_messages_need() {
     assert_eq!(client.head().await.status, 403);
 }
 
+/// A session has what its principal has subscribed to, with whatever credentials. Others of the principal may read the session's stream, and not the resource.
+#[tokio::test]
+async fn s_22_a_push_stream_names_no_resource_to_whoever_may_not_read_it() {
+    let served = Authenticated::start().await;
+    let catalog = served.server.engine.catalog();
+    catalog.put_resource(offers::resource("test://watched"));
+    let session = served.session("ann").await;
+    let subscribe = |uri: &str| Post::legacy(Some(&session), "resources/subscribe", json!({"uri": uri}));
+    served.result("ann", subscribe("test://watched")).await;
+    let create = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "wait"));
+    let task = task_of(&served.result("ann", create).await);
+    let history = format!("longhaul://task/{task}/history");
+    served.result("ann", subscribe(&history)).await;
+
+    let mut reader = served.listen("ann-reader", &session).await;
+    catalog.resource_updated("test://watched");
+    assert!(served.server.engine.remove_tool("never"));
+    let next = async |stream: &mut Connection| {
+        let message = stream.pushed().await;
+        let uri = message["params"]["uri"].as_str().map(str::to_owned);
+        uri.unwrap_or_else(|| message["method"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(next(&mut reader).await, "notifications/tools/list_changed");
+    catalog.resource_updated("test://watched");
+    catalog.resource_updated(history.as_str());
+    assert_eq!(next(&mut reader).await, history);
+
+    let mut push = served.listen("ann", &session).await;
+    catalog.resource_updated("test://watched");
+    assert_eq!(next(&mut push).await, "test://watched");
+    // What it has told is not replayed to those others either, but to themselves.
+    for (stream, status) in [(push, 403), (reader, 200)] {
+        let last = format!("Last-Event-ID: {}\r\n", stream.last_event_id.clone().unwrap());
+        let mut client = served.server.connect().await;
+        client.send(get_stream("ann-reader", &session, &last).as_bytes()).await;
+        let head = client.head().await;
+        assert_eq!(head.status, status);
+        if status == 403 {
+            assert!(
+                head.header("www-authenticate")
+                    .unwrap()
+                    .contains("scope=\"resources:read\"")
+            );
+        }
+    }
+}
+
 /// Where to resume the answer to a `tasks/result` of `ann-reader`.
 async fn event_of_a_result(served: &Authenticated, session: &str) -> String {
     let create = Post::legacy(Some(session), "tools/call", act_as_task("optional", "wait"));

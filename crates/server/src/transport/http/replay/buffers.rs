@@ -9,7 +9,7 @@ use super::{
 use crate::{
     admission::{
         limits::Busy,
-        permissions::{Grant, Permissions},
+        permissions::{Grant, Permission, Permissions},
     },
     response::stream::{Events, Frame, Text},
     session::Session,
@@ -49,7 +49,10 @@ pub(crate) enum StreamKind {
     /// It answers a request of a sender with these permissions, and ends with the answer, read or not.
     Answer(Permissions),
     /// It waits for messages to the session and ends when it has no reader for long, or the server drains.
-    Push,
+    Push {
+        /// Whether it tells of resources that are not those of tasks.
+        tells_of_resources: bool,
+    },
 }
 
 impl StreamKind {
@@ -57,7 +60,17 @@ impl StreamKind {
     pub(crate) fn needs(&self) -> Permissions {
         match self {
             Self::Answer(permissions) => permissions.clone(),
-            Self::Push => Permissions::from_iter([Grant::ReadTasks]),
+            Self::Push { tells_of_resources } => {
+                let resources = tells_of_resources.then_some(Grant::ReadResources);
+                Permissions::from_iter([Grant::ReadTasks].into_iter().chain(resources))
+            }
+        }
+    }
+
+    /// The push stream for a reader with these permissions.
+    pub(crate) fn push_for(reader: &Permissions) -> Self {
+        Self::Push {
+            tells_of_resources: reader.allows(Permission::ReadResources),
         }
     }
 }
@@ -106,7 +119,7 @@ impl ReplayBuffers {
         let entropy = &*self.0.ports.entropy;
         let name = match kind {
             StreamKind::Answer(_) => event_id::name(&self.0.event_ids, entropy, session, events.repeat_request()),
-            StreamKind::Push => event_id::push_name(entropy),
+            StreamKind::Push { tells_of_resources } => event_id::push_name(entropy, tells_of_resources),
         };
         let buffer = match self.enter(session, (name, 0), &kind, &events) {
             Ok(buffer) => buffer,
@@ -183,7 +196,7 @@ impl ReplayBuffers {
             tokio::select! {
                 () = record(&buffer, events, &all.0.kept_events, &session) => {}
                 () = buffer.over() => {}
-                () = unread(&all.0, &buffer), if kind == StreamKind::Push => {}
+                () = unread(&all.0, &buffer), if matches!(kind, StreamKind::Push { .. }) => {}
             }
             buffer.end();
             all.keep_for_resuming(session, &buffer);

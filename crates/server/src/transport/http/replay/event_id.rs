@@ -10,6 +10,8 @@ const MOST_EVENTS: u64 = u32::MAX as u64;
 const NAME_BYTES: usize = 16;
 /// What the names of push streams begin with.
 const PUSH: &str = "push-";
+/// Of those that tell of tasks alone. A stream of an earlier release may tell of resources, too.
+const PUSH_OF_TASKS: &str = "push-tasks-";
 
 /// Up to where a client has read a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,9 +41,15 @@ pub(super) fn name(signer: &Signer, entropy: &dyn Entropy, session: &Session, ag
     }
 }
 
-/// An unguessable name for a push stream.
-pub(super) fn push_name(entropy: &dyn Entropy) -> String {
-    format!("{PUSH}{}", random_name(entropy))
+/// An unguessable name for a push stream, which says what it tells of: another process may find it again.
+pub(super) fn push_name(entropy: &dyn Entropy, tells_of_resources: bool) -> String {
+    let prefix = if tells_of_resources { PUSH } else { PUSH_OF_TASKS };
+    format!("{prefix}{}", random_name(entropy))
+}
+
+/// Whether the push stream of this name tells of resources that are not those of tasks.
+pub(crate) fn tells_of_resources(name: &str) -> bool {
+    !name.starts_with(PUSH_OF_TASKS)
 }
 
 /// Whether a name is that of a push stream.
@@ -51,7 +59,8 @@ pub(crate) fn is_push(name: &str) -> bool {
 
 /// Whether a name is random, so that only an event store has the stream's events after its process.
 pub(super) fn is_random(name: &str) -> bool {
-    let digits = name.strip_prefix(PUSH).unwrap_or(name);
+    let digits = name.strip_prefix(PUSH_OF_TASKS).or_else(|| name.strip_prefix(PUSH));
+    let digits = digits.unwrap_or(name);
     digits.len() == 2 * NAME_BYTES && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 

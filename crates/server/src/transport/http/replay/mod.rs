@@ -16,5 +16,5 @@ mod table;
 pub(super) use buffer::{NotKept, Reader, ReplayBuffer};
 pub(crate) use buffers::ReplayBuffers;
 pub(super) use buffers::{StreamKind, TooManyStreams};
-pub(super) use event_id::{EventId, is_push};
+pub(super) use event_id::{EventId, is_push, tells_of_resources};
 pub(super) use kept_events::event;
