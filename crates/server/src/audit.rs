@@ -62,7 +62,7 @@ pub enum AuditAction {
     Call,
     /// A call was given a task: a new one, or that of the same call made before.
     Create,
-    /// A task, its result, log, output or history, or another resource was read or subscribed to, or tasks were listed.
+    /// A task, its result, log, output or history, or another resource was read or subscribed to, tasks were listed, or a prompt was got.
     Read,
     /// A question was answered.
     Answer,
@@ -129,6 +129,8 @@ pub struct AuditEvent {
     pub tool: Option<String>,
     /// The URI of a resource that is not a task's, without its query.
     pub resource: Option<String>,
+    /// The prompt.
+    pub prompt: Option<String>,
     /// The method of the request.
     pub method: Option<&'static str>,
     /// The name of the legacy session. Its id cannot be made from it.
@@ -156,6 +158,7 @@ impl AuditEvent {
             task: None,
             tool: None,
             resource: None,
+            prompt: None,
             method: None,
             session: None,
             client: None,
@@ -211,6 +214,7 @@ impl AuditEvent {
             ("task", self.task.as_ref().map(|task| task.as_str().into())),
             ("tool", text(&self.tool)),
             ("resource", text(&self.resource)),
+            ("prompt", text(&self.prompt)),
             ("method", self.method.map(Value::from)),
             ("session", text(&self.session)),
             ("client", text(&self.client)),

@@ -13,7 +13,8 @@ use longhaul_wire::{Method, RpcError, TaskUri, jsonrpc::Response};
 use serde::Deserialize;
 use std::{net::IpAddr, sync::Arc};
 
-/// What is recorded of a request; `None` of one that is about no task and reads no resource.
+/// What is recorded of a request; `None` of one that is about no task, and reads no resource and no prompt. Completions are left out: they are for
+/// each key that a user presses, and tell only what an author's function offers.
 pub(super) fn begin(
     auditor: &Arc<Auditor>,
     interaction: &Interaction,
@@ -22,7 +23,7 @@ pub(super) fn begin(
 ) -> Option<Arc<RequestAudit>> {
     let params = request.params;
     let named = || params.task_id().ok()?.parse().ok();
-    let mut resource = None;
+    let (mut resource, mut prompt) = (None, None);
     let (action, task, tool) = match method {
         Method::ToolsCall => {
             let call = params.call_tool().ok()?;
@@ -51,6 +52,10 @@ pub(super) fn begin(
             resource = task.is_none().then(|| without_query(&uri));
             (AuditAction::Read, task, None)
         }
+        Method::PromptsGet => {
+            prompt = Some(shortened(&params.get_prompt().ok()?.name));
+            (AuditAction::Read, None, None)
+        }
         Method::SubscriptionsListen => {
             let asked = params.listen().ok()?;
             let mut tasks = asked.task_ids.iter().filter_map(|id| id.parse().ok());
@@ -72,7 +77,7 @@ pub(super) fn begin(
     };
     let (client, version) = info.as_deref().map(name_and_version).unwrap_or_default();
     (event.task, event.tool, event.method) = (task, tool, Some(method.as_str()));
-    event.resource = resource;
+    (event.resource, event.prompt) = (resource, prompt);
     event.principal = Some(caller.principal().as_str().into());
     event.session = caller.session_key().map(|key| key.as_str().to_owned());
     (event.client, event.client_version, event.address) = (client, version, request.address);

@@ -212,7 +212,24 @@ async fn g1_60_s_07_each_request_about_a_task_is_recorded() {
         );
         assert_eq!(told.take().len(), 1);
     }
-    // Nothing about tasks or resources.
+    for (token, outcome) in [("ann", "ok"), ("ann-nothing", "denied")] {
+        let get = json!({"name": "talk", "arguments": {"topic": "secret"}});
+        let get = of(token, Post::modern("prompts/get", get));
+        served.server.connect().await.exchange(&get).await;
+        let event = told.0.lock().unwrap().last().unwrap().clone();
+        assert_eq!(
+            (&event["action"], &event["prompt"], &event["outcome"]),
+            (&json!("read"), &json!("talk"), &json!(outcome)),
+            "{event}"
+        );
+        assert!(!event.to_string().contains("secret"), "{event}");
+        assert_eq!(told.take().len(), 1);
+    }
+    // Nothing about tasks, resources or prompts. Completions come with each key.
+    let complete = json!({"ref": {"type": "ref/prompt", "name": "talk"}, "argument": {"name": "topic", "value": "s"}});
+    served
+        .result("ann", Post::modern("completion/complete", complete))
+        .await;
     served.result("ann", Post::modern("tools/list", json!({}))).await;
     assert_eq!(told.take(), Vec::<[String; 4]>::new());
 }
