@@ -10,7 +10,7 @@ use longhaul::audit::{AuditAction, AuditEvent, AuditOutcome};
 use longhaul::auth::keys::{ApiKey, KeyFile, KeyFileError, KeyName, KeySummary, NewKey, Rotation};
 use longhaul_core::{Millis, Principal, ToolPattern, UnixMillis, push_timestamp};
 use longhaul_runtime::Ports;
-use longhaul_store::SqliteStore;
+use longhaul_store::{OpenError, SqliteStore};
 use serde_json::json;
 use std::{
     path::{Path, absolute},
@@ -56,6 +56,16 @@ enum KeysError {
         name: KeyName,
         file: String,
     },
+    #[error(
+        "{file} does not know a key {name}, and whether {data_dir} has tasks of an earlier one, which the new key would own, cannot be told: {source}; choose another \
+         name, or add the key when the database can be read"
+    )]
+    Unreadable {
+        data_dir: String,
+        name: KeyName,
+        file: String,
+        source: Box<OpenError>,
+    },
 }
 
 /// The tasks of a lost key file must not get a new owner unnoticed.
@@ -63,19 +73,24 @@ fn check_name_is_new(file: &KeyFile, name: &KeyName, data_dir: &Path) -> Result<
     if file.list()?.iter().any(|key| key.name == *name) {
         return Ok(());
     }
+    let (data, name, file) = (
+        data_dir.display().to_string(),
+        name.clone(),
+        file.path().display().to_string(),
+    );
     match SqliteStore::has_tasks_of(data_dir, &Principal::named(format!("key:{name}"))) {
         Ok(false) => Ok(()),
         Ok(true) => Err(KeysError::HasTasks {
-            data_dir: data_dir.display().to_string(),
-            name: name.clone(),
-            file: file.path().display().to_string(),
+            data_dir: data,
+            name,
+            file,
         }),
-        Err(error) => {
-            output::note(&format!(
-                "warning: nobody knows whether there are tasks of an earlier key {name}, which would be the new one's: {error}"
-            ));
-            Ok(())
-        }
+        Err(source) => Err(KeysError::Unreadable {
+            data_dir: data,
+            name,
+            file,
+            source: Box::new(source),
+        }),
     }
 }
 

@@ -248,8 +248,7 @@ pub(super) fn list(connection: &Connection, scope: &Scope, before: Option<&TaskI
 
 /// [`longhaul_core::Store::live_in_session`].
 pub(super) fn has_tasks_of(connection: &Connection, principal: &Principal) -> Result<bool> {
-    let mut statement =
-        connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM tasks WHERE principal = ?1 AND announced = 1)")?;
+    let mut statement = connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM tasks WHERE principal = ?1)")?;
     statement.query_row([principal.as_str()], |row| row.get(0))
 }
 
