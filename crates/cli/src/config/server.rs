@@ -169,10 +169,13 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment, max_running
         }
     }
     if let (Some(listen), Some(auth), Some(entry)) = (&listen, &auth, section.get("auth"))
-        && let (Some(_), false) = (listen.address(), listen.is_exposed())
+        && !listen.is_exposed()
     {
-        let nobody_decides = auth.same_user == Some(false) && !auth.admits_remote();
-        if auth.unauthenticated || nobody_decides {
+        if auth.same_user == Some(false) && !auth.admits_remote() {
+            entry.report(format!(
+                "`same_user = false` alone leaves nobody who may come in: add `api_keys = true` or an [[server.auth.issuer]], remove it, or say `unauthenticated = \"{UNAUTHENTICATED}\"`"
+            ));
+        } else if auth.unauthenticated && listen.address().is_some() {
             entry.warn("every user of this machine may call every tool".to_owned());
         }
     }

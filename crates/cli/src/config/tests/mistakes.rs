@@ -554,6 +554,34 @@ fn secrets_in_env_are_not_repeated() {
     assert!(!problems_in(&folder).concat().contains("hunter2"));
 }
 
+/// Whoever turns the check off means that it is not enough, and not that everyone may come in.
+#[test]
+fn without_the_check_of_users_something_else_decides() {
+    let alone = "`same_user = false` alone leaves nobody who may come in: add `api_keys = true`";
+    for (listen, auth, is_fine) in [
+        ("", "same_user = false", false),
+        ("listen = \"unix:/run/mcp.sock\"", "same_user = false", false),
+        ("", "same_user = false\napi_keys = true", true),
+        (
+            "",
+            "same_user = false\nunauthenticated = \"anyone may call every tool\"",
+            true,
+        ),
+        ("", "same_user = true", true),
+    ] {
+        let text = format!("{SERVER}{listen}\n[server.auth]\n{auth}\n{TOOL}command = [\"true\"]\n");
+        let folder = folder_with(&text);
+        let loaded = load(&folder.path().join("jobs.toml"), &environment());
+        match loaded {
+            Ok(_) => assert!(is_fine, "{listen} {auth}"),
+            Err(error) => assert!(
+                !is_fine && error.to_string().contains(alone),
+                "{listen} {auth}: {error}"
+            ),
+        }
+    }
+}
+
 #[test]
 fn an_audit_log_needs_its_folder() {
     let folder = folder_with(&format!(

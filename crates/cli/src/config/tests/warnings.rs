@@ -101,7 +101,6 @@ fn what_is_open_on_this_machine_and_what_has_no_name_is_pointed_out() {
     let named = format!("{exposed}\nallowed_hosts = [\"box.example\"]");
     let public = format!("{exposed}\npublic_url = \"https://box.example/mcp\"");
     for (server, auth, expected) in [
-        ("", "same_user = false", Some(EVERY_USER)),
         ("", anyone, Some(EVERY_USER)),
         ("", "same_user = true", None),
         ("", "same_user = false\napi_keys = true", None),
