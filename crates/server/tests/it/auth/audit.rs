@@ -394,7 +394,7 @@ async fn s_06_s_07_responses_to_unknown_questions_are_recorded_and_slowed() {
 /// Nobody pushes what others did out of the log by reading: of many reads some are recorded, with how many were not.
 #[tokio::test]
 async fn s_07_a_flood_of_reads_is_a_few_lines_a_second() {
-    let (served, told) = audited(Limits::default()).await;
+    let (served, told) = audited_by(TestClock::standing(), Limits::default()).await;
     let create = || Post::modern("tools/call", act("optional", "wait"));
     let task = task_of(&served.result("ann", create()).await);
     let get = |token: &str| of(token, Post::modern("tasks/get", json!({"taskId": task})));
@@ -424,7 +424,7 @@ async fn s_07_a_flood_of_reads_is_a_few_lines_a_second() {
 /// Nor by being denied, whatever for and from wherever. Whose credentials were tried is counted apart.
 #[tokio::test]
 async fn s_07_a_flood_of_denied_requests_is_a_few_lines_a_second() {
-    let (served, told) = audited(Limits::default()).await;
+    let (served, told) = audited_by(TestClock::standing(), Limits::default()).await;
     let list = || Post::modern("tools/list", json!({}));
     let strangers = [
         list(),
