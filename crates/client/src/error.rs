@@ -203,6 +203,20 @@ impl RequestError {
         }
     }
 
+    /// Why the server could not be reached, without its address.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Unreachable { reason, .. } => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// As [`reason`](Self::reason), without what a child process has written to its standard error, which may be secret.
+    pub fn reason_without_stderr(&self) -> Option<&str> {
+        let reason = self.reason()?;
+        Some(reason.split_once(STDERR).map_or(reason, |(reason, _)| reason))
+    }
+
     /// How long the server asks to wait before the request is sent again, in milliseconds: its `Retry-After`, or `retryAfterMs` in the data of its error.
     pub fn retry_after(&self) -> Option<Millis> {
         let in_data = |failure: &RpcFailure| {
@@ -237,6 +251,9 @@ pub enum OpenError {
     #[error(transparent)]
     Request(#[from] RequestError),
 }
+
+/// Stands in a reason before what a child process has written to its standard error.
+pub(crate) const STDERR: &str = "; its last words on standard error: ";
 
 pub(crate) const INVALID_PARAMS: i32 = -32602;
 

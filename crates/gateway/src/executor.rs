@@ -5,6 +5,7 @@ use crate::{
     checkpoint::UpstreamTask,
     connections::UpstreamConnection,
     loops,
+    public_error::public,
     question::strip_meta,
     sign_of_life::SignOfLife,
     upstream::Upstream,
@@ -157,7 +158,7 @@ impl UpstreamExecutor {
                         Followed::Lost(error) => error,
                     }
                 }
-                Called::Unsent(error) => return self.failed(&error.to_string()),
+                Called::Unsent(error) => return self.failed_with(&error, cx),
                 Called::Unknown(error) => error,
                 // It is not made again: it may be what the upstream hangs in.
                 Called::Hung(why) => {
@@ -171,11 +172,12 @@ impl UpstreamExecutor {
                 return ExecutionEnd::Stopped(reason);
             }
             let Some(pause) = pauses.next().filter(|_| self.idempotent) else {
-                return self.lost(&error.to_string());
+                return self.lost(&self.public(&error, cx));
             };
             cx.status(format!(
-                "upstream `{}`: {error}; the call is made again",
-                self.upstream.name()
+                "upstream `{}`: {}; the call is made again",
+                self.upstream.name(),
+                self.public(&error, cx)
             ));
             tokio::select! {
                 biased;
@@ -200,12 +202,13 @@ impl UpstreamExecutor {
             let mut waiting = self.upstream.waiting();
             loop {
                 if let Err(down) = self.upstream.connect(connection, &mut waiting, Some(cx)).await {
-                    return Called::Ended(self.failed(&down.error.to_string()));
+                    return Called::Ended(self.failed_with(&down.error, cx));
                 }
                 match self.send(connection, registration, attempt, cx, &life).await {
                     Called::Unknown(error) if error.is_refusal() && error.is_transient() => {
                         let pause = error.retry_after().unwrap_or(PAUSE);
-                        cx.status(format!("upstream `{}`: {error}", self.upstream.name()));
+                        let status = format!("upstream `{}`: {}", self.upstream.name(), self.public(&error, cx));
+                        cx.status(status);
                         self.upstream.pause(pause).await;
                         waiting = self.upstream.waiting();
                     }
@@ -273,7 +276,7 @@ impl UpstreamExecutor {
             Ok(None) => return Called::Ended(self.unknown_tool()),
             // Nothing of the call was sent.
             Err(error) if error.is_transient() || error.is_unsent() => return Called::Unsent(error),
-            Err(error) => return Called::Ended(self.failed(&error.to_string())),
+            Err(error) => return Called::Ended(self.failed_with(&error, cx)),
         };
         let mut options = CallOptions::default();
         options.source = Some(registration.number);
@@ -302,7 +305,7 @@ impl UpstreamExecutor {
         let called = match called {
             Ok(CallResponse::Done(outcome)) => Called::Ended(ExecutionEnd::Finished(passed_on(outcome))),
             Ok(CallResponse::Task(handle)) => return Called::Task(handle),
-            Err(error) => self.of_error(error),
+            Err(error) => self.of_error(error, cx),
         };
         if matches!(called, Called::Ended(_) | Called::Unsent(_)) {
             registration.ends();
@@ -323,18 +326,18 @@ impl UpstreamExecutor {
     }
 
     /// What an error of a call says of it.
-    fn of_error(&self, error: RequestError) -> Called {
+    fn of_error(&self, error: RequestError, cx: &TaskContext) -> Called {
         match error {
             // The client of the call decides what it thinks of the result.
             RequestError::InvalidOutput { result, .. } => {
                 Called::Ended(ExecutionEnd::Finished(passed_on(Outcome::result(result))))
             }
             RequestError::Rpc(failure) => Called::Ended(ExecutionEnd::Finished(Outcome::RpcError(failure))),
-            RequestError::Unanswered { .. } => Called::Ended(self.failed(&error.to_string())),
+            RequestError::Unanswered { .. } => Called::Ended(self.failed_with(&error, cx)),
             error @ (RequestError::Unreachable { .. } | RequestError::NotStarted { .. }) if error.is_unsent() => {
                 Called::Unsent(error)
             }
-            error if error.is_refusal() && !error.is_transient() => Called::Ended(self.failed(&error.to_string())),
+            error if error.is_refusal() && !error.is_transient() => Called::Ended(self.failed_with(&error, cx)),
             error => Called::Unknown(error),
         }
     }
@@ -395,13 +398,14 @@ impl UpstreamExecutor {
                 (Err(error), _) if error.is_unknown_task() => return Followed::Lost(error),
                 (Err(error @ (RequestError::Unauthorized { .. } | RequestError::Token { .. })), _) => {
                     cx.status(format!(
-                        "upstream `{}`: {error}; the task goes on",
-                        self.upstream.name()
+                        "upstream `{}`: {}; the task goes on",
+                        self.upstream.name(),
+                        self.public(&error, cx)
                     ));
                     PAUSE_WITHOUT_LOGIN
                 }
                 (Err(error), _) if error.is_transient() || matches!(error, RequestError::NotStarted { .. }) => PAUSE,
-                (Err(error), _) => return Followed::Ended(self.failed(&error.to_string())),
+                (Err(error), _) => return Followed::Ended(self.failed_with(&error, cx)),
             };
             tokio::select! {
                 biased;
@@ -409,6 +413,14 @@ impl UpstreamExecutor {
                 () = self.upstream.pause(pause) => {}
             }
         }
+    }
+
+    fn public(&self, error: &RequestError, cx: &TaskContext) -> String {
+        public(self.upstream.name(), error, cx.principal())
+    }
+
+    fn failed_with(&self, error: &RequestError, cx: &TaskContext) -> ExecutionEnd {
+        self.failed(&self.public(error, cx))
     }
 
     /// The end of a call that the upstream has not carried out.

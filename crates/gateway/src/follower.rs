@@ -1,6 +1,6 @@
 //! Subscriptions to resources of upstreams. Changes are told to the principal of the connection on which they were seen.
 
-use crate::{connections::UpstreamConnection, methods, upstream::Upstream, upstreams::Upstreams};
+use crate::{connections::UpstreamConnection, methods, public_error::public, upstream::Upstream, upstreams::Upstreams};
 use longhaul_client::{RequestError, Watch, WatchFilter};
 use longhaul_core::{BoxFuture, Millis};
 use longhaul_runtime::{FollowError, Followed, ResourceFollower, Subscriber};
@@ -53,7 +53,7 @@ async fn follow_at(upstream: &Arc<Upstream>, uri: &Arc<str>, subscriber: &Subscr
     }
     let watch = subscribe(&connection, uri).await.map_err(|error| match error {
         RequestError::Rpc(failure) => FollowError::Refused(failure.message.to_string()),
-        error => failed(error.to_string()),
+        error => failed(public(upstream.name(), &error, &owner.principal)),
     })?;
     let (followed, until) = connection.followed.begin(uri);
     if let Some(until) = until {

@@ -25,6 +25,7 @@ mod methods;
 mod names;
 mod options;
 mod provider;
+mod public_error;
 mod question;
 mod sign_of_life;
 mod status;

@@ -4,6 +4,7 @@ use crate::{
     askers::Context,
     listed::{Lists, text_member},
     loops,
+    public_error::public,
     question::strip_meta,
     upstream::Upstream,
     upstreams::Upstreams,
@@ -200,7 +201,7 @@ async fn forward(
     upstream
         .connect(&connection, &mut upstream.waiting(), None)
         .await
-        .map_err(|down| failed(upstream, &down.error.to_string()))?;
+        .map_err(|down| failed(upstream, &public(upstream.name(), &down.error, cx.principal())))?;
     let received = params
         .get("_meta")
         .and_then(Value::as_object)
@@ -233,7 +234,7 @@ async fn forward(
     match answer {
         Ok(result) => Ok(relayed::result(&result)),
         Err(RequestError::Rpc(failure)) => Err(HandlerError::Rpc(failure)),
-        Err(error) => Err(failed(upstream, &error.to_string())),
+        Err(error) => Err(failed(upstream, &public(upstream.name(), &error, cx.principal()))),
     }
 }
 

@@ -5,6 +5,7 @@ use crate::{
     connections::{Connections, UpstreamConnection},
     listed::{Lists, OfferedTools},
     names::Naming,
+    public_error::public,
 };
 use longhaul_client::RequestError;
 use longhaul_core::{Millis, format_duration, whole_millis};
@@ -143,8 +144,9 @@ impl Waiting {
         };
         if let Some(cx) = cx {
             let rest = format_duration(whole_millis(rest));
+            let why = public(upstream.name(), error, cx.principal());
             cx.status(format!(
-                "waiting for upstream `{}` for up to {rest}: {error}",
+                "waiting for upstream `{}` for up to {rest}: {why}",
                 upstream.name()
             ));
         }

@@ -2,7 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "real pipes and processes are not simulated")]
 
 use super::{Outgoing, Reply, StreamTransport, Transport};
-use crate::RequestError;
+use crate::{RequestError, error::STDERR};
 use http::HeaderMap;
 use longhaul_core::BoxFuture;
 use parking_lot::Mutex;
@@ -181,10 +181,7 @@ fn describe_end(ended: &str, stderr: &str) -> String {
         return ended.to_owned();
     }
     let shown = &stderr[stderr.ceil_char_boundary(stderr.len().saturating_sub(SHOWN_STDERR))..];
-    format!(
-        "{ended}; its last words on standard error: {}",
-        shown.replace(char::is_control, " ")
-    )
+    format!("{ended}{STDERR}{}", shown.replace(char::is_control, " "))
 }
 
 impl Running {

@@ -1,0 +1,75 @@
+//! What clients may read of an upstream's error: never its address or its command line, since both may have keys in them. The log has all of it.
+
+use longhaul_client::RequestError;
+use longhaul_core::Principal;
+
+/// The error as the client of `principal` is told it. What a child has written to its standard error is for its own user alone.
+pub(crate) fn public(upstream: &str, error: &RequestError, principal: &Principal) -> String {
+    tracing::info!(upstream, %error, principal = principal.as_str(), "a request to an upstream failed");
+    match error {
+        RequestError::Unreachable { .. } => {
+            let reason = match *principal == Principal::local() {
+                true => error.reason(),
+                false => error.reason_without_stderr(),
+            };
+            format!("it cannot be reached: {}", reason.unwrap_or_default())
+        }
+        RequestError::TimedOut { .. } => "it did not answer in time".to_owned(),
+        RequestError::NotStarted { reason, .. } => format!("its command could not be started: {reason}"),
+        RequestError::NoKeysAnyMore { .. } => {
+            "it takes no idempotency keys any more, since the connection broke; the call may have run, and was not sent again".to_owned()
+        }
+        RequestError::Certificate { reason, .. } => format!("it cannot be trusted: {reason}"),
+        RequestError::Unauthorized { .. } => "it does not accept this server's login or key (HTTP status 401)".to_owned(),
+        RequestError::Token { error, .. } => error.to_string(),
+        RequestError::Setup(_) => "this server cannot connect to it as it is configured".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_client::TokenError;
+
+    /// Whatever fails, and whoever is told.
+    #[test]
+    fn no_error_tells_an_address_or_a_command_line() {
+        let address = || "sh server.sh --token SECRET".to_owned();
+        let printed = "it ended with exit status: 3; its last words on standard error: PRINTED";
+        let errors = [
+            RequestError::Unreachable {
+                address: address(),
+                reason: printed.to_owned(),
+                connected: true,
+            },
+            RequestError::TimedOut { address: address() },
+            RequestError::NotStarted {
+                command: address(),
+                reason: "No such file".to_owned(),
+            },
+            RequestError::NoKeysAnyMore { address: address() },
+            RequestError::Certificate {
+                address: address(),
+                reason: "it has expired".to_owned(),
+            },
+            RequestError::Unauthorized {
+                address: address(),
+                reason: Some("SECRET".to_owned()),
+            },
+            RequestError::Token {
+                address: address(),
+                error: TokenError::NoIssuer,
+            },
+            RequestError::Setup(address()),
+        ];
+        for error in errors {
+            for principal in [Principal::local(), Principal::named("key:ann")] {
+                let told = public("up", &error, &principal);
+                assert!(!told.contains("SECRET"), "{told}");
+                let is_own = principal == Principal::local();
+                assert_eq!(told.contains("PRINTED"), is_own && error.reason().is_some(), "{told}");
+            }
+        }
+    }
+}
