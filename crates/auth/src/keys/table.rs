@@ -41,6 +41,8 @@ struct Entry {
     /// Shared with the identities that the key had in earlier tables.
     revocation: Revocation,
     ends: Option<UnixMillis>,
+    /// Whether an identity of an earlier table ends later, or never.
+    has_later_end_elsewhere: bool,
 }
 
 impl KeyTable {
@@ -83,6 +85,9 @@ impl KeyTable {
                     Some(before) if before.ends == ends => before.share(Arc::clone(&before.identity)),
                     _ => {
                         let revocation = before.map_or_else(Revocation::default, |before| before.revocation.clone());
+                        let has_later_end_elsewhere = before.is_some_and(|before| {
+                            before.has_later_end_elsewhere || ends < before.ends.or(Some(UnixMillis(i64::MAX)))
+                        });
                         let identity =
                             Identity::verified(principal.clone(), permissions.clone()).with_revocation(&revocation);
                         let identity = match ends {
@@ -94,6 +99,7 @@ impl KeyTable {
                             identity: Arc::new(identity),
                             revocation,
                             ends,
+                            has_later_end_elsewhere,
                         }
                     }
                 };
@@ -105,14 +111,17 @@ impl KeyTable {
                 entry.identity.principal() == before.identity.principal()
                     && entry.identity.permissions() == before.identity.permissions()
             });
-            if !is_kept {
+            // What has expired ends what it has opened by itself, and the calls that were admitted finish. An identity of before a rotation does not know its
+            // end.
+            let is_expired = (table.ended(&before.digest)).is_some_and(|ended| ended.why == EXPIRED);
+            if !is_kept && (!is_expired || before.has_later_end_elsewhere) {
                 before.revocation.revoke();
             }
         }
         table
     }
 
-    /// Whether a key has expired since the table was made, so that what it has opened must end: an identity of before a rotation does not know that its key ends.
+    /// Whether a key has expired since the table was made. What it has opened must end, if that does not know its end: an identity of before a rotation.
     /// Or whether one is valid again, because the system's clock was set back.
     pub(super) fn is_outdated(&self, now: UnixMillis) -> bool {
         let mut expired = self.ended.values().flatten().filter_map(|ended| ended.expired_at);
@@ -167,6 +176,7 @@ impl Entry {
             identity,
             revocation: self.revocation.clone(),
             ends: self.ends,
+            has_later_end_elsewhere: self.has_later_end_elsewhere,
         }
     }
 
