@@ -26,7 +26,7 @@ pub(crate) fn run(keys: &Keys) -> ExitCode {
         | KeysCommand::Rotate { of, .. }
         | KeysCommand::Revoke { of, .. } => of,
     };
-    let config = match config::load(&of.file, &Environment::of_this_process()) {
+    let config = match config::load(&of.file, &Environment::without_variables()) {
         Ok(config) => config,
         Err(error) => {
             output::note(&error.to_string());

@@ -22,6 +22,8 @@ pub(crate) struct Environment {
     pub(crate) path: Option<OsString>,
     /// The time, by which certificates are judged.
     pub(crate) now: UnixMillis,
+    /// The values of variables that a file names with `${VAR}`.
+    pub(crate) variable: fn(&str) -> Option<String>,
 }
 
 impl Environment {
@@ -40,6 +42,15 @@ impl Environment {
             cores: u32::try_from(cores).unwrap_or(u32::MAX),
             path: env::var_os("PATH"),
             now: UnixMillis(i64::try_from(now.as_millis()).unwrap_or(i64::MAX)),
+            variable: |name| env::var(name).ok(),
+        }
+    }
+
+    /// As [`of_this_process`](Self::of_this_process), for a command that reaches no upstream, so that what it needs of variables need not be set.
+    pub(crate) fn without_variables() -> Self {
+        Self {
+            variable: |name| Some(env::var(name).unwrap_or_default()),
+            ..Self::of_this_process()
         }
     }
 

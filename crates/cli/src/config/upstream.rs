@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use longhaul_client::{ChildOptions, EraChoice};
 use longhaul_core::{TaskPolicy, ToolPattern};
 use longhaul_gateway::{Target, ToolRule, ToolSelection, UpstreamOptions};
-use std::{collections::BTreeMap, env, fmt};
+use std::{collections::BTreeMap, fmt};
 
 /// An upstream.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ fn is_name(name: &str) -> bool {
 fn read(section: &Section<'_>, name: &str, environment: &Environment) -> Option<UpstreamConfig> {
     // Every key is read before the first `?`, so that one mistake does not hide another.
     let target = read_target(section, name, environment);
-    let auth = section.optional("auth", |entry| read_auth(&entry));
+    let auth = section.optional("auth", |entry| read_auth(&entry, environment));
     let shared = section.get_or("shared", false, |entry| entry.flag());
     let concurrency = section.optional("concurrency", |entry| entry.count(MAX_CONCURRENCY));
     let eras = [
@@ -131,7 +131,7 @@ enum UpstreamLogin {
     PerPrincipal,
 }
 
-fn read_auth(entry: &Entry<'_>) -> Option<UpstreamAuth> {
+fn read_auth(entry: &Entry<'_>, environment: &Environment) -> Option<UpstreamAuth> {
     let form = "such as { login = true }, or { client_id = \"…\", client_secret = \"${SECRET}\" }";
     let section = entry.section("`auth`", form)?;
     let login = section.optional("login", |entry| match entry.text_if_any() {
@@ -145,7 +145,7 @@ fn read_auth(entry: &Entry<'_>) -> Option<UpstreamAuth> {
         None => entry.flag().map(|login| login.then_some(UpstreamLogin::Shared)),
     });
     let id = section.optional("client_id", |entry| entry.filled_text().map(str::to_owned));
-    let secret = section.optional("client_secret", |entry| read_secret(&entry));
+    let secret = section.optional("client_secret", |entry| read_secret(&entry, environment));
     let scopes = section.get_or("scopes", Vec::new(), |entry| {
         let texts = entry.texts()?;
         Some(texts.into_iter().map(|(_, scope)| scope.to_owned()).collect())
@@ -167,12 +167,12 @@ fn read_auth(entry: &Entry<'_>) -> Option<UpstreamAuth> {
 }
 
 /// A text that no message shows, with variables of the environment.
-fn read_secret(entry: &Entry<'_>) -> Option<String> {
+fn read_secret(entry: &Entry<'_>, environment: &Environment) -> Option<String> {
     let Some(value) = entry.text_if_any() else {
         entry.report(format!("`{}` must be a string; put it in quotes", entry.key()));
         return None;
     };
-    expand(value, |variable| env::var(variable).ok())
+    expand(value, environment.variable)
         .map_err(|why| entry.report(format!("`{}`: {why}", entry.key())))
         .ok()
 }
@@ -182,7 +182,7 @@ fn read_target(section: &Section<'_>, name: &str, environment: &Environment) -> 
     let url = section.get("url");
     let env = section.get_or("env", BTreeMap::new(), |entry| read_env(&entry));
     let cwd = read_cwd(section, environment);
-    let headers = section.get_or("headers", HeaderMap::new(), |entry| read_headers(&entry));
+    let headers = section.get_or("headers", HeaderMap::new(), |entry| read_headers(&entry, environment));
     let misplaced = |keys: &[&'static str], why: &str| {
         for key in keys {
             if let Some(entry) = section.get(key) {
@@ -205,7 +205,7 @@ fn read_target(section: &Section<'_>, name: &str, environment: &Environment) -> 
                 command.warn(format!("`command`: {missing}, so it cannot be started"));
             }
             let mut child = ChildOptions::new(program, words);
-            child.env = expand_all(section, env)?;
+            child.env = expand_all(section, env, environment)?;
             child.cwd = Some(cwd);
             Some(Target::Command(child))
         }
@@ -238,9 +238,13 @@ fn read_target(section: &Section<'_>, name: &str, environment: &Environment) -> 
 }
 
 /// `${VAR}` in values is replaced by variables of the environment.
-fn expand_all(section: &Section<'_>, env: BTreeMap<String, String>) -> Option<Vec<(String, String)>> {
+fn expand_all(
+    section: &Section<'_>,
+    env: BTreeMap<String, String>,
+    environment: &Environment,
+) -> Option<Vec<(String, String)>> {
     let expanded = env.into_iter().map(|(name, value)| {
-        let value = expand(&value, |variable| env::var(variable).ok());
+        let value = expand(&value, environment.variable);
         let value = value
             .map_err(|why| section.report(format!("`env.{name}`: {why}")))
             .ok()?;
@@ -249,11 +253,11 @@ fn expand_all(section: &Section<'_>, env: BTreeMap<String, String>) -> Option<Ve
     expanded.collect()
 }
 
-fn read_headers(entry: &Entry<'_>) -> Option<HeaderMap> {
+fn read_headers(entry: &Entry<'_>, environment: &Environment) -> Option<HeaderMap> {
     let mut headers = HeaderMap::new();
     for (name, entry) in entry.pairs("a table such as { Authorization = \"Bearer ${TOKEN}\" }")? {
         // The value may be secret, so no message shows it.
-        let value = read_secret(&entry)?;
+        let value = read_secret(&entry, environment)?;
         match (HeaderName::try_from(name), HeaderValue::try_from(value)) {
             (Ok(name), Ok(mut value)) => {
                 value.set_sensitive(true);

@@ -283,6 +283,24 @@ fn a_pattern_that_fits_no_tool_is_warned_of() {
     assert!(exit(&added) == 0 && !stderr(&added).contains("warning"), "{added:?}");
 }
 
+/// Whoever revokes a key need not have what the server has in its environment.
+#[test]
+fn keys_are_changed_without_the_variables_of_upstreams() {
+    let folder = TempDir::new().unwrap();
+    let jobs = "[server]\nname = \"jobs\"\n[server.auth]\napi_keys = true\n\
+        [upstream.child]\ncommand = [\"true\"]\nenv = { TOKEN = \"${NO_SUCH_VARIABLE}\" }\n\
+        [upstream.far]\nurl = \"https://example.com/mcp\"\nheaders = { Authorization = \"Bearer ${NO_SUCH_VARIABLE}\" }\n\
+        [upstream.client]\nurl = \"https://example.com/mcp\"\nauth = { client_id = \"me\", client_secret = \"${NO_SUCH_VARIABLE}\" }\n";
+    fs::write(folder.path().join("jobs.toml"), jobs).unwrap();
+    for words in [&["add", "ci"][..], &["list"], &["rotate", "ci"], &["revoke", "ci"]] {
+        let changed = keys(folder.path(), words);
+        assert_eq!(exit(&changed), 0, "{changed:?}");
+    }
+    let file = folder.path().join("jobs.toml");
+    let checked = run(&["check", file.to_str().unwrap()]);
+    assert!(stderr(&checked).contains("NO_SUCH_VARIABLE is not set"), "{checked:?}");
+}
+
 /// The connection of the push stream of a revoked key is closed.
 #[test]
 fn a_revoked_key_ends_its_streams() {
