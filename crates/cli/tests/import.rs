@@ -201,6 +201,34 @@ fn an_undo_keeps_later_changes() {
     assert!(host.copy().exists(), "it is not what the file is now");
 }
 
+/// What the user has put behind Longhaul stays there, and an entry gets no `args` that it did not have.
+#[test]
+fn an_undo_leaves_what_ran_behind_longhaul_before() {
+    let host = Host::new("cursor");
+    let before = r#"{"mcpServers": {"mine": {"command": "longhaul", "args": ["wrap", "--", "x"]}, "bare": {"command": "node"}}}"#;
+    fs::write(host.file(), before).unwrap();
+    assert_eq!(names(&host.report(&["--yes", "--json"]), "changed"), ["bare"]);
+    // A server that came later is put behind Longhaul by another import.
+    let more = host
+        .text()
+        .replace("{\"mine\"", "{\"later\": {\"command\": \"y\"}, \"mine\"");
+    fs::write(host.file(), more).unwrap();
+    assert_eq!(names(&host.report(&["--yes", "--json"]), "changed"), ["later"]);
+    let undone = host.report(&["--undo", "--yes", "--json"]);
+    assert_eq!(names(&undone, "changed"), ["later", "bare"]);
+    assert_eq!(
+        read(&host.text(), host.name)["mcpServers"]["mine"]["command"],
+        "longhaul"
+    );
+
+    fs::write(host.file(), before).unwrap();
+    fs::remove_file(host.copy()).unwrap();
+    host.report(&["--yes", "--json"]);
+    host.report(&["--undo", "--yes", "--json"]);
+    assert_eq!(host.text(), before);
+    assert!(!host.copy().exists());
+}
+
 #[test]
 fn nothing_is_changed_without_consent() {
     let host = Host::new("zed");

@@ -7,7 +7,7 @@ mod host;
 mod rewrite;
 
 use crate::{
-    args::{self, Host},
+    args,
     config, output,
 };
 use longhaul_core::format_duration;
@@ -77,35 +77,30 @@ fn change(import: &args::Import) -> Result<(), ImportError> {
         file: file.path.display().to_string(),
         why,
     };
+    let copy = fs::read_to_string(file.copy()).ok();
+    let before = copy.as_deref().map(|original| rewrite::wrapped(original, import.host));
+    let before = before.unwrap_or_default();
+    // Then the copy is what the file was before an earlier import, which an undo takes back, too.
+    let is_kept = copy.is_some() && !rewrite::wrapped(&file.text, import.host).is_subset(&before);
     let mut rewritten = match import.undo {
-        true => rewrite::unwrap(&file.text, import.host),
+        true => rewrite::unwrap(&file.text, import.host, &before),
         false => rewrite::wrap(&file.text, import.host, &program, handoff.as_deref()),
     }
     .map_err(invalid)?;
-    let copy = file.copy();
     if import.undo
-        && let Ok(original) = fs::read_to_string(&copy)
-        && is_that_of(&original, &file.text, import.host)
+        && let Some(original) = copy
+        && rewrite::as_undone(&original, import.host).is_ok_and(|expected| expected.text == rewritten.text)
     {
-        // To the byte.
+        // Nothing else was changed since the import, so the file becomes what it was, to the byte.
         rewritten.text = original;
     }
     let is_new = rewritten.text != file.text;
     let is_written = is_new && agreed(import, &file, &rewritten)?;
     if is_written {
-        file.replace(&rewritten.text, import.undo)?;
+        file.replace(&rewritten.text, import.undo, is_kept)?;
     }
     report(import, &file, &rewritten, is_written);
     Ok(())
-}
-
-/// Whether `wrapped` is what an import has made of `original`, and nothing else was changed since.
-fn is_that_of(original: &str, wrapped: &str, host: Host) -> bool {
-    let undone = rewrite::unwrap(wrapped, host);
-    undone.is_ok_and(|undone| {
-        let expected = rewrite::as_undone(original, host);
-        expected.is_ok_and(|expected| undone.text == expected.text)
-    })
 }
 
 /// Whether the user wants it.
@@ -205,8 +200,9 @@ impl File {
         self.beside(COPY)
     }
 
-    /// Replaces the file as a whole. Before an import it is copied; after an undo the copy goes, unless it has something else.
-    fn replace(&self, text: &str, is_undo: bool) -> Result<(), ImportError> {
+    /// Replaces the file as a whole. Before an import it is copied, unless there is a copy that `is_kept`; after an undo the copy goes, unless it has
+    /// something else.
+    fn replace(&self, text: &str, is_undo: bool, is_kept: bool) -> Result<(), ImportError> {
         let (path, copy) = (&self.path, self.copy());
         let unwritable = |error| ImportError::Unwritable {
             file: path.display().to_string(),
@@ -217,7 +213,7 @@ impl File {
             let file = path.display().to_string();
             return Err(ImportError::ChangedMeanwhile { file });
         }
-        if !is_undo {
+        if !is_undo && !is_kept {
             self.write(&copy, &self.text).map_err(unwritable)?;
         }
         self.write(path, text).map_err(unwritable)?;

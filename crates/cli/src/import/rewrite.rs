@@ -2,7 +2,10 @@
 
 use super::document::{Language, Node, Value};
 use crate::args::Host;
-use std::{ops::Range, path::Path};
+use std::{collections::BTreeSet, ops::Range, path::Path};
+
+/// Why an undo leaves a server.
+const BEFORE: &str = "it ran behind Longhaul before the import";
 
 /// What becomes of a file.
 #[derive(Debug, PartialEq, Eq)]
@@ -45,7 +48,7 @@ type Splice = (Range<usize>, String);
 /// # Errors
 /// What is wrong with the file.
 pub(super) fn wrap(text: &str, host: Host, program: &str, handoff: Option<&str>) -> Result<Rewritten, String> {
-    rewrite(text, host, |start| {
+    rewrite(text, host, |_, start| {
         if start.wrapped_at().is_some() {
             return Err("it runs behind Longhaul already");
         }
@@ -72,13 +75,26 @@ pub(super) fn wrap(text: &str, host: Host, program: &str, handoff: Option<&str>)
     })
 }
 
-/// Takes `longhaul wrap` away from every command.
+/// The servers of a file that run behind Longhaul.
+pub(super) fn wrapped(text: &str, host: Host) -> BTreeSet<String> {
+    let rewritten = rewrite(text, host, |_, start| match start.wrapped_at() {
+        Some(_) => Ok((Vec::new(), Vec::new())),
+        None => Err("it does not run behind Longhaul"),
+    });
+    let changed = rewritten.map(|rewritten| rewritten.changed).unwrap_or_default();
+    changed.into_iter().map(|server| server.name).collect()
+}
+
+/// Takes `longhaul wrap` away from every command but those of `before`: the servers that ran behind Longhaul before the import.
 ///
 /// # Errors
 /// What is wrong with the file.
-pub(super) fn unwrap(text: &str, host: Host) -> Result<Rewritten, String> {
-    rewrite(text, host, |start| {
+pub(super) fn unwrap(text: &str, host: Host, before: &BTreeSet<String>) -> Result<Rewritten, String> {
+    rewrite(text, host, |name, start| {
         let at = start.wrapped_at().ok_or("it does not run behind Longhaul")?;
+        if before.contains(name) {
+            return Err(BEFORE);
+        }
         let (wrapped, _) = start.arguments[at];
         let (_, first) = start.arguments[0];
         let end = match (start.arguments.get(at + 1), start.array) {
@@ -105,7 +121,10 @@ pub(super) fn unwrap(text: &str, host: Host) -> Result<Rewritten, String> {
 /// # Errors
 /// What is wrong with the file.
 pub(super) fn as_undone(text: &str, host: Host) -> Result<Rewritten, String> {
-    rewrite(text, host, |start| {
+    rewrite(text, host, |_, start| {
+        if start.wrapped_at().is_some() {
+            return Err(BEFORE);
+        }
         let mut splices = vec![(start.command.range.clone(), quoted(start.program, host.language()))];
         if start.array.is_none() {
             splices.push(new_member(text, start.command, host.language(), "")?);
@@ -117,7 +136,7 @@ pub(super) fn as_undone(text: &str, host: Host) -> Result<Rewritten, String> {
 /// What a change makes of a start, or why it stays.
 type Change = Result<(Vec<Splice>, Vec<String>), &'static str>;
 
-fn rewrite(text: &str, host: Host, change: impl Fn(&Start<'_>) -> Change) -> Result<Rewritten, String> {
+fn rewrite(text: &str, host: Host, change: impl Fn(&str, &Start<'_>) -> Change) -> Result<Rewritten, String> {
     let root = Node::parse(text, host.language())?;
     let (mut changed, mut left, mut splices) = (Vec::new(), Vec::new(), Vec::new());
     let mut has_place = false;
@@ -128,7 +147,7 @@ fn rewrite(text: &str, host: Host, change: impl Fn(&Start<'_>) -> Change) -> Res
                 Some(scope) => format!("{name} ({scope})"),
                 None => name.clone(),
             };
-            let rewritten = Start::read(entry).and_then(|start| Ok((change(&start)?, start)));
+            let rewritten = Start::read(entry).and_then(|start| Ok((change(&name, &start)?, start)));
             match rewritten {
                 Ok(((new, after), start)) => {
                     splices.extend(new);
