@@ -1,14 +1,36 @@
 //! Configurations that are made of something else: of an `mcpServers` file of another client, or of a command line to be wrapped.
 
-use crate::variables::expand;
+use crate::{
+    args::Source,
+    config::{self, Config, ConfigError, Environment},
+    variables::expand,
+};
 use longhaul_core::Millis;
 use serde_json::{Map, Value};
-use std::{collections::BTreeSet, env, path::Path};
+use std::{collections::BTreeSet, env, fs, path::Path};
 
 /// Something that no configuration can be made of; the text says what to change.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Unusable(String);
+
+/// The configuration of a file, or the one that is made of another client's file.
+///
+/// # Errors
+/// What is wrong with the file.
+pub(crate) fn load(source: &Source) -> Result<Config, ConfigError> {
+    let environment = Environment::of_this_process();
+    let Some(file) = source.mcp_config() else {
+        return config::load(source.path(), &environment);
+    };
+    let name = file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let name = usable_name(&name.unwrap_or_default());
+    let text =
+        fs::read_to_string(file).map_err(|error| ConfigError::of_file(file, format!("cannot be read: {error}")))?;
+    let generated = of_mcp_servers(&text, &name);
+    let generated = generated.map_err(|error| ConfigError::of_file(file, error.to_string()))?;
+    config::load_generated(file, generated, &environment)
+}
 
 /// The configuration, as TOML, of a server in front of all servers in an `mcpServers` file (JSON, also with comments), in their order. `name` is that of the
 /// server. Disabled entries are left out.

@@ -5,15 +5,36 @@ use clap::Args;
 use longhaul_core::{Millis, parse_duration};
 use std::path::{Path, PathBuf};
 
+/// What is served: a configuration, or what another client has.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Source {
+    /// Configuration file (TOML)
+    #[arg(required_unless_present = "mcp_config")]
+    file: Option<PathBuf>,
+    /// Serve the MCP servers of another client's file (JSON with `mcpServers`) in place of a configuration file
+    #[arg(long, value_name = "FILE", conflicts_with = "file")]
+    mcp_config: Option<PathBuf>,
+}
+
+impl Source {
+    /// The file of another client.
+    pub(crate) fn mcp_config(&self) -> Option<&Path> {
+        self.mcp_config.as_deref()
+    }
+
+    /// The file that says what is served.
+    pub(crate) fn path(&self) -> &Path {
+        let source = self.file.as_deref().or(self.mcp_config());
+        // One of them is required.
+        source.unwrap_or(Path::new(""))
+    }
+}
+
 /// `longhaul serve`
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// Configuration file (TOML)
-    #[arg(required_unless_present = "mcp_config")]
-    pub(crate) file: Option<PathBuf>,
-    /// Serve the MCP servers of another client's file (JSON with `mcpServers`) in place of a configuration file
-    #[arg(long, value_name = "FILE", conflicts_with = "file")]
-    pub(crate) mcp_config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) source: Source,
     /// Address or unix:PATH to listen on; overrides the file
     #[arg(long, value_name = "ADDR", value_parser = config::parse_listen)]
     pub(crate) listen: Option<config::Listen>,
@@ -52,8 +73,8 @@ pub(crate) struct Stdio {
 /// `longhaul check`
 #[derive(Debug, Args)]
 pub(crate) struct Check {
-    /// Configuration file (TOML)
-    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) source: Source,
     /// Do not connect to the upstreams
     #[arg(long)]
     pub(crate) offline: bool,
@@ -66,8 +87,10 @@ impl Serve {
     /// A configuration file, served without further options.
     pub(crate) fn of_file(file: PathBuf, listen: Option<config::Listen>, data_dir: PathBuf) -> Self {
         Self {
-            file: Some(file),
-            mcp_config: None,
+            source: Source {
+                file: Some(file),
+                mcp_config: None,
+            },
             listen,
             data_dir: Some(data_dir),
             json: false,
@@ -76,13 +99,6 @@ impl Serve {
             remove_orphaned_attempts: false,
             detach: false,
         }
-    }
-
-    /// The file that says what is served.
-    pub(crate) fn source(&self) -> &Path {
-        let source = self.file.as_deref().or(self.mcp_config.as_deref());
-        // One of them is required.
-        source.unwrap_or(Path::new(""))
     }
 }
 

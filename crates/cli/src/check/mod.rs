@@ -4,8 +4,8 @@ mod upstreams;
 
 use crate::{
     args,
-    config::{self, Config, ConfigError, Environment, Problem, ServerConfig},
-    output,
+    config::{self, Config, ConfigError, Problem, ServerConfig},
+    generated_config, output,
 };
 use longhaul::auth::keys::KeyFile;
 use longhaul_gateway::UpstreamReport;
@@ -15,7 +15,8 @@ use std::process::ExitCode;
 
 /// Checks the file and prints the problems found.
 pub(crate) fn run(check: &args::Check) -> ExitCode {
-    let config = config::load(&check.file, &Environment::of_this_process());
+    let file = check.source.path();
+    let config = generated_config::load(&check.source);
     let checked = config.map(|mut config| {
         let upstreams = match check.offline {
             true => Ok(Vec::new()),
@@ -27,15 +28,15 @@ pub(crate) fn run(check: &args::Check) -> ExitCode {
         (Ok((_, Err(error))), json) => {
             match json {
                 true => output::json_line(
-                    &json!({"ok": false, "file": check.file, "problems": [{"line": null, "message": error.to_string()}], "warnings": []}),
+                    &json!({"ok": false, "file": file, "problems": [{"line": null, "message": error.to_string()}], "warnings": []}),
                 ),
-                false => output::note(&format!("{}: {error}", check.file.display())),
+                false => output::note(&format!("{}: {error}", file.display())),
             }
             return ExitCode::from(config::EXIT_INVALID);
         }
         (Ok((config, Ok(reports))), true) => output::json_line(&valid_json(&config, &reports)),
         (Ok((config, Ok(reports))), false) => {
-            let file = check.file.display().to_string();
+            let file = file.display().to_string();
             warn(&file, &config.warnings);
             output::text(&(describe(&config) + &upstreams::describe(&reports)));
             for warning in upstreams::warnings(&reports) {

@@ -6,10 +6,7 @@ mod document;
 mod host;
 mod rewrite;
 
-use crate::{
-    args,
-    config, output,
-};
+use crate::{args, config, output};
 use longhaul_core::format_duration;
 use rewrite::{Changed, Rewritten};
 use serde_json::json;

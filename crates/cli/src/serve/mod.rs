@@ -15,7 +15,7 @@ mod tools;
 use crate::{
     args,
     audit::{AuditError, AuditLog},
-    config::{self, Config, ConfigError, Environment, ServerConfig},
+    config::{self, Config, ServerConfig},
     generated_config, output,
     upstream_logins::{UpstreamError, UpstreamLogins},
 };
@@ -77,14 +77,14 @@ enum ServeError {
 
 /// Serves until a signal or until `idle_exit`.
 pub(crate) fn run(serve: &args::Serve) -> ExitCode {
-    let mut config = match load(serve) {
+    let mut config = match generated_config::load(&serve.source) {
         Ok(config) => config,
         Err(error) => {
             output::note(&error.to_string());
             return ExitCode::from(config::EXIT_INVALID);
         }
     };
-    crate::check::warn(&serve.source().display().to_string(), &config.warnings);
+    crate::check::warn(&serve.source.path().display().to_string(), &config.warnings);
     // The address in the file was checked with it.
     if let Some(listen) = &serve.listen {
         config.server.listen = match listen {
@@ -128,21 +128,6 @@ pub(crate) fn run(serve: &args::Serve) -> ExitCode {
             }
         }
     }
-}
-
-/// The configuration of the file, or the one that is made of another client's file.
-pub(super) fn load(serve: &args::Serve) -> Result<Config, ConfigError> {
-    let environment = Environment::of_this_process();
-    let Some(file) = &serve.mcp_config else {
-        return config::load(serve.source(), &environment);
-    };
-    let name = file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    let name = generated_config::usable_name(&name.unwrap_or_default());
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| ConfigError::of_file(file, format!("cannot be read: {error}")))?;
-    let generated = generated_config::of_mcp_servers(&text, &name);
-    let generated = generated.map_err(|error| ConfigError::of_file(file, error.to_string()))?;
-    config::load_generated(file, generated, &environment)
 }
 
 /// Opens the store first and closes it last, since its lock is what owns the data directory.
@@ -244,7 +229,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         .collect();
     if let Some(audit) = &audit {
         let event = AuditEvent::new(ports.clock.wall(), AuditAction::Configuration, AuditOutcome::Ok);
-        let digest = digest(asked.source());
+        let digest = digest(asked.source.path());
         let url = url.as_deref().unwrap_or("only the socket in the data directory");
         audit.record(&event.with_detail(format!(
             "{url}; access: {}; configuration sha256 {digest}",

@@ -1,13 +1,13 @@
 //! Reads the configuration again at SIGHUP: tools and upstreams come and go, tasks stay.
 
 use super::{
-    digest, load,
+    digest,
     tools::{self, UnusableTool},
 };
 use crate::{
     args,
     config::{Config, ConfigError, ToolConfig},
-    output,
+    generated_config, output,
     upstream_logins::{UpstreamError, UpstreamLogins},
 };
 use longhaul::{
@@ -69,7 +69,7 @@ impl Present {
 impl Reloading<'_> {
     /// Reloads at each signal. Never completes.
     pub(super) async fn on_hangup(&self, mut hangup: Signal, present: &mut Present) {
-        let file = self.asked.source().display();
+        let file = self.asked.source.path().display();
         while hangup.recv().await.is_some() {
             match self.reload(present).await {
                 Ok(changes) => {
@@ -89,7 +89,7 @@ impl Reloading<'_> {
     fn record(&self, outcome: AuditOutcome) {
         if let Some(audit) = self.audit {
             let event = AuditEvent::new(self.engine.ports().clock.wall(), AuditAction::Configuration, outcome);
-            let digest = digest(self.asked.source());
+            let digest = digest(self.asked.source.path());
             audit.record(&event.with_detail(format!("read again; configuration sha256 {digest}")));
         }
     }
@@ -102,8 +102,8 @@ impl Reloading<'_> {
             prefix,
             warnings,
             ..
-        } = load(self.asked)?;
-        crate::check::warn(&self.asked.source().display().to_string(), &warnings);
+        } = generated_config::load(&self.asked.source)?;
+        crate::check::warn(&self.asked.source.path().display().to_string(), &warnings);
         let upstreams = self.logins.apply(upstreams)?;
         let next: BTreeMap<_, _> = tools.iter().map(|tool| (tool.name.clone(), tool.clone())).collect();
         let is_other = |tool: &ToolConfig| present.0.get(&tool.name) != Some(tool);

@@ -96,6 +96,23 @@ fn a_hangup_reads_the_configuration_again() {
 }
 
 #[test]
+fn check_reads_the_file_of_another_client() {
+    let folder = tempfile::tempdir().unwrap();
+    let servers = r#"{"mcpServers": {"down": {"url": "http://127.0.0.1:1/mcp"}}} // as it is"#;
+    fs::write(folder.path().join("mcp.json"), servers).unwrap();
+    let checked = text(&run(folder.path(), &["check", "--mcp-config", "mcp.json"]));
+    assert!(checked.contains("upstream down: cannot be used now"), "{checked}");
+    fs::write(folder.path().join("mcp.json"), r#"{"mcpServers": {"a": {}}}"#).unwrap();
+    let refused = run(folder.path(), &["check", "--mcp-config", "mcp.json", "--json"]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    let refused: Value = serde_json::from_slice(&refused.stdout).unwrap();
+    assert_eq!(
+        refused["problems"][0]["message"],
+        "the server `a`: it needs a `command` or a `url`"
+    );
+}
+
+#[test]
 fn check_connects_to_the_upstreams() {
     let folder = folder();
     let folder = folder.path();
