@@ -1,7 +1,7 @@
 //! The servers that are compared with themselves behind the gateway.
 
 use super::{Args, ConformanceError};
-use crate::{interop::peer, node::Node, server::Server, workspace};
+use crate::{interop::peer, server::Server, workspace};
 use clap::ValueEnum as _;
 use std::{path::Path, process::Command};
 
@@ -10,8 +10,6 @@ use std::{path::Path, process::Command};
 pub(crate) enum Upstream {
     /// Our fixture server
     Everything,
-    /// The server of the suite itself, with the official TypeScript SDK
-    TypeScript,
     /// FastMCP 4
     FastMcp,
 }
@@ -28,7 +26,6 @@ impl Upstream {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Everything => "everything",
-            Self::TypeScript => "type-script",
             Self::FastMcp => "fast-mcp",
         }
     }
@@ -39,13 +36,6 @@ impl Upstream {
             Self::Everything => {
                 let mut command = Command::new(workspace::fixtures().or_build(args.program.as_ref())?);
                 command.args(["--listen", "127.0.0.1:0"]);
-                command
-            }
-            Self::TypeScript => {
-                let home = peer::node_scripts("conformance")?;
-                let mut command = Node::install()?.command();
-                command.arg(home.join("node_modules/tsx/dist/cli.mjs"));
-                command.arg(home.join("serve.mjs"));
                 command
             }
             Self::FastMcp => peer::python("servers", "fastmcp_4.txt", "conformance_fastmcp.py")?,

@@ -75,11 +75,9 @@ pub(crate) fn python_packages(folder: &str, requirements: &str) -> Result<PathBu
 }
 
 /// The folder with the scripts of a folder in `interop` and the packages that they need: Node finds these beside the script.
-pub(crate) fn node_scripts(folder: &str) -> Result<PathBuf, InteropError> {
+pub(super) fn node_scripts(folder: &str) -> Result<PathBuf, InteropError> {
     let home = node_packages(folder)?;
-    for extension in ["mjs", "ts"] {
-        copy(&source(folder), &home, extension)?;
-    }
+    copy(&source(folder), &home, "mjs")?;
     Ok(home)
 }
 
