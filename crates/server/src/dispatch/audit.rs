@@ -38,7 +38,14 @@ pub(super) fn begin(
                     let task = arguments.and_then(|arguments| arguments.task.parse().ok());
                     (tool.audited_as(), task, Some(shortened(&call.name)))
                 }
-                None => (AuditAction::Call, None, Some(shortened(&call.name))),
+                None => {
+                    // A retry with answers: the round of a modern client.
+                    let action = match call.input_responses.is_empty() {
+                        true => AuditAction::Call,
+                        false => AuditAction::Answer,
+                    };
+                    (action, None, Some(shortened(&call.name)))
+                }
             }
         }
         Method::TasksGet | Method::TasksResult => (AuditAction::Read, named(), None),

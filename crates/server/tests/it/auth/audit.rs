@@ -3,7 +3,8 @@
 use super::{Authenticated, of};
 use crate::{
     clock::TestClock,
-    request::{Post, act, act_as_task},
+    request::{Post, act, act_as_task, everything},
+    rounds::accept,
     server::{Options, task_of},
     stage::HANDED_OFF,
 };
@@ -243,6 +244,27 @@ async fn s_07_a_call_that_becomes_a_task_is_recorded_as_both() {
     let events = told.take();
     assert_eq!(events[0][0], "call");
     assert_eq!((&*events[1][0], &*events[1][2]), ("create", "key:ann"));
+}
+
+/// A modern client answers by a retry of its call.
+#[tokio::test]
+async fn s_07_a_retry_with_answers_is_recorded_as_an_answer() {
+    let (served, told) = audited(Limits::default()).await;
+    let mut call = Post::modern_with("tools/call", act("never", "ask_all name"), everything());
+    let round = served.result("ann", call.clone()).await;
+    call.body["params"]["inputResponses"] = json!({"name": accept("name", "Ann")});
+    call.body["params"]["requestState"] = round["requestState"].clone();
+    served.result("ann", call).await;
+    let recorded: Vec<_> = told
+        .take()
+        .into_iter()
+        .map(|[action, outcome, ..]| (action, outcome))
+        .collect();
+    let expected = [("call", "ok"), ("answer", "ok")];
+    assert_eq!(
+        recorded,
+        expected.map(|(action, outcome)| (action.to_owned(), outcome.to_owned()))
+    );
 }
 
 #[tokio::test]
