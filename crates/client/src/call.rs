@@ -28,6 +28,9 @@ pub struct CallOptions {
     /// Whether a recorded or prepared call that the server refuses because it is busy, with HTTP status 429 or 503, is sent again until it is not, no sooner than
     /// the server asks. Such a call has not run.
     pub waits_while_busy: bool,
+    /// Whether a [`Client`](crate::Client) with a journal makes the call without a record of it, for example because the disk is full. After the end of this
+    /// process nobody finds the call or its task. Otherwise a call that cannot be recorded is not sent.
+    pub unrecorded: bool,
     /// How long a legacy server is asked to keep the task, in milliseconds from its creation.
     pub ttl: Option<Millis>,
     /// Whether the server is told that the answer must not be a task. A legacy tool that only runs as a task is called as one all the same.
@@ -136,6 +139,21 @@ impl Connection {
             Some(_) => asks_for_task(&era, tool),
             None => era.server().has_tasks_extension(),
         })
+    }
+
+    /// Whether the tasks of the server go on when this connection ends, as far as the client knows. Those of a child process end with it, and those of a server
+    /// that speaks over a pair of streams (MCP 2024-11-05) belong to the connection, unless the server declares that it keeps calls by their idempotency keys.
+    ///
+    /// # Errors
+    /// As [`server`](Self::server).
+    pub async fn keeps_tasks(&self) -> Result<bool, RequestError> {
+        let era = self.era().await?;
+        Ok(self.keeps_tasks_of(&era))
+    }
+
+    /// The same in this era.
+    pub(crate) fn keeps_tasks_of(&self, era: &Era) -> bool {
+        !self.transport().is_session() || era.server().takes_idempotency_keys()
     }
 
     /// Whether a call of `tool` is sent to a legacy server, and asks it for a task.

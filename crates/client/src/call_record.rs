@@ -158,10 +158,13 @@ impl CallRecord {
         }
     }
 
-    /// Records the task that the server has created.
-    pub(crate) async fn acknowledge(&self, task: TaskRef) -> Result<(), JournalError> {
+    /// Records the task that the server has created, and whether it goes on when this process has ended.
+    pub(crate) async fn acknowledge(&self, task: TaskRef, is_kept: bool) -> Result<(), JournalError> {
         let session = task.session.as_ref().map(|session| session.id.clone());
-        let acknowledged = self.0.journal.acknowledge(self.call(), task).await;
+        let acknowledged = match is_kept {
+            true => self.0.journal.acknowledge(self.call(), task).await,
+            false => self.0.journal.acknowledge_while_alive(self.call(), task).await,
+        };
         let mut state = self.0.state.lock();
         state.lacks_task = acknowledged.is_err();
         state.call = acknowledged?;
@@ -238,9 +241,23 @@ impl CallRecord {
         warn(marked);
     }
 
+    /// Unless another process has fetched the result.
     pub(crate) async fn mark_lost(&self, reason: &str) {
-        warn(self.0.journal.mark_lost(self.call(), reason).await);
-        self.0.state.lock().lacks_task = true;
+        match self.0.journal.mark_lost(self.call(), reason).await {
+            Err(JournalError::WrongState { .. }) => {}
+            marked => {
+                warn(marked);
+                self.0.state.lock().lacks_task = true;
+            }
+        }
+    }
+
+    /// How the call has finished, if the result was fetched.
+    pub(crate) async fn finished(&self) -> Option<Finished> {
+        match self.0.journal.get(self.call()).await.ok()?.state {
+            CallState::Finished(finished) => Some(finished),
+            _ => None,
+        }
     }
 
     /// Forgets the call: its task was deleted.

@@ -53,7 +53,7 @@ struct Shared {
     recording: Option<Recording>,
     /// Connections in legacy sessions that earlier processes have opened, by their ids. Some servers bind a task to its session.
     sessions: AsyncMutex<HashMap<String, Connection>>,
-    /// A call could not be recorded. It may have been made without a record, so the journal does not know who needs the session.
+    /// A call was made without a record, or may be after the journal has failed, so the journal does not know who needs the session.
     is_incomplete: AtomicBool,
     /// Whether it has looked for calls that nobody may send again.
     has_settled: AtomicBool,
@@ -162,7 +162,7 @@ impl Client {
     /// [`start`](Self::start) does all that follows; use this to observe each step.
     ///
     /// # Errors
-    /// [`CallError`]. Nothing was sent then.
+    /// [`CallError`]. Nothing was sent then. [`CallError::Journal`] if the call cannot be recorded; [`CallOptions::unrecorded`] makes it all the same.
     pub async fn prepare(
         &self,
         tool: &Tool,
@@ -174,7 +174,11 @@ impl Client {
         {
             self.settle_abandoned(recording).await;
         }
-        let prepared = PendingCall::prepare(self.connection(), self.recording(), tool, arguments, options).await;
+        let recording = self.recording().filter(|_| !options.unrecorded);
+        if recording.is_none() {
+            self.0.is_incomplete.store(true, Ordering::Relaxed);
+        }
+        let prepared = PendingCall::prepare(self.connection(), recording, tool, arguments, options).await;
         if matches!(prepared, Err(CallError::Journal(_))) {
             self.0.is_incomplete.store(true, Ordering::Relaxed);
         }
@@ -255,7 +259,8 @@ impl Client {
         connection
     }
 
-    /// Ends the connection, as [`Connection::close`] does, but keeps a legacy session in which a recorded task lives: it may be bound to it.
+    /// Ends the connection, as [`Connection::close`] does, but keeps a legacy session in which a recorded task is: the task may be bound to it, and other processes
+    /// may wait for it. The server ends that session when nobody uses it any more.
     pub async fn close(self) {
         let sessions = std::mem::take(&mut *self.0.sessions.lock().await);
         for connection in sessions.into_values().chain([self.connection().clone()]) {
@@ -272,8 +277,8 @@ impl Client {
         if self.0.is_incomplete.load(Ordering::Relaxed) {
             return false;
         }
-        let ended = recording.journal.end_session(&recording.server, session.id).await;
-        ended.unwrap_or(false)
+        let may_end = recording.journal.may_end_session(&recording.server, session.id).await;
+        may_end.unwrap_or(false)
     }
 }
 

@@ -129,6 +129,14 @@ pub enum RequestError {
     /// The id has a form that no task of a Longhaul server has, so there is no log and no history.
     #[error("only Longhaul servers keep logs and histories, and this task id is not from one")]
     InvalidTaskId,
+    /// The task does not ask this question: it was answered already, perhaps by another process, or withdrawn. Nothing was sent.
+    #[error("the task {task} does not ask {key:?} any more; it is already answered, or withdrawn")]
+    NotAsked {
+        /// The task.
+        task: String,
+        /// The key of the question.
+        key: String,
+    },
     /// The server does not declare that its clients may delete tasks, so nothing was sent.
     #[error("the server does not let its clients delete tasks: only Longhaul servers do")]
     NoDeletion,

@@ -118,6 +118,7 @@ pub use longhaul_wire::{Generation, TaskStatus};
 pub use options::{EraChoice, Options};
 pub use other_login::OtherLogin;
 pub use pending_call::PendingCall;
+pub use polling::LONGEST_POLL_INTERVAL;
 pub use proxy::Proxy;
 pub use recorded_call::{
     CallFilter, CallId, CallState, Finished, NewCall, RecordedCall, SessionRef, TakenOver, TaskRef,

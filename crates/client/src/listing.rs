@@ -6,6 +6,7 @@ use longhaul_core::Json;
 use longhaul_wire::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use std::{sync::Arc, time::Duration};
 
 /// What kind of result it is; legacy servers do not say.
 #[derive(Deserialize)]
@@ -28,7 +29,9 @@ impl ResultKind {
 }
 
 /// A longer list is refused as endless.
-const MAX_PAGES: usize = 10_000;
+const MAX_PAGES: usize = 1_000;
+/// How long the server may take for all pages of a list, as a multiple of the timeout of one request.
+const LONGEST_LIST: u32 = 2;
 /// As is one that has so many pages in a row without an entry.
 const MAX_EMPTY_PAGES: usize = 100;
 
@@ -170,6 +173,7 @@ impl Connection {
             read: 0,
             empty: 0,
             bytes: 0,
+            waited: Duration::ZERO,
         };
         let pages = stream::try_unfold(pages, |mut pages| async move {
             let page = pages.read_next().await?;
@@ -190,6 +194,8 @@ struct Pages {
     /// The pages without an entry since the last one with any.
     empty: usize,
     bytes: usize,
+    /// How long the server has taken for the pages so far.
+    waited: Duration,
 }
 
 impl Pages {
@@ -204,15 +210,20 @@ impl Pages {
                 "does not end: {MAX_EMPTY_PAGES} pages in a row were empty"
             )));
         }
-        if self.read == MAX_PAGES || self.bytes > limit {
+        let longest = self.connection.options().request_timeout * LONGEST_LIST;
+        if self.read == MAX_PAGES || self.bytes > limit || self.waited > longest {
             return Err(invalid(&format!(
-                "does not end within {MAX_PAGES} pages or {limit} bytes"
+                "does not end within {MAX_PAGES} pages, {limit} bytes or {} s",
+                longest.as_secs()
             )));
         }
         let params = cursor
             .iter()
             .map(|cursor| ("cursor".to_owned(), cursor.as_str().into()));
+        let clock = Arc::clone(&self.connection.options().clock);
+        let begun = clock.monotonic();
         let page = self.connection.request(self.method, params.collect()).await?;
+        self.waited += clock.monotonic().saturating_sub(begun);
         self.read += 1;
         self.bytes += page.as_str().len();
         let mut page: Map<String, Value> =

@@ -27,6 +27,8 @@ pub struct PendingCall {
     record: Option<CallRecord>,
     interrupted: Option<UnixMillis>,
     asks_legacy_for_task: bool,
+    /// Whether a task goes on when the connection has ended.
+    is_task_kept: bool,
     arguments_digest: [u8; 32],
 }
 
@@ -56,18 +58,12 @@ impl PendingCall {
             record: None,
             interrupted: None,
             asks_legacy_for_task: false,
+            is_task_kept: connection.keeps_tasks().await?,
             arguments_digest: canonical_digest(&Json::from(&Value::from(arguments.clone()))),
         };
         call.asks_legacy_for_task = connection.asks_legacy_for_task(tool, &call.options).await?;
         if let Some(recording) = recording {
-            match call.record(recording, takes_keys, known_for).await {
-                // Another process was allowed to end the session just now.
-                Err(JournalError::SessionEnded(_)) => {
-                    connection.reconnect().await?;
-                    call.record(recording, takes_keys, known_for).await?;
-                }
-                recorded => recorded?,
-            }
+            call.record(recording, takes_keys, known_for).await?;
         }
         Ok(call)
     }
@@ -298,7 +294,7 @@ impl PendingCall {
             // Before it is on disk: the task may ask at once.
             self.connection.follow_legacy_task(task.id(), Some(record));
         }
-        if let Err(error) = record.acknowledge(reference).await {
+        if let Err(error) = record.acknowledge(reference, self.is_task_kept).await {
             on_event(Event::NotRecorded { error: &error });
         }
         task.recorded(record.clone())

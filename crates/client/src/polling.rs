@@ -6,7 +6,8 @@ use longhaul_core::Millis;
 const DEFAULT_INTERVAL: Millis = 1_000;
 /// A shorter interval would be a busy loop.
 const MIN_INTERVAL: Millis = 20;
-/// The longest interval that a server can ask for.
+/// The longest pause between two looks at a task that a server can ask for, in milliseconds: a day.
+pub const LONGEST_POLL_INTERVAL: Millis = MAX_INTERVAL;
 pub(crate) const MAX_INTERVAL: Millis = 24 * 60 * 60_000;
 /// While all changes are pushed.
 const RARE_INTERVAL: Millis = 30_000;

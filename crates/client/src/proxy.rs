@@ -31,12 +31,15 @@ impl Proxy {
         match self {
             Self::Environment if is_loopback(server) => Ok((builder.no_proxy(), None)),
             Self::None => Ok((builder.no_proxy(), None)),
-            Self::Environment => Ok((builder, named_by_environment(server))),
+            Self::Environment => {
+                check_environment(server)?;
+                Ok((builder, named_by_environment(server)))
+            }
             Self::Url(url) => {
                 let invalid = |error: &dyn std::fmt::Display| format!("the proxy's URL cannot be used: {error}");
                 let proxy = reqwest::Proxy::all(url).map_err(|error| invalid(&error))?;
                 let mut shown = Url::parse(url).map_err(|error| invalid(&error))?;
-                if !["http", "https", "socks5", "socks5h"].contains(&shown.scheme()) {
+                if !KINDS.contains(&shown.scheme()) {
                     return Err(invalid(&format!("`{}:` is no kind of proxy", shown.scheme())));
                 }
                 // Fails only for URLs without a host, which have no password.
@@ -45,6 +48,39 @@ impl Proxy {
             }
         }
     }
+}
+
+const KINDS: [&str; 6] = ["http", "https", "socks4", "socks4a", "socks5", "socks5h"];
+
+/// A proxy that cannot be used would be passed by, and the server be reached directly, without a word.
+fn check_environment(server: &Url) -> Result<(), String> {
+    let excluded = ["NO_PROXY", "no_proxy"]
+        .map(|name| std::env::var(name).unwrap_or_default())
+        .join(",");
+    let any = Matcher::builder().all("http://proxy").no(excluded).build();
+    let is_excluded = |server: http::Uri| any.intercept(&server).is_none();
+    if server.as_str().parse().is_ok_and(is_excluded) {
+        return Ok(());
+    }
+    let of_scheme = match server.scheme() {
+        "https" => ["HTTPS_PROXY", "https_proxy"],
+        _ => ["HTTP_PROXY", "http_proxy"],
+    };
+    for name in of_scheme.into_iter().chain(["ALL_PROXY", "all_proxy"]) {
+        let value = std::env::var(name).unwrap_or_default();
+        if let Some(kind) = unusable_kind(&value) {
+            return Err(format!(
+                "{name} names a proxy of the kind `{kind}:`, which cannot be used"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The scheme of a proxy's URL, if it is one that cannot be used.
+fn unusable_kind(proxy: &str) -> Option<&str> {
+    let (kind, _) = proxy.split_once("://")?;
+    (!KINDS.contains(&kind.to_ascii_lowercase().as_str())).then_some(kind)
 }
 
 fn named_by_environment(server: &Url) -> Option<String> {
@@ -65,6 +101,14 @@ pub(crate) fn is_loopback(server: &Url) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_some_kinds_of_proxies_can_be_used() {
+        for proxy in ["", "proxy:3128", "http://proxy", "SOCKS5h://proxy"] {
+            assert_eq!(unusable_kind(proxy), None, "{proxy}");
+        }
+        assert_eq!(unusable_kind("ftp://proxy:21"), Some("ftp"));
+    }
 
     #[test]
     fn loopback_has_many_names() {

@@ -169,7 +169,10 @@ impl TaskHandle {
 }
 
 fn asks_not(task: &TaskHandle, key: &str) -> RequestError {
-    RequestError::Invalid(format!("its task {} does not ask {key:?} now", task.id()))
+    RequestError::NotAsked {
+        task: task.id().to_owned(),
+        key: key.to_owned(),
+    }
 }
 
 /// A recorded request, as it came.

@@ -1,7 +1,7 @@
 //! Going on with a legacy session that another process has opened, or with a new one.
 
 use crate::{
-    Connection, JournalError, RequestError, SessionRef,
+    Connection, RequestError, SessionRef,
     call_record::CallRecord,
     era::{Era, LegacySession},
 };
@@ -11,36 +11,17 @@ use longhaul_wire::{Generation, Version};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// How many sessions may be ended by other processes before a call is sent in one of them.
-const MOST_ENDED: usize = 3;
-
 impl Connection {
     /// The era, for a request that is the call of this record. The session that it is sent in is recorded first: no process may end that while the call, or its
     /// task, may be in it.
     pub(crate) async fn era_of_call(&self, record: Option<&CallRecord>) -> Result<Arc<Era>, RequestError> {
-        for _ in 0..MOST_ENDED {
-            let era = self.era().await?;
-            let (Some(record), Some(session)) = (record, self.session_of(&era)) else {
-                return Ok(era);
-            };
-            match record.enter_session(session).await {
-                // Another process was allowed to end it just now.
-                Err(JournalError::SessionEnded(_)) => self.forget(&era).await,
-                Err(error) => {
-                    tracing::warn!(%error, "the new session of a call is not recorded");
-                    return Ok(era);
-                }
-                Ok(()) => return Ok(era),
-            }
-        }
-        self.era().await
-    }
-
-    /// Connects anew, with a new session.
-    pub(crate) async fn reconnect(&self) -> Result<(), RequestError> {
         let era = self.era().await?;
-        self.forget(&era).await;
-        self.era().await.map(drop)
+        if let (Some(record), Some(session)) = (record, self.session_of(&era))
+            && let Err(error) = record.enter_session(session).await
+        {
+            tracing::warn!(%error, "the new session of a call is not recorded");
+        }
+        Ok(era)
     }
 
     /// The connection in a legacy session: this one if it is in it, else another one to the same server. This one keeps what the server said about itself.

@@ -141,7 +141,8 @@ impl TaskHandle {
                 created_at: snapshot.created_at.clone(),
                 ttl: snapshot.ttl,
             };
-            if let Err(error) = record.acknowledge(task).await {
+            let is_kept = self.connection.keeps_tasks_of(&era);
+            if let Err(error) = record.acknowledge(task, is_kept).await {
                 tracing::warn!(%error, "a task, or its session, is not recorded");
                 return;
             }
@@ -150,6 +151,21 @@ impl TaskHandle {
             record.saw_asking(snapshot.last_updated_at.as_deref());
         }
         record.note_status(snapshot.status).await;
+    }
+
+    /// How the task has finished, if the journal says that its outcome was used, by this process or another one. A server that gives a result once does not
+    /// know such a task any more. `None` without a journal.
+    ///
+    /// ```no_run
+    /// # async fn example(task: longhaul_client::TaskHandle) -> Result<(), longhaul_client::RequestError> {
+    /// match task.wait(&mut |_| {}).await {
+    ///     Err(error) if error.is_unknown_task() && task.fetched().await.is_some() => println!("another process has the result"),
+    ///     waited => println!("{:?}", waited?),
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn fetched(&self) -> Option<Finished> {
+        self.record.as_ref()?.finished().await
     }
 
     /// Records that the outcome was used, so that the task is listed as finished. Without a journal it does nothing.

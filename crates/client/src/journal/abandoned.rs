@@ -1,4 +1,4 @@
-//! Calls whose process has ended, and that nobody may send again.
+//! Calls whose process has ended: those that nobody may send again, and those whose task has ended with it.
 
 use super::{
     ClientJournal, calls,
@@ -12,14 +12,18 @@ use longhaul_core::Millis;
 /// Why nobody sends a call without a key again.
 const ENDED: &str = "the program ended before there was an answer";
 
+/// Why a task is lost that has ended with its process.
+pub(super) const TASK_ENDED: &str = "it has ended with the command that started or connected to its server";
+
 impl ClientJournal {
-    /// Records as of [unknown outcome](Self::mark_unknown) each call whose process has ended without recording an answer, and that nobody may send again: it has
+    /// Records what has become of calls whose process has ended. A task that ends with its process is [lost](Self::mark_lost). It records as of [unknown outcome](Self::mark_unknown) each call whose process has ended without recording an answer, and that nobody may send again: it has
     /// no idempotency key, or began more than a day ago, so that its server may have forgotten the key. Without such a call nothing is written.
     ///
     /// # Errors
     /// Those of the disk and the file.
     pub async fn settle_abandoned(&self) -> Result<(), JournalError> {
-        if self.0.read(abandoned).await?.is_empty() {
+        let has_any = |scope: &Scope<'_>| Ok(!abandoned(scope)?.is_empty() || !ended_tasks(scope)?.is_empty());
+        if !self.0.read(has_any).await? {
             return Ok(());
         }
         self.0.write(settle).await
@@ -30,7 +34,22 @@ fn settle(scope: &Scope<'_>) -> Result<(), Refusal> {
     for (call, reason) in abandoned(scope)? {
         calls::mark_unknown(scope, call, reason)?;
     }
+    for call in ended_tasks(scope)? {
+        calls::mark_lost(scope, call, TASK_ENDED)?;
+    }
     Ok(())
+}
+
+/// The tasks that have ended with their processes.
+fn ended_tasks(scope: &Scope<'_>) -> Result<Vec<CallId>, Refusal> {
+    let sql = "SELECT seq, process FROM calls WHERE state = ?1 AND process IS NOT NULL ORDER BY seq";
+    let mut statement = scope.connection.prepare_cached(sql)?;
+    let bound = statement.query_map([StateCode::Task.code()], |row| {
+        Ok((CallId::from_number(row.get(0)?), row.get::<_, String>(1)?))
+    })?;
+    let bound: Vec<(CallId, String)> = bound.collect::<Result<_, _>>()?;
+    let ended = bound.into_iter().filter(|(_, process)| !scope.locks.is_alive(process));
+    Ok(ended.map(|(call, _)| call).collect())
 }
 
 /// The calls, and why they are not sent again.

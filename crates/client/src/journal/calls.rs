@@ -20,7 +20,7 @@ impl ClientJournal {
     /// Records that a call is about to be sent. Send it when this has returned.
     ///
     /// # Errors
-    /// [`JournalError::SessionEnded`] if another process was allowed to end its session. Otherwise those of the disk and the file.
+    /// Those of the disk and the file.
     pub async fn begin(&self, call: NewCall) -> Result<CallId, JournalError> {
         self.0.write(move |scope| begin(scope, &call)).await
     }
@@ -28,8 +28,8 @@ impl ClientJournal {
     /// Records that a call is about to be sent in this session instead of the one that it [began](Self::begin) in: the server has lost that one.
     ///
     /// # Errors
-    /// [`JournalError::SessionEnded`] if another process was allowed to end the new session, [`JournalError::WrongState`] if the server has answered or another
-    /// process that lives is sending the call, [`JournalError::UnknownCall`], and those of the disk and the file.
+    /// [`JournalError::WrongState`] if the server has answered or another process that lives is sending the call, [`JournalError::UnknownCall`], and those of
+    /// the disk and the file.
     pub async fn enter_session(&self, call: CallId, session: SessionRef) -> Result<(), JournalError> {
         self.0.write(move |scope| enter_session(scope, call, &session)).await
     }
@@ -45,7 +45,17 @@ impl ClientJournal {
     /// # Errors
     /// [`JournalError::WrongState`] if the call has another task or its task has finished, [`JournalError::UnknownCall`], and those of the disk and the file.
     pub async fn acknowledge(&self, call: CallId, task: TaskRef) -> Result<CallId, JournalError> {
-        self.0.write(move |scope| acknowledge(scope, call, &task)).await
+        self.0.write(move |scope| acknowledge(scope, call, &task, None)).await
+    }
+
+    /// As [`acknowledge`](Self::acknowledge), for a task that ends with this process, because its server is a child process, or its session a connection. When
+    /// the process has ended, it is [`CallState::Lost`](super::CallState::Lost).
+    ///
+    /// # Errors
+    /// As [`acknowledge`](Self::acknowledge).
+    pub async fn acknowledge_while_alive(&self, call: CallId, task: TaskRef) -> Result<CallId, JournalError> {
+        let change = move |scope: &Scope<'_>| acknowledge(scope, call, &task, Some(scope.process));
+        self.0.write(change).await
     }
 
     /// Notes the status of a task, for lists. If the task does not ask, the server has taken what no process is about to send it: recorded answers that would
@@ -113,7 +123,7 @@ impl ClientJournal {
     /// [marked](Self::mark_unknown) as of unknown outcome.
     ///
     /// # Errors
-    /// [`JournalError::SessionEnded`] if another process was allowed to end the session of `call`. Otherwise those of the disk and the file.
+    /// Those of the disk and the file.
     pub async fn take_over(&self, call: NewCall, known_for: Option<Millis>) -> Result<Option<TakenOver>, JournalError> {
         self.0.write(move |scope| take_over(scope, &call, known_for)).await
     }
@@ -137,7 +147,7 @@ impl ClientJournal {
 
 fn begin(scope: &Scope<'_>, call: &NewCall) -> Result<CallId, Refusal> {
     let session = match &call.session {
-        Some(session) => Some(sessions::record_open(scope, &call.server, session)?),
+        Some(session) => Some(sessions::record(scope, &call.server, session)?),
         None => None,
     };
     let sql = "INSERT INTO calls (server, server_name, tool, arguments_digest, idempotency_key, login, state, process, session, begun_at, changed_at)
@@ -162,7 +172,7 @@ fn enter_session(scope: &Scope<'_>, call: CallId, session: &SessionRef) -> Resul
     if stored.state != StateCode::Intent || stored.is_in_other_hands(scope) {
         return Err(stored.refuse("send in another session"));
     }
-    let session = sessions::record_open(scope, &server_of(scope, call)?, session)?;
+    let session = sessions::record(scope, &server_of(scope, call)?, session)?;
     set_session(scope, call, session)?;
     match stored.session {
         Some(before) if before != session => Ok(retention::delete_unused_session(scope.connection, before)?),
@@ -185,7 +195,8 @@ fn set_session(scope: &Scope<'_>, call: CallId, session: i64) -> Result<(), Refu
     Ok(scope.connection.prepare_cached(sql)?.execute(changed).map(drop)?)
 }
 
-fn acknowledge(scope: &Scope<'_>, call: CallId, task: &TaskRef) -> Result<CallId, Refusal> {
+/// Records the task. One with a process ends with that.
+fn acknowledge(scope: &Scope<'_>, call: CallId, task: &TaskRef, process: Option<&str>) -> Result<CallId, Refusal> {
     let stored = Stored::read(scope, call)?;
     if stored.task_id.is_none()
         && let Some(earlier) = same_task(scope, call, &task.task_id)?
@@ -204,12 +215,13 @@ fn acknowledge(scope: &Scope<'_>, call: CallId, task: &TaskRef) -> Result<CallId
         Some(session) => Some(sessions::record(scope, &server_of(scope, call)?, session)?),
         None => None,
     };
-    let sql = "UPDATE calls SET state = :state, process = NULL, session = :session, task_id = :task_id, generation = :generation,
+    let sql = "UPDATE calls SET state = :state, process = :process, session = :session, task_id = :task_id, generation = :generation,
                    task_created_at = :created_at, ttl = :ttl, finished = NULL, reason = NULL, changed_at = :now, delete_at = NULL
                WHERE seq = :call";
     scope.connection.prepare_cached(sql)?.execute(named_params! {
         ":call": call.number(),
         ":state": StateCode::Task.code(),
+        ":process": process,
         ":session": session,
         ":task_id": task.task_id,
         ":generation": generation_code(task.generation),
@@ -295,7 +307,7 @@ pub(super) fn mark_unknown(scope: &Scope<'_>, call: CallId, reason: &str) -> Res
     }
 }
 
-fn mark_lost(scope: &Scope<'_>, call: CallId, reason: &str) -> Result<(), Refusal> {
+pub(super) fn mark_lost(scope: &Scope<'_>, call: CallId, reason: &str) -> Result<(), Refusal> {
     let stored = Stored::read(scope, call)?;
     match stored.state {
         StateCode::Lost => Ok(()),
@@ -398,7 +410,7 @@ fn take_over(scope: &Scope<'_>, call: &NewCall, known_for: Option<Millis>) -> Re
             continue;
         }
         if let Some(session) = &call.session {
-            let session = sessions::record_open(scope, &call.server, session)?;
+            let session = sessions::record(scope, &call.server, session)?;
             set_session(scope, earlier.call, session)?;
         }
         return Ok(Some(earlier));

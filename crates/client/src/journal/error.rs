@@ -83,9 +83,6 @@ pub enum JournalError {
         /// The call's state, in words.
         state: &'static str,
     },
-    /// Another process was allowed to end the session; see [`ClientJournal::end_session`](super::ClientJournal::end_session).
-    #[error("session {0} was ended; open a new one")]
-    SessionEnded(String),
 }
 
 /// Why a read or a change did not happen.

@@ -51,7 +51,10 @@ impl JournalFile {
         let _opening = OPENING.lock();
         let at = |path: &Path| {
             let path = path.to_owned();
-            move |error: io::Error| unusable(&path, &error.to_string())
+            move |error: io::Error| match error.kind() {
+                io::ErrorKind::StorageFull => JournalError::Full { path },
+                _ => unusable(&path, &error.to_string()),
+            }
         };
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(unusable(path, "it is no path of a file"));

@@ -1,7 +1,7 @@
 //! Reading what is recorded.
 
 use super::{
-    ClientJournal,
+    ClientJournal, abandoned,
     error::{JournalError, Refusal},
     worker::Scope,
 };
@@ -26,7 +26,9 @@ impl ClientJournal {
                 true => "c.state IN (1, 2, 3) AND (?2 IS NULL OR c.server = ?2) ORDER BY c.seq DESC LIMIT ?3",
                 false => "(?2 IS NULL OR c.server = ?2) ORDER BY c.seq DESC LIMIT ?3",
             };
-            select(scope, condition, &[&filter.server, &limit])
+            let mut calls = select(scope, condition, &[&filter.server, &limit])?;
+            calls.retain(|call| !(filter.unfinished && matches!(call.state, CallState::Lost { .. })));
+            Ok(calls)
         };
         self.0.read(select).await
     }
@@ -48,7 +50,11 @@ impl ClientJournal {
     /// # Errors
     /// Those of the disk and the file.
     pub async fn live(&self) -> Result<Vec<RecordedCall>, JournalError> {
-        let select = |scope: &Scope<'_>| select(scope, "c.state = 2 ORDER BY c.seq DESC", &[]);
+        let select = |scope: &Scope<'_>| {
+            let mut calls = select(scope, "c.state = 2 ORDER BY c.seq DESC", &[])?;
+            calls.retain(|call| call.state == CallState::Task);
+            Ok(calls)
+        };
         self.0.read(select).await
     }
 
@@ -110,18 +116,23 @@ fn select(scope: &Scope<'_>, condition: &str, parameters: &[&dyn ToSql]) -> Resu
     Ok(calls)
 }
 
-fn read(row: &Row<'_>, is_alive: impl FnMut(&str) -> bool) -> Result<RecordedCall, Error> {
+fn read(row: &Row<'_>, mut is_alive: impl FnMut(&str) -> bool) -> Result<RecordedCall, Error> {
     let code = read_code(row, "state", StateCode::from_code)?;
     let state = match code {
         StateCode::Intent => match row
             .get::<_, Option<String>>("process")?
             .as_deref()
-            .is_some_and(is_alive)
+            .is_some_and(&mut is_alive)
         {
             true => CallState::InFlight,
             false => CallState::Interrupted,
         },
-        StateCode::Task => CallState::Task,
+        StateCode::Task => match row.get::<_, Option<String>>("process")? {
+            Some(process) if !is_alive(&process) => CallState::Lost {
+                reason: abandoned::TASK_ENDED.to_owned(),
+            },
+            _ => CallState::Task,
+        },
         StateCode::Unknown => CallState::Unknown {
             reason: row.get("reason")?,
         },

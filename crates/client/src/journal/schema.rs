@@ -77,7 +77,7 @@ fn version(transaction: &Transaction<'_>, path: &Path) -> Result<usize, JournalE
         }),
         _ => Err(JournalError::Unusable {
             path: path.to_owned(),
-            reason: "it is a database of another program".to_owned(),
+            reason: "it is a database of another program; move it away to begin with an empty journal".to_owned(),
         }),
     }
 }

@@ -1,4 +1,4 @@
-//! Legacy sessions, which must not be ended while a task of theirs lives.
+//! Legacy sessions, which must not be ended once there is a task in them: other processes may wait for it, also when its result was fetched.
 
 use super::{
     ClientJournal,
@@ -9,11 +9,12 @@ use crate::recorded_call::SessionRef;
 use longhaul_core::Json;
 use rusqlite::{OptionalExtension, named_params};
 
-/// Whether a call needs session `s`. One of unknown outcome may have a task there too.
-const IN_USE: &str = "EXISTS (SELECT 1 FROM calls c WHERE c.session = s.seq AND c.state IN (1, 2, 3))";
+/// Whether session `s` is needed: a call is sent in it, or it has, or may have, a task.
+const IN_USE: &str =
+    "EXISTS (SELECT 1 FROM calls c WHERE c.session = s.seq AND (c.state IN (1, 3) OR c.task_id IS NOT NULL))";
 
 impl ClientJournal {
-    /// The sessions with `server` that a call is sent in, or that a task lives in. They must not be ended.
+    /// The sessions with `server` that a call is sent in, or that a listed task is in. They must not be ended: the server ends them when nobody uses them.
     ///
     /// # Errors
     /// Those of the disk and the file.
@@ -22,18 +23,18 @@ impl ClientJournal {
         self.0.read(move |scope| in_use(scope, &server)).await
     }
 
-    /// Whether this process may end a session with `DELETE`: no call is sent in it, and no task lives in it. From then on no process
-    /// [begins](Self::begin) a call in it.
+    /// Whether this process may end a session with `DELETE`: no call is sent in it, and no task is in it that is listed, whether it has ended or not. Any number
+    /// of processes may wait for one task, and nobody knows which of them is the last.
     ///
     /// # Errors
     /// Those of the disk and the file.
-    pub async fn end_session(
+    pub async fn may_end_session(
         &self,
         server: impl Into<String>,
         session_id: impl Into<String>,
     ) -> Result<bool, JournalError> {
         let (server, id) = (server.into(), session_id.into());
-        self.0.write(move |scope| end(scope, &server, &id)).await
+        self.0.read(move |scope| may_end(scope, &server, &id)).await
     }
 }
 
@@ -52,35 +53,12 @@ fn in_use(scope: &Scope<'_>, server: &str) -> Result<Vec<SessionRef>, Refusal> {
     Ok(sessions.collect::<Result<_, _>>()?)
 }
 
-fn end(scope: &Scope<'_>, server: &str, id: &str) -> Result<bool, Refusal> {
-    let sql = format!("SELECT s.seq, {IN_USE} FROM sessions s WHERE s.server = ?1 AND s.id = ?2");
-    let found = scope
-        .connection
-        .prepare_cached(&sql)?
-        .query_row([server, id], |row| Ok((row.get(0)?, row.get(1)?)));
-    let (seq, is_in_use): (i64, bool) = match found.optional()? {
-        // No other process has heard of it.
-        None => return Ok(true),
-        Some(found) => found,
-    };
-    if !is_in_use {
-        let sql = "UPDATE sessions SET ended_at = ?2 WHERE seq = ?1";
-        scope.connection.prepare_cached(sql)?.execute((seq, scope.now.0))?;
-    }
-    Ok(!is_in_use)
-}
-
-/// The number of a session in which a call is about to be sent.
-pub(super) fn record_open(scope: &Scope<'_>, server: &str, session: &SessionRef) -> Result<i64, Refusal> {
-    let sql = "SELECT ended_at IS NOT NULL FROM sessions WHERE server = ?1 AND id = ?2";
-    let ended = scope
-        .connection
-        .prepare_cached(sql)?
-        .query_row([server, &session.id], |row| row.get(0));
-    if ended.optional()? == Some(true) {
-        return Err(JournalError::SessionEnded(session.id.clone()).into());
-    }
-    record(scope, server, session)
+fn may_end(scope: &Scope<'_>, server: &str, id: &str) -> Result<bool, Refusal> {
+    let sql = format!("SELECT {IN_USE} FROM sessions s WHERE s.server = ?1 AND s.id = ?2");
+    let mut statement = scope.connection.prepare_cached(&sql)?;
+    let is_in_use = statement.query_row([server, id], |row| row.get::<_, bool>(0));
+    // No other process has heard of a session that is not recorded.
+    Ok(!is_in_use.optional()?.unwrap_or(false))
 }
 
 /// The number of a session. Records it, if it is new.

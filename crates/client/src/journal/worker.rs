@@ -11,6 +11,7 @@ use longhaul_core::{Clock, UnixMillis};
 use parking_lot::Mutex;
 use rusqlite::{Connection, Error, TransactionBehavior};
 use std::{
+    io,
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::Arc,
@@ -200,7 +201,12 @@ impl Worker {
         let mut state = self.lock.lock();
         if let LockState::Unregistered = *state {
             let lock = locks.register();
-            let lock = lock.map_err(|error| stopped(&self.path, &format!("cannot lock a file beside it: {error}")))?;
+            let lock = lock.map_err(|error| match error.kind() {
+                io::ErrorKind::StorageFull => JournalError::Full {
+                    path: self.path.clone(),
+                },
+                _ => stopped(&self.path, &format!("cannot lock a file beside it: {error}")),
+            })?;
             *state = LockState::Registered(lock);
         }
         match &*state {

@@ -111,7 +111,10 @@ impl ChildProcess {
         }
         let started = self.start().map_err(|error| RequestError::NotStarted {
             command: self.address.clone(),
-            reason: error.to_string(),
+            reason: match self.options.cwd.as_deref().filter(|folder| !folder.is_dir()) {
+                Some(folder) => format!("its folder {} does not exist", folder.display()),
+                None => error.to_string(),
+            },
         })?;
         Ok(Arc::clone(&running.insert(started).transport))
     }

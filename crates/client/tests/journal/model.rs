@@ -29,7 +29,6 @@ enum Op {
     AnswerAccepted { key: u8 },
     AnswerRefused { key: u8 },
     ReleaseQuestion { key: u8 },
-    EndSession { session: u8 },
     Restart,
     Pass { hours: u16 },
 }
@@ -56,7 +55,6 @@ fn turn() -> impl Strategy<Value = Turn> {
         1 => key().prop_map(|key| Op::AnswerAccepted { key }),
         1 => key().prop_map(|key| Op::AnswerRefused { key }),
         1 => key().prop_map(|key| Op::ReleaseQuestion { key }),
-        1 => (0..2_u8).prop_map(|session| Op::EndSession { session }),
         3 => Just(Op::Restart),
         1 => (1..800_u16).prop_map(|hours| Op::Pass { hours }),
     ];
@@ -112,7 +110,6 @@ struct Model {
     starts: [usize; PROCESSES],
     calls: BTreeMap<i64, Call>,
     begun: i64,
-    ended: BTreeMap<u8, bool>,
 }
 
 impl Model {
@@ -124,12 +121,6 @@ impl Model {
     fn delete_due(&mut self) {
         let now = self.now;
         self.calls.retain(|_, call| call.delete_at.is_none_or(|at| at > now));
-        self.forget_unused_sessions();
-    }
-
-    fn forget_unused_sessions(&mut self) {
-        let used: Vec<u8> = self.calls.values().filter_map(|call| call.session).collect();
-        self.ended.retain(|session, _| used.contains(session));
     }
 
     /// It writes only if there is such a call.
@@ -155,7 +146,6 @@ impl Model {
             let call = self.calls.get_mut(&number).unwrap();
             call.end(State::Unknown, now + 24 * HOUR);
         }
-        self.forget_unused_sessions();
     }
 
     fn run(&mut self, process: usize, number: i64, op: &Op) -> Returned {
@@ -175,57 +165,34 @@ impl Model {
             }
             _ => self.delete_due(),
         }
-        match op {
-            Op::Begin { session, is_keyed } => {
-                if let Some(session) = session {
-                    if self.ended.get(session) == Some(&true) {
-                        return Err("session ended");
-                    }
-                    self.ended.insert(*session, false);
-                }
-                self.begun += 1;
-                let call = Call {
-                    state: State::Intent,
-                    is_keyed: *is_keyed,
-                    begun_at: self.now,
-                    holder: Some(run),
-                    task: None,
-                    session: *session,
-                    asks: false,
-                    questions: BTreeMap::new(),
-                    delete_at: None,
-                };
-                self.calls.insert(self.begun, call);
-                return Ok(self.begun.to_string());
-            }
-            Op::EndSession { session } => {
-                let in_use = self.calls.values().any(|call| {
-                    call.session == Some(*session) && matches!(call.state, State::Intent | State::Task | State::Unknown)
-                });
-                if let Some(ended) = self.ended.get_mut(session).filter(|_| !in_use) {
-                    *ended = true;
-                }
-                return Ok((!in_use).to_string());
-            }
-            _ => {}
+        if let Op::Begin { session, is_keyed } = op {
+            self.begun += 1;
+            let call = Call {
+                state: State::Intent,
+                is_keyed: *is_keyed,
+                begun_at: self.now,
+                holder: Some(run),
+                task: None,
+                session: *session,
+                asks: false,
+                questions: BTreeMap::new(),
+                delete_at: None,
+            };
+            self.calls.insert(self.begun, call);
+            return Ok(self.begun.to_string());
         }
         let mut call = self.calls.get(&number).cloned().ok_or("unknown call")?;
         if let Op::Acknowledge { task, .. } = op
             && let Some(earlier) = self.same_task(number, &call, *task)
         {
             self.calls.remove(&number);
-            self.forget_unused_sessions();
             return Ok(earlier.to_string());
         }
         let mut returned = self.change(&mut call, run, op)?;
         if let Op::Acknowledge { .. } = op {
             returned = number.to_string();
         }
-        if let (Op::Acknowledge { .. } | Op::EnterSession { .. }, Some(session)) = (op, call.session) {
-            self.ended.entry(session).or_insert(false);
-        }
         self.calls.insert(number, call);
-        self.forget_unused_sessions();
         Ok(returned)
     }
 
@@ -257,9 +224,6 @@ impl Model {
                 (call.state, call.task, call.session, call.delete_at) = (State::Task, Some(*task), *session, None);
             }
             Op::EnterSession { session } if call.state == State::Intent && !in_other_hands => {
-                if self.ended.get(session) == Some(&true) {
-                    return Err("session ended");
-                }
                 call.session = Some(*session);
             }
             Op::NoteInputRequired if call.state == State::Task => call.asks = true,
@@ -356,7 +320,7 @@ impl Model {
 
     fn sessions_in_use(&self) -> Vec<String> {
         let calls = self.calls.values();
-        let in_use = calls.filter(|call| matches!(call.state, State::Intent | State::Task | State::Unknown));
+        let in_use = calls.filter(|call| call.task.is_some() || matches!(call.state, State::Intent | State::Unknown));
         let mut sessions: Vec<String> = in_use.filter_map(|call| call.session).map(session_id).collect();
         sessions.sort();
         sessions.dedup();
@@ -420,16 +384,11 @@ async fn run(journal: &ClientJournal, call: CallId, op: &Op) -> Returned {
         Op::AnswerAccepted { key: id } => journal.answer_accepted(call, key(id)).await.map(nothing),
         Op::AnswerRefused { key: id } => journal.answer_refused(call, key(id)).await.map(nothing),
         Op::ReleaseQuestion { key: id } => journal.release_question(call, key(id)).await.map(nothing),
-        Op::EndSession { session } => {
-            let ended = journal.end_session(SERVER, session_id(*session)).await;
-            ended.map(|ended| ended.to_string())
-        }
         Op::Restart | Op::Pass { .. } => Ok(String::new()),
     };
     returned.map_err(|error| match error {
         JournalError::UnknownCall(_) => "unknown call",
         JournalError::WrongState { .. } => "wrong state",
-        JournalError::SessionEnded(_) => "session ended",
         error => panic!("{op:?}: {error}"),
     })
 }

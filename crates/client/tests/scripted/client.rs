@@ -298,7 +298,8 @@ async fn a_session_with_a_task_is_kept_and_resumed() {
     let outcome = task.wait(&mut |_| {}).await.unwrap();
     task.finish(&outcome).await.unwrap();
     second.close().await;
-    assert_eq!(deleted(), 2);
+    // Its own session. Other processes may wait for the task in that of the task.
+    assert_eq!(deleted(), 1);
     assert_eq!(peer.calls_of("initialize").len(), 2);
     let polls = peer.calls_of("tasks/get");
     assert!(

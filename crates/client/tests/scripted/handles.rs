@@ -74,9 +74,9 @@ async fn a_call_that_is_sent_again_is_recorded_in_the_new_session() {
     let in_use = other.sessions_in_use(peer.url()).await.unwrap();
     let in_use: Vec<&str> = in_use.iter().map(|session| session.id.as_str()).collect();
     assert_eq!(in_use, ["session-2"]);
-    assert_eq!(other.end_session(peer.url(), "session-2").await, Ok(false));
+    assert_eq!(other.may_end_session(peer.url(), "session-2").await, Ok(false));
     // Nobody needs the one that the server has lost.
-    assert_eq!(other.end_session(peer.url(), "session-1").await, Ok(true));
+    assert_eq!(other.may_end_session(peer.url(), "session-1").await, Ok(true));
     held.answer(json!({"task": legacy_task("working", json!({}))}));
     assert!(call.task().await.is_some());
     assert_eq!(states(&other).await, [CallState::Task]);

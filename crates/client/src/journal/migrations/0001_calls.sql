@@ -6,7 +6,7 @@ CREATE TABLE sessions (
     revision TEXT NOT NULL,
     -- What the client declared when it opened the session. JSON.
     capabilities TEXT NOT NULL,
-    -- Set once a process may DELETE the session: no further call begins in it.
+    -- Not used any more. A server that restarts may give the same id to another session.
     ended_at INTEGER,
     UNIQUE (server, id)
 ) STRICT;
@@ -21,7 +21,7 @@ CREATE TABLE calls (
     idempotency_key TEXT,
     -- 1 intent, 2 task, 3 outcome unknown, 4 lost, 5 finished
     state INTEGER NOT NULL,
-    -- Of an intent: the process that sends the call, by the name of its lock.
+    -- Of an intent: the process that sends the call, by the name of its lock. Of a task: the process that it ends with, if it ends with one.
     process TEXT,
     session INTEGER REFERENCES sessions (seq),
     task_id TEXT,

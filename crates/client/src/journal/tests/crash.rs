@@ -74,7 +74,7 @@ async fn step(number: usize, directory: &Path, journal: &ClientJournal, clock: &
             .map(drop),
         10 => journal.mark_lost(call(2), "its session is gone").await,
         11 => journal.finish(call(1), Finished::Completed).await,
-        12 => journal.end_session("http://server/mcp", "s1").await.map(drop),
+        12 => journal.forget(call(2)).await,
         13 => {
             let ended = open(directory).await.0;
             ended.begin(new_call("c")).await.map(drop)
@@ -109,7 +109,7 @@ fn dump(directory: &Path) -> String {
             "seq, tool, idempotency_key, state, session, task_id, status, finished, reason, delete_at",
         ),
         ("questions", "call, key, state, answer"),
-        ("sessions", "seq, id, ended_at"),
+        ("sessions", "seq, id"),
     ] {
         let Ok(mut statement) = connection.prepare(&format!("SELECT {columns} FROM {table} ORDER BY 1, 2")) else {
             continue;
