@@ -3,9 +3,9 @@
 use crate::{
     args,
     arguments::{self, ArgumentError, Taker},
-    ask::{Asking, Unasked, text_of},
+    ask::{Asking, Unasked, text_of, text_of_task},
     batch,
-    failure::Failure,
+    failure::{Failure, may_have_run},
     interrupt::Interrupt,
     json_text::{self, TextError},
     listings, nearest, output, record,
@@ -37,7 +37,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 pub(crate) async fn run(call: &args::Call) -> ExitCode {
     match choose_and_call(call).await {
         Ok(exit) => exit,
-        Err(failure) => failure.report(call.json),
+        Err(failure) => failure.of_call().report(call.json),
     }
     .into()
 }
@@ -48,7 +48,7 @@ async fn choose_and_call(call: &args::Call) -> Result<Exit, Failure> {
     }
     let (server, words) = servers::choose(&call.server, &call.words)?;
     let Some((tool, words)) = words.split_first() else {
-        return listings::list_tools(&server, call.json).await;
+        return listings::within(call.timeout, listings::list_tools(&server, call.json)).await;
     };
     if call.detach && server.ends_its_tasks() {
         return Err(Failure::usage(
@@ -79,9 +79,10 @@ async fn choose_and_call(call: &args::Call) -> Result<Exit, Failure> {
         other => Failure::usage(other),
     })?;
     let whole = call.input.as_deref().map(read_input).transpose()?.unwrap_or_default();
+    let journal = record::for_calls(call.unrecorded).await?;
     let (asking, unasked) = Asking::new();
     let connection = server.connection(|options| options.inputs = Some(asking.clone()))?;
-    let client = record::client(&server, connection.clone()).await;
+    let client = record::client(&server, connection, journal);
     let called = Called {
         server: &server,
         client: &client,
@@ -132,8 +133,9 @@ impl Called<'_> {
             tools = listing => tools?,
             () = until.passed() => {
                 self.display.finish();
-                output::note("the time of --timeout is over before the server has listed its tools; nothing was called");
-                return Ok(Exit::TimedOut);
+                return Err(Failure::timed_out(
+                    "the time of --timeout is over before the server has listed its tools; nothing was called",
+                ));
             }
         };
         let tool = find(&tools, tool)?;
@@ -148,9 +150,14 @@ impl Called<'_> {
             );
             return Err(Failure::usage(reason));
         }
+        if call.detach && !connection.keeps_tasks().await? {
+            return Err(Failure::usage(
+                "the tasks of this server end with the connection to it, so --detach would lose the task; nothing was called. Wait for it without --detach",
+            ));
+        }
         let mut options = CallOptions::default();
         options.idempotency_key.clone_from(&call.idempotency_key);
-        // Without a journal that can be read there is nothing to warn of, and `prepare` says so.
+        // Without a journal that can be read there is nothing to warn of, and `prepare` fails.
         let earlier = self.client.calls().await.unwrap_or_default();
         // The session may have ended since the tools were listed: then there is another handshake.
         let prepared = tokio::select! {
@@ -160,8 +167,9 @@ impl Called<'_> {
         };
         let Some(mut pending) = prepared else {
             self.display.finish();
-            output::note("the time of --timeout is over before the call was sent; nothing was called");
-            return Ok(Exit::TimedOut);
+            return Err(Failure::timed_out(
+                "the time of --timeout is over before the call was sent; nothing was called",
+            ));
         };
         if let Some(before) = pending.interrupted() {
             let age = record::age(before);
@@ -178,7 +186,7 @@ impl Called<'_> {
                 self.display.finish();
                 let exit = print_outcome(&outcome, self.json);
                 // Under its key the call gets the same result again. Without one it cannot be fetched again.
-                if !(output::has_failed() && pending.idempotency_key().is_some()) {
+                if output::is_written() || pending.idempotency_key().is_none() {
                     recorded(pending.finish(&outcome).await);
                 }
                 return Ok(if call.detach && exit == Exit::Answered {
@@ -201,10 +209,13 @@ impl Called<'_> {
             }
             (Some(Err(error)), _) => {
                 self.display.finish();
-                if is_unanswered(&error) && pending.idempotency_key().is_none() {
-                    output::note("the call may or may not have run, and was not sent again");
+                if has_no_answer(&error) {
+                    output::note(match pending.idempotency_key() {
+                        None => "the call may or may not have run, and was not sent again",
+                        Some(_) => "the call may or may not have run",
+                    });
                 }
-                return Err(error.into());
+                return Err(Failure::of_sent(error));
             }
             (None, Ended::Asked(question)) => {
                 self.display.finish();
@@ -222,7 +233,7 @@ impl Called<'_> {
                 };
                 output::note(&format!("{what} before the server created a task; {then}"));
                 if self.json {
-                    let mut shown = json!({"taskId": null, "server": self.server.as_json(), "interrupted": true});
+                    let mut shown = json!({"taskId": null, "server": self.server.as_json(), "interrupted": true, "mayHaveRun": true});
                     if let Some(key) = pending.idempotency_key() {
                         shown["idempotencyKey"] = key.into();
                     }
@@ -235,21 +246,28 @@ impl Called<'_> {
         if call.detach {
             self.display.finish();
             print_task(self.server, &task, self.json);
-            self.tell_early_question(&task).await;
-            return Ok(Exit::Answered);
+            self.tell_early_question(&task, &tool.name).await;
+            return Ok(match output::is_written() {
+                true => Exit::Answered,
+                false => Exit::NotWritten,
+            });
         }
         self.display
             .note(&format!("task {} on {}", task.id(), self.client.connection().address()));
         let mut waiting = Waiting {
             server: self.server,
+            tool: Some(&tool.name),
             display: &mut self.display,
             interrupt: &mut self.interrupt,
             unasked: &mut self.unasked,
             json: self.json,
         };
         match stopped {
-            Ended::Done(()) => waiting.wait(&task, until).await,
-            stopped => Ok(waiting.leave(&task, stopped)),
+            Ended::Done(()) => waiting
+                .wait(&task, until)
+                .await
+                .map_err(|failure| failure.with_run(true)),
+            stopped => Ok(waiting.leave(&task, stopped).await),
         }
     }
 
@@ -278,7 +296,7 @@ impl Called<'_> {
     }
 
     /// Some legacy servers send a question once, on the push stream of the session. One that comes as soon as the task runs is recorded, and told.
-    async fn tell_early_question(&mut self, task: &TaskHandle) {
+    async fn tell_early_question(&mut self, task: &TaskHandle, tool: &str) {
         let is_legacy = |described: ServerDescription| !described.is_modern();
         let described = self.client.connection().server().await;
         if self.server.is_child() || !described.is_ok_and(is_legacy) {
@@ -294,7 +312,7 @@ impl Called<'_> {
         tokio::select! {
             biased;
             question = self.unasked.next() => {
-                output::note(&format!("the task asks: {}", text_of(&question)));
+                output::note(&format!("the task asks: {}", text_of_task(&question, Some(tool), task.id())));
                 output::note(&match question.key {
                     Some(_) => how_to_answer(self.server, task.id(), &question),
                     None => how_to_be_asked(self.server, task.id()),
@@ -305,22 +323,18 @@ impl Called<'_> {
         }
     }
 
-    /// Records the call. If that is not possible it is made without a record.
+    /// Records the call. One that cannot be recorded is not sent.
     async fn prepare(
         &self,
         tool: &Tool,
         arguments: &Map<String, Value>,
         options: CallOptions,
     ) -> Result<PendingCall, Failure> {
-        match self.client.prepare(tool, arguments, options.clone()).await {
+        match self.client.prepare(tool, arguments, options).await {
             Err(CallError::NoIdempotencyKeys) => Err(Failure::usage(
                 "this server does not declare idempotency keys, so it would ignore --idempotency-key; nothing was called",
             )),
-            Err(CallError::Journal(error)) => {
-                record::warn(&error);
-                let unrecorded = Client::new(self.client.connection().clone());
-                Ok(unrecorded.prepare(tool, arguments, options).await?)
-            }
+            Err(CallError::Journal(error)) => Err(record::not_recorded(error)),
             prepared => Ok(prepared?),
         }
     }
@@ -344,7 +358,7 @@ fn print_task(server: &Server, task: &TaskHandle, json: bool) {
     output::note(&format!(
         "{}; to wait for it:\n  {}",
         what_goes_on(server),
-        server.command_line("task", &[task.id(), "--wait"])
+        server.task_line("task", task.id(), &["--wait"])
     ));
 }
 
@@ -373,11 +387,7 @@ fn find<'a>(tools: &'a [Tool], name: &str) -> Result<&'a Tool, Failure> {
     })
 }
 
-/// Whether it is not known that the server has the call: there was no answer, or one of something in front of it.
-fn is_unanswered(error: &RequestError) -> bool {
-    match error {
-        RequestError::Unreachable { .. } | RequestError::TimedOut { .. } => true,
-        RequestError::Http { .. } | RequestError::Unavailable { .. } => !error.is_refusal(),
-        _ => false,
-    }
+/// Whether the call may have run, and there is no answer of the tool that says so.
+fn has_no_answer(error: &RequestError) -> bool {
+    may_have_run(error) && !matches!(error, RequestError::Rpc(_) | RequestError::InvalidOutput { .. })
 }

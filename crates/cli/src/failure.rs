@@ -16,6 +16,8 @@ pub(crate) struct Failure {
     message: String,
     /// The server's JSON-RPC error, for `--json`.
     error: Option<serde_json::Value>,
+    /// Whether the call may have run, if this is the failure of one.
+    may_have_run: Option<bool>,
 }
 
 impl Failure {
@@ -25,6 +27,7 @@ impl Failure {
             kind: "usage",
             message: message.to_string(),
             error: None,
+            may_have_run: None,
         }
     }
 
@@ -34,6 +37,7 @@ impl Failure {
             kind: "refused",
             message,
             error: None,
+            may_have_run: None,
         }
     }
 
@@ -51,6 +55,7 @@ impl Failure {
             kind: "unreachable",
             message,
             error: None,
+            may_have_run: None,
         }
     }
 
@@ -58,6 +63,43 @@ impl Failure {
     pub(crate) fn explained(self, first: &str) -> Self {
         Self {
             message: format!("{first}: {}", self.message),
+            ..self
+        }
+    }
+
+    /// The same, with what to do about it.
+    pub(crate) fn with_advice(self, advice: &str) -> Self {
+        Self {
+            message: format!("{}; {advice}", self.message),
+            ..self
+        }
+    }
+
+    /// The time of `--timeout` is over before anything could be called.
+    pub(crate) fn timed_out(message: &str) -> Self {
+        Self {
+            exit: Exit::TimedOut,
+            kind: "timed_out",
+            ..Self::usage(message)
+        }
+    }
+
+    /// The failure of a call that was sent.
+    pub(crate) fn of_sent(error: RequestError) -> Self {
+        let may_have_run = may_have_run(&error);
+        Self::from(error).with_run(may_have_run)
+    }
+
+    /// The failure of a call, which has not run unless that is said already.
+    pub(crate) fn of_call(self) -> Self {
+        let may_have_run = self.may_have_run.unwrap_or_default();
+        self.with_run(may_have_run)
+    }
+
+    /// The same, with whether the call may have run.
+    pub(crate) fn with_run(self, may_have_run: bool) -> Self {
+        Self {
+            may_have_run: Some(may_have_run),
             ..self
         }
     }
@@ -76,6 +118,9 @@ impl Failure {
         let message = || json!({"message": self.message});
         let mut shown = self.error.clone().unwrap_or_else(message);
         shown["kind"] = self.kind.into();
+        if let Some(may_have_run) = self.may_have_run {
+            shown["mayHaveRun"] = may_have_run.into();
+        }
         shown
     }
 
@@ -87,6 +132,11 @@ impl Failure {
         }
         self.exit
     }
+}
+
+/// Whether a call that has failed so may have run.
+pub(crate) fn may_have_run(error: &RequestError) -> bool {
+    !error.is_refusal() && !error.is_unsent()
 }
 
 impl std::fmt::Display for Failure {
@@ -120,6 +170,7 @@ fn kind_of(error: &RequestError) -> &'static str {
         } => "unavailable",
         RequestError::Token { .. } | RequestError::Unauthorized { .. } => "login_required",
         RequestError::Rpc(_)
+        | RequestError::NotAsked { .. }
         | RequestError::Unanswered { .. }
         | RequestError::LostWithSession
         | RequestError::Http { status: 403 | 413, .. } => "refused",
@@ -145,6 +196,7 @@ impl From<RequestError> for Failure {
                 kind,
                 message,
                 error: Some(rpc_error(&failure)),
+                may_have_run: None,
             },
             // As without a JSON-RPC error.
             RequestError::Unavailable { failure, .. } => Self {
@@ -152,6 +204,7 @@ impl From<RequestError> for Failure {
                 kind,
                 message,
                 error: Some(rpc_error(&failure)),
+                may_have_run: None,
             },
             RequestError::InvalidOutput { result, .. } => Self {
                 exit: Exit::Refused,
@@ -161,6 +214,7 @@ impl From<RequestError> for Failure {
                     "result": serde_json::from_str::<serde_json::Value>(result.as_str()).ok(),
                 })),
                 message: format!("{message}; --json prints the result"),
+                may_have_run: None,
             },
             RequestError::Unanswered { .. } => Self::refused(message).of_kind(kind),
             RequestError::CancelledElsewhere => Self {
@@ -178,12 +232,14 @@ impl From<RequestError> for Failure {
             .of_kind(kind),
             RequestError::Unauthorized { .. }
             | RequestError::Http { status: 403 | 413, .. }
+            | RequestError::NotAsked { .. }
             | RequestError::LostWithSession => Self::refused(message).of_kind(kind),
             _ => Self {
                 exit: Exit::NoServer,
                 kind,
                 message,
                 error: None,
+                may_have_run: None,
             },
         }
     }

@@ -2,7 +2,6 @@
 
 use crate::{ask::closes_forms, result::Exit};
 use std::{
-    io,
     pin::Pin,
     process::ExitCode,
     sync::atomic::{AtomicBool, Ordering},
@@ -11,19 +10,52 @@ use std::{
 /// Whether the command itself waits for Ctrl-C.
 static IS_AWAITED: AtomicBool = AtomicBool::new(false);
 
-/// Ctrl-C while waiting.
-pub(crate) struct Interrupt(Pin<Box<dyn Future<Output = io::Result<()>>>>);
+/// Ctrl-C, SIGTERM or SIGHUP while waiting.
+pub(crate) struct Interrupt(Pin<Box<dyn Future<Output = Exit>>>);
 
 impl Interrupt {
     pub(crate) fn new() -> Self {
-        Self(Box::pin(tokio::signal::ctrl_c()))
+        Self(Box::pin(signalled()))
     }
 
-    /// Completes when the user presses Ctrl-C. Do not use it again after that.
-    pub(crate) async fn pressed(&mut self) {
+    /// Completes when the user presses Ctrl-C, or another signal ends the command, with the status for it. Do not use it again after that.
+    pub(crate) async fn pressed(&mut self) -> Exit {
         IS_AWAITED.store(true, Ordering::Relaxed);
-        let _ = (&mut self.0).await;
-        closes_forms("interrupted");
+        let exit = (&mut self.0).await;
+        closes_forms(match exit {
+            Exit::Terminated => TERMINATED,
+            _ => "interrupted",
+        });
+        exit
+    }
+}
+
+const TERMINATED: &str = "this command was terminated by a signal";
+
+/// Waits for the next of the signals.
+async fn signalled() -> Exit {
+    let interrupted = async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let of_kind = async |kind| match signal(kind) {
+            Ok(mut signal) => drop(signal.recv().await),
+            Err(_) => std::future::pending().await,
+        };
+        tokio::select! {
+            () = interrupted => Exit::Interrupted,
+            () = of_kind(SignalKind::terminate()) => Exit::Terminated,
+            () = of_kind(SignalKind::hangup()) => Exit::Terminated,
+        }
+    }
+    #[cfg(not(unix))]
+    {
+        interrupted.await;
+        Exit::Interrupted
     }
 }
 
@@ -37,34 +69,15 @@ pub(crate) async fn or_ended(command: impl Future<Output = ExitCode>) -> ExitCod
 }
 
 async fn ended() -> Exit {
-    let interrupted = async {
-        loop {
-            if tokio::signal::ctrl_c().await.is_err() {
-                std::future::pending::<()>().await;
-            }
-            if !IS_AWAITED.load(Ordering::Relaxed) {
-                closes_forms("interrupted");
-                return Exit::Interrupted;
-            }
+    loop {
+        let exit = signalled().await;
+        // Otherwise the command says first how to go on.
+        if !IS_AWAITED.load(Ordering::Relaxed) {
+            closes_forms(match exit {
+                Exit::Terminated => TERMINATED,
+                _ => "interrupted",
+            });
+            return exit;
         }
-    };
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let of_kind = async |kind| match signal(kind) {
-            Ok(mut signal) => drop(signal.recv().await),
-            Err(_) => std::future::pending().await,
-        };
-        let exit = tokio::select! {
-            exit = interrupted => exit,
-            () = of_kind(SignalKind::terminate()) => Exit::Terminated,
-            () = of_kind(SignalKind::hangup()) => Exit::Terminated,
-        };
-        if exit == Exit::Terminated {
-            closes_forms("this command was terminated by a signal");
-        }
-        exit
     }
-    #[cfg(not(unix))]
-    interrupted.await
 }

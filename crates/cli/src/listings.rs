@@ -10,10 +10,11 @@ use crate::{
     output::{self, plain},
     result::Exit,
     servers::{self, Server},
-    waiting::with_notice,
+    waiting::{Deadline, with_notice},
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use longhaul_client::{Connection, Json, RequestError, TaskSupport, Tool};
+use longhaul_core::Millis;
 use serde_json::{Map, Value, json};
 use std::{
     io::{self, IsTerminal},
@@ -27,7 +28,21 @@ pub(crate) async fn tools(args: &args::Tools) -> ExitCode {
         servers::nothing_more(&args.server, rest)?;
         list_tools(&server, args.json).await
     };
-    report(listed.await, args.json)
+    report(within(args.timeout, listed).await, args.json)
+}
+
+/// Waits for what a server lists, but not longer than --timeout.
+pub(crate) async fn within(
+    timeout: Option<Millis>,
+    listed: impl Future<Output = Result<Exit, Failure>>,
+) -> Result<Exit, Failure> {
+    tokio::select! {
+        biased;
+        listed = listed => listed,
+        () = Deadline::after(timeout).passed() => {
+            Err(Failure::timed_out("the time of --timeout is over before the server has answered"))
+        }
+    }
 }
 
 /// Lists the tools of a server.
@@ -94,7 +109,7 @@ pub(crate) async fn resources(args: &args::Resources) -> ExitCode {
         connection.close().await;
         Ok(Exit::Answered)
     };
-    report(listed.await, args.json)
+    report(within(args.timeout, listed).await, args.json)
 }
 
 async fn list_resources(connection: &Connection, json: bool) -> Result<(), Failure> {
@@ -167,7 +182,7 @@ pub(crate) async fn prompts(args: &args::Prompts) -> ExitCode {
         connection.close().await;
         Ok(Exit::Answered)
     };
-    report(listed.await, args.json)
+    report(within(args.timeout, listed).await, args.json)
 }
 
 async fn list_prompts(connection: &Connection, json: bool) -> Result<(), Failure> {

@@ -9,6 +9,7 @@ mod audit;
 mod batch;
 mod call;
 mod check;
+mod closed_stdout;
 mod complete;
 mod config;
 mod failure;

@@ -1,5 +1,6 @@
 //! Standard output for data, standard error for everything else.
 
+use crate::closed_stdout;
 use std::{
     fmt::Display,
     io::{self, ErrorKind, IsTerminal, Write},
@@ -8,19 +9,34 @@ use std::{
 
 /// Whether data could not be written.
 static FAILED: AtomicBool = AtomicBool::new(false);
+/// Whether the reader of the pipe has closed it before all was written.
+static CLOSED: AtomicBool = AtomicBool::new(false);
 
 /// Whether data could not be written to standard output, for another reason than that its reader has closed it.
 pub(crate) fn has_failed() -> bool {
     FAILED.load(Ordering::Relaxed)
 }
 
-/// A reader that has closed the pipe (`| head`) is no error.
+/// Whether all data was written so far. A result that was not is not fetched.
+pub(crate) fn is_written() -> bool {
+    !has_failed() && !CLOSED.load(Ordering::Relaxed)
+}
+
+/// A reader that has closed the pipe (`| head`) is no error of a list.
 fn written(result: io::Result<()>) {
-    if let Err(error) = result
-        && error.kind() != ErrorKind::BrokenPipe
-        && !FAILED.swap(true, Ordering::Relaxed)
-    {
-        note(&format!("longhaul: standard output cannot be written: {error}"));
+    let result = match closed_stdout::is_closed() {
+        // What was written has gone to /dev/null.
+        true => Err(io::Error::from(ErrorKind::NotConnected)),
+        false => result,
+    };
+    match result {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => CLOSED.store(true, Ordering::Relaxed),
+        Err(_) if FAILED.swap(true, Ordering::Relaxed) => {}
+        Err(error) if error.kind() == ErrorKind::NotConnected => {
+            note("longhaul: standard output cannot be written: it is closed");
+        }
+        Err(error) => note(&format!("longhaul: standard output cannot be written: {error}")),
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::{
     failure::Failure,
     output,
+    result::Exit,
     servers::{self, Server},
     states,
 };
@@ -21,18 +22,28 @@ pub(crate) async fn open() -> Result<ClientJournal, JournalError> {
     ClientJournal::open(&ClientJournal::default_path()?).await
 }
 
-/// A client whose calls are recorded. Without a journal nothing is recorded, and the user is told.
-pub(crate) async fn client(server: &Server, connection: Connection) -> Client {
-    match open().await {
-        Ok(journal) => {
+/// The journal for calls that are about to be made; none if they are made without a record.
+pub(crate) async fn for_calls(unrecorded: bool) -> Result<Option<ClientJournal>, Failure> {
+    match unrecorded {
+        true => Ok(None),
+        false => open().await.map(Some).map_err(not_recorded),
+    }
+}
+
+/// A client whose calls are recorded, if there is a journal.
+pub(crate) fn client(server: &Server, connection: Connection, journal: Option<ClientJournal>) -> Client {
+    match journal {
+        Some(journal) => {
             let name = server.name().map(str::to_owned);
             Client::recorded_as(connection, journal, server.recorded(), name)
         }
-        Err(error) => {
-            output::note(&format!("longhaul: these calls are not recorded: {error}"));
-            Client::new(connection)
-        }
+        None => Client::new(connection),
     }
+}
+
+/// A call cannot be recorded. Its task would be lost with this command, so it was not sent.
+pub(crate) fn not_recorded(error: JournalError) -> Failure {
+    Failure::from(error).with_advice("to call all the same, without a record of it: --unrecorded")
 }
 
 pub(crate) fn warn(error: &JournalError) {
@@ -64,7 +75,7 @@ pub(crate) fn repeated(server: &Server, call: &PendingCall, earlier: &[RecordedC
     Some(format!(
         "the same call was made {} ago, and its task {state}; this is a new call. To wait for that task instead:\n  {}{more}",
         format_duration(age(latest.begun_at)),
-        server.command_line("task", &[id, "--wait"])
+        server.task_line("task", id, &["--wait"])
     ))
 }
 
@@ -204,11 +215,19 @@ impl Named {
         if self.recorded.is_some() || !self.server.is_unsaid() {
             return failure;
         }
-        failure.explained(&format!(
-            "no recorded task has the id `{}`, so {} was asked (another server: -s SERVER)",
-            self.id,
-            self.server.shown()
-        ))
+        match failure.exit() {
+            // What is wrong is the word.
+            Exit::NoServer if !self.server.is_chosen() => Failure::usage(format!(
+                "no recorded task has the id `{}`, no server is configured under that name, and there is none at {} (another server: -s SERVER); `longhaul tasks` lists the ids",
+                self.id,
+                self.server.shown()
+            )),
+            _ => failure.explained(&format!(
+                "no recorded task has the id `{}`, so {} was asked (another server: -s SERVER)",
+                self.id,
+                self.server.shown()
+            )),
+        }
     }
 
     fn unrecorded(server: Server, id: &str) -> Self {
@@ -277,14 +296,21 @@ pub(crate) async fn list(filter: CallFilter) -> Result<Vec<RecordedCall>, Journa
 /// Notes the status of a call's task.
 pub(crate) async fn note_status(call: &mut RecordedCall, status: TaskStatus) {
     call.status = Some(status);
-    let noted = async {
-        let journal = open().await?;
-        journal.note_status(call.id, status).await?;
-        journal.get(call.id).await
+    let noted = async { open().await?.note_status(call.id, status).await };
+    // Whether it asks may be something else now.
+    read_again(call, noted.await).await;
+}
+
+/// Reads what is recorded of a call after a change. One that another process has finished meanwhile is not changed.
+async fn read_again(call: &mut RecordedCall, changed: Result<(), JournalError>) {
+    let read = async {
+        match changed {
+            Ok(()) | Err(JournalError::WrongState { .. }) => open().await?.get(call.id).await,
+            Err(error) => Err(error),
+        }
     };
-    match noted.await {
-        // Whether it asks may be something else now.
-        Ok(noted) => *call = noted,
+    match read.await {
+        Ok(read) => *call = read,
         Err(error) => warn(&error),
     }
 }
@@ -302,26 +328,27 @@ pub(crate) async fn found_again(call: &mut RecordedCall, status: TaskStatus) {
 
 const LOST: &str = "the server does not know the task any more";
 
-/// Why a task cannot be read. One that a call has created, and that the server does not know, is lost.
-pub(crate) fn unread(task: &TaskHandle, error: RequestError) -> Failure {
+/// What is said of a task that the server has forgotten, because its result was fetched.
+pub(crate) const FETCHED: &str = "its result was fetched before, and the server does not keep it";
+
+/// Why a task cannot be read. One that a call has created, and that the server does not know, is lost, unless its result was fetched.
+pub(crate) async fn unread(task: &TaskHandle, error: RequestError) -> Failure {
     let is_created = task.is_recorded() || task.reference().is_some();
     let is_unknown = is_created && error.is_unknown_task();
     let failure = Failure::from(error);
     match task.other_login() {
-        Some(other) if is_unknown => failure.explained(&format!("{other}; log in as before, and ask again")),
-        None if is_unknown => failure.explained(&format!("the task is lost: {LOST}")),
-        _ => failure,
+        _ if !is_unknown => failure,
+        _ if task.fetched().await.is_some() => failure.explained(&format!("the task has ended: {FETCHED}")),
+        Some(other) => failure.explained(&format!("{other}; log in as before, and ask again")),
+        None => failure.explained(&format!("the task is lost: {LOST}")),
     }
 }
 
 /// Records that the server does not know the call's task any more.
 pub(crate) async fn mark_lost(call: &mut RecordedCall) {
-    let reason = LOST;
     call.state = CallState::Lost {
-        reason: reason.to_owned(),
+        reason: LOST.to_owned(),
     };
-    let marked = async { open().await?.mark_lost(call.id, reason).await };
-    if let Err(error) = marked.await {
-        warn(&error);
-    }
+    let marked = async { open().await?.mark_lost(call.id, LOST).await };
+    read_again(call, marked.await).await;
 }

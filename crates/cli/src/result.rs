@@ -45,13 +45,18 @@ pub(crate) fn print_outcome(outcome: &Outcome, json: bool) -> Exit {
             if let Some(problem) = problem {
                 output::note(&problem);
             }
-            if *is_error { Exit::ToolError } else { Exit::Answered }
+            match is_error {
+                _ if !output::is_written() => Exit::NotWritten,
+                true => Exit::ToolError,
+                false => Exit::Answered,
+            }
         }
         Outcome::RpcError(failure) => {
             output::note(&format!("longhaul: {} (error {})", failure.message, failure.code));
             if json {
                 let mut error = rpc_error(failure);
                 error["kind"] = "failed".into();
+                error["mayHaveRun"] = true.into();
                 output::json_line(&json!({"error": error}));
             }
             Exit::Refused

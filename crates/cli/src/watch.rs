@@ -5,7 +5,7 @@ use crate::{
     failure::Failure,
     output::{self, plain},
     pace::Pace,
-    record::Named,
+    record::{self, Named},
     result::Exit,
     servers, states,
     tasks::{shortened, terminal_width},
@@ -43,10 +43,10 @@ pub(crate) async fn run(args: &args::Watch) -> ExitCode {
 async fn watch(args: &args::Watch) -> Result<Exit, Failure> {
     let (server, ids) = servers::choose(&args.server, &args.words)?;
     let mut named = Vec::new();
-    for id in ids {
+    for id in ids.iter().chain(&args.ids) {
         named.push(Named::find(server.clone(), id).await?);
     }
-    if ids.is_empty() {
+    if ids.is_empty() && args.ids.is_empty() {
         named = Named::live(&server).await?;
     }
     if named.is_empty() {
@@ -147,6 +147,10 @@ impl Watched {
             // One that was never seen may not be there at all.
             Err(error) if error.is_transient() && (self.snapshot.is_some() || self.named.call().is_some()) => {
                 ("not reached", Some(format!("{error}; retrying")))
+            }
+            Err(error) if error.is_unknown_task() && self.task.fetched().await.is_some() => {
+                self.has_ended = true;
+                ("fetched", Some(record::FETCHED.to_owned()))
             }
             Err(error) => {
                 self.has_ended = true;

@@ -1,6 +1,6 @@
 //! Answering a task of a legacy server, which asks only the client that requests its result. Some servers ask only once.
 
-use crate::{failure::Failure, output, record::Named, states, waiting};
+use crate::{ask::text_of_task, failure::Failure, output, record::Named, states, waiting};
 use longhaul_client::{
     ClientCapabilities, Event, InputHandler, InputRequest, InputResponse, RpcFailure, SystemClock, TaskHandle,
     TaskStatus,
@@ -145,7 +145,11 @@ pub(super) async fn answer(
     }
     if delivered > 0 {
         for Asked { question, .. } in &others {
-            output::note(&format!("the task also asks: {}", question.message()));
+            let tool = named.call().map(|call| call.tool.as_str());
+            output::note(&format!(
+                "the task also asks: {}",
+                text_of_task(question, tool, task.id())
+            ));
             output::note(&match question.key {
                 Some(_) => waiting::how_to_answer(&named.server, task.id(), question),
                 None => waiting::how_to_be_asked(&named.server, task.id()),
@@ -208,7 +212,11 @@ pub(super) async fn tell_what_else_it_asks(
         }
     }
     for Asked { question, .. } in &others {
-        output::note(&format!("the task also asks: {}", question.message()));
+        let tool = named.call().map(|call| call.tool.as_str());
+        output::note(&format!(
+            "the task also asks: {}",
+            text_of_task(question, tool, task.id())
+        ));
         output::note(&waiting::how_to_answer(&named.server, task.id(), question));
     }
 }

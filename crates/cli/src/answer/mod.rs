@@ -15,7 +15,7 @@ use crate::{
     states, tasks,
     waiting::with_notice,
 };
-use longhaul_client::{InputRequest, InputResponse, RequestError, TaskHandle, TaskStatus};
+use longhaul_client::{InputRequest, InputResponse, RequestError, TaskHandle, TaskSnapshot, TaskStatus};
 use serde_json::{Map, json};
 use std::{
     io::{self, IsTerminal},
@@ -74,9 +74,10 @@ async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
     let (relay, questions) = held::Relay::new();
     let connection = named.server.connection(|options| options.inputs = Some(relay))?;
     let (client, task) = named.open(&connection).await;
-    let mut snapshot = with_notice(connection.address(), record::read(&task))
-        .await
-        .map_err(|error| named.explain(record::unread(&task, error)))?;
+    let mut snapshot = match with_notice(connection.address(), record::read(&task)).await {
+        Ok(snapshot) => snapshot,
+        Err(error) => return Err(named.explain(record::unread(&task, error).await)),
+    };
     if snapshot.status == TaskStatus::InputRequired && snapshot.input_requests.is_empty() {
         let answered = answer_held(&named, &task, args, &words, questions).await;
         client.close().await;
@@ -100,7 +101,9 @@ async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
     for question in choose(&snapshot.input_requests, args, &words, asks_nothing)? {
         let response = respond(&question, args, words.clone()).await?;
         let key = question.key.clone().unwrap_or_default();
-        with_notice(connection.address(), send(&task, &key, response)).await?;
+        if let Err(error) = with_notice(connection.address(), send(&task, &key, response)).await {
+            return Err(not_taken(&task, &key, error).await);
+        }
         answered(&task, Some(&key), args.json);
         keys.push(key);
     }
@@ -242,4 +245,18 @@ async fn agree_to_page(question: &InputRequest) -> Result<InputResponse, Failure
 /// A question that was answered meanwhile is no longer asked, and the server ignores the answer.
 async fn send(task: &TaskHandle, key: &str, response: InputResponse) -> Result<(), RequestError> {
     task.answer(key, response).await
+}
+
+/// Why the server has not taken an answer: perhaps it has another one.
+async fn not_taken(task: &TaskHandle, key: &str, error: RequestError) -> Failure {
+    let is_refused = matches!(error, RequestError::Rpc(_));
+    let asks = |task: TaskSnapshot| {
+        task.input_requests
+            .iter()
+            .any(|request| request.key.as_deref() == Some(key))
+    };
+    match is_refused && record::read(task).await.is_ok_and(|task| !asks(task)) {
+        true => Failure::from(error).explained(&format!("the question `{key}` is already answered, or withdrawn")),
+        false => error.into(),
+    }
 }

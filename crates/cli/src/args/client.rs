@@ -69,6 +69,9 @@ pub(crate) struct Tools {
     pub(crate) words: Vec<String>,
     #[command(flatten)]
     pub(crate) server: ServerArgs,
+    /// Stop waiting for the server after this time
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) timeout: Option<Millis>,
     /// Print the tools as one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -91,6 +94,9 @@ pub(crate) struct Call {
     /// Do not wait: print the id of the task alone. Refused, before the call, if the tool cannot become a task
     #[arg(long)]
     pub(crate) detach: bool,
+    /// Call although the call cannot be recorded, such as on a full disk. When this command has ended, nobody finds the task by itself
+    #[arg(long, conflicts_with = "detach")]
+    pub(crate) unrecorded: bool,
     /// Stop waiting after this time. A task keeps running, and so does a call on a server that takes idempotency keys; any other call is cancelled
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "detach")]
     pub(crate) timeout: Option<Millis>,
@@ -155,6 +161,9 @@ pub(crate) struct Resources {
     /// Read the resource of this URI
     #[arg(short, long, value_name = "URI")]
     pub(crate) uri: Option<String>,
+    /// Stop waiting for the server after this time
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) timeout: Option<Millis>,
     /// Print one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -171,6 +180,9 @@ pub(crate) struct Prompts {
     pub(crate) words: Vec<String>,
     #[command(flatten)]
     pub(crate) server: ServerArgs,
+    /// Stop waiting for the server after this time
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) timeout: Option<Millis>,
     /// Print one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -237,6 +249,9 @@ pub(crate) struct Watch {
     /// URL or name of the server, and task ids; without ids: all recorded tasks that have not ended
     #[arg(value_name = "WORD")]
     pub(crate) words: Vec<String>,
+    /// Task id, if it begins with a dash: `--id=-abc`. May be given several times
+    #[arg(long = "id", value_name = "ID", allow_hyphen_values = true)]
+    pub(crate) ids: Vec<String>,
     #[command(flatten)]
     pub(crate) server: ServerArgs,
     /// Print a line of JSON for each change

@@ -31,12 +31,12 @@ that waits for it again.
 Exit status:
     0  the tool returned a result
     1  the tool returned an error
-    2  the command line is wrong, or the tool or argument does not exist; nothing was called
+    2  the command line is wrong, or the tool or argument does not exist, or the call cannot be recorded; nothing was called
     3  the server cannot be reached, or is not an MCP server
     4  the task was cancelled
     5  the server refused the call, or the task failed without a result, or the tool asked before there was a task and was not answered
     6  with --detach: the tool returned a result at once; it is printed
-    7  the task asks and was not answered; it waits for `longhaul answer`
+    7  the task asks and was not answered; it waits for `longhaul answer` (5 if it would end with this command: then it is cancelled)
    74  the result could not be written to standard output
   124  --timeout is over; a task keeps running
   130  interrupted by Ctrl-C; a task keeps running";
@@ -90,7 +90,11 @@ Exit status:
     };
 }
 
-pub(super) const REQUESTS: &str = exit_status_of_requests!();
+pub(super) const REQUESTS: &str = concat!(
+    exit_status_of_requests!(),
+    "
+  124  --timeout is over"
+);
 
 pub(super) const TASKS: &str = "\
 Exit status:

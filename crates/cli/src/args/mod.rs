@@ -17,11 +17,12 @@ pub(crate) use login::*;
 pub(crate) use serving::*;
 pub(crate) use shell::*;
 
-use crate::nearest;
+use crate::{nearest, output};
 use clap::{
     Parser, Subcommand,
     error::{ContextKind, ContextValue, ErrorKind},
 };
+use serde_json::json;
 
 /// Durable tasks for long-running MCP tool calls.
 #[derive(Debug, Parser)]
@@ -35,8 +36,26 @@ impl Cli {
     /// Reads the command line. If it is wrong, prints why and ends the process.
     pub(crate) fn read() -> Self {
         let command = std::env::args().nth(1).unwrap_or_default();
-        Self::try_parse().unwrap_or_else(|error| with_tip(error, &command).exit())
+        Self::try_parse().unwrap_or_else(|error| {
+            let error = with_tip(error, &command);
+            let words = std::env::args().skip(1).take_while(|word| word != "--");
+            if error.use_stderr() && words.into_iter().any(|word| word == "--json") {
+                let message = error.render().to_string();
+                let mut shown = json!({"kind": "usage", "message": as_sentence(&message)});
+                if command == "call" {
+                    shown["mayHaveRun"] = false.into();
+                }
+                output::json_line(&json!({"error": shown}));
+            }
+            error.exit()
+        })
     }
+}
+
+/// What clap says is wrong, without its prefix, and without the tips and the usage behind it.
+fn as_sentence(rendered: &str) -> &str {
+    let first = rendered.split("\n\n").next().unwrap_or_default();
+    first.strip_prefix("error: ").unwrap_or(first).trim()
 }
 
 /// Corrects what clap suggests for an unknown option: an option that is not like it at all, or `-- --option`, although behind `--` is the command of a
@@ -49,6 +68,7 @@ fn with_tip(mut error: clap::Error, command: &str) -> clap::Error {
         return error;
     };
     let is_option = option.starts_with('-');
+    let may_be_id = is_option && !option.starts_with("--");
     let name = option.trim_start_matches('-').split('=').next().unwrap_or_default();
     let name = name.to_owned();
     let is_near = match error.get(ContextKind::SuggestedArg) {
@@ -57,6 +77,12 @@ fn with_tip(mut error: clap::Error, command: &str) -> clap::Error {
     };
     error.remove(ContextKind::Suggested);
     if is_near {
+        return error;
+    }
+    if takes_id(command) && may_be_id {
+        error.remove(ContextKind::SuggestedArg);
+        let tip = "a task id that begins with a dash is given as '--id=ID'".to_owned();
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
         return error;
     }
     let taken = match command {
@@ -72,6 +98,10 @@ fn with_tip(mut error: clap::Error, command: &str) -> clap::Error {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error
+}
+
+fn takes_id(command: &str) -> bool {
+    ["task", "answer", "cancel", "watch"].contains(&command)
 }
 
 /// The command to run.

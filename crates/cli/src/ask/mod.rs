@@ -45,13 +45,23 @@ pub(crate) struct Asking {
 
 /// The text of a question, with the page that it sends the user to.
 pub(crate) fn text_of(question: &InputRequest) -> String {
+    let text = match question.message().trim() {
+        "" => format!("{} without a text", question.method),
+        text => text.to_owned(),
+    };
     match question.url() {
-        Some(url) => format!(
-            "{} (it asks to open {})",
-            question.message(),
-            crate::output::plain(url, "")
-        ),
-        None => question.message().to_owned(),
+        Some(url) => format!("{text} (it asks to open {})", crate::output::plain(url, "")),
+        None => text,
+    }
+}
+
+/// The same of a question of a task, which is named if the question has no text.
+pub(crate) fn text_of_task(question: &InputRequest, tool: Option<&str>, id: &str) -> String {
+    let text = text_of(question);
+    match (question.message().trim(), tool) {
+        ("", Some(tool)) => format!("{text} (tool {tool}, task {id})"),
+        ("", None) => format!("{text} (task {id})"),
+        _ => text,
     }
 }
 

@@ -11,14 +11,14 @@ use crate::{
     output, record,
     result::{self, Exit},
     servers::{self, Server},
-    waiting::with_notice,
+    waiting::{self, with_notice},
 };
 use bars::Bars;
 use file::{BatchFile, Line};
 use futures_util::{StreamExt, stream};
 use longhaul_client::{
-    CallError, CallOptions, CallResponse, Client, Event, Outcome, RecordedCall, RequestError, TaskHandle, TaskStatus,
-    Tool,
+    CallError, CallOptions, CallResponse, Client, Event, JournalError, Outcome, RecordedCall, RequestError, TaskHandle,
+    TaskStatus, Tool,
 };
 use open_questions::OpenQuestions;
 use parking_lot::Mutex;
@@ -45,6 +45,7 @@ pub(crate) async fn run(call: &args::Call, file: &Path) -> Result<Exit, Failure>
             )));
         }
     };
+    let journal = record::for_calls(call.unrecorded).await?;
     // A question leaves its task waiting for `longhaul answer`.
     let open = Arc::new(OpenQuestions::default());
     let connection = server.connection(|options| options.inputs = Some(open.clone()))?;
@@ -55,7 +56,7 @@ pub(crate) async fn run(call: &args::Call, file: &Path) -> Result<Exit, Failure>
     let (tools, takes_keys) = with_notice(connection.address(), listed).await?;
     let mut lines = BatchFile::open(file, &tools, tool, takes_keys)?;
     let total = lines.check()?;
-    let client = record::client(&server, connection).await;
+    let client = record::client(&server, connection, journal);
     let batch = Batch {
         server: &server,
         earlier: client.calls().await.unwrap_or_default(),
@@ -67,7 +68,10 @@ pub(crate) async fn run(call: &args::Call, file: &Path) -> Result<Exit, Failure>
     };
     let exit = batch.call_all(lines, total, call.concurrency.into()).await;
     batch.client.close().await;
-    Ok(exit)
+    Ok(match output::is_written() {
+        true => exit,
+        false => Exit::NotWritten,
+    })
 }
 
 /// A run over the lines of a file.
@@ -106,16 +110,16 @@ impl Batch<'_> {
         let mut calls = stream::iter(lines)
             .map(|(line, tool)| self.call(line, tool))
             .buffer_unordered(concurrency);
-        let is_interrupted = loop {
+        let interrupted = loop {
             tokio::select! {
                 biased;
-                () = interrupt.pressed() => break true,
+                exit = interrupt.pressed() => break Some(exit),
                 ended = calls.next() => match ended {
                     Some(ended) => {
                         tally.add(&ended);
                         self.bars.ended(ended.line, ended.exit, tally.ended, total);
                     }
-                    None => break false,
+                    None => break None,
                 },
             }
         };
@@ -125,7 +129,7 @@ impl Batch<'_> {
         if let repeated @ 2.. = self.repeated.load(Ordering::Relaxed) {
             output::note(&format!("{repeated} lines repeat calls whose tasks had not ended"));
         }
-        if is_interrupted || tally.counts.contains_key(&(Exit::Asks as u8)) {
+        if interrupted.is_some() || tally.counts.contains_key(&(Exit::Asks as u8)) {
             let goes_on = match self.server.is_child() {
                 true => "the server is stopped with this command; its tasks go on if it keeps them",
                 false => "the tasks keep running",
@@ -133,10 +137,7 @@ impl Batch<'_> {
             let list = self.server.command_line("tasks", &[]);
             output::note(&format!("{goes_on}; to see them:\n  {list}"));
         }
-        match is_interrupted {
-            true => Exit::Interrupted,
-            false => tally.exit(),
-        }
+        interrupted.unwrap_or_else(|| tally.exit())
     }
 
     /// Makes the call of a line, prints what has become of it, and records that nothing more is to be done.
@@ -150,10 +151,13 @@ impl Batch<'_> {
         options.source = Some(source);
         let ended = async {
             let prepared = self.client.prepare(tool, &line.arguments, options).await;
-            let mut call = prepared.inspect_err(|error| {
-                if let CallError::Request(error) = error {
-                    self.stop_if_gone(error);
+            let mut call = prepared.map_err(|error| match error {
+                CallError::Journal(error) => record::not_recorded(error),
+                CallError::Request(error) => {
+                    self.stop_if_gone(&error);
+                    error.into()
                 }
+                other => other.into(),
             })?;
             if let Some(warning) = record::repeated(self.server, &call, &self.earlier)
                 && self.repeated.fetch_add(1, Ordering::Relaxed) == 0
@@ -168,12 +172,15 @@ impl Batch<'_> {
                 call.cancelled().await;
                 return Err(Failure::asked_before_task(&asked.unwrap_or_default()));
             };
-            let response = sent.inspect_err(|error| self.stop_if_gone(error))?;
+            let response = sent.map_err(|error| {
+                self.stop_if_gone(&error);
+                Failure::of_sent(error)
+            })?;
             let task = match response {
                 CallResponse::Done(outcome) => {
                     let exit = self.print(&mut shown, &Response::Outcome(outcome.clone()));
-                    if !(output::has_failed() && call.idempotency_key().is_some()) {
-                        call.finish(&outcome).await?;
+                    if output::is_written() || call.idempotency_key().is_none() {
+                        self.note_finished(call.finish(&outcome).await);
                     }
                     return Ok(exit);
                 }
@@ -185,19 +192,30 @@ impl Batch<'_> {
                 Some(_) => Ok(Response::Asks(Vec::new())),
                 None => self.wait(&task, &mut bar).await,
             };
-            let response = waited.inspect_err(|error| self.stop_if_gone(error))?;
+            let response = waited.map_err(|error| {
+                self.stop_if_gone(&error);
+                Failure::from(error).with_run(true)
+            })?;
+            if matches!(response, Response::Asks(_)) && !task.connection().keeps_tasks().await.unwrap_or(true) {
+                waiting::cancel(&task).await;
+                return Err(Failure::refused(
+                    "the task asks, and would end with this command, so it is cancelled".to_owned(),
+                )
+                .with_run(true));
+            }
             let exit = self.print(&mut shown, &response);
             if let Response::Outcome(outcome) = &response
-                && !output::has_failed()
+                && output::is_written()
             {
                 // What was not written can be fetched again.
-                task.finish(outcome).await?;
+                self.note_finished(task.finish(outcome).await);
             }
             Ok::<_, Failure>(exit)
         };
         let ended = ended.await;
         let exit = ended.unwrap_or_else(|failure| {
             shown["exit"] = (failure.exit() as u8).into();
+            let failure = failure.of_call();
             shown["error"] = failure.as_json();
             self.bars.print(|| output::json_line(&shown));
             failure.exit()
@@ -205,6 +223,13 @@ impl Batch<'_> {
         Ended {
             line: line.number,
             exit,
+        }
+    }
+
+    /// The result is printed, whether its end is recorded or not.
+    fn note_finished(&self, finished: Result<(), JournalError>) {
+        if let Err(error) = finished {
+            self.bars.print(|| record::warn(&error));
         }
     }
 

@@ -88,6 +88,8 @@ pub(crate) enum ServerError {
     Config { file: String, reason: String },
     #[error("the server `{name}`: {reason}")]
     Entry { name: String, reason: String },
+    #[error("there is no command behind `--`")]
+    NoCommand,
     #[error(transparent)]
     Address(#[from] InvalidAddress),
     #[error(
@@ -307,7 +309,19 @@ impl Server {
         }
     }
 
-    /// A command of this program that speaks with the same server, quoted for a shell.
+    /// A command of this program about a task of this server, quoted for a shell.
+    pub(crate) fn task_line(&self, command: &str, id: &str, words: &[&str]) -> String {
+        // Such a word would be taken for an option, for a value of an answer, or for a server.
+        let is_no_word = id.starts_with('-') || id.contains('=') || id.contains("://");
+        let id = match is_no_word {
+            true => format!("--id={id}"),
+            false => id.to_owned(),
+        };
+        let words: Vec<&str> = [id.as_str()].into_iter().chain(words.iter().copied()).collect();
+        self.command_line(command, &words)
+    }
+
+    /// A command of this program that speaks with the same server, quoted for a shell. For one about a task use [`task_line`](Self::task_line).
     pub(crate) fn command_line(&self, command: &str, words: &[&str]) -> String {
         let (before, behind) = &self.words;
         let line = ["longhaul", command].into_iter();
@@ -414,7 +428,7 @@ mod tests {
         let (server, rest) = chosen(command, &["build", "x"], None).unwrap();
         assert_eq!(rest, ["build", "x"]);
         assert_eq!(
-            server.command_line("task", &["t-1", "--wait"]),
+            server.task_line("task", "t-1", &["--wait"]),
             "longhaul task t-1 --wait -- 'my server' --flag"
         );
     }
@@ -436,11 +450,17 @@ mod tests {
     fn a_command_for_the_same_server_is_quoted_for_a_shell() {
         let (server, _) = chosen(ServerArgs::default(), &["http://h/mcp?a=1&b=2"], None).unwrap();
         assert_eq!(
-            server.command_line("task", &["it's", "--wait"]),
+            server.task_line("task", "it's", &["--wait"]),
             r"longhaul task 'http://h/mcp?a=1&b=2' 'it'\''s' --wait"
         );
         let (server, _) = chosen(ServerArgs::default(), &[], None).unwrap();
-        assert_eq!(server.command_line("task", &["a-B_1"]), "longhaul task a-B_1");
+        assert_eq!(server.task_line("task", "a-B_1", &[]), "longhaul task a-B_1");
+        for id in ["-a", "--wait", "YQ==", "urn://a"] {
+            assert_eq!(
+                server.task_line("task", id, &["--wait"]),
+                format!("longhaul task --id={id} --wait")
+            );
+        }
     }
 
     #[test]

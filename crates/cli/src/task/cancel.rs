@@ -8,9 +8,10 @@ use serde_json::json;
 /// Asks the server to cancel the task, and says what has become of it.
 pub(super) async fn cancel(task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
     let address = task.connection().address();
-    let before = with_notice(address, task.get())
-        .await
-        .map_err(|error| record::unread(task, error))?;
+    let before = match with_notice(address, task.get()).await {
+        Ok(before) => before,
+        Err(error) => return Err(record::unread(task, error).await),
+    };
     if before.status.is_final() {
         return ended_before(&before, json);
     }

@@ -26,7 +26,7 @@ async fn no_log(named: &Named, task: &TaskHandle, error: RequestError) -> Failur
     }
     Failure::refused(format!(
         "the task has no log: only commands have one, once they have started. The history has the steps of a durable tool:\n  {}",
-        named.server.command_line("task", &[task.id(), "--history"])
+        named.server.task_line("task", task.id(), &["--history"])
     ))
 }
 

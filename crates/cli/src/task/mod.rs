@@ -51,6 +51,7 @@ async fn act(args: &args::Task) -> Result<Exit, Failure> {
             asking.hides(display.bar());
             let mut waiting = Waiting {
                 server,
+                tool: named.call().map(|call| call.tool.as_str()),
                 display: &mut display,
                 interrupt: &mut interrupt,
                 unasked: &mut unasked,

@@ -1,6 +1,7 @@
 //! A task with all that its server tells of it.
 
 use crate::{
+    ask::text_of,
     failure::Failure,
     fields, output,
     record::{self, Named},
@@ -13,9 +14,10 @@ use serde_json::{Value, json};
 
 /// Reads the task and prints it.
 pub(super) async fn show(named: &Named, task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
-    let snapshot = with_notice(task.connection().address(), record::read(task))
-        .await
-        .map_err(|error| record::unread(task, error))?;
+    let snapshot = match with_notice(task.connection().address(), record::read(task)).await {
+        Ok(snapshot) => snapshot,
+        Err(error) => return Err(record::unread(task, error).await),
+    };
     if json {
         let mut shown = as_json(&snapshot);
         if let Some(call) = named.call() {
@@ -73,7 +75,7 @@ pub(super) fn describe_questions(asked: &[InputRequest]) -> impl Iterator<Item =
         let key = request.key.as_deref().unwrap_or_default();
         let mut lines = format!(
             "asks      {} [{}]\n",
-            output::plain(request.message(), ""),
+            output::plain(&text_of(request), ""),
             output::plain(key, "")
         );
         if let Some(url) = request.url() {

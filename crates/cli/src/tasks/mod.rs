@@ -45,6 +45,7 @@ pub(crate) async fn run(args: &args::Tasks) -> ExitCode {
 async fn list(args: &args::Tasks) -> Result<Exit, Failure> {
     let (server, rest) = servers::choose(&args.server, &args.words)?;
     servers::nothing_more(&args.server, rest)?;
+    server.check()?;
     let mut rows = recorded(&server).await?;
     if !args.offline {
         let asked = ask_servers::ask(&server, &mut rows);

@@ -7,7 +7,7 @@ pub(crate) use display::Display;
 pub(crate) use notice::with_notice;
 
 use crate::{
-    ask::{Unasked, closes_forms},
+    ask::{Unasked, closes_forms, text_of_task},
     failure::Failure,
     fields,
     interrupt::Interrupt,
@@ -15,7 +15,7 @@ use crate::{
     result::{Exit, print_outcome},
     servers::Server,
 };
-use longhaul_client::{Event, InputRequest, RequestError, SystemClock, TaskHandle};
+use longhaul_client::{Event, InputRequest, LONGEST_POLL_INTERVAL, Outcome, RequestError, SystemClock, TaskHandle};
 use longhaul_core::{Clock, Millis};
 use serde_json::json;
 use std::time::Duration;
@@ -51,7 +51,8 @@ const TIME_IS_OVER: &str = "the time of --timeout is over";
 /// What ended a wait.
 pub(crate) enum Ended<T> {
     Done(T),
-    Interrupted,
+    /// By a signal, with the status for it.
+    Interrupted(Exit),
     TimedOut,
     /// There is no terminal to ask this on.
     Asked(InputRequest),
@@ -67,7 +68,7 @@ impl<T> Ended<T> {
         tokio::select! {
             biased;
             // Its listener is registered before the work starts.
-            () = interrupt.pressed() => Self::Interrupted,
+            exit = interrupt.pressed() => Self::Interrupted(exit),
             asked = unasked.next() => Self::Asked(asked),
             done = work => Self::Done(done),
             () = until.passed_for_forms() => Self::TimedOut,
@@ -77,7 +78,7 @@ impl<T> Ended<T> {
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::Done(_) => Exit::Answered,
-            Self::Interrupted => Exit::Interrupted,
+            Self::Interrupted(exit) => *exit,
             Self::TimedOut => Exit::TimedOut,
             Self::Asked(_) => Exit::Asks,
         }
@@ -94,12 +95,15 @@ impl<T> Ended<T> {
 /// How to answer a question of a task.
 pub(crate) fn how_to_answer(server: &Server, id: &str, question: &InputRequest) -> String {
     let values = fields::values(question);
-    let mut words = vec![id];
-    if let Some(key) = &question.key {
-        words.extend(["--question", key]);
-    }
+    let key = question.key.as_deref().unwrap_or_default();
+    let in_one_word = format!("--question={key}");
+    let mut words = match question.key {
+        None => Vec::new(),
+        Some(_) if key.starts_with('-') => vec![in_one_word.as_str()],
+        Some(_) => vec!["--question", key],
+    };
     words.extend(values.iter().map(String::as_str));
-    let answer = server.command_line("answer", &words);
+    let answer = server.task_line("answer", id, &words);
     let how = match values.is_empty() {
         true => "to answer",
         false => "to answer, with your own values",
@@ -111,7 +115,7 @@ pub(crate) fn how_to_answer(server: &Server, id: &str, question: &InputRequest) 
 pub(crate) fn how_to_be_asked(server: &Server, id: &str) -> String {
     format!(
         "the server shows the question only to the client that answers it; to answer, on a terminal or with NAME=VALUE:\n  {}",
-        server.command_line("answer", &[id])
+        server.task_line("answer", id, &[])
     )
 }
 
@@ -126,6 +130,8 @@ pub(crate) fn what_goes_on(server: &Server) -> &'static str {
 /// What is needed to wait for a task.
 pub(crate) struct Waiting<'a> {
     pub(crate) server: &'a Server,
+    /// The tool of the task, if that is known.
+    pub(crate) tool: Option<&'a str>,
     pub(crate) display: &'a mut Display,
     pub(crate) interrupt: &'a mut Interrupt,
     pub(crate) unasked: &'a mut Unasked,
@@ -135,7 +141,7 @@ pub(crate) struct Waiting<'a> {
 impl Waiting<'_> {
     /// What has ended the wait, and how to wait again if the task has not ended with it.
     async fn wait_failed(&self, error: RequestError, task: &TaskHandle) -> Failure {
-        let again = || self.server.command_line("task", &[task.id(), "--wait"]);
+        let again = || self.server.task_line("task", task.id(), &["--wait"]);
         let first = match &error {
             RequestError::Unauthorized { .. } | RequestError::Token { .. } => format!(
                 "{}; after a login (`{}`) wait for it with `{}`",
@@ -147,7 +153,7 @@ impl Waiting<'_> {
             RequestError::InvalidOutput { .. } | RequestError::Unanswered { .. } => return error.into(),
             // Other requests than `tasks/get` are refused with the same code.
             _ if error.is_unknown_task() && matches!(task.get().await, Err(now) if now.is_unknown_task()) => {
-                return record::unread(task, error);
+                return record::unread(task, error).await;
             }
             _ => format!(
                 "the wait has failed, but the task may go on; wait for it again with `{}`",
@@ -161,7 +167,19 @@ impl Waiting<'_> {
     pub(crate) async fn wait(&mut self, task: &TaskHandle, until: Deadline) -> Result<Exit, Failure> {
         let ended = {
             let display = &mut *self.display;
-            let mut show = |event: Event<'_>| display.show(&event);
+            let mut is_said = false;
+            let mut show = |event: Event<'_>| {
+                let asked = match &event {
+                    Event::Status(task) if !task.status.is_final() => task.poll_interval.unwrap_or_default(),
+                    _ => 0,
+                };
+                if asked > LONGEST_POLL_INTERVAL && !std::mem::replace(&mut is_said, true) {
+                    display.note(&format!(
+                        "the server asks to look at the task every {asked} ms; it is looked at every {LONGEST_POLL_INTERVAL} ms"
+                    ));
+                }
+                display.show(&event);
+            };
             let waiting = task.wait(&mut show);
             Ended::first(waiting, self.interrupt, self.unasked, until).await
         };
@@ -173,9 +191,9 @@ impl Waiting<'_> {
                     Err(error) => return Err(self.wait_failed(error, task).await),
                 };
                 let exit = print_outcome(&outcome, self.json);
-                if output::has_failed() {
+                if !output::is_written() {
                     // It can be fetched again.
-                    let again = self.server.command_line("task", &[task.id(), "--wait"]);
+                    let again = self.server.task_line("task", task.id(), &["--wait"]);
                     output::note(&format!("the result was not written; to fetch it again:\n  {again}"));
                     return Ok(exit);
                 }
@@ -185,51 +203,91 @@ impl Waiting<'_> {
                 return Ok(exit);
             }
             Ended::Asked(question) => Ended::Asked(question),
-            Ended::Interrupted => Ended::Interrupted,
+            Ended::Interrupted(exit) => Ended::Interrupted(exit),
             Ended::TimedOut => Ended::TimedOut,
         };
-        Ok(self.leave(task, stopped))
+        Ok(self.leave(task, stopped).await)
     }
 
-    /// Prints the commands that go on with the task, because something came before its end.
-    pub(crate) fn leave(&mut self, task: &TaskHandle, stopped: Ended<()>) -> Exit {
+    /// Prints the commands that go on with the task, because something came before its end. A task that asks, and would end with this command, is cancelled.
+    pub(crate) async fn leave(&mut self, task: &TaskHandle, stopped: Ended<()>) -> Exit {
         self.display.finish();
-        let exit = stopped.exit();
+        // The connection may have ended meanwhile.
+        let is_kept = task.connection().keeps_tasks().await.unwrap_or(true);
+        let exit = match &stopped {
+            Ended::Asked(_) if !is_kept => Exit::Refused,
+            stopped => stopped.exit(),
+        };
         let server = self.server.as_json();
         match stopped {
             Ended::Done(()) => {}
             Ended::Asked(question) => {
-                output::note(&format!("the task asks: {}", question.message()));
+                output::note(&format!(
+                    "the task asks: {}",
+                    text_of_task(&question, self.tool, task.id())
+                ));
                 for field in fields::of_question(&question) {
                     output::note(&format!("  {field}"));
                 }
-                output::note(&match question.key {
-                    Some(_) => how_to_answer(self.server, task.id(), &question),
-                    None => how_to_be_asked(self.server, task.id()),
-                });
+                if !is_kept {
+                    cancel(task).await;
+                    output::note(
+                        "longhaul: there is no terminal to answer on, and the task would end with this command, so it is cancelled",
+                    );
+                } else {
+                    output::note(&match question.key {
+                        Some(_) => how_to_answer(self.server, task.id(), &question),
+                        None => how_to_be_asked(self.server, task.id()),
+                    });
+                }
                 if self.json {
                     let asked = json!({"method": question.method, "params": question.params});
                     let mut shown = json!({"taskId": task.id(), "server": server, "asks": asked});
-                    if let Some(key) = &question.key {
-                        shown["inputRequests"] = json!({key: shown["asks"]});
+                    if !is_kept {
+                        shown["cancelled"] = true.into();
+                    }
+                    let others = match is_kept {
+                        true => record::read(task)
+                            .await
+                            .map(|task| task.input_requests)
+                            .unwrap_or_default(),
+                        false => Vec::new(),
+                    };
+                    for question in others.iter().chain([&question]) {
+                        if let Some(key) = &question.key {
+                            shown["inputRequests"][key] = json!({"method": question.method, "params": question.params});
+                        }
                     }
                     output::json_line(&shown);
                 }
             }
-            Ended::Interrupted | Ended::TimedOut => {
+            Ended::Interrupted(_) | Ended::TimedOut => {
                 if let Some(question) = self.unasked.left() {
                     output::note(&how_to_answer(self.server, task.id(), &question));
                 }
-                let again = self.server.command_line("task", &[task.id(), "--wait"]);
-                output::note(&format!(
-                    "{}; to wait for it again:\n  {again}",
-                    what_goes_on(self.server)
-                ));
+                let again = self.server.task_line("task", task.id(), &["--wait"]);
+                let goes_on = match is_kept || self.server.is_child() {
+                    true => what_goes_on(self.server),
+                    false => "the task ends with this command, unless the server keeps it for other connections",
+                };
+                output::note(&format!("{goes_on}; to wait for it again:\n  {again}"));
                 if self.json {
                     output::json_line(&json!({"taskId": task.id(), "server": server, "interrupted": true}));
                 }
             }
         }
         exit
+    }
+}
+
+/// Cancels a task that ends with this command, and records that nothing more is to be done.
+pub(crate) async fn cancel(task: &TaskHandle) {
+    if let Err(error) = task.cancel().await {
+        output::note(&format!(
+            "longhaul: the task was not cancelled, and ends with this command: {error}"
+        ));
+    }
+    if let Err(error) = task.finish(&Outcome::Cancelled).await {
+        record::warn(&error);
     }
 }

@@ -6,7 +6,10 @@
 mod authorization_server;
 mod batch;
 mod callers;
+mod children;
 mod evening;
+mod failures;
+mod hints;
 mod listings;
 mod login;
 mod pace;
@@ -15,6 +18,7 @@ mod pace;
 mod peer;
 mod refused;
 mod scripted;
+mod several_waiters;
 mod snapshots;
 mod support;
 mod tasks;

@@ -46,7 +46,12 @@ fn a_damaged_journal_has_one_status() {
     for file in journal.filter(|path| path.is_file()) {
         fs::write(file, "no database").unwrap();
     }
-    let commands: [&[&str]; 5] = [
+    fs::write(served.home.path().join("calls.jsonl"), "{}\n").unwrap();
+    let batch = format!("--batch={}", served.home.path().join("calls.jsonl").display());
+    let commands: [&[&str]; 8] = [
+        &["call", "t"],
+        &["call", "t", "--detach"],
+        &["call", "t", &batch],
         &["tasks"],
         &["task"],
         &["task", "task-1"],
@@ -62,9 +67,49 @@ fn a_damaged_journal_has_one_status() {
         );
     }
     assert_eq!(served.calls_of("tasks/get").len(), 0);
+    assert_eq!(served.calls_of("tools/call").len(), 0);
+    let refused = served.run(&["call", "t", "--detach"]);
+    let said = stderr(&refused);
+    assert!(said.contains("handles.db is damaged"), "{said}");
+    assert!(said.contains("without a record of it: --unrecorded"), "{said}");
+    exit(&served.run(&["call", "t", "--unrecorded"]), 5);
+    assert_eq!(served.calls_of("tools/call").len(), 1);
+    exit(&served.run(&["call", "t", "--unrecorded", "--detach"]), 2);
     // Its server is said.
     let run = served.run(&["task", &served.url, "task-1"]);
     exit(&run, 5);
+}
+
+/// As on a full disk. The id of a task that only this command knows would be of no use.
+#[test]
+fn a_call_that_cannot_be_recorded_is_not_sent() {
+    let served = scripted(|seen| seen.error(200, -32602));
+    exit(&served.run(&["tasks", "--offline"]), 0);
+    let file = served.home.path().join("longhaul/.client/handles.db");
+    let journal = rusqlite::Connection::open(file).unwrap();
+    let trigger = "CREATE TRIGGER full BEFORE INSERT ON calls BEGIN SELECT RAISE(ABORT, 'no room'); END";
+    journal.execute_batch(trigger).unwrap();
+    fs::write(served.home.path().join("calls.jsonl"), "{}\n").unwrap();
+    let batch = format!("--batch={}", served.home.path().join("calls.jsonl").display());
+    for words in [&["call", "t"][..], &["call", "t", "--detach"], &["call", "t", "--json"]] {
+        let refused = served.run(words);
+        let shown = exit(&refused, 2);
+        assert_eq!(
+            shown.contains("\"kind\":\"journal\""),
+            words.contains(&"--json"),
+            "{shown}"
+        );
+        let said = stderr(&refused);
+        assert!(
+            said.contains("nothing was sent") && said.contains("--unrecorded"),
+            "{said}"
+        );
+    }
+    let refused = served.run(&["call", "t", &batch]);
+    assert!(exit(&refused, 2).contains("--unrecorded"), "{refused:?}");
+    assert_eq!(served.calls_of("tools/call").len(), 0);
+    exit(&served.run(&["call", "t", "--unrecorded"]), 5);
+    assert_eq!(served.calls_of("tools/call").len(), 1);
 }
 
 /// The default server is of no use to a task that is recorded.

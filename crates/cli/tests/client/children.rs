@@ -1,0 +1,132 @@
+//! Servers whose tasks end with the command: child processes, and those that speak over a pair of streams.
+
+use crate::{
+    peer::{Peer, event_stream, plain},
+    support::*,
+};
+use serde_json::{Value, json};
+use std::{
+    io::{BufRead, BufReader},
+    process::Command,
+    sync::{Arc, Mutex},
+};
+use tempfile::TempDir;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+/// A server of 2025-11-25 on its standard input and output, with one tool and one task, which has the status `STATUS`.
+const SERVER: &str = r#"
+task() { printf '{"taskId":"t-1","status":"%s","createdAt":"2026-11-20T09:00:00Z","lastUpdatedAt":"2026-11-20T09:00:00Z","ttl":null,"pollInterval":50}' "$1"; }
+answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
+while read -r line; do
+  id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+  case "$line" in
+    *'"initialize"'*) answer '{"protocolVersion":"2025-11-25","serverInfo":{"name":"s","version":"0"},"capabilities":{"tools":{},"tasks":{"requests":{"tools":{"call":{}}},"cancel":{}}}}' ;;
+    *'"tools/list"'*) answer '{"tools":[{"name":"t","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}]}' ;;
+    *'"tools/call"'*) answer "{\"task\":$(task working)}" ;;
+    *'"tasks/get"'*) answer "$(task STATUS)" ;;
+    *'"tasks/cancel"'*) answer "$(task cancelled)" ;;
+    *) [ -n "$id" ] && printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}\n' "$id" ;;
+  esac
+done"#;
+
+fn call(home: &TempDir, status: &str, options: &[&str]) -> Command {
+    let server = SERVER.replace("STATUS", status);
+    let words = [&["call", "t"], options, &["--", "sh", "-c", &server]].concat();
+    longhaul(&words, home)
+}
+
+fn states(home: &TempDir) -> Vec<Value> {
+    let listed = json(&longhaul(&["tasks", "--json"], home).output().unwrap());
+    listed["calls"].as_array().unwrap().clone()
+}
+
+#[test]
+fn a_task_of_a_child_that_asks_without_a_terminal_is_cancelled() {
+    let home = tempfile::tempdir().unwrap();
+    let called = call(&home, "input_required", &["--json"]).output().unwrap();
+    let shown: Value = serde_json::from_str(&exit(&called, 5)).unwrap();
+    assert_eq!((&shown["taskId"], &shown["cancelled"]), (&json!("t-1"), &json!(true)));
+    let said = stderr(&called);
+    // The question has no text.
+    assert!(said.contains("(tool t, task t-1)"), "{said}");
+    assert!(
+        said.contains("the task would end with this command, so it is cancelled"),
+        "{said}"
+    );
+    assert!(!said.contains("longhaul answer"), "{said}");
+    assert_eq!(states(&home)[0]["state"], "cancelled");
+}
+
+#[test]
+fn a_task_of_a_child_is_lost_when_the_command_was_killed() {
+    let home = tempfile::tempdir().unwrap();
+    let mut running = call(&home, "working", &[]).spawn().unwrap();
+    let mut said = BufReader::new(running.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("working") {
+        line.clear();
+        assert!(said.read_line(&mut line).unwrap() > 0);
+    }
+    assert_eq!(states(&home)[0]["state"], "working");
+    running.kill().unwrap();
+    running.wait().unwrap();
+    // Without `tasks` before it: it is not the task that is meant.
+    let waited = longhaul(&["task", "--wait"], &home).output().unwrap();
+    exit(&waited, 2);
+    let lost = &states(&home)[0];
+    assert_eq!(lost["state"], "lost", "{lost}");
+    assert!(
+        lost["detail"]
+            .as_str()
+            .unwrap()
+            .contains("it has ended with the command"),
+        "{lost}"
+    );
+}
+
+/// A server of 2024-11-05, which answers on the stream that the client has opened.
+fn pair() -> Peer {
+    let stream: Arc<Mutex<Option<UnboundedSender<String>>>> = Arc::default();
+    Peer::start(move |seen| {
+        if seen.verb == "GET" {
+            let (sender, receiver) = unbounded_channel();
+            sender.send("event: endpoint\ndata: /messages\n\n".to_owned()).unwrap();
+            *stream.lock().unwrap() = Some(sender);
+            return event_stream(receiver);
+        }
+        if seen.path == "/mcp" {
+            return plain(405, "Method Not Allowed");
+        }
+        let task = json!({"taskId": "t-1", "status": "working", "createdAt": "2026-11-20T09:00:00Z", "ttl": null});
+        let result = match seen.method() {
+            "initialize" => json!({
+                "protocolVersion": "2025-11-25", "serverInfo": {"name": "s", "version": "0"},
+                "capabilities": {"tools": {}, "tasks": {"requests": {"tools": {"call": {}}}}},
+            }),
+            "tools/list" => json!({
+                "tools": [{"name": "t", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "optional"}}],
+            }),
+            _ => json!({"task": task}),
+        };
+        let message = json!({"jsonrpc": "2.0", "id": seen.body["id"], "result": result});
+        if let (Some(stream), true) = (&*stream.lock().unwrap(), seen.body["id"].is_u64()) {
+            stream.send(format!("event: message\ndata: {message}\n\n")).unwrap();
+        }
+        plain(202, "Accepted")
+    })
+}
+
+#[test]
+fn a_task_of_a_pair_of_streams_is_not_detached() {
+    let (peer, home) = (pair(), tempfile::tempdir().unwrap());
+    let refused = longhaul(&["call", &peer.url(), "t", "--detach"], &home)
+        .output()
+        .unwrap();
+    exit(&refused, 2);
+    assert!(
+        stderr(&refused).contains("--detach would lose the task; nothing was called"),
+        "{refused:?}"
+    );
+    assert_eq!(peer.calls_of("tools/list").len(), 1);
+    assert_eq!(peer.calls_of("tools/call").len(), 0);
+}

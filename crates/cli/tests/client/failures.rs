@@ -1,0 +1,136 @@
+//! What a failure says, to people and as JSON.
+
+use crate::{
+    scripted::{Reply, scripted, task},
+    support::*,
+};
+use serde_json::json;
+use std::{
+    io::{BufRead, BufReader},
+    process::Stdio,
+};
+
+/// A script must know whether it may call again.
+#[test]
+fn a_failed_call_says_whether_it_may_have_run() {
+    type Script = fn(&crate::scripted::Received) -> Reply;
+    let cases: [(&str, Script, bool, bool); 5] = [
+        ("refused", |seen| seen.error(200, -32602), false, false),
+        ("failed", |seen| seen.error(200, -32603), true, false),
+        (
+            "wrong id",
+            |_| Reply::json(200, json!({"jsonrpc": "2.0", "id": 12, "result": {}})),
+            true,
+            true,
+        ),
+        (
+            "both",
+            |seen| {
+                let id = &seen.body["id"];
+                Reply::json(
+                    200,
+                    json!({"jsonrpc": "2.0", "id": id, "result": {}, "error": {"code": -1, "message": "x"}}),
+                )
+            },
+            true,
+            true,
+        ),
+        ("no MCP", |_| Reply::json(200, json!([1])), true, true),
+    ];
+    for (name, script, may_have_run, is_said) in cases {
+        let served = scripted(script);
+        let called = served.run(&["call", "t", "--json"]);
+        assert_eq!(json(&called)["error"]["mayHaveRun"], may_have_run, "{name}: {called:?}");
+        let said = stderr(&called);
+        assert_eq!(
+            said.contains("the call may or may not have run"),
+            is_said,
+            "{name}: {said}"
+        );
+    }
+    let served = scripted(|_| Reply::empty(202));
+    let wrong = served.run(&["call", "nosuch", "--json"]);
+    exit(&wrong, 2);
+    assert_eq!(json(&wrong)["error"]["mayHaveRun"], false);
+    assert!(served.calls_of("tools/call").is_empty());
+}
+
+#[test]
+fn a_wrong_command_line_is_an_error_in_json() {
+    let served = scripted(|_| Reply::empty(202));
+    let wrong = served.run(&["call", "t", "--json", "--bogus"]);
+    exit(&wrong, 2);
+    let error = &json(&wrong)["error"];
+    assert_eq!((&error["kind"], &error["mayHaveRun"]), (&json!("usage"), &json!(false)));
+    assert!(error["message"].as_str().unwrap().contains("'--bogus'"), "{error}");
+    // The words behind `--` are those of another command.
+    let other = served.run(&["call", "t", "--bogus", "--", "server", "--json"]);
+    assert_eq!(exit(&other, 2), "");
+    let nothing = served.run(&["tools", "--"]);
+    exit(&nothing, 2);
+    assert!(stderr(&nothing).contains("no command behind `--`"), "{nothing:?}");
+}
+
+#[test]
+fn a_call_that_is_terminated_says_how_to_go_on() {
+    let served = scripted(|seen| match seen.method() {
+        "tools/call" => seen.result(task("t-1", "working", json!({"resultType": "task"}))),
+        _ => seen.result(task("t-1", "working", json!({}))),
+    });
+    for signal in [rustix::process::Signal::TERM, rustix::process::Signal::HUP] {
+        let mut running = served.command(&["call", "t", "--json"]);
+        let mut running = running.stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(running.stderr.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("working") {
+            line.clear();
+            assert!(said.read_line(&mut line).unwrap() > 0);
+        }
+        let pid = rustix::process::Pid::from_child(&running);
+        rustix::process::kill_process(pid, signal).unwrap();
+        let ended = running.wait_with_output().unwrap();
+        assert_eq!(ended.status.code(), Some(143));
+        let shown = json(&ended);
+        assert_eq!((&shown["taskId"], &shown["interrupted"]), (&json!("t-1"), &json!(true)));
+        let mut more = String::new();
+        std::io::Read::read_to_string(&mut said, &mut more).unwrap();
+        assert!(more.contains("longhaul task t-1 --wait"), "{more}");
+    }
+}
+
+#[test]
+fn a_list_without_end_is_given_up_and_time_may_be_limited() {
+    let served = crate::peer::Peer::start(|seen| match seen.method() {
+        "server/discover" => seen.result(json!({
+            "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
+        })),
+        // Nothing is sent.
+        _ => crate::peer::event_stream({
+            let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
+            std::mem::forget(sender);
+            receiver
+        }),
+    });
+    let home = tempfile::tempdir().unwrap();
+    let url = served.url();
+    for words in [
+        &["tools", &url, "--timeout=100ms", "--json"][..],
+        &["resources", &url, "--timeout=100ms", "--json"],
+        &["prompts", &url, "--timeout=100ms", "--json"],
+        &["call", &url, "--timeout=100ms", "--json"],
+        &["call", &url, "t", "--timeout=100ms", "--json"],
+    ] {
+        let listed = longhaul(words, &home).output().unwrap();
+        exit(&listed, 124);
+        assert_eq!(json(&listed)["error"]["kind"], "timed_out", "{listed:?}");
+    }
+}
+
+#[test]
+fn a_name_that_is_neither_a_task_nor_a_server_is_a_wrong_word() {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = longhaul(&["tasks", "--offline"], &home);
+    let listed = command.env("LONGHAUL_SERVER", "nosuch").output().unwrap();
+    exit(&listed, 2);
+    assert!(stderr(&listed).contains("there is no server `nosuch`"), "{listed:?}");
+}
