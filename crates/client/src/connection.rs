@@ -18,7 +18,7 @@ use crate::{
     tools::ToolList,
     transport::{Http, Observed, Outgoing, Reply, Transport},
 };
-use longhaul_core::{Json, Millis, whole_millis};
+use longhaul_core::{Json, Millis};
 use longhaul_wire::{Generation, Method};
 use serde_json::{Map, Value};
 use std::{
@@ -58,8 +58,6 @@ struct Shared {
     hosted: Arc<HostedTasks>,
     task_pushes: TaskPushes,
     legacy_tasks: Arc<LegacyTasks>,
-    /// When the server has last answered a request, by the monotonic clock, in milliseconds.
-    answered_at: AtomicU64,
 }
 
 /// A stream of notifications that a modern server was asked for. Dropping it ends the subscription.
@@ -112,7 +110,6 @@ impl Connection {
             listening: Listening::default(),
             task_pushes: TaskPushes::default(),
             legacy_tasks: Arc::default(),
-            answered_at: AtomicU64::new(0),
             cache: ResponseCache::default(),
             tools: parking_lot::Mutex::default(),
             changes: Changes::default(),
@@ -169,7 +166,6 @@ impl Connection {
 
     fn connected(&self, era: &Era) {
         tracing::debug!(?era, "connected");
-        self.note_answer();
         let options = &self.0.options;
         let is_wanted = options.inputs.is_some() || options.logging.is_some() || self.0.listening.is_wanted();
         if era.legacy().is_some() && (is_wanted || self.0.transport.is_session()) {
@@ -227,13 +223,8 @@ impl Connection {
             self.forget(&era).await;
             era = self.era_of_call(record).await?;
         }
-        let mut request = build(&era);
+        let request = build(&era);
         let may_run_twice = stale_era::may_run_twice(&era, &request);
-        if !may_run_twice && self.has_ended_idly(&era).await {
-            self.forget(&era).await;
-            era = self.era_of_call(record).await?;
-            request = build(&era);
-        }
         let key = Key::of(&request.method, &request.params).filter(|_| era.legacy().is_none());
         let lookup = key.map(|key| (self.0.cache.get(&key, self.0.options.clock.monotonic()), key));
         if let Some((Lookup::Found(result), _)) = lookup {
@@ -257,7 +248,6 @@ impl Connection {
             self.forget(&era).await;
         }
         let doubt = stale_era::doubt(&era, &first);
-        let is_sent_again = may_run_twice || doubt.has_not_run(&first);
         let is_stale = match doubt {
             Doubt::None => false,
             Doubt::SessionEnded => true,
@@ -269,11 +259,11 @@ impl Connection {
             tracing::debug!("the server has lost the session or changed its era");
             self.forget(&era).await;
         }
-        let has_lost_session = is_stale && doubt == Doubt::SessionLost;
+        let has_not_run = doubt.has_not_run(&first, is_stale);
         // The server may have been at another address than the one that it has redirected to.
         let has_moved = doubt == Doubt::EraChanged && may_run_twice && !stale_era::is_answered(&first);
-        if !is_sent_again {
-            return finish(stale_era::unrepeated(first, has_lost_session), era);
+        if !(may_run_twice || has_not_run) {
+            return finish(stale_era::unrepeated(first), era);
         }
         if !(is_stale || has_moved) {
             return finish(first, era);
@@ -281,8 +271,8 @@ impl Connection {
         let now = self.era_of_call(record).await?;
         let again = build(&now);
         // Another server may not take the key.
-        if !doubt.has_not_run(&first) && !stale_era::may_run_twice(&now, &again) {
-            return finish(stale_era::unrepeated(first, has_lost_session), era);
+        if !has_not_run && !stale_era::may_run_twice(&now, &again) {
+            return finish(stale_era::unrepeated(first), era);
         }
         self.listening().until_open().await;
         let second = self.attempt(&now, again, on_notification, record).await;
@@ -360,9 +350,6 @@ impl Connection {
         }
         .await;
         cancellation.id = None;
-        if response.is_ok() {
-            self.note_answer();
-        }
         response
     }
 
@@ -533,20 +520,6 @@ impl Connection {
 
     pub(crate) fn downgrade(&self) -> WeakConnection {
         WeakConnection(Arc::downgrade(&self.0))
-    }
-
-    fn note_answer(&self) {
-        self.0.answered_at.store(self.monotonic(), Ordering::Relaxed);
-    }
-
-    fn monotonic(&self) -> Millis {
-        whole_millis(self.0.options.clock.monotonic())
-    }
-
-    /// How long ago the server has answered.
-    pub(crate) fn idle_for(&self) -> Duration {
-        let answered_at = self.0.answered_at.load(Ordering::Relaxed);
-        Duration::from_millis(self.monotonic().saturating_sub(answered_at))
     }
 
     /// Sleeps by the connection's clock.

@@ -16,10 +16,15 @@ pub(crate) enum Doubt {
 }
 
 impl Doubt {
-    /// Whether the request was refused because of what is in doubt, so that no tool has run: nothing has answered the request itself, and the status is
-    /// not 404. A session may end, and a proxy lose its server, while the tool runs.
-    pub(crate) fn has_not_run(self, response: &Result<RpcResponse, RequestError>) -> bool {
-        self == Self::EraChanged && !is_answered(response) && status_of(response) != Some(404)
+    /// Whether the request was refused because of what is in doubt, so that no tool has run. A server looks for the session before it reads the request, and what a
+    /// tool answers has status 200. `is_stale` says that the session has ended, or that another server is there.
+    pub(crate) fn has_not_run(self, response: &Result<RpcResponse, RequestError>, is_stale: bool) -> bool {
+        match self {
+            Self::None => false,
+            Self::SessionEnded | Self::SessionLost => is_stale,
+            // A proxy answers 404, too.
+            Self::EraChanged => !is_answered(response) && status_of(response) != Some(404),
+        }
     }
 }
 
@@ -79,25 +84,20 @@ pub(crate) fn may_run_twice(era: &Era, request: &Request) -> bool {
         || (era.server().takes_idempotency_keys() && has_key())
 }
 
-/// What a caller is told of a call that was not sent again. Status 404, and any error in a session that the server turned out to have lost, do not say whether the
-/// tool has run, whatever the error is that comes with them, unless that is the server's own refusal of the call.
-pub(crate) fn unrepeated(
-    first: Result<RpcResponse, RequestError>,
-    has_lost_session: bool,
-) -> Result<RpcResponse, RequestError> {
+/// What a caller is told of a call that was not sent again. Status 404 does not say whether the tool has run, whatever the error is that comes with it, unless that
+/// is the server's own refusal of the call.
+pub(crate) fn unrepeated(first: Result<RpcResponse, RequestError>) -> Result<RpcResponse, RequestError> {
     let is_named = is_answered(&first);
     match first {
         Ok(RpcResponse {
             outcome: Err(failure),
-            status,
+            status: 404,
             ..
-        }) if (status == 404 || has_lost_session) && !(is_named && RequestError::Rpc(failure.clone()).is_refusal()) => {
-            Err(RequestError::Http {
-                status,
-                body: excerpt(&failure.message).into_owned(),
-                retry_after: None,
-            })
-        }
+        }) if !(is_named && RequestError::Rpc(failure.clone()).is_refusal()) => Err(RequestError::Http {
+            status: 404,
+            body: excerpt(&failure.message).into_owned(),
+            retry_after: None,
+        }),
         first => first,
     }
 }

@@ -238,24 +238,17 @@ fn a_call_after_a_gateway_timeout_is_of_unknown_outcome() {
     }
 }
 
-/// The session has ended while the tool ran.
+/// T-13: the call was refused at its session.
 #[test]
-fn a_call_whose_session_has_ended_is_of_unknown_outcome() {
+fn a_call_whose_session_has_ended_is_sent_again_in_a_new_one() {
     let peer = legacy(json!({}), |seen| match seen.header("mcp-session-id") {
         Some("session-1") => plain(404, "session not found"),
         _ => seen.result(json!({"content": []})),
     });
     let home = tempfile::tempdir().unwrap();
-    let called = run(&peer, &home, &["call", "optional", "--era=legacy"]);
-    exit(&called, 3);
-    let said = stderr(&called);
-    assert!(
-        said.contains("the call may or may not have run, and was not sent again"),
-        "{said}"
-    );
-    assert_eq!(peer.calls_of("tools/call").len(), 1);
-    let listed = exit(&run(&peer, &home, &["tasks", "--offline"]), 0);
-    assert!(listed.contains("optional  outcome unknown"), "{listed}");
+    exit(&run(&peer, &home, &["call", "optional", "--era=legacy"]), 0);
+    assert_eq!(peer.calls_of("tools/call").len(), 2);
+    assert_eq!(peer.calls_of("initialize").len(), 2);
 }
 
 /// A legacy server goes on with a task whoever has left. The answer comes after the time of the command, and while it still waits for the task's name.

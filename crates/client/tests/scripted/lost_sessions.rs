@@ -206,19 +206,18 @@ async fn every_way_to_say_that_a_session_is_lost_is_understood() {
 }
 
 #[tokio::test]
-async fn a_call_in_a_session_that_may_be_lost_is_not_sent_again() {
-    let peer = loses_first_session(|seen| refusal(400, &seen.body["id"], -32000));
-    let (connection, _) = peer.connection();
-    let tool = connection.list_tools().await.unwrap().remove(0);
-    let call = async || connection.call_tool(&tool, &Map::new(), &mut |_| {}).await;
-    call().await.unwrap();
-    // The session may have ended while the tool ran, so the error is not that of the tool.
-    let error = call().await.unwrap_err();
-    assert!(matches!(error, RequestError::Http { status: 400, .. }), "{error}");
-    assert_eq!(peer.calls_of("tools/call").len(), 2);
-    // The next one has a new session.
-    call().await.unwrap();
-    assert!(is_in(&peer.calls_of("tools/call")[2], "session-2"));
+async fn a_call_that_fails_in_a_session_that_answers_a_ping_is_not_sent_again() {
+    let peer = legacy(json!({}), |seen| match seen.method() {
+        "ping" => seen.result(json!({})),
+        _ => refusal(400, &seen.body["id"], -32000),
+    });
+    let error = call(&peer).await.unwrap_err();
+    assert!(
+        matches!(&error, RequestError::Rpc(failure) if failure.code == -32000),
+        "{error}"
+    );
+    assert_eq!(peer.calls_of("tools/call").len(), 1);
+    assert_eq!(peer.calls_of("initialize").len(), 1);
 }
 
 #[tokio::test]
