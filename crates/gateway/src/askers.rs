@@ -3,18 +3,20 @@
 //! A connection to an upstream belongs to one principal. Its calls have numbers, and what the upstream asks in a response to a call or on its stream carries
 //! the number. A question of a task names the task. Any other question can belong to each call that runs on the connection, or may still run there after its
 //! client has left: it is put to their client if that is one for all of them. Only clients of 2025-11-25 can be told apart, by their sessions.
+//! A log message is not answered, so no doubt within one principal matters: without a number it goes to each client that has a call on the connection, and else
+//! to the sessions to which the connection belongs. On a connection that all share it goes where a question would.
 
 use crate::question::UpstreamQuestion;
 use futures_util::{FutureExt, future::Shared};
 use longhaul_client::{InputHandler, InputRequest, InputResponse, LogMessage, RpcFailure};
 use longhaul_core::{BoxFuture, ClientCapabilities, Clock, Json, Principal, SessionKey, TaskId};
-use longhaul_runtime::{AskError, Question, RequestContext, Requestor, TaskContext};
+use longhaul_runtime::{AskError, Question, RequestContext, Requestor, SessionLog, SessionLogs, TaskContext};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -26,6 +28,8 @@ mod tests;
 
 /// How long a question may come before the answer that names its task.
 const LONGEST_WAIT_FOR_TASK: Duration = Duration::from_secs(2);
+/// How long a client may take to tell its roots.
+const LONGEST_WAIT_FOR_ROOTS: Duration = Duration::from_secs(5);
 /// How long a call that the upstream has not answered counts as running after its client has left. An upstream is asked to cancel such a call, and does not say
 /// when it has.
 const MAY_STILL_RUN: Duration = Duration::from_secs(600);
@@ -41,6 +45,18 @@ pub(crate) struct Askers {
     roots: Mutex<Option<Value>>,
     /// Whether this upstream has asked for roots outside of calls, on any connection.
     asks_for_roots: Arc<AtomicBool>,
+    /// The client has not told its roots when it was asked for them before a call, so it is not asked again until they change.
+    withholds_roots: AtomicBool,
+    /// Whose connection it is, and where log messages that belong to no call go.
+    listeners: Option<Listeners>,
+}
+
+/// The sessions to which a connection belongs.
+pub(crate) struct Listeners {
+    pub(crate) principal: Principal,
+    /// `None` for all of the principal.
+    pub(crate) session: Option<SessionKey>,
+    pub(crate) logs: Arc<OnceLock<SessionLogs>>,
 }
 
 #[derive(Default)]
@@ -153,7 +169,12 @@ pub(crate) struct Registration {
 }
 
 impl Askers {
-    pub(crate) fn new(upstream: &str, clock: Arc<dyn Clock>, asks_for_roots: Arc<AtomicBool>) -> Arc<Self> {
+    pub(crate) fn new(
+        upstream: &str,
+        clock: Arc<dyn Clock>,
+        asks_for_roots: Arc<AtomicBool>,
+        listeners: Option<Listeners>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             upstream: upstream.to_owned(),
             clock,
@@ -161,6 +182,8 @@ impl Askers {
             changed: Notify::new(),
             roots: Mutex::default(),
             asks_for_roots,
+            withholds_roots: AtomicBool::new(false),
+            listeners,
         })
     }
 
@@ -247,9 +270,10 @@ impl Askers {
         }
     }
 
-    /// Asks the client for its roots, if the upstream will want them when it is connected, and they are not known.
+    /// Asks the client for its roots, if the upstream will want them when it is connected, and they are not known. A call goes on without them if the client
+    /// does not answer.
     pub(crate) async fn learn_roots(&self, context: &Context) {
-        let has_roots = context.requestor().capabilities.roots;
+        let has_roots = context.requestor().capabilities.roots && !self.withholds_roots.load(Ordering::Relaxed);
         if !has_roots || !self.asks_for_roots.load(Ordering::Relaxed) || self.roots.lock().is_some() {
             return;
         }
@@ -257,15 +281,24 @@ impl Askers {
             name: Some("roots".into()),
             ..Question::new(Json::from(&json!({"method": "roots/list"})))
         };
-        match context.clone().ask(question).await {
+        let answered = tokio::select! {
+            biased;
+            answered = context.clone().ask(question) => answered.map_err(|error| error.to_string()),
+            () = self.clock.sleep(LONGEST_WAIT_FOR_ROOTS) => Err("it has not answered".to_owned()),
+        };
+        match answered {
             Ok(roots) => *self.roots.lock() = serde_json::from_str(roots.as_str()).ok(),
-            Err(error) => tracing::debug!(upstream = self.upstream, %error, "a client does not tell its roots"),
+            Err(why) => {
+                tracing::debug!(upstream = self.upstream, why, "a client does not tell its roots");
+                self.withholds_roots.store(true, Ordering::Relaxed);
+            }
         }
     }
 
     /// The roots of the client have changed, so it is asked for them the next time.
     pub(crate) fn forget_roots(&self) {
         *self.roots.lock() = None;
+        self.withholds_roots.store(false, Ordering::Relaxed);
     }
 
     /// Passes a log message on.
@@ -273,13 +306,39 @@ impl Askers {
         let LogMessage {
             level, logger, data, ..
         } = &message;
-        let asker = self.of_source(message.source);
         let data = Json::from(data);
-        match asker.as_deref().map(|asker| &asker.context) {
-            Some(Context::Task(cx)) => cx.log(*level, logger.as_deref(), data),
-            Some(Context::Request(cx)) => cx.log(*level, logger.as_deref(), data),
-            None => tracing::debug!(upstream = self.upstream, "a log message belongs to no call"),
+        let askers: Vec<_> = match (message.source, &self.listeners) {
+            (None, Some(_)) => self.state.lock().newest_of_each(),
+            (source, _) => self.of_source(source).into_iter().collect(),
+        };
+        for asker in &askers {
+            match &asker.context {
+                Context::Task(cx) => cx.log(*level, logger.as_deref(), data.clone()),
+                Context::Request(cx) => cx.log(*level, logger.as_deref(), data.clone()),
+            }
         }
+        if !askers.is_empty() {
+            return;
+        }
+        let Some((listeners, logs)) = self
+            .listeners
+            .as_ref()
+            .and_then(|listeners| Some((listeners, listeners.logs.get()?)))
+        else {
+            return tracing::debug!(upstream = self.upstream, "a log message belongs to no client");
+        };
+        logs.send(SessionLog {
+            principal: listeners.principal.clone(),
+            session: listeners.session.clone(),
+            level: *level,
+            logger: logger.as_deref().map(Arc::from),
+            data,
+        });
+    }
+
+    /// The process that ran the calls is gone: none of those that were given up runs any more.
+    pub(crate) fn forget_left(&self) {
+        self.state.lock().left.clear();
     }
 }
 
@@ -294,6 +353,17 @@ impl State {
         let (_, newest) = self.by_number.last_key_value()?;
         let is_only = self.clients().all(|client| *client == newest.client);
         is_only.then(|| Arc::clone(newest))
+    }
+
+    /// The newest call of each client.
+    fn newest_of_each(&self) -> Vec<Arc<Asker>> {
+        let mut newest: Vec<&Arc<Asker>> = Vec::new();
+        for asker in self.by_number.values().rev() {
+            if newest.iter().all(|other| other.client != asker.client) {
+                newest.push(asker);
+            }
+        }
+        newest.into_iter().cloned().collect()
     }
 
     /// The clients of all that runs, and of all that may still run.
@@ -327,6 +397,11 @@ impl Registration {
     /// The call is sent. Until it has ended, it may ask, also after this value is dropped.
     pub(crate) fn begins(&self) {
         self.runs.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was sent, and has no answer.
+    pub(crate) fn runs(&self) -> bool {
+        self.runs.load(Ordering::Relaxed)
     }
 
     /// The upstream has answered it for good, or has not received it.

@@ -2,24 +2,35 @@
 
 use crate::{
     JobTools,
+    claims::EarlierNames,
     definition::{Definition, KIND},
     listed::{Lists, text_member},
     options::first,
     provider::executor_of,
     upstream::Upstream,
+    upstreams::Upstreams,
 };
 use longhaul_core::{Json, Millis, TaskPolicy};
-use longhaul_runtime::{Engine, Tool, ToolSettings};
+use longhaul_runtime::{Engine, FOLLOW_TOOLS, Tool, ToolSettings};
 use longhaul_wire::relayed;
-use serde_json::{Map, Value};
-use std::{collections::BTreeSet, sync::Arc};
+use serde_json::{Map, Value, json, value::RawValue};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// After how long a call becomes a task, if its upstream makes none of it: in milliseconds.
 const TASK_AFTER: Millis = 5_000;
 
 /// Offers the tools in `lists`, and no longer those of before that are not in it. It may be dropped at any await: what is noted as offered is offered.
-pub(crate) async fn offer_tools(engine: &Engine, upstream: &Arc<Upstream>, lists: Option<&Lists>) {
+pub(crate) async fn offer_tools(
+    engine: &Engine,
+    upstreams: &Upstreams,
+    upstream: &Arc<Upstream>,
+    lists: Option<&Lists>,
+) {
     let mut offered = upstream.offered.lock().await;
+    let earlier = EarlierNames::of_tools(upstreams, upstream);
     let mut kept = BTreeSet::new();
     let tools = lists.map(|lists| lists.tools.as_slice()).unwrap_or_default();
     for listed in tools {
@@ -36,6 +47,10 @@ pub(crate) async fn offer_tools(engine: &Engine, upstream: &Arc<Upstream>, lists
                 tool = shown,
                 "ignored a second tool of this name"
             );
+            continue;
+        }
+        if let Some(claim) = earlier.claim(&shown) {
+            tracing::warn!(upstream = upstream.name(), tool = shown, %claim, "ignored a tool");
             continue;
         }
         if offered.get(&shown).is_none_or(|before| before.as_ref() != Some(listed)) {
@@ -57,6 +72,13 @@ pub(crate) async fn offer_tools(engine: &Engine, upstream: &Arc<Upstream>, lists
                 );
                 continue;
             }
+            if FOLLOW_TOOLS.contains(&shown.as_str()) {
+                tracing::warn!(
+                    upstream = upstream.name(),
+                    tool = shown,
+                    "the server's own tool takes the place of this one as soon as a tool has a hand-off: rename it"
+                );
+            }
             offered.insert(shown.clone(), Some(listed.clone()));
         }
         kept.insert(shown);
@@ -68,6 +90,24 @@ pub(crate) async fn offer_tools(engine: &Engine, upstream: &Arc<Upstream>, lists
         }
         stays
     });
+}
+
+/// Offers what an upstream has, and what later upstreams have under names that were or are its own.
+pub(crate) async fn offer_with_later(engine: &Engine, upstreams: &Upstreams, upstream: &Arc<Upstream>, lists: &Lists) {
+    let all = upstreams.all().into_iter();
+    let later: Vec<_> = all.skip_while(|other| !Arc::ptr_eq(other, upstream)).skip(1).collect();
+    let offer_later = async || {
+        for other in &later {
+            // One that is down keeps its tools for a while, and one that was never seen has none.
+            if let Some(lists) = other.lists() {
+                offer_tools(engine, upstreams, other, Some(&lists)).await;
+            }
+        }
+    };
+    // They give up what belongs to this one first, and are offered last what it has no longer.
+    offer_later().await;
+    offer_tools(engine, upstreams, upstream, Some(lists)).await;
+    offer_later().await;
 }
 
 /// Whether a tool is offered.
@@ -139,6 +179,21 @@ pub(crate) struct UpstreamTool {
     pub(crate) idempotent: bool,
 }
 
+/// The members of a tool, without those that cannot be read, such as a schema with a number that is too large. They are listed as they are, and the upstream
+/// checks what they say.
+fn readable_members(listed: &Json) -> Result<Value, String> {
+    let members: BTreeMap<String, &RawValue> =
+        serde_json::from_str(listed.as_str()).map_err(|error| error.to_string())?;
+    let mut readable: Map<String, Value> = members
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, serde_json::from_str(value.get()).ok()?)))
+        .collect();
+    readable
+        .entry("inputSchema")
+        .or_insert_with(|| json!({"type": "object"}));
+    Ok(Value::Object(readable))
+}
+
 /// A tool as its upstream describes it, unless the configuration says something else.
 pub(crate) fn upstream_tool(
     upstream: &Arc<Upstream>,
@@ -148,7 +203,7 @@ pub(crate) fn upstream_tool(
     listed: &Json,
 ) -> Result<UpstreamTool, String> {
     let listed = &job.map_or_else(|| listed.clone(), |job| as_job(job, listed));
-    let members: Value = serde_json::from_str(listed.as_str()).map_err(|error| error.to_string())?;
+    let members = readable_members(listed)?;
     let rules = &upstream.options().rules;
     let hint = |hint: &str| members["annotations"][hint] == true;
     let idempotent =

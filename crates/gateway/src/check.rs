@@ -37,6 +37,8 @@ pub struct UpstreamReport {
     pub templates: usize,
     /// What is probably a mistake.
     pub warnings: Vec<String>,
+    /// Its tools whose names are those of another upstream's, which is a mistake.
+    pub collisions: Vec<String>,
 }
 
 /// A tool of an upstream.
@@ -89,7 +91,7 @@ pub async fn check(
         .zip(&read)
         .map(|(upstream, read)| report(upstream, read))
         .collect();
-    warn_of_names(&mut reports);
+    find_collisions(&mut reports);
     warn_of_uris(&mut reports, &read);
     Ok(reports)
 }
@@ -112,6 +114,7 @@ fn report(upstream: &Arc<Upstream>, read: &Read) -> UpstreamReport {
         resources: 0,
         templates: 0,
         warnings: Vec::new(),
+        collisions: Vec::new(),
     };
     let Ok((_, lists)) = read else { return report };
     (report.prompts, report.resources, report.templates) =
@@ -190,13 +193,13 @@ fn unused(options: &UpstreamOptions, names: &BTreeSet<String>) -> Vec<String> {
     unused
 }
 
-fn warn_of_names(reports: &mut [UpstreamReport]) {
+fn find_collisions(reports: &mut [UpstreamReport]) {
     let mut owners: BTreeMap<String, String> = BTreeMap::new();
     for report in reports {
         for tool in &report.tools {
             match owners.get(&tool.offered) {
-                Some(owner) => report.warnings.push(format!(
-                    "its tool `{}` is left out: upstream `{owner}` has offered one of the name `{}`",
+                Some(owner) => report.collisions.push(format!(
+                    "its tool `{}` is not offered: upstream `{owner}` has one of the name `{}`; rename it with `tools.rename`, or use prefixes",
                     tool.name, tool.offered
                 )),
                 None => drop(owners.insert(tool.offered.clone(), report.name.clone())),

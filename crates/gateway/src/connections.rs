@@ -5,26 +5,26 @@
 
 use crate::{
     Target, UpstreamOptions,
-    askers::{Askers, ClientsOfConnection, Context, Registration},
+    askers::{Askers, ClientsOfConnection, Context, Listeners, Registration},
     followed::FollowedResources,
     listed::Lists,
 };
 use longhaul_client::{ChildProcess, Connection, EraChoice, InvalidAddress, LogLevel, Logging, Options, RequestError};
 use longhaul_core::{ClientCapabilities, Clock, Principal, SessionKey};
-use longhaul_runtime::Requestor;
+use longhaul_runtime::{Ports, Requestor, SessionLogs, Spawner};
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
-/// The most connections of one principal with one set of capabilities. More calls at once share them, and their questions are cancelled if it is not known whose
-/// they are.
-const MOST_ALIKE: usize = 16;
+/// The most connections of one principal, over all of its sessions and sets of capabilities. For one more, one is closed that nobody uses. If there is none, a call
+/// shares a connection of its kind, where its questions are cancelled if it is not known whose they are, or waits.
+const MOST: usize = 16;
 /// How long a connection is kept that nobody uses.
 const IDLE: Duration = Duration::from_secs(300);
 
@@ -60,8 +60,20 @@ pub(crate) struct UpstreamConnection {
     names_calls: AtomicBool,
     /// Whether the roots of its client have changed, and the upstream does not know it yet.
     roots_have_changed: AtomicBool,
+    /// Whether its session has ended.
+    is_over: AtomicBool,
     /// The resources that are followed on it.
     pub(crate) followed: FollowedResources,
+}
+
+/// There is no connection for a call.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RegisterError {
+    #[error(transparent)]
+    Address(#[from] InvalidAddress),
+    /// All that its principal may have are in use.
+    #[error("all {MOST} connections of this client are in use")]
+    TooMany,
 }
 
 impl UpstreamConnection {
@@ -115,32 +127,41 @@ impl UpstreamConnection {
     }
 }
 
+/// By whose they are.
+type Open = HashMap<Key, Vec<Arc<UpstreamConnection>>>;
+
+/// Whether nothing runs on a connection, and nobody is about to use it.
+fn is_unused(connection: &Arc<UpstreamConnection>) -> bool {
+    connection.askers.is_idle() && Arc::strong_count(connection) == 1
+}
+
 /// The open connections to an upstream.
 pub(crate) struct Connections {
     options: UpstreamOptions,
     version: &'static str,
     clock: Arc<dyn Clock>,
+    spawner: Arc<dyn Spawner>,
+    /// Where log messages go that belong to no call.
+    pub(crate) logs: Arc<OnceLock<SessionLogs>>,
     /// Whether the upstream has asked for roots outside of calls.
     asks_for_roots: Arc<AtomicBool>,
     /// Whether clients of 2025-11-25 have connections of that revision.
     follows_client: AtomicBool,
     /// The level of log messages that upstreams are asked for.
     log_level: Mutex<LogLevel>,
-    open: Mutex<HashMap<Key, Vec<Arc<UpstreamConnection>>>>,
+    open: Mutex<Open>,
 }
 
 impl Connections {
     /// # Errors
     /// The URL cannot be used.
-    pub(crate) fn new(
-        options: UpstreamOptions,
-        version: &'static str,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Self, InvalidAddress> {
+    pub(crate) fn new(options: UpstreamOptions, version: &'static str, ports: &Ports) -> Result<Self, InvalidAddress> {
         let connections = Self {
             options,
             version,
-            clock,
+            clock: Arc::clone(&ports.clock),
+            spawner: Arc::clone(&ports.spawner),
+            logs: Arc::default(),
             asks_for_roots: Arc::default(),
             follows_client: AtomicBool::new(false),
             log_level: Mutex::new(LogLevel::Info),
@@ -168,13 +189,12 @@ impl Connections {
         &self,
         context: &Context,
         delivered: &BTreeMap<String, u32>,
-    ) -> Result<(Arc<UpstreamConnection>, Registration), InvalidAddress> {
+    ) -> Result<(Arc<UpstreamConnection>, Registration), RegisterError> {
         let key = self.key(context.principal(), context.session(), context.requestor());
         let asked = key.capabilities;
         let can_be_asked = asked.elicitation_form || asked.elicitation_url || asked.sampling;
         let mut open = self.open.lock();
-        let alike = open.entry(key.clone()).or_default();
-        for connection in alike.iter() {
+        for connection in open.get(&key).into_iter().flatten() {
             let entered = match can_be_asked && !connection.names_calls.load(Ordering::Relaxed) {
                 true => connection.askers.register_alone(context, delivered),
                 false => Some(connection.register(context.clone(), delivered.clone())),
@@ -183,13 +203,12 @@ impl Connections {
                 return Ok((self.used(connection), registration));
             }
         }
-        let connection = match alike.first() {
-            Some(first) if alike.len() >= MOST_ALIKE => self.used(first),
-            _ => {
-                let connection = self.unused(&key)?;
-                alike.push(Arc::clone(&connection));
-                connection
+        let connection = match self.open_another(&mut open, &key) {
+            Err(RegisterError::TooMany) => {
+                let first = open.get(&key).and_then(|alike| alike.first());
+                self.used(first.ok_or(RegisterError::TooMany)?)
             }
+            opened => opened?,
         };
         let registration = connection.register(context.clone(), delivered.clone());
         Ok((connection, registration))
@@ -201,8 +220,8 @@ impl Connections {
         principal: &Principal,
         session: Option<&SessionKey>,
         requestor: &Requestor,
-    ) -> Result<Arc<UpstreamConnection>, InvalidAddress> {
-        self.connection(self.key(principal, session, requestor))
+    ) -> Result<Arc<UpstreamConnection>, RegisterError> {
+        self.connection(&self.key(principal, session, requestor))
     }
 
     fn key(&self, principal: &Principal, session: Option<&SessionKey>, requestor: &Requestor) -> Key {
@@ -231,9 +250,13 @@ impl Connections {
 
     /// The connection on which the gateway itself reads what the upstream offers. It declares all that can be relayed, since some servers offer tools only to
     /// clients with a capability. Nobody can be asked on it.
-    pub(crate) fn own(&self) -> Result<Arc<UpstreamConnection>, InvalidAddress> {
+    pub(crate) fn own(&self) -> Result<Arc<UpstreamConnection>, RegisterError> {
+        self.connection(&self.own_key())
+    }
+
+    fn own_key(&self) -> Key {
         let era = self.options.era;
-        self.connection(match self.options.shared {
+        match self.options.shared {
             true => Key::shared(era),
             false => Key {
                 principal: Some(Principal::local()),
@@ -248,17 +271,58 @@ impl Connections {
                 session: None,
                 era,
             },
-        })
+        }
     }
 
-    fn connection(&self, key: Key) -> Result<Arc<UpstreamConnection>, InvalidAddress> {
+    fn connection(&self, key: &Key) -> Result<Arc<UpstreamConnection>, RegisterError> {
         let mut open = self.open.lock();
-        if let Some(connection) = open.get(&key).and_then(|alike| alike.first()) {
+        if let Some(connection) = open.get(key).and_then(|alike| alike.first()) {
             return Ok(self.used(connection));
         }
-        let connection = self.unused(&key)?;
-        open.entry(key).or_default().push(Arc::clone(&connection));
+        self.open_another(&mut open, key)
+    }
+
+    /// Opens a connection, if its principal may have another one, or one of its connections is not used.
+    fn open_another(&self, open: &mut Open, key: &Key) -> Result<Arc<UpstreamConnection>, RegisterError> {
+        let own = self.own_key();
+        let counts = |other: &Key| other.principal == key.principal && *other != own;
+        if counts(key) {
+            let of_principal = open.iter().filter(|(other, _)| counts(other));
+            let count: usize = of_principal.clone().map(|(_, alike)| alike.len()).sum();
+            if count >= MOST {
+                let unused = of_principal
+                    .flat_map(|(_, alike)| alike)
+                    .filter(|other| is_unused(other));
+                let oldest = unused.min_by_key(|other| *other.used.lock()).cloned();
+                self.remove(open, &oldest.ok_or(RegisterError::TooMany)?);
+            }
+        }
+        let connection = self.unused(key)?;
+        open.entry(key.clone()).or_default().push(Arc::clone(&connection));
         Ok(connection)
+    }
+
+    /// Closes a connection, which nobody finds any more.
+    fn remove(&self, open: &mut Open, closed: &Arc<UpstreamConnection>) {
+        open.retain(|_, alike| {
+            alike.retain(|connection| !Arc::ptr_eq(connection, closed));
+            !alike.is_empty()
+        });
+        self.spawner.spawn(Box::pin(closed.connection.clone().close()));
+    }
+
+    /// Closes the connections of a session that has ended: now, or once nothing runs on them.
+    pub(crate) fn session_ended(&self, session: &SessionKey) {
+        let mut open = self.open.lock();
+        let of_session = open.iter().filter(|(key, _)| key.session.as_ref() == Some(session));
+        let of_session: Vec<_> = of_session.flat_map(|(_, alike)| alike).cloned().collect();
+        for connection in of_session {
+            connection.is_over.store(true, Ordering::Relaxed);
+            // The other reference is the one here.
+            if connection.askers.is_idle() && Arc::strong_count(&connection) == 2 {
+                self.remove(&mut open, &connection);
+            }
+        }
     }
 
     fn used(&self, connection: &Arc<UpstreamConnection>) -> Arc<UpstreamConnection> {
@@ -274,6 +338,7 @@ impl Connections {
             used: Mutex::new(self.clock.monotonic()),
             names_calls: AtomicBool::new(false),
             roots_have_changed: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
             followed: FollowedResources::default(),
         }))
     }
@@ -282,7 +347,14 @@ impl Connections {
     fn open_with(&self, key: &Key) -> Result<(Connection, Arc<Askers>), InvalidAddress> {
         let capabilities = key.capabilities;
         let asks_for_roots = Arc::clone(&self.asks_for_roots);
-        let askers = Askers::new(&self.options.name, Arc::clone(&self.clock), asks_for_roots);
+        // That of the gateway itself belongs to nobody.
+        let owner = key.principal.clone().filter(|_| *key != self.own_key());
+        let listeners = owner.map(|principal| Listeners {
+            principal,
+            session: key.session.clone(),
+            logs: Arc::clone(&self.logs),
+        });
+        let askers = Askers::new(&self.options.name, Arc::clone(&self.clock), asks_for_roots, listeners);
         let mut options = Options::named("longhaul-gateway", self.version);
         options.era = key.era;
         options.clock = Arc::clone(&self.clock);
@@ -342,10 +414,9 @@ impl Connections {
         let now = self.clock.monotonic();
         let mut closed = Vec::new();
         let mut is_kept = |connection: &Arc<UpstreamConnection>| {
-            let is_idle = connection.askers.is_idle() && now.saturating_sub(*connection.used.lock()) >= IDLE;
-            // Someone may be about to use it.
-            let is_free = Arc::strong_count(connection) == 1;
-            let stays = Arc::ptr_eq(connection, keep) || !is_idle || !is_free;
+            let is_over = connection.is_over.load(Ordering::Relaxed);
+            let is_old = is_over || now.saturating_sub(*connection.used.lock()) >= IDLE;
+            let stays = Arc::ptr_eq(connection, keep) || !is_old || !is_unused(connection);
             if !stays {
                 closed.push(connection.connection.clone());
             }
@@ -360,12 +431,20 @@ impl Connections {
         }
     }
 
-    /// Ends the child of a connection on which nothing else runs: it answers nothing any more.
-    pub(crate) async fn end_hung(&self, connection: &UpstreamConnection) {
+    /// Ends the child of a connection, if nothing else runs in it. Whether it does.
+    pub(crate) fn end_child(&self, connection: &Arc<UpstreamConnection>) -> bool {
+        let mut open = self.open.lock();
         let is_child = matches!(self.options.target, Target::Command(_));
-        if is_child && connection.askers.is_idle() {
-            connection.connection.clone().close().await;
+        if !is_child || !connection.askers.is_idle() || !connection.followed.is_empty() {
+            return false;
         }
+        // The caller has one reference. Others may be about to use the connection: then it stays, with another child.
+        match Arc::strong_count(connection) {
+            2 => self.remove(&mut open, connection),
+            _ => self.spawner.spawn(Box::pin(connection.connection.clone().close())),
+        }
+        connection.askers.forget_left();
+        true
     }
 
     /// Closes all.

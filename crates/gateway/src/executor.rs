@@ -1,6 +1,7 @@
 //! Runs the calls of an upstream's tool.
 
 use crate::{
+    Target,
     askers::{Context, Registration},
     checkpoint::UpstreamTask,
     connections::UpstreamConnection,
@@ -20,6 +21,8 @@ use tokio::sync::OwnedSemaphorePermit;
 
 /// The pause before a call that is known not to run is sent again, or a task read again that cannot be read now, in milliseconds.
 const PAUSE: u64 = 1_000;
+/// How long the upstream may take to cancel a call before its child is ended, in milliseconds.
+const CANCEL_GRACE: u64 = 5_000;
 /// The pauses before an idempotent call is made again of which it is not known what became, in milliseconds.
 const PAUSES_BETWEEN_CALLS: [u64; 4] = [1_000, 4_000, 10_000, 20_000];
 /// The pause while the upstream does not accept the gateway's credentials, in milliseconds.
@@ -47,6 +50,8 @@ enum Called {
     Unknown(RequestError),
     /// The upstream answers nothing any more: why it counts as hung.
     Hung(String),
+    /// This task was asked to stop. If the call was sent, the upstream was asked to cancel it.
+    Stopped(StopReason),
 }
 
 /// What became of a task on the upstream.
@@ -79,7 +84,7 @@ impl Executor for UpstreamExecutor {
                 (self.upstream.running.as_ref()).and_then(|running| Arc::clone(running).try_acquire_owned().ok());
             let stored = attempt.checkpoint.as_ref().and_then(UpstreamTask::from_json);
             if let Some(UpstreamTask { task, delivered }) = stored {
-                let (connection, registration) = match self.register(&cx, &delivered) {
+                let (connection, registration) = match self.register(&cx, &delivered).await {
                     Ok(registered) => registered,
                     Err(end) => return end,
                 };
@@ -118,25 +123,31 @@ impl UpstreamExecutor {
 
     /// Makes the call until it has an end.
     pub(crate) async fn call_to_end(&self, attempt: &Attempt, cx: &TaskContext) -> ExecutionEnd {
-        match self.register(cx, &BTreeMap::new()) {
+        match self.register(cx, &BTreeMap::new()).await {
             Ok((connection, registration)) => self.call_and_follow(&connection, registration, attempt, cx).await,
             Err(end) => end,
         }
     }
 
-    pub(crate) fn register(
+    pub(crate) async fn register(
         &self,
         cx: &TaskContext,
         delivered: &BTreeMap<String, u32>,
     ) -> Result<(Arc<UpstreamConnection>, Registration), ExecutionEnd> {
-        let registered = (self.upstream.connections).register(&Context::Task(cx.clone()), delivered);
-        registered.map_err(|error| self.failed(&error.to_string()))
+        let context = Context::Task(cx.clone());
+        tokio::select! {
+            biased;
+            registered = self.upstream.register(&context, delivered) => {
+                registered.map_err(|error| self.failed(&error.to_string()))
+            }
+            reason = cx.stopped() => Err(ExecutionEnd::Stopped(reason)),
+        }
     }
 
     /// Makes the call until it has an end. It is made again only if it is idempotent, and only a few times: it may be what ends the upstream.
     async fn call_and_follow(
         &self,
-        connection: &UpstreamConnection,
+        connection: &Arc<UpstreamConnection>,
         mut registration: Registration,
         attempt: &Attempt,
         cx: &TaskContext,
@@ -164,8 +175,14 @@ impl UpstreamExecutor {
                 Called::Hung(why) => {
                     registration.ends();
                     drop(registration);
-                    self.upstream.connections.end_hung(connection).await;
+                    self.upstream.connections.end_child(connection);
                     return self.lost(&why);
+                }
+                Called::Stopped(reason) => {
+                    if registration.runs() {
+                        self.end_cancelled(connection, registration, cx).await;
+                    }
+                    return ExecutionEnd::Stopped(reason);
                 }
             };
             if let Some(reason) = cx.stop_requested() {
@@ -229,7 +246,7 @@ impl UpstreamExecutor {
             reason = cx.stopped() => reason,
         };
         // Its task, if the upstream makes one of it, runs on unless it is cancelled.
-        let ended = Called::Ended(ExecutionEnd::Stopped(reason));
+        let ended = Called::Stopped(reason);
         let task = async {
             let longest = self.longest_wait_for_task(connection, cx).await;
             tokio::select! {
@@ -244,6 +261,28 @@ impl UpstreamExecutor {
             task = task => task.unwrap_or(ended),
             () = self.upstream.pause(whole_millis(STOP_GRACE)) => ended,
         }
+    }
+
+    /// The upstream was asked to cancel a call. No answer says whether it has, so its child is ended, if nothing else runs there.
+    async fn end_cancelled(&self, connection: &Arc<UpstreamConnection>, registration: Registration, cx: &TaskContext) {
+        let name = self.upstream.name();
+        cx.status(format!(
+            "upstream `{name}` was asked to cancel the call; it is not known whether it has"
+        ));
+        let options = self.upstream.options();
+        // Jobs run in the child between the calls that ask for their state.
+        if !matches!(options.target, Target::Command(_)) || !options.jobs.is_empty() {
+            return;
+        }
+        // From now on it counts as given up.
+        drop(registration);
+        self.upstream.pause(CANCEL_GRACE).await;
+        cx.status(match self.upstream.connections.end_child(connection) {
+            true => format!("the call was cancelled: its process of upstream `{name}` was ended, in which nothing else ran"),
+            false => format!(
+                "upstream `{name}` was asked to cancel the call; it is not known whether it has, and something else runs in its process"
+            ),
+        });
     }
 
     /// How long a cancelled call may wait for the task that the upstream makes of it, in milliseconds. A call of 2025-11-25 that asks for a task cannot be
@@ -371,6 +410,10 @@ impl UpstreamExecutor {
                         stopping = Some(reason);
                         if let Err(error) = handle.cancel().await {
                             tracing::debug!(%error, "an upstream did not take the cancellation of a task");
+                            cx.status(format!(
+                                "upstream `{}` has not cancelled its task, which may go on: {error}",
+                                self.upstream.name()
+                            ));
                         }
                     }
                     () = self.upstream.pause(whole_millis(STOP_GRACE)), if stopping.is_some() => {
@@ -378,12 +421,19 @@ impl UpstreamExecutor {
                             upstream = self.upstream.name(), task = cx.task().short(),
                             "the upstream did not end a task that it was asked to cancel"
                         );
+                        cx.status(format!(
+                            "upstream `{}` was asked to cancel its task and has not ended it: it may go on",
+                            self.upstream.name()
+                        ));
                         return Followed::Ended(ExecutionEnd::Stopped(stopping.unwrap_or(StopReason::Cancel)));
                     }
                 }
             };
             let pause = match (ended, stopping) {
-                (Ok(Outcome::Cancelled), Some(reason)) => return Followed::Ended(ExecutionEnd::Stopped(reason)),
+                (Ok(Outcome::Cancelled), Some(reason)) => {
+                    cx.status(format!("upstream `{}` has cancelled its task", self.upstream.name()));
+                    return Followed::Ended(ExecutionEnd::Stopped(reason));
+                }
                 // Nobody here has asked for it.
                 (Ok(Outcome::Cancelled), None) => {
                     return Followed::Ended(self.failed("the upstream has cancelled its task"));
@@ -488,7 +538,7 @@ fn report(cx: &TaskContext, event: &Event<'_>) {
 }
 
 /// What the caller has put into `_meta`, and the trace that the call belongs to.
-fn meta_of(cx: &TaskContext) -> Map<String, Value> {
+pub(crate) fn meta_of(cx: &TaskContext) -> Map<String, Value> {
     let requestor = cx.requestor();
     let mut params = Map::from_iter([("_meta".to_owned(), Value::from(requestor.meta.clone()))]);
     strip_meta(&mut params);

@@ -23,6 +23,11 @@ impl FollowedResources {
         self.0.lock().get(uri).and_then(Weak::upgrade)
     }
 
+    /// Whether none is followed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.lock().is_empty()
+    }
+
     /// What keeps following, and the token that ends it. Of two that begin at the same time the second has none.
     pub(crate) fn begin(&self, uri: &Arc<str>) -> (Arc<FollowedResource>, Option<CancellationToken>) {
         let mut all = self.0.lock();

@@ -2,7 +2,7 @@
 
 use crate::{
     InvalidNames, UpstreamOptions, UpstreamStatus,
-    catalog::offer_tools,
+    catalog::{offer_tools, offer_with_later},
     connections::Connections,
     follower::UpstreamResources,
     listed::{Lists, StoredLists},
@@ -17,7 +17,7 @@ use futures_util::future::join_all;
 use longhaul_client::InvalidAddress;
 use longhaul_core::BoxFuture;
 use longhaul_private_dir::PrivateDir;
-use longhaul_runtime::{Engine, Ports, Provider};
+use longhaul_runtime::{Engine, Ports, Provider, SessionChange};
 use std::{io, sync::Arc, time::Duration};
 use tokio::sync::{Mutex, broadcast::error::RecvError};
 use tokio_util::sync::CancellationToken;
@@ -25,10 +25,10 @@ use tokio_util::sync::CancellationToken;
 /// How long a start waits for upstreams that were never seen.
 const LONGEST_FIRST_WAIT: Duration = Duration::from_secs(10);
 
-/// Passes on which log messages clients ask for, and that their roots have changed. An upstream that hangs does not delay the others.
+/// Passes on which log messages clients ask for, that their roots have changed, and that their sessions have ended. An upstream that hangs does not delay the others.
 async fn follow_clients(upstreams: Arc<Upstreams>, engine: Engine) {
     let mut levels = engine.catalog().log_level();
-    let mut roots = engine.catalog().changes_of_roots();
+    let mut sessions = engine.catalog().changes_of_sessions();
     let each = |work: &dyn Fn(Arc<Upstream>) -> BoxFuture<'static, ()>| {
         for upstream in upstreams.all() {
             engine.ports().spawner.spawn(work(upstream));
@@ -44,12 +44,17 @@ async fn follow_clients(upstreams: Arc<Upstreams>, engine: Engine) {
                 let level = *levels.borrow_and_update();
                 each(&|upstream| Box::pin(async move { upstream.connections.set_log_level(level).await }));
             }
-            session = roots.recv() => match session {
-                Ok(session) => each(&|upstream| {
+            change = sessions.recv() => match change {
+                Ok(SessionChange::Ended(session)) => {
+                    for upstream in upstreams.all() {
+                        upstream.connections.session_ended(&session);
+                    }
+                }
+                Ok(SessionChange::Roots(session)) => each(&|upstream| {
                     let session = session.clone();
                     Box::pin(async move { upstream.connections.roots_changed(&session).await })
                 }),
-                Err(RecvError::Lagged(missed)) => tracing::warn!(missed, "not all changes of roots were passed on"),
+                Err(RecvError::Lagged(missed)) => tracing::warn!(missed, "not all changes of sessions were passed on"),
                 Err(RecvError::Closed) => return,
             },
         }
@@ -83,8 +88,8 @@ fn make(
     ports: &Ports,
 ) -> Result<Arc<Upstream>, GatewayError> {
     let upstream = options.name.clone();
-    let connections = Connections::new(options, version, Arc::clone(&ports.clock))
-        .map_err(|error| GatewayError::Address { upstream, error })?;
+    let connections =
+        Connections::new(options, version, ports).map_err(|error| GatewayError::Address { upstream, error })?;
     Ok(Arc::new(Upstream::new(connections, naming, ports.clone())))
 }
 
@@ -219,7 +224,7 @@ impl Gateway {
                     successor.offered.lock().await.extend(unknown);
                 }
                 None => {
-                    offer_tools(engine, gone, None).await;
+                    offer_tools(engine, &self.upstreams, gone, None).await;
                     reloaded.removed.push(gone.name().to_owned());
                 }
             }
@@ -231,6 +236,12 @@ impl Gateway {
             match predecessor {
                 Some(_) => reloaded.changed.push(begun.name().to_owned()),
                 None => reloaded.added.push(begun.name().to_owned()),
+            }
+        }
+        // Others may come first now.
+        for upstream in &all {
+            if let Some(lists) = upstream.lists() {
+                offer_tools(engine, &self.upstreams, upstream, Some(&lists)).await;
             }
         }
         supervision::offer_lists(&self.upstreams, engine);
@@ -266,8 +277,10 @@ impl Gateway {
         let known = known.or_else(stored);
         if let Some(lists) = &known {
             upstream.set_lists(Some(Arc::clone(lists)));
-            offer_tools(engine, upstream, Some(lists)).await;
+            offer_with_later(engine, &self.upstreams, upstream, lists).await;
         }
+        // It is set once: an upstream begins once.
+        let _ = upstream.connections.logs.set(engine.catalog().session_logs());
         let level = *engine.catalog().log_level().borrow();
         upstream.connections.set_log_level(level).await;
         let following = supervision::follow(Arc::clone(&self.upstreams), engine.clone(), Arc::clone(upstream));

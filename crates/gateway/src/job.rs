@@ -1,18 +1,23 @@
 //! Runs a job of a job-style toolset: submits it, asks for its state until it has an end, and reads its result.
 
 use crate::{
-    executor::UpstreamExecutor,
+    askers::Context,
+    executor::{UpstreamExecutor, meta_of},
     job_tools::{JobTools, document, failure, picked, text_at},
+    loops,
 };
-use longhaul_client::CallOptions;
+use longhaul_client::{CallOptions, CallResponse};
 use longhaul_core::{BoxFuture, Json, Outcome};
-use longhaul_runtime::{Attempt, ExecutionEnd, Executor, STOP_GRACE, TaskContext};
+use longhaul_runtime::{Attempt, ExecutionEnd, Executor, TaskContext};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// How often in a row a job may be without a state, or the upstream may refuse to tell it.
 const MOST_REFUSALS: u32 = 5;
+
+/// How long an upstream may take to answer the cancellation of a job: less than a stopping task has.
+const LONGEST_CANCEL: Duration = Duration::from_secs(8);
 
 /// A set of tools of an upstream, as one tool.
 pub(crate) struct JobExecutor {
@@ -99,6 +104,12 @@ impl JobExecutor {
     /// Asks for the state of the job until it has an end. While the upstream is away, the job goes on.
     async fn follow(&self, id: &Value, attempt: &Attempt, cx: &TaskContext) -> ExecutionEnd {
         let (mut refusals, mut last_state) = (0, None);
+        // A child in which the job runs must not be closed between the calls that ask for its state.
+        let _in_use = self
+            .submit
+            .register(cx, &BTreeMap::new())
+            .await
+            .map(|(connection, _)| connection);
         loop {
             let state = match self.ask(&self.job.status, id, attempt, cx).await {
                 Told::Result(status) => match text_at(&document(&status), &self.job.state) {
@@ -190,37 +201,58 @@ impl JobExecutor {
         Map::from_iter([(self.job.id_argument.clone(), id.clone())])
     }
 
-    /// Cancels the job, if there is a tool for that. This task is asked to stop already, so it does not wait long.
+    /// Cancels the job, if there is a tool for that, and says on the task what came of it. This task is asked to stop already, so it does not wait long.
     async fn cancel(&self, id: &Value, cx: &TaskContext) {
-        let Some(tool) = &self.job.cancel else { return };
-        let Ok((connection, registration)) = self.submit.register(cx, &BTreeMap::new()) else {
-            return;
+        let upstream = &self.submit.upstream;
+        let name = upstream.name();
+        let Some(tool) = &self.job.cancel else {
+            return cx.status(format!(
+                "the job goes on at upstream `{name}`: no tool that cancels it is configured"
+            ));
         };
+        let cancelled = upstream
+            .ports
+            .within(LONGEST_CANCEL, self.call_cancel(tool, id, cx))
+            .await;
+        let why_not = match cancelled {
+            Some(Ok(())) => return cx.status(format!("upstream `{name}` has taken the cancellation of the job")),
+            Some(Err(why)) => why,
+            None => "it has not answered".to_owned(),
+        };
+        tracing::warn!(
+            upstream = name,
+            why_not,
+            task = cx.task().short(),
+            "an upstream did not take the cancellation of a job"
+        );
+        cx.status(format!(
+            "upstream `{name}` has not taken the cancellation of the job, which may go on: {why_not}"
+        ));
+    }
+
+    async fn call_cancel(&self, tool: &str, id: &Value, cx: &TaskContext) -> Result<(), String> {
+        let registered = (self.submit.upstream)
+            .register(&Context::Task(cx.clone()), &BTreeMap::new())
+            .await;
+        let (connection, registration) = registered.map_err(|error| error.to_string())?;
         let mut options = CallOptions::default();
         options.source = Some(registration.number);
         options.without_task = true;
-        let cancelling = async {
-            let Some(tool) = connection.connection.tool(tool).await? else {
-                return Ok(());
-            };
-            let arguments = self.arguments(id);
-            (connection.connection)
-                .call_tool_with(&tool, &arguments, &options, &mut |_| {})
-                .await
-                .map(drop)
-        };
-        let cancelled = self.submit.upstream.ports.within(STOP_GRACE, cancelling).await;
-        match cancelled {
-            Some(Ok(())) => {}
-            Some(Err(error)) => tracing::warn!(
-                upstream = self.submit.upstream.name(), %error, task = cx.task().short(),
-                "an upstream did not take the cancellation of a job"
-            ),
-            None => tracing::warn!(
-                upstream = self.submit.upstream.name(),
-                task = cx.task().short(),
-                "an upstream did not answer the cancellation of a job"
-            ),
+        options.meta = meta_of(cx);
+        loops::count_hop(&cx.requestor().meta, &mut options.meta)?;
+        let connection = &connection.connection;
+        let listed = connection.tool(tool).await.map_err(|error| error.to_string())?;
+        let listed = listed.ok_or_else(|| format!("it has no tool `{tool}`"))?;
+        let called = connection
+            .call_tool_with(&listed, &self.arguments(id), &options, &mut |_| {})
+            .await;
+        match called.map_err(|error| error.to_string())? {
+            CallResponse::Done(Outcome::Result { json, is_error: true }) => Err(match document(&json) {
+                Value::String(text) => text,
+                document => document.to_string(),
+            }),
+            CallResponse::Done(Outcome::RpcError(failure)) => Err(failure.message.to_string()),
+            _ => Ok(()),
         }
     }
 }

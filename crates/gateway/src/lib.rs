@@ -10,6 +10,7 @@ mod askers;
 mod catalog;
 mod check;
 mod checkpoint;
+mod claims;
 mod connections;
 mod definition;
 mod executor;

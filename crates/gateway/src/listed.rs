@@ -187,8 +187,9 @@ async fn read_list(connection: &Connection, method: &str, member: &str) -> Resul
 
 /// A member of an entry that is a text.
 pub(crate) fn text_member(entry: &Json, member: &str) -> Option<String> {
-    let members: Value = serde_json::from_str(entry.as_str()).ok()?;
-    members[member].as_str().map(str::to_owned)
+    // Another member may hold what cannot be read, such as a number that is too large.
+    let members: HashMap<String, &RawValue> = serde_json::from_str(entry.as_str()).ok()?;
+    serde_json::from_str(members.get(member)?.get()).ok()
 }
 
 /// The stored form, version 1.

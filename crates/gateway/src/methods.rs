@@ -2,6 +2,7 @@
 
 use crate::{
     askers::Context,
+    claims::EarlierNames,
     listed::{Lists, text_member},
     loops,
     public_error::public,
@@ -27,6 +28,8 @@ enum Relayed {
     Complete,
 }
 
+/// How the URIs of the server's own resources begin.
+const OWN_SCHEME: &str = "longhaul:";
 /// Each with its name, and the server capability that makes it worth answering.
 const METHODS: [(Relayed, &str, &str); 6] = [
     (Relayed::ListPrompts, "prompts/list", "prompts"),
@@ -88,9 +91,16 @@ fn list(upstreams: &Upstreams, member: &str, entries: impl Fn(&Lists) -> &Vec<Js
     let mut is_first = true;
     for upstream in upstreams.all() {
         let Some(lists) = upstream.lists() else { continue };
+        let earlier = named.then(|| EarlierNames::of_prompts(upstreams, &upstream));
         for entry in entries(&lists) {
             let shown = match named.then(|| text_member(entry, "name")).flatten() {
-                Some(name) => relayed::entry(entry, "name", &Value::from(upstream.offered_name(&name)).to_string()),
+                Some(name) => {
+                    let shown = upstream.offered_name(&name);
+                    if earlier.as_ref().is_some_and(|earlier| earlier.claim(&shown).is_some()) {
+                        continue;
+                    }
+                    relayed::entry(entry, "name", &Value::from(shown).to_string())
+                }
                 None => relayed::result(entry),
             };
             if !std::mem::take(&mut is_first) {
@@ -105,12 +115,13 @@ fn list(upstreams: &Upstreams, member: &str, entries: impl Fn(&Lists) -> &Vec<Js
 
 /// The upstream that has a prompt of this name, and its own name for it.
 fn find_prompt(upstreams: &Upstreams, shown: &str) -> Option<(Arc<Upstream>, String)> {
-    upstreams.all().into_iter().find_map(|upstream| {
+    let found = upstreams.all().into_iter().find_map(|upstream| {
         let lists = upstream.lists()?;
         let mut names = lists.index().prompts.iter();
         let name = names.find(|name| upstream.offered_name(name) == shown)?.clone();
         Some((upstream, name))
-    })
+    });
+    found.filter(|(upstream, _)| EarlierNames::of_prompts(upstreams, upstream).claim(shown).is_none())
 }
 
 async fn get_prompt(
@@ -127,6 +138,10 @@ async fn get_prompt(
 /// The upstreams that may have a resource: those that list it, then those with a template that fits, then the others, each in the order of the configuration.
 pub(crate) fn may_have(upstreams: &Upstreams, uri: &str) -> Vec<Arc<Upstream>> {
     let mut ranked: Vec<(u8, Arc<Upstream>)> = Vec::new();
+    // The resources of tasks are this server's own, and name their ids.
+    if uri.starts_with(OWN_SCHEME) {
+        return Vec::new();
+    }
     for upstream in upstreams.all() {
         let Some(lists) = upstream.lists().filter(|lists| lists.declares("resources")) else {
             continue;
@@ -194,8 +209,9 @@ async fn forward(
     cx: &RequestContext,
 ) -> Result<Json, HandlerError> {
     let context = Context::Request(cx.clone());
-    let (connection, registration) = (upstream.connections)
+    let (connection, registration) = upstream
         .register(&context, &BTreeMap::new())
+        .await
         .map_err(|error| failed(upstream, &error.to_string()))?;
     connection.learn_roots(&context).await;
     upstream

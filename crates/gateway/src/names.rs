@@ -42,6 +42,14 @@ impl Naming {
         })
     }
 
+    /// Whether an upstream may have something that is offered under this name.
+    pub(crate) fn can_make(self, upstream: &str, shown: &str) -> bool {
+        match self {
+            Self::Bare => true,
+            Self::Prefixed => shown.strip_prefix(upstream).is_some_and(|rest| rest.starts_with('_')),
+        }
+    }
+
     /// The name under which the upstream's `name` is offered.
     pub(crate) fn offered(self, upstream: &str, name: &str) -> String {
         match self {

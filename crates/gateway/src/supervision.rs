@@ -1,11 +1,17 @@
 //! Keeps the connection of the gateway to an upstream, and what is offered of it.
 
 use crate::{
-    UpstreamStatus, catalog::offer_tools, connections::UpstreamConnection, instructions, listed::Lists, loops, methods,
-    upstream::Upstream, upstreams::Upstreams,
+    UpstreamStatus,
+    catalog::{offer_tools, offer_with_later},
+    connections::UpstreamConnection,
+    instructions,
+    listed::Lists,
+    loops, methods,
+    upstream::Upstream,
+    upstreams::Upstreams,
 };
 use longhaul_client::{Connection, RequestError, Watch, WatchFilter};
-use longhaul_core::{BoxFuture, Entropy, Millis};
+use longhaul_core::{BoxFuture, Entropy, Millis, whole_millis};
 use longhaul_runtime::Engine;
 use std::{sync::Arc, time::Duration};
 
@@ -20,37 +26,48 @@ const PAUSES: (Millis, Millis) = (500, 8_000);
 
 /// Follows an upstream until the gateway stops.
 pub(crate) async fn follow(upstreams: Arc<Upstreams>, engine: Engine, upstream: Arc<Upstream>) {
-    let (mut down_for, mut pause) = (0, PAUSES.0);
+    let clock = &upstream.ports.clock;
+    // By the monotonic clock.
+    let (mut down_since, mut pause) = (None, PAUSES.0);
     loop {
         let error = match connect(&upstreams, &engine, &upstream).await {
             Ok((connection, changes)) => {
-                (down_for, pause) = (0, PAUSES.0);
+                (down_since, pause) = (None, PAUSES.0);
                 stay(&upstreams, &engine, &upstream, &connection, changes).await
             }
             Err(error) => error,
         };
-        if down_for == 0 {
+        if down_since.is_none() {
             tracing::warn!(upstream = upstream.name(), %error, "an upstream cannot be reached");
         }
+        let down_for = whole_millis(
+            clock
+                .monotonic()
+                .saturating_sub(*down_since.get_or_insert_with(|| clock.monotonic())),
+        );
         let is_loop = loops::is_loop(&error);
         let reason = error.to_string();
         upstream.status.send_replace(UpstreamStatus::Down { reason });
         if is_loop {
-            // What leads back must not be offered for a moment longer.
-            down_for = KEPT_WHILE_DOWN;
             pause = after_loop(&*upstream.ports.entropy);
         }
-        if down_for >= KEPT_WHILE_DOWN && upstream.lists().is_some() {
+        // What leads back must not be offered for a moment longer.
+        if (is_loop || down_for >= KEPT_WHILE_DOWN) && upstream.lists().is_some() {
             tracing::warn!(
                 upstream = upstream.name(),
                 "the tools of an upstream that is down are no longer offered"
             );
-            offer_tools(&engine, &upstream, None).await;
+            offer_tools(&engine, &upstreams, &upstream, None).await;
             upstream.set_lists(None);
             offer_lists(&upstreams, &engine);
         }
-        upstream.pause(pause).await;
-        down_for += pause;
+        let rest = KEPT_WHILE_DOWN.saturating_sub(down_for);
+        upstream
+            .pause(match upstream.lists().is_some() {
+                true => pause.min(rest),
+                false => pause,
+            })
+            .await;
         pause = (pause * 2).min(PAUSES.1);
     }
 }
@@ -121,7 +138,7 @@ async fn read(
             catalog.resource_list_changed();
         }
     }
-    offer_tools(engine, upstream, Some(&lists)).await;
+    offer_with_later(engine, upstreams, upstream, &lists).await;
     let tools = upstream.offered.lock().await.len();
     upstream.status.send_replace(UpstreamStatus::Up { tools });
     Ok(())

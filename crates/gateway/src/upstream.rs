@@ -2,7 +2,8 @@
 
 use crate::{
     UpstreamOptions, UpstreamStatus,
-    connections::{Connections, UpstreamConnection},
+    askers::{Context, Registration},
+    connections::{Connections, RegisterError, UpstreamConnection},
     listed::{Lists, OfferedTools},
     names::Naming,
     public_error::public,
@@ -11,7 +12,7 @@ use longhaul_client::RequestError;
 use longhaul_core::{Millis, format_duration, whole_millis};
 use longhaul_runtime::{Ports, TaskContext};
 use parking_lot::RwLock;
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::sync::{Mutex, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -25,8 +26,10 @@ pub(crate) struct Upstream {
     pub(crate) connections: Connections,
     pub(crate) naming: Naming,
     pub(crate) ports: Ports,
-    /// What it offered when it was last asked.
+    /// What it offered when it was last asked; `None` if it does not answer any more.
     lists: RwLock<Option<Arc<Lists>>>,
+    /// What it offered when it was last seen, however long ago.
+    last_lists: RwLock<Option<Arc<Lists>>>,
     /// Its tools that are offered.
     pub(crate) offered: Mutex<OfferedTools>,
     /// Cancelled when it is not configured any more. Its calls go on.
@@ -53,6 +56,7 @@ impl Upstream {
             naming,
             ports,
             lists: RwLock::new(None),
+            last_lists: RwLock::new(None),
             offered: Mutex::default(),
             removed: CancellationToken::new(),
             status: watch::Sender::new(UpstreamStatus::Starting),
@@ -72,10 +76,16 @@ impl Upstream {
         self.lists.read().clone()
     }
 
+    /// What it offered when it was last seen, however long ago.
+    pub(crate) fn last_lists(&self) -> Option<Arc<Lists>> {
+        self.last_lists.read().clone()
+    }
+
     /// Sets what it offers; `None` if it does not answer any more.
     pub(crate) fn set_lists(&self, lists: Option<Arc<Lists>>) {
         if let Some(lists) = &lists {
             self.connections.learn(lists);
+            *self.last_lists.write() = Some(Arc::clone(lists));
         }
         *self.lists.write() = lists;
     }
@@ -85,6 +95,29 @@ impl Upstream {
         let renamed = self.options().tools.rename.get(name);
         let name = renamed.map_or(name, String::as_str);
         self.naming.offered(self.name(), name)
+    }
+
+    /// A connection for a call or request. One whose principal has no connection left waits for one: a task until it is stopped, a request for a minute.
+    ///
+    /// # Errors
+    /// [`RegisterError`]
+    pub(crate) async fn register(
+        &self,
+        context: &Context,
+        delivered: &BTreeMap<String, u32>,
+    ) -> Result<(Arc<UpstreamConnection>, Registration), RegisterError> {
+        let since = self.ports.clock.monotonic();
+        loop {
+            match (self.connections.register(context, delivered), context) {
+                (Err(error @ RegisterError::TooMany), Context::Task(cx)) => {
+                    cx.status(format!("waiting for upstream `{}`: {error}", self.name()));
+                }
+                (Err(RegisterError::TooMany), Context::Request(_))
+                    if self.ports.clock.monotonic().saturating_sub(since) < LONGEST_WAIT => {}
+                (registered, _) => return registered,
+            }
+            self.pause(PAUSES.0).await;
+        }
     }
 
     /// Begins to wait for the upstream.

@@ -56,10 +56,10 @@ pub use backoff::Backoff;
 pub use build_id::BuildId;
 pub use call::{Call, CancelError};
 pub use catalog::{
-    ArgumentError, BLOCKED_TIMEOUT, Catalog, Completer, CustomMethod, Duplicate, FollowError, Followed, HandlerError,
-    INPUT_TIMEOUT, Intake, InvalidMethodName, InvalidTemplate, MethodHandler, Prompt, PromptHandler, Resource,
-    ResourceFollower, ResourceHandler, ResourceTemplate, ResourceUpdate, Snapshot, Subscriber, Tool, ToolError,
-    ToolSettings, UriTemplate, Versions,
+    ArgumentError, BLOCKED_TIMEOUT, Catalog, Completer, CustomMethod, Duplicate, FOLLOW_TOOLS, FollowError, Followed,
+    HandlerError, INPUT_TIMEOUT, Intake, InvalidMethodName, InvalidTemplate, MethodHandler, Prompt, PromptHandler,
+    Resource, ResourceFollower, ResourceHandler, ResourceTemplate, ResourceUpdate, SessionChange, SessionLog,
+    SessionLogs, Snapshot, Subscriber, Tool, ToolError, ToolSettings, UriTemplate, Versions,
 };
 pub use change_feed::Watch;
 pub use context::{

@@ -37,8 +37,8 @@ pub mod auth {
 }
 
 pub use admission::limits::Limits;
-pub use call::follow_tools::FOLLOW_TOOLS;
 pub use file_version::FileVersion;
+pub use longhaul_runtime::FOLLOW_TOOLS;
 pub use longhaul_wire::ServerInfo;
 pub use transport::{
     connection::{Received, Transport, serve},

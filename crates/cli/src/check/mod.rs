@@ -24,6 +24,7 @@ pub(crate) fn run(check: &args::Check) -> ExitCode {
         };
         (config, upstreams)
     });
+    let has_collisions = matches!(&checked, Ok((_, Ok(reports))) if upstreams::collisions(reports).next().is_some());
     match (checked, check.json) {
         (Ok((_, Err(error))), json) => {
             match json {
@@ -42,6 +43,9 @@ pub(crate) fn run(check: &args::Check) -> ExitCode {
             for warning in upstreams::warnings(&reports) {
                 output::note(&format!("warning: {file}: {warning}"));
             }
+            for collision in upstreams::collisions(&reports) {
+                output::note(&format!("{file}: {collision}"));
+            }
         }
         (Err(error), true) => {
             output::json_line(&invalid_json(&error));
@@ -53,7 +57,10 @@ pub(crate) fn run(check: &args::Check) -> ExitCode {
             return ExitCode::from(config::EXIT_INVALID);
         }
     }
-    ExitCode::SUCCESS
+    match has_collisions {
+        true => ExitCode::from(config::EXIT_INVALID),
+        false => ExitCode::SUCCESS,
+    }
 }
 
 /// Prints warnings: settings that are valid but probably a mistake.
@@ -152,13 +159,20 @@ fn valid_json(config: &Config, reports: &[UpstreamReport]) -> Value {
     let server = &config.server;
     let mut warnings = problems_json(&config.warnings);
     warnings.extend(upstreams::warnings(reports).map(|warning| json!({"line": null, "message": warning})));
-    json!({
-        "ok": true,
+    let problems: Vec<Value> = upstreams::collisions(reports)
+        .map(|collision| json!({"line": null, "message": collision}))
+        .collect();
+    let mut valid = json!({
+        "ok": problems.is_empty(),
         "server": {"name": server.name, "listen": listen(server), "tls": server.tls.is_some(), "access": access(server), "dataDir": server.data_dir},
         "tools": tools,
         "upstreams": upstreams::to_json(reports),
         "warnings": warnings,
-    })
+    });
+    if !problems.is_empty() {
+        valid["problems"] = problems.into();
+    }
+    valid
 }
 
 fn listen(server: &ServerConfig) -> String {

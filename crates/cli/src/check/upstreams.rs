@@ -115,6 +115,14 @@ fn policy(tool: &ReportedTool) -> String {
     words.join(", ")
 }
 
+/// The tools that have another upstream's name, with the names of their upstreams.
+pub(super) fn collisions(reports: &[UpstreamReport]) -> impl Iterator<Item = String> {
+    reports.iter().flat_map(|report| {
+        let collisions = report.collisions.iter();
+        collisions.map(|collision| format!("upstream `{}`: {collision}", report.name))
+    })
+}
+
 /// All warnings, with the names of their upstreams.
 pub(super) fn warnings(reports: &[UpstreamReport]) -> impl Iterator<Item = String> {
     reports.iter().flat_map(|report| {

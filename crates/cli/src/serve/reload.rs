@@ -172,7 +172,7 @@ impl Changes {
             .collect();
         match told.is_empty() {
             true => "its tools and upstreams are as before; other settings are read at the start only".to_owned(),
-            false => told.join("; "),
+            false => format!("{}; other settings are read at the start only", told.join("; ")),
         }
     }
 }

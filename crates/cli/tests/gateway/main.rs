@@ -68,7 +68,8 @@ fn a_hangup_reads_the_configuration_again() {
         + "[[tool]]\nname = \"date\"\ndescription = \"tells it\"\ncommand = [\"echo\", \"today\"]\ntask = \"never\"\n";
     fs::write(folder.join("gateway.toml"), &second).unwrap();
     let log = hang_up(folder, &gateway, "was read again: ");
-    let told = "new tools: date; new upstreams: other; removed upstreams: up";
+    let told =
+        "new tools: date; new upstreams: other; removed upstreams: up; other settings are read at the start only";
     assert!(log.contains(told), "{log}");
     assert_eq!(text(&run(folder, &["call", &gateway.url, "date"])), "today");
     until("the tools of the new upstream", || {

@@ -82,7 +82,7 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let _inside = runtime.enter();
         let clock = Arc::new(ManualClock::default());
-        let askers = Askers::new("up", clock.clone(), Arc::default());
+        let askers = Askers::new("up", clock.clone(), Arc::default(), None);
         let mut sent: Vec<Sent> = Vec::new();
         for (nth, step) in steps.into_iter().enumerate() {
             let waiting: Vec<usize> = (0..sent.len()).filter(|at| sent[*at].registration.is_some()).collect();

@@ -8,7 +8,7 @@ use crate::{
 use longhaul::Tool;
 use longhaul_client::{ChildOptions, ServerChange, WatchFilter};
 use longhaul_core::ToolPattern;
-use longhaul_gateway::{Target, UpstreamOptions};
+use longhaul_gateway::{Target, UpstreamOptions, UpstreamStatus};
 use serde_json::{Value, json};
 
 async fn send(client: &Client, method: &str, params: Value) -> Value {
@@ -214,5 +214,40 @@ async fn an_upstream_that_does_not_answer_a_subscription_is_offered() {
         }
     };
     guarded("the lists to be read again", is_read).await;
+    gateway.stop().await;
+}
+
+/// Whose a name is follows from the configuration alone.
+#[tokio::test]
+async fn without_prefixes_a_name_is_that_of_the_first_upstream_whichever_are_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let [first, second] = [Upstream::start(Tasks::None).await, Upstream::start(Tasks::None).await];
+    let mut upstreams = options(&[("first", &first), ("second", &second)]);
+    upstreams[1].tools.rename.insert("echo".to_owned(), "own".to_owned());
+    let address = first.stop().await;
+    let tools = async |gateway: &RunningGateway, nth: usize| match gateway.statuses().await.swap_remove(nth) {
+        (_, UpstreamStatus::Up { tools }) => Some(tools),
+        _ => None,
+    };
+    // The first one was never seen, so it may have any name.
+    let gateway = RunningGateway::start_bare(directory.path(), upstreams.clone()).await;
+    assert_eq!((tools(&gateway, 0).await, tools(&gateway, 1).await), (None, Some(0)));
+    let first = Upstream::start_at(&address, Tasks::None).await;
+    let client = Client::connect(&gateway.url, Tasks::None);
+    let seen = async {
+        while tools(&gateway, 0).await.is_none() {}
+        tool_names(&client).await
+    };
+    let names = guarded("the tools", seen).await;
+    assert_eq!(names.iter().filter(|name| *name == "echo").count(), 1);
+    gateway.stop().await;
+    first.stop().await;
+    // It is down, and what it has is known.
+    let gateway = RunningGateway::start_bare(directory.path(), upstreams).await;
+    assert_eq!((tools(&gateway, 0).await, tools(&gateway, 1).await), (None, Some(1)));
+    let mut now = tool_names(&Client::connect(&gateway.url, Tasks::None)).await;
+    let mut before = names;
+    (now.sort(), before.sort());
+    assert_eq!(now, before);
     gateway.stop().await;
 }

@@ -37,7 +37,7 @@ async fn instructions_are_those_of_the_upstream() {
 }
 
 /// A client that gets log messages of a level and above, and those that it has got.
-fn listener(url: &str, tasks: Tasks, level: LogLevel) -> (Connection, Seen<String>) {
+pub(crate) fn listener(url: &str, tasks: Tasks, level: LogLevel) -> (Connection, Seen<String>) {
     let heard = Seen::<String>::default();
     let list = heard.clone();
     let mut options = Options::named("client", "1.0.0");

@@ -2,14 +2,15 @@
 
 use crate::{
     client::{Called, Client},
+    passed_on::listener,
     upstream::Tasks,
-    world::{RunningGateway, guarded, until},
+    world::{RunningGateway, Seen, guarded, until},
 };
 use longhaul_client::{
     ChildOptions, ClientCapabilities, Connection, InputHandler, InputRequest, InputResponse, Inputs, Options, Outcome,
     RpcFailure, TaskHandle, TaskStatus,
 };
-use longhaul_core::{BoxFuture, TaskPolicy};
+use longhaul_core::{BoxFuture, LogLevel, TaskPolicy};
 use longhaul_gateway::{Target, ToolRule, UpstreamOptions};
 use serde_json::{Value, json};
 use std::{
@@ -215,5 +216,123 @@ async fn a_long_call_of_an_upstream_that_answers_pings_goes_on() {
     // Each comes after half of the time.
     until("the pings", || pings(directory.path()) >= 3).await;
     assert_eq!(task.get().await.unwrap().status, TaskStatus::Working);
+    gateway.stop().await;
+}
+
+/// A client that has declared roots, and answers nothing.
+struct Silent;
+
+impl InputHandler for Silent {
+    fn capabilities(&self) -> ClientCapabilities {
+        ClientCapabilities {
+            roots: true,
+            ..ClientCapabilities::default()
+        }
+    }
+
+    fn answer(&self, _: InputRequest) -> BoxFuture<'static, Result<InputResponse, RpcFailure>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_tell_its_roots_is_served_without_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = gateway(directory.path()).await;
+    let mut options = Options::named("client", "1.0.0");
+    options.era = Tasks::Legacy.era();
+    options.inputs = Some(Arc::new(Silent));
+    let connection = Connection::lazy(&gateway.url, options).unwrap();
+    for _ in 0..4 {
+        assert_eq!(call(&connection, "log").await, "logged");
+    }
+    gateway.stop().await;
+}
+
+/// The children that run.
+fn children(directory: &Path) -> usize {
+    let noted = std::fs::read_to_string(directory.join("hangs.pids")).unwrap_or_default();
+    let is_running = |pid: &&str| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        !status.is_empty() && !status.contains("State:\tZ")
+    };
+    noted.lines().filter(is_running).count()
+}
+
+/// One more belongs to the gateway itself.
+#[tokio::test]
+async fn a_principal_has_sixteen_children_at_most_and_they_end_with_their_sessions() {
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = gateway(directory.path()).await;
+    let mut sessions = Vec::new();
+    for _ in 0..20 {
+        let mut options = Options::named("client", "1.0.0");
+        options.era = Tasks::Legacy.era();
+        options.inputs = Some(Inputs::new().roots([("file:///one", "root")]).into());
+        let connection = Connection::lazy(&gateway.url, options).unwrap();
+        assert_eq!(call(&connection, "log").await, "logged");
+        sessions.push(connection);
+    }
+    until("the oldest to end", || children(directory.path()) == 17).await;
+    for session in sessions {
+        session.close().await;
+    }
+    until("the others to end", || children(directory.path()) == 1).await;
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_child_that_ignores_a_cancellation_is_ended_if_nothing_else_runs_in_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = gateway(directory.path()).await;
+    let client = Client::connect(&gateway.url, Tasks::Modern);
+    let other = hang(&client).await;
+    let mut shown = Vec::new();
+    // The second call has a child of its own.
+    for task in [hang(&client).await, other] {
+        hang_begins(directory.path(), 2).await;
+        let before = children(directory.path());
+        task.cancel().await.unwrap();
+        guarded("the end", task.wait(&mut |_| {})).await.unwrap();
+        until("the child to end", || children(directory.path()) == before - 1).await;
+        shown.push(task.get().await.unwrap().message.unwrap_or_default().to_string());
+    }
+    for message in shown {
+        assert!(
+            message.contains("its process of upstream `child` was ended"),
+            "{message}"
+        );
+    }
+    gateway.stop().await;
+}
+
+/// Each client gets what it can: a child says neither for which call it logs, nor whether for one.
+#[tokio::test]
+async fn log_messages_that_name_no_call_reach_the_clients_of_the_principal() {
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = gateway(directory.path()).await;
+    let [(one, of_one), (other, of_other)] = [(); 2].map(|()| listener(&gateway.url, Tasks::Legacy, LogLevel::Info));
+    let has = |seen: &Seen<String>, text: &str| seen.lock().unwrap().iter().any(|message| message.contains(text));
+    // A call of another client that runs, and one that was given up.
+    let hanging = async |connection: &Connection| {
+        let params = json!({"name": "hang", "arguments": {}});
+        connection.send("tools/call", params).await.unwrap();
+    };
+    let calls = async {
+        hang_begins(directory.path(), 1).await;
+        assert_eq!(call(&other, "log").await, "logged");
+        until("the message", || has(&of_other, "during")).await;
+    };
+    tokio::select! {
+        () = hanging(&one) => panic!("it has ended"),
+        () = calls => {}
+    }
+    of_other.lock().unwrap().clear();
+    assert_eq!(call(&other, "log").await, "logged");
+    until("the message after a call was given up", || has(&of_other, "during")).await;
+    assert_eq!(call(&other, "log_later").await, "logged");
+    std::fs::write(directory.path().join("hangs.answered"), "").unwrap();
+    until("the message outside of calls", || has(&of_other, "later")).await;
+    until("the message outside of calls", || has(&of_one, "later")).await;
     gateway.stop().await;
 }

@@ -67,7 +67,12 @@ impl RunningGateway {
 
     /// Listens at an address that is known before.
     pub(crate) async fn start_at(directory: &Path, upstreams: Vec<UpstreamOptions>, address: &str) -> Self {
-        Self::begin(directory, upstreams, None::<NoOne>, address).await
+        Self::begin(directory, upstreams, true, None::<NoOne>, address).await
+    }
+
+    /// Tools have no prefixes.
+    pub(crate) async fn start_bare(directory: &Path, upstreams: Vec<UpstreamOptions>) -> Self {
+        Self::begin(directory, upstreams, false, None::<NoOne>, "127.0.0.1:0").await
     }
 
     /// Has these upstreams from now on.
@@ -86,17 +91,18 @@ impl RunningGateway {
         upstreams: Vec<UpstreamOptions>,
         authenticator: Option<impl Authenticator + 'static>,
     ) -> Self {
-        Self::begin(directory, upstreams, authenticator, "127.0.0.1:0").await
+        Self::begin(directory, upstreams, true, authenticator, "127.0.0.1:0").await
     }
 
     async fn begin(
         directory: &Path,
         upstreams: Vec<UpstreamOptions>,
+        prefix: bool,
         authenticator: Option<impl Authenticator + 'static>,
         address: &str,
     ) -> Self {
         let folder = PrivateDir::create(&directory.join("upstreams")).unwrap();
-        let gateway = Gateway::new(upstreams, true, "1.0.0", Some(folder), &Ports::system()).unwrap();
+        let gateway = Gateway::new(upstreams, prefix, "1.0.0", Some(folder), &Ports::system()).unwrap();
         let mut server = Server::new("gateway", "1.0.0")
             .data_dir(directory.join("data"))
             .provider(gateway.provider());

@@ -298,8 +298,8 @@ impl Tool {
         self
     }
 
-    /// For clients without tasks: after this time the call is answered with "still running", and the client follows it with the tools `task_wait`
-    /// and `task_cancel`. Without a hand-off such a client waits, and many give up after a minute. No other tool of the server may have one of
+    /// For clients without tasks: after this time the call is answered with "still running", and the client follows it with the tools `task_wait`,
+    /// `task_status` and `task_cancel`. Without a hand-off such a client waits, and many give up after a minute. No other tool of the server may have one of
     /// those names.
     ///
     /// ```

@@ -7,6 +7,7 @@ mod handler;
 mod method;
 mod prompt;
 mod resource;
+mod session;
 mod tool;
 mod uri_template;
 mod violation;
@@ -16,7 +17,8 @@ pub use handler::{Completer, HandlerError, Intake};
 pub use method::{CustomMethod, InvalidMethodName, MethodHandler};
 pub use prompt::{Prompt, PromptHandler};
 pub use resource::{Resource, ResourceHandler, ResourceTemplate};
-pub use tool::{ArgumentError, BLOCKED_TIMEOUT, INPUT_TIMEOUT, Tool, ToolError, ToolSettings};
+pub use session::{SessionChange, SessionLog, SessionLogs};
+pub use tool::{ArgumentError, BLOCKED_TIMEOUT, FOLLOW_TOOLS, INPUT_TIMEOUT, Tool, ToolError, ToolSettings};
 pub use uri_template::{InvalidTemplate, UriTemplate};
 
 pub(crate) use tool::{is_durable, retry_and_definition};
@@ -24,7 +26,7 @@ pub(crate) use tool::{is_durable, retry_and_definition};
 use crate::requestor::Requestor;
 use arc_swap::ArcSwap;
 use indexmap::IndexMap;
-use longhaul_core::{LogLevel, Owner, SessionKey};
+use longhaul_core::{LogLevel, Owner};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use tokio::sync::{broadcast, watch};
@@ -75,7 +77,8 @@ pub struct Catalog {
     changed: watch::Sender<Versions>,
     updated: broadcast::Sender<ResourceUpdate>,
     log_level: watch::Sender<LogLevel>,
-    roots_changed: broadcast::Sender<SessionKey>,
+    session_changed: broadcast::Sender<SessionChange>,
+    logged: broadcast::Sender<Arc<SessionLog>>,
 }
 
 impl Default for Catalog {
@@ -112,7 +115,8 @@ impl Catalog {
             writing: Mutex::new(()),
             updated: broadcast::Sender::new(UPDATES_KEPT),
             log_level: watch::Sender::new(LogLevel::Info),
-            roots_changed: broadcast::Sender::new(UPDATES_KEPT),
+            session_changed: broadcast::Sender::new(UPDATES_KEPT),
+            logged: broadcast::Sender::new(UPDATES_KEPT),
         }
     }
 
@@ -251,15 +255,25 @@ impl Catalog {
         self.log_level.subscribe()
     }
 
-    /// A client reports that its roots have changed. They belong to its session.
-    pub fn roots_changed(&self, session: SessionKey) {
+    /// Reports what has become of a session.
+    pub fn session_changed(&self, change: SessionChange) {
         // Nobody may be listening.
-        let _ = self.roots_changed.send(session);
+        let _ = self.session_changed.send(change);
     }
 
-    /// Follows whose roots change.
-    pub fn changes_of_roots(&self) -> broadcast::Receiver<SessionKey> {
-        self.roots_changed.subscribe()
+    /// Follows what becomes of sessions.
+    pub fn changes_of_sessions(&self) -> broadcast::Receiver<SessionChange> {
+        self.session_changed.subscribe()
+    }
+
+    /// Sends log messages that belong to no request.
+    pub fn session_logs(&self) -> SessionLogs {
+        SessionLogs(self.logged.clone())
+    }
+
+    /// Follows log messages that belong to no request.
+    pub fn logged(&self) -> broadcast::Receiver<Arc<SessionLog>> {
+        self.logged.subscribe()
     }
 
     /// Follows which kinds of things change.

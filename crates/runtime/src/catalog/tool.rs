@@ -8,6 +8,8 @@ use serde_json::{Map, Value, json, value::RawValue};
 use sha2::{Digest, Sha256};
 use std::{collections::BTreeMap, fmt::Write, sync::Arc};
 
+/// The names of the server's own tools that follow what was handed off. Where a tool hands off, they are called in place of those of the catalog with such a name.
+pub const FOLLOW_TOOLS: [&str; 3] = ["task_wait", "task_status", "task_cancel"];
 /// How long a task usually stays blocked before it ends: 7 days.
 pub const BLOCKED_TIMEOUT: Millis = 7 * 24 * 60 * 60 * 1000;
 

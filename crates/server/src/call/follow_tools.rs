@@ -1,7 +1,7 @@
 //! Hand-off: how a client without tasks follows a call that takes longer than the client waits.
 //!
-//! A plain call of a tool with `handoff` is answered after that long with what runs and how to follow it: with the tools `task_wait`
-//! and `task_cancel`, which are listed for everyone as soon as one tool hands off.
+//! A plain call of a tool with `handoff` is answered after that long with what runs and how to follow it: with the tools `task_wait`, `task_status`
+//! and `task_cancel`, which are listed for everyone as soon as one tool hands off. Tools of the catalog with their names cannot be called then.
 
 use crate::{
     admission::{identity::Identity, limits::Busy, permissions::Permission, request::AdmittedRequest},
@@ -18,7 +18,9 @@ use longhaul_core::{
     store::{Record, StoreError},
     text_result,
 };
-use longhaul_runtime::{AskError, CancelError, HandlerError, Question, RequestContext, Snapshot, ToolMessage};
+use longhaul_runtime::{
+    AskError, CancelError, FOLLOW_TOOLS, HandlerError, Question, RequestContext, Snapshot, ToolMessage,
+};
 use longhaul_wire::{Generation, RpcError, ToolEntry, legacy, modern};
 use serde::Deserialize;
 use serde_json::json;
@@ -33,16 +35,22 @@ use std::{
 const DEFAULT_WAIT: u64 = 45;
 const LONGEST_WAIT: u64 = 3600;
 
-/// The names of the tools that follow what was handed off. Where a tool hands off, one of the catalog's own with such a name would be
-/// called in their place, so it should not be offered.
-pub const FOLLOW_TOOLS: [&str; 2] = [WAIT.name, CANCEL.name];
+const _: () = assert!(FOLLOW_TOOLS.len() == TOOLS.len());
 
 /// A tool of the server's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FollowTool {
     Wait,
+    Status,
     Cancel,
 }
+
+/// In the order in which they are listed.
+const TOOLS: [(FollowTool, ToolEntry<'static>); 3] = [
+    (FollowTool::Wait, WAIT),
+    (FollowTool::Status, STATUS),
+    (FollowTool::Cancel, CANCEL),
+];
 
 const WAIT: ToolEntry<'static> = ToolEntry {
     name: "task_wait",
@@ -52,6 +60,21 @@ const WAIT: ToolEntry<'static> = ToolEntry {
          this again then.",
     ),
     input_schema: r#"{"type":"object","properties":{"task":{"type":"string","description":"The task's id"},"seconds":{"type":"integer","minimum":1,"maximum":3600,"default":45,"description":"How long to wait"}},"required":["task"],"additionalProperties":false}"#,
+    output_schema: None,
+    annotations: Some(r#"{"readOnlyHint":true,"idempotentHint":true}"#),
+    icons: None,
+    meta: None,
+    listed: None,
+    policy: TaskPolicy::Never,
+};
+
+const STATUS: ToolEntry<'static> = ToolEntry {
+    name: "task_status",
+    title: Some("Show how a task stands"),
+    description: Some(
+        "Says at once how work stands that an earlier call handed off: whether it runs, how far it is, or how it ended. task_wait gives its result.",
+    ),
+    input_schema: r#"{"type":"object","properties":{"task":{"type":"string","description":"The task's id"}},"required":["task"],"additionalProperties":false}"#,
     output_schema: None,
     annotations: Some(r#"{"readOnlyHint":true,"idempotentHint":true}"#),
     icons: None,
@@ -77,7 +100,7 @@ impl FollowTool {
     /// What its caller needs. It is no tool of the catalog, so no pattern of tools counts.
     pub(crate) fn needs(self) -> Permission<'static> {
         match self {
-            Self::Wait => Permission::ReadTasks,
+            Self::Wait | Self::Status => Permission::ReadTasks,
             Self::Cancel => Permission::WriteTasks,
         }
     }
@@ -85,28 +108,24 @@ impl FollowTool {
     /// What the audit log calls its use.
     pub(crate) fn audited_as(self) -> AuditAction {
         match self {
-            Self::Wait => AuditAction::Read,
+            Self::Wait | Self::Status => AuditAction::Read,
             Self::Cancel => AuditAction::Cancel,
         }
     }
 
-    /// The tool of this name, if some tool hands off. A tool of the catalog with this name takes precedence.
+    /// The tool of this name, if some tool hands off. It takes precedence over a tool of the catalog with this name: what was handed off names it.
     pub(crate) fn named(name: &str, snapshot: &Snapshot) -> Option<Self> {
-        let follow = match name {
-            _ if name == WAIT.name => Self::Wait,
-            _ if name == CANCEL.name => Self::Cancel,
-            _ => return None,
-        };
-        (!snapshot.tools.contains_key(name) && hands_off(snapshot)).then_some(follow)
+        let (tool, _) = TOOLS.iter().find(|(_, entry)| entry.name == name)?;
+        hands_off(snapshot).then_some(*tool)
     }
 }
 
 /// The tools that are listed after the catalog's.
-pub(crate) fn listed(snapshot: &Snapshot) -> Vec<ToolEntry<'static>> {
-    let follows = [WAIT, CANCEL].into_iter();
-    follows
-        .filter(|entry| FollowTool::named(entry.name, snapshot).is_some())
-        .collect()
+pub(crate) fn listed(snapshot: &Snapshot) -> Vec<(FollowTool, ToolEntry<'static>)> {
+    match hands_off(snapshot) {
+        true => TOOLS.to_vec(),
+        false => Vec::new(),
+    }
 }
 
 fn hands_off(snapshot: &Snapshot) -> bool {
@@ -118,7 +137,7 @@ pub(crate) fn handed_off(task: &Task) -> Outcome {
     let (tool, id) = (&task.tool, &task.id);
     let text = format!(
         "{tool} is still running, as task {id}. It goes on whether or not anyone waits. To get its result, call task_wait with \
-         {{\"task\": \"{id}\"}}; to stop it, call task_cancel with the same."
+         {{\"task\": \"{id}\"}}; task_status says how it stands, and task_cancel stops it, with the same."
     );
     Outcome::result(text_result(&text, false))
 }
@@ -163,6 +182,7 @@ pub(crate) fn call(
                 Err(_) => Box::pin(std::future::ready(lookup.unknown())),
                 Ok(id) => match tool {
                     FollowTool::Wait => Box::pin(wait(lookup, id, seconds.unwrap_or(DEFAULT_WAIT), cx)),
+                    FollowTool::Status => Box::pin(status(lookup, id)),
                     FollowTool::Cancel => Box::pin(cancel(lookup, id)),
                 },
             },
@@ -232,6 +252,15 @@ impl Lookup {
         let _ = self.limit.set(busy);
         error
     }
+}
+
+async fn status(lookup: Lookup, id: TaskId) -> Result<Json, HandlerError> {
+    let record = lookup.interaction.engine.get(&lookup.scope, &id).await;
+    let Some(record) = record.map_err(store_failed)? else {
+        return lookup.unknown();
+    };
+    lookup.record(AuditOutcome::Ok);
+    Ok(text_result(&describe(&record), false))
 }
 
 async fn cancel(lookup: Lookup, id: TaskId) -> Result<Json, HandlerError> {
@@ -346,6 +375,32 @@ fn result_of(task: &Task, outcome: &Outcome) -> Json {
         Outcome::RpcError(failure) => text_result(&format!("{} failed: {}", task.tool, failure.message), true),
         Outcome::Cancelled => text_result(&format!("{} was cancelled.", task.tool), true),
     }
+}
+
+/// How work stands, without its result.
+fn describe(Record { task, inputs, outcome }: &Record) -> String {
+    let tool = &task.tool;
+    let call = json!({"task": task.id.as_str()});
+    let mut text = match outcome {
+        None if task.stop.is_some() => format!("{tool} was asked to stop."),
+        None if inputs.is_empty() => format!("{tool} is still running."),
+        None => format!("{tool} waits for an answer to its question: call task_wait with {call} to be asked."),
+        Some(Outcome::Result { is_error: false, .. }) => {
+            format!("{tool} has ended: call task_wait with {call} to get its result.")
+        }
+        Some(Outcome::Result { .. } | Outcome::RpcError(_)) => {
+            format!("{tool} has failed: call task_wait with {call} to see why.")
+        }
+        Some(Outcome::Cancelled) => format!("{tool} was cancelled."),
+    };
+    if let Some(progress) = task.progress.filter(|_| outcome.is_none()) {
+        let total = progress.total.map(|total| format!(" of {total}")).unwrap_or_default();
+        text.push_str(&format!(" It is at {}{total}.", progress.current));
+    }
+    if let Some(line) = task.status.as_deref() {
+        text.push_str(&format!(" It says: {line}"));
+    }
+    text
 }
 
 fn describe_running(Record { task, inputs, .. }: &Record, asked: bool, seconds: Millis) -> String {

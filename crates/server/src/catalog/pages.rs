@@ -181,7 +181,9 @@ impl PageRequest<'_> {
     fn write_tools(&self, out: &mut String) -> bool {
         let permissions = self.sender.permissions();
         let mut tools = (self.snapshot.tools.values().skip(self.from))
-            .filter(|tool| permissions.allows(Permission::Call(tool.name())));
+            .filter(|tool| permissions.allows(Permission::Call(tool.name())))
+            // The server's own takes its place.
+            .filter(|tool| FollowTool::named(tool.name(), self.snapshot).is_none());
         let texts: Vec<ToolTexts<'_>> = tools.by_ref().take(PAGE).map(|tool| ToolTexts::of(tool)).collect();
         let last = texts.last().filter(|_| tools.next().is_some());
         let next = last.map(|last| self.cursor(last.tool.name()));
@@ -214,12 +216,9 @@ impl PageRequest<'_> {
 
 /// The tools that follow handed-off calls, if the sender may use them.
 fn follow_tools(snapshot: &Snapshot, permissions: &Permissions) -> Vec<ToolEntry<'static>> {
-    let mut listed = follow_tools::listed(snapshot);
-    listed.retain(|entry| match FollowTool::named(entry.name, snapshot) {
-        Some(tool) => permissions.allows(tool.needs()),
-        None => false,
-    });
-    listed
+    let listed = follow_tools::listed(snapshot).into_iter();
+    let allowed = listed.filter(|(tool, _)| permissions.allows(tool.needs()));
+    allowed.map(|(_, entry)| entry).collect()
 }
 
 impl List {

@@ -22,7 +22,7 @@ use crate::{
     signer::Signer,
 };
 use longhaul_core::truncate;
-use longhaul_runtime::CustomMethod;
+use longhaul_runtime::{CustomMethod, SessionChange};
 use longhaul_wire::{
     AdmissionRules, Admitted, Era, Generation, Message, Meta, Method, Params, Rejection, Request, RpcError, Transport,
     admit, admit_custom, detect_era,
@@ -282,7 +282,8 @@ impl Dispatcher {
                 }
             }
             (Some(Method::RootsListChanged), Some(session)) => {
-                self.methods.engine.catalog().roots_changed(session.clone());
+                let changed = SessionChange::Roots(session.clone());
+                self.methods.engine.catalog().session_changed(changed);
             }
             _ => {}
         }

@@ -11,6 +11,7 @@ use crate::{
     response::Answer,
 };
 use longhaul_core::Json;
+use longhaul_runtime::FOLLOW_TOOLS;
 use longhaul_wire::{Method, RpcError};
 
 pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
@@ -31,11 +32,13 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
             return Box::pin(repeated::rejoin(&methods.calls, request, task, tool.as_deref(), asked)).await;
         }
     }
-    if let Some(tool) = tool {
-        return start::start_or_rejoin(&methods.calls, request, tool, params.arguments, asked).await;
+    if FOLLOW_TOOLS.contains(&&*params.name)
+        && let Some(tool) = FollowTool::named(&params.name, &catalog.snapshot())
+    {
+        return follow_tools::call(&methods.interaction, request, tool, asked);
     }
-    match FollowTool::named(&params.name, &catalog.snapshot()) {
-        Some(tool) => follow_tools::call(&methods.interaction, request, tool, asked),
+    match tool {
+        Some(tool) => start::start_or_rejoin(&methods.calls, request, tool, params.arguments, asked).await,
         None => Err(RpcError::unknown_tool(&params.name)),
     }
 }

@@ -11,7 +11,7 @@ pub(crate) use session_id::Session;
 use crate::signer::Signer;
 use in_flight::InFlight;
 use longhaul_core::{Principal, SessionKey, UnixMillis, store::StoreError};
-use longhaul_runtime::Engine;
+use longhaul_runtime::{Engine, SessionChange};
 use preferences::SessionPreferences;
 use replies::PendingReplies;
 use std::time::Duration;
@@ -75,6 +75,9 @@ impl Sessions {
         self.preferences.remove(&session.key);
         // Fails if there is no receiver.
         let _ = self.ends.send(session.key.clone());
+        engine
+            .catalog()
+            .session_changed(SessionChange::Ended(session.key.clone()));
         Ok(())
     }
 

@@ -17,6 +17,7 @@ use crate::{
 };
 use bytes::Bytes;
 use futures_util::future::{AbortHandle, abortable};
+use longhaul_runtime::SessionChange;
 use longhaul_wire::{
     Batch, Message, Method, Request, RequestId, RpcError, Transport, jsonrpc::Notification, notification,
 };
@@ -222,6 +223,10 @@ impl Duplex {
 
     /// Ends the connection without further answers. Plain calls are cancelled, since their answers can no longer be delivered; tasks continue.
     pub(crate) fn close(&self) {
+        if let Some(session) = &*self.session() {
+            let ended = SessionChange::Ended(session.key.clone());
+            self.front.engine.catalog().session_changed(ended);
+        }
         self.closed.cancel();
     }
 

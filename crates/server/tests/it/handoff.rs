@@ -1,4 +1,4 @@
-//! Hand-off: work continues after a plain call's answer, and two tools follow it.
+//! Hand-off: work continues after a plain call's answer, and three tools follow it.
 
 use crate::{
     questions::response,
@@ -49,6 +49,12 @@ async fn a_long_call_is_handed_off_and_followed() {
         let still = server.result(&both(&server, "tools/call", wait).await[era]).await;
         assert!(text(&still).contains("still running"), "{still}");
 
+        let status = follow("task_status", json!({"task": task}));
+        let running = server
+            .result(&both(&server, "tools/call", status.clone()).await[era])
+            .await;
+        assert!(text(&running).contains("is still running"), "{running}");
+
         server.stage.released.count();
         let wait = follow("task_wait", json!({"task": task}));
         let done = server
@@ -57,6 +63,8 @@ async fn a_long_call_is_handed_off_and_followed() {
         assert_eq!(text(&done), "done");
         let again = server.result(&both(&server, "tools/call", wait).await[era]).await;
         assert_eq!(text(&again), "done", "as often as one likes");
+        let ended = server.result(&both(&server, "tools/call", status).await[era]).await;
+        assert!(text(&ended).contains("has ended"), "{ended}");
 
         let cancel = follow("task_cancel", json!({"task": task}));
         let late = server.result(&both(&server, "tools/call", cancel).await[era]).await;
@@ -76,6 +84,29 @@ async fn handed_off_work_can_be_cancelled() {
     let end = server.result(&follow("task_wait")).await;
     assert!(end["isError"] == true && text(&end).contains("cancelled"), "{end}");
     assert_eq!(server.stage.stopped.get(), 1);
+    let status = server.result(&follow("task_status")).await;
+    assert!(text(&status).contains("was cancelled"), "{status}");
+}
+
+/// What was handed off names the server's own tool.
+#[tokio::test]
+async fn one_of_ours_comes_before_a_tool_of_the_catalog() {
+    let server = Server::start().await;
+    let own = server.stage.settings("task_wait", TaskPolicy::Never);
+    server.engine.put_tool(Tool::new(own).unwrap()).await.unwrap();
+    let titles = async || -> Vec<Value> {
+        let listed = server.result(&Post::modern_plain("tools/list", json!({}))).await;
+        let tools = listed["tools"].as_array().unwrap().iter();
+        let named = tools.filter(|tool| tool["name"] == "task_wait");
+        named.map(|tool| tool["title"].clone()).collect()
+    };
+    let call = Post::modern_plain("tools/call", act("task_wait", "say"));
+    assert_eq!(titles().await, ["Wait for a task"]);
+    let refused = server.result(&call).await;
+    assert!(text(&refused).contains("do not fit"), "{refused}");
+    server.engine.remove_tool(HANDED_OFF);
+    assert_eq!(titles().await.len(), 1);
+    assert_eq!(text(&server.result(&call).await), "done", "nothing hands off any more");
 }
 
 #[tokio::test]
@@ -98,7 +129,10 @@ async fn the_tools_that_follow_are_listed_once_one_hands_off() {
             .iter()
             .map(|tool| tool["name"].as_str().unwrap())
             .collect();
-        assert!(names.ends_with(&["task_wait", "task_cancel"]), "{names:?}");
+        assert!(
+            names.ends_with(&["task_wait", "task_status", "task_cancel"]),
+            "{names:?}"
+        );
     }
     server.engine.remove_tool(HANDED_OFF);
     for post in both(&server, "tools/list", json!({})).await {
@@ -124,7 +158,7 @@ async fn bad_arguments_are_a_tool_error() {
         json!({"task": "nobody", "seconds": 0}),
         json!({"task": "nobody", "seconds": 1_000_000}),
     ] {
-        for tool in ["task_wait", "task_cancel"] {
+        for tool in ["task_wait", "task_status", "task_cancel"] {
             let params = json!({"name": tool, "arguments": arguments});
             for post in both(&server, "tools/call", params).await {
                 let refused = server.result(&post).await;
@@ -192,19 +226,4 @@ async fn a_legacy_client_that_waits_is_asked_once_whatever_the_work_reports() {
         text(&messages.last().unwrap()["result"]),
         accept("name", "Ann").to_string()
     );
-}
-
-#[tokio::test]
-async fn a_tool_of_the_catalog_comes_before_one_of_ours() {
-    let server = Server::start().await;
-    let own = server.stage.settings("task_wait", TaskPolicy::Never);
-    server.engine.put_tool(Tool::new(own).unwrap()).await.unwrap();
-    let call = Post::modern_plain("tools/call", act("task_wait", "say"));
-    assert_eq!(text(&server.result(&call).await), "done");
-    let tools = server.result(&Post::modern_plain("tools/list", json!({}))).await["tools"].clone();
-    let named = |name: &str| {
-        let tools = tools.as_array().unwrap().iter();
-        tools.filter(|tool| tool["name"] == name).count()
-    };
-    assert_eq!((named("task_wait"), named("task_cancel")), (1, 1));
 }

@@ -15,7 +15,7 @@ use crate::{
     session::Session,
 };
 use longhaul_core::{Scope, Task, TaskId, store::StoreError};
-use longhaul_runtime::{ResourceUpdate, Versions};
+use longhaul_runtime::{ResourceUpdate, SessionLog, Versions};
 use longhaul_wire::{Generation, ListChange, TaskUri, notification};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::sync::{
@@ -51,12 +51,13 @@ pub(crate) fn open(
     };
     // Before the client learns that the stream is open, so that it misses nothing.
     let catalog = interaction.engine.catalog();
-    let (changes, updates) = (catalog.changes(), catalog.updates());
+    let (changes, updates, logged) = (catalog.changes(), catalog.updates(), catalog.logged());
     let sent = *changes.borrow();
     interaction.engine.ports().spawner.spawn(Box::pin(async move {
         tokio::select! {
             // Nothing more is sent to a client that has disconnected.
             _ = stream.send_changes(sent, changes, updates) => {}
+            _ = stream.send_logs(logged) => {}
             () = stream.sink.closed() => {}
             () = stream.interaction.shutdown.drained() => {}
         }
@@ -214,6 +215,30 @@ impl SessionStream {
                 }
             }
             sent = now;
+        }
+    }
+
+    /// Sends the log messages that belong to no request. Of too many at once some are missed.
+    async fn send_logs(&self, mut logged: broadcast::Receiver<Arc<SessionLog>>) -> Result<(), Gone> {
+        let Session { principal, key, .. } = &self.session;
+        loop {
+            let message = match logged.recv().await {
+                Ok(message) => message,
+                Err(RecvError::Lagged(_)) => continue,
+                // The sender lives in the engine.
+                Err(RecvError::Closed) => return Ok(()),
+            };
+            let is_wanted = message.concerns(principal, key)
+                && message.level >= self.interaction.sessions.preferences.level(key)
+                && self.is_newest();
+            if is_wanted {
+                let mut text = String::new();
+                let SessionLog {
+                    level, logger, data, ..
+                } = &*message;
+                notification::write_log(&mut text, *level, logger.as_deref(), data.as_str(), None);
+                self.sink.message(text).await?;
+            }
         }
     }
 

@@ -23,9 +23,9 @@ async fn listed(served: &Authenticated, token: &str) -> Vec<String> {
 async fn s_22_the_list_of_tools_shows_what_may_be_called() {
     let served = Authenticated::start().await;
     let all = listed(&served, "ann").await;
-    assert!(all.len() == 8 && all.contains(&"task_wait".to_owned()), "{all:?}");
+    assert!(all.len() == 9 && all.contains(&"task_wait".to_owned()), "{all:?}");
     assert_eq!(listed(&served, "ann-caller").await, ["optional"]);
-    assert_eq!(listed(&served, "ann-reader").await, ["task_wait"]);
+    assert_eq!(listed(&served, "ann-reader").await, ["task_wait", "task_status"]);
     assert!(listed(&served, "ann-nothing").await.is_empty());
     assert_eq!(
         listed(&served, "bob").await,

@@ -1,0 +1,74 @@
+//! Whose a name is that tools or prompts of several upstreams have: that of the first upstream in the configuration, whichever of them are up.
+
+use crate::{
+    catalog::{Offering, offering},
+    listed::{Lists, text_member},
+    upstream::Upstream,
+    upstreams::Upstreams,
+};
+use std::{collections::HashSet, sync::Arc};
+
+/// The names of the upstreams that come before one in the configuration.
+pub(crate) struct EarlierNames(Vec<EarlierUpstream>);
+
+struct EarlierUpstream {
+    upstream: Arc<Upstream>,
+    /// `None` if it was never seen.
+    names: Option<HashSet<String>>,
+}
+
+/// Why a tool or prompt has another upstream's name.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Claim {
+    #[error("upstream `{0}` has one of this name and comes first in the configuration: rename it, or use prefixes")]
+    Taken(String),
+    #[error(
+        "upstream `{0}` comes first in the configuration and was never seen, so it is not known whether it has one of this name: this one is offered once it was, or with prefixes"
+    )]
+    Unknown(String),
+}
+
+impl EarlierNames {
+    pub(crate) fn of_tools(upstreams: &Upstreams, upstream: &Upstream) -> Self {
+        Self::of(upstreams, upstream, |earlier, lists| {
+            let names = lists.tools.iter().filter_map(|tool| text_member(tool, "name"));
+            let offered = names.filter_map(|name| match offering(earlier, &name) {
+                Offering::Tool { shown, .. } => Some(shown),
+                Offering::LeftOut | Offering::Bound => None,
+            });
+            offered.collect()
+        })
+    }
+
+    pub(crate) fn of_prompts(upstreams: &Upstreams, upstream: &Upstream) -> Self {
+        Self::of(upstreams, upstream, |earlier, lists| {
+            let names = lists.index().prompts.iter();
+            names.map(|name| earlier.offered_name(name)).collect()
+        })
+    }
+
+    fn of(upstreams: &Upstreams, upstream: &Upstream, names: impl Fn(&Upstream, &Lists) -> HashSet<String>) -> Self {
+        let all = upstreams.all().into_iter();
+        let earlier = all.take_while(|other| !std::ptr::eq(&raw const **other, upstream));
+        let with_names = earlier.map(|upstream| EarlierUpstream {
+            names: upstream.last_lists().map(|lists| names(&upstream, &lists)),
+            upstream,
+        });
+        Self(with_names.collect())
+    }
+
+    /// Who may have this name, if anyone does.
+    pub(crate) fn claim(&self, shown: &str) -> Option<Claim> {
+        self.0.iter().find_map(|EarlierUpstream { upstream, names }| {
+            let name = || upstream.name().to_owned();
+            match names {
+                Some(names) if names.contains(shown) => Some(Claim::Taken(name())),
+                Some(_) => None,
+                None => upstream
+                    .naming
+                    .can_make(upstream.name(), shown)
+                    .then(|| Claim::Unknown(name())),
+            }
+        })
+    }
+}
