@@ -411,8 +411,9 @@ impl UpstreamExecutor {
                         if let Err(error) = handle.cancel().await {
                             tracing::debug!(%error, "an upstream did not take the cancellation of a task");
                             cx.status(format!(
-                                "upstream `{}` has not cancelled its task, which may go on: {error}",
-                                self.upstream.name()
+                                "upstream `{}` has not cancelled its task, which may go on: {}",
+                                self.upstream.name(),
+                                self.public(&error, cx)
                             ));
                         }
                     }

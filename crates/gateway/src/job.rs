@@ -5,6 +5,7 @@ use crate::{
     executor::{UpstreamExecutor, meta_of},
     job_tools::{JobTools, document, failure, picked, text_at},
     loops,
+    public_error::public,
 };
 use longhaul_client::{CallOptions, CallResponse};
 use longhaul_core::{BoxFuture, Json, Outcome};
@@ -241,12 +242,13 @@ impl JobExecutor {
         options.meta = meta_of(cx);
         loops::count_hop(&cx.requestor().meta, &mut options.meta)?;
         let connection = &connection.connection;
-        let listed = connection.tool(tool).await.map_err(|error| error.to_string())?;
+        let told = |error| public(self.submit.upstream.name(), &error, cx.principal());
+        let listed = connection.tool(tool).await.map_err(told)?;
         let listed = listed.ok_or_else(|| format!("it has no tool `{tool}`"))?;
         let called = connection
             .call_tool_with(&listed, &self.arguments(id), &options, &mut |_| {})
             .await;
-        match called.map_err(|error| error.to_string())? {
+        match called.map_err(told)? {
             CallResponse::Done(Outcome::Result { json, is_error: true }) => Err(match document(&json) {
                 Value::String(text) => text,
                 document => document.to_string(),
