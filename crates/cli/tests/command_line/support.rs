@@ -161,14 +161,17 @@ impl Served {
         self.hold_by(&mut longhaul(&["call", &self.url, "held"]))
     }
 
-    /// The same, by a caller that cannot record the call. So it has no idempotency key, and ends with its connection.
+    /// The same, by a caller that does not record the call. So it has no idempotency key, and ends with its connection.
     pub(crate) fn hold_unrecorded(&self) -> Child {
-        self.hold_by(longhaul(&["call", &self.url, "held"]).env("XDG_STATE_HOME", "/dev/null"))
+        self.hold_by(&mut longhaul(&["call", "--unrecorded", &self.url, "held"]))
     }
 
     fn hold_by(&self, caller: &mut Command) -> Child {
-        let call = caller.spawn().unwrap();
-        self.sees("held");
+        let mut call = caller.spawn().unwrap();
+        while !self.folder.path().join("held").exists() {
+            assert!(call.try_wait().unwrap().is_none(), "the call has ended before it began");
+            thread::yield_now();
+        }
         call
     }
 
