@@ -5,6 +5,7 @@ use crate::{
     claims::EarlierNames,
     definition::{Definition, KIND},
     listed::{Lists, text_member},
+    offering::{Offering, offering},
     options::first,
     provider::executor_of,
     upstream::Upstream,
@@ -108,41 +109,6 @@ pub(crate) async fn offer_with_later(engine: &Engine, upstreams: &Upstreams, ups
     offer_later().await;
     offer_tools(engine, upstreams, upstream, Some(lists)).await;
     offer_later().await;
-}
-
-/// Whether a tool is offered.
-pub(crate) enum Offering<'a> {
-    /// The configuration leaves it out.
-    LeftOut,
-    /// It is a part of a job-style toolset.
-    Bound,
-    Tool {
-        /// The name under which it is offered.
-        shown: String,
-        /// The toolset, if it is the tool that submits.
-        job: Option<&'a JobTools>,
-    },
-}
-
-/// How the tool with this name of the upstream is offered.
-pub(crate) fn offering<'a>(upstream: &'a Upstream, name: &str) -> Offering<'a> {
-    let options = upstream.options();
-    if let Some(job) = options.jobs.iter().find(|job| job.submit == name) {
-        return Offering::Tool {
-            shown: upstream.naming.offered(upstream.name(), &job.name),
-            job: Some(job),
-        };
-    }
-    if options.jobs.iter().any(|job| job.bound().any(|bound| bound == name)) {
-        return Offering::Bound;
-    }
-    match options.tools.offers(name) {
-        true => Offering::Tool {
-            shown: upstream.offered_name(name),
-            job: None,
-        },
-        false => Offering::LeftOut,
-    }
 }
 
 async fn put(

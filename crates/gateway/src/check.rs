@@ -2,9 +2,10 @@
 
 use crate::{
     GatewayError, JobTools, UpstreamOptions,
-    catalog::{Offering, UpstreamTool, offering, upstream_tool},
+    catalog::{UpstreamTool, upstream_tool},
     gateway::make_all,
     listed::{Lists, text_member},
+    offering::{Offering, offering},
     upstream::Upstream,
 };
 use futures_util::future::join_all;

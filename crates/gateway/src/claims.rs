@@ -1,8 +1,8 @@
 //! Whose a name is that tools or prompts of several upstreams have: that of the first upstream in the configuration, whichever of them are up.
 
 use crate::{
-    catalog::{Offering, offering},
     listed::{Lists, text_member},
+    offering::{Offering, offering},
     upstream::Upstream,
     upstreams::Upstreams,
 };

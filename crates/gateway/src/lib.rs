@@ -24,6 +24,7 @@ mod listed;
 mod loops;
 mod methods;
 mod names;
+mod offering;
 mod options;
 mod provider;
 mod public_error;

@@ -1,5 +1,5 @@
 # A legacy MCP server over stdio, whose questions do not say which call they belong to.
-# Tools: `log` sends a log message before it answers, and `log_later` one after that; `ask` asks for a confirmation, and tells the answer; `hang` has no end; `freeze` has none either, and nothing else is answered then; `roots` tells the roots of the client, once they are known; `sampled` is
+# Tools: `log` sends a log message before it answers; `ask` asks for a confirmation, and tells the answer; `hang` has no end; `freeze` has none either, and nothing else is answered then; `roots` tells the roots of the client, once they are known; `sampled` is
 # offered only to clients with sampling.
 echo $$ >> "$HANGS.pids"
 log() { say '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"'"$1"'"}}'; }
@@ -17,7 +17,7 @@ while read -r line; do
     *'"method":"notifications/initialized"'*)
       case $declared in *'"roots":{'*) say '{"jsonrpc":"2.0","id":"roots","method":"roots/list"}' ;; esac ;;
     *'"method":"tools/list"'*)
-      tools="$(tool log),$(tool log_later),$(tool ask),$(tool hang),$(tool freeze),$(tool roots)"
+      tools="$(tool log),$(tool ask),$(tool hang),$(tool freeze),$(tool roots)"
       case $declared in *'"sampling":{'*) tools="$tools,$(tool sampled)" ;; esac
       result "$id" '{"tools":['"$tools"']}' ;;
     *'"method":"tools/call"'*'"name":"ask"'* | *'"name":"ask"'*'"method":"tools/call"'*)
@@ -27,8 +27,6 @@ while read -r line; do
       text "$id" "\"$roots\"" ;;
     *'"method":"tools/call"'*'"name":"log"'* | *'"name":"log"'*'"method":"tools/call"'*)
       log during; text "$id" '"logged"' ;;
-    *'"method":"tools/call"'*'"name":"log_later"'* | *'"name":"log_later"'*'"method":"tools/call"'*)
-      text "$id" '"logged"'; while [ ! -e "$HANGS.answered" ]; do sleep 0.1; done; log later ;;
     *'"method":"tools/call"'*'"name":"sampled"'* | *'"name":"sampled"'*'"method":"tools/call"'*)
       text "$id" '"sampled"' ;;
     *'"method":"tools/call"'*'"name":"freeze"'* | *'"name":"freeze"'*'"method":"tools/call"'*) exec sleep 1000 ;;
