@@ -247,7 +247,8 @@ async fn without_prefixes_a_name_is_that_of_the_first_upstream_whichever_are_up(
     assert_eq!((tools(&gateway, 0).await, tools(&gateway, 1).await), (None, Some(1)));
     let mut now = tool_names(&Client::connect(&gateway.url, Tasks::None)).await;
     let mut before = names;
-    (now.sort(), before.sort());
+    now.sort();
+    before.sort();
     assert_eq!(now, before);
     gateway.stop().await;
 }
