@@ -16,8 +16,9 @@ const ENDED: &str = "the program ended before there was an answer";
 pub(super) const TASK_ENDED: &str = "it has ended with the command that started or connected to its server";
 
 impl ClientJournal {
-    /// Records what has become of calls whose process has ended. A task that ends with its process is [lost](Self::mark_lost). It records as of [unknown outcome](Self::mark_unknown) each call whose process has ended without recording an answer, and that nobody may send again: it has
-    /// no idempotency key, or began more than a day ago, so that its server may have forgotten the key. Without such a call nothing is written.
+    /// Records what has become of calls whose process has ended. A task that ends with its process is [lost](Self::mark_lost). A call without a recorded answer
+    /// is of [unknown outcome](Self::mark_unknown) if nobody may send it again: it has no idempotency key, or began more than a day ago, so that its server may
+    /// have forgotten the key. If there is no such call, nothing is written.
     ///
     /// # Errors
     /// Those of the disk and the file.
