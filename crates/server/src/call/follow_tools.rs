@@ -75,12 +75,7 @@ const STATUS: ToolEntry<'static> = ToolEntry {
         "Says at once how work stands that an earlier call handed off: whether it runs, how far it is, or how it ended. task_wait gives its result.",
     ),
     input_schema: r#"{"type":"object","properties":{"task":{"type":"string","description":"The task's id"}},"required":["task"],"additionalProperties":false}"#,
-    output_schema: None,
-    annotations: Some(r#"{"readOnlyHint":true,"idempotentHint":true}"#),
-    icons: None,
-    meta: None,
-    listed: None,
-    policy: TaskPolicy::Never,
+    ..WAIT
 };
 
 const CANCEL: ToolEntry<'static> = ToolEntry {
