@@ -12,7 +12,7 @@ use serde_json::json;
 use std::sync::Arc;
 
 /// Takes the sender's word for who it is.
-struct ByHeader;
+pub(crate) struct ByHeader;
 
 impl Authenticator for ByHeader {
     fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> Decision<'a> {

@@ -8,6 +8,8 @@ mod isolation;
 #[cfg(unix)]
 mod jobs;
 mod lists;
+#[cfg(unix)]
+mod log_messages;
 mod loops;
 mod passed_on;
 mod reload;

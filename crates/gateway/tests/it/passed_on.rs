@@ -5,6 +5,7 @@ use crate::{
     upstream::{INSTRUCTIONS, Tasks, Upstream},
     world::{RunningGateway, Seen, guarded, options},
 };
+use http::HeaderMap;
 use longhaul_client::{CallOptions, CallResponse, Connection, LogLevel, Logging, Options};
 use serde_json::Map;
 
@@ -38,10 +39,18 @@ async fn instructions_are_those_of_the_upstream() {
 
 /// A client that gets log messages of a level and above, and those that it has got.
 pub(crate) fn listener(url: &str, tasks: Tasks, level: LogLevel) -> (Connection, Seen<String>) {
+    listener_as(url, tasks, level, None)
+}
+
+/// The same, as a user.
+pub(crate) fn listener_as(url: &str, tasks: Tasks, level: LogLevel, user: Option<&str>) -> (Connection, Seen<String>) {
     let heard = Seen::<String>::default();
     let list = heard.clone();
     let mut options = Options::named("client", "1.0.0");
     options.era = tasks.era();
+    if let Some(user) = user {
+        options.headers = HeaderMap::from_iter([("x-user".parse().unwrap(), user.parse().unwrap())]);
+    }
     options.logging = Some(Logging::new(level, move |message| {
         list.lock().unwrap().push(message.data.to_string());
     }));
