@@ -2,17 +2,15 @@
 
 use crate::{
     args::Source,
-    config::{self, Config, ConfigError, Environment},
-    variables::expand,
+    config::{self, Config, ConfigError, Environment, Problem},
+    mcp_servers::{self, McpServer},
 };
 use longhaul_core::Millis;
 use serde_json::{Map, Value};
-use std::{collections::BTreeSet, env, fs, path::Path};
+use std::{fs, path::Path};
 
-/// Something that no configuration can be made of; the text says what to change.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct Unusable(String);
+/// The name of an upstream, and its section.
+type Section = (String, Map<String, Value>);
 
 /// The configuration of a file, or the one that is made of another client's file.
 ///
@@ -23,44 +21,71 @@ pub(crate) fn load(source: &Source) -> Result<Config, ConfigError> {
     let Some(file) = source.mcp_config() else {
         return config::load(source.path(), &environment);
     };
-    let name = file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    let name = usable_name(&name.unwrap_or_default());
     let text =
         fs::read_to_string(file).map_err(|error| ConfigError::of_file(file, format!("cannot be read: {error}")))?;
-    let generated = of_mcp_servers(&text, &name);
-    let generated = generated.map_err(|error| ConfigError::of_file(file, error.to_string()))?;
-    config::load_generated(file, generated, &environment)
+    of_mcp_servers(file, &text, &environment)
 }
 
-/// The configuration, as TOML, of a server in front of all servers in an `mcpServers` file (JSON, also with comments), in their order. `name` is that of the
-/// server. Disabled entries are left out.
+/// The configuration of a server in front of all servers in a file of another client, in their order. A server with a mistake is left out, with a warning: the
+/// other client may know what this one does not, and the other servers have nothing to do with it.
 ///
 /// # Errors
-/// [`Unusable`], with the name of the entry.
-pub(crate) fn of_mcp_servers(text: &str, name: &str) -> Result<String, Unusable> {
-    let file: Value = jsonc_parser::parse_to_serde_value(text, &jsonc_parser::ParseOptions::default())
-        .map_err(|error| Unusable(error.to_string()))?;
-    let servers = ["mcpServers", "servers"].iter().find_map(|key| file[key].as_object());
-    let servers = servers.ok_or_else(|| Unusable("it has no `mcpServers`".to_owned()))?;
-    let (mut upstreams, mut names) = (Vec::new(), BTreeSet::new());
-    for (given, entry) in servers {
-        if entry["disabled"] == true {
-            continue;
+/// No server is left.
+fn of_mcp_servers(file: &Path, text: &str, environment: &Environment) -> Result<Config, ConfigError> {
+    let name = file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let name = mcp_servers::usable_name(&name.unwrap_or_default());
+    let servers = mcp_servers::read(text, environment.variable).map_err(|error| ConfigError::of_file(file, error))?;
+    let (mut sections, mut left_out, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
+    for server in servers {
+        let McpServer {
+            given,
+            name: upstream,
+            line,
+            section,
+        } = server;
+        // What its section says is checked for itself, since the lines of a generated file mean nothing to its user.
+        let checked = section.map_err(|why| vec![why]).and_then(|section| {
+            let section = (upstream, section);
+            let alone = document(&name, None, std::slice::from_ref(&section));
+            let problems = |problems: Vec<Problem>| problems.into_iter().map(|problem| problem.message).collect();
+            let config = config::load_generated(file, alone, environment).map_err(|error| problems(error.problems))?;
+            Ok((section, problems(config.warnings)))
+        });
+        let problem = |message| Problem {
+            line: Some(line),
+            message,
+        };
+        match checked {
+            Ok((section, probably_wrong)) => {
+                let probably_wrong: Vec<String> = probably_wrong;
+                warnings.extend(
+                    probably_wrong
+                        .iter()
+                        .map(|why| problem(format!("the server `{given}`: {why}"))),
+                );
+                sections.push(section);
+            }
+            Err(mistakes) => left_out.extend(mistakes.into_iter().map(|why| (problem(why), given.clone()))),
         }
-        let wrong = |why: String| Unusable(format!("the server `{given}`: {why}"));
-        let upstream = read_entry(entry).map_err(wrong)?;
-        let name = usable_name(given);
-        if !names.insert(name.clone()) {
-            return Err(wrong(format!(
-                "another one is called `{name}`, too; rename one of them"
-            )));
-        }
-        upstreams.push((name, upstream));
     }
-    if upstreams.is_empty() {
-        return Err(Unusable("it has no server that is not disabled".to_owned()));
+    let told = |consequence: &str| {
+        let told = left_out.iter().map(|(problem, given)| Problem {
+            line: problem.line,
+            message: format!("the server `{given}`{consequence}: {}", problem.message),
+        });
+        told.collect::<Vec<_>>()
+    };
+    if sections.is_empty() {
+        return Err(ConfigError {
+            file: file.display().to_string(),
+            problems: told(""),
+            warnings,
+        });
     }
-    Ok(document(name, None, upstreams))
+    warnings.extend(told(" is left out"));
+    warnings.sort_by_key(|warning| warning.line);
+    let config = config::load_generated(file, document(&name, None, &sections), environment)?;
+    Ok(Config { warnings, ..config })
 }
 
 /// The configuration, as TOML, of a server in front of the MCP server that this command line starts in `folder`. It takes no port: it listens on `socket`.
@@ -77,11 +102,11 @@ pub(crate) fn of_command(
     ]);
     upstream.extend(handoff.map(|handoff| ("handoff".to_owned(), Value::from(format!("{handoff}ms")))));
     let listen = format!("unix:{}", socket.display());
-    document(name, Some(listen), vec![("wrapped".to_owned(), upstream)])
+    document(name, Some(&listen), &[("wrapped".to_owned(), upstream)])
 }
 
 /// Sections in their order: a table would sort them.
-fn document(name: &str, listen: Option<String>, upstreams: Vec<(String, Map<String, Value>)>) -> String {
+fn document(name: &str, listen: Option<&str>, upstreams: &[Section]) -> String {
     let section = |path: &str, members: &Map<String, Value>| {
         let members = members
             .iter()
@@ -118,106 +143,64 @@ fn toml_of(value: &Value) -> String {
     }
 }
 
-/// The section of an upstream.
-fn read_entry(entry: &Value) -> Result<Map<String, Value>, String> {
-    let expanded = |text: &str| expand(text, |name| env::var(name).ok());
-    let mut upstream = Map::new();
-    match (&entry["command"], &entry["url"]) {
-        (Value::String(program), Value::Null) => {
-            let mut words = vec![Value::from(expanded(program)?)];
-            for argument in texts(&entry["args"], "args")? {
-                words.push(expanded(&argument)?.into());
-            }
-            upstream.insert("command".to_owned(), words.into());
-            if let Some(cwd) = entry["cwd"].as_str() {
-                upstream.insert("cwd".to_owned(), expanded(cwd)?.into());
-            }
-            copy_table(entry, "env", &mut upstream)?;
-        }
-        (Value::Null, Value::String(url)) => {
-            upstream.insert("url".to_owned(), expanded(url)?.into());
-            copy_table(entry, "headers", &mut upstream)?;
-        }
-        (Value::Null, Value::Null) => return Err("it needs a `command` or a `url`".to_owned()),
-        (_, Value::Null) | (Value::Null, _) => return Err("its `command` or `url` must be a string".to_owned()),
-        _ => return Err("it has a `url` and a `command`; give one of them".to_owned()),
-    }
-    Ok(upstream)
-}
-
-fn texts(value: &Value, member: &str) -> Result<Vec<String>, String> {
-    let wrong = || format!("its `{member}` must be an array of strings");
-    match value {
-        Value::Null => Ok(Vec::new()),
-        Value::Array(elements) => elements
-            .iter()
-            .map(|element| element.as_str().map(str::to_owned).ok_or_else(wrong))
-            .collect(),
-        _ => Err(wrong()),
-    }
-}
-
-/// Copies a table of strings, whose variables are expanded when the configuration is read.
-fn copy_table(entry: &Value, member: &str, upstream: &mut Map<String, Value>) -> Result<(), String> {
-    match &entry[member] {
-        Value::Null => {}
-        Value::Object(table) if table.values().all(Value::is_string) => {
-            upstream.insert(member.to_owned(), table.clone().into());
-        }
-        _ => return Err(format!("its `{member}` must be an object of strings")),
-    }
-    Ok(())
-}
-
-/// A name for a section and for tools: other clients allow any text.
-pub(crate) fn usable_name(given: &str) -> String {
-    let usable = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
-    let name: String = given.chars().map(usable).take(64).collect();
-    if name.is_empty() { "server".to_owned() } else { name }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use longhaul_gateway::Target;
 
-    #[test]
-    fn servers_of_another_client_become_upstreams_in_their_order() {
-        let text = r#"{
-            // as another client has it
-            "mcpServers": {
-                "web search": {"url": "https://h/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"}, "alwaysAllow": []},
-                "git": {"command": "uvx", "args": ["mcp-server-git", "C:\\a \"b\""], "env": {"A": "1"}, "cwd": "/srv"},
-                "off": {"command": "x", "disabled": true},
+    const SERVERS: &str = r#"{
+        // as another client has it
+        "mcpServers": {
+            "web search": {"url": "https://h/mcp", "headers": {"Authorization": "Bearer ${A_TOKEN:-x}"}, "alwaysAllow": []},
+            "git": {"command": "sh", "args": ["mcp-server-git", "C:\\a \"b\""], "env": {"A": "1"}, "cwd": "/"},
+            "off": {"command": "x", "disabled": true},
+            "unset": {
+                "url": "https://h/mcp",
+                "headers": {"Authorization": "Bearer ${NO_SUCH_VARIABLE}"},
             },
-        }"#;
-        let expected = concat!(
-            "[server]\n\"name\" = \"mine\"\n\n",
-            "[upstream.web_search]\n\"url\" = \"https://h/mcp\"\n\"headers\" = { \"Authorization\" = \"Bearer ${TOKEN}\" }\n\n",
-            "[upstream.git]\n\"command\" = [\"uvx\", \"mcp-server-git\", 'C:\\a \"b\"']\n\"cwd\" = \"/srv\"\n\"env\" = { \"A\" = \"1\" }\n\n",
-        );
-        assert_eq!(of_mcp_servers(text, "mine").unwrap(), expected);
+            "odd": {"url": "ftp://h/mcp"},
+        },
+    }"#;
+
+    fn of_servers(text: &str) -> Result<Config, ConfigError> {
+        of_mcp_servers(Path::new("mine.json"), text, &Environment::of_this_process())
+    }
+
+    fn lines(problems: &[Problem]) -> Vec<String> {
+        problems.iter().map(|problem| problem.at("mine.json")).collect()
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
-        for (text, expected) in [
-            ("{}", "it has no `mcpServers`"),
-            (r#"{"mcpServers": {}}"#, "it has no server that is not disabled"),
-            (
-                r#"{"mcpServers": {"a": {}}}"#,
-                "the server `a`: it needs a `command` or a `url`",
-            ),
-            (
-                r#"{"mcpServers": {"a": {"command": "x", "args": [1]}}}"#,
-                "the server `a`: its `args` must be an array of strings",
-            ),
-            (
-                r#"{"mcpServers": {"a b": {"command": "x"}, "a_b": {"command": "y"}}}"#,
-                "the server `a_b`: another one is called `a_b`, too; rename one of them",
-            ),
-        ] {
-            assert_eq!(of_mcp_servers(text, "n").unwrap_err().to_string(), expected);
-        }
+    fn servers_of_another_client_become_upstreams_in_their_order() {
+        let config = of_servers(SERVERS).unwrap();
+        let names: Vec<_> = config.upstreams.iter().map(|upstream| &upstream.options.name).collect();
+        assert_eq!(names, ["web_search", "git"]);
+        assert_eq!(config.server.name, "mine");
+        let Target::Command(child) = &config.upstreams[1].options.target else {
+            panic!("no command")
+        };
+        assert_eq!(child.args, ["mcp-server-git", "C:\\a \"b\""]);
+        assert_eq!(child.env, [("A".to_owned(), "1".to_owned())]);
+    }
+
+    #[test]
+    fn a_server_with_a_mistake_is_left_out_with_a_warning_at_its_line() {
+        let config = of_servers(SERVERS).unwrap();
+        assert_eq!(
+            lines(&config.warnings),
+            [
+                "mine.json:9: the server `unset` is left out: its `headers.Authorization`: the variable NO_SUCH_VARIABLE is not set",
+                "mine.json:11: the server `odd` is left out: `url` must begin with http:// or https://",
+            ]
+        );
+        let refused = of_servers("{\"mcpServers\": {\n\"a\": {},\n\"b\": {\"url\": \"ftp://h\"}}}").unwrap_err();
+        assert_eq!(
+            lines(&refused.problems),
+            [
+                "mine.json:2: the server `a`: it needs a `command` or a `url`",
+                "mine.json:3: the server `b`: `url` must begin with http:// or https://",
+            ]
+        );
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod keys;
 mod listening_socket;
 mod listings;
 mod login;
+mod mcp_servers;
 mod nearest;
 mod output;
 mod pace;

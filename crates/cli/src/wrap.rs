@@ -5,7 +5,7 @@
 use crate::{
     args,
     config::{self, Environment},
-    generated_config, output, serve, stdio,
+    generated_config, mcp_servers, output, serve, stdio,
 };
 use longhaul_private_dir::PrivateDir;
 use sha2::{Digest, Sha256};
@@ -130,7 +130,7 @@ fn is_of_the_terminal(variable: &str) -> bool {
 /// The name of the server: that of the program.
 fn name(wrap: &args::Wrap) -> String {
     let program = wrap.command.first().map(Path::new).and_then(Path::file_name);
-    generated_config::usable_name(&program.unwrap_or_default().to_string_lossy())
+    mcp_servers::usable_name(&program.unwrap_or_default().to_string_lossy())
 }
 
 fn write_config(wrap: &args::Wrap, data_dir: &Path, folder: &Path) -> io::Result<PathBuf> {

@@ -30,6 +30,7 @@ pub(super) struct WrongEntry {
 /// A configured server.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub(super) struct Entry {
+    #[serde(alias = "serverUrl", alias = "httpUrl")]
     pub(super) url: Option<String>,
     pub(super) command: Option<String>,
     #[serde(default)]
@@ -188,7 +189,7 @@ mod tests {
         let code = r#"{
             // how VS Code writes it
             "inputs": [],
-            "servers": {"web": {"type": "http", "url": "http://h/mcp", "disabled": true,},},
+            "servers": {"web": {"type": "http", "url": "http://h/mcp", "disabled": true,}, "surf": {"serverUrl": "http://h/mcp"}},
         }"#;
         let desktop = Configured::parse_json(desktop, "f").unwrap();
         assert_eq!(desktop.entries["files"].as_ref().unwrap().args, ["-y", "x"]);
@@ -196,6 +197,7 @@ mod tests {
         let web = code.entries["web"].as_ref().unwrap();
         assert!(web.disabled);
         assert_eq!(web.url.as_deref(), Some("http://h/mcp"));
+        assert_eq!(code.entries["surf"].as_ref().unwrap().url, web.url);
     }
 
     #[test]

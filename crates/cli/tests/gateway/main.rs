@@ -232,12 +232,19 @@ fn another_clients_file_is_served_and_its_mistakes_are_named() {
             "servers": {{
                 "one": {{"command": "{LONGHAUL}", "args": ["stdio", "upstream.toml"], "cwd": "{path}"}},
                 "two": {{"command": "{LONGHAUL}", "args": ["stdio", "upstream.toml", "--data-dir", "second"], "cwd": "{path}"}},
+                "three": {{
+                    "serverUrl": "https://example.com/mcp",
+                    "headers": {{"Authorization": "Bearer ${{NO_SUCH_VARIABLE}}"}},
+                }},
             }},
         }}"#,
         path = folder.display()
     );
     fs::write(folder.join("mcp.json"), file).unwrap();
-    let gateway = serve(folder, &["--mcp-config", "mcp.json", "--listen", "127.0.0.1:0"]);
+    let gateway = serve_with_log(folder, &["--mcp-config", "mcp.json", "--listen", "127.0.0.1:0"]);
+    let log = fs::read_to_string(folder.join("log")).unwrap();
+    let left_out = "mcp.json:8: the server `three` is left out: its `headers.Authorization`: the variable NO_SUCH_VARIABLE is not set";
+    assert!(log.contains(left_out), "{log}");
     let tools = text(&run(folder, &["tools", &gateway.url, "--json"]));
     for name in ["one_greet", "one_gate", "two_greet", "two_gate"] {
         assert!(tools.contains(&format!("\"{name}\"")), "{tools}");
@@ -250,6 +257,6 @@ fn another_clients_file_is_served_and_its_mistakes_are_named() {
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(
         said.trim_end(),
-        "wrong.json: the server `a`: its `command` or `url` must be a string"
+        "wrong.json:1: the server `a`: its `url` must be a string"
     );
 }

@@ -1,0 +1,253 @@
+//! The servers in a file of another MCP client (`mcpServers`), as sections of a configuration.
+
+use crate::variables::expand;
+use jsonc_parser::{ast, common::Ranged as _};
+use serde_json::{Map, Value};
+use std::collections::BTreeSet;
+
+/// The members under which clients have a server's URL: most have `url`, Windsurf has `serverUrl`, and Gemini CLI `httpUrl`.
+const URLS: [&str; 3] = ["url", "serverUrl", "httpUrl"];
+
+/// A server of the file that is not disabled.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct McpServer {
+    /// Its name in the file.
+    pub(crate) given: String,
+    /// Its name for sections and tools.
+    pub(crate) name: String,
+    /// The line of what is wrong with it, or of its name.
+    pub(crate) line: usize,
+    /// Its section, or why there is none.
+    pub(crate) section: Result<Map<String, Value>, String>,
+}
+
+/// Reads the servers in their order: JSON, also with comments. Disabled ones are left out.
+///
+/// # Errors
+/// What is wrong with the file as a whole.
+pub(crate) fn read(text: &str, variable: fn(&str) -> Option<String>) -> Result<Vec<McpServer>, String> {
+    let options = jsonc_parser::ParseOptions::default();
+    let values: Value = jsonc_parser::parse_to_serde_value(text, &options).map_err(|error| error.to_string())?;
+    let parsed = jsonc_parser::parse_to_ast(text, &jsonc_parser::CollectOptions::default(), &options)
+        .map_err(|error| error.to_string())?;
+    let root = parsed.value.as_ref().and_then(ast::Value::as_object);
+    let found = ["mcpServers", "servers"]
+        .iter()
+        .find_map(|key| Some((values[key].as_object()?, root?.get_object(key)?)));
+    let (values, servers) = found.ok_or("it has no `mcpServers`")?;
+    let line = |offset: usize| 1 + text[..offset].matches('\n').count();
+    let (mut read, mut names) = (Vec::new(), BTreeSet::new());
+    for property in &servers.properties {
+        let given = property.name.as_str();
+        let entry = &values[given];
+        if entry["disabled"] == true {
+            continue;
+        }
+        let name = usable_name(given);
+        let section = match names.insert(name.clone()) {
+            true => read_entry(entry, variable),
+            false => Err(format!("another one is called `{name}`, too; rename one of them")),
+        };
+        let unset = section
+            .is_err()
+            .then(|| unexpandable(&property.value, variable))
+            .flatten();
+        read.push(McpServer {
+            given: given.to_owned(),
+            name,
+            line: line(unset.unwrap_or(property.start())),
+            section,
+        });
+    }
+    match read.is_empty() {
+        true => Err("it has no server that is not disabled".to_owned()),
+        false => Ok(read),
+    }
+}
+
+/// Where the first text begins whose variables cannot be replaced.
+fn unexpandable(value: &ast::Value<'_>, variable: fn(&str) -> Option<String>) -> Option<usize> {
+    match value {
+        ast::Value::StringLit(text) => expand(&text.value, variable).is_err().then(|| text.start()),
+        ast::Value::Array(array) => array
+            .elements
+            .iter()
+            .find_map(|element| unexpandable(element, variable)),
+        ast::Value::Object(object) => {
+            let mut members = object.properties.iter();
+            members.find_map(|member| unexpandable(&member.value, variable))
+        }
+        _ => None,
+    }
+}
+
+/// The section of an upstream.
+fn read_entry(entry: &Value, variable: fn(&str) -> Option<String>) -> Result<Map<String, Value>, String> {
+    let expanded = |member: &str, text: &str| expand(text, variable).map_err(|why| format!("its `{member}`: {why}"));
+    let mut urls = URLS.iter().filter(|member| !entry[**member].is_null());
+    let url = urls.next();
+    if let (Some(one), Some(other)) = (url, urls.next()) {
+        return Err(format!("it has a `{one}` and a `{other}`; give one of them"));
+    }
+    let mut upstream = Map::new();
+    match (&entry["command"], url) {
+        (Value::String(program), None) => {
+            let mut words = vec![Value::from(expanded("command", program)?)];
+            for argument in texts(&entry["args"], "args")? {
+                words.push(expanded("args", &argument)?.into());
+            }
+            upstream.insert("command".to_owned(), words.into());
+            if let Some(cwd) = entry["cwd"].as_str() {
+                upstream.insert("cwd".to_owned(), expanded("cwd", cwd)?.into());
+            }
+            copy_table(entry, "env", variable, &mut upstream)?;
+        }
+        (Value::Null, Some(member)) => {
+            let url = entry[member]
+                .as_str()
+                .ok_or_else(|| format!("its `{member}` must be a string"))?;
+            upstream.insert("url".to_owned(), expanded(member, url)?.into());
+            copy_table(entry, "headers", variable, &mut upstream)?;
+        }
+        (Value::Null, None) => return Err("it needs a `command` or a `url`".to_owned()),
+        (_, None) => return Err("its `command` must be a string".to_owned()),
+        (_, Some(member)) => return Err(format!("it has a `{member}` and a `command`; give one of them")),
+    }
+    Ok(upstream)
+}
+
+fn texts(value: &Value, member: &str) -> Result<Vec<String>, String> {
+    let wrong = || format!("its `{member}` must be an array of strings");
+    match value {
+        Value::Null => Ok(Vec::new()),
+        Value::Array(elements) => elements
+            .iter()
+            .map(|element| element.as_str().map(str::to_owned).ok_or_else(wrong))
+            .collect(),
+        _ => Err(wrong()),
+    }
+}
+
+/// Copies a table of strings. Its variables are replaced when the section is read, so that no message shows a value.
+fn copy_table(
+    entry: &Value,
+    member: &str,
+    variable: fn(&str) -> Option<String>,
+    upstream: &mut Map<String, Value>,
+) -> Result<(), String> {
+    let wrong = || format!("its `{member}` must be an object of strings");
+    let table = match &entry[member] {
+        Value::Null => return Ok(()),
+        Value::Object(table) => table,
+        _ => return Err(wrong()),
+    };
+    for (key, value) in table {
+        expand(value.as_str().ok_or_else(wrong)?, variable).map_err(|why| format!("its `{member}.{key}`: {why}"))?;
+    }
+    upstream.insert(member.to_owned(), table.clone().into());
+    Ok(())
+}
+
+/// A name for a section and for tools: other clients allow any text.
+pub(crate) fn usable_name(given: &str) -> String {
+    let usable = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    let name: String = given.chars().map(usable).take(64).collect();
+    if name.is_empty() { "server".to_owned() } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variable(name: &str) -> Option<String> {
+        (name == "TOKEN").then(|| "secret".to_owned())
+    }
+
+    fn servers(text: &str) -> Vec<McpServer> {
+        read(text, variable).unwrap()
+    }
+
+    fn wrong(server: &McpServer) -> (usize, &str, &str) {
+        (server.line, &server.given, server.section.as_ref().unwrap_err())
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_server_is_named_with_its_line() {
+        let text = r#"{"mcpServers": {
+            "a": {},
+            "b": {"command": "x", "args": [1]},
+            "c d": {"command": "x"},
+            "c_d": {"command": "y"},
+            "e": {"url": "https://h/mcp", "command": "x"},
+            "f": {
+                "command": "x",
+                "env": {
+                    "A": "${TOKEN}",
+                    "B": "${NONE}"
+                }
+            },
+            "g": {"command": "x", "args": ["a", "${input:key}"]},
+            "h": {"url": 1}
+        }}"#;
+        let servers = servers(text);
+        let wrong: Vec<_> = servers
+            .iter()
+            .filter(|server| server.section.is_err())
+            .map(wrong)
+            .collect();
+        assert_eq!(
+            wrong,
+            [
+                (2, "a", "it needs a `command` or a `url`"),
+                (3, "b", "its `args` must be an array of strings"),
+                (5, "c_d", "another one is called `c_d`, too; rename one of them"),
+                (6, "e", "it has a `url` and a `command`; give one of them"),
+                (11, "f", "its `env.B`: the variable NONE is not set"),
+                (
+                    14,
+                    "g",
+                    "its `args`: `${input:key}` is not supported; name a variable: `${VAR}`"
+                ),
+                (15, "h", "its `url` must be a string"),
+            ]
+        );
+        assert_eq!(servers[2].name, "c_d");
+    }
+
+    /// Each client has its own word for it.
+    #[test]
+    fn the_url_of_a_server_has_several_names() {
+        let text = r#"{"mcpServers": {
+            "a": {"url": "https://h/mcp"},
+            "b": {"serverUrl": "https://h/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"}},
+            "c": {"httpUrl": "https://h/mcp"},
+            "d": {"serverUrl": "https://h/mcp", "url": "https://h/sse"}
+        }}"#;
+        let servers = servers(text);
+        for server in &servers[..3] {
+            assert_eq!(server.section.as_ref().unwrap()["url"], "https://h/mcp", "{server:?}");
+        }
+        assert_eq!(
+            servers[1].section.as_ref().unwrap()["headers"]["Authorization"],
+            "Bearer ${TOKEN}"
+        );
+        assert_eq!(
+            wrong(&servers[3]).2,
+            "it has a `url` and a `serverUrl`; give one of them"
+        );
+    }
+
+    #[test]
+    fn a_file_without_servers_is_refused() {
+        for (text, expected) in [
+            ("{}", "it has no `mcpServers`"),
+            (r#"{"mcpServers": {}}"#, "it has no server that is not disabled"),
+            (
+                r#"{"mcpServers": {"a": {"disabled": true}}}"#,
+                "it has no server that is not disabled",
+            ),
+        ] {
+            assert_eq!(read(text, variable).unwrap_err(), expected);
+        }
+    }
+}
