@@ -99,12 +99,15 @@ fn shown(result: &Json, json: bool) -> (String, Option<String>) {
     }
 }
 
-/// A `CallToolResult` as text: its text blocks, and a line for each other block.
+/// A `CallToolResult` as text: its text blocks, and a line for each other block. One without `content`, which it must have, is shown as it is.
 fn as_text(result: &Value) -> String {
-    let blocks = result["content"].as_array().map(Vec::as_slice).unwrap_or_default();
-    if blocks.is_empty() && !result["structuredContent"].is_null() {
+    let blocks = result["content"].as_array().map(Vec::as_slice);
+    if blocks.unwrap_or_default().is_empty() && !result["structuredContent"].is_null() {
         return format!("{:#}", result["structuredContent"]);
     }
+    let Some(blocks) = blocks else {
+        return format!("{result:#}");
+    };
     let mut text = String::new();
     for block in blocks {
         if !text.is_empty() && !text.ends_with('\n') {
@@ -133,6 +136,26 @@ fn block_as_text(block: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Nothing that a server has sent is dropped.
+    #[test]
+    fn a_result_without_content_is_shown_as_it_is() {
+        for (result, text) in [
+            (
+                json!({"content": [], "structuredContent": {"n": 1}}),
+                "{\n  \"n\": 1\n}",
+            ),
+            (json!({"structuredContent": 7}), "7"),
+            (json!({"answer": 7}), "{\n  \"answer\": 7\n}"),
+            (
+                json!({"content": "text", "isError": false}),
+                "{\n  \"content\": \"text\",\n  \"isError\": false\n}",
+            ),
+            (json!({"content": []}), ""),
+        ] {
+            assert_eq!(as_text(&result), text);
+        }
+    }
 
     #[test]
     fn a_result_that_cannot_be_read_is_printed_as_it_came() {

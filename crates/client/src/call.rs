@@ -8,6 +8,7 @@ use longhaul_core::{Json, Millis};
 use longhaul_wire::{Method, jsonrpc::Notification, meta};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 
 /// The response to a call.
 #[derive(Debug)]
@@ -115,7 +116,8 @@ impl Connection {
             }
             answered => answered?,
         };
-        let response = match (self.interpret(result, &era, tool), record) {
+        let era = self.era_of_result(era, &result).await;
+        let response = match (self.interpret(result, &era, tool, options), record) {
             // The tool has run, and its result was received: nothing is unknown.
             (Err(error @ RequestError::Invalid(_)), Some(record)) => {
                 record.received_unusable().await;
@@ -189,7 +191,26 @@ impl Connection {
         }
     }
 
-    fn interpret(&self, result: Json, era: &Era, tool: &Tool) -> Result<CallResponse, RequestError> {
+    /// The era by which the result is read. A server that answers with a task, and did not declare that it makes any, may have been replaced since it was asked.
+    async fn era_of_result(&self, era: Arc<Era>, result: &Json) -> Arc<Era> {
+        let is_undeclared = era.legacy().is_none() && !era.server().may_make_tasks() && is_modern_task(result);
+        if !is_undeclared {
+            return era;
+        }
+        self.forget(&era).await;
+        match self.era().await {
+            Ok(now) if now.legacy().is_none() => now,
+            _ => era,
+        }
+    }
+
+    fn interpret(
+        &self,
+        result: Json,
+        era: &Era,
+        tool: &Tool,
+        options: &CallOptions,
+    ) -> Result<CallResponse, RequestError> {
         let parsed: ResultMembers = serde_json::from_str(result.as_str())
             .map_err(|error| RequestError::Invalid(format!("its result: {error}")))?;
         let done = |result| {
@@ -199,22 +220,34 @@ impl Connection {
             }
             Ok(CallResponse::Done(outcome))
         };
+        let refused = |why: &str, task: &Value| {
+            let (task, tool) = (task["taskId"].as_str().unwrap_or_default(), excerpt(&tool.name));
+            let task = excerpt(task);
+            RequestError::Invalid(format!(
+                "it answers the call of {tool:?} with the task {task:?}, but {why}"
+            ))
+        };
         match (era, parsed.result_type.as_deref()) {
             (Era::Legacy(_), _) => match parsed.task {
-                Some(task) if asks_for_task(era, tool) && task["taskId"].is_string() => {
-                    self.created(&task.to_string(), era, tool)
-                }
-                // A result may have such a member of its own.
-                Some(task) if parsed.content.is_none() && task["taskId"].is_string() => {
-                    let tool = excerpt(&tool.name);
-                    Err(RequestError::Invalid(format!(
-                        "it is a task, but the call of {tool:?} did not ask for one, since the server or the tool does not allow it"
-                    )))
-                }
+                Some(task) if task["taskId"].is_string() => match is_sent_as_task(era, tool, options) {
+                    true => self.created(&task.to_string(), era, tool),
+                    // A result may have such a member of its own.
+                    false if parsed.content.is_some() => done(result),
+                    false => Err(refused("the call did not ask for one", &task)),
+                },
                 _ => done(result),
             },
             (Era::Modern(_), None | Some("complete")) => done(result),
-            (Era::Modern(_), Some("task")) => self.created(result.as_str(), era, tool),
+            (Era::Modern(server), Some("task")) => {
+                let task = || serde_json::from_str(result.as_str()).unwrap_or_default();
+                if options.without_task {
+                    return Err(refused("the call did not declare that it may become one", &task()));
+                }
+                if !server.may_make_tasks() {
+                    return Err(refused("the server does not declare the tasks extension", &task()));
+                }
+                self.created(result.as_str(), era, tool)
+            }
             (Era::Modern(_), Some(other)) => Err(RequestError::Invalid(format!(
                 "unknown resultType {:?}",
                 excerpt(other)
@@ -227,6 +260,11 @@ impl Connection {
         let handle = TaskHandle::created_in(self.clone(), era, snapshot).of_tool(tool);
         Ok(CallResponse::Task(handle))
     }
+}
+
+fn is_modern_task(result: &Json) -> bool {
+    let parsed: ResultMembers = serde_json::from_str(result.as_str()).unwrap_or_default();
+    parsed.result_type.as_deref() == Some("task")
 }
 
 /// Whether a call of the tool with these options asks a legacy server for a task.

@@ -64,6 +64,11 @@ impl ServerDescription {
             .any(|place| self.capabilities[place][meta::DELETION].is_object())
     }
 
+    /// Whether it may make tasks of the extension: it declares them, or has told no capabilities at all.
+    pub(crate) fn may_make_tasks(&self) -> bool {
+        self.has_tasks_extension() || self.capabilities.is_null()
+    }
+
     /// Whether it makes tasks of the extension.
     pub(crate) fn has_tasks_extension(&self) -> bool {
         self.capabilities["extensions"][TASKS_EXTENSION].is_object()

@@ -50,7 +50,7 @@ struct Fields<'a> {
 }
 
 impl TaskSnapshot {
-    /// Reads a flat task. The id and the status are required; other members may be absent or malformed. A status that this client does not know is that of a
+    /// Reads a flat task. The id and the status are required; other members may be absent, and times may be impossible. A status that this client does not know is that of a
     /// task that has not ended.
     pub(crate) fn read(json: &str) -> Result<Self, RequestError> {
         let fields: Fields<'_> =

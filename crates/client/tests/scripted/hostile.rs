@@ -7,12 +7,12 @@ use crate::{
 };
 use axum::{body::Body, http::Response};
 use futures_util::{StreamExt, stream};
-use longhaul_client::{Inputs, Options, RequestError};
+use longhaul_client::{Event, Inputs, Options, RequestError};
 use proptest::{
     prelude::*,
     test_runner::{Config, TestRunner},
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::{
     convert::Infallible,
     io::{Read, Write},
@@ -46,8 +46,8 @@ fn response(content_type: &str, body: impl Into<Body>) -> Response<Body> {
 }
 
 /// The same text for ever.
-fn endless(text: &'static str) -> Body {
-    let texts = stream::repeat(text.repeat(100)).map(Ok::<_, Infallible>);
+fn endless(text: impl AsRef<str>) -> Body {
+    let texts = stream::repeat(text.as_ref().repeat(100)).map(Ok::<_, Infallible>);
     Body::from_stream(texts.then(|text| async {
         tokio::task::yield_now().await;
         text
@@ -135,6 +135,65 @@ async fn every_invalid_answer_is_an_error_that_says_what_is_wrong() {
     for (expected, answer) in cases.drain(..) {
         let error = read_task(&server(answer)).await.unwrap_err().to_string();
         assert!(error.contains(expected), "expected {expected:?}: {error}");
+    }
+}
+
+/// A call has no time of its own; its caller may give it one, whatever the server sends meanwhile. Nothing that was received is kept.
+#[tokio::test]
+async fn a_call_that_only_makes_progress_ends_at_its_time() {
+    let peer = Peer::start(move |seen| match seen.method() {
+        "server/discover" => seen.result(json!({"supportedVersions": ["2026-07-28"], "capabilities": {}})),
+        "tools/list" => seen.result(json!({"tools": [{"name": "t", "inputSchema": {"type": "object"}}]})),
+        _ => {
+            let token = &seen.params()["_meta"]["progressToken"];
+            let progress = json!({
+                "jsonrpc": "2.0", "method": "notifications/progress",
+                "params": {"progressToken": token, "progress": 1e300, "total": 0, "message": "x".repeat(100)},
+            });
+            response(
+                "text/event-stream",
+                endless(format!(": keep-alive\n\ndata: {progress}\n\n")),
+            )
+        }
+    });
+    let (connection, _) = peer.connection_with(|options| options.call_timeout = Some(Duration::from_millis(500)));
+    let tool = connection.list_tools().await.unwrap().remove(0);
+    let mut reported = 0_usize;
+    let mut count = |_: Event<'_>| reported += 1;
+    let called = tokio::time::timeout(PATIENCE, connection.call_tool(&tool, &Map::new(), &mut count)).await;
+    let error = called.expect("bounded time").unwrap_err();
+    assert!(matches!(error, RequestError::TimedOut { .. }), "{error}");
+    // More than a response may have.
+    assert!(reported > 100, "{reported}");
+}
+
+/// The pages of a list that does not end, and what the error says.
+type Pages = (&'static str, fn(usize) -> Value);
+
+#[tokio::test]
+async fn a_list_that_does_not_end_is_given_up() {
+    fn page(page: usize, prompts: Value) -> Value {
+        json!({"prompts": prompts, "nextCursor": page.to_string(), "ttlMs": 0})
+    }
+    let cases: [Pages; 4] = [
+        ("100 pages in a row were empty", |nth| page(nth, json!([]))),
+        ("does not end within 1000 pages", |nth| {
+            page(nth, json!([{"name": "p"}]))
+        }),
+        ("100000 bytes", |nth| page(nth, json!([{"name": "p".repeat(50_000)}]))),
+        ("repeats a cursor", |_| page(7, json!([{"name": "p"}]))),
+    ];
+    for (expected, pages) in cases {
+        let asked = AtomicUsize::new(0);
+        let peer = Peer::start(move |seen| match seen.method() {
+            "server/discover" => seen.result(json!({"supportedVersions": ["2026-07-28"]})),
+            _ => seen.result(pages(asked.fetch_add(1, Ordering::Relaxed))),
+        });
+        let (connection, _) = peer.connection();
+        let read = tokio::time::timeout(PATIENCE, connection.list_prompts()).await;
+        let error = read.expect("bounded time").unwrap_err().to_string();
+        assert!(error.contains(expected), "expected {expected:?}: {error}");
+        assert!(peer.calls_of("prompts/list").len() <= 1_000);
     }
 }
 

@@ -7,7 +7,8 @@ use crate::{
 };
 use axum::{body::Body, http::Response};
 use longhaul_client::{
-    CallError, CallFilter, CallState, Client, ClientJournal, InputResponse, Inputs, Outcome, RequestError,
+    CallError, CallFilter, CallOptions, CallResponse, CallState, Client, ClientJournal, InputResponse, Inputs, Outcome,
+    RequestError,
 };
 use serde_json::{Map, Value, json};
 use std::{
@@ -257,4 +258,94 @@ async fn a_task_that_works_for_ever_costs_its_polls_alone() {
     assert!(pauses.count() + 1 >= polls, "{polls} polls");
     connection.list_tools().await.unwrap();
     assert!(peer.calls_of("tasks/get").len() <= polls + 1);
+}
+
+/// A server that names another revision of its capabilities from its second probe on.
+fn declaring(first: Value, later: Value) -> Peer {
+    let probes = AtomicUsize::new(0);
+    Peer::start(move |seen| match seen.method() {
+        "server/discover" => {
+            let declared = match probes.fetch_add(1, Ordering::SeqCst) {
+                0 => &first,
+                _ => &later,
+            };
+            seen.result(json!({"supportedVersions": ["2026-07-28"], "capabilities": declared}))
+        }
+        "tools/list" => seen.result(json!({"tools": [{"name": "t", "inputSchema": {"type": "object"}}]})),
+        "tools/call" => seen.result(created()),
+        _ => seen.result(modern_task("completed", json!({"result": {"content": []}}))),
+    })
+}
+
+/// L-13, G2-03: whoever has not agreed to tasks gets none, and is told which one was made. A server may have learnt to make them since it was asked.
+#[tokio::test]
+async fn a_task_where_none_may_be_is_refused() {
+    let none = || json!({"tools": {}});
+    let tasks = || json!({"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}});
+    let cases = [
+        (
+            none(),
+            none(),
+            false,
+            Some("the server does not declare the tasks extension"),
+            2,
+        ),
+        (none(), tasks(), false, None, 2),
+        (tasks(), tasks(), false, None, 1),
+        (
+            tasks(),
+            tasks(),
+            true,
+            Some("did not declare that it may become one"),
+            1,
+        ),
+        // It has told nothing.
+        (Value::Null, Value::Null, false, None, 1),
+    ];
+    for (first, later, without_task, expected, probes) in cases {
+        let peer = declaring(first, later);
+        let (connection, _) = peer.connection();
+        let tool = connection.list_tools().await.unwrap().remove(0);
+        let mut options = CallOptions::default();
+        options.without_task = without_task;
+        let called = connection
+            .call_tool_with(&tool, &Map::new(), &options, &mut |_| {})
+            .await;
+        match (called, expected) {
+            (Ok(CallResponse::Task(_)), None) => {}
+            (Err(refused @ RequestError::Invalid(_)), Some(expected)) => {
+                let said = refused.to_string();
+                assert!(said.contains(expected) && said.contains("\"t-1\""), "{said}");
+                assert!(!refused.is_refusal(), "the tool may have run");
+            }
+            (called, expected) => panic!("expected {expected:?}: {called:?}"),
+        }
+        assert_eq!(peer.calls_of("server/discover").len(), probes);
+        assert_eq!(peer.calls_of("tools/call").len(), 1);
+    }
+}
+
+/// However long a server says that nobody need look, somebody does within a day.
+#[tokio::test]
+async fn an_absurd_poll_interval_is_a_day() {
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    for interval in [json!(u64::MAX), json!(1e300), json!(DAY.as_millis() as u64 + 1)] {
+        let peer = server(move |poll| match poll {
+            0..3 => modern_task("working", json!({"pollIntervalMs": interval.clone()})),
+            _ => modern_task("completed", json!({"result": {"content": []}})),
+        });
+        let (connection, clock) = peer.connection();
+        let task = connection.task("t-1");
+        let waited = tokio::time::timeout(PATIENCE, task.wait(&mut |_| {})).await;
+        waited.expect("bounded time").unwrap();
+        let longest = clock.sleeps().into_iter().max().unwrap();
+        assert!((DAY..=DAY + DAY / 5).contains(&longest), "{longest:?}");
+    }
+    // One that cannot be is none.
+    for interval in [json!(-1), json!(null)] {
+        let peer = server(move |_| modern_task("working", json!({"pollIntervalMs": interval.clone()})));
+        let (connection, _) = peer.connection();
+        let read = connection.task("t-1").get().await;
+        assert!(read.is_ok_and(|task| task.poll_interval.is_none()));
+    }
 }

@@ -4,7 +4,7 @@ use crate::{
     peer::{legacy, plain},
     task::legacy_task,
 };
-use longhaul_client::{CallResponse, Outcome, RequestError, TaskStatus};
+use longhaul_client::{CallOptions, CallResponse, Outcome, RequestError, TaskStatus};
 use longhaul_core::Verdict;
 use serde_json::{Map, Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -102,13 +102,21 @@ async fn a_task_that_was_not_asked_for_is_refused() {
             .unwrap_err();
         assert!(matches!(&refused, RequestError::Invalid(_)), "{refused}");
         assert!(
-            refused.to_string().contains("\"forbidden\" did not ask for one"),
+            refused
+                .to_string()
+                .contains("the call of \"forbidden\" with the task \"t-1\", but the call did not ask for one"),
             "{refused}"
         );
         assert!(!refused.is_refusal(), "the tool may have run");
         let optional = tools.iter().find(|tool| tool.name == "optional").unwrap();
         let called = connection.call_tool(optional, &Map::new(), &mut |_| {}).await;
         assert_eq!(called.is_ok(), tasks == all_tasks(), "{tasks}");
+        let mut plain = CallOptions::default();
+        plain.without_task = true;
+        let refused = connection
+            .call_tool_with(optional, &Map::new(), &plain, &mut |_| {})
+            .await;
+        assert!(matches!(&refused, Err(RequestError::Invalid(_))), "{refused:?}");
     }
     // A member of a result that has its content.
     let peer = legacy(Value::Null, |seen| {
