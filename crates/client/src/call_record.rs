@@ -140,21 +140,12 @@ impl CallRecord {
         self.0.journal.watch()
     }
 
-    /// Waits until another process wants the call to be cancelled.
+    /// Waits until somebody wants the call to be cancelled.
     pub(crate) async fn cancel_requested(&self) {
         let mut watch = self.watch();
-        loop {
-            watch.changed_or_ended().await;
-            // Without a journal that can be read nobody can want it.
-            if self
-                .0
-                .journal
-                .is_cancel_requested(self.call())
-                .await
-                .unwrap_or_default()
-            {
-                return;
-            }
+        // Without a journal that can be read nobody can want it.
+        while !(self.0.journal.is_cancel_requested(self.call()).await).unwrap_or_default() {
+            watch.changed().await;
         }
     }
 

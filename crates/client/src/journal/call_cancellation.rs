@@ -37,10 +37,13 @@ impl ClientJournal {
     /// [`JournalError::WrongState`] if the call has an answer or a task, or its outcome is unknown; [`JournalError::UnknownCall`], and those of the disk and the
     /// file.
     pub async fn cancel_call(&self, call: CallId) -> Result<CallCancellation, JournalError> {
-        self.0.write(move |scope| cancel(scope, call)).await
+        let cancelled = self.0.write(move |scope| cancel(scope, call)).await?;
+        // The call may be made in this process.
+        self.0.changes.tell();
+        Ok(cancelled)
     }
 
-    /// Whether another process wants the call to be cancelled.
+    /// Whether somebody wants the call to be cancelled.
     pub(crate) async fn is_cancel_requested(&self, call: CallId) -> Result<bool, JournalError> {
         let sql = "SELECT 1 FROM calls WHERE seq = ?1 AND cancel_requested IS NOT NULL";
         let read = move |scope: &Scope<'_>| Ok(scope.connection.prepare_cached(sql)?.exists([call.number()])?);

@@ -59,8 +59,15 @@ impl JournalWatch {
     }
 }
 
+impl Changes {
+    /// Tells those who wait here of a change of this process, too.
+    pub(super) fn tell(&self) {
+        self.seen.send_modify(|seen| *seen += 1);
+    }
+}
+
 impl ClientJournal {
-    /// Watches the other processes. What this process changes itself is no change.
+    /// Watches the other processes. What this journal changes itself is no change, unless it [tells](Changes::tell).
     #[expect(clippy::disallowed_methods, reason = "the client is not simulated")]
     pub(crate) fn watch(&self) -> JournalWatch {
         let mut seen = self.0.changes.seen.subscribe();
