@@ -11,7 +11,12 @@ use crate::{
     servers::Server,
     tasks,
 };
-use longhaul_client::{CallFilter, CallState, RecordedCall};
+use longhaul_client::{CallFilter, CallState, ClientJournal, RecordedCall, SystemClock};
+use longhaul_core::Clock;
+use std::time::Duration;
+
+/// How often the journal is looked at while a form is shown.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// The only call that asks before it is a task, if no task could be meant.
 pub(super) async fn only_that_asks(server: &Server) -> Result<Option<RecordedCall>, Failure> {
@@ -54,10 +59,11 @@ pub(super) async fn answer(call: &RecordedCall, args: &args::Answer, words: &Wor
     let journal = record::open().await?;
     let questions = journal.call_questions(call.id).await?;
     for question in choose(&questions, args, words, is_over)? {
-        let response = respond(&question, args, words.clone()).await?;
         let key = question.key.clone().unwrap_or_default();
+        let withdrawn = until_withdrawn(&journal, call, &key);
+        let response = respond(&question, args, words.clone(), withdrawn).await?;
         if !journal.answer_call(call.id, &key, &response).await? {
-            return Err(Failure::refused(format!("{name} does not ask `{key}` any more")));
+            return Err(is_not_asked(call, &key));
         }
         answered_line(None, Some(&name), Some(&key), args.json);
         output::note(match call.state {
@@ -66,4 +72,23 @@ pub(super) async fn answer(call: &RecordedCall, args: &args::Answer, words: &Wor
         });
     }
     Ok(Exit::Answered)
+}
+
+/// Waits until the call has ended, or does not ask this any more.
+async fn until_withdrawn(journal: &ClientJournal, call: &RecordedCall, key: &str) -> Failure {
+    loop {
+        SystemClock.sleep(LOOK_AGAIN).await;
+        let asked = match journal.call_questions(call.id).await {
+            Ok(asked) => asked,
+            Err(error) => return error.into(),
+        };
+        if asked.iter().all(|request| request.key.as_deref() != Some(key)) {
+            return is_not_asked(call, key);
+        }
+    }
+}
+
+fn is_not_asked(call: &RecordedCall, key: &str) -> Failure {
+    let name = tasks::call_name(call.id);
+    Failure::refused(format!("{name} does not ask `{key}` any more; nothing was answered"))
 }

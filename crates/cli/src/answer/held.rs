@@ -1,6 +1,8 @@
 //! Answering a task of a legacy server, which asks only the client that requests its result. Some servers ask only once.
 
+use super::withdrawn;
 use crate::{ask::text_of_task, failure::Failure, output, record::Named, states, waiting};
+use futures_util::FutureExt;
 use longhaul_client::{
     ClientCapabilities, Event, InputHandler, InputRequest, InputResponse, RpcFailure, SystemClock, TaskHandle,
     TaskStatus,
@@ -80,7 +82,7 @@ pub(super) async fn answer(
     task: &TaskHandle,
     mut questions: Questions,
     all: bool,
-    respond: impl AsyncFn(&InputRequest) -> Result<InputResponse, Failure>,
+    respond: impl AsyncFn(&InputRequest, BoxFuture<'_, Failure>) -> Result<InputResponse, Failure>,
 ) -> Result<Option<String>, Failure> {
     let (gone_on, mut has_gone_on) = watch::channel(false);
     let mut observe = |event: Event<'_>| match event {
@@ -109,12 +111,14 @@ pub(super) async fn answer(
             Some(Message::Asked(asked)) if is_known(&answered, &others, &asked) => again.push(asked),
             // The values are those of one question.
             Some(Message::Asked(asked)) if !answered.is_empty() && !all => others.push(asked),
-            Some(Message::Asked(asked)) => {
+            Some(Message::Asked(mut asked)) => {
+                let key = asked.question.key.as_deref();
+                let withdrawn = asked.reply.closed().map(|()| withdrawn(key)).boxed();
                 // The task may end while the user thinks.
                 let response = tokio::select! {
                     biased;
-                    response = respond(&asked.question) => response?,
                     ended = &mut waiting => break ended.map(drop),
+                    response = respond(&asked.question, withdrawn) => response?,
                 };
                 let _ = asked.reply.send(response);
                 answered.push(asked.question);

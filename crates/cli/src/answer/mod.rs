@@ -9,13 +9,15 @@ use crate::{
     ask::{self, Answer},
     failure::Failure,
     fields, output,
+    pace::Pace,
     record::{self, Named},
     result::Exit,
     servers::{self, Server},
     states, tasks,
     waiting::with_notice,
 };
-use longhaul_client::{InputRequest, InputResponse, RequestError, TaskHandle, TaskSnapshot, TaskStatus};
+use longhaul_client::{InputRequest, InputResponse, RequestError, SystemClock, TaskHandle, TaskSnapshot, TaskStatus};
+use longhaul_core::{BoxFuture, Clock};
 use serde_json::{Map, json};
 use std::{
     io::{self, IsTerminal},
@@ -99,8 +101,9 @@ async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
         Failure::refused(format!("the task asks nothing now; it is {state}{lost}"))
     };
     for question in choose(&snapshot.input_requests, args, &words, asks_nothing)? {
-        let response = respond(&question, args, words.clone()).await?;
         let key = question.key.clone().unwrap_or_default();
+        let withdrawn = until_withdrawn(&task, &key, &snapshot);
+        let response = respond(&question, args, words.clone(), withdrawn).await?;
         if let Err(error) = with_notice(connection.address(), send(&task, &key, response)).await {
             return Err(not_taken(&task, &key, error).await);
         }
@@ -133,7 +136,9 @@ async fn answer_held(
             "this server shows the question only to the client that answers it; give the answer as NAME=VALUE, or answer on a terminal",
         ));
     }
-    let respond = async |question: &InputRequest| respond(question, args, words.clone()).await;
+    let respond = async |question: &InputRequest, withdrawn: BoxFuture<'_, Failure>| {
+        respond(question, args, words.clone(), withdrawn).await
+    };
     let key = held::answer(named, task, questions, is_form, respond).await?;
     answered(task, key.as_deref(), args.json);
     Ok(Exit::Answered)
@@ -159,8 +164,55 @@ fn answered_line(task: Option<&str>, call: Option<&str>, key: Option<&str>, json
     output::json_line(&line);
 }
 
-/// What the command line says, or the user on the terminal.
-async fn respond(question: &InputRequest, args: &args::Answer, words: Words) -> Result<InputResponse, Failure> {
+/// What the command line says, or the user on the terminal, whose form is closed when the question is `withdrawn`.
+async fn respond(
+    question: &InputRequest,
+    args: &args::Answer,
+    words: Words,
+    withdrawn: impl Future<Output = Failure>,
+) -> Result<InputResponse, Failure> {
+    tokio::select! {
+        biased;
+        response = response(question, args, words) => response,
+        why = withdrawn => Err(why),
+    }
+}
+
+/// Waits until the task has ended, or does not ask this any more. It is asked as often as its server wants.
+async fn until_withdrawn(task: &TaskHandle, key: &str, first: &TaskSnapshot) -> Failure {
+    let mut pace = Pace::default();
+    let mut pause = pace.after(Ok(first));
+    loop {
+        SystemClock.sleep(pause).await;
+        pause = match record::read(task).await {
+            Ok(now) if now.status.is_final() => {
+                let state = states::of_task(now.status);
+                return Failure::refused(format!("the task has ended: it is {state}; nothing was answered"));
+            }
+            Ok(now) if !asks(&now, key) => return withdrawn(Some(key)),
+            Ok(now) => pace.after(Ok(&now)),
+            Err(error) if error.is_unknown_task() => return record::unread(task, error).await,
+            Err(error) => pace.after(Err(&error)),
+        };
+    }
+}
+
+fn asks(task: &TaskSnapshot, key: &str) -> bool {
+    let mut keys = task.input_requests.iter().map(|request| request.key.as_deref());
+    keys.any(|asked| asked == Some(key))
+}
+
+/// Somebody else was faster.
+fn withdrawn(key: Option<&str>) -> Failure {
+    Failure::refused(format!("{}; nothing was answered", is_withdrawn(key)))
+}
+
+fn is_withdrawn(key: Option<&str>) -> String {
+    let key = key.map(|key| format!(" `{key}`")).unwrap_or_default();
+    format!("the question{key} is already answered, or withdrawn")
+}
+
+async fn response(question: &InputRequest, args: &args::Answer, words: Words) -> Result<InputResponse, Failure> {
     match (args.decline, args.cancel) {
         (true, _) => Ok(InputResponse::decline()),
         (_, true) => Ok(InputResponse::cancel()),
@@ -250,13 +302,8 @@ async fn send(task: &TaskHandle, key: &str, response: InputResponse) -> Result<(
 /// Why the server has not taken an answer: perhaps it has another one.
 async fn not_taken(task: &TaskHandle, key: &str, error: RequestError) -> Failure {
     let is_refused = matches!(error, RequestError::Rpc(_));
-    let asks = |task: TaskSnapshot| {
-        task.input_requests
-            .iter()
-            .any(|request| request.key.as_deref() == Some(key))
-    };
-    match is_refused && record::read(task).await.is_ok_and(|task| !asks(task)) {
-        true => Failure::from(error).explained(&format!("the question `{key}` is already answered, or withdrawn")),
+    match is_refused && record::read(task).await.is_ok_and(|task| !asks(&task, key)) {
+        true => Failure::from(error).explained(&is_withdrawn(Some(key))),
         false => error.into(),
     }
 }

@@ -2,6 +2,7 @@
 //! `TRYCMD=overwrite` writes them again.
 
 use crate::{
+    questions::asking,
     support::*,
     terminal::{Keys, Terminal},
 };
@@ -155,4 +156,61 @@ fn a_form_that_is_closed_leaves_a_clean_terminal() {
     call.until("the form is closed: this command was terminated by a signal");
     call.ends(143);
     terminal.is_usable();
+}
+
+/// `answer` shows what somebody else may answer, too: its form is closed then, and nothing is answered twice.
+#[test]
+fn the_form_of_an_answer_is_closed_when_its_question_is_gone() {
+    const CLOSED: &str = "the form is closed: the question was answered elsewhere, or its task has ended";
+    let served = served();
+    let mut terminal = Terminal::new(&served, "answer");
+    for (era, key) in [("--era=modern", "in-1"), ("--era=legacy", "q1")] {
+        let call = |tool: &str| exit(&served.run(&["call", tool, "--detach", era]), 0);
+        let id = call("pair");
+        served.asks(&id, 2);
+        terminal.clear();
+        let mut answer = terminal.begin(&["answer", &id]);
+        answer.until("First?");
+        answer.until("day");
+        exit(&served.run(&["answer", &id, "--question", key, "day=2026-01-01"]), 0);
+        answer.until(CLOSED);
+        answer.until("is already answered, or withdrawn; nothing was answered");
+        answer.ends(5);
+        terminal.is_usable();
+
+        let id = call("ship");
+        served.asks(&id, 1);
+        terminal.clear();
+        let mut answer = terminal.begin(&["answer", &id]);
+        answer.until("type to filter]");
+        exit(&served.run(&["cancel", &id]), 0);
+        answer.until(CLOSED);
+        answer.until("the task has ended: it is cancelled; nothing was answered");
+        answer.ends(5);
+        terminal.is_usable();
+    }
+}
+
+/// So is the form of what a call asks before it is a task, whose first form the call itself shows.
+#[test]
+fn the_form_of_an_answer_to_a_call_is_closed_when_the_call_is_answered() {
+    let served = asking();
+    let (mut first, mut second) = (Terminal::new(&served, "first"), Terminal::new(&served, "second"));
+    let mut call = first.begin(&["call", "early"]);
+    call.until("Start?");
+    call.until("approved");
+    let listed = json(&served.run(&["tasks", "--json", "--offline"]));
+    let name = listed["calls"][0]["call"].as_str().unwrap();
+    let mut answer = second.begin(&["answer", name]);
+    answer.until("Start?");
+    answer.until("approved");
+    call.press("y\r");
+    call.until("copies");
+    call.press(Keys::ENTER);
+    answer.until("the form is closed: the question was answered elsewhere, or its task has ended");
+    answer.until("any more; nothing was answered");
+    answer.ends(5);
+    call.until("approved: ");
+    call.ends(0);
+    second.is_usable();
 }

@@ -6,6 +6,7 @@
 mod authorization_server;
 mod batch;
 mod callers;
+mod calls_without_task;
 mod children;
 mod evening;
 mod failures;
@@ -16,6 +17,7 @@ mod pace;
 #[path = "../../../client/tests/scripted/peer.rs"]
 #[allow(dead_code)]
 mod peer;
+mod questions;
 mod refused;
 mod scripted;
 mod several_waiters;

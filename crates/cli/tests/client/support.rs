@@ -119,45 +119,52 @@ pub(crate) fn served() -> Served {
     let prompt = Prompt::new("review", async |given: Review| {
         Message::user(format!("Review this {}.", given.language))
     });
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap();
-    let (url, running, listening) = runtime.block_on(async {
-        let server = Server::new("client-tests", "1")
-            .tool(book)
-            .tool(late.task(TaskPolicy::Always))
-            .tool(pair.task(TaskPolicy::Always))
-            .tool(echo)
-            .tool(fail)
-            .tool(wait.task(TaskPolicy::Always))
-            .tool(ship)
-            .tool(pack.task(TaskPolicy::Always))
-            .prompt(prompt.complete_from("language", ["rust", "ruby", "zig"]))
-            .resource(Resource::text("docs://readme", "Read me.").name("readme"))
-            .resource(Resource::new("docs://bytes", async || vec![0u8, 255, 10]))
-            .template(
-                ResourceTemplate::new("users://{id}", async |user: User| Json(user))
-                    .complete_from("id", ["12", "13", "20"]),
-            );
-        let running = server.start().await.unwrap();
-        let listening = running.listen("127.0.0.1:0").await.unwrap();
-        (listening.url().to_string(), running, listening)
-    });
-    let serving = std::thread::Builder::new().spawn(move || {
-        let _running = running;
-        runtime.block_on(listening.serve_until(std::future::pending()))
-    });
-    serving.unwrap();
-    Served {
-        url,
-        home: tempfile::tempdir().unwrap(),
-        may_ask,
-    }
+    let server = Server::new("client-tests", "1")
+        .tool(book)
+        .tool(late.task(TaskPolicy::Always))
+        .tool(pair.task(TaskPolicy::Always))
+        .tool(echo)
+        .tool(fail)
+        .tool(wait.task(TaskPolicy::Always))
+        .tool(ship)
+        .tool(pack.task(TaskPolicy::Always))
+        .prompt(prompt.complete_from("language", ["rust", "ruby", "zig"]))
+        .resource(Resource::text("docs://readme", "Read me.").name("readme"))
+        .resource(Resource::new("docs://bytes", async || vec![0u8, 255, 10]))
+        .template(
+            ResourceTemplate::new("users://{id}", async |user: User| Json(user))
+                .complete_from("id", ["12", "13", "20"]),
+        );
+    let mut served = Served::new(server);
+    served.may_ask = may_ask;
+    served
 }
 
 impl Served {
+    /// A server that is served over HTTP.
+    pub(crate) fn new(server: Server) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        let (url, running, listening) = runtime.block_on(async {
+            let running = server.start().await.unwrap();
+            let listening = running.listen("127.0.0.1:0").await.unwrap();
+            (listening.url().to_string(), running, listening)
+        });
+        let serving = std::thread::Builder::new().spawn(move || {
+            let _running = running;
+            runtime.block_on(listening.serve_until(std::future::pending()))
+        });
+        serving.unwrap();
+        Self {
+            url,
+            home: tempfile::tempdir().unwrap(),
+            may_ask: watch::channel(false).0,
+        }
+    }
+
     /// The command, with this server as the default one.
     pub(crate) fn run(&self, words: &[&str]) -> Output {
         self.command(words).output().unwrap()
@@ -218,12 +225,12 @@ impl Served {
         }
     }
 
-    /// Waits until the task asks `count` questions.
-    pub(crate) fn asks(&self, id: &str, count: usize) {
+    /// Waits until the task asks `count` questions, and returns how it is shown then.
+    pub(crate) fn asks(&self, id: &str, count: usize) -> Value {
         loop {
             let shown = json(&self.run(&["task", id, "--json"]));
             if shown["inputRequests"].as_object().map_or(0, |asked| asked.len()) == count {
-                return;
+                return shown;
             }
             std::thread::yield_now();
         }

@@ -1,18 +1,20 @@
 //! Tasks that ask, and servers that are chosen in different ways, at a shell without a terminal.
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, missing_docs)]
 
-mod calls_without_task;
-
+use crate::{
+    peer::{Peer, modern},
+    support::*,
+};
+use axum::{body::Body, http::Response};
+use futures_util::stream;
 use longhaul::{Server, TaskContext, TaskPolicy, Tool, ToolResult, schemars::JsonSchema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
+    convert::Infallible,
     fs,
     path::Path,
-    process::{Command, Output, Stdio},
+    process::{Command, Stdio},
 };
-use tempfile::TempDir;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(crate = "longhaul::schemars")]
@@ -23,13 +25,8 @@ struct Approval {
     copies: Option<u32>,
 }
 
-/// A server over HTTP in this process, to its end.
-struct Served {
-    url: String,
-    home: TempDir,
-}
-
-fn served() -> Served {
+/// Tools: `ship` and `both` ask as tasks, `early` before there is a task, `now` answers at once.
+pub(crate) fn asking() -> Served {
     let ship = Tool::durable("ship", async |cx: TaskContext| -> ToolResult<String> {
         let answer: Approval = cx.elicit("Ship it?").await?;
         Ok(format!("approved: {}, copies: {:?}", answer.approved, answer.copies))
@@ -46,79 +43,19 @@ fn served() -> Served {
         let answer: Approval = cx.elicit("Start?").await?;
         Ok(format!("approved: {}", answer.approved))
     });
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap();
-    let served = runtime.block_on(async {
-        let server = Server::new("asking", "1")
-            .tool(ship)
-            .tool(both.task(TaskPolicy::Always))
-            .tool(early.task(TaskPolicy::Never))
-            .tool(now);
-        let running = server.start().await.unwrap();
-        let listening = running.listen("127.0.0.1:0").await.unwrap();
-        let url = listening.url().to_string();
-        (url, running, listening)
-    });
-    let (url, running, listening) = served;
-    let serving = std::thread::Builder::new().spawn(move || {
-        let _running = running;
-        runtime.block_on(listening.serve_until(std::future::pending()))
-    });
-    serving.unwrap();
-    Served {
-        url,
-        home: tempfile::tempdir().unwrap(),
-    }
-}
-
-impl Served {
-    /// The command, with this server as the default one.
-    fn run(&self, words: &[&str]) -> Output {
-        self.command(words).env("LONGHAUL_SERVER", &self.url).output().unwrap()
-    }
-
-    fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-        command
-            .args(words)
-            .stdin(Stdio::null())
-            .env("XDG_CONFIG_HOME", self.home.path())
-            .env("XDG_STATE_HOME", self.home.path());
-        command
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).trim().to_owned()
-}
-
-#[track_caller]
-fn exit(output: &Output, wanted: i32) -> String {
-    assert_eq!(output.status.code(), Some(wanted), "{output:?}");
-    text(&output.stdout)
-}
-
-/// Waits until the task asks `count` questions.
-fn asks(served: &Served, id: &str, count: usize) -> Value {
-    loop {
-        let shown = served.run(&["task", id, "--json"]);
-        let shown: Value = serde_json::from_str(&exit(&shown, 0)).unwrap();
-        let asked = shown["inputRequests"].as_object().map_or(0, |asked| asked.len());
-        if asked == count {
-            return shown;
-        }
-        std::thread::yield_now();
-    }
+    let server = Server::new("asking", "1")
+        .tool(ship)
+        .tool(both.task(TaskPolicy::Always))
+        .tool(early.task(TaskPolicy::Never))
+        .tool(now);
+    Served::new(server)
 }
 
 #[test]
 fn a_detached_task_is_answered_later() {
-    let served = served();
+    let served = asking();
     let id = exit(&served.run(&["call", "ship", "--detach"]), 0);
-    asks(&served, &id, 1);
+    served.asks(&id, 1);
     let shown = exit(&served.run(&["task", &id]), 0);
     assert!(
         shown.contains("Ship it?") && shown.contains("approved=boolean  Whether to ship it."),
@@ -144,7 +81,7 @@ fn a_detached_task_is_answered_later() {
     ] {
         let refused = served.run(wrong);
         exit(&refused, 2);
-        assert!(text(&refused.stderr).contains(why), "{refused:?}");
+        assert!(stderr(&refused).contains(why), "{refused:?}");
     }
     exit(&served.run(&["answer", &id, "approved=true", "copies=3"]), 0);
     assert_eq!(
@@ -154,17 +91,17 @@ fn a_detached_task_is_answered_later() {
     let late = served.run(&["answer", &id, "approved=true"]);
     exit(&late, 5);
     assert!(
-        text(&late.stderr).contains("the task asks nothing now; it is completed"),
+        stderr(&late).contains("the task asks nothing now; it is completed"),
         "{late:?}"
     );
 }
 
 #[test]
 fn a_call_that_asks_ends_without_a_terminal_and_says_how_to_answer() {
-    let served = served();
+    let served = asking();
     let called = served.run(&["call", "ship"]);
     exit(&called, 7);
-    let said = text(&called.stderr);
+    let said = stderr(&called);
     let id = said
         .split_whitespace()
         .skip_while(|word| *word != "answer")
@@ -181,15 +118,12 @@ fn a_call_that_asks_ends_without_a_terminal_and_says_how_to_answer() {
 
 #[test]
 fn of_several_questions_one_is_chosen() {
-    let served = served();
+    let served = asking();
     let id = exit(&served.run(&["call", "both", "--detach"]), 0);
-    let shown = asks(&served, &id, 2);
+    let shown = served.asks(&id, 2);
     let several = served.run(&["answer", &id, "approved=true"]);
     exit(&several, 2);
-    assert!(
-        text(&several.stderr).contains("choose one with --question"),
-        "{several:?}"
-    );
+    assert!(stderr(&several).contains("choose one with --question"), "{several:?}");
     for key in shown["inputRequests"].as_object().unwrap().keys() {
         exit(&served.run(&["answer", &id, "approved=true", "--question", key]), 0);
     }
@@ -198,7 +132,7 @@ fn of_several_questions_one_is_chosen() {
 
 #[test]
 fn a_detached_call_that_is_answered_at_once_says_so() {
-    let served = served();
+    let served = asking();
     assert_eq!(exit(&served.run(&["call", "now", "--detach"]), 6), "at once");
     let id = exit(&served.run(&["call", "ship", "--detach"]), 0);
     exit(&served.run(&["cancel", &id]), 0);
@@ -209,7 +143,7 @@ fn a_detached_call_that_is_answered_at_once_says_so() {
 
 #[test]
 fn servers_have_names() {
-    let served = served();
+    let served = asking();
     let folder = served.home.path().join("longhaul");
     fs::create_dir(&folder).unwrap();
     fs::write(
@@ -217,13 +151,13 @@ fn servers_have_names() {
         format!("[servers.mine]\nurl = \"{}\"\n", served.url),
     )
     .unwrap();
-    let run = |words: &[&str]| served.command(words).output().unwrap();
+    let run = |words: &[&str]| longhaul(words, &served.home).output().unwrap();
     assert_eq!(exit(&run(&["call", "mine", "now"]), 0), "at once");
     assert_eq!(exit(&run(&["call", "-s", "mine", "now"]), 0), "at once");
     assert!(exit(&run(&["tools", "mine"]), 0).contains("ship\n"));
     let unknown = run(&["call", "-s", "mime", "now"]);
     exit(&unknown, 2);
-    assert!(text(&unknown.stderr).contains("did you mean `mine`?"), "{unknown:?}");
+    assert!(stderr(&unknown).contains("did you mean `mine`?"), "{unknown:?}");
     let file = served.home.path().join("clients.json");
     fs::write(
         &file,
@@ -243,10 +177,10 @@ fn servers_have_names() {
 /// The journal knows the server of a task, and finds it by a part of its id.
 #[test]
 fn a_recorded_task_needs_no_server_and_no_whole_id() {
-    let served = served();
-    let run = |words: &[&str]| served.command(words).output().unwrap();
+    let served = asking();
+    let run = |words: &[&str]| longhaul(words, &served.home).output().unwrap();
     let id = exit(&run(&["call", &served.url, "ship", "--detach"]), 0);
-    asks(&served, &id, 1);
+    served.asks(&id, 1);
     let listed: Value = serde_json::from_str(&exit(&run(&["tasks", "--json"]), 0)).unwrap();
     let call = &listed["calls"][0];
     assert_eq!(
@@ -259,7 +193,7 @@ fn a_recorded_task_needs_no_server_and_no_whole_id() {
     let several = run(&["task"]);
     exit(&several, 2);
     assert!(
-        text(&several.stderr).contains(&id) && text(&several.stderr).contains(&other),
+        stderr(&several).contains(&id) && stderr(&several).contains(&other),
         "{several:?}"
     );
     exit(&run(&["cancel"]), 2);
@@ -273,68 +207,30 @@ fn a_recorded_task_needs_no_server_and_no_whole_id() {
     let none = run(&["task"]);
     exit(&none, 2);
     assert!(
-        text(&none.stderr).contains("none is recorded that has not ended"),
+        stderr(&none).contains("none is recorded that has not ended"),
         "{none:?}"
     );
     let states = exit(&run(&["tasks"]), 0);
     assert!(states.contains("completed") && states.contains("cancelled"), "{states}");
 }
 
-/// Answers the requests of a connection until one of them is a call, which it holds.
-fn answer_all_but_calls(mut stream: std::net::TcpStream) {
-    use std::io::{BufRead, BufReader, Read, Write};
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
-    loop {
-        let (mut line, mut length) = (String::new(), 0);
-        while reader.read_line(&mut line).unwrap_or(0) > 2 {
-            if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
-                length = value.trim().parse().unwrap();
-            }
-            line.clear();
-        }
-        let mut body = vec![0; length];
-        if length == 0 || reader.read_exact(&mut body).is_err() {
-            return;
-        }
-        let request: Value = serde_json::from_slice(&body).unwrap();
-        let result = match request["method"].as_str().unwrap() {
-            "server/discover" => {
-                serde_json::json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {}})
-            }
-            "tools/list" => {
-                serde_json::json!({"resultType": "complete", "tools": [{"name": "hang", "inputSchema": {"type": "object"}}]})
-            }
-            // Until its client is gone.
-            _ => {
-                let _ = reader.read_to_end(&mut body);
-                return;
-            }
-        };
-        let answer = serde_json::json!({"jsonrpc": "2.0", "id": request["id"], "result": result}).to_string();
-        let length = answer.len();
-        let head = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n");
-        if stream.write_all((head + &answer).as_bytes()).is_err() {
-            return;
-        }
-    }
+/// A modern server that answers everything but calls.
+pub(crate) fn silent_at_calls() -> Peer {
+    modern(|_| {
+        let body = Body::from_stream(stream::pending::<Result<String, Infallible>>());
+        let response = Response::builder().header("content-type", "application/json");
+        response.body(body).unwrap()
+    })
 }
 
 /// An intent is recorded before the call is sent.
 #[test]
 fn a_call_whose_program_was_killed_is_listed_as_unknown() {
-    let served = served();
-    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/mcp", silent.local_addr().unwrap());
-    // A server that answers everything but the call. A client may have several connections, and so may several clients.
-    let serving = std::thread::Builder::new().spawn(move || {
-        for stream in silent.incoming() {
-            let stream = stream.unwrap();
-            let _ = std::thread::Builder::new().spawn(move || answer_all_but_calls(stream));
-        }
-    });
-    serving.unwrap();
-    let mut calling = served.command(&["call", &url, "hang"]).spawn().unwrap();
-    let listed = || exit(&served.command(&["tasks"]).output().unwrap(), 0);
+    let served = asking();
+    let silent = silent_at_calls();
+    let url = silent.url();
+    let mut calling = longhaul(&["call", &url, "optional"], &served.home).spawn().unwrap();
+    let listed = || exit(&longhaul(&["tasks"], &served.home).output().unwrap(), 0);
     while !listed().contains("being sent") {
         assert_eq!(calling.try_wait().unwrap(), None, "the call has ended");
     }
@@ -353,8 +249,7 @@ fn a_call_whose_program_was_killed_is_listed_as_unknown() {
     assert_eq!(kept_for, 24 * 60 * 60 * 1000);
     // So is one that is no longer waited for: the tool may have run.
     let shown = exit(
-        &served
-            .command(&["call", &url, "hang", "--timeout", "5s", "--json"])
+        &longhaul(&["call", &url, "optional", "--timeout", "5s", "--json"], &served.home)
             .output()
             .unwrap(),
         124,
@@ -367,7 +262,7 @@ fn a_call_whose_program_was_killed_is_listed_as_unknown() {
 /// Nobody has seen the question, so nobody has answered it, not even with a cancellation.
 #[test]
 fn a_line_of_a_batch_that_asks_before_it_is_a_task_is_not_answered() {
-    let served = served();
+    let served = asking();
     let file = served.home.path().join("calls.jsonl");
     fs::write(&file, "{\"tool\": \"early\"}\n{\"tool\": \"now\"}\n").unwrap();
     let output = served.run(&["call", "--batch", &file.to_string_lossy()]);
@@ -382,15 +277,14 @@ fn a_line_of_a_batch_that_asks_before_it_is_a_task_is_not_answered() {
 /// The limit is for all that the command waits for, so also for a server that says nothing.
 #[test]
 fn the_time_of_a_call_includes_that_of_the_connection() {
-    let served = served();
+    let served = asking();
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp", silent.local_addr().unwrap());
-    let output = served
-        .command(&["call", &url, "any", "--timeout", "100ms"])
+    let output = longhaul(&["call", &url, "any", "--timeout", "100ms"], &served.home)
         .output()
         .unwrap();
     exit(&output, 124);
-    assert!(text(&output.stderr).contains("nothing was called"), "{output:?}");
+    assert!(stderr(&output).contains("nothing was called"), "{output:?}");
 }
 
 /// The relay and the process behind it.
@@ -455,30 +349,27 @@ fn a_server_is_started_as_a_child() {
         .unwrap();
     exit(&failed, 3);
     assert!(
-        text(&failed.stderr).contains("`no-such-program-here` could not be started"),
+        stderr(&failed).contains("`no-such-program-here` could not be started"),
         "{failed:?}"
     );
     let failed = run(&["tools"], &std::env::temp_dir());
     exit(&failed, 3);
-    assert!(text(&failed.stderr).contains("standard error"), "{failed:?}");
+    assert!(stderr(&failed).contains("standard error"), "{failed:?}");
 }
 
 /// There is no task to leave running, so nothing was detached.
 #[test]
 fn a_detached_call_that_asks_before_it_is_a_task_is_an_error() {
-    let served = served();
+    let served = asking();
     let called = served.run(&["call", "early", "--detach"]);
     assert_eq!(exit(&called, 5), "");
-    assert!(
-        text(&called.stderr).contains("asks before there is a task"),
-        "{called:?}"
-    );
+    assert!(stderr(&called).contains("asks before there is a task"), "{called:?}");
 }
 
 /// Ids are unique on a server, and not among servers.
 #[test]
 fn tasks_of_two_servers_with_one_id_are_told_apart() {
-    let (one, other) = (served(), served());
+    let (one, other) = (asking(), asking());
     let journal = one.home.path().join("longhaul/.client/handles.db");
     let id = exit(&one.run(&["call", "ship", "--detach"]), 0);
     let recorded = longhaul_client::NewCall {
@@ -503,7 +394,7 @@ fn tasks_of_two_servers_with_one_id_are_told_apart() {
         let call = journal.begin(recorded).await.unwrap();
         journal.acknowledge(call, task).await.unwrap();
     });
-    let run = |words: &[&str]| one.command(words).output().unwrap();
+    let run = |words: &[&str]| longhaul(words, &one.home).output().unwrap();
     for words in [
         &["task", &id][..],
         &["cancel", &id],
@@ -513,7 +404,7 @@ fn tasks_of_two_servers_with_one_id_are_told_apart() {
     ] {
         let several = run(words);
         exit(&several, 2);
-        let said = text(&several.stderr);
+        let said = stderr(&several);
         for url in [&one.url, &other.url] {
             assert!(said.contains(&format!("on {url}")), "{words:?}: {said}");
         }
@@ -528,7 +419,7 @@ fn tasks_of_two_servers_with_one_id_are_told_apart() {
         );
     }
     // Only one of them asks, and that is the one that is meant.
-    asks(&one, &id, 1);
+    one.asks(&id, 1);
     exit(&run(&["answer", "approved=true"]), 0);
     assert_eq!(
         exit(&run(&["task", "-s", &one.url, &id, "--wait"]), 0),

@@ -1,6 +1,9 @@
 //! What a call asks before it is a task, or as a plain call of a legacy server, from a second terminal while the first one asks it.
 
-use super::{Served, exit, served, text};
+use crate::{
+    questions::{asking, silent_at_calls},
+    support::*,
+};
 use longhaul_client::{CallError, CallOptions, Client, ClientJournal, Connection, EraChoice, Inputs, Options, Outcome};
 use serde_json::{Map, Value};
 use tokio::{runtime::Runtime, task::JoinHandle};
@@ -66,7 +69,7 @@ fn in_both_eras(test: impl Fn(EraChoice)) {
 #[test]
 fn it_is_shown_and_answered() {
     in_both_eras(|era| {
-        let served = served();
+        let served = asking();
         let first = First::calls(&served, era);
         let listed = first.asks(&served);
         assert_eq!(listed["state"], "asks");
@@ -74,7 +77,7 @@ fn it_is_shown_and_answered() {
         let line = exit(&served.run(&["tasks", "--offline"]), 0);
         assert!(line.starts_with(&format!("{call}  early  asks  ")), "{line}");
         let shown = served.run(&["task", call]);
-        let said = text(&shown.stderr);
+        let said = stderr(&shown);
         let lines = exit(&shown, 0);
         assert!(
             lines.contains("asks      Start? [") && lines.contains("approved=boolean  Whether to ship it."),
@@ -89,37 +92,37 @@ fn it_is_shown_and_answered() {
         assert_eq!((shown["call"].as_str(), asked.len()), (Some(call), 1));
         let waited = served.run(&["task", call, "--wait"]);
         exit(&waited, 2);
-        assert!(text(&waited.stderr).contains("is no task"), "{waited:?}");
+        assert!(stderr(&waited).contains("is no task"), "{waited:?}");
         let without_values = served.run(&["answer", call]);
         exit(&without_values, 2);
         assert!(
-            text(&without_values.stderr).contains("approved=boolean"),
+            stderr(&without_values).contains("approved=boolean"),
             "{without_values:?}"
         );
         // It is the only one that asks.
         let answered = served.run(&["answer", "approved=true"]);
         exit(&answered, 0);
-        assert!(text(&answered.stderr).contains("sends it"), "{answered:?}");
+        assert!(stderr(&answered).contains("sends it"), "{answered:?}");
         let Outcome::Result { json, .. } = first.ends().unwrap() else {
             panic!("no result")
         };
         assert!(json.as_str().contains("approved: true"), "{json:?}");
         let late = served.run(&["answer", call, "approved=true"]);
         exit(&late, 5);
-        assert!(text(&late.stderr).contains("asks nothing now"), "{late:?}");
+        assert!(stderr(&late).contains("asks nothing now"), "{late:?}");
     });
 }
 
 #[test]
 fn it_is_cancelled() {
     in_both_eras(|era| {
-        let served = served();
+        let served = asking();
         let first = First::calls(&served, era);
         let call = first.asks(&served)["call"].as_str().unwrap().to_owned();
         let cancelled = served.run(&["cancel", &call]);
         exit(&cancelled, 0);
         assert!(
-            text(&cancelled.stderr).contains(&format!("{call} is cancelled")),
+            stderr(&cancelled).contains(&format!("{call} is cancelled")),
             "{cancelled:?}"
         );
         let error = first.ends().unwrap_err();
@@ -129,7 +132,7 @@ fn it_is_cancelled() {
         let again = served.run(&["cancel", &call]);
         exit(&again, 5);
         assert!(
-            text(&again.stderr).contains("it is cancelled; nothing was cancelled"),
+            stderr(&again).contains("it is cancelled; nothing was cancelled"),
             "{again:?}"
         );
     });
@@ -138,23 +141,18 @@ fn it_is_cancelled() {
 /// The command that makes the call ends at once, with the status of what was cancelled.
 #[test]
 fn the_command_that_makes_it_says_that_it_is_cancelled() {
-    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/mcp", silent.local_addr().unwrap());
-    let serving = std::thread::Builder::new().spawn(move || {
-        for stream in silent.incoming() {
-            let stream = stream.unwrap();
-            let _ = std::thread::Builder::new().spawn(move || super::answer_all_but_calls(stream));
-        }
-    });
-    serving.unwrap();
-    let served = served();
-    let mut calling = served.command(&["call", &url, "hang", "--json"]);
+    let silent = silent_at_calls();
+    let url = silent.url();
+    let served = asking();
+    let mut calling = longhaul(&["call", &url, "optional", "--json"], &served.home);
     calling
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped());
     let calling = calling.spawn().unwrap();
     let call = loop {
-        let shown = served.command(&["tasks", "--json", "--offline"]).output().unwrap();
+        let shown = longhaul(&["tasks", "--json", "--offline"], &served.home)
+            .output()
+            .unwrap();
         let shown = exit(&shown, 0);
         let shown: Value = serde_json::from_str(&shown).unwrap_or_default();
         if let Some(call) = shown["calls"][0]["call"].as_str() {
@@ -165,7 +163,7 @@ fn the_command_that_makes_it_says_that_it_is_cancelled() {
     let ended = calling.wait_with_output().unwrap();
     assert_eq!(exit(&ended, 4), "{\"cancelled\":true}");
     assert!(
-        text(&ended.stderr).contains("another command has cancelled the call"),
+        stderr(&ended).contains("another command has cancelled the call"),
         "{ended:?}"
     );
 }
