@@ -4,8 +4,9 @@ use crate::{
     BoxFuture, Entry, HostId, Input, InputKey, Json, Millis, NodeId, Principal, Scope, SessionKey, SpecId, Store, Task,
     TaskId, ToolSpec, UnixMillis, Usage,
     store::{
-        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, Idempotency, Lease, Listener, NewTask, Page,
-        PermitReport, Permits, Record, Renewal, SigningKey, StoreCapabilities, StoreError, ToolLimit, UnwrittenCall,
+        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, FoundTasks, Idempotency, Lease, Listener,
+        LiveTasks, NewTask, Page, PermitReport, Permits, Record, Renewal, SigningKey, StoreCapabilities, StoreError,
+        TaskSearch, ToolLimit, UnwrittenCall,
     },
 };
 use std::sync::Arc;
@@ -124,6 +125,8 @@ layer! {
     fn children_of_finished_parents(limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
     fn blocked(after: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
     fn requestor(id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>>;
+    fn arguments(id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>>;
+    fn search(search: TaskSearch) -> BoxFuture<'_, Result<FoundTasks, StoreError>>;
     fn list(scope: &Scope, before: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Page, StoreError>>;
     fn live_in_session(owner: &Principal, session: &SessionKey, after: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
     fn due_timers(at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
@@ -137,6 +140,7 @@ layer! {
     fn tombstones(host: &HostId, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>>;
     fn remove_tombstones(host: &HostId, ids: Vec<TaskId>) -> BoxFuture<'_, Result<(), StoreError>>;
     fn counts() -> BoxFuture<'_, Result<Counts, StoreError>>;
+    fn live_tasks() -> BoxFuture<'_, Result<Vec<LiveTasks>, StoreError>>;
     fn signing_keys(purpose: &str, fresh: SigningKey) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>>;
     fn end_session(session: &SessionKey, until: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>>;
     fn session_ended(session: &SessionKey) -> BoxFuture<'_, Result<bool, StoreError>>;

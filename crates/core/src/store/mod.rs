@@ -19,6 +19,7 @@ mod error;
 mod event;
 mod lease;
 mod permits;
+mod search;
 mod signing_key;
 
 pub use change::{Change, LONGEST_DEFERRAL};
@@ -27,13 +28,17 @@ pub use error::{ApplyError, CreateError, MAX_ENDED_SESSIONS, StoreError};
 pub use event::{Hint, Listener, StoreEvent};
 pub use lease::{Claim, Claimed, HeldAttempt, Lease, Renewal};
 pub use permits::{PermitHolder, PermitReport, PermitRequest, Permits};
+pub use search::{FoundTasks, SearchOrder, TaskFilter, TaskSearch};
 pub use signing_key::SigningKey;
 
 use crate::{
-    BoxFuture, Entry, HostId, Input, Json, Millis, NodeId, Outcome, Principal, Scope, SessionKey, SpecId, Task, TaskId,
+    BoxFuture, HostId, Input, Json, Millis, NodeId, Outcome, Principal, Scope, SessionKey, SpecId, State, Task, TaskId,
     ToolSpec, UnixMillis, Usage,
 };
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    sync::Arc,
+};
 
 /// How long a [tombstone](Store::tombstones) is kept at least, in milliseconds: 90 days. A host that is away for longer keeps its files.
 pub const TOMBSTONE_RETENTION: Millis = 90 * 86_400_000;
@@ -78,6 +83,65 @@ pub struct Counts {
     pub suspended: u64,
     /// Blocked.
     pub blocked: u64,
+}
+
+/// The live tasks of a tool in one state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveTasks {
+    /// The tool.
+    pub tool: Arc<str>,
+    /// The state, which is not [`State::Done`].
+    pub state: State,
+    /// How many there are.
+    pub count: u64,
+    /// How many of them have an open question.
+    pub asking: u64,
+    /// The least [`Task::ready_at`]: since when the first queued one has been ready.
+    pub ready_at: UnixMillis,
+}
+
+impl LiveTasks {
+    /// Counts live tasks.
+    pub fn sum<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> Vec<Self> {
+        let one = |task: &Task| Self {
+            tool: Arc::clone(&task.tool),
+            state: task.state,
+            count: 1,
+            asking: u64::from(!task.open_inputs.is_empty()),
+            ready_at: task.ready_at,
+        };
+        Self::merge(Vec::new(), tasks.into_iter().map(one).collect())
+    }
+
+    /// Adds two counts of different tasks.
+    pub fn merge(one: Vec<Self>, other: Vec<Self>) -> Vec<Self> {
+        let mut sums: BTreeMap<(Arc<str>, u8), Self> = BTreeMap::new();
+        for group in one.into_iter().chain(other) {
+            match sums.entry((Arc::clone(&group.tool), rank(group.state))) {
+                Entry::Vacant(entry) => {
+                    entry.insert(group);
+                }
+                Entry::Occupied(mut entry) => {
+                    let sum = entry.get_mut();
+                    sum.count += group.count;
+                    sum.asking += group.asking;
+                    sum.ready_at = sum.ready_at.min(group.ready_at);
+                }
+            }
+        }
+        sums.into_values().collect()
+    }
+}
+
+/// The order of live states.
+fn rank(state: State) -> u8 {
+    match state {
+        State::Blocked => 0,
+        State::Queued => 1,
+        State::Running => 2,
+        State::Suspended => 3,
+        State::Done(_) => 4,
+    }
 }
 
 /// What a store does beyond what every store [promises](self).
@@ -231,11 +295,11 @@ pub trait Store: Send + Sync + 'static {
     fn input(&self, id: &TaskId, key: &crate::InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>>;
 
     /// Up to `limit` entries of a task's journal after position `after`, in order; for any owner.
-    fn journal(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>>;
+    fn journal(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<crate::Entry>, StoreError>>;
 
     /// Up to `limit` of those entries of a task's journal that are output ([`EntryKind::Emit`](crate::EntryKind::Emit)), after position
     /// `after`, in order; for any owner. Costs nothing for the entries in between.
-    fn emitted(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>>;
+    fn emitted(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<crate::Entry>, StoreError>>;
 
     /// Up to `limit` live tasks that `parent` started and that were not asked to stop, in order of their ids.
     fn children(&self, parent: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
@@ -257,6 +321,13 @@ pub trait Store: Send + Sync + 'static {
 
     /// Who called: the [`NewTask::requestor`] of a task, whoever owns it; `None` for an unknown one.
     fn requestor(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>>;
+
+    /// What a task was called with; `None` for an unknown one. For any owner.
+    fn arguments(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>>;
+
+    /// Tasks of any owner, announced or not, as [`TaskSearch::page_of`] finds them: for an operator, never for a client. The cost of a page does not grow with
+    /// what is kept if it is of live or of unsuccessful tasks, of those of a principal, or of those that a task started.
+    fn search(&self, search: TaskSearch) -> BoxFuture<'_, Result<FoundTasks, StoreError>>;
 
     /// Announced tasks in `scope`, newest first, that are older than `before` (by id).
     fn list(&self, scope: &Scope, before: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Page, StoreError>>;
@@ -321,6 +392,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Live tasks by state.
     fn counts(&self) -> BoxFuture<'_, Result<Counts, StoreError>>;
+
+    /// Live tasks by tool and state, in order of both; a state of a tool without tasks is left out. Costs as much as there are live tasks.
+    fn live_tasks(&self) -> BoxFuture<'_, Result<Vec<LiveTasks>, StoreError>>;
 
     /// The keys that sign for `purpose`, newest first, after [`SigningKey::rotate`] with `fresh`, in one step.
     fn signing_keys(&self, purpose: &str, fresh: SigningKey) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>>;

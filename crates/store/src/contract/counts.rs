@@ -1,7 +1,10 @@
 //! Counts of live tasks.
 
 use super::{NewSubject, fixture::*};
-use longhaul_core::{AttemptEnd, CancelMode, Event, store::Counts};
+use longhaul_core::{
+    AttemptEnd, CancelMode, Event, State, UnixMillis,
+    store::{Counts, LiveTasks},
+};
 
 /// Live tasks by state. A task that is over is not counted, even while its attempt still stops.
 pub async fn live_tasks_are_counted(new_subject: NewSubject) {
@@ -33,4 +36,18 @@ pub async fn live_tasks_are_counted(new_subject: NewSubject) {
         blocked: 1,
     };
     assert_eq!(fixture.store.counts().await, Ok(counts));
+    let group = |state, count, asking, ready_at| LiveTasks {
+        tool: "tool".into(),
+        state,
+        count,
+        asking,
+        ready_at: UnixMillis(ready_at),
+    };
+    let live = vec![
+        group(State::Blocked, 1, 0, 1),
+        group(State::Queued, 2, 0, 1),
+        group(State::Running, 1, 0, 1),
+        group(State::Suspended, 1, 1, 1),
+    ];
+    assert_eq!(fixture.store.live_tasks().await, Ok(live));
 }

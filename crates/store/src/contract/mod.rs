@@ -50,6 +50,7 @@ pub mod queues;
 pub mod quotas;
 pub mod recovery;
 pub mod requestor;
+pub mod searches;
 pub mod sessions;
 pub mod signing_keys;
 pub mod specs;
@@ -111,6 +112,8 @@ macro_rules! contract_tests {
             quotas: live_tasks_are_limited, stored_bytes_are_limited, counts_survive_reopening, a_quota_refuses_creates_and_nothing_else;
             recovery: orphans_are_adopted_with_their_epoch, orphans_of_other_hosts_are_left, orphaned_calls_are_found;
             requestor: the_requestor_is_kept_with_the_arguments, a_question_keeps_its_name;
+            searches: a_filter_finds_what_it_says, a_search_goes_on_where_it_stopped, calls_in_memory_are_found_in_order,
+                arguments_are_kept_as_they_were;
             sessions: ended_sessions_stay_ended_until_their_time, ended_sessions_are_bounded;
             signing_keys: keys_are_replaced_and_forgotten;
             specs: definitions_are_kept_as_they_were;

@@ -85,6 +85,8 @@ pub(super) struct Index {
     pub(super) children: Lines<TaskId, ()>,
     /// All of them, by their parent.
     pub(super) started: Lines<TaskId, ()>,
+    /// All that are not over.
+    pub(super) open: Lines<(), ()>,
     /// Blocked ones.
     pub(super) blocked: Lines<(), ()>,
     /// Announced ones.
@@ -118,6 +120,7 @@ impl Index {
         self.children.shift(id, before.and_then(child), after.and_then(child));
         self.started
             .shift(id, before.and_then(started), after.and_then(started));
+        self.open.shift(id, before.and_then(open), after.and_then(open));
         self.blocked
             .shift(id, before.and_then(blocked), after.and_then(blocked));
         self.owned.shift(id, before.and_then(owned), after.and_then(owned));
@@ -154,6 +157,10 @@ fn child(task: &Task) -> Option<(TaskId, ())> {
 
 fn started(task: &Task) -> Option<(TaskId, ())> {
     Some((task.lineage.as_ref()?.parent.clone(), ()))
+}
+
+fn open(task: &Task) -> Option<((), ())> {
+    (!task.is_done()).then_some(((), ()))
 }
 
 fn blocked(task: &Task) -> Option<((), ())> {

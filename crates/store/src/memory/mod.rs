@@ -19,8 +19,9 @@ use longhaul_core::{
     BoxFuture, Clock, Entry, Event, HostId, Input, InputKey, Json, Millis, NodeId, Principal, Scope, SessionKey,
     SpecId, Store, Task, TaskId, ToolSpec, UnixMillis, Usage,
     store::{
-        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, Idempotency, Lease, Listener, NewTask, Page,
-        PermitReport, Permits, Record, Renewal, SigningKey, StoreCapabilities, StoreError, ToolLimit, UnwrittenCall,
+        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, FoundTasks, Idempotency, Lease, Listener,
+        LiveTasks, NewTask, Page, PermitReport, Permits, Record, Renewal, SigningKey, StoreCapabilities, StoreError,
+        TaskSearch, ToolLimit, UnwrittenCall,
     },
 };
 use nodes::Nodes;
@@ -313,6 +314,15 @@ impl Store for MemoryStore {
         answer(Ok(all.tasks.get(id).map(|kept| kept.requestor.clone())))
     }
 
+    fn arguments(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>> {
+        let all = self.lock();
+        answer(Ok(all.tasks.get(id).map(|kept| kept.arguments.clone())))
+    }
+
+    fn search(&self, search: TaskSearch) -> BoxFuture<'_, Result<FoundTasks, StoreError>> {
+        answer(Ok(self.lock().tasks.search(&search)))
+    }
+
     fn list(&self, scope: &Scope, before: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Page, StoreError>> {
         let all = self.lock();
         let before = before.map_or(Bound::Unbounded, |before| Bound::Excluded(((), before.clone())));
@@ -394,6 +404,10 @@ impl Store for MemoryStore {
 
     fn counts(&self) -> BoxFuture<'_, Result<Counts, StoreError>> {
         answer(Ok(self.lock().tasks.tally().counts()))
+    }
+
+    fn live_tasks(&self) -> BoxFuture<'_, Result<Vec<LiveTasks>, StoreError>> {
+        answer(Ok(self.lock().tasks.live_tasks()))
     }
 
     fn signing_keys(&self, purpose: &str, fresh: SigningKey) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>> {

@@ -20,12 +20,12 @@ use longhaul_core::{
     AttemptEnd, BoxFuture, Event, HostId, Json, NodeId, Principal, Store, StoreLayer, Task, TaskId, ToolSpec,
     UnixMillis, Usage,
     store::{
-        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, HeldAttempt, Listener, NewTask, Record,
-        Renewal, StoreCapabilities, StoreError, UnwrittenCall,
+        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, FoundTasks, HeldAttempt, Listener, LiveTasks,
+        NewTask, Record, Renewal, StoreCapabilities, StoreError, TaskSearch, UnwrittenCall,
     },
 };
 use parking_lot::{Mutex, MutexGuard};
-use std::sync::Arc;
+use std::{cmp::Ordering, sync::Arc};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 /// A store that keeps plain calls in memory, in front of another one that keeps everything else.
@@ -60,6 +60,16 @@ impl Calls {
         let mut held = self.kept.held_by(node);
         held.extend(being_written.filter_map(HeldAttempt::of));
         held
+    }
+}
+
+impl Calls {
+    /// All calls that a search finds after its beginning, in no order.
+    fn searched(&self, search: &TaskSearch) -> Vec<Task> {
+        let being_written = self.being_written.values().map(|call| &call.call.task);
+        let calls = self.kept.tasks.live().chain(being_written);
+        let found = calls.filter(|call| search.covers(&call.id) && search.filter.finds(call));
+        found.cloned().collect()
     }
 }
 
@@ -460,6 +470,25 @@ impl StoreLayer for PlainCallStore {
         }
     }
 
+    fn arguments(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>> {
+        let here = self.find(id, |call| call.arguments.clone());
+        let here = here.or_else(|| Some(self.being_written(id)?.call.arguments.clone()));
+        match here {
+            Some(arguments) => answer(Ok(Some(arguments))),
+            None => self.store.arguments(id),
+        }
+    }
+
+    fn search(&self, search: TaskSearch) -> BoxFuture<'_, Result<FoundTasks, StoreError>> {
+        // Before the store is asked: a call that is written meanwhile is in one of the two.
+        let here = self.calls().searched(&search);
+        let stored = self.store.search(search.clone());
+        match here.is_empty() {
+            true => stored,
+            false => Box::pin(async move { Ok(merged(&search, stored.await?, here)) }),
+        }
+    }
+
     fn due_timers(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
         Box::pin(async move {
             let mut due = self.store.due_timers(at, limit).await?;
@@ -513,10 +542,39 @@ impl StoreLayer for PlainCallStore {
         })
     }
 
+    fn live_tasks(&self) -> BoxFuture<'_, Result<Vec<LiveTasks>, StoreError>> {
+        let here = self.calls().kept.tasks.live_tasks();
+        let stored = self.store.live_tasks();
+        Box::pin(async move { Ok(LiveTasks::merge(stored.await?, here)) })
+    }
+
     fn listen(&self, listener: Listener) {
         self.calls().kept.listeners.push(Arc::clone(&listener));
         self.store.listen(listener);
     }
+}
+
+/// The page of the store with the calls that belong between its tasks.
+fn merged(search: &TaskSearch, mut stored: FoundTasks, here: Vec<Task>) -> FoundTasks {
+    // The store's are newer.
+    let is_new = |call: &Task| !stored.tasks.iter().any(|task| task.id == call.id);
+    let is_covered = |call: &Task| {
+        let end = stored.next.as_ref();
+        end.is_none_or(|end| search.order.compare(&call.id, end) == Ordering::Less)
+    };
+    let mut here: Vec<Task> = here
+        .into_iter()
+        .filter(|call| is_covered(call) && is_new(call))
+        .collect();
+    stored.tasks.append(&mut here);
+    stored
+        .tasks
+        .sort_by(|one, other| search.order.compare(&one.id, &other.id));
+    if stored.tasks.len() >= search.limit {
+        stored.tasks.truncate(search.limit);
+        stored.next = stored.tasks.last().map(|task| task.id.clone());
+    }
+    stored
 }
 
 fn earliest(one: Option<UnixMillis>, other: Option<UnixMillis>) -> Option<UnixMillis> {

@@ -8,9 +8,9 @@ use super::{
 use crate::decision::Decision;
 use longhaul_core::{
     Task, TaskId,
-    store::{Hint, StoreEvent},
+    store::{FoundTasks, Hint, LiveTasks, SearchOrder, StoreEvent, TaskSearch},
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, convert::Infallible, ops::Bound, sync::Arc};
 
 /// Tasks are changed by [`insert`](Self::insert), [`write`](Self::write) and [`remove`](Self::remove) alone, and each of them shifts
 /// what is derived, all of it; so no writer can forget an index.
@@ -62,6 +62,31 @@ impl Tasks {
         ids.iter().filter_map(version).collect()
     }
 
+    /// All that are not over, oldest first.
+    pub(super) fn live(&self) -> impl Iterator<Item = &Task> {
+        self.derived.index.open.of(&()).filter_map(|(_, id)| self.task(id))
+    }
+
+    /// [`longhaul_core::Store::live_tasks`].
+    pub(super) fn live_tasks(&self) -> Vec<LiveTasks> {
+        LiveTasks::sum(self.live())
+    }
+
+    /// [`longhaul_core::Store::search`].
+    pub(super) fn search(&self, search: &TaskSearch) -> FoundTasks {
+        let after = search.after.clone().map_or(Bound::Unbounded, Bound::Excluded);
+        let range = match search.order {
+            SearchOrder::NewestFirst => (Bound::Unbounded, after),
+            SearchOrder::OldestFirst => (after, Bound::Unbounded),
+        };
+        if search.filter.is_of_live() {
+            let of_open = |bound: Bound<TaskId>| bound.map(|id| ((), id));
+            let open = self.derived.index.open.part(&(), (of_open(range.0), of_open(range.1)));
+            return page(search, open.filter_map(|(_, id)| self.task(id)));
+        }
+        page(search, self.stored.range(range).map(|(_, stored)| &stored.task))
+    }
+
     /// Inserts a task whose id is new.
     pub(super) fn insert(&mut self, stored: StoredTask) -> TaskEvents {
         let (id, events) = (stored.task.id.clone(), TaskEvents::of(&stored));
@@ -107,6 +132,18 @@ impl Tasks {
             return Err("the tally is not the sum");
         }
         Ok(())
+    }
+}
+
+/// The page of a search among tasks, oldest first.
+fn page<'a>(search: &TaskSearch, tasks: impl DoubleEndedIterator<Item = &'a Task>) -> FoundTasks {
+    let found: Result<FoundTasks, Infallible> = match search.order {
+        SearchOrder::NewestFirst => search.page_of(tasks.rev().map(|task| Ok(Cow::Borrowed(task)))),
+        SearchOrder::OldestFirst => search.page_of(tasks.map(|task| Ok(Cow::Borrowed(task)))),
+    };
+    match found {
+        Ok(found) => found,
+        Err(never) => match never {},
     }
 }
 

@@ -29,6 +29,7 @@ mod read;
 mod readers;
 mod row;
 mod schema;
+mod search;
 mod store;
 mod transaction;
 mod write;

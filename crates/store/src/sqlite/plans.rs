@@ -1,6 +1,6 @@
 //! The cost of a read must not grow with the number of ended tasks, so every statement must use its index.
 
-use super::{SqliteOptions, SqliteStore, journal, ledger, read, write};
+use super::{SqliteOptions, SqliteStore, journal, ledger, read, search, write};
 use longhaul_core::{
     Json, NodeId, Origin, Outcome, Owner, Principal, SessionKey, SpecId, Store, TaskHeader, TaskId, ToolSpec,
     UnixMillis, store::NewTask,
@@ -23,6 +23,11 @@ const OTHERS: &[(&str, &[&str])] = &[
     (read::COUNT_QUEUED, &["SCAN tasks USING COVERING INDEX tasks_queued"]),
     (read::COUNT_RUNNING, &["SCAN tasks USING COVERING INDEX tasks_working"]),
     (read::COUNT_BLOCKED, &["SCAN tasks USING COVERING INDEX tasks_blocked"]),
+    // Groups what is live, and reads no other row.
+    (
+        read::LIVE_TASKS,
+        &["SCAN tasks USING INDEX tasks_open", "USE TEMP B-TREE FOR GROUP BY"],
+    ),
     // As many of the first entries of a principal's part of a queue as are counted.
     (read::QUEUED_BEFORE, &["CO-ROUTINE (subquery-1)", "SCAN (subquery-1)"]),
     // The last entry of the index on ids.
@@ -103,6 +108,7 @@ fn statements() -> Vec<&'static str> {
         read::OPEN_INPUTS,
         read::INPUT,
         read::REQUESTOR,
+        read::ARGUMENTS,
         read::USAGE,
         read::USAGE_IN_ALL,
         read::SPEC,
@@ -123,6 +129,7 @@ fn statements() -> Vec<&'static str> {
         read::COUNT_RUNNING,
         read::COUNT_SUSPENDED,
         read::COUNT_BLOCKED,
+        read::LIVE_TASKS,
         read::BLOCKED,
         read::KEYED,
         read::CHILDREN,
@@ -145,7 +152,8 @@ fn statements() -> Vec<&'static str> {
         ledger::ADD_TOTAL_USAGE,
         ledger::DELETE_EMPTY_USAGE,
     ];
-    [&reads[..], &writes, &write::DELETE].concat()
+    let searches: Vec<&str> = search::statements().collect();
+    [&reads[..], &searches, &writes, &write::DELETE].concat()
 }
 
 fn plan(connection: &Connection, sql: &str) -> Vec<String> {

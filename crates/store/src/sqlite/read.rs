@@ -8,7 +8,7 @@ use super::{
 use longhaul_core::{
     Input, InputKey, InputState, Json, NodeId, Principal, Scope, SessionKey, SpecId, Task, TaskId, ToolSpec,
     UnixMillis, Usage,
-    store::{Claimed, Counts, HeldAttempt, Page, Record, SigningKey, ToolLimit},
+    store::{Claimed, Counts, HeldAttempt, LiveTasks, Page, Record, SigningKey, ToolLimit},
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Result, Row, params, types::ValueRef};
 use std::sync::Arc;
@@ -30,12 +30,14 @@ pub(super) const INPUT: &str = "SELECT key, request, inputs.state, answer, asked
      ON inputs.task = tasks.seq WHERE tasks.id = ?1 AND key = ?2";
 pub(super) const REQUESTOR: &str =
     "SELECT requestor FROM tasks CROSS JOIN arguments ON arguments.task = tasks.seq WHERE tasks.id = ?1";
+pub(super) const ARGUMENTS: &str =
+    "SELECT json FROM tasks CROSS JOIN arguments ON arguments.task = tasks.seq WHERE tasks.id = ?1";
 pub(super) const USAGE: &str = "SELECT live, bytes FROM usage WHERE principal = ?1";
 pub(super) const USAGE_IN_ALL: &str = "SELECT live, bytes FROM usage_in_all WHERE one = 1";
 pub(super) const SPEC: &str = "SELECT id, kind, definition FROM specs WHERE id = ?1";
 pub(super) const LIST_OWNED: &str = select_tasks!(
     "",
-    "INDEXED BY tasks_owned CROSS JOIN specs ON specs.seq = tasks.spec \
+    "INDEXED BY tasks_of_principal CROSS JOIN specs ON specs.seq = tasks.spec \
      WHERE announced = 1 AND principal = ?1 AND tasks.id < ?2 ORDER BY tasks.id DESC LIMIT ?3"
 );
 pub(super) const LIST_SESSION: &str = select_tasks!(
@@ -104,6 +106,8 @@ pub(super) const COUNT_RUNNING: &str =
     "SELECT count(*) FROM tasks INDEXED BY tasks_working WHERE attempt_state < 3 AND state = 1";
 pub(super) const COUNT_SUSPENDED: &str = "SELECT count(*) FROM tasks INDEXED BY tasks_parked WHERE state = 2";
 pub(super) const COUNT_BLOCKED: &str = "SELECT count(*) FROM tasks INDEXED BY tasks_blocked WHERE state = -1";
+pub(super) const LIVE_TASKS: &str = "SELECT tool, state, count(*), sum(open_inputs <> ''), min(ready_at) \
+     FROM tasks INDEXED BY tasks_open WHERE ended_at IS NULL GROUP BY tool, state ORDER BY tool, state";
 pub(super) const BLOCKED: &str = select_tasks!(
     "",
     "INDEXED BY tasks_blocked CROSS JOIN specs ON specs.seq = tasks.spec \
@@ -190,6 +194,14 @@ pub(super) fn input(connection: &Connection, id: &TaskId, key: &InputKey) -> Res
 pub(super) fn requestor(connection: &Connection, id: &TaskId) -> Result<Option<Json>> {
     connection
         .prepare_cached(REQUESTOR)?
+        .query_row([id.as_str()], |row| row::json(row, 0))
+        .optional()
+}
+
+/// [`longhaul_core::Store::arguments`].
+pub(super) fn arguments(connection: &Connection, id: &TaskId) -> Result<Option<Json>> {
+    connection
+        .prepare_cached(ARGUMENTS)?
         .query_row([id.as_str()], |row| row::json(row, 0))
         .optional()
 }
@@ -420,6 +432,22 @@ pub(super) fn counts(connection: &Connection) -> Result<Counts> {
         suspended: count(COUNT_SUSPENDED)?,
         blocked: count(COUNT_BLOCKED)?,
     })
+}
+
+/// [`longhaul_core::Store::live_tasks`].
+pub(super) fn live_tasks(connection: &Connection) -> Result<Vec<LiveTasks>> {
+    let group = |row: &Row<'_>| {
+        Ok(LiveTasks {
+            tool: row.get(0)?,
+            state: code::read_state(row, 1)?,
+            count: row.get::<_, i64>(2)?.cast_unsigned(),
+            asking: row.get::<_, i64>(3)?.cast_unsigned(),
+            ready_at: UnixMillis(row.get(4)?),
+        })
+    };
+    let mut statement = connection.prepare_cached(LIVE_TASKS)?;
+    let groups = statement.query_map([], group)?;
+    groups.collect()
 }
 
 /// [`longhaul_core::Store::usage`].

@@ -14,7 +14,7 @@ use std::{borrow::Cow, sync::Arc};
 /// `SELECT` of tasks, and of `more` columns, with the rest of the query. The tail names the index; `CROSS JOIN` makes SQLite look up
 /// the other tables from the task and never the other way round.
 macro_rules! select_tasks {
-    ($more:literal, $tail:literal) => {
+    ($more:literal, $($tail:literal),+ $(,)?) => {
         concat!(
             "SELECT tasks.seq, tasks.id, principal, session, tool, specs.id, origin, front, announced, tasks.state, stop_reason, \
              stop_at, attempt_epoch, attempt_node, attempt_host, attempt_state, attempts_used, created_at, updated_at, ready_at, \
@@ -22,7 +22,7 @@ macro_rules! select_tasks {
              inputs_asked, version, idempotency_key IS NOT NULL, journaled, woken, resume_at, tasks.parent, parent_entry, root, depth, blocked, attempt_changes, retry_until",
             $more,
             " FROM tasks ",
-            $tail
+            $($tail),+
         )
     };
 }

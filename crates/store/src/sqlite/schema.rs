@@ -23,6 +23,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0012_rounds.sql"),
     include_str!("migrations/0013_started.sql"),
     include_str!("migrations/0014_queued_of_principals.sql"),
+    include_str!("migrations/0015_searches.sql"),
 ];
 
 /// Migrates the file, or returns why it cannot be used.

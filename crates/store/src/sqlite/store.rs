@@ -1,13 +1,13 @@
 //! [`Store`] over SQLite.
 
-use super::{SqliteStore, journal, read, write};
+use super::{SqliteStore, journal, read, search, write};
 use crate::usage;
 use longhaul_core::{
     AttemptEnd, BoxFuture, Entry, Event, HostId, Input, InputKey, Json, Millis, NodeId, Principal, Scope, SessionKey,
     SpecId, Store, Task, TaskId, ToolSpec, UnixMillis, Usage,
     store::{
-        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, Idempotency, Lease, Listener, NewTask, Page,
-        Record, Renewal, SigningKey, StoreError, ToolLimit, UnwrittenCall,
+        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, FoundTasks, Idempotency, Lease, Listener,
+        LiveTasks, NewTask, Page, Record, Renewal, SigningKey, StoreError, TaskSearch, ToolLimit, UnwrittenCall,
     },
 };
 use rusqlite::Connection;
@@ -234,6 +234,14 @@ impl Store for SqliteStore {
         self.at_once(|connection| read::requestor(connection, id))
     }
 
+    fn arguments(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>> {
+        self.at_once(|connection| read::arguments(connection, id))
+    }
+
+    fn search(&self, search: TaskSearch) -> BoxFuture<'_, Result<FoundTasks, StoreError>> {
+        self.in_turn(move |connection| search::page(connection, &search))
+    }
+
     fn list(&self, scope: &Scope, before: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Page, StoreError>> {
         let (scope, before) = (scope.clone(), before.cloned());
         self.in_turn(move |connection| read::list(connection, &scope, before.as_ref(), limit))
@@ -289,6 +297,10 @@ impl Store for SqliteStore {
 
     fn counts(&self) -> BoxFuture<'_, Result<Counts, StoreError>> {
         self.in_turn(read::counts)
+    }
+
+    fn live_tasks(&self) -> BoxFuture<'_, Result<Vec<LiveTasks>, StoreError>> {
+        self.in_turn(read::live_tasks)
     }
 
     fn signing_keys(&self, purpose: &str, fresh: SigningKey) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>> {

@@ -7,9 +7,11 @@ use crate::MemoryStore;
 use fastrand::Rng;
 use longhaul_core::{
     AttemptEnd, ChildEntry, Entry, EntryKey, EntryKind, Event, Fence, HostId, InputKey, Json, Lineage, NodeId, Origin,
-    Outcome, Owner, Principal, Quota, RpcFailure, Scope, SessionKey, SpecId, Store, Task, TaskHeader, TaskId, ToolSpec,
-    UnixMillis,
-    store::{Change, Claim, Created, Idempotency, NewTask, ParentEntry, SigningKey},
+    Outcome, Owner, Principal, Quota, RpcFailure, Scope, SessionKey, SpecId, State, Store, Task, TaskHeader, TaskId,
+    ToolSpec, UnixMillis, Verdict,
+    store::{
+        Change, Claim, Created, Idempotency, NewTask, ParentEntry, SearchOrder, SigningKey, TaskFilter, TaskSearch,
+    },
 };
 
 const TOOLS: [&str; 3] = ["hash", "pack", "hash_all"];
@@ -94,6 +96,7 @@ impl Chooser {
         let now = UnixMillis(self.now);
         let mut all = vec![
             StoreCall::Counts,
+            StoreCall::LiveTasks,
             StoreCall::QueuedTools,
             StoreCall::NextWake,
             StoreCall::Due(now, 10_000),
@@ -143,18 +146,20 @@ impl Chooser {
                 self.any_idempotency(),
             ),
             815..840 => self.question(),
-            840..844 => StoreCall::Requestor(self.id_or_unknown()),
-            844..848 => StoreCall::Journal(self.parent_or_any(), self.rng.u32(0..3), limit),
-            848..850 => StoreCall::Emitted(self.emitter_or_any(), self.rng.u32(0..3), limit),
+            840..842 => StoreCall::Requestor(self.id_or_unknown()),
+            842..844 => StoreCall::Arguments(self.id_or_unknown()),
+            844..846 => StoreCall::Journal(self.parent_or_any(), self.rng.u32(0..3), limit),
+            846..850 => StoreCall::Emitted(self.emitter_or_any(), self.rng.u32(0..3), limit),
             850..852 => StoreCall::Children(self.parent_or_any(), limit),
-            852..853 => StoreCall::StartedBy(self.parent_or_any(), self.rng.bool().then(|| self.id()), limit),
-            853..854 => StoreCall::ChildrenOfFinishedParents(limit),
-            854..855 => StoreCall::Blocked(self.rng.bool().then(|| self.id()), limit),
-            855..865 => {
+            852..855 => StoreCall::StartedBy(self.parent_or_any(), self.rng.bool().then(|| self.id()), limit),
+            855..856 => StoreCall::ChildrenOfFinishedParents(limit),
+            856..858 => StoreCall::Blocked(self.rng.bool().then(|| self.id()), limit),
+            858..862 => StoreCall::Search(Box::new(self.search(limit + 1))),
+            862..867 => {
                 let limit = if self.one_in(4) { 10_000 } else { limit };
                 StoreCall::List(self.scope(), self.rng.bool().then(|| self.id()), limit)
             }
-            865..872 => StoreCall::Live(
+            867..872 => StoreCall::Live(
                 Principal::named(self.pick(&PRINCIPALS)),
                 self.session(),
                 self.rng.bool().then(|| self.id()),
@@ -165,7 +170,8 @@ impl Chooser {
             885..905 => StoreCall::Expired(now, limit),
             905..925 => StoreCall::Delete((0..self.rng.usize(0..6)).map(|_| self.any_id()).collect(), now),
             925..930 => StoreCall::DeleteEnded((0..self.rng.usize(0..3)).map(|_| self.any_id()).collect(), now),
-            930..935 => StoreCall::Counts,
+            930..933 => StoreCall::Counts,
+            933..935 => StoreCall::LiveTasks,
             935..940 => StoreCall::Usage(self.rng.bool().then(|| Principal::named(self.pick(&PRINCIPALS)))),
             940..950 => {
                 let (id, secret) = (self.rng.u32(0..400), [self.rng.u8(..); 32]);
@@ -211,6 +217,39 @@ impl Chooser {
                 self.pick(&PRINCIPALS)
             }),
             session: self.one_in(3).then(|| self.session()),
+        }
+    }
+
+    /// Looks at as many tasks as it takes: how many these are depends on the indices of a store.
+    fn search(&mut self, limit: usize) -> TaskSearch {
+        let states = match self.rng.u32(0..5) {
+            0 => vec![State::Queued, State::Running],
+            1 => vec![State::Suspended, State::Blocked],
+            2 => vec![
+                State::Done(Verdict::ToolError),
+                State::Done(Verdict::RpcError),
+                State::Done(Verdict::Cancelled),
+            ],
+            3 => vec![State::Done(Verdict::Succeeded), State::Running],
+            _ => Vec::new(),
+        };
+        let filter = TaskFilter {
+            principal: self.one_in(3).then(|| Principal::named(self.pick(&PRINCIPALS))),
+            tool: self.one_in(4).then(|| self.pick(&TOOLS).into()),
+            states,
+            origin: self.one_in(6).then_some(Origin::Legacy),
+            parent: self.one_in(6).then(|| self.parent_or_any()),
+            asks: self.one_in(6),
+            created_since: self.one_in(6).then(|| UnixMillis(self.now - self.rng.i64(0..1_000))),
+            created_before: self.one_in(6).then(|| UnixMillis(self.now - self.rng.i64(0..1_000))),
+            text: self.one_in(6).then(|| "E".to_owned()),
+        };
+        TaskSearch {
+            filter,
+            order: self.pick(&[SearchOrder::NewestFirst, SearchOrder::OldestFirst]),
+            after: self.rng.bool().then(|| self.id()),
+            limit,
+            most_examined: usize::MAX,
         }
     }
 

@@ -175,6 +175,7 @@ fn tasks_of(answer: &Answer) -> Vec<&Task> {
         Answer::Task(task) => vec![task],
         Answer::Created(created) => vec![created.task()],
         Answer::Tasks(tasks) => tasks.iter().collect(),
+        Answer::Found(found) => found.tasks.iter().collect(),
         Answer::Claimed(claimed) => claimed.iter().map(|claimed| &claimed.task).collect(),
         _ => Vec::new(),
     }

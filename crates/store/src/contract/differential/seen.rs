@@ -107,6 +107,11 @@ const ALL: &[&str] = &[
     "blocked: none",
     "requestor: some",
     "requestor: none",
+    "arguments: some",
+    "arguments: none",
+    "search: more",
+    "search: last",
+    "search: empty",
     "list: more",
     "list: last",
     "list: empty",
@@ -122,6 +127,7 @@ const ALL: &[&str] = &[
     "delete ended: none",
     "delete: none",
     "counts",
+    "live tasks: some",
     "signing keys",
     "end session",
     "session ended: true",
@@ -188,6 +194,7 @@ impl Seen {
             Answer::Ids(ids) => !ids.is_empty(),
             Answer::Number(number) => *number > 0,
             Answer::Truth(truth) => *truth,
+            Answer::LiveTasks(groups) => !groups.is_empty(),
             other => !tasks_of(other).is_empty(),
         };
         let either = |yes, no| if some { yes } else { no };
@@ -232,6 +239,12 @@ impl Seen {
             ),
             StoreCall::Blocked(..) => either("blocked: some", "blocked: none"),
             StoreCall::Requestor(..) => either("requestor: some", "requestor: none"),
+            StoreCall::Arguments(..) => either("arguments: some", "arguments: none"),
+            StoreCall::Search(..) => match answer {
+                Answer::Found(found) if found.tasks.is_empty() => "search: empty",
+                Answer::Found(found) if found.next.is_some() => "search: more",
+                _ => "search: last",
+            },
             StoreCall::List(..) => match answer {
                 Answer::Page(page) if page.more => "list: more",
                 Answer::Page(page) if page.tasks.is_empty() => "list: empty",
@@ -244,11 +257,12 @@ impl Seen {
             StoreCall::Delete(..) => either("delete: some", "delete: none"),
             StoreCall::DeleteEnded(..) => either("delete ended: some", "delete ended: none"),
             StoreCall::Counts => "counts",
+            StoreCall::LiveTasks if some => "live tasks: some",
             StoreCall::Usage(_) => "usage",
             StoreCall::SigningKeys(..) => "signing keys",
             StoreCall::EndSession(..) => "end session",
             StoreCall::SessionEnded(_) => either("session ended: true", "session ended: false"),
-            StoreCall::QueuedTools | StoreCall::NextWake | StoreCall::Reopen => return,
+            StoreCall::QueuedTools | StoreCall::NextWake | StoreCall::LiveTasks | StoreCall::Reopen => return,
         };
         self.note(name);
     }

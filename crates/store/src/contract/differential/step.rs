@@ -5,8 +5,8 @@ use longhaul_core::{
     Entry, HostId, Input, InputKey, Json, NodeId, Principal, Scope, SessionKey, SpecId, Store, Task, TaskId, ToolSpec,
     UnixMillis, Usage,
     store::{
-        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, HeldAttempt, Idempotency, NewTask, Page,
-        Record, SigningKey, StoreError,
+        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, FoundTasks, HeldAttempt, Idempotency,
+        LiveTasks, NewTask, Page, Record, SigningKey, StoreError, TaskSearch,
     },
 };
 use std::sync::Arc;
@@ -37,6 +37,8 @@ pub(crate) enum StoreCall {
     ChildrenOfFinishedParents(usize),
     Blocked(Option<TaskId>, usize),
     Requestor(TaskId),
+    Arguments(TaskId),
+    Search(Box<TaskSearch>),
     Usage(Option<Principal>),
     List(Scope, Option<TaskId>, usize),
     Live(Principal, SessionKey, Option<TaskId>, usize),
@@ -46,6 +48,7 @@ pub(crate) enum StoreCall {
     Delete(Vec<TaskId>, UnixMillis),
     DeleteEnded(Vec<TaskId>, UnixMillis),
     Counts,
+    LiveTasks,
     SigningKeys(&'static str, SigningKey),
     EndSession(SessionKey, UnixMillis),
     SessionEnded(SessionKey),
@@ -69,9 +72,11 @@ pub(crate) enum Answer {
     Entries(Vec<Entry>),
     Json(Option<Json>),
     Page(Page),
+    Found(FoundTasks),
     Ids(Vec<TaskId>),
     Number(usize),
     Counts(Counts),
+    LiveTasks(Vec<LiveTasks>),
     Usage(Usage),
     Keys(Vec<SigningKey>),
     Truth(bool),
@@ -147,6 +152,8 @@ pub(crate) async fn perform(store: &dyn Store, step: &StoreCall) -> Result<Answe
         StoreCall::ChildrenOfFinishedParents(limit) => Answer::Tasks(store.children_of_finished_parents(limit).await?),
         StoreCall::Blocked(after, limit) => Answer::Tasks(store.blocked(after.as_ref(), limit).await?),
         StoreCall::Requestor(id) => Answer::Json(store.requestor(&id).await?),
+        StoreCall::Arguments(id) => Answer::Json(store.arguments(&id).await?),
+        StoreCall::Search(search) => Answer::Found(store.search(*search).await?),
         StoreCall::Usage(of) => Answer::Usage(store.usage(of.as_ref()).await?),
         StoreCall::List(scope, before, limit) => Answer::Page(store.list(&scope, before.as_ref(), limit).await?),
         StoreCall::Live(owner, session, after, limit) => {
@@ -158,6 +165,7 @@ pub(crate) async fn perform(store: &dyn Store, step: &StoreCall) -> Result<Answe
         StoreCall::Delete(ids, at) => Answer::Number(store.delete(&host(), ids, at).await?),
         StoreCall::DeleteEnded(ids, at) => Answer::Number(store.delete_ended(&host(), ids, at).await?),
         StoreCall::Counts => Answer::Counts(store.counts().await?),
+        StoreCall::LiveTasks => Answer::LiveTasks(store.live_tasks().await?),
         StoreCall::SigningKeys(purpose, fresh) => Answer::Keys(store.signing_keys(purpose, fresh).await?),
         StoreCall::EndSession(session, until) => {
             store.end_session(&session, until).await?;

@@ -1,0 +1,80 @@
+//! [`longhaul_core::Store::search`].
+
+use super::row::{self, select_tasks};
+use longhaul_core::store::{FoundTasks, SearchOrder, TaskFilter, TaskSearch};
+use rusqlite::{Connection, Result, ToSql};
+use std::borrow::Cow;
+
+/// The rows that a search reads, in both orders. `?1` is where it begins, `?2` the value of the index.
+struct Statements {
+    newest_first: &'static str,
+    oldest_first: &'static str,
+}
+
+macro_rules! statements {
+    ($index:literal, $condition:literal) => {
+        Statements {
+            newest_first: select_tasks!(
+                "",
+                $index,
+                "CROSS JOIN specs ON specs.seq = tasks.spec WHERE ",
+                $condition,
+                "tasks.id < ?1 ORDER BY tasks.id DESC"
+            ),
+            oldest_first: select_tasks!(
+                "",
+                $index,
+                "CROSS JOIN specs ON specs.seq = tasks.spec WHERE ",
+                $condition,
+                "tasks.id > ?1 ORDER BY tasks.id"
+            ),
+        }
+    };
+}
+
+const OF_PARENT: Statements = statements!("INDEXED BY tasks_started ", "tasks.parent = ?2 AND ");
+const OPEN: Statements = statements!("INDEXED BY tasks_open ", "ended_at IS NULL AND ");
+const UNSUCCESSFUL: Statements = statements!("INDEXED BY tasks_unsuccessful ", "tasks.state > 3 AND ");
+const OF_PRINCIPAL: Statements = statements!("INDEXED BY tasks_of_principal ", "principal = ?2 AND ");
+const ALL: Statements = statements!("", "");
+
+/// Every statement, for the test that reads their plans.
+#[cfg(test)]
+pub(super) fn statements() -> impl Iterator<Item = &'static str> {
+    [OF_PARENT, OPEN, UNSUCCESSFUL, OF_PRINCIPAL, ALL]
+        .into_iter()
+        .flat_map(|statements| [statements.newest_first, statements.oldest_first])
+}
+
+/// The index with the fewest rows for a filter, and its value.
+fn chosen(filter: &TaskFilter) -> (Statements, Option<&str>) {
+    if let Some(parent) = &filter.parent {
+        (OF_PARENT, Some(parent.as_str()))
+    } else if filter.is_of_live() {
+        (OPEN, None)
+    } else if filter.is_of_unsuccessful() {
+        (UNSUCCESSFUL, None)
+    } else if let Some(principal) = &filter.principal {
+        (OF_PRINCIPAL, Some(principal.as_str()))
+    } else {
+        (ALL, None)
+    }
+}
+
+/// Rows are read one by one, so what the page does not look at costs nothing.
+pub(super) fn page(connection: &Connection, search: &TaskSearch) -> Result<FoundTasks> {
+    let (statements, value) = chosen(&search.filter);
+    let (sql, first) = match search.order {
+        // Sorts after every id, and before.
+        SearchOrder::NewestFirst => (statements.newest_first, "~"),
+        SearchOrder::OldestFirst => (statements.oldest_first, ""),
+    };
+    let after = search.after.as_ref().map_or(first, |after| after.as_str());
+    let values: Vec<&dyn ToSql> = match &value {
+        Some(value) => vec![&after, value],
+        None => vec![&after],
+    };
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map(&values[..], |row| Ok(Cow::Owned(row::task(row)?.1)))?;
+    search.page_of(rows)
+}
