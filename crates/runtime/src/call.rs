@@ -340,6 +340,7 @@ impl StartChild for Inner {
                 capabilities: ClientCapabilities::default(),
                 progress_token: None,
                 asks_first: false,
+                retry_of: None,
                 ..Requestor::clone(&parent.shared.requestor)
             }),
             idempotency_key: None,

@@ -28,6 +28,7 @@ mod isolated_retry;
 mod journal;
 mod lease;
 mod node;
+mod operator;
 mod past_attempts;
 mod pending_call;
 mod pending_report;
@@ -76,6 +77,7 @@ pub use journal::{
     Divergence, EntryStatus, FailedStepAttempt, FailedStepAttempts, JournalError, MAX_ENTRIES, MAX_ENTRY_BYTES,
 };
 pub use node::EngineStop;
+pub use operator::OperatorError;
 pub use past_attempts::AttemptFilesError;
 pub use pending_call::{CallHandle, CallState, PendingCall, Promotion};
 pub use ports::{Ports, Spawner};

@@ -108,6 +108,7 @@ impl Caller {
                 .and_then(|token| serde_json::from_str(token.as_json()).ok()),
             trace: Some(trace).filter(|trace| *trace != Trace::default()),
             asks_first: false,
+            retry_of: None,
             meta: (meta.unknown_members().into_iter())
                 .filter_map(|(key, raw)| Some((key, value(raw)?)))
                 .collect(),

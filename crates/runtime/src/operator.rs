@@ -1,0 +1,137 @@
+//! What an operator does with the tasks of all principals.
+
+use crate::{Call, DeleteError, Engine, requestor::Requestor};
+use longhaul_core::{
+    CancelMode, InputKey, Json, Scope, State, Task, TaskId, Verdict,
+    store::{ApplyError, CreateError, Record, StoreError},
+};
+use std::sync::Arc;
+
+/// An action of an operator that was not done.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum OperatorError {
+    /// No task has the id.
+    #[error("task not found")]
+    NotFound,
+    /// The task is not in a state for it. The text says what is in the way.
+    #[error("{0}")]
+    NotNow(&'static str),
+    /// The task was not made again.
+    #[error(transparent)]
+    Create(#[from] CreateError),
+    /// The task was not deleted.
+    #[error(transparent)]
+    Delete(DeleteError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Engine {
+    async fn any_task(&self, id: &TaskId) -> Result<Record, OperatorError> {
+        let record = self.0.node.store.get_unscoped(id).await?;
+        record.ok_or(OperatorError::NotFound)
+    }
+
+    /// Asks the work of any task or plain call to stop. One that is not running ends at once.
+    ///
+    /// # Errors
+    /// [`OperatorError`]; [`OperatorError::NotNow`] if it is over.
+    pub async fn cancel_any(&self, id: &TaskId) -> Result<Task, OperatorError> {
+        match self.0.node.request_cancel(id, CancelMode::Cooperative).await {
+            Ok(task) => Ok(task),
+            Err(ApplyError::NotFound) => Err(OperatorError::NotFound),
+            Err(ApplyError::Store(error)) => Err(error.into()),
+            Err(ApplyError::Illegal(_) | ApplyError::Stale) => Err(OperatorError::NotNow("the task is over")),
+        }
+    }
+
+    /// Answers a question of any task. The caller has checked that the answer fits.
+    ///
+    /// # Errors
+    /// [`OperatorError`]; [`OperatorError::NotNow`] if the question is not open, or not any more.
+    pub async fn answer_any(&self, id: &TaskId, key: InputKey, answer: Json) -> Result<(), OperatorError> {
+        const CLOSED: OperatorError = OperatorError::NotNow("the task does not ask this, or not any more");
+        if !self.any_task(id).await?.task.open_inputs.contains(&key) {
+            return Err(CLOSED);
+        }
+        self.answer_question(id, key.clone(), answer.clone()).await?;
+        // Whoever answers first counts.
+        let kept = self.0.node.store.input(id, &key).await?;
+        match kept.map(|input| input.state) {
+            Some(longhaul_core::InputState::Answered(kept)) if kept == answer => Ok(()),
+            _ => Err(CLOSED),
+        }
+    }
+
+    /// Retries a blocked task now.
+    ///
+    /// # Errors
+    /// [`OperatorError`]; [`OperatorError::NotNow`] if it is not blocked.
+    pub async fn release_any(&self, id: &TaskId) -> Result<(), OperatorError> {
+        self.any_task(id).await?;
+        match self.unblock(id).await? {
+            true => Ok(()),
+            false => Err(OperatorError::NotNow("the task is not blocked")),
+        }
+    }
+
+    /// Makes a task that has ended without success again: a new task of the same principal and session, with the same arguments, under the tool as it is
+    /// offered now. Its [`Requestor::retry_of`] names the old one, which stays as it is.
+    ///
+    /// # Errors
+    /// [`OperatorError`]; [`OperatorError::NotNow`] if it has not ended, has succeeded, was started by a task, or if its tool is not offered.
+    pub async fn retry_any(&self, id: &TaskId) -> Result<Task, OperatorError> {
+        let task = self.any_task(id).await?.task;
+        match task.state {
+            State::Done(Verdict::Succeeded) => return Err(OperatorError::NotNow("the task has succeeded")),
+            State::Done(_) => {}
+            _ => return Err(OperatorError::NotNow("the task has not ended")),
+        }
+        if task.lineage.is_some() {
+            return Err(OperatorError::NotNow(
+                "the task was started by another one, which has its outcome: retry that one",
+            ));
+        }
+        let offered = self.0.catalog.tool(&task.tool);
+        let tool = offered.ok_or(OperatorError::NotNow("its tool is not offered any more"))?;
+        let store = &self.0.node.store;
+        let arguments = store.arguments(id).await?.ok_or(OperatorError::NotFound)?;
+        let requestor = store.requestor(id).await?.ok_or(OperatorError::NotFound)?;
+        let requestor = Requestor {
+            retry_of: Some(id.to_string()),
+            // Nobody waits for the progress of the new one.
+            progress_token: None,
+            ..Requestor::from_json(&requestor)
+        };
+        let call = Call {
+            tool,
+            arguments,
+            owner: task.owner.clone(),
+            origin: task.origin,
+            requestor: Arc::new(requestor),
+            idempotency_key: None,
+            ttl: None,
+            cancel_if_caller_leaves: false,
+        };
+        Ok(self.create(call).await?)
+    }
+
+    /// Deletes any finished task, as its owner [may](Self::delete).
+    ///
+    /// # Errors
+    /// [`OperatorError`].
+    pub async fn delete_any(&self, id: &TaskId) -> Result<(), OperatorError> {
+        let task = self.any_task(id).await?.task;
+        if !task.announced {
+            return Err(OperatorError::NotNow(
+                "a plain call is deleted by itself a minute after its end",
+            ));
+        }
+        let scope = Scope::of(task.owner.principal.clone());
+        self.delete(&scope, id).await.map_err(|error| match error {
+            DeleteError::NotFound => OperatorError::NotFound,
+            error => OperatorError::Delete(error),
+        })
+    }
+}
