@@ -8,7 +8,10 @@ use longhaul_core::{Json, Millis};
 use longhaul_wire::{Method, jsonrpc::Notification, meta};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Map, Value, json};
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 /// The response to a call.
 #[derive(Debug)]
@@ -99,7 +102,17 @@ impl Connection {
         record: Option<&CallRecord>,
         on_event: Observer<'_>,
     ) -> Result<CallResponse, RequestError> {
-        let build = |era: &Era| self.build_call(era, tool, arguments, options);
+        // Each try has an id of its own, which is also the token of its progress.
+        let token = AtomicU64::new(0);
+        let build_of = |era: &Era, tool: &Tool| {
+            let id = self.next_id();
+            token.store(id, Ordering::Relaxed);
+            Request {
+                id: Some(id),
+                ..self.build_call(era, tool, arguments, options)
+            }
+        };
+        let build = |era: &Era| build_of(era, tool);
         let on_notification = &mut |notification: Notification<'_>| report_progress(&notification, on_event);
         let (result, era) = match self
             .exchange_with_pages(build, on_notification, options.source, record)
@@ -110,7 +123,7 @@ impl Connection {
                 let Some(tool) = self.with_other_headers(tool).await? else {
                     return Err(RequestError::Rpc(failure));
                 };
-                let build = |era: &Era| self.build_call(era, &tool, arguments, options);
+                let build = |era: &Era| build_of(era, &tool);
                 self.exchange_with_pages(build, on_notification, options.source, record)
                     .await?
             }
@@ -125,8 +138,12 @@ impl Connection {
             }
             (interpreted, _) => interpreted?,
         };
-        if let (CallResponse::Task(task), Era::Legacy(_), None) = (&response, &*era, record) {
-            self.follow_legacy_task(task.id(), None);
+        if let (CallResponse::Task(task), Era::Legacy(_)) = (&response, &*era) {
+            let token = token.load(Ordering::Relaxed);
+            self.legacy_tasks().progress.expect(task.id(), token);
+            if record.is_none() {
+                self.follow_legacy_task(task.id(), None);
+            }
         }
         Ok(response)
     }
@@ -278,28 +295,7 @@ fn asks_for_task(era: &Era, tool: &Tool) -> bool {
 }
 
 pub(crate) fn report_progress(notification: &Notification<'_>, on_event: Observer<'_>) {
-    #[derive(Deserialize)]
-    struct Params {
-        progress: f64,
-        total: Option<f64>,
-        message: Option<String>,
-    }
-    if notification.method != Method::Progress.as_str() {
-        return;
-    }
-    let params = notification
-        .raw_params()
-        .and_then(|params| serde_json::from_str::<Params>(params.get()).ok());
-    if let Some(Params {
-        progress,
-        total,
-        message,
-    }) = params
-    {
-        on_event(Event::Progress(Progress {
-            progress,
-            total,
-            message,
-        }));
+    if let Some(progress) = Progress::read(notification) {
+        on_event(Event::Progress(progress));
     }
 }

@@ -373,6 +373,7 @@ impl Connection {
         loop {
             match read_message(reply, id, &mut |notification| {
                 self.notified(&notification, source);
+                self.task_progress(&notification, false);
                 on_notification(notification);
             })
             .await?

@@ -2,6 +2,8 @@
 
 use crate::{JournalError, RequestError, TaskSnapshot};
 use longhaul_core::Millis;
+use longhaul_wire::{Method, jsonrpc::Notification};
+use serde::Deserialize;
 
 /// An event while a call or a task is waited for.
 #[derive(Debug)]
@@ -9,6 +11,8 @@ use longhaul_core::Millis;
 pub enum Event<'a> {
     /// The tool reported progress on the stream of a plain call.
     Progress(Progress),
+    /// A legacy server reported progress of the task on some stream. [`Status`](Self::Status) may say the same in words.
+    TaskProgress(Progress),
     /// The task has changed since it was last read.
     Status(&'a TaskSnapshot),
     /// A request failed and will be retried.
@@ -43,6 +47,31 @@ pub struct Progress {
     pub total: Option<f64>,
     /// The tool's message.
     pub message: Option<String>,
+}
+
+impl Progress {
+    /// What a notification reports, if it reports progress.
+    pub(crate) fn read(notification: &Notification<'_>) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Params {
+            progress: f64,
+            total: Option<f64>,
+            message: Option<String>,
+        }
+        if notification.method != Method::Progress.as_str() {
+            return None;
+        }
+        let Params {
+            progress,
+            total,
+            message,
+        } = serde_json::from_str(notification.raw_params()?.get()).ok()?;
+        Some(Self {
+            progress,
+            total,
+            message,
+        })
+    }
 }
 
 /// Receives events as they happen. It should return quickly, since the connection waits for it.

@@ -1,6 +1,6 @@
 //! The tasks of a legacy session that live, as far as this process knows: their questions are recorded, and their session is kept warm.
 
-use crate::{TaskSnapshot, TaskStatus, call_record::CallRecord};
+use crate::{TaskSnapshot, TaskStatus, call_record::CallRecord, task_progress::TaskProgress};
 use parking_lot::Mutex;
 use std::{
     collections::{HashMap, VecDeque},
@@ -22,6 +22,7 @@ pub(crate) struct LegacyTasks {
     tasks: watch::Sender<Tasks>,
     /// What keeps the session in use.
     pub(crate) warming: Mutex<Option<AbortHandle>>,
+    pub(crate) progress: TaskProgress,
 }
 
 #[derive(Default)]
@@ -112,6 +113,7 @@ impl LegacyTasks {
 
     /// The task has ended, or is not known to the server.
     pub(crate) fn ended(&self, task: &str) {
+        self.progress.ended(task);
         self.tasks.send_if_modified(|tasks| {
             tasks.asking.retain(|(asking, _)| asking != task);
             tasks.live.remove(task).is_some()

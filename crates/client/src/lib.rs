@@ -84,6 +84,7 @@ mod snapshot;
 mod stale_era;
 mod task;
 mod task_log;
+mod task_progress;
 mod task_pushes;
 mod task_questions;
 mod task_streams;

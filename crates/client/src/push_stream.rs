@@ -69,9 +69,19 @@ impl Connection {
     fn receive(&self, message: &[u8], era: &Arc<Era>) {
         match Message::parse(message) {
             Ok(Message::Request(request)) => self.serve(ServerRequest::read(&request), era, None, None),
-            Ok(Message::Notification(notification)) => self.notified(&notification, None),
+            Ok(Message::Notification(notification)) => {
+                self.notified(&notification, None);
+                self.task_progress(&notification, true);
+            }
             Ok(Message::Response(_)) => tracing::debug!("ignored a response to an unknown request"),
             Err(rejection) => tracing::warn!(error = %rejection.error, "ignored an unreadable message of the server"),
+        }
+    }
+
+    /// Handles progress, if it is that of a task: with `may_be_early` also of one whose call has no answer yet.
+    pub(crate) fn task_progress(&self, notification: &Notification<'_>, may_be_early: bool) {
+        if notification.method == Method::Progress.as_str() {
+            self.legacy_tasks().progress.reported(notification, may_be_early);
         }
     }
 

@@ -223,7 +223,8 @@ async fn drive(
                 tracing::warn!(%error, "the server refused an answer");
                 return;
             }
-            Event::Recovered => return,
+            // The status of the task says it.
+            Event::TaskProgress(_) | Event::Recovered => return,
         };
         status.send_replace(now);
     };

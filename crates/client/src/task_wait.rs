@@ -1,7 +1,7 @@
 //! Waiting for a task: polls, pushes, questions and retries.
 
 use crate::{
-    Event, InputRequest, Observer, Outcome, RequestError, TaskHandle, TaskSnapshot, TaskStatus,
+    Event, InputRequest, Observer, Outcome, Progress, RequestError, TaskHandle, TaskSnapshot, TaskStatus,
     call_record::CallRecord,
     journal::JournalWatch,
     polling,
@@ -13,6 +13,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 use longhaul_core::Millis;
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
+use tokio::sync::watch;
 
 /// How long the result of a task that the server has forgotten may take to arrive, in milliseconds.
 const LAST_WORD: Millis = 1_000;
@@ -45,7 +46,9 @@ impl TaskHandle {
             // What a new task asks comes to this process.
             has_asked_again: self.created().is_some(),
             others: None,
+            progress: None,
         };
+        wait.follow_progress();
         if let Some(created) = self.created() {
             wait.report(created);
             // An ended task only lacks its outcome.
@@ -77,6 +80,7 @@ enum Woken {
     /// There is an answer to send.
     Answered(Result<(), RequestError>),
     Held(HoldEnd),
+    Progress(Progress),
     /// Another process may have been asked.
     LookAgain,
 }
@@ -113,6 +117,8 @@ struct Wait<'a> {
     has_asked_again: bool,
     /// What other processes record: some servers send a question once, and one of them may have got it. `None` until the task was first read.
     others: Option<JournalWatch>,
+    /// The progress that a legacy server reports.
+    progress: Option<watch::Receiver<Option<Progress>>>,
 }
 
 impl Wait<'_> {
@@ -159,6 +165,7 @@ impl Wait<'_> {
         }
         self.has_asked_again = true;
         if !snapshot.status.is_final() {
+            self.follow_progress();
             self.polls = self.polls.saturating_add(1);
             // A task that ends soon needs no subscription.
             if self.polls > 1 && self.push.is_none() {
@@ -208,10 +215,12 @@ impl Wait<'_> {
                 answered = self.questions.answered() => Woken::Answered(answered),
                 change = next_push(&mut self.push) => Woken::Pushed(change),
                 ended = held(&mut self.held) => Woken::Held(ended),
+                progress = next_progress(&mut self.progress) => Woken::Progress(progress),
                 () = &mut pause => Woken::Time,
                 () = look_again => Woken::LookAgain,
             };
             match woken {
+                Woken::Progress(progress) => (self.on_event)(Event::TaskProgress(progress)),
                 Woken::LookAgain => {
                     serve_recorded(self.handle, snapshot, RecordedRequests::Unanswered).await?;
                 }
@@ -327,6 +336,14 @@ impl Wait<'_> {
         }
     }
 
+    /// From now on, if the task is one of a legacy server that lives.
+    fn follow_progress(&mut self) {
+        let (tasks, task) = (self.handle.connection().legacy_tasks(), self.handle.id());
+        if self.progress.is_none() && tasks.is_live(task) {
+            self.progress = Some(tasks.progress.of(task));
+        }
+    }
+
     async fn back_off(&mut self, error: &RequestError) {
         let connection = self.handle.connection();
         self.held = None;
@@ -381,6 +398,21 @@ async fn next_push(push: &mut Option<Push>) -> Change {
         Some(push) => push.next().await,
         None => std::future::pending().await,
     }
+}
+
+/// Waits for the next progress, if there may be one.
+async fn next_progress(latest: &mut Option<watch::Receiver<Option<Progress>>>) -> Progress {
+    while let Some(receiver) = latest {
+        match receiver.changed().await {
+            Ok(()) => {
+                if let Some(progress) = receiver.borrow_and_update().clone() {
+                    return progress;
+                }
+            }
+            Err(_) => *latest = None,
+        }
+    }
+    std::future::pending().await
 }
 
 /// Waits for the request, if there is one.

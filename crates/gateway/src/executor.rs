@@ -527,7 +527,9 @@ fn passed_on(outcome: Outcome) -> Outcome {
 
 fn report(cx: &TaskContext, event: &Event<'_>) {
     match event {
-        Event::Progress(progress) => cx.report(progress.progress, progress.total, progress.message.as_deref()),
+        Event::Progress(progress) | Event::TaskProgress(progress) => {
+            cx.report(progress.progress, progress.total, progress.message.as_deref())
+        }
         Event::Status(task) => {
             if let Some(message) = &task.message {
                 cx.status(message.as_str());

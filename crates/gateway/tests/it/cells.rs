@@ -6,7 +6,7 @@ use crate::{
     upstream::{Tasks, Upstream, Work, server},
     world::{RunningGateway, guarded, options, until, with_every_call_a_task},
 };
-use longhaul_client::{CallResponse, ChildOptions, Outcome, RequestError, TaskStatus};
+use longhaul_client::{CallResponse, ChildOptions, Event, Outcome, RequestError, TaskStatus};
 use longhaul_core::{TaskPolicy, Verdict};
 use longhaul_gateway::{Target, UpstreamOptions};
 use serde_json::{Value, json};
@@ -211,7 +211,7 @@ async fn try_it(trial: Trial, client_tasks: Tasks, side: Side) {
             assert_eq!(outcome.verdict(), Verdict::Succeeded);
             assert_eq!(side.work().begun(), 1);
         }
-        Trial::Progress => see_progress(&client, side.work()).await,
+        Trial::Progress => see_progress(&client, side.tasks(), side.work()).await,
         Trial::Cancel => cancel(&client, side.work()).await,
         Trial::RestartOfGateway => {
             let task = started(&client, "hold", side.work()).await;
@@ -269,8 +269,9 @@ async fn started(client: &Client, tool: &str, work: &Work) -> longhaul_client::T
     task
 }
 
-/// A client with a task sees the message as its status, and one without as progress of the call.
-async fn see_progress(client: &Client, work: &Work) {
+/// A client with a task sees the message as its status, and one without as progress of the call. One of 2025-11-25 gets the figures of its task, too, unless the
+/// upstream cannot report them: tasks of 2026-07-28 have none.
+async fn see_progress(client: &Client, upstream: Tasks, work: &Work) {
     if client.tasks == Tasks::None {
         let ended = client.call_plainly("hold", |message| {
             assert_eq!(message, "half");
@@ -291,8 +292,23 @@ async fn see_progress(client: &Client, work: &Work) {
             .map(|message| message.split(": ").last().unwrap_or_default().to_owned());
         tokio::task::yield_now().await;
     }
-    work.release();
-    guarded("the end", task.wait(&mut |_| {})).await.unwrap();
+    if client.tasks == Tasks::Modern || upstream == Tasks::Modern {
+        work.release();
+        guarded("the end", task.wait(&mut |_| {})).await.unwrap();
+        return;
+    }
+    let mut has_figures = false;
+    let on_event = &mut |event: Event<'_>| {
+        let Event::TaskProgress(progress) = event else { return };
+        assert_eq!((progress.total, progress.message.as_deref()), (Some(2.0), Some("half")));
+        assert!((1.0..2.0).contains(&progress.progress), "{progress:?}");
+        // The first may come before the answer with the task, as progress of the call.
+        if progress.progress > 1.01 && !std::mem::replace(&mut has_figures, true) {
+            work.release();
+        }
+    };
+    guarded("the figures", task.wait(on_event)).await.unwrap();
+    assert!(has_figures, "only those of before the task");
 }
 
 async fn cancel(client: &Client, work: &Work) {

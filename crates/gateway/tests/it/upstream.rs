@@ -118,11 +118,23 @@ struct Size {
     bytes: usize,
 }
 
+/// Reports further progress, since nobody may have listened before, up to the end.
+#[expect(clippy::disallowed_methods, reason = "the test is the outside world")]
+async fn report_on(cx: &TaskContext) {
+    for step in 1..1_000_u32 {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        // Whether the task is cancelled is asked elsewhere.
+        let _ = cx.report(1.0 + f64::from(step) / 1_000.0, 2, "half").await;
+    }
+}
+
 async fn hold(cx: TaskContext, work: Work) -> ToolResult {
     cx.report(1, 2, "half").await?;
     work.note_process();
     work.note("begun");
+    let reporting = report_on(&cx);
     tokio::select! {
+        () = reporting => panic!("its time is over"),
         () = until("the release", || work.unused() > 0) => {
             work.note("ended");
             Ok(ToolOutput::text("held"))
