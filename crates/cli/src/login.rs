@@ -6,6 +6,7 @@ use crate::{
     output, principal_logins,
     result::Exit,
     servers::{self, Server},
+    waiting::{with_notice, with_notice_until},
 };
 use longhaul_client::{
     AccessToken, Consent, LoggedIn, Login, LoginOptions, Loopback, RegisteredByHand, RequestError, SystemClock,
@@ -20,6 +21,7 @@ use std::{
     sync::Arc,
     time::{Duration, SystemTime},
 };
+use tokio::sync::Notify;
 
 /// How long the user may take to log in without a browser here; with one, the client crate has the same limit.
 const LONGEST_LOGIN: Duration = Duration::from_secs(10 * 60);
@@ -46,7 +48,8 @@ async fn try_log_in(args: &args::Login) -> Result<Exit, Failure> {
             "{url}: others on the network could read a key or a token, which plain HTTP does not hide; use https, or permit it with `--plain-http`"
         )));
     }
-    let login = Arc::new(login(&url, args.principal.as_deref(), options(args)?)?);
+    let reached = Arc::new(Notify::new());
+    let login = Arc::new(login(&url, args.principal.as_deref(), options(args, &reached)?)?);
     let checked = if args.key {
         let key = read_key()?;
         if key.is_empty() {
@@ -60,7 +63,8 @@ async fn try_log_in(args: &args::Login) -> Result<Exit, Failure> {
         login.keep_key(&key).await.map_err(|error| failed(&url, error))?;
         checked
     } else {
-        login.log_in(None).await.map_err(|error| failed(&url, error))?;
+        let logged_in = with_notice_until(&server.shown(), login.log_in(None), reached.notified()).await;
+        logged_in.map_err(|error| failed(&url, error))?;
         check(&server, args.principal.is_some().then(|| Arc::clone(&login))).await?
     };
     let logged_in = login.who().await.map_err(|error| failed(&url, error))?;
@@ -98,7 +102,7 @@ async fn check(server: &Server, login: Option<Arc<Login>>) -> Result<Checked, Re
         Ok(connection) => connection,
         Err(error) => return Ok(Checked::No(error.to_string())),
     };
-    let answered = connection.server().await;
+    let answered = with_notice(&server.shown(), connection.server()).await;
     connection.close().await;
     match answered {
         Ok(_) => Ok(Checked::Accepted),
@@ -183,7 +187,8 @@ fn login(url: &str, principal: Option<&str>, options: LoginOptions) -> Result<Lo
     Login::new(url, file, options).map_err(Failure::usage)
 }
 
-fn options(args: &args::Login) -> Result<LoginOptions, Failure> {
+/// `reached` is notified before the user is asked.
+fn options(args: &args::Login, reached: &Arc<Notify>) -> Result<LoginOptions, Failure> {
     let mut options = LoginOptions::default();
     options.scopes.clone_from(&args.scope);
     options.issuer.clone_from(&args.issuer);
@@ -200,11 +205,36 @@ fn options(args: &args::Login) -> Result<LoginOptions, Failure> {
             client_secret,
         });
     }
-    options.consent = Some(match args.no_browser {
+    let consent: Arc<dyn Consent> = match args.no_browser {
         true => Arc::new(Pasting),
         false => Arc::new(Loopback::new(open_browser)),
-    });
+    };
+    options.consent = Some(Arc::new(Announced {
+        consent,
+        reached: Arc::clone(reached),
+    }));
     Ok(options)
+}
+
+/// Tells when the user is asked: then no server is waited for.
+struct Announced {
+    consent: Arc<dyn Consent>,
+    reached: Arc<Notify>,
+}
+
+impl Consent for Announced {
+    fn redirect_uri<'a>(&'a self, preferred: Option<&'a str>) -> BoxFuture<'a, Result<String, TokenError>> {
+        self.consent.redirect_uri(preferred)
+    }
+
+    fn authorize<'a>(&'a self, url: &'a Url) -> BoxFuture<'a, Result<Url, TokenError>> {
+        self.reached.notify_one();
+        Box::pin(async move {
+            // What says that the server is waited for is removed first.
+            tokio::task::yield_now().await;
+            self.consent.authorize(url).await
+        })
+    }
 }
 
 /// Opens the browser of this user. The address is an argument of a program and never passes a shell.

@@ -9,6 +9,7 @@ use crate::{
     result::Exit,
     servers, states,
     tasks::{shortened, terminal_width},
+    waiting::with_notice,
 };
 use futures_util::{StreamExt, stream};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -55,13 +56,14 @@ async fn watch(args: &args::Watch) -> Result<Exit, Failure> {
     }
     let mut tasks = connect(named).await?;
     let mut screen = Screen::new(args.json);
+    with_notice("the servers", look(&mut tasks)).await;
     loop {
-        look(&mut tasks).await;
         screen.show(&mut tasks);
         if tasks.iter().all(|task| task.has_ended) {
             break;
         }
         SystemClock.sleep(ROUND).await;
+        look(&mut tasks).await;
     }
     screen.finish(&tasks);
     let refused = tasks.iter().find_map(|task| task.refused);

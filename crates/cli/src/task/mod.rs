@@ -15,7 +15,7 @@ use crate::{
     record::Named,
     result::Exit,
     servers, tasks,
-    waiting::{Deadline, Display, Waiting},
+    waiting::{Deadline, Display, Waiting, with_notice},
 };
 use longhaul_client::{Connection, RecordedCall, RequestError};
 use std::process::ExitCode;
@@ -43,7 +43,8 @@ async fn act(args: &args::Task) -> Result<Exit, Failure> {
     })?;
     let (client, task) = named.open(&connection).await;
     if args.action.wait {
-        reach(&connection).await.map_err(|error| named.explain(error.into()))?;
+        let reached = with_notice(connection.address(), reach(&connection)).await;
+        reached.map_err(|error| named.explain(error.into()))?;
     }
     let exit = match &args.action {
         args::TaskAction { wait: true, .. } => {

@@ -4,7 +4,7 @@ mod display;
 mod notice;
 
 pub(crate) use display::Display;
-pub(crate) use notice::with_notice;
+pub(crate) use notice::{with_notice, with_notice_until};
 
 use crate::{
     ask::{Unasked, closes_forms, text_of_task},

@@ -16,13 +16,30 @@ const TICK: Duration = Duration::from_millis(120);
 
 /// Does the work. If it takes longer than a second, standard error says that the server is waited for.
 pub(crate) async fn with_notice<T>(address: &str, work: impl Future<Output = T>) -> T {
-    let mut work = pin!(work);
-    tokio::select! {
+    with_notice_until(address, work, std::future::pending()).await
+}
+
+/// As [`with_notice`]. The server is no longer what is waited for when `answered` completes.
+pub(crate) async fn with_notice_until<T>(
+    address: &str,
+    work: impl Future<Output = T>,
+    answered: impl Future<Output = ()>,
+) -> T {
+    let (mut work, mut answered) = (pin!(work), pin!(answered));
+    let is_silent = tokio::select! {
         biased;
         done = &mut work => return done,
-        () = SystemClock.sleep(SILENCE) => {}
+        () = &mut answered => false,
+        () = SystemClock.sleep(SILENCE) => true,
+    };
+    if is_silent {
+        let _notice = Notice::show(&format!("waiting for {} to answer", output::plain(address, "")));
+        tokio::select! {
+            biased;
+            done = &mut work => return done,
+            () = answered => {}
+        }
     }
-    let _notice = Notice::show(&format!("waiting for {} to answer", output::plain(address, "")));
     work.await
 }
 

@@ -24,11 +24,16 @@ fn a_server_that_is_silent_is_waited_for_with_a_notice() {
     let home = tempfile::tempdir().unwrap();
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp", silent.local_addr().unwrap());
+    let child = ["--", "sh", "-c", "cat > /dev/null"];
     for words in [
         &["tools", &url][..],
         &["task", &url, "some-task"],
+        &["task", &url, "some-task", "--wait"],
+        &["watch", &url, "some-task"],
         &["prompts", &url],
         &["call", &url, "x"],
+        &["login", &url],
+        &["tools", child[0], child[1], child[2], child[3]],
     ] {
         let mut waiting = longhaul(words, &home).spawn().unwrap();
         let mut line = String::new();
@@ -37,7 +42,12 @@ fn a_server_that_is_silent_is_waited_for_with_a_notice() {
             .unwrap();
         waiting.kill().unwrap();
         waiting.wait().unwrap();
-        assert_eq!(line, format!("waiting for {url} to answer\n"), "{words:?}");
+        let server = match words {
+            ["watch", ..] => "the servers",
+            [_, "--", ..] => "sh -c cat > /dev/null",
+            _ => &url,
+        };
+        assert_eq!(line, format!("waiting for {server} to answer\n"), "{words:?}");
     }
 }
 
