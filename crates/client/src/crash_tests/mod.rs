@@ -1,9 +1,10 @@
 //! A client that is killed at every write of its journal and around every message, and then started again.
 
 use crate::{
-    CallFilter, CallState, Client, ClientJournal, Connection, EraChoice, InputResponse, Inputs, Options, Outcome,
-    Outgoing, Reply, RequestError, SystemClock, Transport, journal::crash_point_reached, transport::Http,
+    CallFilter, CallState, Client, ClientJournal, Connection, EraChoice, Finished, InputRequest, InputResponse, Inputs,
+    Options, Outgoing, Reply, RequestError, SystemClock, Transport, journal::crash_point_reached, transport::Http,
 };
+use act::{Act, has_detached};
 use axum::http::HeaderMap;
 use futures_util::{StreamExt, stream};
 use longhaul_core::{BoxFuture, Clock, UnixMillis};
@@ -21,12 +22,14 @@ use std::{
 };
 use tokio::runtime::Runtime;
 
+mod act;
 mod asks_once;
 mod server;
 
 const DIRECTORY: &str = "LONGHAUL_TEST_DIRECTORY";
 const SERVER: &str = "LONGHAUL_TEST_SERVER";
 const KIND: &str = "LONGHAUL_TEST_KIND";
+const ACT: &str = "LONGHAUL_TEST_ACT";
 const KILL_AT: &str = "LONGHAUL_TEST_KILL_AT";
 const FAIL_AT: &str = "LONGHAUL_TEST_JOURNAL_FAILS_AT";
 /// More writes than a client makes.
@@ -40,20 +43,15 @@ impl Transport for Places {
     fn send(&self, message: Outgoing) -> BoxFuture<'_, Result<Reply, RequestError>> {
         Box::pin(async move {
             crash_point_reached();
-            let reply = self.0.send(message).await?;
-            crash_point_reached();
-            let (status, session) = (reply.status, reply.session.clone());
-            let messages = stream::unfold(reply, |mut reply| async {
-                let message = reply.next().await.transpose()?;
-                crash_point_reached();
-                Some((message, reply))
-            });
-            Ok(Reply::new(messages.boxed()).with_head(status, session))
+            Ok(in_places(self.0.send(message).await?))
         })
     }
 
     fn listen(&self, headers: HeaderMap) -> BoxFuture<'_, Result<Option<Reply>, RequestError>> {
-        self.0.listen(headers)
+        Box::pin(async move {
+            crash_point_reached();
+            Ok(self.0.listen(headers).await?.map(in_places))
+        })
     }
 
     fn close(&self, headers: HeaderMap) -> BoxFuture<'_, ()> {
@@ -67,6 +65,18 @@ impl Transport for Places {
     fn address(&self) -> &str {
         self.0.address()
     }
+}
+
+/// A place here, and behind each message.
+fn in_places(reply: Reply) -> Reply {
+    crash_point_reached();
+    let (status, session) = (reply.status, reply.session.clone());
+    let messages = stream::unfold(reply, |mut reply| async {
+        let message = reply.next().await.transpose()?;
+        crash_point_reached();
+        Some((message, reply))
+    });
+    Reply::new(messages.boxed()).with_head(status, session)
 }
 
 /// A clock whose pauses are short.
@@ -87,7 +97,7 @@ impl Clock for FastClock {
 }
 
 /// What an author would write: it finishes what was begun, and else makes the call, once.
-async fn work(directory: &Path, url: &str, kind: Kind) {
+async fn work(directory: &Path, url: &str, kind: Kind, act: Act) {
     let journal = ClientJournal::open(&directory.join("client/handles.db")).await.unwrap();
     let mut options = Options::named("test", "0");
     options.era = match kind.is_legacy() {
@@ -95,22 +105,22 @@ async fn work(directory: &Path, url: &str, kind: Kind) {
         false => EraChoice::Modern,
     };
     options.clock = Arc::new(FastClock(SystemClock));
-    let asked = directory.join("asked");
-    let inputs = Inputs::new().elicit(move |question| {
-        // A person who never says the same twice.
-        let count = std::fs::read_dir(&asked).map_or(0, Iterator::count);
-        std::fs::create_dir_all(asked.join(count.to_string())).unwrap();
-        async move {
-            Ok(InputResponse::accept(
-                json!({"answer": count, "to": question.message()}),
-            ))
-        }
-    });
+    let person = Person(directory.join("asked"));
+    let asked = person.clone();
+    let inputs = match act {
+        Act::Answer => Inputs::deferred(),
+        _ => Inputs::new().elicit(move |question| {
+            let answer = asked.answer(&question);
+            async { Ok(answer) }
+        }),
+    };
     options.inputs = Some(inputs.into());
     let http = Http::new(url.parse().unwrap(), &options);
     let client = Client::recorded(Connection::over(Places(http), options), journal.clone());
     for task in client.tasks().await.unwrap() {
+        act.go_on(&task, &person).await;
         let outcome = task.wait(&mut |_| {}).await.unwrap();
+        act.check(&outcome);
         task.finish(&outcome).await.unwrap();
     }
     let calls = journal.list(CallFilter::default()).await.unwrap();
@@ -120,10 +130,24 @@ async fn work(directory: &Path, url: &str, kind: Kind) {
         _ => panic!("{calls:?}"),
     };
     if must_call {
-        let called = client.call("build", Value::Object(Map::new())).await;
-        assert!(matches!(called.unwrap(), Outcome::Result { is_error: false, .. }));
+        let call = client.start("build", Value::Object(Map::new())).await.unwrap();
+        if let Some(outcome) = act.call(call, &person, directory).await {
+            act.check(&outcome);
+        }
     }
     client.close().await;
+}
+
+/// A person who never says the same twice.
+#[derive(Clone)]
+struct Person(PathBuf);
+
+impl Person {
+    fn answer(&self, question: &InputRequest) -> InputResponse {
+        let count = std::fs::read_dir(&self.0).map_or(0, Iterator::count);
+        std::fs::create_dir_all(self.0.join(count.to_string())).unwrap();
+        InputResponse::accept(json!({"answer": count, "to": question.message()}))
+    }
 }
 
 /// What happens to a client at one of its places.
@@ -133,13 +157,14 @@ enum Harm {
     JournalFailsAt(usize),
 }
 
-fn run_child(directory: &Path, address: SocketAddr, kind: Kind, harm: Option<Harm>) -> ExitStatus {
+fn run_child(directory: &Path, address: SocketAddr, (kind, act): (Kind, Act), harm: Option<Harm>) -> ExitStatus {
     let mut command = Command::new(env::current_exe().unwrap());
     command
         .args(["--exact", CHILD, "--ignored", "--nocapture", "--test-threads=1"])
         .env(DIRECTORY, directory)
         .env(SERVER, format!("http://{address}/mcp"))
         .env(KIND, kind.name())
+        .env(ACT, act.name())
         .stdin(Stdio::null());
     match harm {
         Some(Harm::KilledAt(place)) => command.env(KILL_AT, place.to_string()),
@@ -154,7 +179,7 @@ fn run_child(directory: &Path, address: SocketAddr, kind: Kind, harm: Option<Har
         None => child.status.success(),
     };
     let text = String::from_utf8_lossy(&child.stdout).into_owned() + &String::from_utf8_lossy(&child.stderr);
-    assert!(is_expected, "{kind:?}, {harm:?}: {text}");
+    assert!(is_expected, "{kind:?}, {act:?}, {harm:?}: {text}");
     child.status
 }
 
@@ -198,17 +223,25 @@ fn check_answers(kind: Kind, answers: &[Value], harm: &str) {
 }
 
 /// Kills the client at one place after the other, and lets the next process go on.
-fn kill_everywhere(kind: Kind) {
+fn kill_everywhere(kind: Kind, act: Act) {
     let runtime = runtime();
     let mut places = 0;
     loop {
         places += 1;
         let directory = tempfile::tempdir().unwrap();
         let (server, address) = Server::start(kind, &runtime);
-        let was_killed = !run_child(directory.path(), address, kind, Some(Harm::KilledAt(places))).success();
+        let was_killed = !run_child(directory.path(), address, (kind, act), Some(Harm::KilledAt(places))).success();
         if was_killed {
             ask_again_what_was_lost(directory.path(), &server, &runtime);
-            run_child(directory.path(), address, kind, None);
+        }
+        // What the author was told of is not lost with the process.
+        let was_detached = has_detached(directory.path());
+        if was_killed {
+            run_child(directory.path(), address, (kind, act), None);
+        }
+        if act == Act::Detach {
+            // One that has begun the call has detached it, too.
+            run_child(directory.path(), address, (kind, act), None);
         }
         let path = directory.path().join("client/handles.db");
         let calls = runtime.block_on(async {
@@ -230,12 +263,14 @@ fn kill_everywhere(kind: Kind) {
             "{kind:?}, killed at {places}: called again under a key that is forgotten"
         );
         match &call.state {
-            CallState::Finished(_) => {
+            CallState::Finished(finished) => {
+                let is_cancelled = *finished == Finished::Cancelled;
+                assert_eq!(is_cancelled, act == Act::Cancel, "{kind:?}, killed at {places}");
                 assert!((1..=1 + given_up).contains(&executed), "{kind:?}, killed at {places}");
             }
             // Nobody knows, and it was not made again.
             CallState::Unknown { .. } if !kind.takes_keys() => {
-                assert!(executed <= 1);
+                assert!(executed <= 1 && !was_detached, "{kind:?}, {act:?}, killed at {places}");
                 // The handle is on disk before the task is read.
                 assert!(
                     seen.executions.values().all(|execution| execution.polls == 0),
@@ -255,7 +290,11 @@ fn kill_everywhere(kind: Kind) {
             break;
         }
     }
-    assert!(places > 20, "{kind:?}: there are only {places} places");
+    let least = match act {
+        Act::Detach => 15,
+        _ => 20,
+    };
+    assert!(places > least, "{kind:?}, {act:?}: there are only {places} places");
 }
 
 /// Lets one write of the journal fail after the other, and then lets another process go on.
@@ -264,9 +303,14 @@ fn fail_everywhere(kind: Kind) {
     for write in 1.. {
         let directory = tempfile::tempdir().unwrap();
         let (server, address) = Server::start(kind, &runtime);
-        run_child(directory.path(), address, kind, Some(Harm::JournalFailsAt(write)));
+        run_child(
+            directory.path(),
+            address,
+            (kind, Act::Wait),
+            Some(Harm::JournalFailsAt(write)),
+        );
         let has_failed = directory.path().join("failed").exists();
-        run_child(directory.path(), address, kind, None);
+        run_child(directory.path(), address, (kind, Act::Wait), None);
         let path = directory.path().join("client/handles.db");
         let calls = runtime.block_on(async {
             let journal = ClientJournal::open(&path).await.unwrap();
@@ -293,42 +337,63 @@ fn fail_everywhere(kind: Kind) {
 
 #[test]
 fn a_call_with_a_key_ends_once_wherever_the_client_is_killed() {
-    kill_everywhere(Kind::Keys);
+    kill_everywhere(Kind::Keys, Act::Wait);
 }
 
 #[test]
 fn a_call_with_a_key_that_is_answered_at_once_ends_once() {
-    kill_everywhere(Kind::KeysDirect);
+    kill_everywhere(Kind::KeysDirect, Act::Wait);
 }
 
 #[test]
 fn a_call_without_a_key_is_never_repeated() {
-    kill_everywhere(Kind::NoKeys);
+    kill_everywhere(Kind::NoKeys, Act::Wait);
 }
 
 #[test]
 fn a_legacy_task_is_found_again_in_its_session() {
-    kill_everywhere(Kind::Legacy);
+    kill_everywhere(Kind::Legacy, Act::Wait);
 }
 
 #[test]
 fn a_legacy_task_that_asks_is_answered_once() {
-    kill_everywhere(Kind::LegacyAsks);
+    kill_everywhere(Kind::LegacyAsks, Act::Wait);
 }
 
 #[test]
 fn a_legacy_task_that_asks_on_push_streams_is_answered_once() {
-    kill_everywhere(Kind::LegacyPushes);
+    kill_everywhere(Kind::LegacyPushes, Act::Wait);
 }
 
 #[test]
 fn a_legacy_task_that_asks_each_question_once_gets_its_answers() {
-    kill_everywhere(Kind::LegacyAsksOnce);
+    kill_everywhere(Kind::LegacyAsksOnce, Act::Wait);
 }
 
 #[test]
 fn a_call_whose_key_may_be_forgotten_is_not_sent_again() {
-    kill_everywhere(Kind::ForgetsKeys);
+    kill_everywhere(Kind::ForgetsKeys, Act::Wait);
+}
+
+#[test]
+fn an_answer_by_hand_is_given_once() {
+    for kind in [Kind::Keys, Kind::NoKeys] {
+        kill_everywhere(kind, Act::Answer);
+    }
+}
+
+#[test]
+fn a_call_that_is_cancelled_ends_as_cancelled() {
+    for kind in [Kind::Keys, Kind::NoKeys, Kind::Legacy] {
+        kill_everywhere(kind, Act::Cancel);
+    }
+}
+
+#[test]
+fn a_detached_task_is_found_by_the_next_process() {
+    for kind in [Kind::Keys, Kind::NoKeys, Kind::Legacy] {
+        kill_everywhere(kind, Act::Detach);
+    }
 }
 
 /// Instead of being killed, the client gets one error of its journal, at each write in turn.
@@ -342,13 +407,15 @@ fn an_error_of_the_journal_makes_no_call_twice() {
 #[tokio::test]
 #[ignore = "started by the tests of this file"]
 async fn child() {
-    let (Some(directory), Ok(url), Ok(kind)) = (
+    let (Some(directory), Ok(url), Ok(kind), Ok(act)) = (
         env::var_os(DIRECTORY).map(PathBuf::from),
         env::var(SERVER),
         env::var(KIND),
+        env::var(ACT),
     ) else {
         return;
     };
     let kind = Kind::ALL.into_iter().find(|known| known.name() == kind).unwrap();
-    work(&directory, &url, kind).await;
+    let act = Act::ALL.into_iter().find(|known| known.name() == act).unwrap();
+    work(&directory, &url, kind, act).await;
 }

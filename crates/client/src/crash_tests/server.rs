@@ -88,6 +88,7 @@ pub(super) struct Seen {
 pub(super) struct Execution {
     pub(super) calls: usize,
     session: Option<String>,
+    is_cancelled: bool,
     pub(super) polls: usize,
     /// Each is that of one question, with its text if there are several.
     pub(super) answers: Vec<Value>,
@@ -186,6 +187,7 @@ impl Server {
                 execution.polls += 1;
                 let asks = kind.asks() && execution.answers.is_empty();
                 let status = match (asks, execution.polls) {
+                    _ if execution.is_cancelled => "cancelled",
                     (true, _) => "input_required",
                     (false, 0..3) => "working",
                     (false, _) => "completed",
@@ -197,6 +199,17 @@ impl Server {
                     _ => {}
                 }
                 Ok(task)
+            }
+            (kind, "tasks/cancel") => {
+                let id = params["taskId"].as_str().unwrap();
+                let execution = seen.executions.get_mut(id).ok_or((200, -32602))?;
+                if std::mem::replace(&mut execution.is_cancelled, true) && kind.is_legacy() {
+                    return Err((200, -32602));
+                }
+                Ok(match kind.is_legacy() {
+                    true => self.task(id, "cancelled"),
+                    false => json!({"resultType": "complete"}),
+                })
             }
             (_, "tasks/result") => Ok(json!({"content": []})),
             (_, "tasks/update") => {
