@@ -171,6 +171,35 @@ pub(crate) async fn ask_recorded<E: From<RequestError>>(
     }
 }
 
+/// Records what the user answers without being asked. `false` if the server has another answer, and this one must not be sent. An answer that another process is
+/// sending is waited for: it may be refused.
+pub(crate) async fn claim_answer(
+    record: &CallRecord,
+    key: &str,
+    request: Option<RequestNumber>,
+    answer: &InputResponse,
+) -> bool {
+    let mut watch = record.watch();
+    loop {
+        let answer = Json::from(answer.as_value().clone());
+        let asked = match record.record_answer(key, request, answer).await {
+            Ok(true) => return true,
+            Ok(false) => record.ask(key, request).await,
+            Err(error) => Err(error),
+        };
+        match asked {
+            Ok(Asked::Accepted) => return false,
+            Ok(Asked::Pending) => watch.changed_or_ended().await,
+            // One that nobody sends may not have arrived. The server takes the first.
+            Ok(Asked::First | Asked::Answered(_)) => return true,
+            Err(error) => {
+                tracing::warn!(%error, "an answer is not recorded");
+                return true;
+            }
+        }
+    }
+}
+
 /// Waits until another process has recorded the answer to a question that this one asks.
 async fn answered_elsewhere(watch: &mut JournalWatch, record: &CallRecord, key: &str) {
     loop {

@@ -2,13 +2,12 @@
 
 use crate::{
     InputRequest, InputResponse, JournalError, RequestError, TaskHandle,
-    asking::HeldQuestion,
+    asking::{HeldQuestion, claim_answer},
     call_record::CallRecord,
     journal::{RequestNumber, ServerRequestRecord},
     legacy_questions::{QuestionName, of_plain_call},
     response::ServerRequest,
 };
-use longhaul_core::Json;
 use longhaul_wire::meta;
 use serde_json::Value;
 
@@ -139,11 +138,8 @@ impl TaskHandle {
             return Err(asks_not(self, key));
         };
         let recorded = Recorded::of(record, first);
-        let on_disk = Json::from(answer.as_value().clone());
-        match record.record_answer(&recorded.name, recorded.number(), on_disk).await {
-            // After another answer, which may not have arrived, the server decides: it takes one.
-            Ok(_) => {}
-            Err(error) => tracing::warn!(%error, "an answer is not recorded"),
+        if !claim_answer(record, &recorded.name, recorded.number(), answer).await {
+            return Err(asks_not(self, key));
         }
         for known in asked {
             let request = read_again(known);
@@ -168,7 +164,8 @@ impl TaskHandle {
     }
 }
 
-fn asks_not(task: &TaskHandle, key: &str) -> RequestError {
+/// Nothing was sent.
+pub(crate) fn asks_not(task: &TaskHandle, key: &str) -> RequestError {
     RequestError::NotAsked {
         task: task.id().to_owned(),
         key: key.to_owned(),

@@ -2,15 +2,15 @@
 
 use crate::{
     InputResponse, RequestError, TaskHandle, TaskSnapshot,
-    asking::{Answered, HeldQuestion},
+    asking::{Answered, HeldQuestion, claim_answer},
     error::excerpt,
+    recorded_questions::asks_not,
 };
 use futures_util::{
     StreamExt,
     future::{AbortHandle, Abortable, BoxFuture},
     stream::FuturesUnordered,
 };
-use longhaul_core::Json;
 use longhaul_wire::Method;
 use serde_json::{Map, Value};
 use std::collections::{HashMap, HashSet};
@@ -247,23 +247,20 @@ fn recorded_as(key: &str) -> String {
 impl TaskHandle {
     /// Answers a question of the task; `key` is that of the [`InputRequest`](crate::InputRequest) in its snapshot, or, for a legacy task, in
     /// [`recorded_questions`](Self::recorded_questions). The server ignores answers to questions that are no longer open. The answer to a recorded task is in the
-    /// journal before it is sent, unless there is another one; the server takes the first that arrives.
+    /// journal before it is sent. If another process has answered, nothing is sent; of several users the server takes the answer that arrives first.
     ///
     /// # Errors
-    /// Any [`RequestError`]; [`RequestError::Rpc`] if the answer does not fit the question; [`RequestError::Invalid`] if a legacy task does not ask `key`: a
+    /// Any [`RequestError`]; [`RequestError::NotAsked`] if another process of this user has answered; [`RequestError::Rpc`] if the answer does not fit the question; [`RequestError::Invalid`] if a legacy task does not ask `key`: a
     /// legacy server asks [`Options::inputs`](crate::Options::inputs) while the task is waited for, and only what it has asked then is recorded.
     pub async fn answer(&self, key: &str, answer: InputResponse) -> Result<(), RequestError> {
         if self.connection().era().await?.legacy().is_some() {
             return self.answer_recorded(key, &answer).await;
         }
         let name = recorded_as(key);
-        if let Some(record) = self.record() {
-            let recorded = Json::from(answer.as_value().clone());
-            match record.record_answer(&name, None, recorded).await {
-                // After another answer, which may not have arrived, the server decides: it takes one.
-                Ok(_) => {}
-                Err(error) => tracing::warn!(%error, "an answer is not recorded"),
-            }
+        if let Some(record) = self.record()
+            && !claim_answer(record, &name, None, &answer).await
+        {
+            return Err(asks_not(self, key));
         }
         let sent = self
             .update(Map::from_iter([(key.to_owned(), answer.into_value())]))

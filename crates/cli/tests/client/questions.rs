@@ -130,6 +130,41 @@ fn of_several_questions_one_is_chosen() {
     assert_eq!(exit(&served.run(&["task", &id, "--wait"]), 0), "true true");
 }
 
+/// Several people, or one who presses Enter twice: one answer counts, and the others are told that theirs does not.
+#[test]
+fn of_two_answers_at_once_one_is_taken() {
+    let served = asking();
+    for era in ["--era=modern", "--era=legacy"] {
+        let id = exit(&served.run(&["call", "ship", "--detach", era]), 0);
+        served.asks(&id, 1);
+        let answering: Vec<_> = (1..=4)
+            .map(|copies| {
+                let value = format!("copies={copies}");
+                served
+                    .command(&["answer", &id, "approved=true", &value])
+                    .spawn()
+                    .unwrap()
+            })
+            .collect();
+        let answered: Vec<_> = answering
+            .into_iter()
+            .map(|one| one.wait_with_output().unwrap())
+            .collect();
+        let taken: Vec<usize> = (1..=4).filter(|copies| answered[copies - 1].status.success()).collect();
+        assert_eq!(taken.len(), 1, "{era}: {answered:?}");
+        for late in answered.iter().filter(|one| !one.status.success()) {
+            exit(late, 5);
+            let said = stderr(late);
+            assert!(
+                ["answered", "asks nothing now"].iter().any(|why| said.contains(why)),
+                "{said}"
+            );
+        }
+        let result = exit(&served.run(&["task", &id, "--wait"]), 0);
+        assert_eq!(result, format!("approved: true, copies: Some({})", taken[0]));
+    }
+}
+
 #[test]
 fn a_detached_call_that_is_answered_at_once_says_so() {
     let served = asking();
