@@ -29,6 +29,8 @@ TOOLS = {
         "long": ("slow_compute", ["seconds=4", "label=later"], "later"),
         "endless": ("slow_compute", ["seconds=600", "label=never"], ""),
         "asks": ("confirm_delete", ["filename=a.txt"], "Deleted a.txt."),
+        "asks_twice": ("confirm_twice", ["filename=a.txt", "pause=0"], "Deleted a.txt."),
+        "asks_later": ("confirm_twice", ["filename=a.txt", "pause=3"], "Deleted a.txt."),
     },
     "reference": {
         "plain": ("echo", ["message=Hello"], "Echo: Hello"),
@@ -122,14 +124,42 @@ def killed_caller():
     assert expected in result, result
 
 
+def answer(said):
+    """Answers the question that a command ended with. Returns its text."""
+    said = json.loads(said)
+    [(key, question)] = said["inputRequests"].items()
+    longhaul("answer", said["taskId"], "--question", key, *values(question))
+    return question["params"]["message"]
+
+
 def answer_later():
     """Without a terminal the call ends when it is asked."""
     tool, arguments, expected = TOOLS["asks"]
-    asks = json.loads(longhaul("call", asked.url, tool, *arguments, "--json", status=7))
-    [(key, question)] = asks["inputRequests"].items()
-    longhaul("answer", asks["taskId"], "--question", key, *values(question))
-    result = longhaul("task", asks["taskId"], "--wait")
+    said = longhaul("call", asked.url, tool, *arguments, "--json", status=7)
+    answer(said)
+    result = longhaul("task", json.loads(said)["taskId"], "--wait")
     assert expected in result, result
+
+
+def answer_twice(kind):
+    tool, arguments, expected = TOOLS[kind]
+    said = longhaul("call", asked.url, tool, *arguments, "--json", status=7)
+    task = json.loads(said)["taskId"]
+    first = answer(said)
+    second = answer(longhaul("task", task, "--wait", "--json", status=7))
+    assert first.startswith("Delete") and second.startswith("Really"), (first, second)
+    result = longhaul("task", task, "--wait")
+    assert expected in result, result
+
+
+def second_question():
+    """It comes at once behind the first answer."""
+    answer_twice("asks_twice")
+
+
+def later_question():
+    """It comes while the task is waited for."""
+    answer_twice("asks_later")
 
 
 def killed_at_the_form():
@@ -167,8 +197,11 @@ def killed_at_the_form():
     assert expected in result, result
 
 
+steps = [tools, call, detach_and_fetch, cancel, killed_caller, answer_later, killed_at_the_form]
+if "asks_twice" in TOOLS:
+    steps += [second_question, later_question]
 done = 0
-for step in (tools, call, detach_and_fetch, cancel, killed_caller, answer_later, killed_at_the_form):
+for step in steps:
     line = {"server": asked.server, "step": step.__name__.replace("_", " "), "ok": True}
     try:
         step()

@@ -46,6 +46,15 @@ async def confirm_delete(filename: str, context: Context) -> str:
 
 
 @server.tool(task=True)
+async def confirm_twice(filename: str, pause: float, context: Context) -> str:
+    first = await context.elicit(f"Delete {filename}?", response_type=bool)
+    await asyncio.sleep(pause)
+    second = await context.elicit(f"Really delete {filename}?", response_type=bool)
+    agreed = all(answer.action == "accept" and answer.data for answer in (first, second))
+    return f"{'Deleted' if agreed else 'Kept'} {filename}."
+
+
+@server.tool(task=True)
 async def failing_job() -> str:
     raise ToolError("The job failed, as it always does.")
 

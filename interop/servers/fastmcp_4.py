@@ -63,6 +63,17 @@ async def confirm_delete(filename: str, context: Context):
 
 
 @server.tool(task=True)
+async def confirm_twice(filename: str, pause: float, context: Context):
+    answers = context.input_responses or {}
+    if not answers:
+        return ask(first=f"Delete {filename}?")
+    if "second" not in answers:
+        await asyncio.sleep(pause)
+        return ask(second=f"Really delete {filename}?")
+    return f"{'Deleted' if confirmed(context, 'second') else 'Kept'} {filename}."
+
+
+@server.tool(task=True)
 async def multi_input(context: Context):
     if not context.input_responses:
         return ask(file="Delete the file?", backup="Delete its backup too?")

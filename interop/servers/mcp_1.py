@@ -37,6 +37,7 @@ TOOLS = [
     tool("test_sampling", {"prompt": {"type": "string"}}),
     tool("slow_compute", {"seconds": {"type": "number"}, "label": {"type": "string"}}, "optional"),
     tool("confirm_delete", {"filename": {"type": "string"}}, "required"),
+    tool("confirm_twice", {"filename": {"type": "string"}, "pause": {"type": "number"}}, "required"),
     tool("multi_input", {}, "required"),
     tool("failing_job", {}, "required"),
 ]
@@ -94,6 +95,14 @@ async def confirm_delete(task, arguments):
     return said(f"{'Deleted' if agreed else 'Kept'} {arguments['filename']}.")
 
 
+async def confirm_twice(task, arguments):
+    first = await task.elicit(f"Delete {arguments['filename']}?", CONFIRMATION)
+    await anyio.sleep(arguments["pause"])
+    second = await task.elicit(f"Really delete {arguments['filename']}?", CONFIRMATION)
+    agreed = all(answer.action == "accept" and answer.content["confirm"] for answer in (first, second))
+    return said(f"{'Deleted' if agreed else 'Kept'} {arguments['filename']}.")
+
+
 def number_questions(session):
     """The SDK makes a question's id of the address of an object that it frees at once. So two open questions may have one id, and then the task waits for the first one
     without end, whatever its client does."""
@@ -125,7 +134,7 @@ async def failing_job(_task, _arguments):
 
 
 PLAIN = {"greet": greet, "test_tool_with_progress": report_progress, "test_elicitation": ask, "test_sampling": sample}
-TASKS = {"slow_compute": slow_compute, "confirm_delete": confirm_delete, "multi_input": multi_input, "failing_job": failing_job}
+TASKS = {"slow_compute": slow_compute, "confirm_delete": confirm_delete, "confirm_twice": confirm_twice, "multi_input": multi_input, "failing_job": failing_job}
 
 
 def over_stdio():
