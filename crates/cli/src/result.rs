@@ -54,10 +54,7 @@ pub(crate) fn print_outcome(outcome: &Outcome, json: bool) -> Exit {
         Outcome::RpcError(failure) => {
             output::note(&format!("longhaul: {} (error {})", failure.message, failure.code));
             if json {
-                let mut error = rpc_error(failure);
-                error["kind"] = "failed".into();
-                error["mayHaveRun"] = true.into();
-                output::json_line(&json!({"error": error}));
+                output::json_line(&json!({"error": task_error(failure)}));
             }
             Exit::Refused
         }
@@ -69,6 +66,14 @@ pub(crate) fn print_outcome(outcome: &Outcome, json: bool) -> Exit {
             Exit::Cancelled
         }
     }
+}
+
+/// The error that a task has ended with, as JSON.
+pub(crate) fn task_error(failure: &RpcFailure) -> Value {
+    let mut error = rpc_error(failure);
+    error["kind"] = "failed".into();
+    error["mayHaveRun"] = true.into();
+    error
 }
 
 /// A JSON-RPC error as JSON.

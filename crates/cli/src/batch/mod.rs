@@ -239,7 +239,7 @@ impl Batch<'_> {
                 let exit = if *is_error { Exit::ToolError } else { Exit::Answered };
                 (exit, "result", result::value_or_text(json))
             }
-            Response::Outcome(Outcome::RpcError(failure)) => (Exit::Refused, "error", result::rpc_error(failure)),
+            Response::Outcome(Outcome::RpcError(failure)) => (Exit::Refused, "error", result::task_error(failure)),
             Response::Outcome(Outcome::Cancelled) => (Exit::Cancelled, "cancelled", true.into()),
             Response::Asks(keys) => (Exit::Asks, "asks", keys.clone().into()),
         };

@@ -214,3 +214,61 @@ fn the_form_of_an_answer_to_a_call_is_closed_when_the_call_is_answered() {
     call.ends(0);
     second.is_usable();
 }
+
+/// Every question of a task has its form, one after the other.
+#[test]
+fn all_questions_of_a_task_are_answered_in_one_command() {
+    let served = served();
+    let mut terminal = Terminal::new(&served, "all");
+    let id = served.detach("pair");
+    served.asks(&id, 2);
+    let mut answer = terminal.begin(&["answer", &id]);
+    for (question, day) in [("First?", "2026-01-01"), ("Second?", "2026-02-13")] {
+        answer.until(question);
+        answer.until("? day");
+        answer.press(day);
+        answer.press(Keys::ENTER);
+        answer.until("? people");
+        answer.press(Keys::ENTER);
+    }
+    answer.ends(0);
+    assert_eq!(exit(&served.run(&["task", &id, "--wait"]), 0), "2026-01-01 2026-02-13");
+}
+
+/// Tasks of two servers with all columns: names are shortened, and ids are not.
+#[test]
+fn the_list_fits_a_terminal_of_100_columns() {
+    let (served, other) = (served(), asking());
+    let mut terminal = Terminal::wide(&served, "columns-100", 100);
+    terminal.has_default_server = false;
+    let port = other.url.trim_end_matches("/mcp").rsplit(':').next().unwrap();
+    terminal.name("2", port);
+    let call = |url: &str, tool: &str| {
+        let called = longhaul(&["call", url, tool, "--detach"], &served.home)
+            .output()
+            .unwrap();
+        exit(&called, 0)
+    };
+    let ids = [
+        call(&served.url, "pack"),
+        call(&other.url, "ship"),
+        call(&served.url, "ship"),
+    ];
+    served.says(&ids[0], "packing 3/10");
+    served.asks(&ids[2], 1);
+    exit(&served.run(&["cancel", &ids[2]]), 0);
+    while json(
+        &longhaul(&["task", &other.url, &ids[1], "--json"], &served.home)
+            .output()
+            .unwrap(),
+    )["status"]
+        != "input_required"
+    {
+        std::thread::yield_now();
+    }
+    exit(&longhaul(&["tasks"], &served.home).output().unwrap(), 0);
+    terminal.clear();
+    let list = terminal.begin(&["tasks", "--offline"]);
+    list.ends(0);
+    terminal.screen("listed");
+}

@@ -55,6 +55,41 @@ fn a_failed_call_says_whether_it_may_have_run() {
     assert!(served.calls_of("tools/call").is_empty());
 }
 
+/// Each line of a batch says it, too.
+#[test]
+fn each_failed_line_of_a_batch_says_whether_it_may_have_run() {
+    let served = scripted(|seen| {
+        let how = seen.body["params"]["arguments"]["how"].as_str().unwrap_or_default();
+        match (seen.method(), how) {
+            ("tools/call", "refused") => seen.error(200, -32602),
+            ("tools/call", "failed") => seen.error(200, -32603),
+            ("tools/call", "nonsense") => Reply::json(200, json!({"jsonrpc": "2.0", "id": 12, "result": {}})),
+            ("tools/call", how) => seen.result(task(how, "working", json!({"resultType": "task"}))),
+            ("tasks/get", _) if seen.body["params"]["taskId"] == "broken" => seen.error(200, -32603),
+            ("tasks/get", _) => seen.result(task(
+                "ended",
+                "failed",
+                json!({"error": {"code": -32603, "message": "it does not work"}}),
+            )),
+            _ => seen.error(404, -32601),
+        }
+    });
+    let hows = ["refused", "failed", "nonsense", "broken", "ended"];
+    let file = served.home.path().join("calls.jsonl");
+    let lines = hows.map(|how| format!("{}\n", json!({"how": how})));
+    std::fs::write(&file, lines.concat()).unwrap();
+    let run = served.run(&["call", "t", "--batch", file.to_str().unwrap(), "--concurrency=1"]);
+    let ended: Vec<serde_json::Value> = (stdout(&run).lines())
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(ended.len(), hows.len(), "{run:?}");
+    for (line, may_have_run) in ended.iter().zip([false, true, true, true, true]) {
+        assert_eq!(line["error"]["mayHaveRun"], may_have_run, "{line}");
+        assert!(line["error"]["kind"].is_string() && line["exit"] != 0, "{line}");
+    }
+    assert_eq!(ended[4]["error"]["kind"], "failed", "{ended:?}");
+}
+
 #[test]
 fn a_wrong_command_line_is_an_error_in_json() {
     let served = scripted(|_| Reply::empty(202));
@@ -123,6 +158,50 @@ fn a_list_without_end_is_given_up_and_time_may_be_limited() {
         let listed = longhaul(words, &home).output().unwrap();
         exit(&listed, 124);
         assert_eq!(json(&listed)["error"]["kind"], "timed_out", "{listed:?}");
+    }
+}
+
+/// A word that is no recorded task is asked for at the server of the environment, and the error says so.
+#[test]
+fn a_mistyped_task_names_the_server_that_was_asked() {
+    let served = scripted(|seen| match seen.method() {
+        "tasks/get" | "tasks/cancel" => seen.error(200, -32602),
+        _ => seen.error(404, -32601),
+    });
+    for words in [
+        &["task", "TYPO"][..],
+        &["task", "TYPO", "--wait"],
+        &["cancel", "TYPO"],
+        &["answer", "TYPO", "a=b"],
+        &["watch", "TYPO"],
+    ] {
+        let asked = served.run(words);
+        exit(&asked, 5);
+        let said = [stdout(&asked), stderr(&asked)].concat();
+        let why = format!("no recorded task has the id `TYPO`, so {} was asked", served.url);
+        assert!(said.contains(&why), "{words:?}: {said}");
+    }
+}
+
+#[test]
+fn a_server_whose_folder_is_missing_names_it() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::create_dir(home.path().join("longhaul")).unwrap();
+    let missing = home.path().join("missing");
+    let servers = format!("[servers.jobs]\ncommand = \"cat\"\ncwd = {missing:?}\n");
+    std::fs::write(home.path().join("longhaul/servers.toml"), servers).unwrap();
+    for words in [
+        &["tools", "jobs"][..],
+        &["call", "jobs", "t"],
+        &["task", "jobs", "some-task"],
+    ] {
+        let failed = longhaul(words, &home).output().unwrap();
+        exit(&failed, 3);
+        let why = format!(
+            "`cat` could not be started: its folder {} does not exist",
+            missing.display()
+        );
+        assert!(stderr(&failed).contains(&why), "{words:?}: {failed:?}");
     }
 }
 

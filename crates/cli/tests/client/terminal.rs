@@ -1,4 +1,4 @@
-//! A terminal of 80x24 for the command: a pseudo-terminal, and what would be seen on it.
+//! A terminal of 80x24, or wider, for the command: a pseudo-terminal, and what would be seen on it.
 
 use crate::support::{Served, longhaul};
 use pty_process::blocking::Pty;
@@ -47,6 +47,8 @@ pub(crate) struct Terminal<'a> {
     served: &'a Served,
     seen: Arc<Seen>,
     folder: PathBuf,
+    columns: u16,
+    pub(crate) has_default_server: bool,
     /// What differs between runs, and what is shown instead: as long as that.
     names: Vec<(String, String)>,
     count: usize,
@@ -55,9 +57,14 @@ pub(crate) struct Terminal<'a> {
 impl<'a> Terminal<'a> {
     /// Its screens are in the folder of this name.
     pub(crate) fn new(served: &'a Served, name: &str) -> Self {
-        let [rows, columns] = [ROWS, COLUMNS].map(|count| NonZero::new(count).unwrap());
+        Self::wide(served, name, COLUMNS)
+    }
+
+    /// The same with so many columns.
+    pub(crate) fn wide(served: &'a Served, name: &str, columns: u16) -> Self {
+        let [rows, width] = [ROWS, columns].map(|count| NonZero::new(count).unwrap());
         let seen = Seen {
-            parser: Mutex::new(vt100::Parser::new(rows, columns, 0)),
+            parser: Mutex::new(vt100::Parser::new(rows, width, 0)),
             changed: Condvar::new(),
         };
         let port = served.url.trim_end_matches("/mcp").rsplit(':').next().unwrap();
@@ -65,6 +72,8 @@ impl<'a> Terminal<'a> {
             served,
             seen: Arc::new(seen),
             folder: PathBuf::from("tests/client/screens").join(name),
+            columns,
+            has_default_server: true,
             names: vec![(format!(":{port}/"), format!(":{}/", "0".repeat(port.len())))],
             count: 0,
         }
@@ -97,7 +106,7 @@ impl<'a> Terminal<'a> {
         let parser = self.seen.parser.lock().unwrap();
         let screen = parser.screen();
         let (row, column) = screen.cursor_position();
-        let below: Vec<String> = screen.rows(0, COLUMNS).skip(row.into()).collect();
+        let below: Vec<String> = screen.rows(0, self.columns).skip(row.into()).collect();
         assert!(
             !screen.hide_cursor() && !screen.bracketed_paste(),
             "{}",
@@ -141,9 +150,12 @@ impl<'a> Terminal<'a> {
         let typed = format!("$ longhaul {}\r\n", words.join(" "));
         self.seen.parser.lock().unwrap().process(typed.as_bytes());
         let (pty, pts) = pty_process::blocking::open().unwrap();
-        pty.resize(pty_process::Size::new(ROWS, COLUMNS)).unwrap();
+        pty.resize(pty_process::Size::new(ROWS, self.columns)).unwrap();
         let mut command = longhaul(words, &self.served.home);
-        command.env("LONGHAUL_SERVER", &self.served.url).env("TERM", "xterm");
+        if self.has_default_server {
+            command.env("LONGHAUL_SERVER", &self.served.url);
+        }
+        command.env("TERM", "xterm");
         let child = pty_process::blocking::Command::from(command).spawn(pts).unwrap();
         (pty, child)
     }
