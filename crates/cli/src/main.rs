@@ -11,6 +11,7 @@ mod call;
 mod check;
 mod closed_stdout;
 mod complete;
+mod completion;
 mod config;
 mod failure;
 mod fields;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
     longhaul_upstream::command::become_supervisor_if_asked();
     #[cfg(unix)]
     ask::become_form_if_asked();
+    completion::complete_if_asked();
     let cli = args::Cli::read();
     match &cli.command {
         args::Command::Serve(serve) => serve::run(serve),

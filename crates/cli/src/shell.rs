@@ -1,8 +1,8 @@
-//! `longhaul completions` and `longhaul man`: what is generated from the command line's definition.
+//! `longhaul completions` and `longhaul man`.
 
 use crate::{
     args::{self, Cli},
-    output,
+    completion, output,
     result::Exit,
 };
 use clap::CommandFactory;
@@ -10,10 +10,13 @@ use std::{fs, io, process::ExitCode};
 
 /// Prints the script that completes the command line in a shell.
 pub(crate) fn completions(args: &args::Completions) -> ExitCode {
-    let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "longhaul", &mut script);
-    output::bytes(&script);
-    exit_status()
+    match completion::script(args.shell) {
+        Ok(script) => {
+            output::bytes(&script);
+            exit_status()
+        }
+        Err(error) => failed(&error, "the script"),
+    }
 }
 
 /// Prints the manual page of the command, or writes those of all commands into a folder.

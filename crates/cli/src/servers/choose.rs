@@ -26,6 +26,14 @@ pub(crate) fn choose<'a>(args: &ServerArgs, words: &'a [String]) -> Result<(Serv
     Ok((server.of_file(args.mcp_config.as_deref()).in_era(args.era), rest))
 }
 
+/// The names in the user's `servers.toml`, without those of disabled servers; none if it cannot be read.
+pub(crate) fn configured_names() -> Vec<String> {
+    let configured = Configured::load(None).unwrap_or_default();
+    let entries = configured.entries.into_iter();
+    let usable = entries.filter(|(_, entry)| !entry.as_ref().is_ok_and(|entry| entry.disabled));
+    usable.map(|(name, _)| name).collect()
+}
+
 pub(super) fn choose_among<'a>(
     configured: &Configured,
     args: &ServerArgs,

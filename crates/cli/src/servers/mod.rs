@@ -9,7 +9,7 @@ mod plain_http;
 mod tokens;
 mod words;
 
-pub(crate) use choose::choose;
+pub(crate) use choose::{choose, configured_names};
 pub(crate) use identity::{as_json, recorded, recorded_folder};
 pub(crate) use words::{did_you_mean, nothing_more};
 

@@ -4,7 +4,7 @@ use crate::support::*;
 use std::{
     fs,
     io::{BufRead, BufReader},
-    process::Child,
+    process::{Child, Command},
 };
 use tempfile::TempDir;
 
@@ -113,7 +113,7 @@ fn completions_and_manual_pages_are_generated() {
     let home = tempfile::tempdir().unwrap();
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let script = exit(&longhaul(&["completions", shell], &home).output().unwrap(), 0);
-        assert!(script.contains("inspect") && script.contains("mcp-config"), "{shell}");
+        assert!(script.contains("LONGHAUL_COMPLETE"), "{shell}");
     }
     exit(&longhaul(&["completions", "csh"], &home).output().unwrap(), 2);
     assert!(exit(&longhaul(&["man"], &home).output().unwrap(), 0).contains(".TH longhaul"));
@@ -129,4 +129,61 @@ fn completions_and_manual_pages_are_generated() {
         );
     }
     exit(&longhaul(&["man", "--dir", "/dev/null/x"], &home).output().unwrap(), 74);
+}
+
+/// What bash shows after TAB, with the script that it is given.
+#[test]
+fn bash_completes_servers_and_tasks() {
+    let served = served();
+    let folder = served.home.path().join("longhaul");
+    fs::create_dir(&folder).unwrap();
+    let servers = "[servers.prod]\nurl = \"http://127.0.0.1:9/mcp\"\n[servers.old]\nurl = \"http://127.0.0.1:9/mcp\"\ndisabled = true\n";
+    fs::write(folder.join("servers.toml"), servers).unwrap();
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_longhaul")).parent().unwrap();
+    let completed = |words: &[&str]| -> Vec<String> {
+        let script = format!(
+            "source <(longhaul completions bash)\nCOMP_WORDS=({})\nCOMP_CWORD={}\n_clap_complete_longhaul longhaul '{}' x\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"",
+            words.iter().map(|word| format!("'{word}' ")).collect::<String>(),
+            words.len() - 1,
+            words.last().unwrap(),
+        );
+        let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+        let mut bash = Command::new("bash");
+        let output = bash
+            .args(["-c", &script])
+            .env("PATH", path)
+            .env("XDG_CONFIG_HOME", served.home.path())
+            .env("XDG_STATE_HOME", served.home.path())
+            .output()
+            .unwrap();
+        let lines = exit(&output, 0);
+        // Without any letter of a word, options are shown behind what the words may be.
+        let is_option = |line: &&str| words.last() == Some(&"") && line.starts_with("--");
+        lines
+            .lines()
+            .filter(|line| !is_option(line))
+            .map(str::to_owned)
+            .collect()
+    };
+    // Without a journal, which is not created for it.
+    assert_eq!(completed(&["longhaul", "task", ""]), ["prod"]);
+    assert!(!folder.join(".client").exists());
+
+    let (done, live, asking) = (served.detach("wait"), served.detach("wait"), served.detach("ship"));
+    exit(&served.run(&["cancel", &done]), 0);
+    exit(&served.run(&["task", &done, "--wait"]), 4);
+    served.asks(&asking, 1);
+    exit(&served.run(&["tasks"]), 0);
+    assert_eq!(completed(&["longhaul", "task", "pr"]), ["prod"]);
+    assert_eq!(completed(&["longhaul", "task", ""]), ["prod", &asking, &live, &done]);
+    assert_eq!(completed(&["longhaul", "task", "prod", ""]), [&*asking, &live, &done]);
+    assert_eq!(completed(&["longhaul", "cancel", "prod", ""]), [&*asking, &live]);
+    assert_eq!(completed(&["longhaul", "watch", &live, &asking[..30]]), [&*asking]);
+    assert_eq!(completed(&["longhaul", "answer", ""]), ["prod", &asking]);
+    for command in ["tools", "call", "tasks", "prompts", "login"] {
+        assert_eq!(completed(&["longhaul", command, ""]), ["prod"], "{command}");
+    }
+    assert_eq!(completed(&["longhaul", "call", "-s", ""]), ["prod"]);
+    assert_eq!(completed(&["longhaul", "cance"]), ["cancel"]);
+    assert_eq!(completed(&["longhaul", "task", "--wa"]), ["--wait"]);
 }
