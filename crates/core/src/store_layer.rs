@@ -100,6 +100,8 @@ layer! {
     fn spec(id: &SpecId) -> BoxFuture<'_, Result<Option<ToolSpec>, StoreError>>;
     fn put_limit(tool: &str, concurrency: Option<usize>) -> BoxFuture<'_, Result<(), StoreError>>;
     fn limits() -> BoxFuture<'_, Result<Vec<ToolLimit>, StoreError>>;
+    fn set_paused(tool: &str, paused: bool) -> BoxFuture<'_, Result<(), StoreError>>;
+    fn paused() -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;
     fn share_permits(node: NodeId, report: PermitReport) -> BoxFuture<'_, Result<Vec<Permits>, StoreError>>;
     fn create(new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>>;
     fn find_by_idempotency_key(principal: &Principal, tool: &str, idempotency: &Idempotency) -> BoxFuture<'_, Result<Option<Task>, StoreError>>;

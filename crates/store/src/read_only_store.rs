@@ -61,6 +61,10 @@ impl StoreLayer for ReadOnlyStore {
         at_once(Ok(()))
     }
 
+    fn set_paused(&self, _tool: &str, _paused: bool) -> BoxFuture<'_, Result<(), StoreError>> {
+        at_once(Err(StoreError::ReadOnly))
+    }
+
     fn create(&self, _new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
         at_once(Err(StoreError::ReadOnly.into()))
     }

@@ -185,6 +185,12 @@ pub trait Store: Send + Sync + 'static {
     /// The limits that were put last, of all tools that have one.
     fn limits(&self) -> BoxFuture<'_, Result<Vec<ToolLimit>, StoreError>>;
 
+    /// Pauses a tool, or ends its pause; kept over restarts. No node begins anything of a paused tool. Doing it again changes nothing.
+    fn set_paused(&self, tool: &str, paused: bool) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// The paused tools, in order of their names.
+    fn paused(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;
+
     /// Divides the permits of tools with a limit among the nodes, as [`PermitHolder::answer`] does. The answer has one line for each request, in their
     /// order. [`StoreError::LeaseLost`] if the node is dead: it may begin nothing any more. What a dead node held stays in use as far as it still has active
     /// attempts.

@@ -91,3 +91,21 @@ pub async fn limits_are_kept_by_tool(new_subject: NewSubject) {
         }])
     );
 }
+
+/// A pause lasts over a restart, until it is ended. The store itself gives paused tools' tasks to whoever claims them.
+pub async fn pauses_are_kept_by_tool(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
+    assert_eq!(fixture.store.paused().await, Ok(vec![]));
+    for (tool, paused) in [
+        ("pack", true),
+        ("hash", true),
+        ("look", true),
+        ("pack", true),
+        ("look", false),
+        ("never", false),
+    ] {
+        fixture.store.set_paused(tool, paused).await.expect("it is written");
+    }
+    let fixture = fixture.restart().await;
+    assert_eq!(fixture.store.paused().await, Ok(vec!["hash".into(), "pack".into()]));
+}

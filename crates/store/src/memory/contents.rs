@@ -23,7 +23,7 @@ use longhaul_core::{
     transition,
 };
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 
@@ -32,6 +32,7 @@ pub(super) struct Contents {
     pub(super) tasks: Tasks,
     pub(super) specs: foldhash::HashMap<SpecId, ToolSpec>,
     pub(super) limits: BTreeMap<Arc<str>, Option<usize>>,
+    pub(super) paused: BTreeSet<Arc<str>>,
     pub(super) nodes: Nodes,
     pub(super) permits: PermitTable,
     pub(super) keys: HashMap<String, Vec<SigningKey>>,

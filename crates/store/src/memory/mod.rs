@@ -125,6 +125,19 @@ impl Store for MemoryStore {
             .collect()))
     }
 
+    fn set_paused(&self, tool: &str, paused: bool) -> BoxFuture<'_, Result<(), StoreError>> {
+        let mut all = self.lock();
+        match paused {
+            true => all.paused.insert(tool.into()),
+            false => all.paused.remove(tool),
+        };
+        answer(Ok(()))
+    }
+
+    fn paused(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
+        answer(Ok(self.lock().paused.iter().cloned().collect()))
+    }
+
     fn share_permits(&self, node: NodeId, report: PermitReport) -> BoxFuture<'_, Result<Vec<Permits>, StoreError>> {
         answer(self.lock().share_permits(node, &report))
     }

@@ -290,6 +290,13 @@ pub(super) fn next_wake(connection: &Connection) -> Result<Option<UnixMillis>> {
     Ok(earliest.map(UnixMillis))
 }
 
+/// [`longhaul_core::Store::paused`].
+pub(super) fn paused(connection: &Connection) -> Result<Vec<Arc<str>>> {
+    let mut statement = connection.prepare_cached("SELECT tool FROM paused_tools ORDER BY tool")?;
+    let tools = statement.query_map([], |row| row.get(0))?;
+    tools.collect()
+}
+
 /// [`longhaul_core::Store::limits`].
 pub(super) fn limits(connection: &Connection) -> Result<Vec<ToolLimit>> {
     let mut statement = connection.prepare_cached(LIMITS)?;

@@ -24,6 +24,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0013_started.sql"),
     include_str!("migrations/0014_queued_of_principals.sql"),
     include_str!("migrations/0015_searches.sql"),
+    include_str!("migrations/0016_paused_tools.sql"),
 ];
 
 /// Migrates the file, or returns why it cannot be used.

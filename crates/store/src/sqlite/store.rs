@@ -98,6 +98,15 @@ impl Store for SqliteStore {
         self.in_turn(read::limits)
     }
 
+    fn set_paused(&self, tool: &str, paused: bool) -> BoxFuture<'_, Result<(), StoreError>> {
+        let tool = tool.to_owned();
+        Box::pin(self.write(0, move |tx| write::set_paused(tx, &tool, paused)))
+    }
+
+    fn paused(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
+        self.in_turn(read::paused)
+    }
+
     fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
         let (task, outcome) = new.task();
         let bytes = usage::of_new(&new, &task, outcome.as_ref()).bytes;

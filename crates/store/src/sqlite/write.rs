@@ -391,6 +391,16 @@ pub(super) fn put_limit(tx: &mut Tx<'_>, tool: &str, concurrency: Option<usize>)
     Ok(Ok(()))
 }
 
+/// [`longhaul_core::Store::set_paused`].
+pub(super) fn set_paused(tx: &mut Tx<'_>, tool: &str, paused: bool) -> Result<Result<(), StoreError>> {
+    let sql = match paused {
+        true => "INSERT INTO paused_tools (tool) VALUES (?) ON CONFLICT DO NOTHING",
+        false => "DELETE FROM paused_tools WHERE tool = ?",
+    };
+    tx.connection.prepare_cached(sql)?.execute([tool])?;
+    Ok(Ok(()))
+}
+
 /// [`longhaul_core::Store::signing_keys`].
 pub(super) fn signing_keys(
     tx: &mut Tx<'_>,
