@@ -219,7 +219,7 @@ impl Inner {
     fn arrive(&self, new: &mut NewTask) -> Arrival {
         let offered = self.catalog.tool(&new.tool);
         let concurrency = self.concurrency_of(&new.tool, offered.as_deref());
-        let take_slot = || self.node.slots.try_take(&new.tool, concurrency);
+        let take_slot = || self.slot_to_begin(&new.tool, concurrency);
         let arrival = self.node.queues.arrive(&new.tool, new.created_at, take_slot);
         if matches!(arrival, Arrival::Slot(_)) {
             new.claim = Some((self.node.id, self.binding_of(offered.as_deref())));

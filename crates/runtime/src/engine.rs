@@ -7,6 +7,7 @@ use crate::{
     engine_clock::EngineClock,
     executor::Executor,
     node::{EngineStop, Node, NodeOptions},
+    paused_tools::PausedTools,
     progress_stream::ProgressStream,
     provider::Provider,
     slots::Slot,
@@ -71,6 +72,7 @@ pub(crate) struct Inner {
     may_begin: Option<Arc<MayBegin>>,
     /// That of the ports.
     pub(crate) clock: Arc<EngineClock>,
+    pub(crate) paused: PausedTools,
     /// The last concurrency of tools that are no longer offered.
     last_limits: Mutex<HashMap<Arc<str>, usize>>,
 }
@@ -163,6 +165,9 @@ impl Engine {
         if task.state != State::Queued {
             return Ok(None);
         }
+        if self.is_paused(&task.tool) {
+            return Ok(Some("queued; the tool is paused".into()));
+        }
         let now = self.ports().clock.read();
         if task.ready_at > now.at {
             return Ok(Some(self.0.next_try(task, now).into()));
@@ -246,6 +251,7 @@ impl Inner {
             build,
             may_begin,
             clock,
+            paused: PausedTools::default(),
             last_limits: Mutex::new(limits.collect()),
         })
     }
@@ -256,9 +262,17 @@ impl Inner {
         may_begin.is_some_and(|may_begin| !may_begin(&task.owner.principal))
     }
 
-    /// A slot for `tool`, if one is free.
+    /// A slot for a queued task of `tool`, if one is free and the tool is not paused.
     pub(crate) fn free_slot(&self, tool: &Arc<str>) -> Option<Slot> {
-        self.node.slots.try_take(tool, self.concurrency(tool))
+        self.slot_to_begin(tool, self.concurrency(tool))
+    }
+
+    /// The same with the limit of the tool.
+    pub(crate) fn slot_to_begin(&self, tool: &Arc<str>, concurrency: Option<usize>) -> Option<Slot> {
+        match self.paused.contains(tool) {
+            true => None,
+            false => self.node.slots.try_take(tool, concurrency),
+        }
     }
 
     /// How many tasks of `tool` may run at once. One that is offered no longer keeps the limit it had last.

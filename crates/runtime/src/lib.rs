@@ -30,6 +30,7 @@ mod lease;
 mod node;
 mod operator;
 mod past_attempts;
+mod paused_tools;
 mod pending_call;
 mod pending_report;
 mod permits;

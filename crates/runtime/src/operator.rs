@@ -1,6 +1,6 @@
 //! What an operator does with the tasks of all principals.
 
-use crate::{Call, DeleteError, Engine, requestor::Requestor};
+use crate::{Call, DeleteError, Engine, engine::Inner, requestor::Requestor};
 use longhaul_core::{
     CancelMode, InputKey, Json, Scope, State, Task, TaskId, Verdict,
     store::{ApplyError, CreateError, Record, StoreError},
@@ -25,6 +25,14 @@ pub enum OperatorError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// Reads which tools are paused. Queues of tools whose pause has ended are looked at again.
+pub(crate) async fn read_paused(inner: &Inner) -> Result<(), StoreError> {
+    let tools = inner.node.store.paused().await?;
+    inner.paused.set(tools.into_iter().collect());
+    inner.node.queues.look_again();
+    Ok(())
 }
 
 impl Engine {
@@ -133,5 +141,20 @@ impl Engine {
             DeleteError::NotFound => OperatorError::NotFound,
             error => OperatorError::Delete(error),
         })
+    }
+
+    /// Pauses a tool, or ends its pause: while it is paused, nothing of it begins, on any node that shares the store. Calls and tasks wait in its queue, and
+    /// their queue timeouts count. What runs runs on. Other nodes learn of it within half a minute.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn set_paused(&self, tool: &str, paused: bool) -> Result<(), StoreError> {
+        self.0.node.store.set_paused(tool, paused).await?;
+        read_paused(&self.0).await
+    }
+
+    /// Whether a tool is paused, as this node knows.
+    pub fn is_paused(&self, tool: &str) -> bool {
+        self.0.paused.contains(tool)
     }
 }

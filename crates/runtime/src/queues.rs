@@ -84,6 +84,11 @@ impl Queues {
         self.offered.notify_one();
     }
 
+    /// Says that queued tasks may get a slot now that could get none before.
+    pub(crate) fn look_again(&self) {
+        self.offered.notify_one();
+    }
+
     /// Completes when a task was offered since this last did.
     pub(crate) async fn offered(&self) {
         self.offered.notified().await;

@@ -3,7 +3,7 @@
 //! One tokio task of the node reads on behalf of all that wait: the versions of watched tasks, which attempts the node holds and which of them are to stop,
 //! the queues and the next timer.
 
-use crate::{engine::Inner, lease};
+use crate::{engine::Inner, lease, operator};
 use longhaul_core::store::StoreError;
 use std::{sync::Arc, time::Duration};
 use tracing::warn;
@@ -47,6 +47,7 @@ async fn resync(inner: &Arc<Inner>, renews: bool) -> Result<(), StoreError> {
     if renews {
         lease::renew(inner).await?;
     }
+    operator::read_paused(inner).await?;
     for tool in node.store.queued_tools().await? {
         if let Some(ready_at) = node.store.next_ready(&tool).await? {
             node.queues.offer(&tool, ready_at);

@@ -4,7 +4,7 @@ use crate::{
     blocked, dispatch,
     engine::{Engine, EngineOptions, Inner},
     engine_clock::EngineClock,
-    lease, permits,
+    lease, operator, permits,
     recovery::{self, Recovered},
     resync, retention, timers,
 };
@@ -42,6 +42,7 @@ impl Engine {
         options.ports.clock = engine_clock.clone();
         let lease = lease::open_node(&*store, &options.host, &engine_clock).await?;
         let inner = Inner::new(options, lease.node, Arc::clone(&engine_clock), limits);
+        operator::read_paused(&inner).await?;
         if inner.node.store.capabilities().many_nodes {
             inner.node.slots.require_permits();
             inner.node.spawn(permits::run(Arc::clone(&inner)));
