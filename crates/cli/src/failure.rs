@@ -104,8 +104,14 @@ impl Failure {
         }
     }
 
-    fn of_kind(self, kind: &'static str) -> Self {
+    /// The same, with another word for its cause.
+    pub(crate) fn of_kind(self, kind: &'static str) -> Self {
         Self { kind, ..self }
+    }
+
+    /// The word for its cause.
+    pub(crate) fn kind(&self) -> &'static str {
+        self.kind
     }
 
     /// The exit status of it.

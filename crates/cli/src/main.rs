@@ -1,5 +1,7 @@
 //! The `longhaul` command: durable tasks for long MCP tool calls.
 
+#[cfg(unix)]
+mod admin;
 mod answer;
 mod answer_format;
 mod args;
@@ -67,6 +69,8 @@ fn main() -> ExitCode {
         #[cfg(unix)]
         args::Command::Import(import) => import::run(import),
         args::Command::Check(check) => check::run(check),
+        #[cfg(unix)]
+        args::Command::Admin(admin) => run_client(admin::run(admin)),
         args::Command::Keys(keys) => run_client(async { keys::run(keys) }),
         args::Command::Tools(tools) => run_client(listings::tools(tools)),
         args::Command::Call(call) => run_client(call::run(call)),

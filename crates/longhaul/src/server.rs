@@ -72,6 +72,7 @@ pub struct Server {
     pub(crate) build: Option<BuildId>,
     pub(crate) step_observer: Option<Arc<dyn StepObserver>>,
     pub(crate) wrap_store: Option<WrapStore>,
+    pub(crate) wrap_engine_store: Option<WrapStore>,
     pub(crate) accept_restored: bool,
     pub(crate) background_tasks: Vec<BackgroundTask>,
     pub(crate) print_url: bool,
@@ -122,6 +123,7 @@ impl Server {
             build: None,
             step_observer: None,
             wrap_store: None,
+            wrap_engine_store: None,
             accept_restored: false,
             background_tasks: Vec::new(),
             print_url: true,
@@ -467,6 +469,13 @@ impl Server {
     /// implements only the methods that it changes.
     pub fn wrap_store(mut self, wrap: impl FnOnce(Arc<dyn Store>) -> Arc<dyn Store> + Send + 'static) -> Self {
         self.wrap_store = Some(Box::new(wrap));
+        self
+    }
+
+    /// Puts a layer around the store as the engine sees it: in front of the plain calls that are kept in memory, which a layer of
+    /// [`wrap_store`](Self::wrap_store) does not see. To count what becomes of all calls, for instance.
+    pub fn wrap_engine_store(mut self, wrap: impl FnOnce(Arc<dyn Store>) -> Arc<dyn Store> + Send + 'static) -> Self {
+        self.wrap_engine_store = Some(Box::new(wrap));
         self
     }
 

@@ -25,7 +25,10 @@ impl ServerHandle {
         if let Some(wrap) = server.wrap_store {
             store = wrap(store);
         }
-        let store: Arc<dyn Store> = Arc::new(PlainCallStore::in_front_of(store));
+        let mut store: Arc<dyn Store> = Arc::new(PlainCallStore::in_front_of(store));
+        if let Some(wrap) = server.wrap_engine_store {
+            store = wrap(store);
+        }
         let (engine, recovered) = Engine::start(EngineOptions {
             store,
             host: server.host.or(host).unwrap_or_else(|| host_of_this_start(&ports)),

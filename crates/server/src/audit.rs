@@ -70,6 +70,16 @@ pub enum AuditAction {
     Cancel,
     /// A task was deleted.
     Delete,
+    /// A task that had ended without success was made again by an operator.
+    Retry,
+    /// A blocked task was tried again by an operator.
+    Release,
+    /// An operator has paused a tool.
+    Pause,
+    /// An operator has ended the pause of a tool.
+    Resume,
+    /// An operator has told the server to stop.
+    Drain,
     /// A request was not served: nobody knows its sender.
     Denied,
     /// An API key was added, rotated or revoked.
@@ -88,6 +98,11 @@ impl AuditAction {
             Self::Answer => "answer",
             Self::Cancel => "cancel",
             Self::Delete => "delete",
+            Self::Retry => "retry",
+            Self::Release => "release",
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Drain => "drain",
             Self::Denied => "denied",
             Self::Key => "key",
             Self::Configuration => "configuration",

@@ -7,6 +7,19 @@ Exit status:
     2  the command line or the configuration is wrong; nothing was started
    74  the disk failed in a way that leaves its state unknown; nothing unsynced was acknowledged";
 
+pub(super) const ADMIN: &str = "\
+The server is named by its configuration file, on its machine and as its user: `longhaul admin` speaks with it by a socket in its data directory. Or by the \
+URL of its [admin] address, with the key in its file admin.key.
+
+Exit status:
+    0  done, or with doctor: nothing is wrong
+    1  doctor has found something
+    2  the command line, a filter or an answer is wrong; nothing was done
+    3  the server does not run or cannot be reached, or its store fails
+    5  there is no such task, it is not in a state for this, or the key is missing or wrong
+   74  standard output could not be written
+  130  interrupted by Ctrl-C";
+
 pub(super) const CALL: &str = "\
 Values are converted to the types in the tool's schema: `depth=3` is a number where the schema says number, else text. Repeat a \
 name to fill an array. `name:=JSON` passes any JSON value.

@@ -1,5 +1,7 @@
 //! The command line: commands, options and their help.
 
+#[cfg(unix)]
+mod admin;
 mod client;
 mod help;
 #[cfg(unix)]
@@ -9,6 +11,8 @@ mod login;
 mod serving;
 mod shell;
 
+#[cfg(unix)]
+pub(crate) use admin::*;
 pub(crate) use client::*;
 #[cfg(unix)]
 pub(crate) use import::*;
@@ -127,6 +131,10 @@ pub(crate) enum Command {
     Check(Check),
     /// Make and revoke the API keys of a server
     Keys(Keys),
+    /// See what all tasks of a server do, and act on them, as its operator
+    #[cfg(unix)]
+    #[command(after_help = help::ADMIN)]
+    Admin(Admin),
     /// List the tools of a server with their arguments
     #[command(after_help = help::REQUESTS)]
     Tools(Tools),

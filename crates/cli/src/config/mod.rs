@@ -2,6 +2,7 @@
 //!
 //! All mistakes in a file are reported at once, with how to fix them and their lines, where they have one. Values are checked only if the syntax is valid.
 
+mod admin;
 mod audit;
 mod auth;
 mod file;
@@ -21,6 +22,7 @@ mod upstream;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use admin::AdminConfig;
 pub(crate) use audit::AuditConfig;
 pub(crate) use auth::UNAUTHENTICATED;
 pub(crate) use file::{ConfigError, Problem};
@@ -43,6 +45,8 @@ const MAX_RUNNING_WITH_UPSTREAMS: u32 = 1_000;
 pub(crate) struct Config {
     /// The `[server]` section.
     pub(crate) server: ServerConfig,
+    /// The `[admin]` section, or what holds without it.
+    pub(crate) admin: AdminConfig,
     /// The `[[tool]]` sections in the order of the file.
     pub(crate) tools: Vec<ToolConfig>,
     /// The `[upstream.NAME]` sections in the order of the file. There is at least one tool or one upstream.
@@ -117,11 +121,15 @@ fn read(file: &File, environment: &Environment) -> Option<Config> {
             Vec::new()
         }
     };
+    let admin = root.get_or("admin", AdminConfig::default(), |entry| {
+        admin::read(&entry.section("[admin]", "[admin]")?)
+    });
     let upstreams = upstream.map_or_else(Vec::new, |entry| upstream::read_all(&entry, environment));
     root.finish();
 
     Some(Config {
         server: server?,
+        admin: admin?,
         tools,
         upstreams,
         prefix: prefix?,

@@ -249,7 +249,7 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment, max_running
 }
 
 /// Reads an array of strings, each of which is parsed as a `T`. Without the key there are none.
-fn all<T: FromStr<Err: fmt::Display>>(section: &Section<'_>, key: &'static str) -> Option<Vec<T>> {
+pub(super) fn all<T: FromStr<Err: fmt::Display>>(section: &Section<'_>, key: &'static str) -> Option<Vec<T>> {
     section.get_or(key, Vec::new(), |entry| {
         let texts = entry.texts()?;
         let parse = |(entry, text): (Entry<'_>, &str)| {

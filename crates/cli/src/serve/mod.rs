@@ -1,6 +1,7 @@
 //! `longhaul serve`: a server whose tools are the commands of a configuration file.
 
 mod access;
+mod admin;
 mod descriptors;
 mod gateway;
 #[cfg(debug_assertions)]
@@ -61,6 +62,8 @@ enum ServeError {
     Tls(#[from] TlsError),
     #[error(transparent)]
     Access(#[from] access::AccessError),
+    #[error(transparent)]
+    Admin(#[from] admin::AdminError),
     #[error(transparent)]
     Audit(#[from] AuditError),
     #[error(transparent)]
@@ -160,6 +163,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     let ports = Ports::system();
     let Config {
         server,
+        admin,
         tools,
         upstreams,
         prefix,
@@ -208,11 +212,12 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         None => None,
         Some(config) => Some(Arc::new(AuditLog::open(config, &ports.clock)?) as Arc<dyn Audit>),
     };
+    let admin = admin::PreparedAdmin::new(admin, &server.data_dir, &ports).await?;
     let (mut building, who) = access::apply(building, &server, &ports, audit.as_ref())?;
     if let Some(audit) = &audit {
         building = building.audit(Arc::clone(audit));
     }
-    building = building.provider(gateway.provider());
+    building = admin.count_calls(building.provider(gateway.provider()), &ports);
     #[cfg(debug_assertions)]
     {
         building = injected_fault::plant(building);
@@ -245,9 +250,11 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         source,
     })?;
     let queue_timeout = server.queue_timeout;
+    let name = server.name.clone();
     let report = report::Report {
         name: server.name,
         url,
+        admin: admin.url(),
         who,
         data_dir: server.data_dir,
         tools: tool_names,
@@ -277,7 +284,13 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         audit: audit.as_ref(),
     };
     let on_hangup = stop.run_until_cancelled(reloading.on_hangup(hangup, &mut present));
-    tokio::join!(over_http, socket.serve(Arc::clone(&front), stop.cancelled()), on_hangup);
+    let operated = admin.serve(name, engine.clone(), audit.clone(), stop.clone());
+    tokio::join!(
+        over_http,
+        socket.serve(Arc::clone(&front), stop.cancelled()),
+        on_hangup,
+        operated
+    );
     gateway.stop().await;
     let commands_left = running.stop().await;
     let left = report::count(commands_left as u64, "command");

@@ -10,6 +10,8 @@ pub(super) struct Report {
     pub(super) name: String,
     /// `None` if the address is in use.
     pub(super) url: Option<String>,
+    /// Where it is operated, besides the socket in its data directory.
+    pub(super) admin: Option<String>,
     /// Who may come in.
     pub(super) who: Vec<String>,
     pub(super) data_dir: PathBuf,
@@ -54,6 +56,9 @@ impl Report {
             self.data_dir.display(),
             self.tools.join(", ")
         );
+        if let Some(admin) = &self.admin {
+            text.push_str(&format!("\n  admin  {admin}"));
+        }
         if let Some(bytes) = self.bytes_held.filter(|bytes| *bytes > 0) {
             text.push_str(&format!("\n  held   {} of command logs and results", size(bytes)));
         }
@@ -82,6 +87,7 @@ impl Report {
         json!({
             "name": self.name,
             "url": self.url,
+            "admin": self.admin,
             "access": self.who,
             "dataDir": self.data_dir,
             "tools": self.tools,

@@ -2,6 +2,7 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod admin;
 mod audit;
 mod auth;
 mod calls;

@@ -227,14 +227,19 @@ pub(crate) fn serve(folder: &Path, listen: &str) -> (Child, SocketAddr) {
         "--json",
     ];
     let mut child = longhaul(&words).stderr(Stdio::null()).spawn().unwrap();
+    let ready = report(&mut child);
+    let url = ready["url"].as_str().unwrap();
+    let (_, address) = url.strip_suffix("/mcp").unwrap().split_once("://").unwrap();
+    (child, address.parse().unwrap())
+}
+
+/// What a server with `--json` says when it is ready.
+pub(crate) fn report(child: &mut Child) -> Value {
     let mut line = String::new();
     BufReader::new(child.stdout.as_mut().unwrap())
         .read_line(&mut line)
         .unwrap();
-    let ready: Value = serde_json::from_str(&line).unwrap();
-    let url = ready["url"].as_str().unwrap();
-    let (_, address) = url.strip_suffix("/mcp").unwrap().split_once("://").unwrap();
-    (child, address.parse().unwrap())
+    serde_json::from_str(&line).unwrap()
 }
 
 /// What a server with `LONGHAUL_LOG` says on standard error, from its first line to its last; a file takes it, so that nobody has to read.

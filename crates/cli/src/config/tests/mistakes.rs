@@ -44,6 +44,21 @@ fn bad_files_are_explained() {
             "+server\n[tool]\nname = \"x\"\n",
             &["jobs.toml:3: `tool` must be one or more sections [[tool]] (with two brackets), not a table"],
         ),
+        // [admin]
+        (
+            "+server\n[admin]\nlisten = \"0.0.0.0:7412\"\n+tool",
+            &[
+                "jobs.toml:4: `listen`: 0.0.0.0:7412 can be reached from other machines, and keys would cross the network in the clear: listen on 127.0.0.1, and put a proxy with TLS in front of it",
+            ],
+        ),
+        (
+            "+server\n[admin]\nport = 7412\nsame_user = \"yes\"\n+tool",
+            &[
+                "jobs.toml:3: [admin] needs the key `listen`",
+                "jobs.toml:4: unknown key `port` in [admin]; did you mean `listen`?",
+                "jobs.toml:5: `same_user` must be true or false, not \"yes\"",
+            ],
+        ),
         // [server]
         (
             "[server]\nlisten = \"127.0.0.1:80\"\n+tool",

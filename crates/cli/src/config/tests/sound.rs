@@ -296,3 +296,13 @@ fn a_unix_socket_has_a_path_and_a_mode() {
         assert!(error.to_string().contains(why), "{wrong}: {error}");
     }
 }
+
+#[test]
+fn the_admin_section_names_an_address_of_this_machine() {
+    let section = "[admin]\nlisten = \"localhost:7412\"\nsame_user = false\nmetrics_key = false\nallowed_hosts = [\"ops.example.com\"]\n";
+    let folder = folder_with(&format!("{SERVER}{section}{TOOL}command = [\"true\"]\n"));
+    let admin = load(&folder.path().join("jobs.toml"), &environment()).unwrap().admin;
+    assert_eq!(admin.listen, Some("127.0.0.1:7412".parse().unwrap()));
+    assert_eq!((admin.same_user, admin.metrics_key), (Some(false), false));
+    assert_eq!(admin.allowed_hosts, ["ops.example.com".parse().unwrap()]);
+}

@@ -30,6 +30,14 @@ pub struct Origin(String);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostName(String);
 
+impl HostName {
+    /// Whether a request that names `authority` means it: with its port, or with any if it has none.
+    pub fn matches(&self, authority: &str) -> bool {
+        let (host, _) = split_port(authority);
+        self.0.eq_ignore_ascii_case(authority) || self.0.eq_ignore_ascii_case(host)
+    }
+}
+
 /// An origin that no browser sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an origin is a scheme and a host, for example \"https://app.example.com\": no path, no blanks, no *")]
@@ -123,8 +131,9 @@ impl AllowedHosts {
 
     fn allows_host(&self, authority: &str) -> bool {
         let (host, _) = split_port(authority);
-        let named = |known: &HostName| known.0.eq_ignore_ascii_case(authority) || known.0.eq_ignore_ascii_case(host);
-        is_local(authority) || (self.any_address && is_address(host)) || self.hosts.iter().any(named)
+        is_local(authority)
+            || (self.any_address && is_address(host))
+            || self.hosts.iter().any(|known| known.matches(authority))
     }
 
     fn allows_origin(&self, origin: &str) -> bool {

@@ -1,0 +1,156 @@
+//! What operators do. The page, the API and the command all do it here, and each action is recorded in the audit log.
+
+use crate::{access::Actor, context::AdminContext};
+use longhaul_core::{InputKey, Json, Task, TaskId, store::CreateError};
+use longhaul_runtime::OperatorError;
+use longhaul_server::audit::{AuditAction, AuditEvent, AuditOutcome};
+use longhaul_wire::InputRequest;
+use serde_json::value::RawValue;
+
+/// JSON-RPC's code for what failed inside, for the audit log.
+const INTERNAL: i64 = -32603;
+
+/// An action that was not done.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ActionError {
+    /// What was sent makes no sense.
+    #[error("{0}")]
+    Invalid(String),
+    /// It is about a tool that the server does not know.
+    #[error("there is no such tool")]
+    UnknownTool,
+    /// The engine has not done it.
+    #[error(transparent)]
+    Refused(#[from] OperatorError),
+}
+
+/// An action on one task.
+#[derive(Debug, Clone)]
+pub(crate) enum TaskAction {
+    Cancel,
+    Retry,
+    Release,
+    Delete,
+    Answer { key: InputKey, answer: Box<RawValue> },
+}
+
+impl TaskAction {
+    fn audited_as(&self) -> AuditAction {
+        match self {
+            Self::Cancel => AuditAction::Cancel,
+            Self::Retry => AuditAction::Retry,
+            Self::Release => AuditAction::Release,
+            Self::Delete => AuditAction::Delete,
+            Self::Answer { .. } => AuditAction::Answer,
+        }
+    }
+}
+
+impl AdminContext {
+    /// Does it. Returns the new task of a retry.
+    ///
+    /// # Errors
+    /// [`ActionError`].
+    pub(crate) async fn act(
+        &self,
+        actor: &Actor,
+        id: &TaskId,
+        action: TaskAction,
+    ) -> Result<Option<Task>, ActionError> {
+        let audited_as = action.audited_as();
+        let done = self.done(id, action).await;
+        let outcome = match &done {
+            Ok(_) => AuditOutcome::Ok,
+            Err(ActionError::UnknownTool | ActionError::Refused(OperatorError::NotFound)) => AuditOutcome::Unknown,
+            Err(ActionError::Refused(OperatorError::Create(CreateError::Quota(_)))) => AuditOutcome::Limited,
+            Err(_) => AuditOutcome::Failed(INTERNAL),
+        };
+        let mut event = self.event(actor, audited_as, outcome);
+        event.task = Some(id.clone());
+        match &done {
+            Ok(Some(new)) => event.detail = Some(format!("{}; new task {}", actor.by, new.id)),
+            Err(error) => event.detail = Some(format!("{}; {error}", actor.by)),
+            Ok(None) => {}
+        }
+        self.record(&event);
+        done
+    }
+
+    async fn done(&self, id: &TaskId, action: TaskAction) -> Result<Option<Task>, ActionError> {
+        let engine = &self.engine;
+        match action {
+            TaskAction::Cancel => engine.cancel_any(id).await.map(|_| ())?,
+            TaskAction::Release => engine.release_any(id).await?,
+            TaskAction::Delete => engine.delete_any(id).await?,
+            TaskAction::Retry => return Ok(Some(engine.retry_any(id).await?)),
+            TaskAction::Answer { key, answer } => {
+                self.check_answer(id, &key, &answer).await?;
+                engine.answer_any(id, key, Json::from(&*answer)).await?;
+            }
+        }
+        Ok(None)
+    }
+
+    async fn check_answer(&self, id: &TaskId, key: &InputKey, answer: &RawValue) -> Result<(), ActionError> {
+        let record = self
+            .engine
+            .store()
+            .get_unscoped(id)
+            .await
+            .map_err(OperatorError::Store)?;
+        let inputs = record.ok_or(OperatorError::NotFound)?.inputs;
+        let Some(input) = inputs.into_iter().find(|input| input.key == *key) else {
+            return Err(OperatorError::NotNow("the task does not ask this, or not any more").into());
+        };
+        let request =
+            InputRequest::read(input.request.as_str()).map_err(|error| ActionError::Invalid(error.to_string()))?;
+        request
+            .check(answer)
+            .map_err(|error| ActionError::Invalid(error.message().to_owned()))
+    }
+
+    /// Pauses a tool, or ends its pause.
+    ///
+    /// # Errors
+    /// [`ActionError`]; [`ActionError::UnknownTool`] for one that is neither offered nor has live tasks.
+    pub(crate) async fn set_paused(&self, actor: &Actor, tool: &str, paused: bool) -> Result<(), ActionError> {
+        let known = self.tools().await.map_err(OperatorError::Store)?;
+        if !known.iter().any(|known| known.name == tool) && !self.engine.is_paused(tool) {
+            return Err(ActionError::UnknownTool);
+        }
+        let done = self.engine.set_paused(tool, paused).await;
+        let action = if paused {
+            AuditAction::Pause
+        } else {
+            AuditAction::Resume
+        };
+        let outcome = match &done {
+            Ok(()) => AuditOutcome::Ok,
+            Err(_) => AuditOutcome::Failed(INTERNAL),
+        };
+        let mut event = self.event(actor, action, outcome);
+        event.tool = Some(tool.to_owned());
+        self.record(&event);
+        Ok(done.map_err(OperatorError::Store)?)
+    }
+
+    /// An event of the audit log.
+    pub(crate) fn event(&self, actor: &Actor, action: AuditAction, outcome: AuditOutcome) -> AuditEvent {
+        let mut event = AuditEvent::new(self.engine.ports().clock.wall(), action, outcome);
+        event.principal = Some("operator".into());
+        event.address = actor.address;
+        event.with_detail(actor.by)
+    }
+
+    pub(crate) fn record(&self, event: &AuditEvent) {
+        tracing::info!(
+            action = event.action.as_str(),
+            task = event.task.as_ref().map(TaskId::short),
+            detail = event.detail,
+            "an operator acts"
+        );
+        if let Some(audit) = &self.audit {
+            audit.record(event);
+        }
+    }
+}

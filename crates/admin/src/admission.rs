@@ -1,0 +1,143 @@
+//! Which requests are served.
+//!
+//! They are checked before anything else is read of them: which server they name, which web page has sent them, and whose they are.
+
+use crate::{
+    access::{Access, Actor, cookie},
+    context::AdminContext,
+    listener::ConnectedPeer,
+};
+use axum::{
+    extract::{ConnectInfo, Request, State},
+    middleware::Next,
+    response::{IntoResponse, Redirect, Response},
+};
+use http::{HeaderMap, Method, StatusCode, Uri, header};
+use longhaul_auth::same_user::is_forwarded;
+use longhaul_server::{
+    auth::{Peer, PeerUser, RequestHead},
+    http::is_local_request,
+};
+use std::sync::Arc;
+
+/// Lets a request through, or answers it.
+pub(crate) async fn check(
+    State(context): State<Arc<AdminContext>>,
+    ConnectInfo(ConnectedPeer(peer)): ConnectInfo<ConnectedPeer>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let path = request.uri().path();
+    if ["/healthz", "/readyz"].contains(&path) {
+        return next.run(request).await;
+    }
+    if let Err(why) = check_origin(&context.access, &peer, &request) {
+        return (StatusCode::FORBIDDEN, why).into_response();
+    }
+    let is_open = path.starts_with("/assets/") || path == "/login";
+    let known = operator(&context, &peer, request.headers(), request.uri());
+    let may_read = path == "/metrics" && reads_metrics(&context.access, &request);
+    match known {
+        Some(by) => {
+            let address = peer.address().map(|address| address.ip());
+            request.extensions_mut().insert(Actor { by, address });
+            next.run(request).await
+        }
+        None if is_open || may_read => next.run(request).await,
+        None => refused(&request),
+    }
+}
+
+/// By what an operator is known.
+fn operator(context: &AdminContext, peer: &Peer, headers: &HeaderMap, uri: &Uri) -> Option<&'static str> {
+    let access = &context.access;
+    let head = RequestHead { headers, uri, peer };
+    if let Some(key) = head.bearer_token() {
+        return access.admin_key.admits(key).then_some("the admin key");
+    }
+    if context.logins.knows(headers, context.now()) {
+        return Some("the admin key, in a browser");
+    }
+    let is_same = match peer {
+        Peer::Tcp { user, local, .. } => {
+            access.same_user && *user == PeerUser::Same && is_local_request(headers, uri, local.port())
+        }
+        Peer::Unix { uid } => *uid == rustix::process::geteuid().as_raw(),
+        _ => false,
+    };
+    let is_direct = !headers.contains_key(header::AUTHORIZATION) && !is_forwarded(headers);
+    (is_same && is_direct).then_some("the server's user")
+}
+
+fn reads_metrics(access: &Access, request: &Request) -> bool {
+    let Some(key) = &access.metrics_key else { return true };
+    let peer = Peer::default();
+    let head = RequestHead {
+        headers: request.headers(),
+        uri: request.uri(),
+        peer: &peer,
+    };
+    head.bearer_token().is_some_and(|shown| key.admits(shown))
+}
+
+/// Whether a request names this server, and no page of another origin has sent it. Browsers name the page's origin in whatever may change something.
+fn check_origin(access: &Access, peer: &Peer, request: &Request) -> Result<(), &'static str> {
+    const HOST: &str = "Host is not a name of this server: use its address, or set allowed_hosts in [admin]\n";
+    const ORIGIN: &str = "a web page of another origin has sent this request\n";
+    let headers = request.headers();
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let host = text(header::HOST).ok_or(HOST)?;
+    let is_allowed = access.allowed_hosts.iter().any(|allowed| allowed.matches(host));
+    let is_local = match peer {
+        Peer::Tcp { .. } => names_this_machine(host),
+        _ => true,
+    };
+    if !is_local && !is_allowed {
+        return Err(HOST);
+    }
+    match text(header::ORIGIN) {
+        Some(origin) => {
+            let authority = origin.split_once("://").map(|(_, authority)| authority);
+            authority
+                .is_some_and(|authority| authority.eq_ignore_ascii_case(host))
+                .then_some(())
+                .ok_or(ORIGIN)
+        }
+        // Every browser sends it with what is not GET or HEAD.
+        None => {
+            let is_read = [Method::GET, Method::HEAD].contains(request.method());
+            let is_of_browser = cookie(headers).is_some() || headers.contains_key("sec-fetch-site");
+            let is_foreign = text(header::HeaderName::from_static("sec-fetch-site")) == Some("cross-site");
+            let is_navigation = text(header::HeaderName::from_static("sec-fetch-mode")) == Some("navigate");
+            match () {
+                () if is_read && (!is_foreign || is_navigation) => Ok(()),
+                () if !is_read && !is_of_browser => Ok(()),
+                () => Err(ORIGIN),
+            }
+        }
+    }
+}
+
+fn names_this_machine(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    name.eq_ignore_ascii_case("localhost") || name == "127.0.0.1" || name == "[::1]"
+}
+
+fn refused(request: &Request) -> Response {
+    let accepts = request
+        .headers()
+        .get(header::ACCEPT)
+        .and_then(|value| value.to_str().ok());
+    let is_page = request.method() == Method::GET && accepts.is_some_and(|accepts| accepts.contains("text/html"));
+    if is_page && !request.uri().path().starts_with("/api/") {
+        return Redirect::to("/login").into_response();
+    }
+    let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
+    let why =
+        "{\"error\":{\"kind\":\"unauthorized\",\"message\":\"this needs the admin key: Authorization: Bearer KEY\"}}\n";
+    let json = [(header::CONTENT_TYPE, "application/json")];
+    (StatusCode::UNAUTHORIZED, challenge, json, why).into_response()
+}

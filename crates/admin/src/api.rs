@@ -1,0 +1,301 @@
+//! The JSON API. `assets/openapi.json` describes it, and a test compares the two.
+
+use crate::{
+    access::Actor,
+    action::{ActionError, TaskAction},
+    context::AdminContext,
+    details::{ReadError, Stats, TaskPage},
+    query::TaskQuery,
+    view::{EntryView, TaskDetails, ToolView},
+};
+use axum::{
+    Extension, Json, Router,
+    extract::{Path, Query, State, rejection::JsonRejection},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use http::{StatusCode, header};
+use longhaul_core::{
+    InputKey, TaskId,
+    store::{CreateError, StoreError},
+};
+use longhaul_runtime::{DeleteError, LogRange, OperatorError};
+use longhaul_server::audit::{AuditAction, AuditOutcome};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json, value::RawValue};
+use std::sync::Arc;
+
+/// Of metrics in the format of OpenMetrics.
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// Entries of a journal in one answer.
+const ENTRIES: usize = 100;
+
+pub(crate) fn router() -> Router<Arc<AdminContext>> {
+    Router::new()
+        .route("/openapi.json", get(open_api))
+        .route("/stats", get(stats))
+        .route("/events", get(events))
+        .route("/tools", get(tools))
+        .route("/tools/{name}/pause", post(pause))
+        .route("/tools/{name}/resume", post(resume))
+        .route("/drain", post(drain))
+        .route("/tasks", get(tasks))
+        .route("/tasks/{id}", get(task).delete(delete_task))
+        .route("/tasks/{id}/journal", get(journal))
+        .route("/tasks/{id}/log", get(log))
+        .route("/tasks/{id}/cancel", post(cancel))
+        .route("/tasks/{id}/retry", post(retry))
+        .route("/tasks/{id}/release", post(release))
+        .route("/tasks/{id}/answer", post(answer))
+        .fallback(async || {
+            ApiError::of(
+                StatusCode::NOT_FOUND,
+                "not_found",
+                "the API has no such address; see /api/openapi.json",
+            )
+        })
+}
+
+/// What is answered instead.
+pub(crate) struct ApiError {
+    status: StatusCode,
+    kind: &'static str,
+    message: String,
+}
+
+impl ApiError {
+    fn of(status: StatusCode, kind: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            kind,
+            message: message.into(),
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let body = json!({"error": {"kind": self.kind, "message": self.message}});
+        (self.status, Json(body)).into_response()
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        Self::of(StatusCode::SERVICE_UNAVAILABLE, "store", error.to_string())
+    }
+}
+
+impl From<ReadError> for ApiError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Query(error) => Self::of(StatusCode::BAD_REQUEST, "invalid", error.to_string()),
+            ReadError::NotFound => Self::of(StatusCode::NOT_FOUND, "not_found", "task not found"),
+            ReadError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<ActionError> for ApiError {
+    fn from(error: ActionError) -> Self {
+        let (status, kind) = match &error {
+            ActionError::Invalid(_) => (StatusCode::BAD_REQUEST, "invalid"),
+            ActionError::UnknownTool => (StatusCode::NOT_FOUND, "not_found"),
+            ActionError::Refused(error) => match error {
+                OperatorError::NotFound => (StatusCode::NOT_FOUND, "not_found"),
+                OperatorError::Create(CreateError::Quota(_)) => (StatusCode::TOO_MANY_REQUESTS, "quota"),
+                OperatorError::Store(_)
+                | OperatorError::Create(CreateError::Store(_))
+                | OperatorError::Delete(DeleteError::Store(_) | DeleteError::Files) => {
+                    (StatusCode::SERVICE_UNAVAILABLE, "store")
+                }
+                _ => (StatusCode::CONFLICT, "not_now"),
+            },
+        };
+        Self::of(status, kind, error.to_string())
+    }
+}
+
+/// An id of the path.
+fn id(text: &str) -> Result<TaskId, ReadError> {
+    text.parse().map_err(|_| ReadError::NotFound)
+}
+
+async fn open_api() -> Response {
+    let json = [(header::CONTENT_TYPE, "application/json")];
+    (json, include_str!("../assets/openapi.json")).into_response()
+}
+
+async fn stats(State(context): State<Arc<AdminContext>>) -> Result<Json<Stats>, ApiError> {
+    Ok(Json(context.stats().await?))
+}
+
+async fn events(State(context): State<Arc<AdminContext>>) -> impl IntoResponse {
+    context.live.events(context.stop.clone())
+}
+
+async fn tools(State(context): State<Arc<AdminContext>>) -> Result<Json<Vec<ToolView>>, ApiError> {
+    Ok(Json(context.tools().await?))
+}
+
+async fn pause(
+    State(context): State<Arc<AdminContext>>,
+    Extension(actor): Extension<Actor>,
+    Path(name): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    context.set_paused(&actor, &name, true).await?;
+    Ok(Json(json!({"done": true})))
+}
+
+async fn resume(
+    State(context): State<Arc<AdminContext>>,
+    Extension(actor): Extension<Actor>,
+    Path(name): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    context.set_paused(&actor, &name, false).await?;
+    Ok(Json(json!({"done": true})))
+}
+
+/// As SIGTERM.
+async fn drain(State(context): State<Arc<AdminContext>>, Extension(actor): Extension<Actor>) -> Json<Value> {
+    context.record(&context.event(&actor, AuditAction::Drain, AuditOutcome::Ok));
+    context.stop.cancel();
+    Json(json!({"stopping": true}))
+}
+
+async fn tasks(
+    State(context): State<Arc<AdminContext>>,
+    Query(query): Query<TaskQuery>,
+) -> Result<Json<TaskPage>, ApiError> {
+    Ok(Json(context.tasks(&query).await?))
+}
+
+async fn task(
+    State(context): State<Arc<AdminContext>>,
+    Path(text): Path<String>,
+) -> Result<Json<TaskDetails>, ApiError> {
+    Ok(Json(context.task(&id(&text)?).await?))
+}
+
+/// Where a part of a journal begins.
+#[derive(Deserialize)]
+struct After {
+    #[serde(default)]
+    after: u32,
+}
+
+/// A part of a journal.
+#[derive(Serialize)]
+struct JournalPart {
+    entries: Vec<EntryView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<u32>,
+}
+
+async fn journal(
+    State(context): State<Arc<AdminContext>>,
+    Path(text): Path<String>,
+    Query(After { after }): Query<After>,
+) -> Result<Json<JournalPart>, ApiError> {
+    let record = context.record_of(&id(&text)?).await?;
+    let page = context.engine.history(&record.task, after, ENTRIES).await?;
+    Ok(Json(JournalPart {
+        next: (page.next < page.total).then_some(page.next),
+        entries: page
+            .found
+            .into_iter()
+            .map(|(position, entry)| EntryView::of(position, entry))
+            .collect(),
+    }))
+}
+
+/// A part of a log; its end if nothing is said.
+#[derive(Deserialize)]
+pub(crate) struct LogPart {
+    offset: Option<u64>,
+    limit: Option<u64>,
+}
+
+async fn log(
+    State(context): State<Arc<AdminContext>>,
+    Path(text): Path<String>,
+    Query(LogPart { offset, limit }): Query<LogPart>,
+) -> Result<Json<Value>, ApiError> {
+    let record = context.record_of(&id(&text)?).await?;
+    let read = context.engine.read_log(&record.task, LogRange { offset, limit }).await;
+    let chunk = read.map_err(|error| ApiError::of(StatusCode::SERVICE_UNAVAILABLE, "log", error.to_string()))?;
+    let chunk = chunk.ok_or_else(|| ApiError::of(StatusCode::NOT_FOUND, "no_log", "this task has no log"))?;
+    Ok(Json(json!({
+        "text": chunk.text,
+        "offset": chunk.offset,
+        "next": chunk.next,
+        "total": chunk.total,
+    })))
+}
+
+/// Does an action on the task of the path.
+async fn act(context: &AdminContext, actor: &Actor, text: &str, action: TaskAction) -> Result<Json<Value>, ApiError> {
+    let new = context.act(actor, &id(text)?, action).await?;
+    Ok(Json(match new {
+        Some(new) => json!({"done": true, "task": new.id.as_str()}),
+        None => json!({"done": true}),
+    }))
+}
+
+async fn cancel(
+    State(context): State<Arc<AdminContext>>,
+    Extension(actor): Extension<Actor>,
+    Path(text): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    act(&context, &actor, &text, TaskAction::Cancel).await
+}
+
+async fn retry(
+    State(context): State<Arc<AdminContext>>,
+    Extension(actor): Extension<Actor>,
+    Path(text): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    act(&context, &actor, &text, TaskAction::Retry).await
+}
+
+async fn release(
+    State(context): State<Arc<AdminContext>>,
+    Extension(actor): Extension<Actor>,
+    Path(text): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    act(&context, &actor, &text, TaskAction::Release).await
+}
+
+async fn delete_task(
+    State(context): State<Arc<AdminContext>>,
+    Extension(actor): Extension<Actor>,
+    Path(text): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    act(&context, &actor, &text, TaskAction::Delete).await
+}
+
+/// An answer as MCP has it, such as `{"action": "accept", "content": {…}}`.
+#[derive(Deserialize)]
+struct Answered {
+    key: String,
+    answer: Box<RawValue>,
+}
+
+async fn answer(
+    State(context): State<Arc<AdminContext>>,
+    Extension(actor): Extension<Actor>,
+    Path(text): Path<String>,
+    body: Result<Json<Answered>, JsonRejection>,
+) -> Result<Json<Value>, ApiError> {
+    let Json(Answered { key, answer }) =
+        body.map_err(|error| ApiError::of(error.status(), "invalid", error.body_text()))?;
+    let key = InputKey::named(key.as_str());
+    act(&context, &actor, &text, TaskAction::Answer { key, answer }).await
+}
+
+pub(crate) async fn metrics(State(context): State<Arc<AdminContext>>) -> Result<Response, ApiError> {
+    let present = context.present().await?;
+    let text = context.metrics.encode(&present);
+    let text = text.map_err(|error| ApiError::of(StatusCode::INTERNAL_SERVER_ERROR, "metrics", error.to_string()))?;
+    Ok(([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response())
+}

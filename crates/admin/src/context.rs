@@ -1,0 +1,32 @@
+//! What all requests need.
+
+use crate::{
+    access::{Access, LoginSessions},
+    drawn_pages::DrawnPages,
+    live::Live,
+    metrics::Metrics,
+};
+use longhaul_core::UnixMillis;
+use longhaul_runtime::Engine;
+use longhaul_server::audit::Audit;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// The server that is operated, and what its operators share.
+pub(crate) struct AdminContext {
+    pub(crate) name: String,
+    pub(crate) engine: Engine,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) access: Access,
+    pub(crate) audit: Option<Arc<dyn Audit>>,
+    pub(crate) stop: CancellationToken,
+    pub(crate) logins: LoginSessions,
+    pub(crate) live: Live,
+    pub(crate) drawn: DrawnPages,
+}
+
+impl AdminContext {
+    pub(crate) fn now(&self) -> UnixMillis {
+        self.engine.ports().clock.now()
+    }
+}

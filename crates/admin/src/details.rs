@@ -1,0 +1,196 @@
+//! Reading what is shown.
+
+use crate::{
+    context::AdminContext,
+    metrics::{Present, queue_age},
+    query::{InvalidQuery, TaskQuery},
+    view::{self, EntryView, QuestionView, TaskDetails, TaskView, ToolView},
+};
+use longhaul_core::{
+    State, Task, TaskId,
+    store::{LiveTasks, Record, StoreError},
+};
+use longhaul_runtime::Requestor;
+use serde::Serialize;
+use serde_json::{Value, value::RawValue};
+use std::collections::BTreeMap;
+
+/// Entries of a journal, attempts and children that are shown with a task.
+const SHOWN: usize = 100;
+
+/// A page of tasks.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct TaskPage {
+    pub(crate) tasks: Vec<TaskView>,
+    /// Where the next page begins, unless this is the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) next: Option<String>,
+}
+
+/// Nothing can be shown.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReadError {
+    #[error(transparent)]
+    Query(#[from] InvalidQuery),
+    #[error("task not found")]
+    NotFound,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The server at a glance.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Stats {
+    pub(crate) name: String,
+    pub(crate) queued: u64,
+    pub(crate) running: u64,
+    pub(crate) suspended: u64,
+    pub(crate) blocked: u64,
+    pub(crate) asking: u64,
+    /// For how long the queued task that has been ready for the longest has been ready, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) queue_age_millis: Option<u64>,
+    pub(crate) stored_bytes: u64,
+    pub(crate) running_attempts: usize,
+    pub(crate) stopping: bool,
+}
+
+impl AdminContext {
+    pub(crate) async fn tasks(&self, query: &TaskQuery) -> Result<TaskPage, ReadError> {
+        let now = self.engine.ports().clock.read();
+        let found = self.engine.store().search(query.search(now)?).await?;
+        Ok(TaskPage {
+            tasks: found.tasks.iter().map(|task| TaskView::of(task, now)).collect(),
+            next: found.next.map(|next| next.to_string()),
+        })
+    }
+
+    pub(crate) async fn record_of(&self, id: &TaskId) -> Result<Record, ReadError> {
+        let record = self.engine.store().get_unscoped(id).await?;
+        record.ok_or(ReadError::NotFound)
+    }
+
+    pub(crate) async fn task(&self, id: &TaskId) -> Result<TaskDetails, ReadError> {
+        let record = self.record_of(id).await?;
+        let (engine, store, task) = (&self.engine, self.engine.store(), &record.task);
+        let now = engine.ports().clock.read();
+        let time = |at| view::timestamp(now, at);
+        let requestor = store.requestor(id).await?.map(|json| Requestor::from_json(&json));
+        let requestor = requestor.unwrap_or_default();
+        let arguments = store.arguments(id).await?;
+        let history = engine.history(task, 0, SHOWN).await?;
+        let journal_next = (history.next < history.total).then_some(history.next);
+        // Another host may have the files.
+        let attempts = engine.attempts(task, 0, SHOWN).await.unwrap_or_default();
+        let children = store.started_by(id, None, SHOWN).await?;
+        let waits_for = engine.describe_wait(task).await?;
+        Ok(TaskDetails {
+            task: TaskView::of(task, now),
+            waits_for: waits_for.map(|waits_for| waits_for.to_string()),
+            deadline_at: task.deadline_at().map(time),
+            resumes_at: task.resume_at.filter(|_| !task.is_done()).map(time),
+            deleted_at: task.delete_at().map(time),
+            client: view::client(&requestor),
+            traceparent: requestor.trace.and_then(|trace| trace.traceparent),
+            retry_of: requestor.retry_of,
+            arguments: arguments.and_then(|json| RawValue::from_string(json.as_str().to_owned()).ok()),
+            outcome: view::outcome(&record),
+            questions: record
+                .inputs
+                .iter()
+                .map(|input| question(input, time(input.asked_at)))
+                .collect(),
+            attempts: attempts.iter().map(|attempt| view::attempt(attempt, now)).collect(),
+            journal: history
+                .found
+                .into_iter()
+                .map(|(position, entry)| EntryView::of(position, entry))
+                .collect(),
+            journal_next,
+            children: children.iter().map(|child| TaskView::of(child, now)).collect(),
+            has_log: self.has_log(task),
+        })
+    }
+
+    fn has_log(&self, task: &Task) -> bool {
+        task.attempt.as_ref().is_some_and(|attempt| attempt.host.is_some()) && self.engine.keeps_logs()
+    }
+
+    pub(crate) async fn tools(&self) -> Result<Vec<ToolView>, StoreError> {
+        let live = self.engine.store().live_tasks().await?;
+        let now = self.now();
+        let mut groups: BTreeMap<String, Vec<LiveTasks>> = BTreeMap::new();
+        let offered = self.engine.catalog().snapshot();
+        for name in offered.tools.keys() {
+            groups.entry(name.to_string()).or_default();
+        }
+        for group in live {
+            groups.entry(group.tool.to_string()).or_default().push(group);
+        }
+        let view = |(name, groups): (String, Vec<LiveTasks>)| {
+            let tool = offered.tools.get(&*name);
+            let of = |state| groups.iter().filter(move |group| group.state == state);
+            let count = |state| of(state).map(|group| group.count).sum();
+            let totals = self.metrics.totals(&name);
+            ToolView {
+                offered: tool.is_some(),
+                paused: self.engine.is_paused(&name),
+                kind: tool.map(|tool| tool.settings().kind.to_string()),
+                concurrency: tool.and_then(|tool| tool.settings().concurrency),
+                queued: count(State::Queued),
+                running: count(State::Running),
+                suspended: count(State::Suspended),
+                blocked: count(State::Blocked),
+                asking: groups.iter().map(|group| group.asking).sum(),
+                queue_age_millis: groups.iter().find_map(|group| queue_age(group, now)),
+                succeeded: totals.succeeded,
+                failed: totals.failed,
+                cancelled: totals.cancelled,
+                mean_seconds: totals.mean_seconds,
+                name,
+            }
+        };
+        Ok(groups.into_iter().map(view).collect())
+    }
+
+    pub(crate) async fn present(&self) -> Result<Present, StoreError> {
+        Ok(Present {
+            live: self.engine.store().live_tasks().await?,
+            usage: self.engine.store().usage(None).await?,
+            running_attempts: self.engine.running(),
+            now: self.now(),
+        })
+    }
+
+    pub(crate) async fn stats(&self) -> Result<Stats, StoreError> {
+        let present = self.present().await?;
+        let count = |state| {
+            let groups = present.live.iter().filter(|group| group.state == state);
+            groups.map(|group| group.count).sum()
+        };
+        let ages = present.live.iter().filter_map(|group| queue_age(group, present.now));
+        Ok(Stats {
+            name: self.name.clone(),
+            queued: count(State::Queued),
+            running: count(State::Running),
+            suspended: count(State::Suspended),
+            blocked: count(State::Blocked),
+            asking: present.live.iter().map(|group| group.asking).sum(),
+            queue_age_millis: ages.max(),
+            stored_bytes: present.usage.bytes,
+            running_attempts: present.running_attempts,
+            stopping: self.stop.is_cancelled(),
+        })
+    }
+}
+
+fn question(input: &longhaul_core::Input, asked_at: String) -> QuestionView {
+    let request: Value = serde_json::from_str(input.request.as_str()).unwrap_or_default();
+    QuestionView {
+        key: input.key.as_str().to_owned(),
+        asked_at,
+        method: request["method"].as_str().unwrap_or_default().to_owned(),
+        params: request["params"].clone(),
+    }
+}

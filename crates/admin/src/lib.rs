@@ -1,0 +1,38 @@
+//! Operating a server: what all of its tasks do, and actions on them.
+//!
+//! [`Admin`] is served apart from MCP, on an address or a Unix socket of its own: a page for people, a JSON API for programs and for `longhaul admin`,
+//! metrics for Prometheus, and two addresses for health checks. Whoever may use it sees the tasks of all principals.
+//!
+//! | path | who |
+//! | --- | --- |
+//! | `/healthz`, `/readyz` | everybody who can connect |
+//! | `/metrics` | whoever has the metrics key, or operates the server |
+//! | everything else | processes of the server's own user, if [`Access::same_user`] is on, and whoever has the admin key |
+
+mod access;
+mod action;
+mod admission;
+mod api;
+mod context;
+mod details;
+mod drawn_pages;
+mod health;
+mod key_file;
+mod listener;
+mod live;
+mod metered_store;
+mod metrics;
+mod page;
+mod query;
+mod serving;
+mod view;
+mod words;
+
+pub use access::Access;
+pub use key_file::{KeyFile, KeyFileError};
+pub use listener::{AdminListener, AdminSocket};
+pub use metered_store::MeteredStore;
+pub use metrics::Metrics;
+pub use query::{InvalidQuery, TaskQuery};
+pub use serving::{Admin, AdminOptions};
+pub use view::{TaskView, ToolView};

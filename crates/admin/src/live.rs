@@ -1,0 +1,53 @@
+//! Who watches a page is told that something has changed.
+
+use axum::response::sse::{Event, KeepAlive, Sse};
+use futures_util::{Stream, StreamExt, stream};
+use longhaul_runtime::Engine;
+use std::{convert::Infallible, sync::Arc, time::Duration};
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+/// Changes within this time are one: a page is drawn anew at most so often.
+const TOGETHER: Duration = Duration::from_secs(1);
+
+/// Counts changes of tasks, all those within a second as one.
+pub(crate) struct Live {
+    changes: watch::Receiver<u64>,
+}
+
+impl Live {
+    /// Listens to the store of an engine until the engine stops.
+    pub(crate) fn of(engine: &Engine) -> Self {
+        let (tell, changes) = watch::channel(0);
+        let changed = Arc::new(Notify::new());
+        let notified = Arc::clone(&changed);
+        engine.store().listen(Arc::new(move |_| notified.notify_one()));
+        let clock = Arc::clone(&engine.ports().clock);
+        engine.spawn(async move {
+            loop {
+                changed.notified().await;
+                tell.send_modify(|changes| *changes += 1);
+                clock.sleep(TOGETHER).await;
+            }
+        });
+        Self { changes }
+    }
+
+    /// The number of changes so far.
+    pub(crate) fn version(&self) -> u64 {
+        *self.changes.borrow()
+    }
+
+    /// Events without content, one for each change from now on, until `stop`.
+    pub(crate) fn events(&self, stop: CancellationToken) -> Sse<impl Stream<Item = Result<Event, Infallible>> + use<>> {
+        let mut changes = self.changes.clone();
+        changes.mark_unchanged();
+        let events = stream::unfold(changes, async |mut changes| {
+            changes.changed().await.ok()?;
+            let version = *changes.borrow_and_update();
+            Some((Ok(Event::default().event("change").data(version.to_string())), changes))
+        });
+        let events = events.take_until(stop.cancelled_owned());
+        Sse::new(events).keep_alive(KeepAlive::default())
+    }
+}

@@ -1,0 +1,343 @@
+//! What Prometheus reads.
+
+use crate::words::state_word;
+use longhaul_core::{State, Task, UnixMillis, Usage, Verdict, store::LiveTasks};
+use parking_lot::RwLock;
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::{Registry, Unit},
+};
+use std::{
+    fmt,
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
+
+/// In seconds. Tasks take from milliseconds to days.
+const TASK_SECONDS: [f64; 14] = [
+    0.01, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0, 43_200.0, 86_400.0, 604_800.0,
+];
+const QUEUE_SECONDS: [f64; 10] = [0.01, 0.1, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0];
+const WRITE_SECONDS: [f64; 11] = [0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 5.0];
+
+/// No ids of tasks or principals: their number has no bound.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfTool {
+    tool: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfToolAndState {
+    tool: String,
+    state: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfToolAndOutcome {
+    tool: String,
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfWrite {
+    write: &'static str,
+}
+
+/// Counts what becomes of tasks since the start of the process. Everything that is true at a moment is read when Prometheus asks.
+pub struct Metrics {
+    registry: Registry,
+    created: Family<OfTool, Counter>,
+    ended: Family<OfToolAndOutcome, Counter>,
+    attempts: Family<OfToolAndOutcome, Counter>,
+    over_quota: Counter,
+    task_seconds: Family<OfTool, Histogram, fn() -> Histogram>,
+    queue_seconds: Family<OfTool, Histogram, fn() -> Histogram>,
+    live: Family<OfToolAndState, Gauge>,
+    asking: Family<OfTool, Gauge>,
+    queue_age: Family<OfTool, Gauge<f64, AtomicU64>>,
+    stored_bytes: Gauge,
+    running_attempts: Gauge,
+    /// By [`Write`].
+    writes: [Histogram; 2],
+    tools: RwLock<foldhash::HashMap<Arc<str>, Arc<ToolMetrics>>>,
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+/// What the server is at a moment.
+pub(crate) struct Present {
+    pub(crate) live: Vec<LiveTasks>,
+    pub(crate) usage: Usage,
+    pub(crate) running_attempts: usize,
+    pub(crate) now: UnixMillis,
+}
+
+/// What is counted of one tool.
+struct ToolMetrics {
+    created: Counter,
+    succeeded: Counter,
+    failed: Counter,
+    cancelled: Counter,
+    task_seconds: Histogram,
+    queue_seconds: Histogram,
+    /// For the mean, which a histogram does not tell.
+    total_seconds: Counter<f64, AtomicU64>,
+    /// By [`AttemptOutcome`].
+    attempts: [Counter; 6],
+}
+
+/// How an attempt has ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum AttemptOutcome {
+    Finished,
+    Failed,
+    Stopped,
+    NeverStarted,
+    Suspended,
+    Blocked,
+}
+
+/// Their words, in the same order.
+const ATTEMPT_OUTCOMES: [&str; 6] = ["finished", "failed", "stopped", "never_started", "suspended", "blocked"];
+
+/// A kind of write that is acknowledged after its commit.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Write {
+    Create,
+    Change,
+}
+
+/// What has become of a tool's tasks and calls since the start of the process.
+#[derive(Default)]
+pub(crate) struct ToolTotals {
+    pub(crate) succeeded: u64,
+    pub(crate) failed: u64,
+    pub(crate) cancelled: u64,
+    pub(crate) mean_seconds: Option<f64>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut this = Self {
+            registry: Registry::with_prefix("longhaul"),
+            created: Family::default(),
+            ended: Family::default(),
+            attempts: Family::default(),
+            over_quota: Counter::default(),
+            task_seconds: Family::new_with_constructor(task_seconds),
+            queue_seconds: Family::new_with_constructor(queue_seconds),
+            live: Family::default(),
+            asking: Family::default(),
+            queue_age: Family::default(),
+            stored_bytes: Gauge::default(),
+            running_attempts: Gauge::default(),
+            writes: [write_seconds(), write_seconds()],
+            tools: RwLock::default(),
+        };
+        this.register();
+        this
+    }
+}
+
+fn task_seconds() -> Histogram {
+    Histogram::new(TASK_SECONDS)
+}
+
+fn queue_seconds() -> Histogram {
+    Histogram::new(QUEUE_SECONDS)
+}
+
+fn write_seconds() -> Histogram {
+    Histogram::new(WRITE_SECONDS)
+}
+
+impl Metrics {
+    fn register(&mut self) {
+        let all = &mut self.registry;
+        all.register(
+            "tasks_created",
+            "Tasks and plain calls that were created",
+            self.created.clone(),
+        );
+        all.register(
+            "tasks_ended",
+            "Tasks and plain calls that have ended",
+            self.ended.clone(),
+        );
+        all.register(
+            "attempts_ended",
+            "Attempts that have ended, and how",
+            self.attempts.clone(),
+        );
+        all.register(
+            "quota_refusals",
+            "Calls that were refused because of a quota",
+            self.over_quota.clone(),
+        );
+        all.register("tasks", "Live tasks and plain calls", self.live.clone());
+        all.register("tasks_asking", "Live tasks with an open question", self.asking.clone());
+        all.register(
+            "running_attempts",
+            "Attempts that this process works on",
+            self.running_attempts.clone(),
+        );
+        let (seconds, bytes) = (Unit::Seconds, Unit::Bytes);
+        all.register_with_unit(
+            "task_duration",
+            "From the creation of a task to its end",
+            seconds.clone(),
+            self.task_seconds.clone(),
+        );
+        all.register_with_unit(
+            "queue_wait",
+            "From when a task was ready to when it was claimed",
+            seconds.clone(),
+            self.queue_seconds.clone(),
+        );
+        let writes: Family<OfWrite, Histogram, fn() -> Histogram> = Family::new_with_constructor(write_seconds);
+        let write = |write| writes.get_or_create(&OfWrite { write }).clone();
+        self.writes = [write("create"), write("change")];
+        all.register_with_unit(
+            "store_write",
+            "Writes that are acknowledged after their commit",
+            seconds.clone(),
+            writes,
+        );
+        all.register_with_unit(
+            "queue_age",
+            "For how long the first queued task of a tool has been ready",
+            seconds,
+            self.queue_age.clone(),
+        );
+        all.register_with_unit(
+            "stored",
+            "Payloads of tasks in the store",
+            bytes,
+            self.stored_bytes.clone(),
+        );
+    }
+
+    /// What is counted of a tool. Taken from the families once, because looking it up there costs allocations.
+    fn of_tool(&self, tool: &Arc<str>) -> Arc<ToolMetrics> {
+        if let Some(known) = self.tools.read().get(tool) {
+            return Arc::clone(known);
+        }
+        let label = of_tool(tool);
+        let ended = |outcome| {
+            let tool = tool.to_string();
+            self.ended.get_or_create(&OfToolAndOutcome { tool, outcome }).clone()
+        };
+        let new = Arc::new(ToolMetrics {
+            created: self.created.get_or_create(&label).clone(),
+            succeeded: ended(state_word(State::Done(Verdict::Succeeded))),
+            failed: ended(state_word(State::Done(Verdict::RpcError))),
+            cancelled: ended(state_word(State::Done(Verdict::Cancelled))),
+            task_seconds: self.task_seconds.get_or_create(&label).clone(),
+            queue_seconds: self.queue_seconds.get_or_create(&label).clone(),
+            total_seconds: Counter::default(),
+            attempts: ATTEMPT_OUTCOMES.map(|outcome| {
+                let tool = tool.to_string();
+                self.attempts.get_or_create(&OfToolAndOutcome { tool, outcome }).clone()
+            }),
+        });
+        Arc::clone(self.tools.write().entry(Arc::clone(tool)).or_insert(new))
+    }
+
+    pub(crate) fn created(&self, task: &Task) {
+        let of_tool = self.of_tool(&task.tool);
+        of_tool.created.inc();
+        if task.state == State::Running {
+            // It was claimed as it was created.
+            of_tool.queue_seconds.observe(0.0);
+        }
+    }
+
+    pub(crate) fn claimed(&self, task: &Task, at: UnixMillis) {
+        let waited = seconds(at.since(task.ready_at));
+        self.of_tool(&task.tool).queue_seconds.observe(waited);
+    }
+
+    pub(crate) fn attempt_ended(&self, tool: &Arc<str>, end: AttemptOutcome) {
+        self.of_tool(tool).attempts[end as usize].inc();
+    }
+
+    pub(crate) fn task_ended(&self, task: &Task) {
+        let of_tool = self.of_tool(&task.tool);
+        match task.state {
+            State::Done(Verdict::Succeeded) => of_tool.succeeded.inc(),
+            State::Done(Verdict::Cancelled) => of_tool.cancelled.inc(),
+            _ => of_tool.failed.inc(),
+        };
+        if let Some(ended_at) = task.ended_at {
+            let took = seconds(ended_at.since(task.created_at));
+            of_tool.task_seconds.observe(took);
+            of_tool.total_seconds.inc_by(took);
+        }
+    }
+
+    pub(crate) fn over_quota(&self) {
+        self.over_quota.inc();
+    }
+
+    pub(crate) fn wrote(&self, write: Write, took: Duration) {
+        self.writes[write as usize].observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn totals(&self, tool: &str) -> ToolTotals {
+        let of_tool = self.tools.read().get(tool).cloned();
+        let Some(of_tool) = of_tool else {
+            return ToolTotals::default();
+        };
+        let [succeeded, failed, cancelled] =
+            [&of_tool.succeeded, &of_tool.failed, &of_tool.cancelled].map(|counter| counter.get());
+        let all = succeeded + failed + cancelled;
+        ToolTotals {
+            succeeded,
+            failed,
+            cancelled,
+            mean_seconds: (all > 0).then(|| of_tool.total_seconds.get() / all as f64),
+        }
+    }
+
+    /// As OpenMetrics text.
+    pub(crate) fn encode(&self, present: &Present) -> Result<String, fmt::Error> {
+        self.live.clear();
+        self.asking.clear();
+        self.queue_age.clear();
+        for group in &present.live {
+            let (tool, state) = (group.tool.to_string(), state_word(group.state));
+            let count = i64::try_from(group.count).unwrap_or(i64::MAX);
+            self.live.get_or_create(&OfToolAndState { tool, state }).set(count);
+            let asking = i64::try_from(group.asking).unwrap_or(i64::MAX);
+            self.asking.get_or_create(&of_tool(&group.tool)).inc_by(asking);
+            if let Some(age) = queue_age(group, present.now) {
+                self.queue_age.get_or_create(&of_tool(&group.tool)).set(seconds(age));
+            }
+        }
+        self.stored_bytes
+            .set(i64::try_from(present.usage.bytes).unwrap_or(i64::MAX));
+        self.running_attempts
+            .set(i64::try_from(present.running_attempts).unwrap_or(i64::MAX));
+        let mut text = String::new();
+        text::encode(&mut text, &self.registry)?;
+        Ok(text)
+    }
+}
+
+/// For how long the first of a tool's queued tasks has been ready, in milliseconds.
+pub(crate) fn queue_age(group: &LiveTasks, now: UnixMillis) -> Option<u64> {
+    (group.state == State::Queued).then(|| now.since(group.ready_at))
+}
+
+fn of_tool(tool: &str) -> OfTool {
+    OfTool { tool: tool.to_owned() }
+}
+
+fn seconds(millis: u64) -> f64 {
+    Duration::from_millis(millis).as_secs_f64()
+}

@@ -1,0 +1,48 @@
+//! Logging in with the key, for browsers of other users and behind proxies.
+
+use super::{Frame, render};
+use crate::context::AdminContext;
+use askama::Template;
+use axum::{
+    Form,
+    extract::State,
+    response::{IntoResponse, Redirect, Response},
+};
+use http::{HeaderMap, StatusCode, header};
+use serde::Deserialize;
+use std::sync::Arc;
+
+#[derive(Template)]
+#[template(path = "login.html")]
+struct LoginPage {
+    frame: Frame,
+    is_wrong: bool,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Key {
+    key: String,
+}
+
+fn page(context: &AdminContext, is_wrong: bool) -> Response {
+    let frame = Frame::of(context, "");
+    render(&LoginPage { frame, is_wrong })
+}
+
+pub(super) async fn show(State(context): State<Arc<AdminContext>>) -> Response {
+    page(&context, false)
+}
+
+pub(super) async fn log_in(State(context): State<Arc<AdminContext>>, Form(Key { key }): Form<Key>) -> Response {
+    if !context.access.admin_key.admits(key.trim()) {
+        return (StatusCode::UNAUTHORIZED, page(&context, true)).into_response();
+    }
+    let entropy = &context.engine.ports().entropy;
+    let cookie = context.logins.begin(&**entropy, context.now());
+    ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response()
+}
+
+pub(super) async fn log_out(State(context): State<Arc<AdminContext>>, headers: HeaderMap) -> Redirect {
+    context.logins.end(&headers);
+    Redirect::to("/login")
+}

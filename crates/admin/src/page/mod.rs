@@ -1,0 +1,188 @@
+//! The pages. They work without a script, which only draws them anew when something has changed.
+
+mod login;
+mod question;
+mod task;
+mod tasks;
+mod tools;
+
+use crate::{action::ActionError, context::AdminContext, details::ReadError};
+use askama::Template;
+use axum::{
+    Router,
+    response::{Html, IntoResponse, Response},
+    routing::{get, post},
+};
+use http::{HeaderValue, StatusCode, header};
+use longhaul_core::store::StoreError;
+use longhaul_runtime::OperatorError;
+use std::sync::Arc;
+
+/// Nothing comes from outside, nothing is inline, and nobody frames it.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
+     form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+pub(crate) fn router() -> Router<Arc<AdminContext>> {
+    Router::new()
+        .route("/", get(tasks::show))
+        .route("/tasks/{id}", get(task::show))
+        .route("/tasks/{id}/log", get(task::log))
+        .route("/tasks/{id}/answer", post(task::answer))
+        .route("/tasks/{id}/{action}", post(task::act))
+        .route("/tools", get(tools::show))
+        .route("/tools/{name}/{action}", post(tools::act))
+        .route("/login", get(login::show).post(login::log_in))
+        .route("/logout", post(login::log_out))
+        .route(
+            "/assets/style.css",
+            get(async || asset("text/css", include_str!("../../assets/style.css"))),
+        )
+        .route(
+            "/assets/live.js",
+            get(async || asset("text/javascript", include_str!("../../assets/live.js"))),
+        )
+        .route(
+            "/assets/icon.svg",
+            get(async || asset("image/svg+xml", include_str!("../../assets/icon.svg"))),
+        )
+}
+
+/// What every answer says to browsers.
+pub(crate) async fn with_headers(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    let mut put = |name, value| headers.insert(name, HeaderValue::from_static(value));
+    put(header::CONTENT_SECURITY_POLICY, POLICY);
+    put(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+    put(header::REFERRER_POLICY, "same-origin");
+    headers
+        .entry(header::CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
+    response
+}
+
+fn asset(kind: &'static str, text: &'static str) -> Response {
+    // It changes with the program: asked for again each time, which costs nothing on this machine.
+    (
+        [(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "no-cache")],
+        text,
+    )
+        .into_response()
+}
+
+/// What is around every page.
+pub(crate) struct Frame {
+    name: String,
+    place: &'static str,
+}
+
+impl Frame {
+    fn of(context: &AdminContext, place: &'static str) -> Self {
+        Self {
+            name: context.name.clone(),
+            place,
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "message.html")]
+struct MessagePage<'a> {
+    frame: Frame,
+    title: &'a str,
+    text: &'a str,
+    back: &'a str,
+}
+
+/// What a page cannot show or do.
+pub(crate) struct PageError {
+    status: StatusCode,
+    text: String,
+}
+
+impl From<StoreError> for PageError {
+    fn from(error: StoreError) -> Self {
+        ReadError::from(error).into()
+    }
+}
+
+impl From<ReadError> for PageError {
+    fn from(error: ReadError) -> Self {
+        let status = match &error {
+            ReadError::Query(_) => StatusCode::BAD_REQUEST,
+            ReadError::NotFound => StatusCode::NOT_FOUND,
+            ReadError::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        let text = match error {
+            ReadError::NotFound => "There is no such task. It may have been deleted.".to_owned(),
+            error => error.to_string(),
+        };
+        Self { status, text }
+    }
+}
+
+impl From<ActionError> for PageError {
+    fn from(error: ActionError) -> Self {
+        let status = match &error {
+            ActionError::Invalid(_) => StatusCode::BAD_REQUEST,
+            ActionError::UnknownTool | ActionError::Refused(OperatorError::NotFound) => StatusCode::NOT_FOUND,
+            ActionError::Refused(OperatorError::Store(_)) => StatusCode::SERVICE_UNAVAILABLE,
+            ActionError::Refused(_) => StatusCode::CONFLICT,
+        };
+        Self {
+            status,
+            text: error.to_string(),
+        }
+    }
+}
+
+impl PageError {
+    fn show(&self, context: &AdminContext, back: &str) -> Response {
+        let title = match self.status {
+            StatusCode::NOT_FOUND => "Not found",
+            StatusCode::SERVICE_UNAVAILABLE => "The store does not answer",
+            _ => "Not done",
+        };
+        let page = MessagePage {
+            frame: Frame::of(context, ""),
+            title,
+            text: &self.text,
+            back,
+        };
+        (self.status, render(&page)).into_response()
+    }
+}
+
+fn render(page: &impl Template) -> Response {
+    match page.render() {
+        Ok(text) => Html(text).into_response(),
+        Err(error) => {
+            tracing::warn!(%error, "a page cannot be drawn");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}
+
+/// A length of time for people: its two largest units.
+fn length(millis: u64) -> String {
+    const UNITS: [(&str, u64); 4] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
+    let Some(first) = UNITS.iter().position(|(_, unit)| millis >= *unit) else {
+        return format!("{millis} ms");
+    };
+    let (name, unit) = UNITS[first];
+    let mut text = format!("{} {name}", millis / unit);
+    if let Some((name, smaller)) = UNITS.get(first + 1).filter(|(_, smaller)| millis % unit >= *smaller) {
+        text.push_str(&format!(" {} {name}", millis % unit / smaller));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::length;
+
+    #[test]
+    fn lengths_have_two_units() {
+        let shown = [0, 999, 1_000, 61_000, 3_600_000, 3_661_000, 90_000_000].map(length);
+        assert_eq!(shown, ["0 ms", "999 ms", "1 s", "1 m 1 s", "1 h", "1 h 1 m", "1 d 1 h"]);
+    }
+}

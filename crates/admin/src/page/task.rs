@@ -1,0 +1,361 @@
+//! One task, and the actions on it.
+
+use super::{
+    Frame, PageError, length,
+    question::{self, Question},
+    render,
+    tasks::fraction,
+};
+use crate::{
+    access::Actor,
+    action::{ActionError, TaskAction},
+    context::AdminContext,
+    details::ReadError,
+    view::{EntryView, TaskDetails},
+};
+use askama::Template;
+use axum::{
+    Extension, Form,
+    extract::{Path, State},
+    response::{IntoResponse, Redirect, Response},
+};
+use http::{StatusCode, header};
+use longhaul_core::{InputKey, TaskId};
+use longhaul_runtime::LogRange;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// The end of a log that is shown, in bytes.
+const SHOWN_LOG: u64 = 64 << 10;
+/// A whole log is read in parts of this length.
+const LOG_PART: u64 = 1 << 20;
+/// A log that is longer is shown in part also by itself.
+const MOST_LOG: u64 = 64 << 20;
+
+#[derive(Template)]
+#[template(path = "task.html")]
+struct TaskPage {
+    frame: Frame,
+    age: String,
+    progress: Option<f64>,
+    questions: Vec<Question>,
+    blocked: Option<BlockedView>,
+    outcome: Option<OutcomeView>,
+    client: String,
+    arguments: String,
+    attempts: Vec<AttemptRow>,
+    journal: Vec<EntryRow>,
+    log: Option<LogView>,
+    can_cancel: bool,
+    can_retry: bool,
+    can_release: bool,
+    can_delete: bool,
+    task: TaskDetails,
+}
+
+struct BlockedView {
+    reason: String,
+    message: String,
+    since: String,
+    until: String,
+    tries: u64,
+}
+
+struct OutcomeView {
+    title: &'static str,
+    text: String,
+}
+
+struct AttemptRow {
+    epoch: u64,
+    began: String,
+    ended: String,
+    exit: String,
+}
+
+struct EntryRow {
+    position: u32,
+    what: String,
+    at: String,
+    took: String,
+    status: String,
+    child: Option<String>,
+}
+
+struct LogView {
+    text: String,
+    is_cut: bool,
+    shown: u64,
+    total: u64,
+}
+
+fn id(text: &str) -> Result<TaskId, PageError> {
+    text.parse().map_err(|_| ReadError::NotFound.into())
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+pub(super) async fn show(State(context): State<Arc<AdminContext>>, Path(id): Path<String>) -> Response {
+    match page(&context, &id).await {
+        Ok(page) => render(&page),
+        Err(error) => error.show(&context, "/"),
+    }
+}
+
+async fn page(context: &AdminContext, text_of_id: &str) -> Result<TaskPage, PageError> {
+    let id = id(text_of_id)?;
+    let task = context.task(&id).await?;
+    let log = if task.has_log {
+        log_end(context, &id).await?
+    } else {
+        None
+    };
+    let state = task.task.state;
+    let is_live = task.task.ended_at.is_none();
+    Ok(TaskPage {
+        frame: Frame::of(context, "tasks"),
+        age: length(task.task.age_millis),
+        progress: fraction(&task.task),
+        questions: task.questions.iter().map(Question::of).collect(),
+        blocked: task.task.blocked.as_ref().map(|blocked| BlockedView {
+            reason: text(&blocked["reason"]),
+            message: text(&blocked["message"]),
+            since: text(&blocked["since"]),
+            until: text(&blocked["until"]),
+            tries: blocked["tries"].as_u64().unwrap_or_default(),
+        }),
+        outcome: task.outcome.as_ref().map(outcome),
+        client: client(&task),
+        arguments: task
+            .arguments
+            .as_ref()
+            .map_or_else(String::new, |json| indented(json.get())),
+        attempts: task.attempts.iter().map(attempt).collect(),
+        journal: task.journal.iter().map(entry).collect(),
+        log,
+        can_cancel: is_live,
+        can_retry: ["failed", "cancelled"].contains(&state) && task.task.parent.is_none(),
+        can_release: state == "blocked",
+        can_delete: !is_live && task.task.announced,
+        task,
+    })
+}
+
+fn client(task: &TaskDetails) -> String {
+    let Some(client) = &task.client else {
+        return "unnamed".to_owned();
+    };
+    let words = [text(&client["name"]), text(&client["version"])];
+    words.join(" ").trim().to_owned()
+}
+
+/// JSON with line breaks; text that is not JSON as it is.
+fn indented(json: &str) -> String {
+    let parsed: Result<Value, _> = serde_json::from_str(json);
+    parsed
+        .and_then(|value| serde_json::to_string_pretty(&value))
+        .unwrap_or_else(|_| json.to_owned())
+}
+
+/// The texts of a result if it is nothing else, else its JSON.
+fn outcome(outcome: &Value) -> OutcomeView {
+    let result = &outcome["result"];
+    let texts: Option<Vec<&str>> = result["content"].as_array().and_then(|content| {
+        let is_plain = result["structuredContent"].is_null();
+        let text = |block: &'_ Value| {
+            is_plain
+                .then_some(())
+                .and(block["text"].as_str().map(str::len))
+                .is_some()
+        };
+        content
+            .iter()
+            .all(text)
+            .then(|| content.iter().filter_map(|block| block["text"].as_str()).collect())
+    });
+    match outcome["kind"].as_str() {
+        Some("result") => OutcomeView {
+            title: if outcome["isError"] == true {
+                "The tool failed"
+            } else {
+                "Result"
+            },
+            text: texts.map_or_else(|| indented(&result.to_string()), |texts| texts.join("\n")),
+        },
+        Some("error") => OutcomeView {
+            title: "It could not be carried through",
+            text: text(&outcome["message"]),
+        },
+        _ => OutcomeView {
+            title: "It was cancelled",
+            text: String::new(),
+        },
+    }
+}
+
+fn attempt(attempt: &Value) -> AttemptRow {
+    AttemptRow {
+        epoch: attempt["epoch"].as_u64().unwrap_or_default(),
+        began: text(&attempt["began"]),
+        ended: text(&attempt["ended"]),
+        exit: match &attempt["exit"] {
+            Value::Null => String::new(),
+            exit => words(exit),
+        },
+    }
+}
+
+/// An object as `key: value` with commas.
+fn words(object: &Value) -> String {
+    let word = |(key, value): (&String, &Value)| match value.as_str() {
+        Some(text) => format!("{key}: {text}"),
+        None => format!("{key}: {value}"),
+    };
+    let members = object.as_object().into_iter().flatten();
+    members.map(word).collect::<Vec<_>>().join(", ")
+}
+
+fn entry(entry: &EntryView) -> EntryRow {
+    let mut what = entry.kind.to_owned();
+    if !entry.name.is_empty() {
+        what = format!("{what} {}", entry.name);
+    }
+    if entry.ordinal > 1 {
+        what = format!("{what} ({})", entry.ordinal);
+    }
+    if !entry.branch.is_empty() {
+        what = format!("{what}, in {}", entry.branch);
+    }
+    let mut status = entry.status.clone();
+    if let Some(question) = &entry.question {
+        status = format!("{status}: {question}");
+    }
+    if entry.failed_attempts > 0 {
+        let error = entry.last_error.as_deref().unwrap_or_default();
+        status = format!(
+            "{status}; failed {} times, the last time: {error}",
+            entry.failed_attempts
+        );
+    }
+    EntryRow {
+        position: entry.position,
+        what,
+        at: entry.at.clone(),
+        took: entry.took_millis.map_or_else(String::new, length),
+        status,
+        child: entry.child.clone(),
+    }
+}
+
+async fn log_end(context: &AdminContext, id: &TaskId) -> Result<Option<LogView>, PageError> {
+    let record = context.record_of(id).await?;
+    let range = LogRange {
+        offset: None,
+        limit: Some(SHOWN_LOG),
+    };
+    // A log that cannot be read hides nothing else of the task.
+    let read = context.engine.read_log(&record.task, range).await.ok().flatten();
+    Ok(read.filter(|chunk| chunk.total > 0).map(|chunk| LogView {
+        is_cut: chunk.offset > 0,
+        shown: chunk.next - chunk.offset,
+        total: chunk.total,
+        text: chunk.text,
+    }))
+}
+
+/// The whole log as text.
+pub(super) async fn log(State(context): State<Arc<AdminContext>>, Path(text_of_id): Path<String>) -> Response {
+    match whole_log(&context, &text_of_id).await {
+        Ok(text) => ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response(),
+        Err(error) => error.show(&context, &format!("/tasks/{text_of_id}")),
+    }
+}
+
+async fn whole_log(context: &AdminContext, text_of_id: &str) -> Result<String, PageError> {
+    let record = context.record_of(&id(text_of_id)?).await?;
+    let unreadable = |text: String| PageError {
+        status: StatusCode::SERVICE_UNAVAILABLE,
+        text,
+    };
+    let (mut whole, mut offset) = (String::new(), 0);
+    while offset < MOST_LOG {
+        let range = LogRange {
+            offset: Some(offset),
+            limit: Some(LOG_PART),
+        };
+        let read = context.engine.read_log(&record.task, range).await;
+        let Some(chunk) = read.map_err(|error| unreadable(error.to_string()))? else {
+            break;
+        };
+        whole.push_str(&chunk.text);
+        if chunk.next <= offset || chunk.next >= chunk.total {
+            break;
+        }
+        offset = chunk.next;
+    }
+    Ok(whole)
+}
+
+pub(super) async fn act(
+    State(context): State<Arc<AdminContext>>,
+    Extension(actor): Extension<Actor>,
+    Path((text_of_id, action)): Path<(String, String)>,
+) -> Response {
+    let action = match action.as_str() {
+        "cancel" => TaskAction::Cancel,
+        "retry" => TaskAction::Retry,
+        "release" => TaskAction::Release,
+        "delete" => TaskAction::Delete,
+        _ => return StatusCode::NOT_FOUND.into_response(),
+    };
+    done(&context, &actor, &text_of_id, action).await
+}
+
+async fn done(context: &AdminContext, actor: &Actor, text_of_id: &str, action: TaskAction) -> Response {
+    let is_deletion = matches!(action, TaskAction::Delete);
+    let acted = match id(text_of_id) {
+        Ok(id) => context.act(actor, &id, action).await.map_err(PageError::from),
+        Err(error) => Err(error),
+    };
+    match acted {
+        Ok(Some(new)) => Redirect::to(&format!("/tasks/{}", new.id)).into_response(),
+        Ok(None) if is_deletion => Redirect::to("/").into_response(),
+        Ok(None) => Redirect::to(&format!("/tasks/{text_of_id}")).into_response(),
+        Err(error) => error.show(context, &format!("/tasks/{text_of_id}")),
+    }
+}
+
+pub(super) async fn answer(
+    State(context): State<Arc<AdminContext>>,
+    Extension(actor): Extension<Actor>,
+    Path(text_of_id): Path<String>,
+    Form(form): Form<Vec<(String, String)>>,
+) -> Response {
+    match answered(&context, &text_of_id, &form).await {
+        Ok(action) => done(&context, &actor, &text_of_id, action).await,
+        Err(error) => error.show(&context, &format!("/tasks/{text_of_id}")),
+    }
+}
+
+async fn answered(
+    context: &AdminContext,
+    text_of_id: &str,
+    form: &[(String, String)],
+) -> Result<TaskAction, PageError> {
+    let task = context.task(&id(text_of_id)?).await?;
+    let key = form.iter().find(|(name, _)| name == "key").map(|(_, key)| key.as_str());
+    let question = task
+        .questions
+        .iter()
+        .find(|question| Some(question.key.as_str()) == key);
+    let gone = || ActionError::Invalid("the task does not ask this, or not any more".to_owned());
+    let question = question.ok_or_else(gone)?;
+    let answer = question::answer(question, form).map_err(|error| ActionError::Invalid(error.to_string()))?;
+    let answer = serde_json::value::to_raw_value(&answer).map_err(|error| ActionError::Invalid(error.to_string()))?;
+    Ok(TaskAction::Answer {
+        key: InputKey::named(question.key.as_str()),
+        answer,
+    })
+}

@@ -1,0 +1,156 @@
+//! The list of tasks. Its filter is in the address, so that it can be kept and sent.
+
+use super::{Frame, PageError, length};
+use crate::{context::AdminContext, details::ReadError, query::TaskQuery, view::TaskView};
+use askama::Template;
+use axum::{
+    extract::{OriginalUri, Query, State},
+    response::{IntoResponse, Response},
+};
+use http::StatusCode;
+use std::sync::Arc;
+
+#[derive(Template)]
+#[template(path = "tasks.html")]
+struct TasksPage {
+    frame: Frame,
+    tabs: Vec<Tab>,
+    queue_age: Option<String>,
+    is_filtered: bool,
+    query: TaskQuery,
+    tools: Vec<String>,
+    error: Option<String>,
+    tasks: Vec<Row>,
+    next: Option<String>,
+}
+
+/// A filter that is one click away.
+struct Tab {
+    label: &'static str,
+    href: String,
+    count: Option<u64>,
+    is_chosen: bool,
+}
+
+struct Row {
+    id: String,
+    tool: String,
+    state: &'static str,
+    asks: bool,
+    principal: String,
+    created_at: String,
+    age: String,
+    status: String,
+    progress: Option<f64>,
+}
+
+impl Row {
+    fn of(task: TaskView) -> Self {
+        Self {
+            age: length(task.age_millis),
+            progress: fraction(&task),
+            status: task.status.unwrap_or_default(),
+            id: task.id,
+            tool: task.tool,
+            state: task.state,
+            asks: task.asks,
+            principal: task.principal,
+            created_at: task.created_at,
+        }
+    }
+}
+
+/// How much of a live task is done, if it says so, from 0 to 1.
+pub(super) fn fraction(task: &TaskView) -> Option<f64> {
+    let progress = task.progress.as_ref().filter(|_| task.ended_at.is_none())?;
+    let (current, total) = (progress["current"].as_f64()?, progress["total"].as_f64()?);
+    (total > 0.0).then(|| (current / total).clamp(0.0, 1.0))
+}
+
+pub(super) async fn show(
+    State(context): State<Arc<AdminContext>>,
+    OriginalUri(uri): OriginalUri,
+    query: Result<Query<TaskQuery>, axum::extract::rejection::QueryRejection>,
+) -> Response {
+    let query = query.map(|Query(query)| query).unwrap_or_default();
+    let drawn = context.drawn.page(
+        (context.live.version(), context.now()),
+        uri.to_string(),
+        draw(&context, query),
+    );
+    match drawn.await {
+        Ok(page) => page,
+        Err(Refusal::Invalid(page)) => (StatusCode::BAD_REQUEST, axum::response::Html(page)).into_response(),
+        Err(Refusal::Page(error)) => error.show(&context, "/"),
+    }
+}
+
+/// No page to keep.
+enum Refusal {
+    /// The page, which says what is wrong with the filter.
+    Invalid(String),
+    Page(PageError),
+}
+
+async fn draw(context: &AdminContext, query: TaskQuery) -> Result<String, Refusal> {
+    let failed = |error| Refusal::Page(PageError::from(ReadError::Store(error)));
+    let stats = context.stats().await.map_err(failed)?;
+    let (page, error) = match context.tasks(&query).await {
+        Ok(page) => (Some(page), None),
+        Err(ReadError::Query(error)) => (None, Some(error.to_string())),
+        Err(error) => return Err(Refusal::Page(error.into())),
+    };
+    let live = stats.queued + stats.running + stats.suspended + stats.blocked;
+    let tab = |label, change: fn(&mut TaskQuery), count| {
+        let mut wanted = TaskQuery::default();
+        change(&mut wanted);
+        let is_chosen = TaskQuery {
+            after: String::new(),
+            ..query.clone()
+        } == wanted;
+        Tab {
+            label,
+            href: address(&wanted),
+            count,
+            is_chosen,
+        }
+    };
+    let tabs = vec![
+        tab("All", |_| {}, None),
+        tab("Live", |query| query.state = "live".into(), Some(live)),
+        tab("Queued", |query| query.state = "queued".into(), Some(stats.queued)),
+        tab("Asking", |query| query.asks = "yes".into(), Some(stats.asking)),
+        tab("Blocked", |query| query.state = "blocked".into(), Some(stats.blocked)),
+        tab("Failed", |query| query.state = "failed".into(), None),
+    ];
+    let is_filtered = !tabs.iter().any(|tab| tab.is_chosen);
+    let (tasks, next) = page.map_or((Vec::new(), None), |page| (page.tasks, page.next));
+    let next = next.map(|after| address(&TaskQuery { after, ..query.clone() }));
+    let is_invalid = error.is_some();
+    let page = TasksPage {
+        frame: Frame::of(context, "tasks"),
+        tabs,
+        queue_age: stats.queue_age_millis.filter(|age| *age >= 60_000).map(length),
+        is_filtered,
+        tools: (context.engine.catalog().snapshot().tools.keys())
+            .map(ToString::to_string)
+            .collect(),
+        query,
+        error,
+        tasks: tasks.into_iter().map(Row::of).collect(),
+        next,
+    };
+    let text = page.render().unwrap_or_else(|error| error.to_string());
+    if is_invalid {
+        Err(Refusal::Invalid(text))
+    } else {
+        Ok(text)
+    }
+}
+
+fn address(query: &TaskQuery) -> String {
+    match query.to_url() {
+        text if text.is_empty() => "/".to_owned(),
+        text => format!("/?{text}"),
+    }
+}

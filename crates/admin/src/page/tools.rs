@@ -1,0 +1,60 @@
+//! The tools and what becomes of their calls.
+
+use super::{Frame, PageError, length, render};
+use crate::{access::Actor, context::AdminContext, view::ToolView};
+use askama::Template;
+use axum::{
+    Extension,
+    extract::{Path, State},
+    response::{IntoResponse, Redirect, Response},
+};
+use http::StatusCode;
+use std::sync::Arc;
+
+#[derive(Template)]
+#[template(path = "tools.html")]
+struct ToolsPage {
+    frame: Frame,
+    rows: Vec<Row>,
+}
+
+struct Row {
+    tool: ToolView,
+    queue_age: Option<String>,
+    mean: String,
+}
+
+pub(super) async fn show(State(context): State<Arc<AdminContext>>) -> Response {
+    let tools = match context.tools().await {
+        Ok(tools) => tools,
+        Err(error) => return PageError::from(error).show(&context, "/"),
+    };
+    let row = |tool: ToolView| Row {
+        queue_age: tool.queue_age_millis.map(length),
+        mean: tool
+            .mean_seconds
+            .map_or_else(String::new, |mean| length((mean * 1_000.0) as u64)),
+        tool,
+    };
+    render(&ToolsPage {
+        frame: Frame::of(&context, "tools"),
+        rows: tools.into_iter().map(row).collect(),
+    })
+}
+
+/// Pauses a tool, or ends its pause.
+pub(super) async fn act(
+    State(context): State<Arc<AdminContext>>,
+    Extension(actor): Extension<Actor>,
+    Path((name, action)): Path<(String, String)>,
+) -> Response {
+    let paused = match action.as_str() {
+        "pause" => true,
+        "resume" => false,
+        _ => return StatusCode::NOT_FOUND.into_response(),
+    };
+    match context.set_paused(&actor, &name, paused).await {
+        Ok(()) => Redirect::to("/tools").into_response(),
+        Err(error) => PageError::from(error).show(&context, "/tools"),
+    }
+}

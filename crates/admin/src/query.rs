@@ -1,0 +1,245 @@
+//! Which tasks are asked for: the same parameters in the API, on the page and in the command.
+
+use crate::words::{LEGACY, MODERN, state_word};
+use longhaul_core::{
+    Millis, Now, Origin, Principal, State, TaskId, UnixMillis, Verdict, parse_duration,
+    store::{SearchOrder, TaskFilter, TaskSearch},
+};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+
+/// Tasks of a page, unless `limit` says otherwise, and at most.
+const LIMIT: usize = 50;
+const MOST: usize = 500;
+/// Tasks that are looked at for a page.
+const MOST_EXAMINED: usize = 20_000;
+
+/// Every state.
+const STATES: [State; 8] = [
+    State::Queued,
+    State::Running,
+    State::Suspended,
+    State::Blocked,
+    State::Done(Verdict::Succeeded),
+    State::Done(Verdict::ToolError),
+    State::Done(Verdict::RpcError),
+    State::Done(Verdict::Cancelled),
+];
+
+/// The parameters of a search, as they are written in a URL. What is absent or empty restricts nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct TaskQuery {
+    /// States, separated by commas: `queued`, `running`, `suspended`, `blocked`, `succeeded`, `failed`, `cancelled`; `live` is the first four, `ended` the others.
+    pub state: String,
+    /// A tool.
+    pub tool: String,
+    /// A principal.
+    pub principal: String,
+    /// `legacy` or `modern`.
+    pub origin: String,
+    /// The id of the task that has started them.
+    pub parent: String,
+    /// `yes` for those with an open question.
+    pub asks: String,
+    /// A part of the status line.
+    pub text: String,
+    /// Those at least as old as this, such as `1h`.
+    pub older: String,
+    /// Those younger than this.
+    pub younger: String,
+    /// `newest` first, which is the default, or `oldest`.
+    pub order: String,
+    /// Where the page before ended.
+    pub after: String,
+    /// How many tasks at most, up to 500; 50 by default.
+    pub limit: String,
+}
+
+/// A parameter that makes no sense.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{name}` cannot be {value:?}: it must be {must_be}")]
+pub struct InvalidQuery {
+    /// The parameter.
+    pub name: &'static str,
+    /// What it was.
+    pub value: String,
+    /// What would be right.
+    pub must_be: &'static str,
+}
+
+impl TaskQuery {
+    /// As the query of a URL, without what is empty.
+    pub fn to_url(&self) -> String {
+        let fields = [
+            ("state", &self.state),
+            ("tool", &self.tool),
+            ("principal", &self.principal),
+            ("origin", &self.origin),
+            ("parent", &self.parent),
+            ("asks", &self.asks),
+            ("text", &self.text),
+            ("older", &self.older),
+            ("younger", &self.younger),
+            ("order", &self.order),
+            ("after", &self.after),
+            ("limit", &self.limit),
+        ];
+        let given = fields.into_iter().filter(|(_, value)| !value.is_empty());
+        let pairs = given.map(|(name, value)| format!("{name}={}", utf8_percent_encode(value, NON_ALPHANUMERIC)));
+        pairs.collect::<Vec<_>>().join("&")
+    }
+
+    /// The search that it asks for at this time.
+    ///
+    /// # Errors
+    /// [`InvalidQuery`] for the first parameter that makes no sense.
+    pub fn search(&self, now: Now) -> Result<TaskSearch, InvalidQuery> {
+        let filter = TaskFilter {
+            principal: given(&self.principal).map(Principal::named),
+            tool: given(&self.tool).map(Into::into),
+            states: states(&self.state)?,
+            origin: match self.origin.as_str() {
+                "" => None,
+                LEGACY => Some(Origin::Legacy),
+                MODERN => Some(Origin::Modern),
+                _ => return Err(invalid("origin", &self.origin, "legacy or modern")),
+            },
+            parent: id("parent", &self.parent)?,
+            asks: match self.asks.as_str() {
+                "" | "no" | "false" => false,
+                "yes" | "true" | "on" => true,
+                _ => return Err(invalid("asks", &self.asks, "yes or no")),
+            },
+            created_since: age("younger", &self.younger, now)?,
+            created_before: age("older", &self.older, now)?.map(|at| UnixMillis(at.0.saturating_add(1))),
+            text: given(&self.text).map(str::to_owned),
+        };
+        Ok(TaskSearch {
+            filter,
+            order: match self.order.as_str() {
+                "" | "newest" => SearchOrder::NewestFirst,
+                "oldest" => SearchOrder::OldestFirst,
+                _ => return Err(invalid("order", &self.order, "newest or oldest")),
+            },
+            after: id("after", &self.after)?,
+            limit: match given(&self.limit) {
+                None => LIMIT,
+                Some(text) => {
+                    let limit = text.parse().ok().filter(|limit| (1..=MOST).contains(limit));
+                    limit.ok_or_else(|| invalid("limit", text, "a number from 1 to 500"))?
+                }
+            },
+            most_examined: MOST_EXAMINED,
+        })
+    }
+}
+
+fn given(text: &str) -> Option<&str> {
+    Some(text.trim()).filter(|text| !text.is_empty())
+}
+
+fn invalid(name: &'static str, value: &str, must_be: &'static str) -> InvalidQuery {
+    InvalidQuery {
+        name,
+        value: value.to_owned(),
+        must_be,
+    }
+}
+
+fn states(text: &str) -> Result<Vec<State>, InvalidQuery> {
+    const WORDS: &str = "queued, running, suspended, blocked, succeeded, failed, cancelled, live or ended, or several of them with commas between them";
+    let mut wanted = Vec::new();
+    for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+        let means = |state: &State| match word {
+            "live" => !matches!(state, State::Done(_)),
+            "ended" => matches!(state, State::Done(_)),
+            word => state_word(*state) == word,
+        };
+        let before = wanted.len();
+        wanted.extend(STATES.iter().copied().filter(means));
+        if wanted.len() == before {
+            return Err(invalid("state", word, WORDS));
+        }
+    }
+    Ok(wanted)
+}
+
+fn id(name: &'static str, text: &str) -> Result<Option<TaskId>, InvalidQuery> {
+    let parsed = given(text).map(|text| text.parse().map_err(|_| invalid(name, text, "the id of a task")));
+    parsed.transpose()
+}
+
+/// The time that was so long ago.
+fn age(name: &'static str, text: &str, now: Now) -> Result<Option<UnixMillis>, InvalidQuery> {
+    let Some(text) = given(text) else { return Ok(None) };
+    let age: Millis = parse_duration(text).map_err(|_| invalid(name, text, "a duration such as 90s, 10m, 2h or 3d"))?;
+    let age = i64::try_from(age).unwrap_or(i64::MAX);
+    Ok(Some(UnixMillis(now.at.0.saturating_sub(age))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn search(change: impl FnOnce(&mut TaskQuery)) -> Result<TaskSearch, InvalidQuery> {
+        let mut query = TaskQuery::default();
+        change(&mut query);
+        query.search(Now {
+            at: UnixMillis(10_000_000),
+            offset: 0,
+        })
+    }
+
+    #[test]
+    fn words_stand_for_states() {
+        let states = |text: &str| search(|query| query.state = text.to_owned()).map(|search| search.filter.states);
+        assert_eq!(states("").unwrap(), []);
+        assert_eq!(states("queued, blocked").unwrap(), [State::Queued, State::Blocked]);
+        assert_eq!(
+            states("failed").unwrap(),
+            [State::Done(Verdict::ToolError), State::Done(Verdict::RpcError)]
+        );
+        assert_eq!(
+            states("live").unwrap().len() + states("ended").unwrap().len(),
+            STATES.len()
+        );
+        let error = states("queued,runing").unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("`state` cannot be \"runing\": it must be queued,"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn ages_count_back_from_now() {
+        let found = search(|query| {
+            query.older = "1h".to_owned();
+            query.younger = "2h".to_owned();
+        });
+        let filter = found.unwrap().filter;
+        assert_eq!(
+            filter.created_before,
+            Some(UnixMillis(6_400_001)),
+            "an hour old, or more"
+        );
+        assert_eq!(filter.created_since, Some(UnixMillis(2_800_000)));
+        assert_eq!(
+            search(|query| query.older = "long".to_owned()).unwrap_err().name,
+            "older"
+        );
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_named() {
+        let name = |change: fn(&mut TaskQuery)| search(change).unwrap_err().name;
+        assert_eq!(name(|query| query.limit = "501".into()), "limit");
+        assert_eq!(name(|query| query.limit = "0".into()), "limit");
+        assert_eq!(name(|query| query.after = "a b".into()), "after");
+        assert_eq!(name(|query| query.origin = "old".into()), "origin");
+        assert_eq!(name(|query| query.order = "up".into()), "order");
+        assert_eq!(name(|query| query.asks = "maybe".into()), "asks");
+    }
+}

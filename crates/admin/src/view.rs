@@ -1,0 +1,308 @@
+//! Tasks and tools as operators see them: the JSON of the API, of which the page is made, too.
+
+use crate::words::{self, state_word};
+use longhaul_core::{AttemptState, Now, Origin, Outcome, StopReason, Task, UnixMillis, push_timestamp, store::Record};
+use longhaul_runtime::{EntryStatus, EntrySummary, PastAttempt, Requestor};
+use serde::Serialize;
+use serde_json::{Value, json, value::RawValue};
+
+/// A task in a list.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskView {
+    /// Its id.
+    pub id: String,
+    /// Its tool.
+    pub tool: String,
+    /// `queued`, `running`, `suspended`, `blocked`, `succeeded`, `failed` or `cancelled`.
+    pub state: &'static str,
+    /// Whether a question is open.
+    pub asks: bool,
+    /// Whose it is.
+    pub principal: String,
+    /// Which generation created it: `legacy` or `modern`.
+    pub origin: &'static str,
+    /// When it was created, as RFC 3339.
+    pub created_at: String,
+    /// Its last visible change.
+    pub updated_at: String,
+    /// When it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<String>,
+    /// How long it has lived, or did until its end, in milliseconds.
+    pub age_millis: u64,
+    /// The latest line about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<String>,
+    /// How far it has come, and of how much if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Value>,
+    /// Whether clients may know its id. A plain call is not announced.
+    pub announced: bool,
+    /// Attempts that count for the retry policy.
+    pub attempts_used: u32,
+    /// The latest attempt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<Value>,
+    /// The task that started it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// Why its work is to stop: `cancel` or `deadline`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopping: Option<&'static str>,
+    /// Why it is blocked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blocked: Option<Value>,
+}
+
+pub(crate) fn timestamp(now: Now, at: UnixMillis) -> String {
+    let mut text = String::new();
+    push_timestamp(&mut text, now.in_the_world(at));
+    text
+}
+
+impl TaskView {
+    /// The view of a task now.
+    pub fn of(task: &Task, now: Now) -> Self {
+        let time = |at| timestamp(now, at);
+        let until = task.ended_at.unwrap_or(now.at);
+        Self {
+            id: task.id.to_string(),
+            tool: task.tool.to_string(),
+            state: state_word(task.state),
+            asks: !task.open_inputs.is_empty(),
+            principal: task.owner.principal.as_str().to_owned(),
+            origin: match task.origin {
+                Origin::Legacy => words::LEGACY,
+                Origin::Modern => words::MODERN,
+            },
+            created_at: time(task.created_at),
+            updated_at: time(task.updated_at),
+            ended_at: task.ended_at.map(time),
+            age_millis: until.since(task.created_at),
+            status: task.status_line().map(|line| line.into_owned()),
+            progress: task
+                .progress
+                .map(|progress| json!({"current": progress.current, "total": progress.total})),
+            announced: task.announced,
+            attempts_used: task.attempts_used,
+            attempt: task.attempt.as_ref().map(|attempt| {
+                json!({
+                    "epoch": attempt.epoch,
+                    "node": attempt.node.0,
+                    "host": attempt.host.as_ref().map(|host| host.0.to_string()),
+                    "state": match attempt.state {
+                        AttemptState::Starting => "starting",
+                        AttemptState::Live => "live",
+                        AttemptState::Stopping => "stopping",
+                        AttemptState::Ended => "ended",
+                    },
+                })
+            }),
+            parent: task.lineage.as_ref().map(|lineage| lineage.parent.to_string()),
+            stopping: task.stop.filter(|_| !task.is_done()).map(|stop| match stop.reason {
+                StopReason::Cancel => "cancel",
+                StopReason::Deadline => "deadline",
+            }),
+            blocked: task.block().map(|blocked| {
+                json!({
+                    "reason": blocked.reason.to_string(),
+                    "message": &*blocked.failure.message,
+                    "since": time(blocked.since),
+                    "until": time(blocked.until),
+                    "tries": blocked.tries,
+                })
+            }),
+        }
+    }
+}
+
+/// All that is known of one task.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TaskDetails {
+    #[serde(flatten)]
+    pub(crate) task: TaskView,
+    /// What a queued task waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) waits_for: Option<String>,
+    /// When its time is over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) deadline_at: Option<String>,
+    /// When it goes on, or is tried again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) resumes_at: Option<String>,
+    /// When it is deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) deleted_at: Option<String>,
+    /// The name and version that the client gives itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) client: Option<Value>,
+    /// The caller's trace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) traceparent: Option<String>,
+    /// The task that it was made of, by a retry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) retry_of: Option<String>,
+    /// What it was called with, if it is shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) arguments: Option<Box<RawValue>>,
+    /// How it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) outcome: Option<Value>,
+    /// Its open questions.
+    pub(crate) questions: Vec<QuestionView>,
+    /// Its attempts, as their files record them.
+    pub(crate) attempts: Vec<Value>,
+    /// Its journal, from its beginning.
+    pub(crate) journal: Vec<EntryView>,
+    /// The position behind which the journal goes on, if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) journal_next: Option<u32>,
+    /// The tasks that it has started, the first 100.
+    pub(crate) children: Vec<TaskView>,
+    /// Whether there is a log.
+    pub(crate) has_log: bool,
+}
+
+/// An open question.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct QuestionView {
+    pub(crate) key: String,
+    pub(crate) asked_at: String,
+    pub(crate) method: String,
+    pub(crate) params: Value,
+}
+
+/// An entry of the journal.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct EntryView {
+    pub(crate) position: u32,
+    pub(crate) kind: &'static str,
+    pub(crate) name: String,
+    pub(crate) branch: String,
+    pub(crate) ordinal: u32,
+    pub(crate) at: String,
+    pub(crate) status: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) took_millis: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) child: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) question: Option<String>,
+    pub(crate) failed_attempts: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) last_error: Option<String>,
+}
+
+impl EntryView {
+    pub(crate) fn of(position: u32, entry: EntrySummary) -> Self {
+        let mut at = String::new();
+        push_timestamp(&mut at, entry.at);
+        Self {
+            position,
+            kind: entry.key.kind.name(),
+            name: entry.key.name.to_string(),
+            branch: entry.key.path.to_string(),
+            ordinal: entry.key.nth,
+            at,
+            status: status_word(&entry.status),
+            took_millis: entry.took,
+            child: entry.child.map(|child| child.to_string()),
+            question: entry.question,
+            failed_attempts: entry.failed_count,
+            last_error: entry.failed.last().map(|failed| failed.why.clone()),
+        }
+    }
+}
+
+fn status_word(status: &EntryStatus) -> String {
+    match status {
+        EntryStatus::Waiting(Some(until)) => {
+            let mut text = "waits until ".to_owned();
+            push_timestamp(&mut text, *until);
+            text
+        }
+        EntryStatus::Waiting(None) => "waits".to_owned(),
+        EntryStatus::Done => "done".to_owned(),
+        EntryStatus::Failed(why) => format!("failed: {why}"),
+        EntryStatus::Unanswered => "not answered in time".to_owned(),
+        EntryStatus::Withdrawn => "withdrawn".to_owned(),
+        EntryStatus::Unreadable => "unreadable: another version of Longhaul has written it".to_owned(),
+    }
+}
+
+/// How a task ended, as JSON.
+pub(crate) fn outcome(record: &Record) -> Option<Value> {
+    Some(match record.outcome.as_ref()? {
+        Outcome::Result { json, is_error } => json!({
+            "kind": "result",
+            "isError": is_error,
+            "result": serde_json::from_str::<Value>(json.as_str()).unwrap_or_default(),
+        }),
+        Outcome::RpcError(failure) => json!({
+            "kind": "error",
+            "code": failure.code,
+            "message": &*failure.message,
+            "data": failure.data.as_ref().and_then(|data| serde_json::from_str::<Value>(data.as_str()).ok()),
+        }),
+        Outcome::Cancelled => json!({"kind": "cancelled"}),
+    })
+}
+
+/// What the caller said of itself.
+pub(crate) fn client(requestor: &Requestor) -> Option<Value> {
+    let client: Value = serde_json::from_str(requestor.client.as_ref()?.as_str()).ok()?;
+    Some(json!({"name": client["name"], "version": client["version"], "protocol": requestor.version}))
+}
+
+pub(crate) fn attempt(attempt: &PastAttempt, now: Now) -> Value {
+    json!({
+        "epoch": attempt.epoch,
+        "began": attempt.began.map(|at| timestamp(now, at)),
+        "ended": attempt.ended.map(|at| timestamp(now, at)),
+        "exit": attempt.exit.as_ref().and_then(|exit| exit.to_json()),
+    })
+}
+
+/// A tool and what becomes of its calls.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolView {
+    /// Its name.
+    pub name: String,
+    /// Whether it is offered. One that is not may have tasks of earlier.
+    pub offered: bool,
+    /// Whether an operator has paused it: then nothing of it begins.
+    pub paused: bool,
+    /// The kind of its provider, such as `command`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Its limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<usize>,
+    /// Live tasks by state.
+    pub queued: u64,
+    /// Those that run, or wait in memory.
+    pub running: u64,
+    /// Those that wait without code in memory.
+    pub suspended: u64,
+    /// Those that cannot go on.
+    pub blocked: u64,
+    /// Those with an open question.
+    pub asking: u64,
+    /// For how long the first queued task has been ready, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue_age_millis: Option<u64>,
+    /// Since the start of this process: tasks and calls that have succeeded.
+    pub succeeded: u64,
+    /// Those that have failed.
+    pub failed: u64,
+    /// Those that were cancelled.
+    pub cancelled: u64,
+    /// From creation to the end, in the mean, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mean_seconds: Option<f64>,
+}

@@ -1,0 +1,162 @@
+//! Who may operate.
+
+use crate::world::World;
+use reqwest::{Method, header};
+use std::fs;
+
+const PATHS: [&str; 5] = ["/", "/tools", "/api/tasks", "/api/stats", "/metrics"];
+
+#[tokio::test]
+async fn a_process_of_the_servers_user_needs_no_key() {
+    let world = World::new(true).await;
+    for path in PATHS {
+        assert_eq!(world.get(path).await.status(), 200, "{path}");
+    }
+    for forwarding in ["x-forwarded-for", "forwarded", "via"] {
+        let forwarded = world.request(Method::GET, "/api/stats").header(forwarding, "10.0.0.1");
+        assert_eq!(forwarded.send().await.unwrap().status(), 401, "{forwarding}");
+    }
+}
+
+#[tokio::test]
+async fn others_need_the_key() {
+    let world = World::new(false).await;
+    for path in PATHS {
+        assert_eq!(world.get(path).await.status(), 401, "{path}");
+        let keyed = |key: &str| world.request(Method::GET, path).bearer_auth(key).send();
+        assert_eq!(keyed(&world.admin_key).await.unwrap().status(), 200, "{path}");
+        assert_eq!(keyed(&world.admin_key[..40]).await.unwrap().status(), 401, "{path}");
+        assert_eq!(keyed("").await.unwrap().status(), 401, "{path}");
+    }
+    for path in ["/healthz", "/readyz", "/login", "/assets/style.css", "/assets/live.js"] {
+        assert_eq!(world.get(path).await.status(), 200, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn the_key_of_metrics_opens_metrics_alone() {
+    let world = World::new(false).await;
+    for path in PATHS {
+        let keyed = world.request(Method::GET, path).bearer_auth(&world.metrics_key);
+        let expected = if path == "/metrics" { 200 } else { 401 };
+        assert_eq!(keyed.send().await.unwrap().status(), expected, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_credential_that_is_wrong_is_not_ignored() {
+    let world = World::new(true).await;
+    let wrong = world.request(Method::GET, "/api/stats").bearer_auth("lha_wrong");
+    assert_eq!(wrong.send().await.unwrap().status(), 401);
+}
+
+#[tokio::test]
+async fn requests_name_this_server() {
+    let world = World::new(true).await;
+    let status = async |host: &str| {
+        let request = world.request(Method::GET, "/api/stats").header(header::HOST, host);
+        request
+            .bearer_auth(&world.admin_key)
+            .send()
+            .await
+            .unwrap()
+            .status()
+            .as_u16()
+    };
+    assert_eq!(status("evil.example.com").await, 403);
+    assert_eq!(status("ops.example.com").await, 200, "an allowed host");
+    assert_eq!(status("localhost").await, 200);
+    assert_eq!(status("localhost.evil.example.com:80").await, 403);
+}
+
+/// A page elsewhere can make a browser of the server's user send requests.
+#[tokio::test]
+async fn web_pages_of_other_origins_do_nothing() {
+    let world = World::new(true).await;
+    let own = format!("http://{}", world.address);
+    let status = async |method: Method, name: &str, value: &str| {
+        let request = world.request(method, "/api/drain").header(name, value);
+        request.send().await.unwrap().status().as_u16()
+    };
+    for origin in [
+        "https://evil.example.com",
+        "null",
+        "http://localhost:3000",
+        "http://127.0.0.1",
+    ] {
+        assert_eq!(status(Method::POST, "origin", origin).await, 403, "{origin}");
+    }
+    assert_eq!(status(Method::POST, "sec-fetch-site", "cross-site").await, 403);
+    assert_eq!(status(Method::GET, "sec-fetch-site", "cross-site").await, 403);
+    assert!(!world.stop.is_cancelled());
+    assert_eq!(
+        status(Method::POST, "origin", &own).await,
+        200,
+        "the page of this server"
+    );
+    assert!(world.stop.is_cancelled());
+}
+
+#[tokio::test]
+async fn a_browser_logs_in_with_the_key() {
+    let world = World::new(false).await;
+    let page = world
+        .request(Method::GET, "/")
+        .header(header::ACCEPT, "text/html")
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(
+        (page.status().as_u16(), &page.headers()["location"]),
+        (303, &"/login".parse().unwrap())
+    );
+    let log_in = async |key: &str| {
+        let own = format!("http://{}", world.address);
+        let form = world.request(Method::POST, "/login").header(header::ORIGIN, own);
+        let form = form.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
+        form.body(format!("key={key}")).send().await.unwrap()
+    };
+    let refused = log_in("lha_wrong").await;
+    assert_eq!(
+        (refused.status().as_u16(), refused.headers().get("set-cookie")),
+        (401, None)
+    );
+    let granted = log_in(&world.admin_key).await;
+    let cookie = granted.headers()["set-cookie"].to_str().unwrap().to_owned();
+    assert!(cookie.contains("HttpOnly; SameSite=Strict"), "{cookie}");
+    let cookie = cookie.split(';').next().unwrap();
+    let shown = world.request(Method::GET, "/").header(header::COOKIE, cookie);
+    assert_eq!(shown.send().await.unwrap().status(), 200);
+    let drain = |origin: Option<String>| {
+        let request = world.request(Method::POST, "/api/drain").header(header::COOKIE, cookie);
+        origin
+            .into_iter()
+            .fold(request, |request, origin| request.header(header::ORIGIN, origin))
+            .send()
+    };
+    assert_eq!(drain(None).await.unwrap().status(), 403, "a cookie without an origin");
+    let own = format!("http://{}", world.address);
+    let out = world.request(Method::POST, "/logout").header(header::COOKIE, cookie);
+    assert_eq!(out.header(header::ORIGIN, own).send().await.unwrap().status(), 303);
+    let shown = world.request(Method::GET, "/api/stats").header(header::COOKIE, cookie);
+    assert_eq!(shown.send().await.unwrap().status(), 401, "logged out");
+}
+
+#[tokio::test]
+async fn another_key_in_the_file_counts_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let ports = longhaul_runtime::Ports::system();
+    let open = || longhaul_admin::KeyFile::in_data_dir(directory.path(), "admin.key", "lha_", &*ports.entropy);
+    let file = open().unwrap();
+    let first = file.read().unwrap();
+    assert!(first.starts_with("lha_") && first.len() > 40, "{}", first.len());
+    assert_eq!(open().unwrap().read().unwrap(), first, "it is made once");
+    fs::write(file.path(), "short\n").unwrap();
+    let error = open().unwrap_err().to_string();
+    assert!(
+        error.ends_with("the key has 5 characters; it needs at least 32"),
+        "{error}"
+    );
+    fs::write(file.path(), format!("{}\n", "k".repeat(32))).unwrap();
+    assert_eq!(file.read().unwrap(), "k".repeat(32));
+}

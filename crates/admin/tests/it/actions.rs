@@ -1,0 +1,161 @@
+//! What an operator does.
+
+use crate::world::{World, answered};
+use reqwest::{Method, header};
+use serde_json::json;
+
+#[tokio::test]
+async fn a_task_is_cancelled_and_made_again() {
+    let world = World::new(true).await;
+    let id = world.running("first").await;
+    assert_eq!(
+        world.act(&format!("/api/tasks/{id}/retry")).await.0,
+        409,
+        "it has not ended"
+    );
+    assert_eq!(
+        world.act(&format!("/api/tasks/{id}/cancel")).await,
+        (200, json!({"done": true}))
+    );
+    world.state(&id, "cancelled").await;
+    assert_eq!(world.act(&format!("/api/tasks/{id}/cancel")).await.0, 409, "it is over");
+    let (status, retried) = world.act(&format!("/api/tasks/{id}/retry")).await;
+    assert_eq!(status, 200);
+    let new = retried["task"].as_str().unwrap();
+    assert_ne!(new, id);
+    world.gate.add_permits(1);
+    let task = world.state(new, "succeeded").await;
+    assert_eq!(
+        (&task["retryOf"], &task["arguments"]),
+        (&json!(id), &json!({"text": "first"}))
+    );
+    assert_eq!(
+        task["principal"],
+        world.json(&format!("/api/tasks/{id}")).await["principal"]
+    );
+    assert_eq!(
+        world.act(&format!("/api/tasks/{new}/retry")).await.0,
+        409,
+        "it has succeeded"
+    );
+    // The client that had the old one knows the new one, too.
+    assert_eq!(world.client.follow(new).get().await.unwrap()["status"], "completed");
+}
+
+#[tokio::test]
+async fn a_finished_task_is_deleted() {
+    let world = World::new(true).await;
+    let live = world.running("live").await;
+    let delete = |id: &str| answered(world.request(Method::DELETE, &format!("/api/tasks/{id}")));
+    assert_eq!(delete(&live).await.0, 409);
+    let ended = world.ended("fails", json!({"text": "no"})).await;
+    assert_eq!(delete(&ended).await, (200, json!({"done": true})));
+    assert_eq!(delete(&ended).await.0, 404);
+    assert!(world.client.follow(ended).get().await.is_err());
+}
+
+#[tokio::test]
+async fn a_question_is_answered_once_and_only_as_it_asks() {
+    let world = World::new(true).await;
+    let (id, key) = world.asking().await;
+    let path = format!("/api/tasks/{id}/answer");
+    let answer = |key: &str, answer: serde_json::Value| {
+        let body = json!({"key": key, "answer": answer}).to_string();
+        let request = world
+            .request(Method::POST, &path)
+            .header(header::CONTENT_TYPE, "application/json");
+        answered(request.body(body))
+    };
+    let (status, error) = answer(&key, json!({"action": "perhaps"})).await;
+    assert_eq!((status, &error["error"]["kind"]), (400, &json!("invalid")), "{error}");
+    assert_eq!(answer("in-99", json!({"action": "decline"})).await.0, 409);
+    let accepted = json!({"action": "accept", "content": {"sure": true, "count": 3}});
+    assert_eq!(answer(&key, accepted.clone()).await, (200, json!({"done": true})));
+    assert_eq!(answer(&key, accepted).await.0, 409, "answered already");
+    let task = world.state(&id, "succeeded").await;
+    assert_eq!(task["outcome"]["result"]["content"][0]["text"], "sure: true, 3 times");
+}
+
+#[tokio::test]
+async fn only_blocked_tasks_are_released() {
+    let world = World::new(true).await;
+    let id = world.running("runs").await;
+    let (status, error) = world.act(&format!("/api/tasks/{id}/release")).await;
+    assert_eq!(
+        (status, &error["error"]["message"]),
+        (409, &json!("the task is not blocked"))
+    );
+}
+
+#[tokio::test]
+async fn unknown_tasks_are_unknown() {
+    let world = World::new(true).await;
+    for id in ["01m8a8y1pyxt3y4ytpzk743y8jp8bwgsb1p4", "x", "%2e%2e"] {
+        for action in ["cancel", "retry", "release"] {
+            let (status, error) = world.act(&format!("/api/tasks/{id}/{action}")).await;
+            assert_eq!(
+                (status, &error["error"]["kind"]),
+                (404, &json!("not_found")),
+                "{id} {action}"
+            );
+        }
+        assert_eq!(world.get(&format!("/api/tasks/{id}")).await.status(), 404);
+    }
+}
+
+#[tokio::test]
+async fn actions_are_audited_also_when_they_fail() {
+    let world = World::new(true).await;
+    let id = world.ended("fails", json!({"text": "secret of the arguments"})).await;
+    world.act(&format!("/api/tasks/{id}/cancel")).await;
+    let new = world.act(&format!("/api/tasks/{id}/retry")).await.1["task"].clone();
+    answered(world.request(Method::DELETE, &format!("/api/tasks/{id}"))).await;
+    let by = "the server's user";
+    let of = |action: &str, outcome: &str, detail: String| json!({"action": action, "outcome": outcome, "principal": "operator", "task": id, "address": "127.0.0.1", "detail": detail});
+    let mut refused = of("cancel", "failed", format!("{by}; the task is over"));
+    refused["code"] = json!(-32603);
+    let retried = of("retry", "ok", format!("{by}; new task {}", new.as_str().unwrap()));
+    assert_eq!(
+        world.audit.lines(),
+        [refused, retried, of("delete", "ok", by.to_owned())]
+    );
+}
+
+#[tokio::test]
+async fn a_drained_server_is_not_ready_and_stops() {
+    let world = World::new(true).await;
+    assert_eq!(world.get("/readyz").await.text().await.unwrap(), "ready\n");
+    assert_eq!(world.act("/api/drain").await, (200, json!({"stopping": true})));
+    world.stop.cancelled().await;
+    assert_eq!(world.audit.lines()[0]["action"], "drain");
+}
+
+/// Tasks and plain calls of a paused tool wait; what runs runs on.
+#[tokio::test]
+async fn nothing_of_a_paused_tool_begins() {
+    let world = World::new(true).await;
+    let running = world.running("runs").await;
+    assert_eq!(world.act("/api/tools/gated/pause").await, (200, json!({"done": true})));
+    let task = world.client.start("gated", json!({"text": "waits"})).await.unwrap();
+    let waiting = world.state(task.id(), "queued").await;
+    assert_eq!(waiting["waitsFor"], "queued; the tool is paused");
+    let client = longhaul::testing::Client::connect(&world.server, longhaul::Era::Legacy)
+        .await
+        .unwrap();
+    let call = tokio::spawn(async move { client.call("gated", json!({"text": "plain"})).await.unwrap().text() });
+    while world.json("/api/stats").await["queued"] != 2 {}
+    world.gate.add_permits(3);
+    world.state(&running, "succeeded").await;
+    assert_eq!(world.ended("fails", json!({"text": "another tool"})).await.len(), 36);
+    assert_eq!(world.json("/api/stats").await["queued"], 2);
+    assert_eq!(world.act("/api/tools/gated/resume").await.0, 200);
+    world.state(task.id(), "succeeded").await;
+    assert_eq!(call.await.unwrap(), "through");
+    assert_eq!(world.act("/api/tools/nothing/pause").await.0, 404);
+    let lines = world.audit.lines();
+    assert_eq!(
+        (&lines[0]["action"], &lines[0]["tool"]),
+        (&json!("pause"), &json!("gated"))
+    );
+    assert_eq!(lines.len(), 2);
+}

@@ -1,0 +1,189 @@
+//! What an operator sees.
+
+use crate::world::World;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+fn ids(page: &Value) -> Vec<&str> {
+    let tasks = page["tasks"].as_array().unwrap();
+    tasks.iter().map(|task| task["id"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn tasks_are_filtered_and_paged() {
+    let world = World::new(true).await;
+    let failed = world.ended("fails", json!({"text": "the DISK is full"})).await;
+    let running = world.running("runs").await;
+    let (asking, _) = world.asking().await;
+    // Ids of one millisecond are in no order of their own.
+    let mut by_id = [failed.clone(), running.clone(), asking.clone()];
+    by_id.sort();
+    let [oldest, second, newest] = &by_id;
+    let found = async |query: &str| world.json(&format!("/api/tasks?{query}")).await;
+    assert_eq!(ids(&found("").await), [newest, second, oldest]);
+    assert_eq!(ids(&found("state=failed").await), [&failed]);
+    assert_eq!(ids(&found("state=live&tool=gated").await), [&running]);
+    assert_eq!(ids(&found("asks=yes").await), [&asking]);
+    assert_eq!(ids(&found("text=disk%20is").await), [&failed]);
+    assert_eq!(ids(&found("older=1h").await), [""; 0]);
+    assert_eq!(
+        ids(&found("younger=1h&order=oldest").await),
+        [&failed, &running, &asking]
+    );
+    let first = found("limit=2").await;
+    assert_eq!(ids(&first), [&asking, &running]);
+    let second = found(&format!("limit=2&after={}", first["next"].as_str().unwrap())).await;
+    assert_eq!((ids(&second), second.get("next")), (vec![failed.as_str()], None));
+    let wrong = world.get("/api/tasks?state=runing").await;
+    assert_eq!(wrong.status(), 400);
+    assert!(wrong.text().await.unwrap().contains("`state` cannot be"));
+}
+
+/// A plain call is in memory and has no id that clients know. The operator sees it and can end it.
+#[tokio::test]
+async fn plain_calls_are_seen_and_ended() {
+    let world = World::new(true).await;
+    let client = longhaul::testing::Client::connect(&world.server, longhaul::Era::Legacy)
+        .await
+        .unwrap();
+    let calling = tokio::spawn(async move { client.call("gated", json!({"text": "plain"})).await });
+    let id = loop {
+        let page = world.json("/api/tasks?text=plain").await;
+        if let [id] = ids(&page)[..] {
+            assert_eq!(page["tasks"][0]["announced"], false);
+            break id.to_owned();
+        }
+    };
+    assert_eq!(world.json("/api/stats").await["running"], 1);
+    assert_eq!(
+        world.json(&format!("/api/tasks/{id}")).await["arguments"],
+        json!({"text": "plain"})
+    );
+    assert_eq!(world.act(&format!("/api/tasks/{id}/cancel")).await.0, 200);
+    assert!(
+        calling.await.unwrap().is_err(),
+        "its caller learns that it was cancelled"
+    );
+}
+
+#[tokio::test]
+async fn tools_and_metrics_count_what_becomes_of_calls() {
+    let world = World::new(true).await;
+    let failed = world.ended("fails", json!({"text": "no"})).await;
+    for text in ["one", "two"] {
+        world.running(text).await;
+    }
+    // Two may run at once.
+    let queued = world.client.start("gated", json!({"text": "three"})).await.unwrap();
+    world.state(queued.id(), "queued").await;
+    let tools = world.json("/api/tools").await;
+    let tool = |name: &str| {
+        tools
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|tool| tool["name"] == name)
+            .unwrap()
+            .clone()
+    };
+    let gated = tool("gated");
+    assert_eq!(
+        (&gated["running"], &gated["queued"], &gated["concurrency"]),
+        (&json!(2), &json!(1), &json!(2))
+    );
+    assert!(gated["queueAgeMillis"].is_u64());
+    assert_eq!(
+        (&tool("fails")["failed"], &tool("asks")["failed"]),
+        (&json!(1), &json!(0))
+    );
+    let text = world.get("/metrics").await.text().await.unwrap();
+    for line in [
+        r#"longhaul_tasks_created_total{tool="gated"} 3"#,
+        r#"longhaul_tasks_ended_total{tool="fails",outcome="failed"} 1"#,
+        r#"longhaul_tasks{tool="gated",state="running"} 2"#,
+        r#"longhaul_tasks{tool="gated",state="queued"} 1"#,
+        r#"longhaul_attempts_ended_total{tool="fails",outcome="failed"} 1"#,
+        r#"longhaul_task_duration_seconds_count{tool="fails"} 1"#,
+        "longhaul_running_attempts 2",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+    }
+    assert!(text.ends_with("# EOF\n"));
+    assert!(
+        !text.contains(&failed) && !text.contains("local"),
+        "no ids and no principals"
+    );
+    world.gate.add_permits(3);
+    world.state(queued.id(), "succeeded").await;
+    assert_eq!(world.json("/api/stats").await["running"], 0);
+}
+
+#[tokio::test]
+async fn whoever_watches_is_told_of_changes() {
+    let world = World::new(true).await;
+    let mut events = world.get("/api/events").await;
+    assert_eq!(events.headers()["content-type"], "text/event-stream");
+    world.running("something").await;
+    let mut text = String::new();
+    while !text.contains("event: change") {
+        text.push_str(&String::from_utf8_lossy(&events.chunk().await.unwrap().unwrap()));
+    }
+    world.stop.cancel();
+    while let Some(more) = events.chunk().await.unwrap() {
+        text.push_str(&String::from_utf8_lossy(&more));
+    }
+}
+
+/// Every path of the description is served, with its methods and no others.
+#[tokio::test]
+async fn the_description_says_what_is_served() {
+    let world = World::new(true).await;
+    let description = world.json("/api/openapi.json").await;
+    let id = world.ended("fails", json!({"text": "no"})).await;
+    for (path, methods) in description["paths"].as_object().unwrap() {
+        let path = path.replace("{id}", &id).replace("{name}", "fails");
+        for method in ["get", "post", "delete", "put"] {
+            if path == "/api/drain" || path == "/api/events" {
+                continue;
+            }
+            let is_described = methods.get(method).is_some();
+            let method: Method = method.to_uppercase().parse().unwrap();
+            // Deletes nothing, since a browser would name its origin.
+            let request = world
+                .request(method.clone(), &path)
+                .header("sec-fetch-site", "cross-site");
+            let refused = request.send().await.unwrap().status();
+            assert_eq!(refused, 403, "{method} {path}");
+            if method == Method::DELETE {
+                continue;
+            }
+            let status = world
+                .request(method.clone(), &path)
+                .send()
+                .await
+                .unwrap()
+                .status()
+                .as_u16();
+            assert_eq!(status != 405, is_described, "{method} {path}: {status}");
+        }
+    }
+    let described = &description["components"]["schemas"];
+    let task = world.json(&format!("/api/tasks/{id}")).await;
+    for member in task.as_object().unwrap().keys() {
+        let is_of_list = described["Task"]["properties"].get(member).is_some();
+        let is_of_details = described["TaskDetails"]["allOf"][1]["properties"].get(member).is_some();
+        assert!(is_of_list || is_of_details, "`{member}` is not described");
+    }
+    for (answer, name) in [
+        (world.json("/api/stats").await, "Stats"),
+        (world.json("/api/tools").await[0].clone(), "Tool"),
+    ] {
+        for member in answer.as_object().unwrap().keys() {
+            assert!(
+                described[name]["properties"].get(member).is_some(),
+                "`{member}` of {name} is not described"
+            );
+        }
+    }
+    assert_eq!(world.get("/api/nothing").await.status(), 404);
+}

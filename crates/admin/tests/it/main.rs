@@ -1,0 +1,9 @@
+//! A server and its operator, over HTTP.
+#![allow(clippy::unwrap_used, missing_docs)]
+#![expect(clippy::disallowed_methods, reason = "these tests run on the real runtime")]
+
+mod access;
+mod actions;
+mod api;
+mod pages;
+mod world;

@@ -1,0 +1,112 @@
+//! The pages, as a browser without scripts has them.
+
+use crate::world::World;
+use reqwest::{Method, header};
+use serde_json::json;
+
+impl World {
+    async fn page(&self, path: &str) -> String {
+        let answer = self.get(path).await;
+        assert_eq!(answer.status(), 200, "{path}");
+        let policy = answer.headers()["content-security-policy"].to_str().unwrap().to_owned();
+        assert!(
+            policy.starts_with("default-src 'none'") && !policy.contains("unsafe"),
+            "{policy}"
+        );
+        let text = answer.text().await.unwrap();
+        assert!(
+            !text.contains("<script>") && !text.contains(" style=") && !text.contains(" onclick="),
+            "{text}"
+        );
+        text
+    }
+
+    /// Sends a form; returns the status and where it leads to.
+    async fn submit(&self, path: &str, form: &str) -> (u16, String) {
+        let request = self
+            .request(Method::POST, path)
+            .header(header::ORIGIN, format!("http://{}", self.address));
+        let request = request.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
+        let answer = request.body(form.to_owned()).send().await.unwrap();
+        let location = answer
+            .headers()
+            .get("location")
+            .map(|location| location.to_str().unwrap().to_owned());
+        (answer.status().as_u16(), location.unwrap_or_default())
+    }
+}
+
+#[tokio::test]
+async fn the_list_shows_tasks_and_no_markup_of_theirs() {
+    let world = World::new(true).await;
+    let id = world.ended("fails", json!({"text": "<script>alert(1)</script>"})).await;
+    let page = world.page("/").await;
+    assert!(
+        page.contains(&format!(r#"<a class="id" href="/tasks/{id}">"#)),
+        "{page}"
+    );
+    assert!(page.contains("&#60;script&#62;alert(1)"), "{page}");
+    assert!(!world.page("/?state=live").await.contains(&id));
+    let wrong = world.get("/?older=long").await;
+    assert_eq!(wrong.status(), 400);
+    assert!(wrong.text().await.unwrap().contains("`older` cannot be"));
+    assert!(
+        world
+            .page("/tools")
+            .await
+            .contains(r#"<a href="/?tool=fails">fails</a>"#)
+    );
+}
+
+#[tokio::test]
+async fn a_question_is_answered_with_its_form() {
+    let world = World::new(true).await;
+    let (id, key) = world.asking().await;
+    let page = world.page(&format!("/tasks/{id}")).await;
+    assert!(page.contains("It asks: Are you &#60;b&#62;sure"), "{page}");
+    assert!(page.contains(r#"<input type="checkbox" name="field.sure""#), "{page}");
+    let path = format!("/tasks/{id}/answer");
+    let (status, _) = world
+        .submit(&path, &format!("key={key}&action=accept&field.count=many"))
+        .await;
+    assert_eq!(status, 400);
+    let form = format!("key={key}&action=accept&field.sure=true&field.count=2");
+    assert_eq!(world.submit(&path, &form).await, (303, format!("/tasks/{id}")));
+    world.state(&id, "succeeded").await;
+    let page = world.page(&format!("/tasks/{id}")).await;
+    assert!(page.contains("sure: true, 2 times"), "{page}");
+    assert_eq!(world.submit(&path, &form).await.0, 400, "it asks no more");
+}
+
+#[tokio::test]
+async fn a_task_offers_what_can_be_done_with_it() {
+    let world = World::new(true).await;
+    let running = world.running("runs").await;
+    let offered = async |id: &str| {
+        let page = world.page(&format!("/tasks/{id}")).await;
+        ["cancel", "retry", "release", "delete"]
+            .map(|action| page.contains(&format!(r#"action="/tasks/{id}/{action}""#)))
+    };
+    assert_eq!(offered(&running).await, [true, false, false, false]);
+    assert_eq!(
+        world.submit(&format!("/tasks/{running}/cancel"), "").await,
+        (303, format!("/tasks/{running}"))
+    );
+    world.state(&running, "cancelled").await;
+    assert_eq!(offered(&running).await, [false, true, false, true]);
+    let (status, new) = world.submit(&format!("/tasks/{running}/retry"), "").await;
+    assert_eq!(status, 303);
+    assert!(
+        world
+            .page(&new)
+            .await
+            .contains(&format!(r#"Retry of</dt><dd><a class="id" href="/tasks/{running}">"#))
+    );
+    assert_eq!(
+        world.submit(&format!("/tasks/{running}/delete"), "").await,
+        (303, "/".to_owned())
+    );
+    assert_eq!(world.get(&format!("/tasks/{running}")).await.status(), 404);
+    assert_eq!(world.submit(&format!("/tasks/{running}/cancel"), "").await.0, 404);
+    assert_eq!(world.submit(&format!("/tasks/{running}/explode"), "").await.0, 404);
+}

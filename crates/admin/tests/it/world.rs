@@ -1,0 +1,205 @@
+//! A server with tools that do what a test tells them, and its admin address.
+
+use longhaul::{Era, Server, ServerHandle, TaskContext, Tool, ToolResult, testing::Client};
+use longhaul_admin::{Access, Admin, AdminListener, AdminOptions, KeyFile, MeteredStore, Metrics};
+use longhaul_auth::same_user::SameUser;
+use longhaul_runtime::Ports;
+use longhaul_server::audit::{Audit, AuditEvent};
+use reqwest::{Method, RequestBuilder, Response};
+use serde_json::{Value, json};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+/// Keeps what the audit log is told.
+#[derive(Default)]
+pub(crate) struct Recorded(Mutex<Vec<String>>);
+
+impl Audit for Recorded {
+    fn record(&self, event: &AuditEvent) {
+        self.0.lock().unwrap().push(event.to_json());
+    }
+}
+
+impl Recorded {
+    /// The lines so far, without their times.
+    pub(crate) fn lines(&self) -> Vec<Value> {
+        let lines = self.0.lock().unwrap();
+        let without_time = |line: &String| {
+            let mut line: Value = serde_json::from_str(line).unwrap();
+            line.as_object_mut().unwrap().remove("time");
+            line
+        };
+        lines.iter().map(without_time).collect()
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) server: ServerHandle,
+    pub(crate) client: Client,
+    pub(crate) address: SocketAddr,
+    pub(crate) admin_key: String,
+    pub(crate) metrics_key: String,
+    pub(crate) audit: Arc<Recorded>,
+    pub(crate) stop: CancellationToken,
+    /// A permit for each call of `gated` that may end.
+    pub(crate) gate: Arc<Semaphore>,
+    http: reqwest::Client,
+    _directory: tempfile::TempDir,
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+pub(crate) struct Text {
+    text: String,
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Choice {
+    sure: bool,
+    count: u32,
+}
+
+async fn fails(text: Text) -> ToolResult<String> {
+    Err(text.text.into())
+}
+
+async fn asks(cx: TaskContext) -> ToolResult<String> {
+    let choice: Choice = cx.elicit("Are you <b>sure</b>?").await?;
+    Ok(format!("sure: {}, {} times", choice.sure, choice.count))
+}
+
+impl World {
+    /// With processes of this user admitted, or not.
+    pub(crate) async fn new(same_user: bool) -> Self {
+        let ports = Ports::system();
+        let (metrics, gate) = (Arc::<Metrics>::default(), Arc::new(Semaphore::new(0)));
+        let (counted, clock, opened) = (Arc::clone(&metrics), Arc::clone(&ports.clock), Arc::clone(&gate));
+        let gated = move |cx: TaskContext, text: Text| {
+            let opened = Arc::clone(&opened);
+            async move {
+                cx.status(text.text);
+                opened.acquire().await.unwrap().forget();
+                ToolResult::Ok("through".to_owned())
+            }
+        };
+        let server = Server::new("operated", "1.0.0")
+            .tool(Tool::new("gated", gated).concurrency(2))
+            .tool(Tool::new("fails", fails))
+            .tool(Tool::new("asks", asks))
+            .wrap_engine_store(move |store| Arc::new(MeteredStore::around(store, counted, clock)))
+            .start()
+            .await
+            .unwrap();
+        let client = Client::connect(&server, Era::Modern).await.unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let key = |name, prefix| KeyFile::in_data_dir(directory.path(), name, prefix, &*ports.entropy).unwrap();
+        let (admin, of_metrics) = (key("admin.key", "lha_"), key("metrics.key", "lhm_"));
+        let (admin_key, metrics_key) = (admin.read().unwrap(), of_metrics.read().unwrap());
+        let same_user = same_user.then(|| SameUser::new().unwrap());
+        let access = Access {
+            same_user: same_user.is_some(),
+            admin_key: admin,
+            metrics_key: Some(of_metrics),
+            allowed_hosts: vec!["ops.example.com".parse().unwrap()],
+        };
+        let listener = AdminListener::bind("127.0.0.1:0".parse().unwrap(), same_user, &ports.clock)
+            .await
+            .unwrap();
+        let (address, audit, stop) = (
+            listener.address().unwrap(),
+            Arc::<Recorded>::default(),
+            CancellationToken::new(),
+        );
+        let admin = Admin::new(AdminOptions {
+            name: "operated".to_owned(),
+            engine: server.engine().unwrap(),
+            metrics,
+            access,
+            audit: Some(Arc::clone(&audit) as Arc<dyn Audit>),
+            stop: stop.clone(),
+        });
+        let stopped = stop.clone();
+        tokio::spawn(async move { admin.serve(listener, stopped).await });
+        // Another test of this process may have been first.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
+        Self {
+            server,
+            client,
+            address,
+            admin_key,
+            metrics_key,
+            audit,
+            stop,
+            gate,
+            http: http.build().unwrap(),
+            _directory: directory,
+        }
+    }
+
+    pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http.request(method, format!("http://{}{path}", self.address))
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Response {
+        self.request(Method::GET, path).send().await.unwrap()
+    }
+
+    /// The answer to a request that is granted.
+    pub(crate) async fn json(&self, path: &str) -> Value {
+        let answer = self.get(path).await;
+        assert_eq!(answer.status(), 200, "{path}");
+        serde_json::from_str(&answer.text().await.unwrap()).unwrap()
+    }
+
+    /// The status and the answer of an action.
+    pub(crate) async fn act(&self, path: &str) -> (u16, Value) {
+        answered(self.request(Method::POST, path)).await
+    }
+
+    /// A task that has ended so.
+    pub(crate) async fn ended(&self, tool: &str, arguments: Value) -> String {
+        let task = self.client.start(tool, arguments).await.unwrap();
+        let _ = task.wait().await;
+        task.id().to_owned()
+    }
+
+    /// A task of `gated`, once it has reported.
+    pub(crate) async fn running(&self, text: &str) -> String {
+        let task = self.client.start("gated", json!({"text": text})).await.unwrap();
+        loop {
+            if task.get().await.unwrap()["statusMessage"] == text {
+                return task.id().to_owned();
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// A task of `asks`, once it asks; with the key of its question.
+    pub(crate) async fn asking(&self) -> (String, String) {
+        let task = self.client.start("asks", json!({})).await.unwrap();
+        let questions = task.questions().await.unwrap();
+        (task.id().to_owned(), questions.keys().next().unwrap().clone())
+    }
+
+    /// Waits until the task is in this state.
+    pub(crate) async fn state(&self, id: &str, state: &str) -> Value {
+        loop {
+            let task = self.json(&format!("/api/tasks/{id}")).await;
+            if task["state"] == state {
+                return task;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+pub(crate) async fn answered(request: RequestBuilder) -> (u16, Value) {
+    let answer = request.send().await.unwrap();
+    let status = answer.status().as_u16();
+    let text = answer.text().await.unwrap();
+    (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
+}

@@ -1,0 +1,214 @@
+//! The API of a server that is operated.
+
+use crate::{
+    args::Operated,
+    config::{self, Config, Environment},
+    failure::Failure,
+};
+use longhaul_admin::AdminSocket;
+use reqwest::{Client, Method, StatusCode};
+use serde_json::Value;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// The variable with the admin key.
+const KEY: &str = "LONGHAUL_ADMIN_KEY";
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Tasks among which a part of an id is looked for.
+const LATEST: &str = "/api/tasks?limit=500";
+/// A shorter part of an id would be an accident.
+const SHORTEST: usize = 4;
+
+/// A connection to it.
+pub(super) struct Api {
+    client: Client,
+    base: String,
+    key: Option<String>,
+    /// What it is called in messages.
+    name: String,
+}
+
+/// A configuration with the place of its data.
+pub(super) struct Local {
+    pub(super) config: Config,
+    pub(super) data_dir: PathBuf,
+}
+
+impl Local {
+    /// Reads the configuration that is named.
+    pub(super) fn read(of: &Operated) -> Result<Self, Failure> {
+        let path = Path::new(&of.target);
+        let config = config::load(path, &Environment::without_variables()).map_err(Failure::usage)?;
+        let data_dir = match &of.data_dir {
+            Some(data_dir) => std::path::absolute(data_dir).map_err(Failure::usage)?,
+            None => config.server.data_dir.clone(),
+        };
+        Ok(Self { config, data_dir })
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.data_dir.join(AdminSocket::NAME)
+    }
+}
+
+impl Api {
+    /// Of the server that is named: by its URL, or by the socket in its data directory.
+    pub(super) fn of(of: &Operated) -> Result<Self, Failure> {
+        if of.target.contains("://") {
+            return Self::at_url(of);
+        }
+        Self::of_local(&Local::read(of)?)
+    }
+
+    pub(super) fn of_local(local: &Local) -> Result<Self, Failure> {
+        let socket = local.socket();
+        let name = local.config.server.name.clone();
+        if !socket.exists() {
+            return Err(Failure::no_server(format!(
+                "`{name}` does not run here: there is no {}",
+                socket.display()
+            )));
+        }
+        let client = builder().unix_socket(socket).build().map_err(Failure::usage)?;
+        Ok(Self {
+            client,
+            base: "http://localhost".to_owned(),
+            key: None,
+            name,
+        })
+    }
+
+    fn at_url(of: &Operated) -> Result<Self, Failure> {
+        let key = match &of.key_file {
+            Some(file) => {
+                let text = fs::read_to_string(file);
+                Some(text.map_err(|error| Failure::usage(format!("{}: {error}", file.display())))?)
+            }
+            None => std::env::var(KEY).ok(),
+        };
+        let base = of.target.trim_end_matches('/').to_owned();
+        Ok(Self {
+            client: builder().build().map_err(Failure::usage)?,
+            name: base.clone(),
+            base,
+            key: key.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty()),
+        })
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Result<Value, Failure> {
+        self.request(Method::GET, path, None).await
+    }
+
+    pub(super) async fn post(&self, path: &str, body: Option<Value>) -> Result<Value, Failure> {
+        self.request(Method::POST, path, body).await
+    }
+
+    pub(super) async fn delete(&self, path: &str) -> Result<Value, Failure> {
+        self.request(Method::DELETE, path, None).await
+    }
+
+    async fn request(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value, Failure> {
+        let mut request = self.client.request(method, format!("{}{path}", self.base));
+        if let Some(key) = &self.key {
+            request = request.bearer_auth(key);
+        }
+        if let Some(body) = body {
+            request = request
+                .header("content-type", "application/json")
+                .body(body.to_string());
+        }
+        let unreached = |error: reqwest::Error| Failure::no_server(format!("{}: {}", self.name, innermost(&error)));
+        let answer = request.send().await.map_err(unreached)?;
+        let status = answer.status();
+        let text = answer.text().await.map_err(unreached)?;
+        let json: Option<Value> = serde_json::from_str(&text).ok();
+        match json {
+            Some(json) if status.is_success() => Ok(json),
+            Some(json) => Err(refusal(status, &json)),
+            None => Err(Failure::no_server(format!(
+                "{}{path} is not the API of a Longhaul server: it answers {status}",
+                self.base
+            ))),
+        }
+    }
+
+    /// The whole id of a task of which a part is named.
+    pub(super) async fn whole_id(&self, part: &str) -> Result<String, Failure> {
+        let path = task_path(part)?;
+        match self.get(&path).await {
+            Ok(_) => return Ok(part.to_owned()),
+            Err(failure) if failure.kind() != "not_found" => return Err(failure),
+            Err(failure) if part.len() < SHORTEST => return Err(failure),
+            Err(_) => {}
+        }
+        let latest = self.get(LATEST).await?;
+        let ids = latest["tasks"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|task| task["id"].as_str());
+        let found: Vec<&str> = ids.filter(|id| id.contains(part)).collect();
+        match found[..] {
+            [one] => Ok(one.to_owned()),
+            [] => Err(Failure::refused(format!(
+                "no task has the id {part}, and none of the latest 500 has it in its id"
+            ))
+            .of_kind("not_found")),
+            [..] => Err(Failure::usage(format!(
+                "several tasks have {part} in their ids:\n  {}",
+                found.join("\n  ")
+            ))),
+        }
+    }
+}
+
+/// The address of a task, and of what belongs to it.
+pub(super) fn task_path(id: &str) -> Result<String, Failure> {
+    let is_id = !id.is_empty()
+        && id
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+    match is_id {
+        true => Ok(format!("/api/tasks/{id}")),
+        false => Err(Failure::usage(format!("{id:?} cannot be the id of a task"))),
+    }
+}
+
+fn builder() -> reqwest::ClientBuilder {
+    longhaul_client::install_tls_provider();
+    Client::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .timeout(TIMEOUT)
+        .redirect(reqwest::redirect::Policy::none())
+}
+
+/// The reason without those that only say where it was met.
+fn innermost(error: &reqwest::Error) -> String {
+    let mut reason: &dyn std::error::Error = error;
+    while let Some(source) = reason.source() {
+        reason = source;
+    }
+    reason.to_string()
+}
+
+fn refusal(status: StatusCode, json: &Value) -> Failure {
+    let error = &json["error"];
+    let message = error["message"]
+        .as_str()
+        .unwrap_or("the server gives no reason")
+        .to_owned();
+    match status {
+        StatusCode::BAD_REQUEST => Failure::usage(message),
+        StatusCode::UNAUTHORIZED => Failure::refused(format!(
+            "{message}; give its file with --key-file, or the key in {KEY}. It is in admin.key in the server's data directory"
+        ))
+        .of_kind("unauthorized"),
+        StatusCode::NOT_FOUND => Failure::refused(message).of_kind("not_found"),
+        StatusCode::SERVICE_UNAVAILABLE => Failure::no_server(message),
+        _ => Failure::refused(message).of_kind("not_now"),
+    }
+}

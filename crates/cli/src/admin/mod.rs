@@ -1,0 +1,255 @@
+//! `longhaul admin`: operating a server from a shell.
+
+mod api;
+mod doctor;
+mod show;
+mod table;
+mod top;
+
+use crate::{
+    answer_format,
+    args::{Admin, AdminAnswer, AdminCommand, AdminTasks, OneTask, Operated, SomeTools},
+    arguments::{self, Taker},
+    failure::Failure,
+    output,
+    result::Exit,
+};
+use api::{Api, task_path};
+use longhaul_admin::TaskQuery;
+use longhaul_core::ToolPattern;
+use serde_json::{Map, Value, json};
+use std::process::ExitCode;
+
+/// Bytes of a log in one request.
+const LOG_PART: u64 = 1 << 20;
+
+/// Runs the command.
+pub(crate) async fn run(admin: &Admin) -> ExitCode {
+    let of = match &admin.command {
+        AdminCommand::Tasks(AdminTasks { of, .. })
+        | AdminCommand::Task(OneTask { of, .. })
+        | AdminCommand::Log(OneTask { of, .. })
+        | AdminCommand::Cancel(OneTask { of, .. })
+        | AdminCommand::Retry(OneTask { of, .. })
+        | AdminCommand::Release(OneTask { of, .. })
+        | AdminCommand::Delete(OneTask { of, .. })
+        | AdminCommand::Answer(AdminAnswer { of, .. })
+        | AdminCommand::Pause(SomeTools { of, .. })
+        | AdminCommand::Resume(SomeTools { of, .. })
+        | AdminCommand::Tools(of)
+        | AdminCommand::Stats(of)
+        | AdminCommand::Top(of)
+        | AdminCommand::Drain(of)
+        | AdminCommand::Doctor(of) => of,
+    };
+    match operate(&admin.command).await {
+        Ok(exit) if exit == Exit::Answered && !output::is_written() => Exit::NotWritten,
+        Ok(exit) => exit,
+        Err(failure) => failure.report(of.json),
+    }
+    .into()
+}
+
+async fn operate(command: &AdminCommand) -> Result<Exit, Failure> {
+    match command {
+        AdminCommand::Tasks(wanted) => tasks(wanted).await,
+        AdminCommand::Task(one) => {
+            let (api, id) = found(one).await?;
+            let task = api.get(&task_path(&id)?).await?;
+            shown(&one.of, &task, show::task)
+        }
+        AdminCommand::Log(one) => log(one).await,
+        AdminCommand::Cancel(one) => act(one, "cancel", "is asked to stop").await,
+        AdminCommand::Retry(one) => act(one, "retry", "is made again").await,
+        AdminCommand::Release(one) => act(one, "release", "is tried again").await,
+        AdminCommand::Delete(one) => {
+            let (api, id) = found(one).await?;
+            let done = api.delete(&task_path(&id)?).await?;
+            shown(&one.of, &done, |_| format!("{id} is deleted"))
+        }
+        AdminCommand::Answer(args) => answer(args).await,
+        AdminCommand::Pause(some) => set_paused(some, "pause").await,
+        AdminCommand::Resume(some) => set_paused(some, "resume").await,
+        AdminCommand::Tools(of) => {
+            let tools = Api::of(of)?.get("/api/tools").await?;
+            shown(of, &tools, |tools| {
+                show::tools(tools.as_array().map_or(&[], Vec::as_slice), show::width())
+            })
+        }
+        AdminCommand::Stats(of) => shown(of, &Api::of(of)?.get("/api/stats").await?, show::stats),
+        AdminCommand::Top(of) => top::run(&Api::of(of)?, of.json).await,
+        AdminCommand::Drain(of) => {
+            let done = Api::of(of)?.post("/api/drain", None).await?;
+            shown(of, &done, |_| {
+                "the server stops: open calls have 5 seconds to finish, tasks resume at the next start".to_owned()
+            })
+        }
+        AdminCommand::Doctor(of) => doctor::run(of).await,
+    }
+}
+
+/// Prints an answer.
+fn shown(of: &Operated, answer: &Value, text: impl FnOnce(&Value) -> String) -> Result<Exit, Failure> {
+    match of.json {
+        true => output::json_line(answer),
+        false => output::text(&text(answer)),
+    }
+    Ok(Exit::Answered)
+}
+
+/// The server and the whole id of a task.
+async fn found(one: &OneTask) -> Result<(Api, String), Failure> {
+    let api = Api::of(&one.of)?;
+    let id = api.whole_id(&one.id).await?;
+    Ok((api, id))
+}
+
+async fn tasks(wanted: &AdminTasks) -> Result<Exit, Failure> {
+    let given = |text: &Option<String>| text.clone().unwrap_or_default();
+    let query = TaskQuery {
+        state: given(&wanted.state),
+        tool: given(&wanted.tool),
+        principal: given(&wanted.principal),
+        origin: given(&wanted.origin),
+        parent: given(&wanted.parent),
+        asks: if wanted.asks { "yes".to_owned() } else { String::new() },
+        text: given(&wanted.text),
+        older: given(&wanted.older),
+        younger: given(&wanted.younger),
+        order: if wanted.oldest {
+            "oldest".to_owned()
+        } else {
+            String::new()
+        },
+        after: given(&wanted.after),
+        limit: wanted.limit.clone(),
+    };
+    let page = Api::of(&wanted.of)?
+        .get(&format!("/api/tasks?{}", query.to_url()))
+        .await?;
+    let next = page["next"].as_str().map(str::to_owned);
+    let exit = shown(&wanted.of, &page, |page| {
+        show::tasks(show::list(page, "tasks"), show::width())
+    });
+    if let (Some(next), false) = (next, wanted.of.json) {
+        output::note(&format!("there may be more: --after {next}"));
+    }
+    exit
+}
+
+async fn act(one: &OneTask, action: &str, words: &str) -> Result<Exit, Failure> {
+    let (api, id) = found(one).await?;
+    let done = api.post(&format!("{}/{action}", task_path(&id)?), None).await?;
+    shown(&one.of, &done, |done| match done["task"].as_str() {
+        // The id alone, for scripts.
+        Some(new) => {
+            output::note(&format!("{id} {words} as"));
+            new.to_owned()
+        }
+        None => format!("{id} {words}"),
+    })
+}
+
+/// Pauses or resumes the tools that fit one of the patterns. Nothing is done if one of them fits none.
+async fn set_paused(some: &SomeTools, action: &str) -> Result<Exit, Failure> {
+    let api = Api::of(&some.of)?;
+    let tools = api.get("/api/tools").await?;
+    let names: Vec<&str> = tools
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|tool| show::text(tool, "name"))
+        .collect();
+    let fits_none = |pattern: &&ToolPattern| !names.iter().any(|name| pattern.matches(name));
+    if let Some(pattern) = some.tools.iter().find(fits_none) {
+        return Err(Failure::usage(format!(
+            "no tool fits `{pattern}`; the tools are {}",
+            names.join(", ")
+        )));
+    }
+    let mut done = Vec::new();
+    for name in names {
+        if some.tools.iter().any(|pattern| pattern.matches(name)) {
+            let path = percent_encode(name);
+            api.post(&format!("/api/tools/{path}/{action}"), None).await?;
+            done.push(name);
+        }
+    }
+    let names = done.join(", ");
+    shown(&some.of, &json!({"tools": done}), |_| format!("{action}d: {names}"))
+}
+
+/// A name as one part of a path.
+fn percent_encode(name: &str) -> String {
+    let part = |byte: u8| match byte {
+        byte if byte.is_ascii_alphanumeric() || b"-_.".contains(&byte) => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    name.bytes().map(part).collect()
+}
+
+async fn log(one: &OneTask) -> Result<Exit, Failure> {
+    let (api, id) = found(one).await?;
+    let path = task_path(&id)?;
+    let mut offset = 0;
+    loop {
+        let part = api.get(&format!("{path}/log?offset={offset}&limit={LOG_PART}")).await?;
+        match one.of.json {
+            true => output::json_line(&part),
+            false => output::part(show::text(&part, "text")),
+        }
+        let (next, total) = (
+            part["next"].as_u64().unwrap_or_default(),
+            part["total"].as_u64().unwrap_or_default(),
+        );
+        if next <= offset || next >= total || output::has_failed() {
+            return Ok(Exit::Answered);
+        }
+        offset = next;
+    }
+}
+
+async fn answer(args: &AdminAnswer) -> Result<Exit, Failure> {
+    let api = Api::of(&args.of)?;
+    let id = api.whole_id(&args.id).await?;
+    let path = task_path(&id)?;
+    let task = api.get(&path).await?;
+    let questions = show::list(&task, "questions");
+    let keys = || {
+        questions
+            .iter()
+            .map(|question| show::text(question, "key"))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let question = match (&args.question, questions) {
+        (_, []) => return Err(Failure::refused(format!("{id} asks nothing"))),
+        (None, [one]) => one,
+        (None, _) => {
+            return Err(Failure::usage(format!(
+                "{id} asks several questions; name one with --question: {}",
+                keys()
+            )));
+        }
+        (Some(key), _) => {
+            let found = questions.iter().find(|question| show::text(question, "key") == key);
+            found.ok_or_else(|| Failure::usage(format!("{id} does not ask {key}; its questions: {}", keys())))?
+        }
+    };
+    let schema = &question["params"]["requestedSchema"];
+    let answer = if args.decline {
+        json!({"action": "decline"})
+    } else if args.cancel {
+        json!({"action": "cancel"})
+    } else {
+        let words = arguments::parse(&args.words).map_err(Failure::usage)?;
+        let content = arguments::fit(words, Map::new(), schema, Taker::Question).map_err(Failure::usage)?;
+        if let Some(problem) = answer_format::form_problem(schema, &content) {
+            return Err(Failure::usage(format!("{problem}; nothing was answered")));
+        }
+        json!({"action": "accept", "content": content})
+    };
+    let body = json!({"key": question["key"], "answer": answer});
+    let done = api.post(&format!("{path}/answer"), Some(body)).await?;
+    shown(&args.of, &done, |_| format!("{id} has the answer"))
+}

@@ -1,0 +1,202 @@
+//! What the API answers, for people.
+
+use super::table::table;
+use crate::tasks::terminal_width;
+use serde_json::Value;
+use std::io::IsTerminal as _;
+
+/// The width of what is printed. A pipe gets whole lines.
+pub(super) fn width() -> usize {
+    match std::io::stdout().is_terminal() {
+        true => terminal_width(),
+        false => usize::MAX,
+    }
+}
+
+/// The text of a member, or nothing.
+pub(super) fn text<'a>(value: &'a Value, member: &str) -> &'a str {
+    value[member].as_str().unwrap_or_default()
+}
+
+/// A length of time in its two largest units.
+pub(super) fn length(millis: u64) -> String {
+    const UNITS: [(&str, u64); 4] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
+    let Some(first) = UNITS.iter().position(|(_, unit)| millis >= *unit) else {
+        return format!("{millis}ms");
+    };
+    let (name, unit) = UNITS[first];
+    match UNITS.get(first + 1).filter(|(_, smaller)| millis % unit >= *smaller) {
+        Some((smaller_name, smaller)) => format!("{}{name}{}{smaller_name}", millis / unit, millis % unit / smaller),
+        None => format!("{}{name}", millis / unit),
+    }
+}
+
+pub(super) fn tasks(tasks: &[Value], width: usize) -> String {
+    let row = |task: &Value| {
+        let state = text(task, "state");
+        [
+            text(task, "id").to_owned(),
+            text(task, "tool").to_owned(),
+            match task["asks"] == true {
+                true => format!("{state}, asks"),
+                false => state.to_owned(),
+            },
+            length(task["ageMillis"].as_u64().unwrap_or_default()),
+            text(task, "principal").to_owned(),
+            text(task, "status").to_owned(),
+        ]
+    };
+    let rows: Vec<[String; 6]> = tasks.iter().map(row).collect();
+    table(["TASK", "TOOL", "STATE", "AGE", "PRINCIPAL", "STATUS"], &rows, width)
+}
+
+pub(super) fn tools(tools: &[Value], width: usize) -> String {
+    let row = |tool: &Value| {
+        let count = |member: &str| tool[member].as_u64().unwrap_or_default().to_string();
+        [
+            match tool["paused"] == true {
+                true => format!("{} (paused)", text(tool, "name")),
+                false => text(tool, "name").to_owned(),
+            },
+            count("queued"),
+            tool["queueAgeMillis"].as_u64().map_or_else(|| "-".to_owned(), length),
+            count("running"),
+            count("suspended"),
+            count("blocked"),
+            count("asking"),
+            count("succeeded"),
+            count("failed"),
+            count("cancelled"),
+            tool["meanSeconds"]
+                .as_f64()
+                .map_or_else(|| "-".to_owned(), |mean| length((mean * 1000.0) as u64)),
+        ]
+    };
+    let rows: Vec<[String; 11]> = tools.iter().map(row).collect();
+    let header = [
+        "TOOL",
+        "QUEUED",
+        "FOR",
+        "RUNNING",
+        "SUSPENDED",
+        "BLOCKED",
+        "ASKING",
+        "SUCCEEDED",
+        "FAILED",
+        "CANCELLED",
+        "MEAN",
+    ];
+    table(header, &rows, width)
+}
+
+pub(super) fn stats(stats: &Value) -> String {
+    let count = |member: &str| stats[member].as_u64().unwrap_or_default();
+    let mut line = format!(
+        "{}: {} queued, {} running, {} suspended, {} blocked; {} ask",
+        text(stats, "name"),
+        count("queued"),
+        count("running"),
+        count("suspended"),
+        count("blocked"),
+        count("asking")
+    );
+    if let Some(age) = stats["queueAgeMillis"].as_u64() {
+        line.push_str(&format!("; the queue is {} old", length(age)));
+    }
+    if stats["stopping"] == true {
+        line.push_str("; it is stopping");
+    }
+    line
+}
+
+pub(super) fn task(task: &Value) -> String {
+    let mut lines = vec![format!("{} {}", text(task, "tool"), text(task, "state"))];
+    let mut member = |name: &str, value: &str| {
+        if !value.is_empty() {
+            lines.push(format!("  {name:<11}{value}"));
+        }
+    };
+    member("id", text(task, "id"));
+    member("status", text(task, "status"));
+    member("waits for", text(task, "waitsFor"));
+    member("principal", text(task, "principal"));
+    member("created", text(task, "createdAt"));
+    member("changed", text(task, "updatedAt"));
+    member("ended", text(task, "endedAt"));
+    member("age", &length(task["ageMillis"].as_u64().unwrap_or_default()));
+    member("deadline", text(task, "deadlineAt"));
+    member("goes on", text(task, "resumesAt"));
+    member("kept until", text(task, "deletedAt"));
+    member("started by", text(task, "parent"));
+    member("retry of", text(task, "retryOf"));
+    let client = &task["client"];
+    member(
+        "client",
+        format!("{} {}", text(client, "name"), text(client, "version")).trim(),
+    );
+    if task["announced"] == false {
+        member("plain call", "no client knows its id");
+    }
+    if !task["blocked"].is_null() {
+        member(
+            "blocked",
+            &format!(
+                "{}: {}",
+                text(&task["blocked"], "reason"),
+                text(&task["blocked"], "message")
+            ),
+        );
+    }
+    if !task["arguments"].is_null() {
+        member("arguments", &task["arguments"].to_string());
+    }
+    for question in list(task, "questions") {
+        let message = question["params"]["message"]
+            .as_str()
+            .unwrap_or(text(question, "method"));
+        member("asks", &format!("{} ({})", message, text(question, "key")));
+    }
+    for attempt in list(task, "attempts") {
+        let exit = if attempt["exit"].is_null() {
+            String::new()
+        } else {
+            attempt["exit"].to_string()
+        };
+        member(
+            "attempt",
+            &format!(
+                "{}  {}  {}  {exit}",
+                attempt["epoch"],
+                text(attempt, "began"),
+                text(attempt, "ended")
+            ),
+        );
+    }
+    for entry in list(task, "journal") {
+        let took = entry["tookMillis"].as_u64().map_or_else(String::new, length);
+        let line = format!(
+            "{} {} {}  {took}  {}",
+            entry["position"],
+            text(entry, "kind"),
+            text(entry, "name"),
+            text(entry, "status")
+        );
+        member("journal", &line);
+    }
+    for child in list(task, "children") {
+        member(
+            "child",
+            &format!("{} {} {}", text(child, "id"), text(child, "tool"), text(child, "state")),
+        );
+    }
+    match text(&task["outcome"], "kind") {
+        "result" => member("result", &task["outcome"]["result"].to_string()),
+        "error" => member("error", text(&task["outcome"], "message")),
+        _ => {}
+    }
+    lines.join("\n")
+}
+
+pub(super) fn list<'a>(value: &'a Value, member: &str) -> &'a [Value] {
+    value[member].as_array().map_or(&[], Vec::as_slice)
+}

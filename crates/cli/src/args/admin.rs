@@ -1,0 +1,146 @@
+//! `longhaul admin`.
+
+use clap::{Args, Subcommand};
+use longhaul_core::ToolPattern;
+use std::path::PathBuf;
+
+/// `longhaul admin`
+#[derive(Debug, Args)]
+pub(crate) struct Admin {
+    #[command(subcommand)]
+    pub(crate) command: AdminCommand,
+}
+
+/// What is seen or done.
+#[derive(Debug, Subcommand)]
+pub(crate) enum AdminCommand {
+    /// List the tasks of all principals, newest first
+    Tasks(AdminTasks),
+    /// Show all of one task: arguments, attempts, journal, questions, outcome
+    Task(OneTask),
+    /// Print the log of a task
+    Log(OneTask),
+    /// Ask the work of a task to stop
+    Cancel(OneTask),
+    /// Make a task that has failed or was cancelled again, as a new one
+    Retry(OneTask),
+    /// Try a blocked task again now
+    Release(OneTask),
+    /// Delete a finished task with all that it has left
+    Delete(OneTask),
+    /// Answer or decline a question of a task
+    Answer(AdminAnswer),
+    /// List the tools, and what becomes of their calls
+    Tools(Operated),
+    /// Begin nothing of these tools until they are resumed; what runs runs on
+    Pause(SomeTools),
+    /// End the pause of these tools
+    Resume(SomeTools),
+    /// Count live tasks by state
+    Stats(Operated),
+    /// Show the live tasks on a screen that follows them
+    Top(Operated),
+    /// Tell the server to stop: as SIGTERM
+    Drain(Operated),
+    /// Look for what is wrong, and say what to do
+    Doctor(Operated),
+}
+
+/// The server that is operated.
+#[derive(Debug, Args)]
+pub(crate) struct Operated {
+    /// Configuration file of a server on this machine (TOML), or the URL of an admin address
+    #[arg(value_name = "FILE|URL")]
+    pub(crate) target: String,
+    /// Data directory; overrides the file
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// File with the admin key, for a URL [default: the variable LONGHAUL_ADMIN_KEY has the key]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key_file: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A task of it.
+#[derive(Debug, Args)]
+pub(crate) struct OneTask {
+    #[command(flatten)]
+    pub(crate) of: Operated,
+    /// The task's id, or a part of it that only one of the latest 500 tasks has
+    pub(crate) id: String,
+}
+
+/// Tools of it.
+#[derive(Debug, Args)]
+pub(crate) struct SomeTools {
+    #[command(flatten)]
+    pub(crate) of: Operated,
+    /// Names of tools, * for any characters: 'git_*' are those of the upstream `git`
+    #[arg(required = true, value_name = "TOOL")]
+    pub(crate) tools: Vec<ToolPattern>,
+}
+
+/// `longhaul admin tasks`
+#[derive(Debug, Args)]
+pub(crate) struct AdminTasks {
+    #[command(flatten)]
+    pub(crate) of: Operated,
+    /// States, with commas: queued, running, suspended, blocked, succeeded, failed, cancelled; live or ended
+    #[arg(long, value_name = "STATES")]
+    pub(crate) state: Option<String>,
+    /// Of this tool
+    #[arg(long)]
+    pub(crate) tool: Option<String>,
+    /// Of this principal
+    #[arg(long)]
+    pub(crate) principal: Option<String>,
+    /// Of clients of 2025-11-25 or earlier (legacy), or of 2026-07-28 or later (modern)
+    #[arg(long, value_name = "ERA")]
+    pub(crate) origin: Option<String>,
+    /// Started by this task
+    #[arg(long, value_name = "ID")]
+    pub(crate) parent: Option<String>,
+    /// With an open question
+    #[arg(long)]
+    pub(crate) asks: bool,
+    /// With this text in the status
+    #[arg(long)]
+    pub(crate) text: Option<String>,
+    /// At least as old as this, such as 1h
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) older: Option<String>,
+    /// Younger than this
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) younger: Option<String>,
+    /// Oldest first
+    #[arg(long)]
+    pub(crate) oldest: bool,
+    /// So many at most, up to 500
+    #[arg(long, value_name = "N", default_value = "50")]
+    pub(crate) limit: String,
+    /// Behind this task: where the page before ended
+    #[arg(long, value_name = "ID")]
+    pub(crate) after: Option<String>,
+}
+
+/// `longhaul admin answer`
+#[derive(Debug, Args)]
+pub(crate) struct AdminAnswer {
+    #[command(flatten)]
+    pub(crate) of: Operated,
+    /// The task's id, or a part of it
+    pub(crate) id: String,
+    /// The fields of the answer: name=value, or name:=JSON
+    pub(crate) words: Vec<String>,
+    /// Decline the question
+    #[arg(long, conflicts_with_all = ["words", "cancel"])]
+    pub(crate) decline: bool,
+    /// Cancel the question
+    #[arg(long, conflicts_with = "words")]
+    pub(crate) cancel: bool,
+    /// Which question, if the task asks several
+    #[arg(long, value_name = "KEY")]
+    pub(crate) question: Option<String>,
+}

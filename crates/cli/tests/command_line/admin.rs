@@ -1,0 +1,164 @@
+//! `admin`: operating a server from a shell.
+
+use super::support::*;
+use serde_json::json;
+use std::{fs, path::Path};
+
+/// Runs `longhaul admin SUBCOMMAND FILE …` for a server of `support`.
+fn admin(served: &Served, subcommand: &str, words: &[&str]) -> std::process::Output {
+    let (file, data_dir) = (
+        served.folder.path().join("jobs.toml"),
+        served.folder.path().join("data"),
+    );
+    let target = [file.to_str().unwrap(), "--data-dir", data_dir.to_str().unwrap()];
+    run(&[&["admin", subcommand], &target[..], words].concat())
+}
+
+/// The id of a task of `gate`, which ends with this code.
+fn gate(served: &Served, code: u8) -> String {
+    let call = run(&["call", &served.url, "gate", &format!("code={code}"), "--detach"]);
+    stdout(&call).trim().to_owned()
+}
+
+fn state(served: &Served, id: &str, wanted: &str) -> serde_json::Value {
+    loop {
+        let task = json(&admin(served, "task", &[id, "--json"]));
+        if task["state"] == wanted {
+            return task;
+        }
+    }
+}
+
+#[test]
+fn tasks_are_seen_and_made_again_over_the_socket_in_the_data_directory() {
+    let served = Served::start();
+    let id = gate(&served, 3);
+    state(&served, &id, "running");
+    let list = admin(&served, "tasks", &["--state", "live"]);
+    assert!(
+        stdout(&list).starts_with("TASK ") && stdout(&list).contains(&id),
+        "{list:?}"
+    );
+    assert_eq!(json(&admin(&served, "stats", &["--json"]))["running"], 1);
+    served.open_gate();
+    let task = state(&served, &id, "failed");
+    assert_eq!(task["arguments"], json!({"code": 3}));
+    assert_eq!(stdout(&admin(&served, "log", &[&id])), "through\n");
+    // A part of the id is enough.
+    let retried = admin(&served, "retry", &[&id[20..]]);
+    let new = stdout(&retried).trim().to_owned();
+    assert_eq!(state(&served, &new, "failed")["retryOf"], *id);
+    assert_eq!(exit(&admin(&served, "delete", &[&id])), 0);
+    let gone = admin(&served, "task", &[&id]);
+    assert_eq!((exit(&gone), stdout(&gone)), (5, ""));
+    let tools = json(&admin(&served, "tools", &["--json"]));
+    let failed = tools
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|tool| tool["name"] == "gate")
+        .unwrap();
+    assert_eq!(failed["failed"], 2);
+}
+
+#[test]
+fn what_cannot_be_done_is_said_with_its_status() {
+    let mut served = Served::start();
+    let id = gate(&served, 0);
+    state(&served, &id, "running");
+    let refused = admin(&served, "release", &[&id, "--json"]);
+    assert_eq!(exit(&refused), 5);
+    assert_eq!(
+        json(&refused)["error"],
+        json!({"message": "the task is not blocked", "kind": "not_now"})
+    );
+    let filter = admin(&served, "tasks", &["--state", "runing"]);
+    assert_eq!(exit(&filter), 2);
+    assert!(stderr(&filter).contains("`state` cannot be \"runing\""), "{filter:?}");
+    for id in ["../stats", "a b", ""] {
+        assert_eq!(exit(&admin(&served, "task", &[id])), 2, "{id:?}");
+    }
+    assert_eq!(exit(&admin(&served, "cancel", &[&id])), 0);
+    state(&served, &id, "cancelled");
+    assert_eq!(exit(&admin(&served, "answer", &[&id, "a=b"])), 5, "it asks nothing");
+    served.kill();
+    let gone = admin(&served, "stats", &["--json"]);
+    assert_eq!((exit(&gone), &json(&gone)["error"]["kind"]), (3, &json!("unreachable")));
+    let elsewhere = run(&["admin", "stats", "/nonexistent/jobs.toml"]);
+    assert_eq!(exit(&elsewhere), 2);
+}
+
+#[test]
+fn a_drained_server_ends_and_its_tasks_go_on() {
+    let mut served = Served::start();
+    let id = gate(&served, 0);
+    state(&served, &id, "running");
+    assert_eq!(exit(&admin(&served, "drain", &[])), 0);
+    assert!(served.child.wait().unwrap().success());
+    assert!(!served.folder.path().join("data/admin.sock").exists());
+    served.restart();
+    served.open_gate();
+    state(&served, &id, "succeeded");
+}
+
+#[test]
+fn the_doctor_finds_what_is_wrong() {
+    let mut served = Served::start();
+    let healthy = admin(&served, "doctor", &[]);
+    let is_disk_full = stdout(&healthy).contains("MiB left");
+    assert!(stdout(&healthy) == "nothing is wrong\n" || is_disk_full, "{healthy:?}");
+    let data = served.folder.path().join("data");
+    let mode = |mode| fs::set_permissions(&data, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+    mode(0o755);
+    let open = admin(&served, "doctor", &[]);
+    assert_eq!(exit(&open), 1);
+    assert!(
+        stdout(&open).contains("other users can read") && stdout(&open).contains("chmod 700"),
+        "{open:?}"
+    );
+    mode(0o700);
+    served.kill();
+    let dead = json(&admin(&served, "doctor", &["--json"]));
+    let findings = dead["findings"].as_array().unwrap();
+    assert!(
+        findings
+            .iter()
+            .any(|finding| finding["advice"].as_str().unwrap().starts_with("start it:")),
+        "{dead}"
+    );
+}
+
+/// On an address of its own, for browsers, Prometheus and other machines.
+#[test]
+fn the_admin_address_needs_a_key_of_whoever_is_not_the_servers_user() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("jobs.toml");
+    let section = "\n[admin]\nlisten = \"127.0.0.1:0\"\nsame_user = false\n";
+    fs::write(&file, [JOBS, section].concat()).unwrap();
+    let mut child = longhaul(&["serve", file.to_str().unwrap(), "--json", "--listen", "127.0.0.1:0"])
+        .arg("--data-dir")
+        .arg(folder.path().join("data"))
+        .spawn()
+        .unwrap();
+    let url = report(&mut child)["admin"].as_str().unwrap().to_owned();
+    let refused = run(&["admin", "stats", &url]);
+    assert_eq!(exit(&refused), 5);
+    assert!(stderr(&refused).contains("--key-file"), "{refused:?}");
+    let key = folder.path().join("data/admin.key");
+    let granted = run(&["admin", "stats", &url, "--json", "--key-file", key.to_str().unwrap()]);
+    assert_eq!(json(&granted)["name"], "test");
+    let metrics = fs::read_to_string(folder.path().join("data/metrics.key")).unwrap();
+    let wrong = longhaul(&["admin", "stats", &url])
+        .env("LONGHAUL_ADMIN_KEY", metrics.trim())
+        .output()
+        .unwrap();
+    assert_eq!(exit(&wrong), 5, "the key of metrics opens nothing else");
+    assert_eq!(mode_of(&key), 0o600);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+fn mode_of(path: &Path) -> u32 {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
