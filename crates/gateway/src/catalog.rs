@@ -91,6 +91,23 @@ pub(crate) async fn offer_tools(
         }
         stays
     });
+    engine.catalog().order_tools(&names_in_order(upstreams));
+}
+
+/// The names of all tools that may be offered, in the order of the configuration and of each upstream: the list does not depend on who was connected first.
+fn names_in_order(upstreams: &Upstreams) -> Vec<String> {
+    let mut names = Vec::new();
+    for upstream in upstreams.all() {
+        let Some(lists) = upstream.lists().or_else(|| upstream.last_lists()) else {
+            continue;
+        };
+        let listed = lists.tools.iter().filter_map(|tool| text_member(tool, "name"));
+        names.extend(listed.filter_map(|name| match offering(&upstream, &name) {
+            Offering::Tool { shown, .. } => Some(shown),
+            Offering::LeftOut | Offering::Bound => None,
+        }));
+    }
+    names
 }
 
 /// Offers what an upstream has, and what later upstreams have under names that were or are its own.

@@ -252,3 +252,34 @@ async fn without_prefixes_a_name_is_that_of_the_first_upstream_whichever_are_up(
     assert_eq!(now, before);
     gateway.stop().await;
 }
+
+/// The first in the configuration is there last.
+#[tokio::test]
+async fn x_01_the_order_of_tools_is_that_of_the_configuration() {
+    let first = Upstream::start(Tasks::Legacy).await;
+    let upstreams = options(&[("one", &first)]);
+    let address = first.stop().await;
+    let second = Upstream::start(Tasks::Modern).await;
+    let directory = tempfile::tempdir().unwrap();
+    let both = [upstreams, options(&[("two", &second)])].concat();
+    let gateway = RunningGateway::start(directory.path(), both).await;
+    let client = Client::connect(&gateway.url, Tasks::Modern);
+    assert!(tool_names(&client).await.iter().all(|name| name.starts_with("two_")));
+    let first = Upstream::start_at(&address, Tasks::Legacy).await;
+    let own = tool_names(&Client::connect(&first.url, Tasks::Legacy)).await;
+    let expected: Vec<String> = ["one", "two"]
+        .iter()
+        .flat_map(|upstream| own.iter().map(move |name| format!("{upstream}_{name}")))
+        .collect();
+    let engine = gateway.server.engine().unwrap();
+    until("the tools of both", || {
+        engine.catalog().snapshot().tools.len() == expected.len()
+    })
+    .await;
+    // A client may keep its list for a while.
+    let names = async || tool_names(&Client::connect(&gateway.url, Tasks::Modern)).await;
+    let is_in_order = async { while names().await != expected {} };
+    guarded("the order", is_in_order).await;
+    drop(engine);
+    gateway.stop().await;
+}

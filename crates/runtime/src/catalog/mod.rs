@@ -28,13 +28,13 @@ use arc_swap::ArcSwap;
 use indexmap::IndexMap;
 use longhaul_core::{LogLevel, Owner};
 use parking_lot::Mutex;
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 use tokio::sync::{broadcast, watch};
 
 /// How many resource updates a slow listener may be behind before it misses some.
 const UPDATES_KEPT: usize = 256;
 
-/// Entries by name, in the order they were first put.
+/// Entries by name, in the order they were first put, or that of [`Catalog::order_tools`].
 type Entries<T> = IndexMap<Arc<str>, Arc<T>, foldhash::fast::RandomState>;
 
 /// How often each kind of thing has changed.
@@ -300,6 +300,21 @@ impl Catalog {
             new.versions.tools += u64::from(removed);
             removed
         })
+    }
+
+    /// Lists the tools of these names in this order, behind all others.
+    pub fn order_tools(&self, names: &[String]) {
+        let mut places: HashMap<&str, usize> = HashMap::with_capacity(names.len());
+        for (place, name) in names.iter().enumerate() {
+            places.entry(name).or_insert(place + 1);
+        }
+        let place = |name: &Arc<str>| places.get(&**name).copied().unwrap_or_default();
+        self.change(|new| {
+            if !new.tools.keys().is_sorted_by_key(place) {
+                new.tools.sort_by_cached_key(|name, _| place(name));
+                new.versions.tools += 1;
+            }
+        });
     }
 
     fn change<T>(&self, write: impl FnOnce(&mut Snapshot) -> T) -> T {
