@@ -11,7 +11,7 @@ use crate::{
     sign_of_life::SignOfLife,
     upstream::Upstream,
 };
-use longhaul_client::{CallOptions, CallResponse, Event, RequestError, TaskHandle, TaskSupport};
+use longhaul_client::{CallOptions, CallResponse, Event, RequestError, TaskHandle, TaskStatus, TaskSupport};
 use longhaul_core::{BoxFuture, Json, MISSING_CAPABILITY, Millis, Outcome, RpcFailure, StopReason, whole_millis};
 use longhaul_runtime::{Attempt, ExecutionEnd, Executor, JournalError, STOP_GRACE, TaskContext};
 use longhaul_wire::relayed;
@@ -430,6 +430,11 @@ impl UpstreamExecutor {
                     }
                 }
             };
+            // A server of 2025-11-25 has no outcome of a cancelled task, and answers with an error.
+            let ended = match ended {
+                Err(RequestError::Rpc(_)) if is_cancelled(handle).await => Ok(Outcome::Cancelled),
+                ended => ended,
+            };
             let pause = match (ended, stopping) {
                 (Ok(Outcome::Cancelled), Some(reason)) => {
                     cx.status(format!("upstream `{}` has cancelled its task", self.upstream.name()));
@@ -489,6 +494,12 @@ impl UpstreamExecutor {
         );
         ExecutionEnd::Lost(rpc_error(-32603, &message, Some(json!({"reason": "interrupted"}))))
     }
+}
+
+/// Whether the upstream has cancelled its task.
+async fn is_cancelled(handle: &TaskHandle) -> bool {
+    let task = handle.get().await;
+    task.is_ok_and(|task| task.status == TaskStatus::Cancelled)
 }
 
 /// Records the task of the upstream, so that it is found again.

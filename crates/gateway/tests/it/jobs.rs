@@ -123,5 +123,14 @@ async fn a_job_fails_in_words_and_is_cancelled_at_its_upstream() {
     until("the cancellation", || directory.path().join("job-2.cancelled").exists()).await;
     let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
     assert_eq!(outcome, Outcome::Cancelled);
+    // What came of it is on the task, and the request counts the gateways that it has passed.
+    let told = guarded("the task", task.get())
+        .await
+        .unwrap()
+        .message
+        .unwrap_or_default();
+    assert_eq!(told, "upstream `child` has taken the cancellation of the job");
+    let request = std::fs::read_to_string(directory.path().join("job-2.cancelled")).unwrap();
+    assert!(request.contains(r#""dev.longhaul/hops":1"#), "{request}");
     gateway.stop().await;
 }

@@ -23,7 +23,8 @@ while read -r line; do
           [ -e "$JOBS/$job.failed" ] && state=failed
           structured "$id" '{"state":"'"$state"'","error":"no ink"}' ;;
         cancel_render)
-          touch "$JOBS/$job.cancelled"
+          printf '%s' "$line" > "$JOBS/cancelling"
+          mv "$JOBS/cancelling" "$JOBS/$job.cancelled"
           structured "$id" '{"ok":true}' ;;
         render_result) structured "$id" '{"video":{"of":"'"$job"'"}}' ;;
       esac ;;

@@ -6,7 +6,9 @@ use crate::{
     world::{RunningGateway, Seen, guarded, options},
 };
 use http::HeaderMap;
-use longhaul_client::{CallOptions, CallResponse, Connection, LogLevel, Logging, Options};
+use longhaul_client::{CallOptions, CallResponse, ChildOptions, Connection, LogLevel, Logging, Options, Outcome};
+use longhaul_core::Json;
+use longhaul_gateway::{Target, UpstreamOptions};
 use serde_json::Map;
 
 async fn instructions(gateway: &RunningGateway, tasks: Tasks) -> Option<String> {
@@ -94,4 +96,43 @@ async fn the_most_verbose_log_level_goes_to_the_upstream() {
             gateway.stop().await;
         }
     }
+}
+
+/// Beyond what a double holds, and written as few would write them.
+#[cfg(unix)]
+#[tokio::test]
+async fn numbers_pass_byte_for_byte() {
+    let directory = tempfile::tempdir().unwrap();
+    let seen = directory.path().join("call");
+    let mut child = ChildOptions::new("sh", ["-c", include_str!("numbers.sh")]);
+    child.env.push(("CALL".into(), seen.to_string_lossy().into_owned()));
+    let upstream = UpstreamOptions::new("child", Target::Command(child));
+    let gateway = RunningGateway::start(directory.path(), vec![upstream]).await;
+    let numbers = r#"{"a":1e400,"b":1.0,"c":-0.0,"d":12345678901234567890123,"e":1E+2}"#;
+    for tasks in Tasks::ALL {
+        let client = Client::connect(&gateway.url, tasks).connection;
+        let tool = guarded("the tool", client.tool("numbers")).await.unwrap().unwrap();
+        let mut options = CallOptions::default();
+        options.arguments_text = Some(Json::trusted(numbers.to_owned()));
+        let called = guarded(
+            "the call",
+            client.call_tool_with(&tool, &Map::new(), &options, &mut |_| {}),
+        )
+        .await;
+        let outcome = match called.unwrap() {
+            CallResponse::Done(outcome) => outcome,
+            CallResponse::Task(task) => guarded("the end", task.wait(&mut |_| {})).await.unwrap(),
+        };
+        let Outcome::Result { json, .. } = outcome else {
+            panic!("{outcome:?}")
+        };
+        assert!(
+            json.as_str().contains(&format!(r#""structuredContent":{numbers}"#)),
+            "{json:?}"
+        );
+        let call = std::fs::read_to_string(&seen).unwrap();
+        assert!(call.contains(&format!(r#""arguments":{numbers}"#)), "{call}");
+        std::fs::remove_file(&seen).unwrap();
+    }
+    gateway.stop().await;
 }
