@@ -195,6 +195,8 @@ fn conformance(json: bool) -> Result<(), Box<dyn Error>> {
         gateway: false,
         upstream: Vec::new(),
         longhaul: None,
+        rmcp: None,
+        short: false,
         json,
     })?)
 }
@@ -207,6 +209,8 @@ fn conformance_through_gateway(json: bool) -> Result<(), Box<dyn Error>> {
         gateway: true,
         upstream: Vec::new(),
         longhaul: Some(workspace::longhaul().path()),
+        rmcp: Some(workspace::interop_rmcp_server().path()),
+        short: true,
         json,
     })?)
 }

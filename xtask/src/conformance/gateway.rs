@@ -72,12 +72,13 @@ fn compare(
     fs::create_dir_all(folder)?;
     let mut server = upstream.start(args, &folder.join("upstream.log"))?;
     let address = server.ready_within(START)?;
-    let direct = verdicts(suite, address, args, &folder.join("direct"))?;
+    let direct = verdicts(suite, upstream, address, args, &folder.join("direct"))?;
     // A new process: scenarios change the lists of a server, and leave tasks behind.
     drop(server);
     let mut server = upstream.start(args, &folder.join("upstream.log"))?;
     let mut gateway = serve(longhaul, server.ready_within(START)?, folder)?;
-    let relayed = verdicts(suite, gateway.ready_within(START)?, args, &folder.join("gateway"))?;
+    let address = gateway.ready_within(START)?;
+    let relayed = verdicts(suite, upstream, address, args, &folder.join("gateway"))?;
     let (before, after) = (statuses(&direct), statuses(&relayed));
     let mut compared = Compared {
         upstream,
@@ -119,9 +120,15 @@ fn compare(
 }
 
 /// Runs the scenarios for servers.
-fn verdicts(suite: &Suite, server: SocketAddr, args: &Args, reports: &Path) -> Result<Vec<Verdict>, ConformanceError> {
+fn verdicts(
+    suite: &Suite,
+    upstream: Upstream,
+    server: SocketAddr,
+    args: &Args,
+    reports: &Path,
+) -> Result<Vec<Verdict>, ConformanceError> {
     let mut cases = chosen(suite, &args.scenario)?;
-    cases.retain(|case: &Case| case.side == Side::Server);
+    cases.retain(|case: &Case| case.side == Side::Server && upstream.is_tested_in(case.revision, args));
     fs::create_dir_all(reports)?;
     let tested = Tested {
         server,

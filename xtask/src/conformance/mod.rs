@@ -55,6 +55,12 @@ pub(crate) struct Args {
     /// With --gateway: use this gateway instead of building one
     #[arg(long, value_name = "FILE", requires = "gateway")]
     pub(crate) longhaul: Option<PathBuf>,
+    /// With --gateway: use this server with the official Rust SDK instead of building one
+    #[arg(long, value_name = "FILE", requires = "gateway")]
+    pub(crate) rmcp: Option<PathBuf>,
+    /// With --gateway: leave out what takes long and another server shows, too: the official Rust SDK in 2025-11-25
+    #[arg(long, requires = "gateway")]
+    pub(crate) short: bool,
     /// Report as lines of JSON, one for each run
     #[arg(long)]
     pub(crate) json: bool,

@@ -12,6 +12,10 @@ pub(crate) enum Upstream {
     Everything,
     /// FastMCP 4
     FastMcp,
+    /// The TypeScript SDK, with 2025-11-25
+    TypeScript,
+    /// The official Rust SDK
+    Rmcp,
 }
 
 impl Upstream {
@@ -27,6 +31,17 @@ impl Upstream {
         match self {
             Self::Everything => "everything",
             Self::FastMcp => "fast-mcp",
+            Self::TypeScript => "type-script",
+            Self::Rmcp => "rmcp",
+        }
+    }
+
+    /// Whether it is tested in this revision. One that does not speak it would only show what the gateway does.
+    pub(super) fn is_tested_in(self, revision: &str, args: &Args) -> bool {
+        match self {
+            Self::TypeScript => revision == "2025-11-25",
+            Self::Rmcp => revision == "2026-07-28" || !args.short,
+            Self::Everything | Self::FastMcp => true,
         }
     }
 
@@ -39,6 +54,8 @@ impl Upstream {
                 command
             }
             Self::FastMcp => peer::python("servers", "fastmcp_4.txt", "conformance_fastmcp.py")?,
+            Self::TypeScript => peer::typescript("conformance_server.mjs")?,
+            Self::Rmcp => Command::new(workspace::interop_rmcp_server().or_build(args.rmcp.as_ref())?),
         };
         Ok(Server::start(&mut command, log)?)
     }

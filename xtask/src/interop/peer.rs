@@ -38,11 +38,7 @@ impl Peer {
         match self {
             Self::Rmcp => Ok(Command::new(workspace::interop_rmcp().or_build(None)?)),
             Self::Python(file) => python("python", "requirements.txt", file),
-            Self::TypeScript(file) => {
-                let mut command = Node::install()?.command();
-                command.arg(node_scripts("typescript")?.join(file));
-                Ok(command)
-            }
+            Self::TypeScript(file) => typescript(file),
         }
     }
 }
@@ -53,6 +49,13 @@ pub(crate) fn python(folder: &str, requirements: &str, script: &str) -> Result<C
     // `-B`: writes no byte code into the source folder.
     command.arg("-B").arg(source(folder).join(script));
     command.env("PYTHONPATH", python_packages(folder, requirements)?);
+    Ok(command)
+}
+
+/// The command that runs a script of the folder `interop/typescript`. Installs the packages that it needs.
+pub(crate) fn typescript(script: &str) -> Result<Command, InteropError> {
+    let mut command = Node::install()?.command();
+    command.arg(node_scripts("typescript")?.join(script));
     Ok(command)
 }
 

@@ -5,13 +5,18 @@
 // Sampling is deprecated, but servers still use it.
 #![allow(deprecated)]
 
+mod suite;
 mod tools;
 
 use rmcp::{
     ErrorData, ServerHandler, ServiceExt,
     model::{
-        CallToolRequestParams, CallToolResponse, CancelTaskParams, CreateTaskResult, GetTaskParams, GetTaskResult,
-        Implementation, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, UpdateTaskParams,
+        CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams, CompleteResult,
+        CreateTaskResult, GetPromptRequestParams, GetPromptResponse, GetPromptResult, GetTaskParams, GetTaskResult,
+        Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+        PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult,
+        ServerCapabilities, ServerConfig, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter,
+        UnsubscribeRequestParams, UpdateTaskParams,
     },
     service::{RequestContext, RoleServer},
     task_manager::{TaskManager, TaskOptions},
@@ -20,6 +25,7 @@ use rmcp::{
         streamable_http_server::session::local::LocalSessionManager,
     },
 };
+use serde_json::json;
 use std::{error::Error, sync::Arc};
 
 #[derive(Clone, Default)]
@@ -45,7 +51,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 impl ServerHandler for Fixtures {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder().enable_tools().enable_tasks().build();
+        let capabilities = ServerCapabilities::builder()
+            .enable_completions()
+            .enable_logging()
+            .enable_prompts()
+            .enable_resources()
+            .enable_resources_subscribe()
+            .enable_tools()
+            .enable_tasks()
+            .build();
         ServerConfig::new(capabilities).with_server_info(Implementation::new("rmcp", "3.9"))
     }
 
@@ -54,7 +68,8 @@ impl ServerHandler for Fixtures {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(tools::list()))
+        let tools = suite::tools().into_iter().chain(tools::list());
+        Ok(ListToolsResult::with_all_items(tools.collect()))
     }
 
     async fn call_tool(
@@ -62,6 +77,9 @@ impl ServerHandler for Fixtures {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        if let Some(result) = suite::call(&request, &context).await? {
+            return Ok(result);
+        }
         let client = context.client_capabilities();
         let makes_tasks = client.is_some_and(|client| client.supports_tasks());
         match (makes_tasks, tools::Task::of(&request)?) {
@@ -75,6 +93,78 @@ impl ServerHandler for Fixtures {
             (false, Some(task)) => Ok(task.run_plain().await?.into()),
             (_, None) => tools::call_plain(request, context).await,
         }
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        Ok(ListResourcesResult::with_all_items(suite::read(suite::resources())?))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        let templates = suite::read(suite::templates())?;
+        Ok(ListResourceTemplatesResult::with_all_items(templates))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let uri = json!({"uri": request.uri});
+        let contents = suite::contents(&request.uri);
+        let contents = contents.ok_or_else(|| ErrorData::resource_not_found("there is no such resource", Some(uri)))?;
+        let contents: ReadResourceResult = ReadResourceResult::new(suite::read(json!([contents]))?);
+        Ok(contents.into())
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(requested.clone())
+    }
+
+    async fn subscribe(&self, _: SubscribeRequestParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        Ok(())
+    }
+
+    async fn unsubscribe(&self, _: UnsubscribeRequestParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        Ok(())
+    }
+
+    async fn set_level(&self, _: SetLevelRequestParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        Ok(())
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Ok(ListPromptsResult::with_all_items(suite::read(suite::prompts())?))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let messages = suite::messages(&request.name, &json!(request.arguments));
+        let messages = messages.ok_or_else(|| ErrorData::invalid_params("there is no such prompt", None))?;
+        Ok(GetPromptResult::new(suite::read(messages)?).into())
+    }
+
+    async fn complete(
+        &self,
+        _: CompleteRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        let completion = json!({"values": ["paris", "park", "party"], "total": 3, "hasMore": false});
+        suite::read(json!({"resultType": "complete", "completion": completion}))
     }
 
     async fn get_task(

@@ -143,8 +143,18 @@ pub(crate) async fn call_plain(
         "test_elicitation" => elicit(request, context).await,
         "test_sampling" => {
             let message = SamplingMessage::user_text(text(&request, "prompt")?);
-            let request = CreateMessageRequestParams::new(vec![message], 100);
-            let answer = context.peer.create_message(request).await.map_err(internal)?;
+            let asked = CreateMessageRequestParams::new(vec![message], 100);
+            if context.protocol_version() != Some(ProtocolVersion::V_2025_11_25) {
+                return match request.input_responses {
+                    Some(answers) => Ok(said(json!(answers).to_string()).into()),
+                    None => {
+                        let asked = json!({"method": "sampling/createMessage", "params": asked});
+                        let asked = BTreeMap::from_iter([("model".to_owned(), crate::suite::read(asked)?)]);
+                        Ok(InputRequiredResult::from_input_requests(asked).into())
+                    }
+                };
+            }
+            let answer = context.peer.create_message(asked).await.map_err(internal)?;
             let answer = serde_json::to_value(answer).map_err(internal)?;
             Ok(said(answer["content"]["text"].as_str().unwrap_or_default()).into())
         }
