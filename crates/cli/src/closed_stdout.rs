@@ -1,6 +1,8 @@
 //! Whether the program was started without standard output (`>&-`).
 //!
-//! The standard library opens /dev/null in its place before `main`, and then each write succeeds. So it is looked at before that.
+//! The standard library opens /dev/null in its place before `main`, and then each write succeeds: a result would count as fetched that nobody has seen. Later it cannot be
+//! told from a /dev/null that the caller has chosen, which some open for reading and writing, too (Python's `subprocess.DEVNULL`). So it is looked at before `main`, which
+//! needs unsafe code.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
