@@ -203,6 +203,15 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment, max_running
             ));
         }
     }
+    if let (Some(Listen::Unix(_)), Some(auth), Some(mode), Some(entry)) =
+        (&listen, &auth, socket_mode, section.get("socket_mode"))
+        && auth.unauthenticated
+        && let Some(who) = others_that_may_connect(mode)
+    {
+        entry.warn(format!(
+            "`socket_mode`: {who} may call every tool, since `unauthenticated` asks nobody for credentials"
+        ));
+    }
     let audit = section.optional("audit", |entry| {
         audit::read(&entry.section("[server.audit]", "such as [server.audit]")?, environment)
     });
@@ -424,4 +433,13 @@ pub(crate) fn parse_listen(text: &str) -> Result<Listen, InvalidListen> {
         .parse()
         .map(Listen::Address)
         .map_err(|_| InvalidListen::NoAddress)
+}
+
+/// Who beside this user may connect to a Unix socket whose file has this mode: those who may write to it.
+fn others_that_may_connect(mode: u32) -> Option<&'static str> {
+    match (mode & 0o020 != 0, mode & 0o002 != 0) {
+        (_, true) => Some("every user of this machine"),
+        (true, false) => Some("every user of the socket's group"),
+        (false, false) => None,
+    }
 }

@@ -170,3 +170,36 @@ fn a_secret_that_every_user_can_read_is_pointed_out() {
         assert_eq!(is_warned, warned, "{mode:o}: {found:?}");
     }
 }
+
+#[test]
+fn a_socket_that_others_may_open_without_credentials_is_pointed_out() {
+    let at = |server: &str| {
+        let folder = folder_with(&format!("{SERVER}{server}\n{TOOL}command = [\"true\"]\n"));
+        let config = load(&folder.path().join("jobs.toml"), &environment()).unwrap();
+        config
+            .warnings
+            .iter()
+            .map(|warning| warning.message.clone())
+            .collect::<Vec<_>>()
+    };
+    let open = "unauthenticated = \"anyone may call every tool\"";
+    for (mode, who) in [
+        ("0666", Some("every user of this machine")),
+        ("0602", Some("every user of this machine")),
+        ("0660", Some("every user of the socket's group")),
+        ("0644", None),
+        ("0600", None),
+    ] {
+        let listen = format!("listen = \"unix:mcp.sock\"\nsocket_mode = \"{mode}\"\n[server.auth]\n");
+        let warnings = at(&format!("{listen}{open}"));
+        assert_eq!(warnings.len(), usize::from(who.is_some()), "{mode}: {warnings:?}");
+        for (warning, who) in warnings.iter().zip(who) {
+            assert!(
+                warning.starts_with(&format!("`socket_mode`: {who} may call every tool")),
+                "{warning}"
+            );
+        }
+        // They need a key, whatever the mode is.
+        assert_eq!(at(&format!("{listen}api_keys = true")), [""; 0], "{mode}");
+    }
+}
