@@ -187,6 +187,11 @@ impl SameUser {
         if !(local.ip().is_loopback() && peer.ip().is_loopback()) || local.is_ipv4() != peer.is_ipv4() {
             return Ok(PeerUser::Unknown);
         }
+        self.ask_about(connection, local, peer)
+    }
+
+    /// Whose the other end of a connection is that had these addresses just now.
+    fn ask_about(&self, connection: BorrowedFd<'_>, local: SocketAddr, peer: SocketAddr) -> std::io::Result<PeerUser> {
         let Some(other) = sock_diag::established(peer, local)? else {
             return Ok(PeerUser::Unknown);
         };
@@ -210,5 +215,45 @@ impl SameUser {
 
     fn ask(&self, _connection: BorrowedFd<'_>) -> std::io::Result<PeerUser> {
         Ok(PeerUser::Unknown)
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, SocketType, sockopt::set_socket_linger};
+    use std::{
+        net::{Ipv4Addr, TcpListener, TcpStream},
+        time::Duration,
+    };
+
+    /// An address of this machine on which no other process takes a port that becomes free.
+    const OWN_ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 113, 8);
+
+    fn connect_from(port: u16, to: SocketAddr) -> TcpStream {
+        let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+        rustix::net::bind(&socket, &SocketAddr::from((OWN_ADDRESS, port))).expect("the port is free");
+        rustix::net::connect(&socket, &to).expect("connected");
+        socket.into()
+    }
+
+    /// A connection that is reset after its addresses were read: another process may have the port of its other end then.
+    #[test]
+    fn who_takes_the_port_while_it_is_asked_is_not_the_peer() {
+        let same_user = SameUser::new().expect("the kernel answers");
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
+        let local = listener.local_addr().expect("an address");
+        let gone = connect_from(0, local);
+        let peer = gone.local_addr().expect("an address");
+        let (first, _) = listener.accept().expect("the first connection");
+        let ask = |connection: &TcpStream| same_user.ask_about(connection.as_fd(), local, peer).expect("an answer");
+        assert_eq!(ask(&first), PeerUser::Same);
+        // Closing then resets the connection, and its port is free at once.
+        set_socket_linger(&gone, Some(Duration::ZERO)).expect("set");
+        drop(gone);
+        let _later = connect_from(peer.port(), local);
+        let (second, _) = listener.accept().expect("the later connection");
+        assert_eq!(ask(&second), PeerUser::Same);
+        assert_eq!(ask(&first), PeerUser::Unknown);
     }
 }

@@ -4,11 +4,14 @@
 use super::{Authenticated, get_stream, of};
 use crate::{
     client::Event,
+    offers,
     request::{Post, act, act_as_task, everything},
     rounds::accept,
     server::{Server, other, task_of},
 };
+use longhaul_core::{Owner, Principal};
 use serde_json::{Value, json};
+use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// An id that was never announced, as long as all are.
@@ -417,4 +420,46 @@ async fn s_01_a_question_is_answered_only_by_its_principal() {
     let result = Post::legacy(Some(&session), "tasks/result", task(&task_id)).with("Accept", "application/json");
     let result = served.result("ann", result).await;
     assert!(result.to_string().contains("Ann"), "{result}");
+}
+
+/// What follows a resource for one principal reports its changes to that one alone, however many have subscribed to the same URI.
+#[tokio::test]
+async fn s_02_an_update_for_one_principal_is_told_to_no_other() {
+    let served = Authenticated::start().await;
+    let catalog = served.server.engine.catalog();
+    // Updates that come together are told in this order.
+    let uris = ["test://a-of-ann", "test://all"];
+    for uri in uris {
+        catalog.put_resource(offers::resource(uri));
+    }
+    let mut streams = Vec::new();
+    for name in ["ann", "bob"] {
+        let session = served.session(name).await;
+        for uri in uris {
+            let subscribe = Post::legacy(Some(&session), "resources/subscribe", json!({"uri": uri}));
+            served.result(name, subscribe).await;
+        }
+        streams.push((name, served.listen(name, &session).await));
+        let mut subscription = served.server.connect().await;
+        let subscribe = Post::modern("subscriptions/listen", listen(json!({"resourceSubscriptions": uris})));
+        subscription.send(&of(name, subscribe).to_bytes()).await;
+        assert!(subscription.head().await.is_stream());
+        let acknowledged = subscription.message().await.unwrap();
+        assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
+        streams.push((name, subscription));
+    }
+    let ann = Owner {
+        principal: Principal::named("key:ann"),
+        session: None,
+    };
+    catalog.subscriber(ann, Arc::default()).notify("test://a-of-ann".into());
+    for (name, stream) in &mut streams {
+        if *name == "ann" {
+            assert_eq!(stream.message().await.unwrap()["params"]["uri"], "test://a-of-ann");
+        }
+    }
+    catalog.resource_updated("test://all");
+    for (name, stream) in &mut streams {
+        assert_eq!(stream.message().await.unwrap()["params"]["uri"], "test://all", "{name}");
+    }
 }
