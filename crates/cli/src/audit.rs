@@ -10,9 +10,9 @@ use rustix::{
     io::Errno,
 };
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::Arc,
     thread,
@@ -192,7 +192,7 @@ impl AuditFile {
             if is_at(&self.file.metadata()?, &self.path)? {
                 return Ok(());
             }
-            self.file = append_to(&self.path)?;
+            self.file = append_again(&self.path)?;
         }
     }
 
@@ -238,6 +238,17 @@ impl AuditFile {
         }
         self.file = append_to(&self.path)?;
         Ok(())
+    }
+}
+
+/// As [`append_to`], also when somebody has removed the folder meanwhile: only that one, since what is above it may be a disk that is not mounted now.
+fn append_again(path: &Path) -> io::Result<File> {
+    match (append_to(path), path.parent()) {
+        (Err(error), Some(folder)) if error.kind() == io::ErrorKind::NotFound => {
+            DirBuilder::new().mode(0o700).create(folder)?;
+            append_to(path)
+        }
+        (opened, _) => opened,
     }
 }
 
@@ -337,6 +348,20 @@ mod tests {
         flock(&other, FlockOperation::Unlock).unwrap();
         file.write(r#"{"c":3}"#, Duration::ZERO);
         assert_eq!(fs::read_to_string(&path).unwrap(), "{\"c\":3,\"lost\":2}\n");
+    }
+
+    #[test]
+    fn s_07_no_line_is_lost_when_the_folder_is_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let folder = directory.path().join("logs");
+        fs::create_dir(&folder).unwrap();
+        let path = folder.join("audit.jsonl");
+        let mut file = AuditFile::open(&path, &config(&path)).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        file.write(r#"{"a":1}"#, Duration::ZERO);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "{\"a\":1}\n");
+        let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&folder).unwrap().permissions());
+        assert_eq!(mode & 0o777, 0o700);
     }
 
     #[test]

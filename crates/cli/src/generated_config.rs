@@ -88,7 +88,8 @@ fn of_mcp_servers(file: &Path, text: &str, environment: &Environment) -> Result<
     Ok(Config { warnings, ..config })
 }
 
-/// The configuration, as TOML, of a server in front of the MCP server that this command line starts in `folder`. It takes no port: it listens on `socket`.
+/// The configuration, as TOML, of a server in front of the MCP server at a URL, or of the one that this command line starts in `folder`. It takes no port: it
+/// listens on `socket`.
 pub(crate) fn of_command(
     name: &str,
     command: &[String],
@@ -96,13 +97,21 @@ pub(crate) fn of_command(
     socket: &Path,
     handoff: Option<Millis>,
 ) -> String {
-    let mut upstream = Map::from_iter([
-        ("command".to_owned(), Value::from(command.to_vec())),
-        ("cwd".to_owned(), Value::from(folder.display().to_string())),
-    ]);
+    let mut upstream = match command {
+        [url] if is_url(url) => Map::from_iter([("url".to_owned(), Value::from(url.as_str()))]),
+        command => Map::from_iter([
+            ("command".to_owned(), Value::from(command.to_vec())),
+            ("cwd".to_owned(), Value::from(folder.display().to_string())),
+        ]),
+    };
     upstream.extend(handoff.map(|handoff| ("handoff".to_owned(), Value::from(format!("{handoff}ms")))));
     let listen = format!("unix:{}", socket.display());
     document(name, Some(&listen), &[("wrapped".to_owned(), upstream)])
+}
+
+/// Whether a word that may be a command is the URL of a server.
+pub(crate) fn is_url(word: &str) -> bool {
+    word.starts_with("http://") || word.starts_with("https://")
 }
 
 /// Sections in their order: a table would sort them.
@@ -218,5 +227,16 @@ mod tests {
         assert_eq!(upstream["cwd"].as_str(), Some("/a b"));
         assert_eq!(upstream["handoff"].as_str(), Some("45000ms"));
         assert_eq!(parsed["server"]["listen"].as_str(), Some("unix:/s/mcp.sock"));
+        let url = "https://mcp.example.com/mcp".to_owned();
+        let text = of_command(
+            "w",
+            std::slice::from_ref(&url),
+            Path::new("/a"),
+            Path::new("/s/mcp.sock"),
+            None,
+        );
+        let parsed: toml::Table = text.parse().unwrap();
+        let upstream = parsed["upstream"]["wrapped"].as_table().unwrap();
+        assert_eq!((upstream["url"].as_str(), upstream.len()), (Some(url.as_str()), 1));
     }
 }

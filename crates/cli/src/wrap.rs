@@ -74,6 +74,15 @@ pub(crate) fn run(wrap: &args::Wrap) -> ExitCode {
 
 /// Why the command cannot be started, if the system already tells.
 fn missing_program(wrap: &args::Wrap) -> Option<String> {
+    match wrap.command.as_slice() {
+        [url] if generated_config::is_url(url) => return None,
+        [url, word, ..] if generated_config::is_url(url) => {
+            return Some(format!(
+                "nothing may stand behind the URL {url}, but there is {word:?} (a server that needs headers or a login goes into a file, as `[upstream.NAME]` with `url`, for `longhaul serve`)"
+            ));
+        }
+        _ => {}
+    }
     let folder = env::current_dir().ok()?;
     Environment::of_this_process().missing_program(wrap.command.first()?, None, &folder)
 }
@@ -129,7 +138,13 @@ fn is_of_the_terminal(variable: &str) -> bool {
 
 /// The name of the server: that of the program.
 fn name(wrap: &args::Wrap) -> String {
-    let program = wrap.command.first().map(Path::new).and_then(Path::file_name);
+    let first = wrap.command.first().map(String::as_str).unwrap_or_default();
+    if let Some((_, rest)) = first.split_once("://").filter(|_| generated_config::is_url(first)) {
+        // Of the host alone: other parts of a URL may be secret.
+        let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        return mcp_servers::usable_name(host.rsplit('@').next().unwrap_or_default());
+    }
+    let program = Path::new(first).file_name();
     mcp_servers::usable_name(&program.unwrap_or_default().to_string_lossy())
 }
 

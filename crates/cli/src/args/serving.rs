@@ -115,7 +115,7 @@ pub(crate) struct Wrap {
     /// After how long a call of a client without tasks is answered, with how to follow it. `0s` for never
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) handoff: Option<Millis>,
-    /// The MCP server's command, behind `--`
+    /// The MCP server's command, or its URL, behind `--`
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
 }

@@ -223,6 +223,21 @@ fn a_wrapped_command_that_does_not_exist_is_an_error() {
 }
 
 #[test]
+fn wrap_is_in_front_of_a_url() {
+    let folder = folder();
+    let folder = folder.path();
+    let upstream = serve(folder, &["upstream.toml"]);
+    let wrapped = json!({"mcpServers": {"w": {"command": LONGHAUL, "args": ["wrap", "--", upstream.url]}}});
+    fs::write(folder.join("wrapped.json"), wrapped.to_string()).unwrap();
+    let called = run(folder, &["call", "--mcp-config", "wrapped.json", "w", "greet"]);
+    assert_eq!(text(&called), "Hello", "{called:?}");
+    let more = run(folder, &["wrap", "--", &upstream.url, "--key"]);
+    assert_eq!(more.status.code(), Some(2), "{more:?}");
+    let said = String::from_utf8_lossy(&more.stderr).into_owned();
+    assert!(said.contains("nothing may stand behind the URL"), "{said}");
+}
+
+#[test]
 fn another_clients_file_is_served_and_its_mistakes_are_named() {
     let folder = folder();
     let folder = folder.path();
