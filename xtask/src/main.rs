@@ -15,6 +15,7 @@ mod http;
 mod interop;
 mod mcp;
 mod node;
+mod page;
 mod process;
 mod proxies;
 mod requirement;
@@ -43,6 +44,8 @@ enum Task {
     Conformance(conformance::Args),
     /// Run clients of other projects against the fixture server, and our client against their servers
     Interop(interop::Args),
+    /// Run the pages of an operator in Debian's Chromium
+    Page(page::Args),
     /// Kill the server repeatedly under load, and check that nothing acknowledged is lost
     Crash(crash::Args),
     /// Attack a server: requests, arguments, folders, clocks, a failing disk
@@ -74,6 +77,7 @@ fn main() -> ExitCode {
         Task::Test(args) => boxed(test::run(&args)),
         Task::Conformance(args) => boxed(conformance::run(&args)),
         Task::Interop(args) => boxed(interop::run(&args)),
+        Task::Page(args) => boxed(page::run(&args)),
         Task::Crash(args) => boxed(crash::run(&args)),
         Task::Attack(args) => boxed(attack::run(&args)),
         Task::Sim(args) => boxed(sim::run(&args)),

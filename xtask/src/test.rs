@@ -3,7 +3,7 @@
 use crate::{
     attack, clock, conformance, counts, coverage,
     crash::{self, CrashError},
-    deny, durability, interop, process,
+    deny, durability, interop, page, process,
     requirement::{self, RequirementError},
     sim::{self, SimError},
     workspace,
@@ -107,6 +107,10 @@ pub(crate) fn run(args: &Args) -> Result<(), TestError> {
                 Err(why) if !requirement::has_whole_history() => eprintln!("no upgrade is tested: {why}"),
                 Err(why) => return Err(why.into()),
             }
+        }
+        match page::browser() {
+            Ok(()) => parts.push(("the page in a browser", page_in_browser)),
+            Err(why) => eprintln!("no page is tested: {why}"),
         }
         match requirement::program("valgrind") {
             Ok(()) => parts.push(("instruction counts", counts)),
@@ -222,6 +226,13 @@ fn interop(json: bool) -> Result<(), Box<dyn Error>> {
         program,
         is_built: true,
         json,
+    })?)
+}
+
+fn page_in_browser(_json: bool) -> Result<(), Box<dyn Error>> {
+    Ok(page::run(&page::Args {
+        program: Some(workspace::longhaul().path()),
+        screenshots: None,
     })?)
 }
 

@@ -29,6 +29,7 @@ async function draw() {
       const [href, top] = [main.contains(focused) ? focused.getAttribute("href") : null, scrolled ? scrolled.scrollTop : 0];
       const follows = scrolled && scrolled.scrollTop + scrolled.clientHeight >= scrolled.scrollHeight - 4;
       main.replaceChildren(...drawn.childNodes);
+      main.dataset.version = drawn.dataset.version;
       main.querySelectorAll("details[id]").forEach((details) => (details.open = open.has(details.id)));
       const log = main.querySelector(".log");
       if (log) log.scrollTop = follows ? log.scrollHeight : top;
@@ -41,7 +42,8 @@ async function draw() {
 const log = main.querySelector(".log");
 if (log) log.scrollTop = log.scrollHeight;
 const events = new EventSource("/api/events");
-events.addEventListener("change", draw);
+// Also what has changed between drawing the page and listening, or while the connection was lost.
+events.addEventListener("change", (change) => change.data !== main.dataset.version && draw());
 events.addEventListener("open", () => (live.textContent = "live"));
 events.addEventListener("error", () => (live.textContent = "not connected; trying again"));
 ["focusout", "visibilitychange"].forEach((name) => document.addEventListener(name, () => isStale && setTimeout(draw, 50)));

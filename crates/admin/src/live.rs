@@ -18,7 +18,9 @@ pub(crate) struct Live {
 impl Live {
     /// Listens to the store of an engine until the engine stops.
     pub(crate) fn of(engine: &Engine) -> Self {
-        let (tell, changes) = watch::channel(0);
+        // Those of an earlier process were less.
+        let first = engine.ports().clock.wall().0.cast_unsigned();
+        let (tell, changes) = watch::channel(first);
         let changed = Arc::new(Notify::new());
         let notified = Arc::clone(&changed);
         engine.store().listen(Arc::new(move |_| notified.notify_one()));
@@ -33,15 +35,15 @@ impl Live {
         Self { changes }
     }
 
-    /// The number of changes so far.
+    /// What has been shown since it was this is still so.
     pub(crate) fn version(&self) -> u64 {
         *self.changes.borrow()
     }
 
-    /// Events without content, one for each change from now on, until `stop`.
+    /// The version now, and each one from now on, until `stop`. Who has drawn a page at another version draws it again.
     pub(crate) fn events(&self, stop: CancellationToken) -> Sse<impl Stream<Item = Result<Event, Infallible>> + use<>> {
         let mut changes = self.changes.clone();
-        changes.mark_unchanged();
+        changes.mark_changed();
         let events = stream::unfold(changes, async |mut changes| {
             changes.changed().await.ok()?;
             let version = *changes.borrow_and_update();

@@ -78,7 +78,7 @@ pub(crate) fn python_packages(folder: &str, requirements: &str) -> Result<PathBu
 }
 
 /// The folder with the scripts of a folder in `interop` and the packages that they need: Node finds these beside the script.
-pub(super) fn node_scripts(folder: &str) -> Result<PathBuf, InteropError> {
+pub(crate) fn node_scripts(folder: &str) -> Result<PathBuf, InteropError> {
     let home = node_packages(folder)?;
     copy(&source(folder), &home, "mjs")?;
     Ok(home)
@@ -101,7 +101,7 @@ pub(crate) fn node_packages(folder: &str) -> Result<PathBuf, InteropError> {
 }
 
 /// A folder in `interop`.
-pub(super) fn source(folder: &str) -> PathBuf {
+pub(crate) fn source(folder: &str) -> PathBuf {
     workspace::root().join("interop").join(folder)
 }
 

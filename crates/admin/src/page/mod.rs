@@ -73,13 +73,17 @@ fn asset(kind: &'static str, text: &'static str) -> Response {
 pub(crate) struct Frame {
     name: String,
     place: &'static str,
+    /// [`Live::version`](crate::live::Live::version) before anything of the page was read.
+    version: u64,
 }
 
 impl Frame {
+    /// Made before anything of the page is read: then nothing that changes meanwhile is missed.
     fn of(context: &AdminContext, place: &'static str) -> Self {
         Self {
             name: context.name.clone(),
             place,
+            version: context.live.version(),
         }
     }
 }

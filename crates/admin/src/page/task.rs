@@ -105,6 +105,7 @@ pub(super) async fn show(State(context): State<Arc<AdminContext>>, Path(id): Pat
 }
 
 async fn page(context: &AdminContext, text_of_id: &str) -> Result<TaskPage, PageError> {
+    let frame = Frame::of(context, "tasks");
     let id = id(text_of_id)?;
     let task = context.task(&id).await?;
     let log = if task.has_log {
@@ -115,7 +116,7 @@ async fn page(context: &AdminContext, text_of_id: &str) -> Result<TaskPage, Page
     let state = task.task.state;
     let is_live = task.task.ended_at.is_none();
     Ok(TaskPage {
-        frame: Frame::of(context, "tasks"),
+        frame,
         age: length(task.task.age_millis),
         progress: fraction(&task.task),
         questions: task.questions.iter().map(Question::of).collect(),

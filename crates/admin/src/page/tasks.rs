@@ -93,6 +93,7 @@ enum Refusal {
 }
 
 async fn draw(context: &AdminContext, query: TaskQuery) -> Result<String, Refusal> {
+    let frame = Frame::of(context, "tasks");
     let failed = |error| Refusal::Page(PageError::from(ReadError::Store(error)));
     let stats = context.stats().await.map_err(failed)?;
     let (page, error) = match context.tasks(&query).await {
@@ -128,7 +129,7 @@ async fn draw(context: &AdminContext, query: TaskQuery) -> Result<String, Refusa
     let next = next.map(|after| address(&TaskQuery { after, ..query.clone() }));
     let is_invalid = error.is_some();
     let page = TasksPage {
-        frame: Frame::of(context, "tasks"),
+        frame,
         tabs,
         queue_age: stats.queue_age_millis.filter(|age| *age >= 60_000).map(length),
         is_filtered,

@@ -25,6 +25,7 @@ struct Row {
 }
 
 pub(super) async fn show(State(context): State<Arc<AdminContext>>) -> Response {
+    let frame = Frame::of(&context, "tools");
     let tools = match context.tools().await {
         Ok(tools) => tools,
         Err(error) => return PageError::from(error).show(&context, "/"),
@@ -37,7 +38,7 @@ pub(super) async fn show(State(context): State<Arc<AdminContext>>) -> Response {
         tool,
     };
     render(&ToolsPage {
-        frame: Frame::of(&context, "tools"),
+        frame,
         rows: tools.into_iter().map(row).collect(),
     })
 }

@@ -1,0 +1,112 @@
+//! `cargo xtask page`: the pages of an operator in a real browser.
+
+use crate::{
+    interop::{
+        InteropError,
+        peer::{node_scripts, source},
+    },
+    node::Node,
+    process::{self, ProcessError},
+    requirement::{self, RequirementError},
+    workspace,
+};
+use serde_json::Value;
+use std::{
+    fs,
+    io::{self, BufRead as _, BufReader},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+};
+
+/// Debian's package, and where it puts the program.
+const BROWSER: &str = "chromium";
+const BROWSER_PATH: &str = "/usr/bin/chromium";
+const SCRIPT: &str = "page.mjs";
+const CONFIGURATION: &str = "browser.toml";
+
+/// `cargo xtask page`
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The `longhaul` to test; it is built if absent
+    #[arg(long)]
+    pub(crate) program: Option<PathBuf>,
+    /// Where screenshots of all views go, in both themes; below the target folder if absent
+    #[arg(long)]
+    pub(crate) screenshots: Option<PathBuf>,
+}
+
+/// The pages were not tested, or do not work.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PageError {
+    #[error(transparent)]
+    Requirement(#[from] RequirementError),
+    #[error(transparent)]
+    Packages(#[from] InteropError),
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    #[error("the server did not start: {0}")]
+    Server(io::Error),
+}
+
+/// A server that dies with this value.
+struct Served(Child);
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Whether there is a browser, or could be installed.
+pub(crate) fn browser() -> Result<(), RequirementError> {
+    requirement::program(BROWSER)
+}
+
+/// Starts a server of its own and runs the script against it.
+pub(crate) fn run(args: &Args) -> Result<(), PageError> {
+    browser()?;
+    let node = Node::install()?;
+    let scripts = node_scripts("page")?;
+    let program = workspace::longhaul().or_build(args.program.as_ref())?;
+    let work = workspace::target().join("page");
+    let screenshots = args.screenshots.clone().unwrap_or_else(|| work.join("screenshots"));
+    let data = work.join(format!("data-{}", std::process::id()));
+    fs::create_dir_all(&data).map_err(PageError::Server)?;
+    let mut serve = Command::new(&program);
+    serve.arg("serve").arg(source("page").join(CONFIGURATION));
+    serve
+        .args(["--json", "--listen", "127.0.0.1:0", "--data-dir"])
+        .arg(&data);
+    serve.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut served = Served(serve.spawn().map_err(PageError::Server)?);
+    let mut line = String::new();
+    if let Some(out) = served.0.stdout.as_mut() {
+        BufReader::new(out).read_line(&mut line).map_err(PageError::Server)?;
+    }
+    let report: Value = serde_json::from_str(&line).map_err(|error| PageError::Server(error.into()))?;
+    let address = |member: &str| {
+        report[member]
+            .as_str()
+            .unwrap_or_default()
+            .trim_end_matches('/')
+            .to_owned()
+    };
+    let mut script = node.command();
+    script
+        .arg(scripts.join(SCRIPT))
+        .args([address("admin"), address("url")]);
+    script
+        .arg(&program)
+        .arg(BROWSER_PATH)
+        .arg(&screenshots)
+        .env("XDG_STATE_HOME", &data);
+    let passed = process::run(&mut script);
+    drop(served);
+    // What a failed run has left can be looked at.
+    if passed.is_ok() {
+        let _ = fs::remove_dir_all(&data);
+    }
+    Ok(passed?)
+}
