@@ -127,7 +127,7 @@ pub enum Event {
     QueueTimedOut,
     /// Its id is given to clients from now on.
     Promoted,
-    /// Nothing can run it: it ends with this.
+    /// It is not run, or not any more: it ends with this. Not while an attempt runs, whose end is the worker's to write.
     Abandoned(Outcome),
     /// The client of a plain call was asked something, and may come back until this time.
     RetryAwaited {

@@ -1,8 +1,8 @@
 //! How a task ends. Outcomes are stored, statuses are derived: each protocol generation reads its own from the same record.
 
 use crate::{
-    FailedAttempt, Json, MAX_ENTRY_BYTES, MAX_RESULT_DEPTH, MAX_STATUS_BYTES, Millis, format_duration, nests_deeper,
-    truncate,
+    FailedAttempt, Json, MAX_ENTRY_BYTES, MAX_RESULT_DEPTH, MAX_STATUS_BYTES, Millis, UnixMillis, format_duration,
+    nests_deeper, push_timestamp, truncate,
 };
 use serde_json::{json, value::RawValue};
 use std::{borrow::Cow, sync::Arc};
@@ -193,6 +193,26 @@ pub enum Failure {
         "interrupted: its command ended, but the record of how (the file `exit` of the attempt) is damaged, so its result is not known"
     )]
     RecordDamaged,
+    /// An attempt ran when the backup was taken that the server was restored from.
+    #[error(
+        "interrupted: this ran when the backup was taken that the server was restored from, on {}. How it ended is not known, and it was not run \
+         again",
+        time(*.taken)
+    )]
+    RestoredWhileRunning {
+        /// When the backup was taken.
+        taken: UnixMillis,
+    },
+    /// The task had no attempt when the backup was taken that the server was restored from, and whoever restored it wanted none of these to run.
+    #[error(
+        "interrupted: this waited when the backup was taken that the server was restored from, on {}. Whether it has run since is not known, and it \
+         was not run here",
+        time(*.taken)
+    )]
+    RestoredWhileWaiting {
+        /// When the backup was taken.
+        taken: UnixMillis,
+    },
     /// Every attempt the policy allows ended in a crash.
     #[error("interrupted: {attempts} attempts ended without a result")]
     AttemptsUsedUp {
@@ -227,11 +247,21 @@ pub enum Failure {
     Unavailable(String),
 }
 
+fn time(at: UnixMillis) -> String {
+    let mut text = String::new();
+    push_timestamp(&mut text, at);
+    text
+}
+
 impl Failure {
     /// The word in `data.reason`.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::Interrupted | Self::SupervisorKilled | Self::RecordDamaged => "interrupted",
+            Self::Interrupted
+            | Self::SupervisorKilled
+            | Self::RecordDamaged
+            | Self::RestoredWhileRunning { .. }
+            | Self::RestoredWhileWaiting { .. } => "interrupted",
             Self::AttemptsUsedUp { .. } => "attempts_used_up",
             Self::QueueTimeout => "queue_timeout",
             Self::Poisoned { .. } => "poisoned",

@@ -69,7 +69,7 @@ pub struct IllegalEvent {
 /// | `BlockedTimedOut` | – | – | – | Done(RpcError), if it is time | – |
 /// | `Promoted`, once | announced | announced, unless stopping | announced | announced | – |
 /// | `Promoted`, once, with an idempotency key | announced | announced | announced | announced | announced |
-/// | `Abandoned` | Done | – | – | – | – |
+/// | `Abandoned` | Done | – | Done | Done | – |
 /// | `RetryAwaited`, of a plain call that is not to stop | later | later | later | later | – |
 /// | `TtlExtended` | later | later | later | later | – |
 ///
@@ -244,7 +244,10 @@ impl Task {
                 self.announced = true;
             }
             Event::Abandoned(outcome) => {
-                self.require(State::Queued)?;
+                self.require_live()?;
+                if self.state == State::Running {
+                    return Err(Reason::WrongState);
+                }
                 return Ok(Some(outcome.clone()));
             }
             Event::RetryAwaited { until } => {

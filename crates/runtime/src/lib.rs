@@ -61,7 +61,7 @@ pub use catalog::{
     ArgumentError, BLOCKED_TIMEOUT, Catalog, Completer, CustomMethod, Duplicate, FOLLOW_TOOLS, FollowError, Followed,
     HandlerError, INPUT_TIMEOUT, Intake, InvalidMethodName, InvalidTemplate, MethodHandler, Prompt, PromptHandler,
     Resource, ResourceFollower, ResourceHandler, ResourceTemplate, ResourceUpdate, SessionChange, SessionLog,
-    SessionLogs, Snapshot, Subscriber, Tool, ToolError, ToolSettings, UriTemplate, Versions,
+    SessionLogs, Snapshot, Subscriber, Tool, ToolError, ToolSettings, UriTemplate, Versions, executor_definition,
 };
 pub use change_feed::Watch;
 pub use context::{

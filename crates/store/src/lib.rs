@@ -20,4 +20,4 @@ mod usage;
 pub use event_store::{MemoryEventStore, OpenEventStoreError, SqliteEventStore};
 pub use memory::{MemoryStore, PlainCallStore};
 pub use read_only_store::ReadOnlyStore;
-pub use sqlite::{Disagreement, OpenError, SqliteOptions, SqliteStore};
+pub use sqlite::{CopyError, DatabaseCopy, Disagreement, OpenError, SqliteOptions, SqliteStore};

@@ -18,7 +18,9 @@ pub use method::{CustomMethod, InvalidMethodName, MethodHandler};
 pub use prompt::{Prompt, PromptHandler};
 pub use resource::{Resource, ResourceHandler, ResourceTemplate};
 pub use session::{SessionChange, SessionLog, SessionLogs};
-pub use tool::{ArgumentError, BLOCKED_TIMEOUT, FOLLOW_TOOLS, INPUT_TIMEOUT, Tool, ToolError, ToolSettings};
+pub use tool::{
+    ArgumentError, BLOCKED_TIMEOUT, FOLLOW_TOOLS, INPUT_TIMEOUT, Tool, ToolError, ToolSettings, executor_definition,
+};
 pub use uri_template::{InvalidTemplate, UriTemplate};
 
 pub(crate) use tool::{is_durable, retry_and_definition};

@@ -349,6 +349,14 @@ pub(crate) fn retry_and_definition(spec: &ToolSpec) -> Result<(Retry, Json), Str
     Ok((stored.retry, Json::from(&*stored.executor)))
 }
 
+/// The executor's part of a stored definition, which its [`Provider`](crate::Provider) reads.
+///
+/// # Errors
+/// Why it cannot be read.
+pub fn executor_definition(spec: &ToolSpec) -> Result<Json, String> {
+    retry_and_definition(spec).map(|(_, definition)| definition)
+}
+
 /// Whether the tool of this definition is durable.
 pub(crate) fn is_durable(spec: &ToolSpec) -> bool {
     read_definition(spec).is_ok_and(|stored| stored.durable)

@@ -35,6 +35,7 @@ mod transaction;
 mod write;
 mod writer;
 
+pub use backup::{CopyError, DatabaseCopy};
 pub use fault_injection::InjectedFault;
 pub use node_file::Disagreement;
 pub use open_error::OpenError;
@@ -242,6 +243,19 @@ impl SqliteStore {
         self.node_file.note_opened(node.id, node.removals).map_err(not_noted)?;
         node.file_agrees = true;
         Ok(())
+    }
+
+    /// Records in the file `node` that this directory comes from a backup that was taken at `taken`: the next start on it must
+    /// [accept](SqliteOptions::accept_restored) that. Call it after all changes, with a node open.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub async fn mark_restored(&self, taken: UnixMillis) -> Result<(), StoreError> {
+        let opened = self.node.lock().await;
+        let node = opened.as_ref().ok_or(StoreError::ReadOnly)?;
+        self.node_file
+            .note_restored(node.id, node.removals, taken)
+            .map_err(not_noted)
     }
 
     /// Writes `note`, such as the address of the server, into the lock file, where the next process that wants the directory

@@ -22,9 +22,12 @@
 //! A process that dies before the last step of a start has begun no work, and one that dies before the last step of a removal has removed
 //! nothing. So the file agrees with the database at each step, and also with a database that is one removal ahead of it. The removals of a
 //! start begin at 0; while there are none, the file is as earlier releases wrote it.
+//!
+//! A directory that was restored as a whole agrees with itself. So whoever restores it adds `restored` to the file, with the time of the backup, and the
+//! first step of a start removes it.
 
 use super::OpenError;
-use longhaul_core::NodeId;
+use longhaul_core::{NodeId, UnixMillis, push_timestamp};
 use longhaul_private_dir::{PrivateDir, open_file, read_file};
 use std::{
     fmt,
@@ -92,6 +95,16 @@ pub enum Disagreement {
          run since, and the folders of attempts would say so"
     )]
     FileMissing,
+    /// `longhaul restore` made the directory, or what else restores a backup of it.
+    #[error(
+        "the data directory was restored from a backup that was taken on {}. What it calls queued or waiting may have run since, on the server that \
+         the backup was taken of",
+        time(*.taken)
+    )]
+    Restored {
+        /// When the backup was taken.
+        taken: UnixMillis,
+    },
     /// The file cannot be parsed.
     #[error(
         "the file `node` beside the database cannot be read, so it is unknown whether the database is the latest one"
@@ -107,6 +120,8 @@ struct Noted {
     removals: i64,
     /// The start that was under way.
     opening: Option<i64>,
+    /// The directory was restored, and no start was made on it since: when the backup was taken, in milliseconds.
+    restored: Option<i64>,
 }
 
 /// The latest start in the database.
@@ -151,6 +166,7 @@ impl NodeFile {
             latest: database.id,
             removals: database.removals,
             opening: Some(opening),
+            restored: None,
         })?;
         Ok(NodeId(opening))
     }
@@ -161,6 +177,17 @@ impl NodeFile {
             latest: node.0,
             removals,
             opening: None,
+            restored: None,
+        })
+    }
+
+    /// Records that all of the directory, the latest start included, comes from a backup. The next start is to accept that, and removes the record.
+    pub(super) fn note_restored(&self, node: NodeId, removals: i64, taken: UnixMillis) -> io::Result<()> {
+        self.replace(Noted {
+            latest: node.0,
+            removals,
+            opening: None,
+            restored: Some(taken.0),
         })
     }
 
@@ -191,11 +218,20 @@ impl fmt::Display for Noted {
         if self.removals > 0 {
             writeln!(f, "removals {}", self.removals)?;
         }
-        match self.opening {
-            Some(opening) => writeln!(f, "opening {opening}"),
+        if let Some(opening) = self.opening {
+            writeln!(f, "opening {opening}")?;
+        }
+        match self.restored {
+            Some(restored) => writeln!(f, "restored {restored}"),
             None => Ok(()),
         }
     }
+}
+
+fn time(at: UnixMillis) -> String {
+    let mut text = String::new();
+    push_timestamp(&mut text, at);
+    text
 }
 
 fn parse(bytes: &[u8]) -> Option<Noted> {
@@ -215,6 +251,7 @@ fn parse(bytes: &[u8]) -> Option<Noted> {
         latest: number("latest")?,
         removals: number("removals").unwrap_or(0),
         opening: number("opening"),
+        restored: number("restored"),
     };
     lines.next().is_none().then_some(noted)
 }
@@ -227,6 +264,10 @@ fn compare(file: Option<Result<Noted, Disagreement>>, database: LatestNode) -> R
         // Fresh, or of a release that had no such file.
         None => return Ok(()),
     };
+    if let Some(taken) = noted.restored {
+        let taken = UnixMillis(taken);
+        return Err(Disagreement::Restored { taken });
+    }
     if Some(database.id) == noted.opening {
         return Ok(());
     }

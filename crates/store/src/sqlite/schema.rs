@@ -56,8 +56,11 @@ fn migrate_with(connection: &mut Connection, path: &Path, steps: &[&str]) -> Res
     Ok(())
 }
 
+/// The version that this release writes.
+pub(super) const VERSION: usize = MIGRATIONS.len();
+
 /// How many steps the file has gone through; 0 for an empty one.
-fn version(connection: &Connection, path: &Path) -> Result<usize, OpenError> {
+pub(super) fn version(connection: &Connection, path: &Path) -> Result<usize, OpenError> {
     let number = |sql: &str| -> Result<i64, OpenError> {
         connection
             .query_row(sql, [], |row| row.get(0))

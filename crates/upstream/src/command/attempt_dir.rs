@@ -106,6 +106,22 @@ impl Attempts {
         Ok(tasks)
     }
 
+    /// The numbers of a task's attempts that have a folder here, in order.
+    ///
+    /// # Errors
+    /// When the task's folder cannot be read; a missing one has none.
+    pub fn epochs(&self, task: &TaskId) -> io::Result<Vec<u32>> {
+        let mut epochs = Vec::new();
+        for entry in present(std::fs::read_dir(self.root.join(task.as_str())))?
+            .into_iter()
+            .flatten()
+        {
+            epochs.extend(entry?.file_name().to_str().and_then(|name| name.parse::<u32>().ok()));
+        }
+        epochs.sort_unstable();
+        Ok(epochs)
+    }
+
     /// Whether a supervisor holds an attempt of this task.
     ///
     /// # Errors
@@ -322,6 +338,34 @@ impl AttemptDir {
         serde_json::from_slice(&bytes)
             .map(Some)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    }
+
+    pub(super) fn has_exit(&self) -> io::Result<bool> {
+        self.file(EXIT).try_exists()
+    }
+
+    /// The names of the files that a copy of the directory has, to be read in this order. If `exit` is among them, the copies of the others are complete.
+    /// One that is gone when it is read has been dropped meanwhile.
+    ///
+    /// # Errors
+    /// When the directory cannot be read; a missing one has none.
+    pub fn files_to_copy(&self) -> io::Result<Vec<String>> {
+        // Looked for before the others: an end that is recorded only afterwards would be copied without the outputs before it.
+        let has_exit = self.has_exit()?;
+        let mut names = Vec::new();
+        for entry in present(std::fs::read_dir(&self.path))?.into_iter().flatten() {
+            let entry = entry?;
+            let name = entry.file_name();
+            let Some(name) = name.to_str().filter(|name| ![EXIT, EXIT_DRAFT].contains(name)) else {
+                continue;
+            };
+            if entry.file_type()?.is_file() {
+                names.push(name.to_owned());
+            }
+        }
+        names.sort_unstable();
+        names.extend(has_exit.then(|| EXIT.to_owned()));
+        Ok(names)
     }
 
     /// Takes the room the exit record will need.

@@ -6,7 +6,7 @@ use super::{
     definition::{CommandDefinition, CommandTool, DefinitionError, Invocation},
     launch::{Launcher, environment},
     log,
-    output::{self, EndedCommand},
+    output::{self, EndedCommand, Ending},
     progress::read_report,
     record::{ExitRecord, Spec, Stopped, SupervisorEvent},
     recovery::{Verdict, connect, judge},
@@ -410,21 +410,17 @@ impl CommandExecutor {
                 exit: &exit,
                 log_of: log_of.as_ref(),
             };
-            Ok(match (stopped, deadline) {
-                (None, _) => CommandEnd::Result(command.result()?),
-                (Some(StopReason::Deadline), Some(deadline)) => CommandEnd::Result(command.past_deadline(deadline)?),
-                (Some(reason), _) => CommandEnd::Stopped(reason, command.cancelled()?),
-            })
+            command.ending(deadline)
         };
         match (blocking(cx.ports(), read).await, stopped) {
-            (Ok(CommandEnd::Stopped(reason, status)), _) => {
+            (Ok(Ending::Stopped(reason, status)), _) => {
                 cx.status(status);
                 ExecutionEnd::Stopped(reason)
             }
             // Not run again, whatever its outcome.
-            (Ok(CommandEnd::Result(outcome)), Some(_)) => ExecutionEnd::Finished(outcome),
-            (Ok(CommandEnd::Result(outcome)), None) if succeeded => ExecutionEnd::Finished(outcome),
-            (Ok(CommandEnd::Result(outcome)), None) => ExecutionEnd::Errored(outcome),
+            (Ok(Ending::Result(outcome)), Some(_)) => ExecutionEnd::Finished(outcome),
+            (Ok(Ending::Result(outcome)), None) if succeeded => ExecutionEnd::Finished(outcome),
+            (Ok(Ending::Result(outcome)), None) => ExecutionEnd::Errored(outcome),
             (Err(error), stopped) => {
                 warn!(%error, "a command's output cannot be read");
                 let outcome = Outcome::tool_error("the command ended, but its output cannot be read");
@@ -436,12 +432,6 @@ impl CommandExecutor {
             }
         }
     }
-}
-
-/// What a command's end means to its task.
-enum CommandEnd {
-    Result(Outcome),
-    Stopped(StopReason, String),
 }
 
 /// File work, away from the threads that run futures.

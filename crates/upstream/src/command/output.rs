@@ -7,7 +7,7 @@ use super::{
     signal,
     utf8::{decoded_tail, orphans},
 };
-use longhaul_core::{Json, MAX_RESULT_DEPTH, Millis, Outcome, TaskId, format_duration, nests_deeper};
+use longhaul_core::{Json, MAX_RESULT_DEPTH, Millis, Outcome, StopReason, TaskId, format_duration, nests_deeper};
 use longhaul_private_dir::read_file;
 use longhaul_runtime::AttemptExit;
 use serde::Serialize;
@@ -45,7 +45,26 @@ pub(super) struct EndedCommand<'a> {
     pub(super) log_of: Option<&'a TaskId>,
 }
 
+/// What a command's end means to its task.
+pub(super) enum Ending {
+    Result(Outcome),
+    /// It was stopped, and the status message says how it ended.
+    Stopped(StopReason, String),
+}
+
 impl EndedCommand<'_> {
+    /// What the end means to a task whose deadline, if it has one, was this long after its creation.
+    ///
+    /// # Errors
+    /// When the outputs cannot be read.
+    pub(super) fn ending(&self, deadline: Option<Millis>) -> io::Result<Ending> {
+        Ok(match (self.exit.stopped.map(StopReason::from), deadline) {
+            (None, _) => Ending::Result(self.result()?),
+            (Some(StopReason::Deadline), Some(deadline)) => Ending::Result(self.past_deadline(deadline)?),
+            (Some(reason), _) => Ending::Stopped(reason, self.cancelled()?),
+        })
+    }
+
     /// The result of a command that was not stopped: exit code 0 gives its standard output, anything else `isError` with the end of both
     /// outputs.
     ///

@@ -67,7 +67,7 @@ const TABLE: [(&str, &str); 52] = [
     ("promoted",           "QN      QE      RS      RL      state   PE      BE      done    done    done"),
     ("promoted again",     "state   state   state   state   state   state   state   done    done    done"),
     ("promoted, keyed",    "QN      QE      RS      RL      RT      PE      BE      DN      DT      DE"),
-    ("abandoned",          "rN      rE      state   state   state   state   state   done    done    done"),
+    ("abandoned",          "rN      rE      state   state   state   rE      rE      done    done    done"),
     ("retry awaited",      "QN      QE      RS      RL      stopping PE      BE      done    done    done"),
     ("no later retry",     "early   early   early   early   stopping early   early   done    done    done"),
     ("retry of a task",    "state   state   state   state   state   state   state   done    done    done"),

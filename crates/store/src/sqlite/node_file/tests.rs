@@ -135,6 +135,37 @@ async fn a_restored_or_lost_file_is_detected_until_it_is_accepted() {
     }
 }
 
+/// A directory that was restored as a whole agrees with itself, so whoever restores it says so.
+#[tokio::test]
+async fn a_directory_that_is_marked_as_restored_is_accepted_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let store = open(path);
+    assert!(store.mark_restored(UnixMillis(0)).await.is_err(), "not without a start");
+    start(&store).await.unwrap();
+    store.record_removal().await.unwrap();
+    let taken = UnixMillis(1_800_000_000_000);
+    store.mark_restored(taken).await.unwrap();
+    drop(store);
+    for _ in 0..2 {
+        let store = open(path);
+        let found = store.disagreement().cloned().unwrap();
+        assert_eq!(found, Disagreement::Restored { taken });
+        assert!(found.to_string().contains("2027-01-15T08:00:00"), "{found}");
+        assert_eq!(start(&store).await, Err(StoreError::ReadOnly));
+    }
+    let store = accepted(path);
+    assert_eq!(store.disagreement(), None);
+    // Accepted from the first step on, also if that start is killed.
+    killed_after(&store, 1).await;
+    drop(store);
+    let store = open(path);
+    assert_eq!(store.disagreement(), None);
+    start(&store).await.unwrap();
+    drop(store);
+    assert_eq!(open(path).disagreement(), None);
+}
+
 #[tokio::test]
 async fn a_damaged_file_prevents_a_start() {
     for text in [
