@@ -2,12 +2,14 @@
 
 #[cfg(unix)]
 mod admin;
+mod amounts;
 mod answer;
 mod answer_format;
 mod args;
 mod arguments;
 mod ask;
 mod audit;
+mod backup;
 mod batch;
 mod call;
 mod check;
@@ -34,6 +36,7 @@ mod output;
 mod pace;
 mod principal_logins;
 mod record;
+mod restore;
 mod result;
 mod serve;
 mod servers;
@@ -72,6 +75,8 @@ fn main() -> ExitCode {
         #[cfg(unix)]
         args::Command::Admin(admin) => run_client(admin::run(admin)),
         args::Command::Keys(keys) => run_client(async { keys::run(keys) }),
+        args::Command::Backup(asked) => run_client(backup::run(asked)),
+        args::Command::Restore(asked) => run_client(restore::run(asked)),
         args::Command::Tools(tools) => run_client(listings::tools(tools)),
         args::Command::Call(call) => run_client(call::run(call)),
         args::Command::Task(task) => run_client(task::run(task)),

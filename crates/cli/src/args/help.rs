@@ -20,6 +20,42 @@ Exit status:
    74  standard output could not be written
   130  interrupted by Ctrl-C";
 
+pub(super) const BACKUP: &str = "\
+The backup is a tar archive: the database as it was at one moment, the logs and results of commands, the API keys, and what else is in the data directory. \
+Every task that was acknowledged before this command began is in it, with its log and its result. It has secrets in the clear and is readable by this user alone: \
+encrypt it before it leaves this machine.
+
+The database is copied to a file of its own first, which takes as much room as the database. It is made beside OUT, or in the system's folder for temporary files if OUT \
+is -.
+
+Example:
+    longhaul backup jobs.toml /backups/jobs.tar
+    longhaul backup jobs.toml - | zstd | ssh backups 'cat > jobs.tar.zst'
+
+Exit status:
+    0  the backup is written, and on disk if OUT is a file
+    1  it could not be written; nothing is left at OUT
+    2  the command line or the configuration is wrong";
+
+pub(super) const RESTORE: &str = "\
+Nothing that the backup has runs by itself. What ran when the backup was taken has ended afterwards: with its result if the backup has it, else as interrupted. Its command may still \
+run on the machine that the backup was taken on; it is not run again.
+
+What was queued may have run since the backup was taken, with all its effects, if that server ran on. Only you can know. So the first start of a server on the directory is read-only as long as anything is \
+queued, until you start it once with --accept-restored-database. --run-queued accepts it now: queued tasks run at the next start, a second time if they have run since. --interrupt-queued \
+ends them as interrupted instead. Both are for suspended and blocked tasks, too.
+
+Do not let the server that the backup was taken of run beside the restored one: both would work on the same tasks.
+
+Example:
+    longhaul restore /backups/jobs.tar jobs.toml
+    zstd -d < jobs.tar.zst | longhaul restore - --data-dir /var/lib/longhaul/jobs
+
+Exit status:
+    0  the data directory is there, and on disk
+    1  the backup is damaged, truncated or none, or the directory could not be written or is in use; nothing was changed
+    2  the command line or the configuration is wrong";
+
 pub(super) const CALL: &str = "\
 Values are converted to the types in the tool's schema: `depth=3` is a number where the schema says number, else text. Repeat a \
 name to fill an array. `name:=JSON` passes any JSON value.

@@ -2,6 +2,7 @@
 
 #[cfg(unix)]
 mod admin;
+mod backup;
 mod client;
 mod help;
 #[cfg(unix)]
@@ -13,6 +14,7 @@ mod shell;
 
 #[cfg(unix)]
 pub(crate) use admin::*;
+pub(crate) use backup::*;
 pub(crate) use client::*;
 #[cfg(unix)]
 pub(crate) use import::*;
@@ -135,6 +137,12 @@ pub(crate) enum Command {
     #[cfg(unix)]
     #[command(after_help = help::ADMIN)]
     Admin(Admin),
+    /// Write a backup of a server's data directory to one file, while the server runs
+    #[command(after_help = help::BACKUP)]
+    Backup(Backup),
+    /// Make a data directory from a backup
+    #[command(after_help = help::RESTORE)]
+    Restore(Restore),
     /// List the tools of a server with their arguments
     #[command(after_help = help::REQUESTS)]
     Tools(Tools),

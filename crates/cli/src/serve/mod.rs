@@ -14,6 +14,7 @@ mod report;
 mod tools;
 
 use crate::{
+    amounts::count,
     args,
     audit::{AuditError, AuditLog},
     config::{self, Config, ServerConfig},
@@ -293,7 +294,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     );
     gateway.stop().await;
     let commands_left = running.stop().await;
-    let left = report::count(commands_left as u64, "command");
+    let left = count(commands_left as u64, "command");
     output::note(&format!("longhaul: stopped; {left} still running"));
     Ok(running.check_lease()?)
 }

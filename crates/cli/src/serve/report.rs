@@ -1,7 +1,10 @@
 //! The report that `serve` prints when it is ready.
 
 use super::orphans::Orphans;
-use crate::output;
+use crate::{
+    amounts::{count, size},
+    output,
+};
 use longhaul_runtime::Recovered;
 use serde_json::json;
 use std::path::PathBuf;
@@ -104,19 +107,5 @@ impl Report {
             "orphanedAttempts": self.orphans.as_json(),
             "readsOnly": self.reads_only,
         })
-    }
-}
-
-/// `1 command`, `2 commands`.
-pub(super) fn count(number: u64, what: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{number} {what}{plural}")
-}
-
-fn size(bytes: u64) -> String {
-    match bytes {
-        0..1024 => format!("{bytes} bytes"),
-        1024..1_048_576 => format!("{} KiB", bytes / 1024),
-        _ => format!("{} MiB", bytes / 1_048_576),
     }
 }

@@ -2,158 +2,21 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, missing_docs)]
 
-#[path = "../../private-dir/tests/planted/mod.rs"]
+mod backup;
+mod backup_kills;
+mod backup_load;
+#[path = "../../../private-dir/tests/planted/mod.rs"]
 mod planted;
+mod support;
 
 use planted::PLANTS;
 use serde_json::Value;
 use std::{
     fs,
-    io::{BufRead, BufReader, Read},
-    path::{Path, PathBuf},
-    process::{Child, Command, Output, Stdio},
-    time::Duration,
+    path::Path,
+    process::{Command, Stdio},
 };
-use tempfile::TempDir;
-
-/// Each run leaves a line in `runs`, and ends when there is a file `gate`.
-const JOBS: &str = r#"
-[server]
-name = "test"
-listen = "127.0.0.1:0"
-data_dir = "data"
-max_running = 1
-
-[[tool]]
-name = "gate"
-description = "ends when somebody makes the file `gate`"
-command = ["sh", "-c", "echo run >> runs; while [ -e jobs.toml ] && [ ! -e gate ]; do sleep 0.02; done; echo through"]
-task = "always"
-retry = { attempts = 3, on = ["crash"] }
-"#;
-
-struct Place(TempDir);
-
-impl Place {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("jobs.toml"), JOBS).unwrap();
-        Self(folder)
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn runs(&self) -> usize {
-        fs::read_to_string(self.file("runs"))
-            .unwrap_or_default()
-            .lines()
-            .count()
-    }
-
-    fn serve(&self, flags: &[&str]) -> Served {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_longhaul"))
-            .arg("serve")
-            .arg(self.file("jobs.toml"))
-            .arg("--json")
-            .args(flags)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap())
-            .read_line(&mut line)
-            .unwrap();
-        let report: Value = serde_json::from_str(&line).unwrap();
-        let url = report["url"].as_str().unwrap().to_owned();
-        let home = self.file("home");
-        Served {
-            child,
-            report,
-            url,
-            home,
-        }
-    }
-}
-
-/// The last look at the folder's commands: they end when it is gone.
-struct Served {
-    child: Child,
-    report: Value,
-    url: String,
-    /// Where the client keeps its journal and its configuration.
-    home: PathBuf,
-}
-
-impl Served {
-    fn run(&self, words: &[&str]) -> Output {
-        let (word, rest) = words.split_first().unwrap();
-        Command::new(env!("CARGO_BIN_EXE_longhaul"))
-            .args([*word, &self.url])
-            .args(rest)
-            .env("XDG_STATE_HOME", &self.home)
-            .env("XDG_CONFIG_HOME", &self.home)
-            .stdin(Stdio::null())
-            .output()
-            .unwrap()
-    }
-
-    /// Begins a call of `gate`, and returns its id.
-    fn begin(&self) -> String {
-        let mut call = Command::new(env!("CARGO_BIN_EXE_longhaul"))
-            .args(["call", &self.url, "gate"])
-            .env("XDG_STATE_HOME", &self.home)
-            .env("XDG_CONFIG_HOME", &self.home)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(call.stderr.take().unwrap())
-            .lines()
-            .map_while(Result::ok);
-        let line = lines.into_iter().find(|line| line.starts_with("task ")).unwrap();
-        call.kill().unwrap();
-        call.wait().unwrap();
-        line.split_whitespace().nth(1).unwrap().to_owned()
-    }
-
-    fn look(&self, id: &str) -> String {
-        let shown = self.run(&["task", id, "--json"]);
-        let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
-        shown["status"].as_str().unwrap().to_owned()
-    }
-
-    /// Kills the server, and returns what it has said to people.
-    fn kill(mut self) -> String {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-        let mut said = String::new();
-        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-        said
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-#[expect(clippy::disallowed_methods, reason = "another process gives no sign")]
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..3_000 {
-        if is_so() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("never: {what}");
-}
+use support::{Place, until};
 
 fn remove_database(data: &Path) {
     for name in ["longhaul.db", "longhaul.db-wal", "longhaul.db-shm"] {
