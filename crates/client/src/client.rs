@@ -53,8 +53,9 @@ struct Shared {
     recording: Option<Recording>,
     /// Connections in legacy sessions that earlier processes have opened, by their ids. Some servers bind a task to its session.
     sessions: AsyncMutex<HashMap<String, Connection>>,
-    /// A call was made without a record, or may be after the journal has failed, so the journal does not know who needs the session.
-    is_incomplete: AtomicBool,
+    /// Whether there may be calls that the journal does not know, so that the session is not ended for what it knows: one was made without a record, or could not be
+    /// recorded, and its caller may make it on the connection.
+    may_have_unrecorded_calls: AtomicBool,
     /// Whether it has looked for calls that nobody may send again.
     has_settled: AtomicBool,
 }
@@ -92,7 +93,7 @@ impl Client {
             connection,
             recording,
             sessions: AsyncMutex::default(),
-            is_incomplete: AtomicBool::new(false),
+            may_have_unrecorded_calls: AtomicBool::new(false),
             has_settled: AtomicBool::new(false),
         }))
     }
@@ -176,11 +177,11 @@ impl Client {
         }
         let recording = self.recording().filter(|_| !options.unrecorded);
         if recording.is_none() {
-            self.0.is_incomplete.store(true, Ordering::Relaxed);
+            self.0.may_have_unrecorded_calls.store(true, Ordering::Relaxed);
         }
         let prepared = PendingCall::prepare(self.connection(), recording, tool, arguments, options).await;
         if matches!(prepared, Err(CallError::Journal(_))) {
-            self.0.is_incomplete.store(true, Ordering::Relaxed);
+            self.0.may_have_unrecorded_calls.store(true, Ordering::Relaxed);
         }
         prepared
     }
@@ -274,7 +275,7 @@ impl Client {
         let (Some(recording), Some(session)) = (self.recording(), connection.session().await) else {
             return true;
         };
-        if self.0.is_incomplete.load(Ordering::Relaxed) {
+        if self.0.may_have_unrecorded_calls.load(Ordering::Relaxed) {
             return false;
         }
         let may_end = recording.journal.may_end_session(&recording.server, session.id).await;
