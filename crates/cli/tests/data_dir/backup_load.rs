@@ -24,7 +24,7 @@ max_running = 4
 [[tool]]
 name = "work"
 description = "works for a moment"
-command = ["sh", "-c", "echo run >> runs/$1; echo begin $1 >&2; sleep 0.0$(($1 % 10)); echo result $1", "sh", "{n}"]
+command = ["sh", "-c", "echo run >> runs/$1; echo begin $1; sleep 0.0$(($1 % 10)); echo result $1", "sh", "{n}"]
 input = { n = { type = "integer" } }
 task = "always"
 
@@ -54,7 +54,7 @@ async fn work(client: Client, next: Arc<AtomicU64>, known: Arc<Mutex<Known>>, st
         known.lock().unwrap().acknowledged.insert(id.clone(), n);
         let outcome = call.result().await.unwrap();
         assert!(
-            text(&outcome).contains(&format!("\"result {n}\\n\"")),
+            text(&outcome).contains(&format!("\"begin {n}\\nresult {n}\\n\"")),
             "{}",
             text(&outcome)
         );
@@ -158,7 +158,7 @@ async fn backups_under_load_have_all_that_was_acknowledged() {
             if status == TaskStatus::Completed {
                 let outcome = task.wait(&mut |_| {}).await.unwrap();
                 assert!(
-                    text(&outcome).contains(&format!("\"result {n}\\n\"")),
+                    text(&outcome).contains(&format!("\"begin {n}\\nresult {n}\\n\"")),
                     "{}",
                     text(&outcome)
                 );
