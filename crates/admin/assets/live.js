@@ -2,17 +2,37 @@
 "use strict";
 const main = document.getElementById("main");
 const live = document.getElementById("live");
-const isBusy = () => {
-  const focused = document.activeElement;
-  const typing = focused && main.contains(focused) && ["INPUT", "SELECT", "TEXTAREA"].includes(focused.tagName);
-  return typing || String(window.getSelection()) !== "" || document.hidden;
-};
-const openDetails = () => new Set([...main.querySelectorAll("details[open][id]")].map((details) => details.id));
+let events;
 let isDrawing = false;
 let isStale = false;
+
+/** Whether drawing now would take something away that the user is doing. */
+const isBusy = () => {
+  const focused = document.activeElement;
+  const isTyping = main.contains(focused) && ["INPUT", "SELECT", "TEXTAREA"].includes(focused.tagName);
+  return isTyping || String(window.getSelection()) !== "" || document.hidden;
+};
+
+/** How the focused element is found in the page that is drawn anew. */
+const place = (focused) => {
+  if (!main.contains(focused)) return null;
+  if (focused.hasAttribute("href")) return `[href="${CSS.escape(focused.getAttribute("href"))}"]`;
+  if (focused.tagName === "SUMMARY") return `#${CSS.escape(focused.parentElement.id)} > summary`;
+  const form = focused.closest("form");
+  if (!form) return null;
+  const value = focused.getAttribute("value");
+  return `form[action="${CSS.escape(form.getAttribute("action"))}"] ${focused.tagName}${value ? `[value="${CSS.escape(value)}"]` : ""}`;
+};
+
+const say = (text) => {
+  if (live.textContent !== text) live.textContent = text;
+};
+
 async function draw() {
-  if (isDrawing || isBusy()) {
-    isStale = true;
+  isStale = true;
+  if (isDrawing) return;
+  if (isBusy()) {
+    if (!document.hidden) say("changed; shown when you are done");
     return;
   }
   isDrawing = true;
@@ -24,26 +44,45 @@ async function draw() {
       return;
     }
     const drawn = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("main");
-    if (drawn && !isBusy()) {
-      const [open, focused, scrolled] = [openDetails(), document.activeElement, main.querySelector(".log")];
-      const [href, top] = [main.contains(focused) ? focused.getAttribute("href") : null, scrolled ? scrolled.scrollTop : 0];
-      const follows = scrolled && scrolled.scrollTop + scrolled.clientHeight >= scrolled.scrollHeight - 4;
-      main.replaceChildren(...drawn.childNodes);
-      main.dataset.version = drawn.dataset.version;
-      main.querySelectorAll("details[id]").forEach((details) => (details.open = open.has(details.id)));
-      const log = main.querySelector(".log");
-      if (log) log.scrollTop = follows ? log.scrollHeight : top;
-      if (href) main.querySelector(`[href="${CSS.escape(href)}"]`)?.focus({ preventScroll: true });
+    if (!drawn || isBusy()) {
+      isStale = true;
+      return;
     }
+    const open = new Set([...main.querySelectorAll("details[open][id]")].map((details) => details.id));
+    const focused = place(document.activeElement);
+    const log = main.querySelector(".log");
+    const top = log ? log.scrollTop : 0;
+    const follows = log && log.scrollTop + log.clientHeight >= log.scrollHeight - 4;
+    main.replaceChildren(...drawn.childNodes);
+    main.dataset.version = drawn.dataset.version;
+    main.querySelectorAll("details[id]").forEach((details) => (details.open = open.has(details.id)));
+    const newLog = main.querySelector(".log");
+    if (newLog) newLog.scrollTop = follows ? newLog.scrollHeight : top;
+    if (focused) main.querySelector(focused)?.focus({ preventScroll: true });
+    say("live");
+  } catch {
+    isStale = true;
+    say("not connected; trying again");
   } finally {
     isDrawing = false;
   }
 }
+
+/** A hidden page listens to nothing: a browser has few connections for each server. */
+function listen() {
+  events?.close();
+  if (document.hidden) return;
+  events = new EventSource("/api/events");
+  // The first one says what is so now: also what has changed before, or while the connection was lost.
+  events.addEventListener("change", (change) => (change.data === main.dataset.version ? say("live") : draw()));
+  events.addEventListener("error", () => say("not connected; trying again"));
+}
+
+const drawIfStale = () => isStale && draw();
+document.addEventListener("visibilitychange", listen);
+document.addEventListener("focusout", () => setTimeout(drawIfStale, 50));
+document.addEventListener("selectionchange", () => setTimeout(drawIfStale, 50));
+setInterval(drawIfStale, 5_000);
 const log = main.querySelector(".log");
 if (log) log.scrollTop = log.scrollHeight;
-const events = new EventSource("/api/events");
-// Also what has changed between drawing the page and listening, or while the connection was lost.
-events.addEventListener("change", (change) => change.data !== main.dataset.version && draw());
-events.addEventListener("open", () => (live.textContent = "live"));
-events.addEventListener("error", () => (live.textContent = "not connected; trying again"));
-["focusout", "visibilitychange"].forEach((name) => document.addEventListener(name, () => isStale && setTimeout(draw, 50)));
+listen();

@@ -12,6 +12,8 @@ use std::net::IpAddr;
 const COOKIE: &str = "longhaul_admin";
 /// A browser is asked for the key again after this, in milliseconds: 12 hours.
 const SESSION: Millis = 12 * 60 * 60 * 1_000;
+/// Between two lines about refused requests, in milliseconds.
+const DENIALS_EVERY: Millis = 1_000;
 /// Browsers at once. The oldest is asked for the key again.
 const MOST_SESSIONS: usize = 100;
 
@@ -37,38 +39,69 @@ pub(crate) struct Actor {
     pub(crate) address: Option<IpAddr>,
 }
 
+/// When a refused request was recorded last, and how many were refused since. A flood of them must not push everything else out of the audit log.
+#[derive(Default)]
+pub(crate) struct Denials(Mutex<(Option<UnixMillis>, u64)>);
+
+impl Denials {
+    /// How many were left out before this one, if this one is to be recorded.
+    pub(crate) fn record(&self, now: UnixMillis) -> Option<u64> {
+        let mut denials = self.0.lock();
+        let (latest, left_out) = &mut *denials;
+        if latest.is_some_and(|latest| now >= latest && now.since(latest) < DENIALS_EVERY) {
+            *left_out += 1;
+            return None;
+        }
+        *latest = Some(now);
+        Some(std::mem::take(left_out))
+    }
+}
+
 /// Browsers whose users have given the key.
 #[derive(Default)]
-pub(crate) struct LoginSessions(Mutex<Vec<(String, UnixMillis)>>);
+pub(crate) struct LoginSessions(Mutex<Vec<LoginSession>>);
+
+struct LoginSession {
+    id: String,
+    until: UnixMillis,
+    /// It ends with the key that was given.
+    key: [u8; 32],
+}
 
 impl LoginSessions {
     /// A cookie for a browser.
-    pub(crate) fn begin(&self, entropy: &dyn Entropy, now: UnixMillis) -> String {
+    pub(crate) fn begin(&self, entropy: &dyn Entropy, now: UnixMillis, key: [u8; 32]) -> String {
         let mut random = [0; 32];
         entropy.fill(&mut random);
         let id = URL_SAFE_NO_PAD.encode(random);
         let mut sessions = self.0.lock();
-        sessions.retain(|(_, until)| *until > now);
+        sessions.retain(|session| session.until > now);
         if sessions.len() >= MOST_SESSIONS {
             sessions.remove(0);
         }
-        sessions.push((id.clone(), now.plus(SESSION)));
+        sessions.push(LoginSession {
+            id: id.clone(),
+            until: now.plus(SESSION),
+            key,
+        });
         format!(
             "{COOKIE}={id}; HttpOnly; SameSite=Strict; Path=/; Max-Age={}",
             SESSION / 1_000
         )
     }
 
-    pub(crate) fn knows(&self, headers: &HeaderMap, now: UnixMillis) -> bool {
+    /// Whether a browser has given the key that counts now.
+    pub(crate) fn knows(&self, headers: &HeaderMap, now: UnixMillis, key: &KeyFile) -> bool {
         let Some(id) = cookie(headers) else { return false };
         let sessions = self.0.lock();
-        sessions.iter().any(|(known, until)| known == id && *until > now)
+        let found = sessions.iter().find(|session| session.id == id && session.until > now);
+        found.is_some_and(|session| key.digest() == Some(session.key))
     }
 
     /// Forgets a browser.
     pub(crate) fn end(&self, headers: &HeaderMap) {
         if let Some(id) = cookie(headers) {
-            self.0.lock().retain(|(known, _)| known != id);
+            self.0.lock().retain(|session| session.id != id);
         }
     }
 }

@@ -58,6 +58,12 @@ impl AdminContext {
         action: TaskAction,
     ) -> Result<Option<Task>, ActionError> {
         let audited_as = action.audited_as();
+        if let TaskAction::Retry = action {
+            // It starts work: if the process dies before the line of its end, this one is there.
+            let mut begins = self.event(actor, audited_as, AuditOutcome::Ok);
+            begins.task = Some(id.clone());
+            self.record(&begins.with_detail(format!("{}; begins", actor.by)));
+        }
         let done = self.done(id, action).await;
         let outcome = match &done {
             Ok(_) => AuditOutcome::Ok,
@@ -114,11 +120,8 @@ impl AdminContext {
     /// # Errors
     /// [`ActionError`]; [`ActionError::UnknownTool`] for one that is neither offered nor has live tasks.
     pub(crate) async fn set_paused(&self, actor: &Actor, tool: &str, paused: bool) -> Result<(), ActionError> {
-        let known = self.tools().await.map_err(OperatorError::Store)?;
-        if !known.iter().any(|known| known.name == tool) && !self.engine.is_paused(tool) {
-            return Err(ActionError::UnknownTool);
-        }
-        let done = self.engine.set_paused(tool, paused).await;
+        let done = self.set_known_paused(tool, paused).await;
+        self.live.change();
         let action = if paused {
             AuditAction::Pause
         } else {
@@ -126,12 +129,25 @@ impl AdminContext {
         };
         let outcome = match &done {
             Ok(()) => AuditOutcome::Ok,
+            Err(ActionError::UnknownTool) => AuditOutcome::Unknown,
             Err(_) => AuditOutcome::Failed(INTERNAL),
         };
         let mut event = self.event(actor, action, outcome);
         event.tool = Some(tool.to_owned());
         self.record(&event);
-        Ok(done.map_err(OperatorError::Store)?)
+        done
+    }
+
+    async fn set_known_paused(&self, tool: &str, paused: bool) -> Result<(), ActionError> {
+        let known = self.tools().await.map_err(OperatorError::Store)?;
+        if !known.iter().any(|known| known.name == tool) && !self.engine.is_paused(tool) {
+            return Err(ActionError::UnknownTool);
+        }
+        Ok(self
+            .engine
+            .set_paused(tool, paused)
+            .await
+            .map_err(OperatorError::Store)?)
     }
 
     /// An event of the audit log.

@@ -15,6 +15,7 @@ use axum::{
 use http::{HeaderMap, Method, StatusCode, Uri, header};
 use longhaul_auth::same_user::is_forwarded;
 use longhaul_server::{
+    audit::{AuditAction, AuditEvent, AuditOutcome},
     auth::{Peer, PeerUser, RequestHead},
     http::is_local_request,
 };
@@ -32,6 +33,7 @@ pub(crate) async fn check(
         return next.run(request).await;
     }
     if let Err(why) = check_origin(&context.access, &peer, &request) {
+        audit_denial(&context, &peer, why.trim_end());
         return (StatusCode::FORBIDDEN, why).into_response();
     }
     let is_open = path.starts_with("/assets/") || path == "/login";
@@ -44,7 +46,23 @@ pub(crate) async fn check(
             next.run(request).await
         }
         None if is_open || may_read => next.run(request).await,
-        None => refused(&request),
+        None => {
+            // A browser that has no session yet has done nothing wrong.
+            if request.headers().contains_key(header::AUTHORIZATION) || request.method() != Method::GET {
+                audit_denial(&context, &peer, "the admin address: no key, or a wrong one");
+            }
+            refused(&request)
+        }
+    }
+}
+
+fn audit_denial(context: &AdminContext, peer: &Peer, why: &str) {
+    if let (Some(audit), Some(left_out)) = (&context.audit, context.denials.record(context.now())) {
+        let now = context.engine.ports().clock.wall();
+        let mut event = AuditEvent::new(now, AuditAction::Denied, AuditOutcome::Denied).with_detail(why);
+        event.address = peer.address().map(|address| address.ip());
+        event.left_out = left_out;
+        audit.record(&event);
     }
 }
 
@@ -55,7 +73,7 @@ fn operator(context: &AdminContext, peer: &Peer, headers: &HeaderMap, uri: &Uri)
     if let Some(key) = head.bearer_token() {
         return access.admin_key.admits(key).then_some("the admin key");
     }
-    if context.logins.knows(headers, context.now()) {
+    if context.logins.knows(headers, context.now(), &access.admin_key) {
         return Some("the admin key, in a browser");
     }
     let is_same = match peer {
@@ -89,7 +107,9 @@ fn check_origin(access: &Access, peer: &Peer, request: &Request) -> Result<(), &
     let host = text(header::HOST).ok_or(HOST)?;
     let is_allowed = access.allowed_hosts.iter().any(|allowed| allowed.matches(host));
     let is_local = match peer {
-        Peer::Tcp { .. } => names_this_machine(host),
+        Peer::Tcp { local, .. } => {
+            names_this_machine(host) || host == local.to_string() || host == local.ip().to_string()
+        }
         _ => true,
     };
     if !is_local && !is_allowed {

@@ -1,10 +1,12 @@
 //! What all requests need.
 
 use crate::{
-    access::{Access, LoginSessions},
+    access::{Access, Denials, LoginSessions},
+    counted_tasks::CountedTasks,
     drawn_pages::DrawnPages,
     live::Live,
     metrics::Metrics,
+    readiness::Readiness,
 };
 use longhaul_core::UnixMillis;
 use longhaul_runtime::Engine;
@@ -23,6 +25,9 @@ pub(crate) struct AdminContext {
     pub(crate) logins: LoginSessions,
     pub(crate) live: Live,
     pub(crate) drawn: DrawnPages,
+    pub(crate) readiness: Readiness,
+    pub(crate) counted: CountedTasks,
+    pub(crate) denials: Denials,
 }
 
 impl AdminContext {

@@ -13,7 +13,7 @@ use longhaul_core::{
 use longhaul_runtime::Requestor;
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Entries of a journal, attempts and children that are shown with a task.
 const SHOWN: usize = 100;
@@ -118,15 +118,15 @@ impl AdminContext {
     }
 
     pub(crate) async fn tools(&self) -> Result<Vec<ToolView>, StoreError> {
-        let live = self.engine.store().live_tasks().await?;
+        let present = self.present().await?;
         let now = self.now();
         let mut groups: BTreeMap<String, Vec<LiveTasks>> = BTreeMap::new();
         let offered = self.engine.catalog().snapshot();
         for name in offered.tools.keys() {
             groups.entry(name.to_string()).or_default();
         }
-        for group in live {
-            groups.entry(group.tool.to_string()).or_default().push(group);
+        for group in &present.live {
+            groups.entry(group.tool.to_string()).or_default().push(group.clone());
         }
         let view = |(name, groups): (String, Vec<LiveTasks>)| {
             let tool = offered.tools.get(&*name);
@@ -154,13 +154,8 @@ impl AdminContext {
         Ok(groups.into_iter().map(view).collect())
     }
 
-    pub(crate) async fn present(&self) -> Result<Present, StoreError> {
-        Ok(Present {
-            live: self.engine.store().live_tasks().await?,
-            usage: self.engine.store().usage(None).await?,
-            running_attempts: self.engine.running(),
-            now: self.now(),
-        })
+    pub(crate) async fn present(&self) -> Result<Arc<Present>, StoreError> {
+        self.counted.present(&self.engine).await
     }
 
     pub(crate) async fn stats(&self) -> Result<Stats, StoreError> {

@@ -1,9 +1,10 @@
 //! Pages that many watch are drawn once.
 
+use crate::live::Live;
 use axum::response::{Html, IntoResponse, Response};
-use longhaul_core::UnixMillis;
-use parking_lot::Mutex;
+use longhaul_core::{Clock, UnixMillis};
 use std::{collections::HashMap, sync::Arc};
+use tokio::sync::Mutex;
 
 /// Pages at once. When there are more, all are forgotten.
 const MOST: usize = 64;
@@ -15,23 +16,28 @@ const LONGEST: u64 = 1_000;
 pub(crate) struct DrawnPages(Mutex<HashMap<String, Drawn>>);
 
 struct Drawn {
-    version: u64,
+    /// [`Live::count`] before it was read.
+    count: u64,
     at: UnixMillis,
     text: Arc<str>,
 }
 
 impl DrawnPages {
-    /// The page at `address`, if it was drawn at this version of what it shows and not long ago; else what `draw` makes.
+    /// The page at `address`, if it was read after the latest change and not long ago; else what `draw` makes.
+    ///
+    /// One is drawn at a time: whoever asks meanwhile gets that one, unless something has changed since it was read.
     pub(crate) async fn page<E>(
         &self,
-        (version, now): (u64, UnixMillis),
+        live: &Live,
+        clock: &dyn Clock,
         address: String,
         draw: impl Future<Output = Result<String, E>>,
     ) -> Result<Response, E> {
-        let is_fresh = |drawn: &&Drawn| drawn.version == version && now.since(drawn.at) < LONGEST;
-        let found = self
-            .0
-            .lock()
+        let asked = live.count();
+        let mut pages = self.0.lock().await;
+        let (count, now) = (live.count(), clock.now());
+        let is_fresh = |drawn: &&Drawn| drawn.count >= asked && now.since(drawn.at) < LONGEST;
+        let found = pages
             .get(&address)
             .filter(is_fresh)
             .map(|drawn| Arc::clone(&drawn.text));
@@ -39,12 +45,11 @@ impl DrawnPages {
             Some(text) => text,
             None => {
                 let text: Arc<str> = draw.await?.into();
-                let mut pages = self.0.lock();
                 if pages.len() >= MOST {
                     pages.clear();
                 }
                 let drawn = Drawn {
-                    version,
+                    count,
                     at: now,
                     text: Arc::clone(&text),
                 };
@@ -52,6 +57,7 @@ impl DrawnPages {
                 text
             }
         };
+        drop(pages);
         Ok(Html(text.to_string()).into_response())
     }
 }

@@ -7,6 +7,10 @@ use std::{sync::Arc, time::Duration};
 
 /// How long the store may take to answer.
 const STORE_TIMEOUT: Duration = Duration::from_secs(2);
+/// An answer counts for so long, in milliseconds: everybody who can connect may ask.
+const REMEMBERED: u64 = 1_000;
+/// After a write for which there was no room, the server takes no work for so long, in milliseconds.
+const FULL: u64 = 30_000;
 
 pub(crate) async fn alive() -> &'static str {
     "ok\n"
@@ -23,13 +27,25 @@ async fn why_not_ready(context: &AdminContext) -> Option<&'static str> {
     if context.stop.is_cancelled() {
         return Some("the server is stopping\n");
     }
-    let counted = context
-        .engine
-        .ports()
-        .within(STORE_TIMEOUT, context.engine.store().counts());
-    match counted.await {
+    // Under the lock, so that many who ask at once cost one question.
+    let mut known = context.readiness.0.lock().await;
+    let now = context.now();
+    if known.at.is_some_and(|at| now.since(at) < REMEMBERED) {
+        return known.why_not;
+    }
+    let full_writes = context.metrics.full_writes();
+    if full_writes > known.full_writes {
+        (known.full_writes, known.full_at) = (full_writes, Some(now));
+    }
+    let is_full = known.full_at.is_some_and(|at| now.since(at) < FULL);
+    let engine = &context.engine;
+    let answered = engine.ports().within(STORE_TIMEOUT, engine.store().next_wake()).await;
+    known.at = Some(context.now());
+    known.why_not = match answered {
+        Some(Ok(_)) if is_full => Some("the disk is full: calls were refused in the last 30 s\n"),
         Some(Ok(_)) => None,
         Some(Err(_)) => Some("the store fails; the server's log says why\n"),
         None => Some("the store has not answered for 2 s\n"),
-    }
+    };
+    known.why_not
 }

@@ -101,6 +101,11 @@ impl KeyFile {
         }
     }
 
+    /// The digest of the key, if the file can be read.
+    pub(crate) fn digest(&self) -> Option<[u8; 32]> {
+        Some(Sha256::digest(self.read().ok()?).into())
+    }
+
     /// The key is in a file of another name until it is whole.
     fn create(&self, directory: &Path, name: &str, prefix: &str, entropy: &dyn Entropy) -> io::Result<()> {
         let mut random = [0; RANDOM_BYTES];

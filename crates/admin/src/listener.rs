@@ -1,6 +1,5 @@
 //! Where operators connect.
 
-use axum::{extract::connect_info::Connected, serve::IncomingStream};
 use longhaul_auth::same_user::SameUser;
 use longhaul_core::Clock;
 use longhaul_server::{
@@ -16,7 +15,10 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream, UnixListener, UnixStream},
+};
 
 /// After an error that concerns no single connection, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -108,63 +110,51 @@ impl Drop for AdminSocket {
 
 /// Who a connection is from.
 #[derive(Clone, Debug)]
-pub struct ConnectedPeer(pub(crate) Peer);
+pub(crate) struct ConnectedPeer(pub(crate) Peer);
 
-impl axum::serve::Listener for AdminListener {
-    type Io = TcpStream;
-    type Addr = ConnectedPeer;
+/// Where connections come from.
+pub(crate) trait Connections: Send + Sync {
+    /// A connection.
+    type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
 
-    async fn accept(&mut self) -> (TcpStream, ConnectedPeer) {
+    /// The next one. What concerns no single connection is waited out.
+    fn next(&self) -> impl Future<Output = (Self::Stream, Peer)> + Send;
+}
+
+impl Connections for AdminListener {
+    type Stream = TcpStream;
+
+    async fn next(&self) -> (TcpStream, Peer) {
         loop {
             let accepted = self.tcp.accept().await;
             let known = accepted.and_then(|(stream, remote)| Ok((self.peer(&stream, remote)?, stream)));
             match known {
                 Ok((peer, stream)) => {
+                    // Without this a small answer would wait for the acknowledgement of the one before.
                     let _ = stream.set_nodelay(true);
-                    return (stream, ConnectedPeer(peer));
+                    return (stream, peer);
                 }
                 Err(error) => pause(&*self.clock, error).await,
             }
         }
     }
-
-    fn local_addr(&self) -> io::Result<ConnectedPeer> {
-        Ok(ConnectedPeer(Peer::default()))
-    }
 }
 
-impl axum::serve::Listener for AdminSocket {
-    type Io = UnixStream;
-    type Addr = ConnectedPeer;
+impl Connections for AdminSocket {
+    type Stream = UnixStream;
 
-    async fn accept(&mut self) -> (UnixStream, ConnectedPeer) {
+    async fn next(&self) -> (UnixStream, Peer) {
         loop {
             let accepted = self.unix.accept().await;
             match accepted.and_then(|(stream, _)| Ok((stream.peer_cred()?.uid(), stream))) {
-                Ok((uid, stream)) => return (stream, ConnectedPeer(Peer::Unix { uid })),
+                Ok((uid, stream)) => return (stream, Peer::Unix { uid }),
                 Err(error) => pause(&*self.clock, error).await,
             }
         }
-    }
-
-    fn local_addr(&self) -> io::Result<ConnectedPeer> {
-        Ok(ConnectedPeer(Peer::default()))
     }
 }
 
 async fn pause(clock: &dyn Clock, error: io::Error) {
     tracing::warn!(%error, "a connection to the admin address could not be accepted");
     clock.sleep(ACCEPT_PAUSE).await;
-}
-
-impl Connected<IncomingStream<'_, AdminListener>> for ConnectedPeer {
-    fn connect_info(stream: IncomingStream<'_, AdminListener>) -> Self {
-        stream.remote_addr().clone()
-    }
-}
-
-impl Connected<IncomingStream<'_, AdminSocket>> for ConnectedPeer {
-    fn connect_info(stream: IncomingStream<'_, AdminSocket>) -> Self {
-        stream.remote_addr().clone()
-    }
 }

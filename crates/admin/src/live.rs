@@ -3,16 +3,26 @@
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::{Stream, StreamExt, stream};
 use longhaul_runtime::Engine;
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 /// Changes within this time are one: a page is drawn anew at most so often.
-const TOGETHER: Duration = Duration::from_secs(1);
+const TOGETHER: Duration = Duration::from_secs(2);
 
-/// Counts changes of tasks, all those within a second as one.
+/// Counts changes of tasks, all those within two seconds as one.
 pub(crate) struct Live {
     changes: watch::Receiver<u64>,
+    changed: Arc<Notify>,
+    /// How many changes there were, each of them at once.
+    count: Arc<AtomicU64>,
 }
 
 impl Live {
@@ -22,17 +32,37 @@ impl Live {
         let first = engine.ports().clock.wall().0.cast_unsigned();
         let (tell, changes) = watch::channel(first);
         let changed = Arc::new(Notify::new());
-        let notified = Arc::clone(&changed);
-        engine.store().listen(Arc::new(move |_| notified.notify_one()));
+        let (notified, awaited) = (Arc::clone(&changed), Arc::clone(&changed));
+        let count = Arc::<AtomicU64>::default();
+        let counted = Arc::clone(&count);
+        engine.store().listen(Arc::new(move |_| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            notified.notify_one();
+        }));
         let clock = Arc::clone(&engine.ports().clock);
         engine.spawn(async move {
             loop {
-                changed.notified().await;
+                awaited.notified().await;
                 tell.send_modify(|changes| *changes += 1);
                 clock.sleep(TOGETHER).await;
             }
         });
-        Self { changes }
+        Self {
+            changes,
+            changed,
+            count,
+        }
+    }
+
+    /// Says that something has changed that is no task.
+    pub(crate) fn change(&self) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.changed.notify_one();
+    }
+
+    /// How many changes there were so far. What was read since it was this is as new as an answer can be.
+    pub(crate) fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
     }
 
     /// What has been shown since it was this is still so.

@@ -79,7 +79,12 @@ impl StoreLayer for MeteredStore {
                 _ => {}
             }
             if is_written {
-                self.metrics.wrote(Write::Create, self.clock.monotonic() - began);
+                let failed = match &created {
+                    Err(CreateError::Store(error)) => Some(error),
+                    _ => None,
+                };
+                self.metrics
+                    .wrote(Write::Create, self.clock.monotonic() - began, failed);
             }
             created
         })
@@ -95,7 +100,12 @@ impl StoreLayer for MeteredStore {
                 counted.count(&self.metrics, task);
             }
             if !can_wait {
-                self.metrics.wrote(Write::Change, self.clock.monotonic() - began);
+                let failed = match &applied {
+                    Err(ApplyError::Store(error)) => Some(error),
+                    _ => None,
+                };
+                self.metrics
+                    .wrote(Write::Change, self.clock.monotonic() - began, failed);
             }
             applied
         })

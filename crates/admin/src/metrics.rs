@@ -1,8 +1,11 @@
 //! What Prometheus reads.
 
 use crate::words::state_word;
-use longhaul_core::{State, Task, UnixMillis, Usage, Verdict, store::LiveTasks};
-use parking_lot::RwLock;
+use longhaul_core::{
+    State, Task, UnixMillis, Usage, Verdict,
+    store::{LiveTasks, StoreError},
+};
+use parking_lot::{Mutex, RwLock};
 use prometheus_client::{
     encoding::{EncodeLabelSet, text},
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
@@ -10,7 +13,10 @@ use prometheus_client::{
 };
 use std::{
     fmt,
-    sync::{Arc, atomic::AtomicU64},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -60,6 +66,11 @@ pub struct Metrics {
     running_attempts: Gauge,
     /// By [`Write`].
     writes: [Histogram; 2],
+    failed_writes: Counter,
+    /// How many of them failed because there is no room.
+    full_writes: AtomicU64,
+    /// Two readers at once would clear what the other one has set.
+    encoding: Mutex<()>,
     tools: RwLock<foldhash::HashMap<Arc<str>, Arc<ToolMetrics>>>,
 }
 
@@ -137,6 +148,9 @@ impl Default for Metrics {
             stored_bytes: Gauge::default(),
             running_attempts: Gauge::default(),
             writes: [write_seconds(), write_seconds()],
+            failed_writes: Counter::default(),
+            full_writes: AtomicU64::default(),
+            encoding: Mutex::default(),
             tools: RwLock::default(),
         };
         this.register();
@@ -178,6 +192,11 @@ impl Metrics {
             "quota_refusals",
             "Calls that were refused because of a quota",
             self.over_quota.clone(),
+        );
+        all.register(
+            "failed_writes",
+            "Writes that the store has refused or that have failed, as on a full disk",
+            self.failed_writes.clone(),
         );
         all.register("tasks", "Live tasks and plain calls", self.live.clone());
         all.register("tasks_asking", "Live tasks with an open question", self.asking.clone());
@@ -284,8 +303,22 @@ impl Metrics {
         self.over_quota.inc();
     }
 
-    pub(crate) fn wrote(&self, write: Write, took: Duration) {
-        self.writes[write as usize].observe(took.as_secs_f64());
+    /// Counts a write: how long it took if it was made, else why not.
+    pub(crate) fn wrote(&self, write: Write, took: Duration, failed: Option<&StoreError>) {
+        match failed {
+            None => self.writes[write as usize].observe(took.as_secs_f64()),
+            Some(error) => {
+                self.failed_writes.inc();
+                if *error == StoreError::Full {
+                    self.full_writes.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    /// How many writes have failed because the disk is full.
+    pub(crate) fn full_writes(&self) -> u64 {
+        self.full_writes.load(Ordering::Relaxed)
     }
 
     pub(crate) fn totals(&self, tool: &str) -> ToolTotals {
@@ -306,6 +339,7 @@ impl Metrics {
 
     /// As OpenMetrics text.
     pub(crate) fn encode(&self, present: &Present) -> Result<String, fmt::Error> {
+        let _encoding = self.encoding.lock();
         self.live.clear();
         self.asking.clear();
         self.queue_age.clear();

@@ -28,7 +28,7 @@ const STATES: [State; 8] = [
 
 /// The parameters of a search, as they are written in a URL. What is absent or empty restricts nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct TaskQuery {
     /// States, separated by commas: `queued`, `running`, `suspended`, `blocked`, `succeeded`, `failed`, `cancelled`; `live` is the first four, `ended` the others.
     pub state: String,
@@ -44,9 +44,9 @@ pub struct TaskQuery {
     pub asks: String,
     /// A part of the status line.
     pub text: String,
-    /// Those at least as old as this, such as `1h`.
+    /// Those that ended as long ago as this or longer, such as `1h`, and live ones as old as this or older.
     pub older: String,
-    /// Those younger than this.
+    /// Those that ended within this time, and live ones younger than this.
     pub younger: String,
     /// `newest` first, which is the default, or `oldest`.
     pub order: String,
@@ -111,8 +111,8 @@ impl TaskQuery {
                 "yes" | "true" | "on" => true,
                 _ => return Err(invalid("asks", &self.asks, "yes or no")),
             },
-            created_since: age("younger", &self.younger, now)?,
-            created_before: age("older", &self.older, now)?.map(|at| UnixMillis(at.0.saturating_add(1))),
+            since: age("younger", &self.younger, now)?,
+            before: age("older", &self.older, now)?.map(|at| UnixMillis(at.0.saturating_add(1))),
             text: given(&self.text).map(str::to_owned),
         };
         Ok(TaskSearch {
@@ -220,12 +220,8 @@ mod tests {
             query.younger = "2h".to_owned();
         });
         let filter = found.unwrap().filter;
-        assert_eq!(
-            filter.created_before,
-            Some(UnixMillis(6_400_001)),
-            "an hour old, or more"
-        );
-        assert_eq!(filter.created_since, Some(UnixMillis(2_800_000)));
+        assert_eq!(filter.before, Some(UnixMillis(6_400_001)), "an hour old, or more");
+        assert_eq!(filter.since, Some(UnixMillis(2_800_000)));
         assert_eq!(
             search(|query| query.older = "long".to_owned()).unwrap_err().name,
             "older"

@@ -1,21 +1,42 @@
 //! Serving it.
 
 use crate::{
-    access::{Access, LoginSessions},
+    access::{Access, Denials, LoginSessions},
     admission, api,
     context::AdminContext,
+    counted_tasks::CountedTasks,
     drawn_pages::DrawnPages,
     health,
-    listener::{AdminListener, AdminSocket, ConnectedPeer},
+    listener::{AdminListener, AdminSocket, ConnectedPeer, Connections},
     live::Live,
     metrics::Metrics,
     page,
+    readiness::Readiness,
 };
-use axum::{Router, middleware, routing::get};
+use axum::{Extension, Router, extract::ConnectInfo, middleware, routing::get};
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    server::graceful::GracefulShutdown,
+    service::TowerToHyperService,
+};
 use longhaul_runtime::Engine;
-use longhaul_server::audit::Audit;
-use std::sync::Arc;
+use longhaul_server::{
+    audit::Audit,
+    auth::{Peer, PeerUser},
+};
+use std::{sync::Arc, time::Duration};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+
+/// Connections at once of processes of the server's own user, and of all others together: browsers behind a proxy, and Prometheus. Theirs are fewer than descriptors,
+/// so they take none from clients of MCP.
+const MOST_OWN: usize = 256;
+const MOST_OTHERS: usize = 128;
+/// How long a connection may take to send the head of a request, and be idle.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long requests may take after the server was told to stop.
+const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
 /// What operating a server needs.
 pub struct AdminOptions {
@@ -60,6 +81,9 @@ impl Admin {
                 stop,
                 logins: LoginSessions::default(),
                 drawn: DrawnPages::default(),
+                readiness: Readiness::default(),
+                counted: CountedTasks::default(),
+                denials: Denials::default(),
             }),
         }
     }
@@ -77,21 +101,49 @@ impl Admin {
             .with_state(Arc::clone(context))
     }
 
-    /// Serves an address until `stop` is cancelled.
+    /// Serves an address until `stop` is cancelled, and requests that are being answered for two seconds more.
     pub async fn serve(&self, listener: AdminListener, stop: CancellationToken) {
-        let service = self.router().into_make_service_with_connect_info::<ConnectedPeer>();
-        let served = axum::serve(listener, service).with_graceful_shutdown(stop.cancelled_owned());
-        if let Err(error) = served.await {
-            tracing::warn!(%error, "the admin address is not served any more");
-        }
+        self.serve_connections(listener, stop).await;
     }
 
-    /// Serves the socket in the data directory until `stop` is cancelled.
+    /// As [`serve`](Self::serve), on the socket in the data directory.
     pub async fn serve_socket(&self, socket: AdminSocket, stop: CancellationToken) {
-        let service = self.router().into_make_service_with_connect_info::<ConnectedPeer>();
-        let served = axum::serve(socket, service).with_graceful_shutdown(stop.cancelled_owned());
-        if let Err(error) = served.await {
-            tracing::warn!(%error, "the admin socket is not served any more");
-        }
+        self.serve_connections(socket, stop).await;
     }
+
+    async fn serve_connections(&self, connections: impl Connections, stop: CancellationToken) {
+        let (router, graceful) = (self.router(), GracefulShutdown::new());
+        let (own, others) = (
+            Arc::new(Semaphore::new(MOST_OWN)),
+            Arc::new(Semaphore::new(MOST_OTHERS)),
+        );
+        let ports = self.context.engine.ports();
+        while let Some((stream, peer)) = stop.run_until_cancelled(connections.next()).await {
+            let is_own = match &peer {
+                Peer::Tcp { user, .. } => *user == PeerUser::Same,
+                peer => is_of_this_user(peer),
+            };
+            // Whoever is one too many is closed at once.
+            let Ok(permit) = Arc::clone(if is_own { &own } else { &others }).try_acquire_owned() else {
+                continue;
+            };
+            let service = router.clone().layer(Extension(ConnectInfo(ConnectedPeer(peer))));
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD_TIMEOUT)
+                .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+            let connection = graceful.watch(connection);
+            ports.spawner.spawn(Box::pin(async move {
+                // How a connection of an operator ends tells nothing.
+                let _ = connection.await;
+                drop(permit);
+            }));
+        }
+        ports.within(LAST_ANSWERS, graceful.shutdown()).await;
+    }
+}
+
+/// Whether a Unix socket was opened by a process of the server's own user.
+fn is_of_this_user(peer: &Peer) -> bool {
+    matches!(peer, Peer::Unix { uid } if *uid == rustix::process::geteuid().as_raw())
 }

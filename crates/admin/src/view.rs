@@ -31,6 +31,9 @@ pub struct TaskView {
     pub ended_at: Option<String>,
     /// How long it has lived, or did until its end, in milliseconds.
     pub age_millis: u64,
+    /// For how long it has been over, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_millis_ago: Option<u64>,
     /// The latest line about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
@@ -80,6 +83,7 @@ impl TaskView {
             updated_at: time(task.updated_at),
             ended_at: task.ended_at.map(time),
             age_millis: until.since(task.created_at),
+            ended_millis_ago: task.ended_at.map(|ended_at| now.at.since(ended_at)),
             status: task.status_line().map(|line| line.into_owned()),
             progress: task
                 .progress

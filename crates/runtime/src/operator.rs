@@ -7,6 +7,9 @@ use longhaul_core::{
 };
 use std::sync::Arc;
 
+/// What the idempotency keys of retries begin with; the id of the task is behind it.
+const RETRY_KEY: &str = "dev.longhaul/retry-of/";
+
 /// An action of an operator that was not done.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum OperatorError {
@@ -86,6 +89,7 @@ impl Engine {
 
     /// Makes a task that has ended without success again: a new task of the same principal and session, with the same arguments, under the tool as it is
     /// offered now. Its [`Requestor::retry_of`] names the old one, which stays as it is.
+    /// A task is retried once: doing it again returns the task of the first time, as long as that is kept.
     ///
     /// # Errors
     /// [`OperatorError`]; [`OperatorError::NotNow`] if it has not ended, has succeeded, was started by a task, or if its tool is not offered.
@@ -118,7 +122,8 @@ impl Engine {
             owner: task.owner.clone(),
             origin: task.origin,
             requestor: Arc::new(requestor),
-            idempotency_key: None,
+            // Made again, because its answer was lost, it gets the task of the first time.
+            idempotency_key: Some(format!("{RETRY_KEY}{id}").into()),
             ttl: None,
             cancel_if_caller_leaves: false,
         };

@@ -34,11 +34,12 @@ pub(super) async fn show(State(context): State<Arc<AdminContext>>) -> Response {
 }
 
 pub(super) async fn log_in(State(context): State<Arc<AdminContext>>, Form(Key { key }): Form<Key>) -> Response {
-    if !context.access.admin_key.admits(key.trim()) {
+    let admin_key = &context.access.admin_key;
+    let (true, Some(digest)) = (admin_key.admits(key.trim()), admin_key.digest()) else {
         return (StatusCode::UNAUTHORIZED, page(&context, true)).into_response();
-    }
+    };
     let entropy = &context.engine.ports().entropy;
-    let cookie = context.logins.begin(&**entropy, context.now());
+    let cookie = context.logins.begin(&**entropy, context.now(), digest);
     ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response()
 }
 

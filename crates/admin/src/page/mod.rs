@@ -156,6 +156,11 @@ impl PageError {
     }
 }
 
+/// A page as text. The templates are part of the program, so they can be drawn.
+fn drawn(page: &impl Template) -> String {
+    page.render().unwrap_or_else(|error| error.to_string())
+}
+
 fn render(page: &impl Template) -> Response {
     match page.render() {
         Ok(text) => Html(text).into_response(),

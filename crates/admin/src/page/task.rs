@@ -1,9 +1,8 @@
 //! One task, and the actions on it.
 
 use super::{
-    Frame, PageError, length,
+    Frame, PageError, drawn, length,
     question::{self, Question},
-    render,
     tasks::fraction,
 };
 use crate::{
@@ -29,8 +28,8 @@ use std::sync::Arc;
 const SHOWN_LOG: u64 = 64 << 10;
 /// A whole log is read in parts of this length.
 const LOG_PART: u64 = 1 << 20;
-/// A log that is longer is shown in part also by itself.
-const MOST_LOG: u64 = 64 << 20;
+/// Of a log that is longer the end is shown.
+const MOST_LOG: u64 = 8 << 20;
 
 #[derive(Template)]
 #[template(path = "task.html")]
@@ -98,10 +97,13 @@ fn text(value: &Value) -> String {
 }
 
 pub(super) async fn show(State(context): State<Arc<AdminContext>>, Path(id): Path<String>) -> Response {
-    match page(&context, &id).await {
-        Ok(page) => render(&page),
-        Err(error) => error.show(&context, "/"),
-    }
+    let clock = &context.engine.ports().clock;
+    let draw = async { Ok(drawn(&page(&context, &id).await?)) };
+    let shown: Result<Response, PageError> = context
+        .drawn
+        .page(&context.live, &**clock, format!("/tasks/{id}"), draw)
+        .await;
+    shown.unwrap_or_else(|error| error.show(&context, "/"))
 }
 
 async fn page(context: &AdminContext, text_of_id: &str) -> Result<TaskPage, PageError> {
@@ -274,22 +276,28 @@ pub(super) async fn log(State(context): State<Arc<AdminContext>>, Path(text_of_i
     }
 }
 
+/// All of it, or what it says at its end if that would be too much.
 async fn whole_log(context: &AdminContext, text_of_id: &str) -> Result<String, PageError> {
     let record = context.record_of(&id(text_of_id)?).await?;
     let unreadable = |text: String| PageError {
         status: StatusCode::SERVICE_UNAVAILABLE,
         text,
     };
-    let (mut whole, mut offset) = (String::new(), 0);
-    while offset < MOST_LOG {
+    let read = async |offset, limit| {
         let range = LogRange {
             offset: Some(offset),
-            limit: Some(LOG_PART),
+            limit: Some(limit),
         };
         let read = context.engine.read_log(&record.task, range).await;
-        let Some(chunk) = read.map_err(|error| unreadable(error.to_string()))? else {
-            break;
-        };
+        read.map_err(|error| unreadable(error.to_string()))
+    };
+    let total = read(0, 1).await?.map_or(0, |chunk| chunk.total);
+    let mut offset = total.saturating_sub(MOST_LOG);
+    let mut whole = match offset {
+        0 => String::new(),
+        left_out => format!("[the first {left_out} bytes are left out; the API has them]\n"),
+    };
+    while let Some(chunk) = read(offset, LOG_PART).await? {
         whole.push_str(&chunk.text);
         if chunk.next <= offset || chunk.next >= chunk.total {
             break;

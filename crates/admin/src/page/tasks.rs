@@ -1,6 +1,6 @@
 //! The list of tasks. Its filter is in the address, so that it can be kept and sent.
 
-use super::{Frame, PageError, length};
+use super::{Frame, PageError, drawn, length};
 use crate::{context::AdminContext, details::ReadError, query::TaskQuery, view::TaskView};
 use askama::Template;
 use axum::{
@@ -47,7 +47,10 @@ struct Row {
 impl Row {
     fn of(task: TaskView) -> Self {
         Self {
-            age: length(task.age_millis),
+            age: match task.ended_millis_ago {
+                Some(ago) => format!("ended {} ago, took {}", length(ago), length(task.age_millis)),
+                None => length(task.age_millis),
+            },
             progress: fraction(&task),
             status: task.status.unwrap_or_default(),
             id: task.id,
@@ -72,9 +75,19 @@ pub(super) async fn show(
     OriginalUri(uri): OriginalUri,
     query: Result<Query<TaskQuery>, axum::extract::rejection::QueryRejection>,
 ) -> Response {
-    let query = query.map(|Query(query)| query).unwrap_or_default();
+    let query = match query {
+        Ok(Query(query)) => query,
+        Err(error) => {
+            let error = PageError {
+                status: StatusCode::BAD_REQUEST,
+                text: error.body_text(),
+            };
+            return error.show(&context, "/");
+        }
+    };
     let drawn = context.drawn.page(
-        (context.live.version(), context.now()),
+        &context.live,
+        &*context.engine.ports().clock,
         uri.to_string(),
         draw(&context, query),
     );
@@ -120,6 +133,7 @@ async fn draw(context: &AdminContext, query: TaskQuery) -> Result<String, Refusa
         tab("All", |_| {}, None),
         tab("Live", |query| query.state = "live".into(), Some(live)),
         tab("Queued", |query| query.state = "queued".into(), Some(stats.queued)),
+        tab("Running", |query| query.state = "running".into(), Some(stats.running)),
         tab("Asking", |query| query.asks = "yes".into(), Some(stats.asking)),
         tab("Blocked", |query| query.state = "blocked".into(), Some(stats.blocked)),
         tab("Failed", |query| query.state = "failed".into(), None),
@@ -141,7 +155,7 @@ async fn draw(context: &AdminContext, query: TaskQuery) -> Result<String, Refusa
         tasks: tasks.into_iter().map(Row::of).collect(),
         next,
     };
-    let text = page.render().unwrap_or_else(|error| error.to_string());
+    let text = drawn(&page);
     if is_invalid {
         Err(Refusal::Invalid(text))
     } else {

@@ -1,11 +1,11 @@
 //! The tools and what becomes of their calls.
 
-use super::{Frame, PageError, length, render};
+use super::{Frame, PageError, drawn, length};
 use crate::{access::Actor, context::AdminContext, view::ToolView};
 use askama::Template;
 use axum::{
     Extension,
-    extract::{Path, State},
+    extract::{OriginalUri, Path, State},
     response::{IntoResponse, Redirect, Response},
 };
 use http::StatusCode;
@@ -24,12 +24,17 @@ struct Row {
     mean: String,
 }
 
-pub(super) async fn show(State(context): State<Arc<AdminContext>>) -> Response {
-    let frame = Frame::of(&context, "tools");
-    let tools = match context.tools().await {
-        Ok(tools) => tools,
-        Err(error) => return PageError::from(error).show(&context, "/"),
-    };
+pub(super) async fn show(State(context): State<Arc<AdminContext>>, OriginalUri(uri): OriginalUri) -> Response {
+    let clock = &context.engine.ports().clock;
+    let drawn = context
+        .drawn
+        .page(&context.live, &**clock, uri.path().to_owned(), draw(&context))
+        .await;
+    drawn.unwrap_or_else(|error| error.show(&context, "/"))
+}
+
+async fn draw(context: &AdminContext) -> Result<String, PageError> {
+    let frame = Frame::of(context, "tools");
     let row = |tool: ToolView| Row {
         queue_age: tool.queue_age_millis.map(length),
         mean: tool
@@ -37,10 +42,8 @@ pub(super) async fn show(State(context): State<Arc<AdminContext>>) -> Response {
             .map_or_else(String::new, |mean| length((mean * 1_000.0) as u64)),
         tool,
     };
-    render(&ToolsPage {
-        frame,
-        rows: tools.into_iter().map(row).collect(),
-    })
+    let rows = context.tools().await?.into_iter().map(row).collect();
+    Ok(drawn(&ToolsPage { frame, rows }))
 }
 
 /// Pauses a tool, or ends its pause.

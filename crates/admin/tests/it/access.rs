@@ -160,3 +160,55 @@ async fn another_key_in_the_file_counts_at_once() {
     fs::write(file.path(), format!("{}\n", "k".repeat(32))).unwrap();
     assert_eq!(file.read().unwrap(), "k".repeat(32));
 }
+
+/// Connections that send nothing take neither the server's descriptors nor its time to stop.
+#[tokio::test]
+async fn connections_that_say_nothing_are_bounded_and_do_not_hold_up_the_end() {
+    let mut world = World::new(false).await;
+    let mut silent = Vec::new();
+    for _ in 0..300 {
+        silent.push(tokio::net::TcpStream::connect(world.address).await.unwrap());
+    }
+    let mut closed = 0;
+    for stream in &mut silent {
+        // What was one too many is closed by the other end; the rest waits for a request.
+        let read = tokio::time::timeout(std::time::Duration::from_millis(5), async {
+            let mut byte = [0];
+            tokio::io::AsyncReadExt::read(stream, &mut byte).await
+        });
+        closed += usize::from(read.await.is_ok());
+    }
+    assert!((150..=200).contains(&closed), "{closed} of 300 were closed");
+    world.stop.cancel();
+    world.served.take().unwrap().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_session_ends_with_its_key_and_denials_are_recorded() {
+    let world = World::new(false).await;
+    let own = format!("http://{}", world.address);
+    let form = world.request(Method::POST, "/login").header(header::ORIGIN, own);
+    let form = form.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
+    let granted = form.body(format!("key={}", world.admin_key)).send().await.unwrap();
+    let cookie = granted.headers()["set-cookie"]
+        .to_str()
+        .unwrap()
+        .split(';')
+        .next()
+        .unwrap()
+        .to_owned();
+    let status = async || {
+        let request = world.request(Method::GET, "/api/stats").header(header::COOKIE, &cookie);
+        request.send().await.unwrap().status().as_u16()
+    };
+    assert_eq!(status().await, 200);
+    fs::write(world.key_path(), "another key that is long enough to count").unwrap();
+    assert_eq!(status().await, 401);
+    let wrong = world.request(Method::GET, "/api/stats").bearer_auth(&world.admin_key);
+    assert_eq!(wrong.send().await.unwrap().status(), 401);
+    let line = world.audit.lines().remove(0);
+    assert_eq!(
+        (&line["action"], &line["address"]),
+        (&"denied".into(), &"127.0.0.1".into())
+    );
+}

@@ -23,6 +23,11 @@ async fn a_task_is_cancelled_and_made_again() {
     assert_eq!(status, 200);
     let new = retried["task"].as_str().unwrap();
     assert_ne!(new, id);
+    assert_eq!(
+        world.act(&format!("/api/tasks/{id}/retry")).await.1["task"],
+        new,
+        "it is made once"
+    );
     world.gate.add_permits(1);
     let task = world.state(new, "succeeded").await;
     assert_eq!(
@@ -115,10 +120,9 @@ async fn actions_are_audited_also_when_they_fail() {
     let mut refused = of("cancel", "failed", format!("{by}; the task is over"));
     refused["code"] = json!(-32603);
     let retried = of("retry", "ok", format!("{by}; new task {}", new.as_str().unwrap()));
-    assert_eq!(
-        world.audit.lines(),
-        [refused, retried, of("delete", "ok", by.to_owned())]
-    );
+    let begins = of("retry", "ok", format!("{by}; begins"));
+    let deleted = of("delete", "ok", by.to_owned());
+    assert_eq!(world.audit.lines(), [refused, begins, retried, deleted]);
 }
 
 #[tokio::test]
@@ -157,5 +161,9 @@ async fn nothing_of_a_paused_tool_begins() {
         (&lines[0]["action"], &lines[0]["tool"]),
         (&json!("pause"), &json!("gated"))
     );
-    assert_eq!(lines.len(), 2);
+    assert_eq!(
+        (&lines[2]["action"], &lines[2]["outcome"]),
+        (&json!("pause"), &json!("unknown"))
+    );
+    assert_eq!(lines.len(), 3);
 }

@@ -26,14 +26,16 @@ async fn tasks_are_filtered_and_paged() {
     assert_eq!(ids(&found("asks=yes").await), [&asking]);
     assert_eq!(ids(&found("text=disk%20is").await), [&failed]);
     assert_eq!(ids(&found("older=1h").await), [""; 0]);
-    assert_eq!(
-        ids(&found("younger=1h&order=oldest").await),
-        [&failed, &running, &asking]
-    );
+    assert_eq!(ids(&found("younger=1h&order=oldest").await), [oldest, second, newest]);
     let first = found("limit=2").await;
-    assert_eq!(ids(&first), [&asking, &running]);
-    let second = found(&format!("limit=2&after={}", first["next"].as_str().unwrap())).await;
-    assert_eq!((ids(&second), second.get("next")), (vec![failed.as_str()], None));
+    assert_eq!(ids(&first), [newest, second]);
+    let rest = found(&format!("limit=2&after={}", first["next"].as_str().unwrap())).await;
+    assert_eq!((ids(&rest), rest.get("next")), (vec![oldest.as_str()], None));
+    assert_eq!(
+        world.get("/api/tasks?sate=failed").await.status(),
+        400,
+        "a parameter that is mistyped"
+    );
     let wrong = world.get("/api/tasks?state=runing").await;
     assert_eq!(wrong.status(), 400);
     assert!(wrong.text().await.unwrap().contains("`state` cannot be"));

@@ -48,7 +48,9 @@ pub(crate) struct World {
     /// A permit for each call of `gated` that may end.
     pub(crate) gate: Arc<Semaphore>,
     http: reqwest::Client,
-    _directory: tempfile::TempDir,
+    /// Completes when the address is not served any more.
+    pub(crate) served: Option<tokio::task::JoinHandle<()>>,
+    directory: tempfile::TempDir,
 }
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -122,7 +124,7 @@ impl World {
             stop: stop.clone(),
         });
         let stopped = stop.clone();
-        tokio::spawn(async move { admin.serve(listener, stopped).await });
+        let served = tokio::spawn(async move { admin.serve(listener, stopped).await });
         // Another test of this process may have been first.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
@@ -136,8 +138,13 @@ impl World {
             stop,
             gate,
             http: http.build().unwrap(),
-            _directory: directory,
+            served: Some(served),
+            directory,
         }
+    }
+
+    pub(crate) fn key_path(&self) -> std::path::PathBuf {
+        self.directory.path().join("admin.key")
     }
 
     pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {

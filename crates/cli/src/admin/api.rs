@@ -5,6 +5,7 @@ use crate::{
     config::{self, Config, Environment},
     failure::Failure,
 };
+use http::Uri;
 use longhaul_admin::AdminSocket;
 use reqwest::{Client, Method, StatusCode};
 use serde_json::Value;
@@ -21,7 +22,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// Tasks among which a part of an id is looked for.
 const LATEST: &str = "/api/tasks?limit=500";
 /// A shorter part of an id would be an accident.
-const SHORTEST: usize = 4;
+const SHORTEST: usize = 6;
 
 /// A connection to it.
 pub(super) struct Api {
@@ -61,12 +62,21 @@ impl Api {
         if of.target.contains("://") {
             return Self::at_url(of);
         }
-        Self::of_local(&Local::read(of)?)
+        Self::of_local(of, &Local::read(of)?)
     }
 
-    pub(super) fn of_local(local: &Local) -> Result<Self, Failure> {
+    pub(super) fn of_local(of: &Operated, local: &Local) -> Result<Self, Failure> {
         let socket = local.socket();
         let name = local.config.server.name.clone();
+        if let Err(error) = fs::symlink_metadata(&socket)
+            && error.kind() == std::io::ErrorKind::PermissionDenied
+        {
+            return Err(Failure::refused(format!(
+                "{}: {error}; run this as the server's user, or use the URL of its [admin] address with its key",
+                socket.display()
+            ))
+            .of_kind("unauthorized"));
+        }
         if !socket.exists() {
             return Err(Failure::no_server(format!(
                 "`{name}` does not run here: there is no {}",
@@ -77,25 +87,24 @@ impl Api {
         Ok(Self {
             client,
             base: "http://localhost".to_owned(),
-            key: None,
+            key: key(of)?,
             name,
         })
     }
 
     fn at_url(of: &Operated) -> Result<Self, Failure> {
-        let key = match &of.key_file {
-            Some(file) => {
-                let text = fs::read_to_string(file);
-                Some(text.map_err(|error| Failure::usage(format!("{}: {error}", file.display())))?)
-            }
-            None => std::env::var(KEY).ok(),
-        };
         let base = of.target.trim_end_matches('/').to_owned();
         Ok(Self {
-            client: builder().build().map_err(Failure::usage)?,
+            client: match is_of_this_machine(&base) {
+                // A proxy must not see the key of a server on this machine.
+                true => builder().no_proxy(),
+                false => builder(),
+            }
+            .build()
+            .map_err(Failure::usage)?,
             name: base.clone(),
             base,
-            key: key.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty()),
+            key: key(of)?,
         })
     }
 
@@ -176,6 +185,25 @@ pub(super) fn task_path(id: &str) -> Result<String, Failure> {
         true => Ok(format!("/api/tasks/{id}")),
         false => Err(Failure::usage(format!("{id:?} cannot be the id of a task"))),
     }
+}
+
+/// The admin key that is given, if one is.
+fn key(of: &Operated) -> Result<Option<String>, Failure> {
+    let key = match &of.key_file {
+        Some(file) => {
+            let text = fs::read_to_string(file);
+            Some(text.map_err(|error| Failure::usage(format!("{}: {error}", file.display())))?)
+        }
+        None => std::env::var(KEY).ok(),
+    };
+    Ok(key.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty()))
+}
+
+fn is_of_this_machine(base: &str) -> bool {
+    let parsed: Option<Uri> = base.parse().ok();
+    let host = parsed.as_ref().and_then(Uri::host).unwrap_or_default();
+    let address: Option<std::net::IpAddr> = host.trim_matches(['[', ']']).parse().ok();
+    host.eq_ignore_ascii_case("localhost") || address.is_some_and(|address| address.is_loopback())
 }
 
 fn builder() -> reqwest::ClientBuilder {

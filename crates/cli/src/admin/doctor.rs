@@ -40,7 +40,7 @@ pub(super) async fn run(of: &Operated) -> Result<Exit, Failure> {
     } else {
         let local = Local::read(of)?;
         look_at_directory(&local.data_dir, &mut findings);
-        match Api::of_local(&local) {
+        match Api::of_local(of, &local) {
             Ok(api) => Some(api),
             Err(failure) => {
                 findings.push(Finding::new(
@@ -54,6 +54,7 @@ pub(super) async fn run(of: &Operated) -> Result<Exit, Failure> {
     if let Some(api) = api {
         match look_at_server(&api, &of.target).await {
             Ok(found) => findings.extend(found),
+            Err(failure) if failure.kind() == "unauthorized" => return Err(failure),
             Err(failure) => findings.push(Finding::new(
                 format!("the server does not answer: {failure}"),
                 format!(
@@ -125,8 +126,9 @@ async fn look_at_server(api: &Api, target: &str) -> Result<Vec<Finding>, Failure
         let advice = match reason {
             "unavailable" => "offer its tool again, or cancel it".to_owned(),
             "poisoned" => format!(
-                "each try crashes the process at the same point: mend the tool, then `{}`, or cancel it",
-                command("release")
+                "each try crashes the process at the same point: mend the tool, then `{} {}`, or cancel it",
+                command("release"),
+                text(task, "id")
             ),
             _ => "deploy code that fits the task's journal: it is tried again by itself; or cancel it".to_owned(),
         };
@@ -142,7 +144,8 @@ async fn look_at_server(api: &Api, target: &str) -> Result<Vec<Finding>, Failure
     }
     for tool in api.get("/api/tools").await?.as_array().into_iter().flatten() {
         let age = tool["queueAgeMillis"].as_u64().unwrap_or_default();
-        if age >= OLD_QUEUE {
+        let is_paused = tool["paused"] == true;
+        if age >= OLD_QUEUE || (is_paused && tool["queued"] != 0) {
             let limit = tool["concurrency"]
                 .as_u64()
                 .map_or_else(String::new, |limit| format!(" of {limit}"));
@@ -154,8 +157,12 @@ async fn look_at_server(api: &Api, target: &str) -> Result<Vec<Finding>, Failure
                     length(age),
                     tool["running"]
                 ),
-                match (tool["paused"] == true, tool["offered"] == true) {
-                    (true, _) => format!("the tool is paused: {} '{}'", command("resume"), text(tool, "name")),
+                match (is_paused, tool["offered"] == true) {
+                    (true, _) => format!(
+                        "the tool is paused, and what waits fails after `queue_timeout`: {} '{}'",
+                        command("resume"),
+                        text(tool, "name")
+                    ),
                     (false, true) => format!("raise `concurrency` or `max_running`, or see what runs for long: `{} --state running --oldest`", command("tasks")),
                     (false, false) => "the tool is not offered any more: configure it again, or cancel its tasks".to_owned(),
                 },

@@ -88,6 +88,25 @@ async fn operate(command: &AdminCommand) -> Result<Exit, Failure> {
     }
 }
 
+/// A page with as many tasks as are wanted: the server looks at a part of all tasks for each answer.
+async fn full_page(api: &Api, mut query: TaskQuery) -> Result<Value, Failure> {
+    let mut tasks = Vec::new();
+    loop {
+        let page = api.get(&format!("/api/tasks?{}", query.to_url())).await?;
+        tasks.extend(show::list(&page, "tasks").iter().cloned());
+        let wanted: usize = query.limit.parse().unwrap_or_default();
+        let next = page["next"].as_str().unwrap_or_default().to_owned();
+        let missing = wanted.saturating_sub(show::list(&page, "tasks").len());
+        if next.is_empty() {
+            return Ok(json!({"tasks": tasks}));
+        }
+        if missing == 0 {
+            return Ok(json!({"tasks": tasks, "next": next}));
+        }
+        (query.after, query.limit) = (next, missing.to_string());
+    }
+}
+
 /// Prints an answer.
 fn shown(of: &Operated, answer: &Value, text: impl FnOnce(&Value) -> String) -> Result<Exit, Failure> {
     match of.json {
@@ -124,9 +143,7 @@ async fn tasks(wanted: &AdminTasks) -> Result<Exit, Failure> {
         after: given(&wanted.after),
         limit: wanted.limit.clone(),
     };
-    let page = Api::of(&wanted.of)?
-        .get(&format!("/api/tasks?{}", query.to_url()))
-        .await?;
+    let page = full_page(&Api::of(&wanted.of)?, query).await?;
     let next = page["next"].as_str().map(str::to_owned);
     let exit = shown(&wanted.of, &page, |page| {
         show::tasks(show::list(page, "tasks"), show::width())

@@ -41,13 +41,20 @@ pub(super) fn tasks(tasks: &[Value], width: usize) -> String {
                 true => format!("{state}, asks"),
                 false => state.to_owned(),
             },
-            length(task["ageMillis"].as_u64().unwrap_or_default()),
+            match task["endedMillisAgo"].as_u64() {
+                Some(ago) => format!("{} ago", length(ago)),
+                None => length(task["ageMillis"].as_u64().unwrap_or_default()),
+            },
             text(task, "principal").to_owned(),
             text(task, "status").to_owned(),
         ]
     };
     let rows: Vec<[String; 6]> = tasks.iter().map(row).collect();
-    table(["TASK", "TOOL", "STATE", "AGE", "PRINCIPAL", "STATUS"], &rows, width)
+    table(
+        ["TASK", "TOOL", "STATE", "AGE, END", "PRINCIPAL", "STATUS"],
+        &rows,
+        width,
+    )
 }
 
 pub(super) fn tools(tools: &[Value], width: usize) -> String {

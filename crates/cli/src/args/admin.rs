@@ -108,10 +108,10 @@ pub(crate) struct AdminTasks {
     /// With this text in the status
     #[arg(long)]
     pub(crate) text: Option<String>,
-    /// At least as old as this, such as 1h
+    /// Ended as long ago as this or longer, such as 1h; live ones as old as this or older
     #[arg(long, value_name = "DURATION")]
     pub(crate) older: Option<String>,
-    /// Younger than this
+    /// Ended within this time; live ones younger than this
     #[arg(long, value_name = "DURATION")]
     pub(crate) younger: Option<String>,
     /// Oldest first

@@ -18,10 +18,10 @@ pub struct TaskFilter {
     pub parent: Option<TaskId>,
     /// Only those with an open question.
     pub asks: bool,
-    /// Created then or later.
-    pub created_since: Option<UnixMillis>,
-    /// Created earlier.
-    pub created_before: Option<UnixMillis>,
+    /// Those that ended then or later, and live ones that were created then or later.
+    pub since: Option<UnixMillis>,
+    /// Those that ended earlier, and live ones that were created earlier.
+    pub before: Option<UnixMillis>,
     /// Part of the [status line](Task::status_line), in any case of ASCII letters.
     pub text: Option<String>,
 }
@@ -29,6 +29,7 @@ pub struct TaskFilter {
 impl TaskFilter {
     /// Whether it finds `task`.
     pub fn finds(&self, task: &Task) -> bool {
+        let at = task.ended_at.unwrap_or(task.created_at);
         let parent = task.lineage.as_ref().map(|lineage| &lineage.parent);
         self.principal
             .as_ref()
@@ -38,8 +39,8 @@ impl TaskFilter {
             && self.origin.is_none_or(|origin| origin == task.origin)
             && self.parent.as_ref().is_none_or(|wanted| Some(wanted) == parent)
             && (!self.asks || !task.open_inputs.is_empty())
-            && self.created_since.is_none_or(|since| task.created_at >= since)
-            && self.created_before.is_none_or(|before| task.created_at < before)
+            && self.since.is_none_or(|since| at >= since)
+            && self.before.is_none_or(|before| at < before)
             && self.text.as_ref().is_none_or(|text| {
                 task.status_line()
                     .is_some_and(|line| contains_ignoring_case(&line, text))

@@ -96,8 +96,8 @@ pub async fn a_filter_finds_what_it_says(new_subject: NewSubject) {
     let asking = TaskFilter { asks: true, ..any() };
     assert_eq!(fixture.all_of(asking).await, "c");
     let of_time = TaskFilter {
-        created_since: Some(UnixMillis(2)),
-        created_before: Some(UnixMillis(4)),
+        since: Some(UnixMillis(2)),
+        before: Some(UnixMillis(4)),
         ..any()
     };
     assert_eq!(fixture.all_of(of_time).await, "cb");

@@ -240,8 +240,8 @@ impl Chooser {
             origin: self.one_in(6).then_some(Origin::Legacy),
             parent: self.one_in(6).then(|| self.parent_or_any()),
             asks: self.one_in(6),
-            created_since: self.one_in(6).then(|| UnixMillis(self.now - self.rng.i64(0..1_000))),
-            created_before: self.one_in(6).then(|| UnixMillis(self.now - self.rng.i64(0..1_000))),
+            since: self.one_in(6).then(|| UnixMillis(self.now - self.rng.i64(0..1_000))),
+            before: self.one_in(6).then(|| UnixMillis(self.now - self.rng.i64(0..1_000))),
             text: self.one_in(6).then(|| "E".to_owned()),
         };
         TaskSearch {
