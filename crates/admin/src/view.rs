@@ -148,6 +148,9 @@ pub(crate) struct TaskDetails {
     /// The task that it was made of, by a retry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) retry_of: Option<String>,
+    /// The task that a retry has made of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) retried_as: Option<String>,
     /// What it was called with, if it is shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) arguments: Option<Box<RawValue>>,

@@ -10,6 +10,10 @@ use std::sync::Arc;
 /// What the idempotency keys of retries begin with; the id of the task is behind it.
 const RETRY_KEY: &str = "dev.longhaul/retry-of/";
 
+fn retry_key(of: &TaskId) -> String {
+    format!("{RETRY_KEY}{of}")
+}
+
 /// An action of an operator that was not done.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum OperatorError {
@@ -123,11 +127,23 @@ impl Engine {
             origin: task.origin,
             requestor: Arc::new(requestor),
             // Made again, because its answer was lost, it gets the task of the first time.
-            idempotency_key: Some(format!("{RETRY_KEY}{id}").into()),
+            idempotency_key: Some(retry_key(id).into()),
             ttl: None,
             cancel_if_caller_leaves: false,
         };
         Ok(self.create(call).await?)
+    }
+
+    /// The task that a [retry](Self::retry_any) has made of this one, if that is kept. `arguments` are those of the task.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn find_retry(&self, task: &Task, arguments: &Json) -> Result<Option<TaskId>, StoreError> {
+        let key = retry_key(&task.id);
+        let retry = self
+            .find_repeated(&task.owner.principal, &task.tool, &key, arguments)
+            .await?;
+        Ok(retry.map(|retry| retry.id.clone()))
     }
 
     /// Deletes any finished task, as its owner [may](Self::delete).

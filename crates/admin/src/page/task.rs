@@ -139,7 +139,7 @@ async fn page(context: &AdminContext, text_of_id: &str) -> Result<TaskPage, Page
         journal: task.journal.iter().map(entry).collect(),
         log,
         can_cancel: is_live,
-        can_retry: ["failed", "cancelled"].contains(&state) && task.task.parent.is_none(),
+        can_retry: ["failed", "cancelled"].contains(&state) && task.task.parent.is_none() && task.retried_as.is_none(),
         can_release: state == "blocked",
         can_delete: !is_live && task.task.announced,
         task,

@@ -28,6 +28,7 @@ async fn a_task_is_cancelled_and_made_again() {
         new,
         "it is made once"
     );
+    assert_eq!(world.json(&format!("/api/tasks/{id}")).await["retriedAs"], new);
     world.gate.add_permits(1);
     let task = world.state(new, "succeeded").await;
     assert_eq!(

@@ -136,6 +136,7 @@ pub(super) fn task(task: &Value) -> String {
     member("kept until", text(task, "deletedAt"));
     member("started by", text(task, "parent"));
     member("retry of", text(task, "retryOf"));
+    member("made again", text(task, "retriedAs"));
     let client = &task["client"];
     member(
         "client",
