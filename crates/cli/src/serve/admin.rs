@@ -7,12 +7,7 @@ use longhaul_admin::{
 };
 use longhaul_auth::same_user::{SameUser, SameUserUnavailable};
 use longhaul_runtime::{Engine, Ports};
-use std::{
-    io,
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{io, net::SocketAddr, path::Path, sync::Arc};
 use tokio_util::sync::CancellationToken;
 
 const ADMIN_KEY: &str = "admin.key";
@@ -34,7 +29,7 @@ pub(super) struct PreparedAdmin {
     access: Access,
     listener: Option<AdminListener>,
     metrics: Arc<Metrics>,
-    data_dir: PathBuf,
+    socket: Option<AdminSocket>,
 }
 
 impl PreparedAdmin {
@@ -66,11 +61,19 @@ impl PreparedAdmin {
                 Some(bound.map_err(|source| AdminError::Listen { address, source })?)
             }
         };
+        let socket = match AdminSocket::bind(data_dir, &ports.clock) {
+            Ok(socket) => Some(socket),
+            // Such as a path that is too long for a socket. The server serves its clients without it.
+            Err(error) => {
+                tracing::warn!(%error, "`longhaul admin` cannot reach this server in its data directory");
+                None
+            }
+        };
         Ok(Self {
             access,
             listener,
             metrics: Arc::default(),
-            data_dir: data_dir.to_owned(),
+            socket,
         })
     }
 
@@ -94,7 +97,6 @@ impl PreparedAdmin {
         audit: Option<Arc<dyn Audit>>,
         stop: CancellationToken,
     ) {
-        let clock = Arc::clone(&engine.ports().clock);
         let admin = Admin::new(AdminOptions {
             name,
             engine,
@@ -109,10 +111,8 @@ impl PreparedAdmin {
             }
         };
         let on_socket = async {
-            match AdminSocket::bind(&self.data_dir, &clock) {
-                Ok(socket) => admin.serve_socket(socket, stop.clone()).await,
-                // Such as a path that is too long for a socket. The server serves its clients without it.
-                Err(error) => tracing::warn!(%error, "`longhaul admin` cannot reach this server in its data directory"),
+            if let Some(socket) = self.socket {
+                admin.serve_socket(socket, stop.clone()).await;
             }
         };
         tokio::join!(on_address, on_socket);
