@@ -13,6 +13,7 @@ use std::{
     fs::File,
     io::{self, Read, Write},
     os::fd::OwnedFd,
+    process::exit,
     thread,
 };
 
@@ -34,8 +35,10 @@ pub(super) fn read_through_filter() -> io::Result<()> {
     make_raw(&real)?;
     rustix::stdio::dup2_stdin(&filtered)?;
     thread::Builder::new().spawn(move || {
-        // A terminal that is gone ends the command by SIGHUP.
         let _ = copy(File::from(real), File::from(keyboard));
+        // The terminal is gone, so nobody can answer. SIGHUP ends a command that it controls; in another one the form would read the end of its keys
+        // again and again.
+        exit(1);
     })?;
     Ok(())
 }

@@ -86,6 +86,25 @@ fn a_terminal_that_is_closed_ends_the_command() {
     let mut terminal = Terminal::new(&served, "closed");
     let ended = terminal.close_at(&["call", "ship"], "type to filter]");
     assert_eq!(ended.code(), Some(143), "{ended:?}");
+    let id = served.only_asking();
+    for words in [&["answer", &*id][..], &["task", &*id, "--wait"]] {
+        let mut terminal = Terminal::new(&served, "closed");
+        let ended = terminal.close_at(words, "type to filter]");
+        assert_eq!(ended.code(), Some(143), "{words:?}: {ended:?}");
+    }
+}
+
+/// Also if no SIGHUP says that the window is closed, the form does not wait for keys for ever.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_terminal_that_is_gone_ends_the_form() {
+    let served = served();
+    let id = served.detach("ship");
+    for words in [&["answer", &*id][..], &["task", &*id, "--wait"]] {
+        let mut terminal = Terminal::new(&served, "closed");
+        let ended = terminal.close_unheard_at(words, "type to filter]");
+        assert!(!ended.success(), "{words:?}: {ended:?}");
+    }
 }
 
 /// A question that another client answers is taken from the terminal. What is typed then is the answer to the next one, and to no other.

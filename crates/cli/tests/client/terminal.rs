@@ -149,9 +149,12 @@ impl<'a> Terminal<'a> {
     fn spawn(&self, words: &[&str]) -> (Pty, Child) {
         let typed = format!("$ longhaul {}\r\n", words.join(" "));
         self.seen.parser.lock().unwrap().process(typed.as_bytes());
+        self.spawn_command(longhaul(words, &self.served.home))
+    }
+
+    fn spawn_command(&self, mut command: std::process::Command) -> (Pty, Child) {
         let (pty, pts) = pty_process::blocking::open().unwrap();
         pty.resize(pty_process::Size::new(ROWS, self.columns)).unwrap();
-        let mut command = longhaul(words, &self.served.home);
         if self.has_default_server {
             command.env("LONGHAUL_SERVER", &self.served.url);
         }
@@ -162,7 +165,24 @@ impl<'a> Terminal<'a> {
 
     /// Runs a command, and closes the terminal when it shows this text. Returns how the command ends.
     pub(crate) fn close_at(&mut self, words: &[&str], text: &str) -> ExitStatus {
-        let (mut pty, mut child) = self.spawn(words);
+        let spawned = self.spawn(words);
+        self.close(spawned, text)
+    }
+
+    /// The same of a command that this terminal does not control, so that no SIGHUP tells it.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn close_unheard_at(&mut self, words: &[&str], text: &str) -> ExitStatus {
+        let mut ignoring = std::process::Command::new("sh");
+        ignoring.args(["-c", r#"trap "" HUP; exec setsid --wait "$0" "$@""#]);
+        let command = longhaul(words, &self.served.home);
+        ignoring.arg(command.get_program()).args(command.get_args());
+        let set = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        ignoring.envs(set);
+        let spawned = self.spawn_command(ignoring);
+        self.close(spawned, text)
+    }
+
+    fn close(&mut self, (mut pty, mut child): (Pty, Child), text: &str) -> ExitStatus {
         let mut buffer = [0; 4096];
         let mut parser = self.seen.parser.lock().unwrap();
         while !parser.screen().contents().contains(text) {
