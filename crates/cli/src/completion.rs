@@ -86,7 +86,8 @@ impl ValueCompleter for Words {
         let current = current.to_string_lossy();
         let mut servers = servers::configured_names();
         // The script gives the whole command line behind `--`.
-        let mut words = env::args().skip_while(|word| word != "--");
+        let words = env::args_os().map(|word| word.to_string_lossy().into_owned());
+        let mut words = words.skip_while(|word| word != "--");
         if words.any(|word| word != current && servers.contains(&word)) {
             servers.clear();
         }

@@ -41,11 +41,17 @@ pub(crate) struct Cli {
 impl Cli {
     /// Reads the command line. If it is wrong, prints why and ends the process.
     pub(crate) fn read() -> Self {
-        let command = std::env::args().nth(1).unwrap_or_default();
+        // What is not UTF-8 is refused by the parser, with its reason.
+        let words = || {
+            std::env::args_os()
+                .skip(1)
+                .map(|word| word.to_string_lossy().into_owned())
+        };
+        let command = words().next().unwrap_or_default();
         Self::try_parse().unwrap_or_else(|error| {
             let error = with_tip(error, &command);
-            let words = std::env::args().skip(1).take_while(|word| word != "--");
-            if error.use_stderr() && words.into_iter().any(|word| word == "--json") {
+            let mut words = words().take_while(|word| word != "--");
+            if error.use_stderr() && words.any(|word| word == "--json") {
                 let message = error.render().to_string();
                 let mut shown = json!({"kind": "usage", "message": as_sentence(&message)});
                 if command == "call" {

@@ -9,7 +9,7 @@ use std::env;
 /// With a command behind `--`, or with `-s`, no word names the server. Else the first word does if it has `://` or is a configured name. Else it is
 /// the default server.
 pub(crate) fn choose<'a>(args: &ServerArgs, words: &'a [String]) -> Result<(Server, &'a [String]), ServerError> {
-    if args.command.is_empty() && env::args().next_back().is_some_and(|last| last == "--") {
+    if args.command.is_empty() && env::args_os().next_back().is_some_and(|last| last == "--") {
         return Err(ServerError::NoCommand);
     }
     // A URL or a command needs no configuration, so a mistake in it is no obstacle.

@@ -185,8 +185,10 @@ impl Row {
     pub(crate) fn state(&self) -> (String, Option<String>) {
         let of_task = || self.status().map_or("working", states::of_task);
         let (state, reason) = match self.call.as_ref().map(|call| &call.state) {
+            None | Some(CallState::Task | CallState::InFlight) if self.asks() => {
+                (states::of_task(TaskStatus::InputRequired), None)
+            }
             None | Some(CallState::Task) => (of_task(), None),
-            Some(CallState::InFlight) if self.asks() => ("asks", None),
             Some(CallState::InFlight) => ("being sent", None),
             Some(CallState::Interrupted) => match self.call.as_ref().is_some_and(|call| call.idempotency_key.is_some())
             {

@@ -213,3 +213,20 @@ fn a_name_that_is_neither_a_task_nor_a_server_is_a_wrong_word() {
     exit(&listed, 2);
     assert!(stderr(&listed).contains("there is no server `nosuch`"), "{listed:?}");
 }
+
+/// A command line that is not UTF-8 is refused like any other mistake.
+#[test]
+fn words_that_are_not_utf_8_are_refused() {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
+    let home = tempfile::tempdir().unwrap();
+    let strange = OsStr::from_bytes(b"\xff\xfe");
+    for (words, status) in [
+        (&["task"][..], 2),
+        (&["tools"], 2),
+        (&["call", "http://127.0.0.1:1", "echo"], 2),
+    ] {
+        let refused = longhaul(words, &home).arg(strange).output().unwrap();
+        let text = exit(&refused, status);
+        assert!(!text.contains("panicked"), "{words:?}: {text}");
+    }
+}
