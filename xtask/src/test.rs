@@ -13,16 +13,16 @@ use std::{error::Error, time::Duration};
 
 /// The seed of the crash tests, so that every run kills the server at the same decisions.
 const SEED: u64 = 2663;
-const ROUNDS: u32 = 200;
-const NATIVE_ROUNDS: u32 = 60;
-const GATEWAY_ROUNDS: u32 = 40;
+const ROUNDS: u32 = 120;
+const NATIVE_ROUNDS: u32 = 40;
+const GATEWAY_ROUNDS: u32 = 30;
 /// The upgrade test starts with the servers of this commit: the last one before many names in the code changed.
 const UPGRADE_FROM: &str = "c0a1efe6109519ec7ab1b5b6f0e31995004487bf";
 const RANDOM_REQUESTS: u32 = 500;
 /// The attacks that do not load the machine.
 const ATTACKS: [&str; 6] = ["http", "json", "arguments", "folders", "clocks", "processes"];
 /// How many seeds are simulated: few enough for a development build. The tests of `sim` run other seeds.
-const SIMULATED: u64 = 300;
+const SIMULATED: u64 = 200;
 const SIMULATED_FROM: u64 = 1_000;
 /// How many seeds are simulated to find a planted fault. The first ones should find it.
 const PLANTED_SEEDS: u64 = 100;
