@@ -331,6 +331,9 @@ const LOST: &str = "the server does not know the task any more";
 /// What is said of a task that the server has forgotten, because its result was fetched.
 pub(crate) const FETCHED: &str = "its result was fetched before, and the server does not keep it";
 
+/// Why a task that only another process can reach cannot be read.
+const ELSEWHERE: &str = "the task ends with the command that made the call, which still runs: answer it there, or end that command to cancel it";
+
 /// Why a task cannot be read. One that a call has created, and that the server does not know, is lost, unless its result was fetched.
 pub(crate) async fn unread(task: &TaskHandle, error: RequestError) -> Failure {
     let is_created = task.is_recorded() || task.reference().is_some();
@@ -339,6 +342,7 @@ pub(crate) async fn unread(task: &TaskHandle, error: RequestError) -> Failure {
     match task.other_login() {
         _ if !is_unknown => failure,
         _ if task.fetched().await.is_some() => failure.explained(&format!("the task has ended: {FETCHED}")),
+        None if task.is_followed_elsewhere().await => failure.explained(ELSEWHERE),
         Some(other) => failure.explained(&format!("{other}; log in as before, and ask again")),
         None => failure.explained(&format!("the task is lost: {LOST}")),
     }

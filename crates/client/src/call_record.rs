@@ -243,6 +243,12 @@ impl CallRecord {
         }
     }
 
+    /// Whether its task ends with another process, which lives.
+    pub(crate) async fn is_followed_elsewhere(&self) -> bool {
+        let followed = self.0.journal.is_followed_elsewhere(self.call()).await;
+        followed.unwrap_or_default()
+    }
+
     /// How the call has finished, if the result was fetched.
     pub(crate) async fn finished(&self) -> Option<Finished> {
         match self.0.journal.get(self.call()).await.ok()?.state {

@@ -168,6 +168,15 @@ impl TaskHandle {
         self.record.as_ref()?.finished().await
     }
 
+    /// Whether the task ends with another process, which lives: its server is a child of that process, or its session a connection of it. Then a server that does not
+    /// know the task has not lost it; only that process can reach it. Without a record it is `false`.
+    pub async fn is_followed_elsewhere(&self) -> bool {
+        match &self.record {
+            Some(record) => record.is_followed_elsewhere().await,
+            None => false,
+        }
+    }
+
     /// Records that the outcome was used, so that the task is listed as finished. Without a journal it does nothing.
     ///
     /// Until then [`Client::tasks`](crate::Client::tasks) returns the task, also in the next process.

@@ -22,8 +22,11 @@ while read -r line; do
   case "$line" in
     *'"initialize"'*) answer '{"protocolVersion":"2025-11-25","serverInfo":{"name":"s","version":"0"},"capabilities":{"tools":{},"tasks":{"requests":{"tools":{"call":{}}},"cancel":{}}}}' ;;
     *'"tools/list"'*) answer '{"tools":[{"name":"t","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}]}' ;;
-    *'"tools/call"'*) answer "{\"task\":$(task working)}" ;;
-    *'"tasks/get"'*) answer "$(task STATUS)" ;;
+    *'"tools/call"'*) made=1; answer "{\"task\":$(task working)}" ;;
+    *'"tasks/get"'*) case "$made" in
+      1) answer "$(task STATUS)" ;;
+      *) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"Task not found"}}\n' "$id" ;;
+    esac ;;
     *'"tasks/cancel"'*) answer "$(task cancelled)" ;;
     *) [ -n "$id" ] && printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}\n' "$id" ;;
   esac
@@ -55,6 +58,32 @@ fn a_task_of_a_child_that_asks_without_a_terminal_is_cancelled() {
     );
     assert!(!said.contains("longhaul answer"), "{said}");
     assert_eq!(states(&home)[0]["state"], "cancelled");
+}
+
+/// Another terminal cannot reach it: it starts a server of its own, which does not know the task.
+#[test]
+fn a_task_of_a_child_is_not_lost_while_its_command_runs() {
+    let home = tempfile::tempdir().unwrap();
+    let mut running = call(&home, "working", &[]).spawn().unwrap();
+    let mut said = BufReader::new(running.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("working") {
+        line.clear();
+        assert!(said.read_line(&mut line).unwrap() > 0);
+    }
+    for words in [&["task"][..], &["task", "--wait"]] {
+        let refused = longhaul(words, &home).output().unwrap();
+        exit(&refused, 5);
+        let text = stderr(&refused);
+        assert!(
+            text.contains("which still runs") && !text.contains("lost"),
+            "{words:?}: {text}"
+        );
+    }
+    assert_eq!(states(&home)[0]["state"], "working");
+    running.kill().unwrap();
+    running.wait().unwrap();
+    assert_eq!(states(&home)[0]["state"], "lost");
 }
 
 #[test]

@@ -90,10 +90,21 @@ impl ClientJournal {
     /// Records that the task of a call can no longer be reached. It is listed as lost for 30 days.
     ///
     /// # Errors
-    /// [`JournalError::WrongState`] if the call is no live task, [`JournalError::UnknownCall`], and those of the disk and the file.
+    /// [`JournalError::WrongState`] if the call is no live task, or one that ends with another process that lives, [`JournalError::UnknownCall`], and those of the disk and the file.
     pub async fn mark_lost(&self, call: CallId, reason: impl Into<String>) -> Result<(), JournalError> {
         let reason = reason.into();
         self.0.write(move |scope| mark_lost(scope, call, &reason)).await
+    }
+
+    /// Whether the task of a call ends with another process that lives: its server is a child of that process, or its session a connection of it. Nobody else can
+    /// reach the task.
+    ///
+    /// # Errors
+    /// [`JournalError::UnknownCall`], and those of the disk and the file.
+    pub async fn is_followed_elsewhere(&self, call: CallId) -> Result<bool, JournalError> {
+        // A write, because only there this process has a name. It changes nothing.
+        let look = move |scope: &Scope<'_>| Ok(Stored::read(scope, call)?.is_followed_elsewhere(scope));
+        self.0.write(look).await
     }
 
     /// Forgets a call at once, and all others whose task is the same: the task was deleted.
@@ -311,6 +322,7 @@ pub(super) fn mark_lost(scope: &Scope<'_>, call: CallId, reason: &str) -> Result
     let stored = Stored::read(scope, call)?;
     match stored.state {
         StateCode::Lost => Ok(()),
+        StateCode::Task if stored.is_followed_elsewhere(scope) => Err(stored.refuse("record the loss of")),
         StateCode::Task => end(scope, call, StateCode::Lost, None, Some(reason), retention::LOST),
         _ => Err(stored.refuse("record the loss of")),
     }

@@ -18,6 +18,12 @@ pub(super) struct Stored {
 }
 
 impl Stored {
+    /// Whether it is a task that ends with another process, which lives.
+    pub(super) fn is_followed_elsewhere(&self, scope: &Scope<'_>) -> bool {
+        let is_elsewhere = |process: &str| process != scope.process && scope.locks.is_alive(process);
+        self.state == StateCode::Task && self.process.as_deref().is_some_and(is_elsewhere)
+    }
+
     pub(super) fn read(scope: &Scope<'_>, call: CallId) -> Result<Self, Refusal> {
         let sql = "SELECT state, process, task_id, session, status FROM calls
                    WHERE seq = :call AND (delete_at IS NULL OR delete_at > :now)";
