@@ -4,11 +4,14 @@ use crate::key_file::KeyFile;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::{HeaderMap, header};
 use longhaul_core::{Entropy, Millis, UnixMillis};
-use longhaul_server::http::HostName;
+use longhaul_server::{
+    auth::{Peer, PeerUser},
+    http::HostName,
+};
 use parking_lot::Mutex;
 use std::net::IpAddr;
 
-/// The cookie of a browser whose user has given the key.
+/// The name of the session cookie.
 const COOKIE: &str = "longhaul_admin";
 /// A browser is asked for the key again after this, in milliseconds: 12 hours.
 const SESSION: Millis = 12 * 60 * 60 * 1_000;
@@ -39,6 +42,15 @@ pub(crate) struct Actor {
     pub(crate) address: Option<IpAddr>,
 }
 
+/// Whether a connection is from a process of the server's own user, as far as the system tells.
+pub(crate) fn is_of_own_user(peer: &Peer) -> bool {
+    match peer {
+        Peer::Tcp { user, .. } => *user == PeerUser::Same,
+        Peer::Unix { uid } => *uid == rustix::process::geteuid().as_raw(),
+        _ => false,
+    }
+}
+
 /// When a refused request was recorded last, and how many were refused since. A flood of them must not push everything else out of the audit log.
 #[derive(Default)]
 pub(crate) struct Denials(Mutex<(Option<UnixMillis>, u64)>);
@@ -57,7 +69,7 @@ impl Denials {
     }
 }
 
-/// Browsers whose users have given the key.
+/// The sessions of browsers that have logged in.
 #[derive(Default)]
 pub(crate) struct LoginSessions(Mutex<Vec<LoginSession>>);
 

@@ -1,9 +1,9 @@
 //! Which requests are served.
 //!
-//! They are checked before anything else is read of them: which server they name, which web page has sent them, and whose they are.
+//! Each request is checked before anything else of it is read: its `Host`, its `Origin`, then its sender.
 
 use crate::{
-    access::{Access, Actor, cookie},
+    access::{Access, Actor, cookie, is_of_own_user},
     context::AdminContext,
     listener::ConnectedPeer,
 };
@@ -16,7 +16,7 @@ use http::{HeaderMap, Method, StatusCode, Uri, header};
 use longhaul_auth::same_user::is_forwarded;
 use longhaul_server::{
     audit::{AuditAction, AuditEvent, AuditOutcome},
-    auth::{Peer, PeerUser, RequestHead},
+    auth::{Peer, RequestHead},
     http::is_local_request,
 };
 use std::sync::Arc;
@@ -76,15 +76,12 @@ fn operator(context: &AdminContext, peer: &Peer, headers: &HeaderMap, uri: &Uri)
     if context.logins.knows(headers, context.now(), &access.admin_key) {
         return Some("the admin key, in a browser");
     }
-    let is_same = match peer {
-        Peer::Tcp { user, local, .. } => {
-            access.same_user && *user == PeerUser::Same && is_local_request(headers, uri, local.port())
-        }
-        Peer::Unix { uid } => *uid == rustix::process::geteuid().as_raw(),
-        _ => false,
+    let is_local = match peer {
+        Peer::Tcp { local, .. } => access.same_user && is_local_request(headers, uri, local.port()),
+        _ => true,
     };
     let is_direct = !headers.contains_key(header::AUTHORIZATION) && !is_forwarded(headers);
-    (is_same && is_direct).then_some("the server's user")
+    (is_of_own_user(peer) && is_local && is_direct).then_some("the server's user")
 }
 
 fn reads_metrics(access: &Access, request: &Request) -> bool {
@@ -129,11 +126,11 @@ fn check_origin(access: &Access, peer: &Peer, request: &Request) -> Result<(), &
             let is_of_browser = cookie(headers).is_some() || headers.contains_key("sec-fetch-site");
             let is_foreign = text(header::HeaderName::from_static("sec-fetch-site")) == Some("cross-site");
             let is_navigation = text(header::HeaderName::from_static("sec-fetch-mode")) == Some("navigate");
-            match () {
-                () if is_read && (!is_foreign || is_navigation) => Ok(()),
-                () if !is_read && !is_of_browser => Ok(()),
-                () => Err(ORIGIN),
-            }
+            let is_allowed = match is_read {
+                true => !is_foreign || is_navigation,
+                false => !is_of_browser,
+            };
+            is_allowed.then_some(()).ok_or(ORIGIN)
         }
     }
 }

@@ -60,17 +60,17 @@ impl Live {
         self.changed.notify_one();
     }
 
-    /// How many changes there were so far. What was read since it was this is as new as an answer can be.
+    /// The number of changes so far, without the delay of [`version`](Self::version).
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// What has been shown since it was this is still so.
+    /// The version of everything that pages show. A page that was drawn at this version is up to date.
     pub(crate) fn version(&self) -> u64 {
         *self.changes.borrow()
     }
 
-    /// The version now, and each one from now on, until `stop`. Who has drawn a page at another version draws it again.
+    /// The present version, then each new one, until `stop`. A page that was drawn at another version is out of date.
     pub(crate) fn events(&self, stop: CancellationToken) -> Sse<impl Stream<Item = Result<Event, Infallible>> + use<>> {
         let mut changes = self.changes.clone();
         changes.mark_changed();

@@ -1,7 +1,7 @@
 //! Serving it.
 
 use crate::{
-    access::{Access, Denials, LoginSessions},
+    access::{Access, Denials, LoginSessions, is_of_own_user},
     admission, api,
     context::AdminContext,
     counted_tasks::CountedTasks,
@@ -21,10 +21,7 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use longhaul_runtime::Engine;
-use longhaul_server::{
-    audit::Audit,
-    auth::{Peer, PeerUser},
-};
+use longhaul_server::audit::Audit;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -119,10 +116,7 @@ impl Admin {
         );
         let ports = self.context.engine.ports();
         while let Some((stream, peer)) = stop.run_until_cancelled(connections.next()).await {
-            let is_own = match &peer {
-                Peer::Tcp { user, .. } => *user == PeerUser::Same,
-                peer => is_of_this_user(peer),
-            };
+            let is_own = is_of_own_user(&peer);
             // Whoever is one too many is closed at once.
             let Ok(permit) = Arc::clone(if is_own { &own } else { &others }).try_acquire_owned() else {
                 continue;
@@ -141,9 +135,4 @@ impl Admin {
         }
         ports.within(LAST_ANSWERS, graceful.shutdown()).await;
     }
-}
-
-/// Whether a Unix socket was opened by a process of the server's own user.
-fn is_of_this_user(peer: &Peer) -> bool {
-    matches!(peer, Peer::Unix { uid } if *uid == rustix::process::geteuid().as_raw())
 }
