@@ -70,7 +70,9 @@ mod of_unix {
     use crate::output::note;
     use longhaul_client::SystemClock;
     use longhaul_core::Clock;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::io::fcntl_dupfd_cloexec;
+    use rustix::process::{Signal, getpid, kill_process};
     use rustix::termios::{OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr};
     use std::{
         env, io,
@@ -136,7 +138,12 @@ mod of_unix {
         let question = serde_json::to_string(&work).map_err(|error| failed(&error))? + "\n";
         let reply = super::super::blocking(move || exchange(&socket, &question)).await;
         let status = form.ended().map_err(|error| failed(&error))?;
-        if status.signal().is_some() {
+        let is_gone = form.terminal.is_gone();
+        if is_gone {
+            // The form may see that before SIGHUP comes, and SIGHUP comes only to the commands that the terminal controls.
+            let _ = kill_process(getpid(), Signal::HUP);
+        }
+        if is_gone || status.signal().is_some() {
             // From the terminal, and so for this command, too.
             SystemClock.sleep(SIGNAL).await;
             return Err(FormError::Interrupted);
@@ -200,6 +207,14 @@ mod of_unix {
                 settings: input.as_ref().and_then(|input| tcgetattr(input).ok()),
                 input,
             }
+        }
+
+        /// Whether it was closed.
+        fn is_gone(&self) -> bool {
+            let Some(input) = &self.input else { return false };
+            let mut polled = [PollFd::new(input, PollFlags::empty())];
+            let _ = poll(&mut polled, Some(&Timespec::default()));
+            polled[0].revents().contains(PollFlags::HUP)
         }
 
         fn restore(&mut self) {

@@ -103,7 +103,7 @@ fn a_terminal_that_is_gone_ends_the_form() {
     for words in [&["answer", &*id][..], &["task", &*id, "--wait"]] {
         let mut terminal = Terminal::new(&served, "closed");
         let ended = terminal.close_unheard_at(words, "type to filter]");
-        assert!(!ended.success(), "{words:?}: {ended:?}");
+        assert_eq!(ended.code(), Some(143), "{words:?}: {ended:?}");
     }
 }
 
