@@ -38,6 +38,9 @@ pub(crate) struct Args {
     /// Leave the upgrade test out, which needs an older commit: a shallow clone does not have it
     #[arg(long)]
     without_upgrade: bool,
+    /// Run only this part; several times for several. Parts that run programs need `build`, or programs that are built
+    #[arg(long = "part", value_name = "NAME")]
+    parts: Vec<String>,
 }
 
 /// Why the tests failed.
@@ -45,8 +48,10 @@ pub(crate) struct Args {
 pub(crate) enum TestError {
     #[error(transparent)]
     Requirement(#[from] RequirementError),
-    #[error("{part} failed: {why}")]
-    Part { part: &'static str, why: Box<dyn Error> },
+    #[error("there is no part {0:?}; there are {1}")]
+    NoSuchPart(String, String),
+    #[error("failed: {}", .0.join(", "))]
+    Parts(Vec<&'static str>),
 }
 
 /// A planted fault was not found, or found as something else.
@@ -62,12 +67,15 @@ enum PlantError {
     NotSimulated(&'static str),
 }
 
+/// The part without which no other is run.
+const BUILD: &str = "build";
+
 /// A part of the tests; the argument is whether it reports as JSON.
 type Part = fn(json: bool) -> Result<(), Box<dyn Error>>;
 
 /// The cheapest first.
 const PARTS: [(&str, Part); 9] = [
-    ("build", build),
+    (BUILD, build),
     ("tests", tests),
     ("examples in the documentation", documentation),
     ("what the tests cover", |_| Ok(coverage::run()?)),
@@ -89,7 +97,7 @@ const LINUX_PARTS: [(&str, Part); 7] = [
     ("crashes of the gateway", gateway_crashes),
 ];
 
-/// Installs what the parts need, and runs them until one fails.
+/// Installs what the parts need, and runs them all, also when one has failed. Without a build nothing is run.
 pub(crate) fn run(args: &Args) -> Result<(), TestError> {
     requirement::cargo_command("nextest")?;
     requirement::npm()?;
@@ -123,39 +131,67 @@ pub(crate) fn run(args: &Args) -> Result<(), TestError> {
     if deny::is_installed() {
         parts.push(("dependencies", |_| Ok(deny::run()?)));
     }
-    let mut passed = Vec::new();
+    let parts = chosen(parts, &args.parts)?;
+    let mut ended = Vec::new();
     for (part, run) in parts {
         eprintln!("\n== {part}");
         let since = clock::now();
-        match run(args.json) {
-            Ok(()) => passed.push((part, since.elapsed())),
-            Err(why) => {
-                eprintln!("== {part}: {why}");
-                report(args.json, &passed, Some(part));
-                return Err(TestError::Part { part, why });
-            }
+        let has_passed = run(args.json).inspect_err(|why| eprintln!("== {part}: {why}")).is_ok();
+        ended.push(Ended {
+            part,
+            has_passed,
+            took: since.elapsed(),
+        });
+        if part == BUILD && !has_passed {
+            break;
         }
     }
-    report(args.json, &passed, None);
-    Ok(())
+    report(args.json, &ended);
+    let failed = ended.iter().filter(|ended| !ended.has_passed);
+    let failed: Vec<_> = failed.map(|ended| ended.part).collect();
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(TestError::Parts(failed)),
+    }
 }
 
-fn report(as_json: bool, passed: &[(&str, Duration)], failed: Option<&str>) {
+/// The parts with these names, or all.
+fn chosen(parts: Vec<(&'static str, Part)>, names: &[String]) -> Result<Vec<(&'static str, Part)>, TestError> {
+    let known = |name: &String| parts.iter().any(|(part, _)| part == name);
+    if let Some(unknown) = names.iter().find(|name| !known(name)) {
+        let known: Vec<_> = parts.iter().map(|(part, _)| *part).collect();
+        return Err(TestError::NoSuchPart(unknown.clone(), known.join(", ")));
+    }
+    let is_chosen = |part: &str| names.is_empty() || names.iter().any(|name| name == part);
+    Ok(parts.into_iter().filter(|(part, _)| is_chosen(part)).collect())
+}
+
+/// A part that was run.
+struct Ended {
+    part: &'static str,
+    has_passed: bool,
+    took: Duration,
+}
+
+fn report(as_json: bool, ended: &[Ended]) {
+    let passed = ended.iter().filter(|ended| ended.has_passed).count();
     if as_json {
-        let seconds = passed
-            .iter()
-            .map(|(part, took)| json!({"part": part, "seconds": took.as_secs_f64()}));
-        println!("{}", json!({"passed": seconds.collect::<Vec<_>>(), "failed": failed}));
+        let parts = ended.iter().map(|ended| {
+            json!({
+                "part": ended.part,
+                "passed": ended.has_passed,
+                "seconds": ended.took.as_secs_f64(),
+            })
+        });
+        println!("{}", json!({"parts": parts.collect::<Vec<_>>()}));
         return;
     }
     println!();
-    for (part, took) in passed {
-        println!("passed  {:>6.1} s  {part}", took.as_secs_f64());
+    for ended in ended {
+        let result = if ended.has_passed { "passed" } else { "FAILED" };
+        println!("{result}  {:>6.1} s  {}", ended.took.as_secs_f64(), ended.part);
     }
-    if let Some(part) = failed {
-        println!("FAILED            {part}");
-    }
-    println!("{} passed, {} failed", passed.len(), usize::from(failed.is_some()));
+    println!("{passed} passed, {} failed", ended.len() - passed);
 }
 
 /// Builds everything that the other parts run in one go, so that they do not rebuild it with other features.
