@@ -48,6 +48,12 @@ impl Failure {
         ))
     }
 
+    /// A call that an earlier command has made may have run.
+    pub(crate) fn outcome_unknown(reason: &str) -> Self {
+        let message = format!("the call was made before and may have run, so it is not made again: {reason}");
+        Self::no_server(message).of_kind("outcome_unknown").with_run(true)
+    }
+
     /// The server answered with what no MCP server says.
     pub(crate) fn no_server(message: String) -> Self {
         Self {
@@ -102,6 +108,11 @@ impl Failure {
             may_have_run: Some(may_have_run),
             ..self
         }
+    }
+
+    /// Whether the call may have run, as far as that is said.
+    pub(crate) fn may_have_run(&self) -> bool {
+        self.may_have_run.unwrap_or_default()
     }
 
     /// The same, with another word for its cause.

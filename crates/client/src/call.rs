@@ -2,7 +2,7 @@
 
 use crate::{
     Connection, Event, Observer, Outcome, Progress, RequestError, TaskHandle, TaskSnapshot, TaskSupport, Tool,
-    call_record::CallRecord, era::Era, error::excerpt, param_headers, request::Request,
+    call_record::CallRecord, era::Era, error::excerpt, param_headers, recorded_call::BatchLine, request::Request,
 };
 use longhaul_core::{Json, Millis};
 use longhaul_wire::{Method, jsonrpc::Notification, meta};
@@ -29,6 +29,8 @@ pub struct CallOptions {
     /// A name for the call: calling again with it is the same call. Only for servers that
     /// [take such keys](crate::ServerDescription::takes_idempotency_keys); others ignore it.
     pub idempotency_key: Option<String>,
+    /// The line of a [`BatchRun`](crate::BatchRun) that a recorded call is made for.
+    pub batch_line: Option<BatchLine>,
     /// Whether a recorded or prepared call that the server refuses because it is busy, with HTTP status 429 or 503, is sent again until it is not, no sooner than
     /// the server asks. Such a call has not run.
     pub waits_while_busy: bool,

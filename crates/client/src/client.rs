@@ -108,7 +108,7 @@ impl Client {
         self.0.recording.is_some()
     }
 
-    fn recording(&self) -> Option<&Recording> {
+    pub(crate) fn recording(&self) -> Option<&Recording> {
         self.0.recording.as_ref()
     }
 
@@ -224,7 +224,7 @@ impl Client {
     }
 
     /// Calls that nobody may send again are of unknown outcome.
-    async fn settle_abandoned(&self, recording: &Recording) {
+    pub(crate) async fn settle_abandoned(&self, recording: &Recording) {
         self.0.has_settled.store(true, Ordering::Relaxed);
         if let Err(error) = recording.journal.settle_abandoned().await {
             tracing::warn!(%error, "calls of unknown outcome are not recorded as such");

@@ -27,6 +27,7 @@
 mod access_token;
 mod address;
 mod asking;
+mod batch_run;
 mod call;
 mod call_error;
 mod call_record;
@@ -46,6 +47,7 @@ mod finished_pages;
 mod forwarding;
 mod history;
 mod hosted_tasks;
+mod idempotency_key;
 mod input;
 mod jitter;
 mod journal;
@@ -98,6 +100,7 @@ mod wire_observer;
 
 pub use access_token::{AccessToken, InvalidToken, Refusal, TokenError, TokenProvider};
 pub use address::{Address, InvalidAddress};
+pub use batch_run::{BatchRun, BatchStep};
 pub use call::{CallOptions, CallResponse};
 pub use call_error::CallError;
 pub use client::Client;
@@ -122,7 +125,7 @@ pub use pending_call::PendingCall;
 pub use polling::LONGEST_POLL_INTERVAL;
 pub use proxy::Proxy;
 pub use recorded_call::{
-    CallFilter, CallId, CallState, Finished, NewCall, RecordedCall, SessionRef, TakenOver, TaskRef,
+    BatchLine, CallFilter, CallId, CallState, Finished, NewCall, RecordedCall, SessionRef, TakenOver, TaskRef,
 };
 /// The URLs of [`Consent`].
 #[cfg(feature = "login")]

@@ -4,7 +4,7 @@ use crate::{
     CallError, CallOptions, CallResponse, Connection, Event, Finished, Generation, JournalError, NewCall, Observer,
     Outcome, RecordedCall, RequestError, TaskHandle, Tool,
     call_record::{CallRecord, Recording},
-    polling,
+    idempotency_key, polling,
 };
 use longhaul_core::{Json, Millis, UnixMillis, canonical_digest};
 use serde_json::{Map, Value};
@@ -83,15 +83,19 @@ impl PendingCall {
             idempotency_key: self.options.idempotency_key.clone(),
             session: self.connection.session().await,
             login: self.connection.login().await,
+            batch_line: self.options.batch_line.clone(),
         };
         if takes_keys {
+            if let Some(line) = &call.batch_line {
+                call.idempotency_key.get_or_insert_with(|| line.name.clone());
+            }
             if let Some((record, taken)) = CallRecord::take_over(journal, call.clone(), known_for).await? {
                 self.record = Some(record);
                 self.options.idempotency_key = Some(taken.idempotency_key);
                 self.interrupted = Some(taken.begun_at);
                 return Ok(());
             }
-            let key = call.idempotency_key.take().unwrap_or_else(new_key);
+            let key = call.idempotency_key.take().unwrap_or_else(idempotency_key::new_key);
             call.idempotency_key = Some(key.clone());
             self.options.idempotency_key = Some(key);
         }
@@ -342,15 +346,4 @@ impl PendingCall {
             record.mark_unknown(reason).await;
         }
     }
-}
-
-/// An idempotency key that nobody else has.
-#[expect(clippy::disallowed_methods, reason = "the client has no Entropy port")]
-fn new_key() -> String {
-    let mut random = [0; 16];
-    // Without the system's random numbers it is as unique as request ids are.
-    if getrandom::fill(&mut random).is_err() {
-        fastrand::fill(&mut random);
-    }
-    random.iter().map(|byte| format!("{byte:02x}")).collect()
 }

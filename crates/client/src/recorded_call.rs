@@ -43,6 +43,17 @@ pub struct NewCall {
     pub session: Option<SessionRef>,
     /// Who it is made as, as [`TokenProvider::login`](crate::TokenProvider::login) says. It is recorded and listed.
     pub login: Option<String>,
+    /// The line of a run that it is made for.
+    pub batch_line: Option<BatchLine>,
+}
+
+/// A line of a [`BatchRun`](crate::BatchRun).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BatchLine {
+    /// The number of the run.
+    pub(crate) batch: i64,
+    /// Also the idempotency key of its call.
+    pub(crate) name: String,
 }
 
 /// A call that this process has taken over from one that has ended; see [`take_over`](crate::ClientJournal::take_over).

@@ -109,9 +109,21 @@ pub(crate) struct Call {
     /// With --batch: so many calls at once
     #[arg(long, value_name = "N", requires = "batch", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) concurrency: u16,
+    /// With --batch, when its run was interrupted: make calls again that may have run (`unknown`), or begin a new run with all calls (`all`)
+    #[arg(long, value_name = "WHICH", value_enum, requires = "batch")]
+    pub(crate) repeat: Option<Repeat>,
     /// Print the whole result as one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Which calls of an interrupted batch are made again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Repeat {
+    /// Also those that may have run, on a server that takes no idempotency keys
+    Unknown,
+    /// All: this is a new run
+    All,
 }
 
 /// `longhaul answer`

@@ -11,20 +11,23 @@ use crate::{
     output, record,
     result::{self, Exit},
     servers::{self, Server},
+    states,
     waiting::{self, with_notice},
 };
 use bars::Bars;
 use file::{BatchFile, Line};
 use futures_util::{StreamExt, stream};
 use longhaul_client::{
-    CallError, CallOptions, CallResponse, Client, Event, JournalError, Outcome, RecordedCall, RequestError, TaskHandle,
-    TaskStatus, Tool,
+    BatchLine, BatchRun, BatchStep, CallError, CallOptions, CallResponse, Client, Event, Finished, JournalError,
+    Outcome, RecordedCall, RequestError, TaskHandle, TaskStatus, Tool,
 };
+use longhaul_core::format_duration;
 use open_questions::OpenQuestions;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
+    fs,
     path::Path,
     sync::{
         Arc,
@@ -32,6 +35,9 @@ use std::{
     },
 };
 use tokio::sync::Notify;
+
+/// The lines that a message names.
+const MOST_SHOWN: usize = 10;
 
 /// Checks every line of the file, and then makes the calls. Results are printed in the order in which the calls end.
 pub(crate) async fn run(call: &args::Call, file: &Path) -> Result<Exit, Failure> {
@@ -57,8 +63,23 @@ pub(crate) async fn run(call: &args::Call, file: &Path) -> Result<Exit, Failure>
     let mut lines = BatchFile::open(file, &tools, tool, takes_keys)?;
     let total = lines.check()?;
     let client = record::client(&server, connection, journal);
+    let path = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    let is_new = call.repeat == Some(args::Repeat::All);
+    let run = client.begin_batch(&path.to_string_lossy(), is_new).await;
+    let run = run.map_err(record::not_recorded)?;
+    if let Some(begun_at) = run.as_ref().and_then(BatchRun::continues) {
+        output::note(&format!(
+            "this continues the run of {} that began {} ago: no call of it is made twice (for a new run with all calls: --repeat all)",
+            file.display(),
+            format_duration(record::age(begun_at))
+        ));
+    }
     let batch = Batch {
         server: &server,
+        run,
+        repeats_unknown: call.repeat == Some(args::Repeat::Unknown),
+        takes_keys,
+        unclear: Mutex::default(),
         earlier: client.calls().await.unwrap_or_default(),
         repeated: AtomicUsize::new(0),
         client,
@@ -66,7 +87,12 @@ pub(crate) async fn run(call: &args::Call, file: &Path) -> Result<Exit, Failure>
         bars: Bars::new(total),
         is_stopped: AtomicBool::new(false),
     };
-    let exit = batch.call_all(lines, total, call.concurrency.into()).await;
+    let (exit, is_over) = batch.call_all(lines, total, call.concurrency.into()).await;
+    if let (Some(run), true) = (batch.run, is_over)
+        && let Err(error) = run.finish().await
+    {
+        record::warn(&error);
+    }
     batch.client.close().await;
     Ok(match output::is_written() {
         true => exit,
@@ -78,6 +104,12 @@ pub(crate) async fn run(call: &args::Call, file: &Path) -> Result<Exit, Failure>
 struct Batch<'a> {
     server: &'a Server,
     client: Client,
+    /// The run that this is, or continues, if it is recorded.
+    run: Option<BatchRun>,
+    repeats_unknown: bool,
+    takes_keys: bool,
+    /// The lines whose calls may have run, and for which there is no answer.
+    unclear: Mutex<BTreeSet<usize>>,
     /// What is asked before there is a task, and what legacy servers ask.
     open: Arc<OpenQuestions>,
     bars: Bars,
@@ -93,22 +125,54 @@ struct Batch<'a> {
 struct Ended {
     line: usize,
     exit: Exit,
+    /// Whether its call has an outcome, so that a run which continues this one has nothing to do for it.
+    is_over: bool,
 }
 
 /// What has become of a call.
 enum Response {
     Outcome(Outcome),
+    /// It has ended in a run before this one, and the result cannot be read again.
+    EndedBefore(Finished),
     /// With the keys of its questions.
     Asks(Vec<String>),
 }
 
+impl Response {
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Outcome(Outcome::Result { is_error: false, .. }) => Exit::Answered,
+            Self::Outcome(Outcome::Result { .. }) => Exit::ToolError,
+            Self::Outcome(Outcome::RpcError(_)) => Exit::Refused,
+            Self::Outcome(Outcome::Cancelled) | Self::EndedBefore(Finished::Cancelled) => Exit::Cancelled,
+            Self::EndedBefore(Finished::Answered | Finished::Completed) => Exit::Answered,
+            Self::EndedBefore(_) => Exit::ToolError,
+            Self::Asks(_) => Exit::Asks,
+        }
+    }
+}
+
+/// What a call was answered with.
+enum Sent {
+    Task {
+        task: TaskHandle,
+        is_asked: bool,
+    },
+    /// It is printed.
+    Done(Response),
+}
+
 impl Batch<'_> {
-    async fn call_all(&self, lines: BatchFile<'_>, total: usize, concurrency: usize) -> Exit {
+    /// Returns also whether all calls of the file have an outcome.
+    async fn call_all(&self, lines: BatchFile<'_>, total: usize, concurrency: usize) -> (Exit, bool) {
         let mut interrupt = Interrupt::new();
         let mut tally = Tally::default();
         let lines = lines.take_while(|_| !self.is_stopped.load(Ordering::Relaxed));
         let mut calls = stream::iter(lines)
-            .map(|(line, tool)| self.call(line, tool))
+            .map(|(line, tool)| {
+                let place = self.place(&line, tool);
+                self.call(line, tool, place)
+            })
             .buffer_unordered(concurrency);
         let interrupted = loop {
             tokio::select! {
@@ -137,92 +201,192 @@ impl Batch<'_> {
             let list = self.server.command_line("tasks", &[]);
             output::note(&format!("{goes_on}; to see them:\n  {list}"));
         }
-        interrupted.unwrap_or_else(|| tally.exit())
+        let is_over = tally.over == total && output::is_written();
+        if !is_over && self.run.is_some() {
+            self.tell_how_to_continue();
+        }
+        (interrupted.unwrap_or_else(|| tally.exit()), is_over)
     }
 
-    /// Makes the call of a line, prints what has become of it, and records that nothing more is to be done.
-    async fn call(&self, line: Line, tool: &Tool) -> Ended {
-        let mut bar = self.bars.begin(line.number);
-        let mut shown = json!({"line": line.number, "tool": tool.name});
-        let mut options = CallOptions::default();
-        options.idempotency_key.clone_from(&line.key);
-        options.waits_while_busy = true;
-        let source = line.number as u64;
-        options.source = Some(source);
-        let ended = async {
-            let prepared = self.client.prepare(tool, &line.arguments, options).await;
-            let mut call = prepared.map_err(|error| match error {
-                CallError::Journal(error) => record::not_recorded(error),
-                CallError::Request(error) => {
-                    self.stop_if_gone(&error);
-                    error.into()
-                }
-                other => other.into(),
-            })?;
-            if let Some(warning) = record::repeated(self.server, &call, &self.earlier)
-                && self.repeated.fetch_add(1, Ordering::Relaxed) == 0
-            {
-                self.bars
-                    .print(|| output::note(&format!("line {}: {warning}", line.number)));
-            }
-            let mut asked = None;
-            let asks = async { asked = Some(self.open.of_call(source).await) };
-            let sent = call.send_unless(asks, &mut |event| bar.show(&event)).await;
-            let Some(sent) = sent else {
-                call.cancelled().await;
-                return Err(Failure::asked_before_task(&asked.unwrap_or_default()));
-            };
-            let response = sent.map_err(|error| {
-                self.stop_if_gone(&error);
-                Failure::of_sent(error)
-            })?;
-            let task = match response {
-                CallResponse::Done(outcome) => {
-                    let exit = self.print(&mut shown, &Response::Outcome(outcome.clone()));
-                    if output::is_written() || call.idempotency_key().is_none() {
-                        self.note_finished(call.finish(&outcome).await);
-                    }
-                    return Ok(exit);
-                }
-                CallResponse::Task(task) => task,
-            };
-            shown["taskId"] = task.id().into();
-            let waited = match asked {
-                // The question came before the answer that names the task.
-                Some(_) => Ok(Response::Asks(Vec::new())),
-                None => self.wait(&task, &mut bar).await,
-            };
-            let response = waited.map_err(|error| {
-                self.stop_if_gone(&error);
-                Failure::from(error).with_run(true)
-            })?;
-            if matches!(response, Response::Asks(_)) && !task.connection().keeps_tasks().await.unwrap_or(true) {
-                waiting::cancel(&task).await;
-                return Err(Failure::refused(
-                    "the task asks, and would end with this command, so it is cancelled".to_owned(),
-                )
-                .with_run(true));
-            }
-            let exit = self.print(&mut shown, &response);
-            if let Response::Outcome(outcome) = &response
-                && output::is_written()
-            {
-                // What was not written can be fetched again.
-                self.note_finished(task.finish(outcome).await);
-            }
-            Ok::<_, Failure>(exit)
+    /// What to do about calls without an outcome.
+    fn tell_how_to_continue(&self) {
+        output::note("the same command continues this run: it makes the calls that were not made, and no call twice");
+        let unclear = self.unclear.lock();
+        if unclear.is_empty() || self.takes_keys {
+            return;
+        }
+        let shown: Vec<String> = unclear.iter().take(MOST_SHOWN).map(usize::to_string).collect();
+        let more = match unclear.len().saturating_sub(MOST_SHOWN) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
         };
-        let ended = ended.await;
-        let exit = ended.unwrap_or_else(|failure| {
-            shown["exit"] = (failure.exit() as u8).into();
-            let failure = failure.of_call();
-            shown["error"] = failure.as_json();
-            self.bars.print(|| output::json_line(&shown));
-            failure.exit()
-        });
+        output::note(&format!(
+            "may have run, and not made again by itself: line {}{more}. Look at the server whether the work was done; --repeat unknown makes these calls again",
+            shown.join(", ")
+        ));
+    }
+
+    /// The line in the run, if it is the run that decides whether the call is made. A line with a key of its own does.
+    fn place(&self, line: &Line, tool: &Tool) -> Option<BatchLine> {
+        let run = self.run.as_ref().filter(|_| line.key.is_none())?;
+        Some(run.line(&tool.name, &line.arguments))
+    }
+
+    /// What is to be done for a line.
+    async fn step(&self, place: Option<&BatchLine>) -> Result<BatchStep, Failure> {
+        let (Some(run), Some(place)) = (&self.run, place) else {
+            return Ok(BatchStep::Call);
+        };
+        Ok(match run.step(place).await.map_err(record::not_recorded)? {
+            BatchStep::Unknown { .. } if self.repeats_unknown => BatchStep::Call,
+            step => step,
+        })
+    }
+
+    /// Makes the call of a line, unless it was made before, and prints what has become of it.
+    async fn call(&self, line: Line, tool: &Tool, place: Option<BatchLine>) -> Ended {
+        let mut shown = json!({"line": line.number, "tool": tool.name});
+        let ended = self.drive(&line, tool, place, &mut shown).await;
+        let (exit, is_over) = match ended {
+            Ok(Response::Asks(_)) => (Exit::Asks, false),
+            Ok(response) => (response.exit(), true),
+            Err(failure) => {
+                shown["exit"] = (failure.exit() as u8).into();
+                let failure = failure.of_call();
+                shown["error"] = failure.as_json();
+                self.bars.print(|| output::json_line(&shown));
+                if !failure.may_have_run() {
+                    self.unclear.lock().remove(&line.number);
+                }
+                (failure.exit(), false)
+            }
+        };
         Ended {
             line: line.number,
             exit,
+            is_over,
+        }
+    }
+
+    /// Brings the call of a line to its end, and records that nothing more is to be done. What it returns is printed.
+    async fn drive(
+        &self,
+        line: &Line,
+        tool: &Tool,
+        place: Option<BatchLine>,
+        shown: &mut Value,
+    ) -> Result<Response, Failure> {
+        let mut bar = self.bars.begin(line.number);
+        let (task, is_asked) = match self.step(place.as_ref()).await? {
+            BatchStep::Task(task) => (task, false),
+            BatchStep::Ended(finished) => {
+                let response = Response::EndedBefore(finished);
+                self.print(shown, &response);
+                return Ok(response);
+            }
+            BatchStep::InFlight => {
+                return Err(Failure::refused("another command is making this call".to_owned()).with_run(true));
+            }
+            BatchStep::Unknown { reason } => {
+                self.unclear.lock().insert(line.number);
+                return Err(Failure::outcome_unknown(&reason));
+            }
+            _ => {
+                let mut options = CallOptions::default();
+                options.idempotency_key.clone_from(&line.key);
+                options.batch_line = place;
+                match self.send(line, tool, options, shown, &mut bar).await? {
+                    Sent::Task { task, is_asked } => (task, is_asked),
+                    Sent::Done(response) => return Ok(response),
+                }
+            }
+        };
+        shown["taskId"] = task.id().into();
+        let waited = match is_asked {
+            // The question came before the answer that names the task.
+            true => Ok(Response::Asks(Vec::new())),
+            false => self.wait(&task, &mut bar).await,
+        };
+        let response = match waited {
+            Ok(response) => response,
+            Err(error) => match task.fetched().await.filter(|_| error.is_unknown_task()) {
+                Some(finished) => Response::EndedBefore(finished),
+                None => {
+                    self.stop_if_gone(&error);
+                    return Err(Failure::from(error).with_run(true));
+                }
+            },
+        };
+        if matches!(response, Response::Asks(_)) && !task.connection().keeps_tasks().await.unwrap_or(true) {
+            waiting::cancel(&task).await;
+            return Err(Failure::refused(
+                "the task asks, and would end with this command, so it is cancelled".to_owned(),
+            )
+            .with_run(true));
+        }
+        self.print(shown, &response);
+        if let Response::Outcome(outcome) = &response
+            && output::is_written()
+        {
+            // What was not written can be fetched again.
+            self.note_finished(task.finish(outcome).await);
+        }
+        Ok(response)
+    }
+
+    /// Sends the call of a line. A result that comes at once is printed, and recorded as finished.
+    async fn send(
+        &self,
+        line: &Line,
+        tool: &Tool,
+        mut options: CallOptions,
+        shown: &mut Value,
+        bar: &mut bars::Bar<'_>,
+    ) -> Result<Sent, Failure> {
+        let source = line.number as u64;
+        options.waits_while_busy = true;
+        options.source = Some(source);
+        let prepared = self.client.prepare(tool, &line.arguments, options).await;
+        let mut call = prepared.map_err(|error| match error {
+            CallError::Journal(error) => record::not_recorded(error),
+            CallError::Request(error) => {
+                self.stop_if_gone(&error);
+                error.into()
+            }
+            other => other.into(),
+        })?;
+        if let Some(warning) = record::repeated(self.server, &call, &self.earlier)
+            && self.repeated.fetch_add(1, Ordering::Relaxed) == 0
+        {
+            self.bars
+                .print(|| output::note(&format!("line {}: {warning}", line.number)));
+        }
+        let mut asked = None;
+        let asks = async { asked = Some(self.open.of_call(source).await) };
+        self.unclear.lock().insert(line.number);
+        let sent = call.send_unless(asks, &mut |event| bar.show(&event)).await;
+        let Some(sent) = sent else {
+            call.cancelled().await;
+            return Err(Failure::asked_before_task(&asked.unwrap_or_default()));
+        };
+        let response = sent.map_err(|error| {
+            self.stop_if_gone(&error);
+            Failure::of_sent(error)
+        })?;
+        self.unclear.lock().remove(&line.number);
+        match response {
+            CallResponse::Done(outcome) => {
+                let response = Response::Outcome(outcome.clone());
+                self.print(shown, &response);
+                if output::is_written() || call.idempotency_key().is_none() {
+                    self.note_finished(call.finish(&outcome).await);
+                }
+                Ok(Sent::Done(response))
+            }
+            CallResponse::Task(task) => Ok(Sent::Task {
+                task,
+                is_asked: asked.is_some(),
+            }),
         }
     }
 
@@ -233,20 +397,17 @@ impl Batch<'_> {
         }
     }
 
-    fn print(&self, shown: &mut Value, response: &Response) -> Exit {
-        let (exit, name, value) = match response {
-            Response::Outcome(Outcome::Result { json, is_error }) => {
-                let exit = if *is_error { Exit::ToolError } else { Exit::Answered };
-                (exit, "result", result::value_or_text(json))
-            }
-            Response::Outcome(Outcome::RpcError(failure)) => (Exit::Refused, "error", result::task_error(failure)),
-            Response::Outcome(Outcome::Cancelled) => (Exit::Cancelled, "cancelled", true.into()),
-            Response::Asks(keys) => (Exit::Asks, "asks", keys.clone().into()),
+    fn print(&self, shown: &mut Value, response: &Response) {
+        let (name, value) = match response {
+            Response::Outcome(Outcome::Result { json, .. }) => ("result", result::value_or_text(json)),
+            Response::Outcome(Outcome::RpcError(failure)) => ("error", result::task_error(failure)),
+            Response::Outcome(Outcome::Cancelled) => ("cancelled", true.into()),
+            Response::EndedBefore(finished) => ("endedBefore", states::of_finished(*finished).into()),
+            Response::Asks(keys) => ("asks", keys.clone().into()),
         };
-        shown["exit"] = (exit as u8).into();
+        shown["exit"] = (response.exit() as u8).into();
         shown[name] = value;
         self.bars.print(|| output::json_line(&shown));
-        exit
     }
 
     /// Sends nothing more if the server is not there. One that answers, with whatever error, may take the next line.
@@ -291,6 +452,8 @@ impl Batch<'_> {
 #[derive(Default)]
 struct Tally {
     ended: usize,
+    /// Those that have an outcome.
+    over: usize,
     counts: BTreeMap<u8, usize>,
     /// The first line of the file that has not succeeded.
     first_failure: Option<(usize, Exit)>,
@@ -299,6 +462,7 @@ struct Tally {
 impl Tally {
     fn add(&mut self, ended: &Ended) {
         self.ended += 1;
+        self.over += usize::from(ended.is_over);
         *self.counts.entry(ended.exit as u8).or_default() += 1;
         if ended.exit != Exit::Answered && self.first_failure.is_none_or(|(line, _)| ended.line < line) {
             self.first_failure = Some((ended.line, ended.exit));

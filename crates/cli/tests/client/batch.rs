@@ -361,3 +361,101 @@ fn a_call_that_asks_before_there_is_a_task_ends_its_line() {
         assert!(calls.iter().any(|call| call["state"] == "cancelled"), "{listed}");
     }
 }
+
+fn of(output: &std::process::Output, number: u64) -> Value {
+    let ended = lines(output).into_iter().find(|line| line["line"] == number);
+    ended.unwrap_or_else(|| panic!("no line {number}: {output:?}"))
+}
+
+/// A run is continued until each of its calls has an outcome. The server takes idempotency keys, so all results are printed again.
+#[test]
+fn the_same_batch_again_continues_what_has_not_ended() {
+    let served = served();
+    let file = write(
+        &served,
+        "{\"tool\": \"echo\", \"arguments\": {\"text\": \"one\"}}\n{\"tool\": \"book\"}\n{\"tool\": \"fail\"}\n{\"tool\": \"fail\"}\n",
+    );
+    let words = ["call", "--batch", file.to_str().unwrap()];
+    let first = served.run(&words);
+    exit(&first, 7);
+    assert!(
+        stderr(&first).contains("the same command continues this run"),
+        "{first:?}"
+    );
+    let tasks = || {
+        json(&served.run(&["tasks", "--json"]))["calls"]
+            .as_array()
+            .unwrap()
+            .len()
+    };
+    let before = tasks();
+    let id = of(&first, 2)["taskId"].as_str().unwrap().to_owned();
+    // What was interrupted is still open.
+    let second = served.run(&words);
+    exit(&second, 7);
+    assert_eq!(of(&second, 2)["taskId"], id.as_str());
+    assert!(stderr(&second).contains("this continues the run of "), "{second:?}");
+    exit(&served.run(&["answer", &id, "day=2026-11-23"]), 0);
+    let third = served.run(&words);
+    exit(&third, 1);
+    assert_eq!(of(&third, 1)["result"]["content"][0]["text"], "one");
+    assert_eq!(of(&third, 2)["result"]["content"][0]["text"], "booked for 2026-11-23");
+    assert_eq!((&of(&third, 3)["exit"], &of(&third, 4)["exit"]), (&1.into(), &1.into()));
+    assert_eq!(tasks(), before, "nothing was called again");
+    // All calls have an outcome, so this is another run.
+    let fourth = served.run(&words);
+    exit(&fourth, 7);
+    assert_ne!(of(&fourth, 2)["taskId"], id.as_str());
+    // So is one that the user wants.
+    let fifth = served.run(&[&words[..], &["--repeat", "all"]].concat());
+    exit(&fifth, 7);
+    assert_ne!(of(&fifth, 2)["taskId"], of(&fourth, 2)["taskId"]);
+}
+
+/// Without idempotency keys a call that may have run is not made again, and the user is told which one it is.
+#[test]
+fn a_call_of_a_batch_that_may_have_run_is_not_repeated_by_itself() {
+    let hangs = Arc::new(Mutex::new(true));
+    let is_hanging = Arc::clone(&hangs);
+    let served = scripted(move |seen| {
+        let done = json!({"resultType": "complete", "content": []});
+        match seen.body["params"]["arguments"]["n"] == 2 && *is_hanging.lock().unwrap() {
+            // No answer comes on the stream.
+            true => Reply::stream(&json!({"jsonrpc": "2.0", "method": "notifications/none"})),
+            false => seen.result(done),
+        }
+    });
+    let file = served.home.path().join("calls.jsonl");
+    fs::write(&file, "{\"n\": 1}\n{\"n\": 2}\n{\"n\": 3}\n").unwrap();
+    let words = ["call", "t", "--batch", file.to_str().unwrap(), "--concurrency", "1"];
+    let calls = || served.calls_of("tools/call").len();
+    let mut first = served.command(&words).spawn().unwrap();
+    while calls() < 2 {
+        std::thread::yield_now();
+    }
+    first.kill().unwrap();
+    first.wait().unwrap();
+    *hangs.lock().unwrap() = false;
+    for sent in [3, 3] {
+        let again = served.run(&words);
+        exit(&again, 3);
+        assert_eq!(calls(), sent);
+        assert_eq!(of(&again, 1)["endedBefore"], "completed");
+        let unclear = of(&again, 2);
+        assert_eq!(
+            (&unclear["error"]["kind"], &unclear["error"]["mayHaveRun"]),
+            (&"outcome_unknown".into(), &true.into())
+        );
+        assert_eq!(of(&again, 3)["exit"], 0);
+        assert!(
+            stderr(&again).contains("may have run, and not made again by itself: line 2."),
+            "{again:?}"
+        );
+        assert!(stderr(&again).contains("--repeat unknown"), "{again:?}");
+    }
+    exit(&served.run(&[&words[..], &["--repeat", "unknown"]].concat()), 0);
+    assert_eq!(calls(), 4);
+    // The run is over.
+    exit(&served.run(&words), 0);
+    assert_eq!(calls(), 7);
+}

@@ -418,6 +418,7 @@ fn tasks_of_two_servers_with_one_id_are_told_apart() {
         idempotency_key: None,
         session: None,
         login: None,
+        batch_line: None,
     };
     let task = longhaul_client::TaskRef {
         task_id: id.clone(),

@@ -1,7 +1,7 @@
 //! The life of a call.
 
 use super::{
-    ClientJournal,
+    ClientJournal, batches,
     error::{JournalError, Refusal},
     retention, server_requests, sessions,
     stored_call::Stored,
@@ -161,8 +161,12 @@ fn begin(scope: &Scope<'_>, call: &NewCall) -> Result<CallId, Refusal> {
         Some(session) => Some(sessions::record(scope, &call.server, session)?),
         None => None,
     };
-    let sql = "INSERT INTO calls (server, server_name, tool, arguments_digest, idempotency_key, login, state, process, session, begun_at, changed_at)
-               VALUES (:server, :server_name, :tool, :digest, :key, :login, :state, :process, :session, :now, :now)";
+    if let Some(line) = &call.batch_line {
+        batches::begin_line(scope, line)?;
+    }
+    let sql = "INSERT INTO calls (server, server_name, tool, arguments_digest, idempotency_key, login, state, process, session, begun_at, changed_at,
+                   batch, batch_line)
+               VALUES (:server, :server_name, :tool, :digest, :key, :login, :state, :process, :session, :now, :now, :batch, :batch_line)";
     let seq = scope.connection.prepare_cached(sql)?.insert(named_params! {
         ":server": call.server,
         ":server_name": call.server_name,
@@ -174,6 +178,8 @@ fn begin(scope: &Scope<'_>, call: &NewCall) -> Result<CallId, Refusal> {
         ":process": scope.process,
         ":session": session,
         ":now": scope.now.0,
+        ":batch": call.batch_line.as_ref().map(|line| line.batch),
+        ":batch_line": call.batch_line.as_ref().map(|line| &line.name),
     })?;
     Ok(CallId::from_number(seq))
 }
@@ -353,7 +359,9 @@ fn end(
     retention: Millis,
 ) -> Result<(), Refusal> {
     forget_questions(scope, call)?;
-    let sql = "UPDATE calls SET state = :state, process = NULL, finished = :finished, reason = :reason, changed_at = :now, delete_at = :delete_at
+    // What is known of a run that is not over stays.
+    let sql = "UPDATE calls SET state = :state, process = NULL, finished = :finished, reason = :reason, changed_at = :now,
+                   delete_at = iif(EXISTS (SELECT 1 FROM batches WHERE batches.seq = batch), max(:delete_at, :batch_delete_at), :delete_at)
                WHERE seq = :call";
     scope.connection.prepare_cached(sql)?.execute(named_params! {
         ":call": call.number(),
@@ -362,6 +370,7 @@ fn end(
         ":reason": reason,
         ":now": scope.now.0,
         ":delete_at": scope.now.plus(retention).0,
+        ":batch_delete_at": scope.now.plus(retention::BATCH).0,
     })?;
     Ok(())
 }

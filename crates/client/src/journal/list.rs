@@ -5,7 +5,9 @@ use super::{
     error::{JournalError, Refusal},
     worker::Scope,
 };
-use crate::recorded_call::{CallFilter, CallId, CallState, Finished, RecordedCall, SessionRef, StateCode, TaskRef};
+use crate::recorded_call::{
+    BatchLine, CallFilter, CallId, CallState, Finished, RecordedCall, SessionRef, StateCode, TaskRef,
+};
 use longhaul_core::{Json, Millis, UnixMillis};
 use longhaul_wire::{Generation, TaskStatus};
 use rusqlite::{Error, Row, ToSql, types::Type};
@@ -43,6 +45,15 @@ impl ClientJournal {
             found.ok_or(Refusal::Journal(JournalError::UnknownCall(call)))
         };
         self.0.read(select).await
+    }
+
+    /// The latest call of a line.
+    pub(crate) async fn batch_call(&self, line: BatchLine) -> Result<Option<RecordedCall>, JournalError> {
+        let read = move |scope: &Scope<'_>| {
+            let condition = "c.batch = ?2 AND c.batch_line = ?3 ORDER BY c.seq DESC LIMIT 1";
+            Ok(select(scope, condition, &[&line.batch, &line.name])?.pop())
+        };
+        self.0.read(read).await
     }
 
     /// The live tasks, the latest first: those whose end was not fetched yet.

@@ -38,6 +38,7 @@
 //! answers as accepted: a call that is sent again from its beginning is asked again, and then needs them.
 
 mod abandoned;
+mod batches;
 mod call_cancellation;
 mod call_questions;
 mod calls;
@@ -58,6 +59,7 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use batches::NewBatch;
 pub use call_cancellation::CallCancellation;
 pub(crate) use changes::JournalWatch;
 #[cfg(test)]
@@ -97,6 +99,7 @@ use worker::Worker;
 ///         idempotency_key: Some("5f0c".to_owned()),
 ///         session: None,
 ///         login: None,
+///         batch_line: None,
 ///     })
 ///     .await?;
 /// // The call is sent. The server answers that it has created a task.

@@ -14,6 +14,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0003_call_questions.sql"),
     include_str!("migrations/0004_call_cancellation.sql"),
     include_str!("migrations/0005_login.sql"),
+    include_str!("migrations/0006_batches.sql"),
 ];
 
 /// Checks that the file is an empty one or a client journal of a known version. Changes nothing.

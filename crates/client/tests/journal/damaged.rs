@@ -47,8 +47,12 @@ async fn a_damaged_page_is_an_error_when_it_is_read() {
     let directory = tempfile::tempdir().unwrap();
     prepare(directory.path()).await;
     let path = path_in(directory.path());
+    let file = Connection::open(&path).unwrap();
+    let sql = "SELECT rootpage FROM sqlite_schema WHERE name = 'calls'";
+    let page: usize = file.query_row(sql, [], |row| row.get::<_, u32>(0)).unwrap() as usize;
+    drop(file);
     let mut bytes = fs::read(&path).unwrap();
-    bytes[4096..].fill(0xab);
+    bytes[(page - 1) * 4096..page * 4096].fill(0xab);
     fs::write(&path, &bytes).unwrap();
     let journal = open(directory.path()).await;
     for error in [
@@ -119,7 +123,7 @@ async fn a_file_of_a_later_release_is_an_error() {
     let newer = JournalError::NewerVersion {
         path,
         found: 99,
-        known: 5,
+        known: 6,
     };
     assert_eq!(error, newer);
 }
@@ -127,10 +131,16 @@ async fn a_file_of_a_later_release_is_an_error() {
 /// Journals of the releases before questions of calls were kept, and before logins were.
 #[tokio::test]
 async fn a_file_of_an_earlier_release_keeps_its_calls() {
+    const NO_BATCHES: &str = "DROP INDEX calls_by_batch; ALTER TABLE calls DROP COLUMN batch; ALTER TABLE calls DROP COLUMN batch_line; DROP TABLE batches;
+         PRAGMA user_version = 5;";
     const NO_LOGINS: &str = "ALTER TABLE calls DROP COLUMN login; PRAGMA user_version = 4;";
     const NO_QUESTIONS: &str = "ALTER TABLE calls DROP COLUMN cancel_requested; ALTER TABLE questions DROP COLUMN input_key; ALTER TABLE questions DROP COLUMN method;
          ALTER TABLE questions DROP COLUMN params; PRAGMA user_version = 2";
-    for earlier in [NO_LOGINS, &[NO_LOGINS, NO_QUESTIONS].concat()] {
+    for earlier in [
+        NO_BATCHES.to_owned(),
+        [NO_BATCHES, NO_LOGINS].concat(),
+        [NO_BATCHES, NO_LOGINS, NO_QUESTIONS].concat(),
+    ] {
         let directory = tempfile::tempdir().unwrap();
         prepare(directory.path()).await;
         let file = Connection::open(path_in(directory.path())).unwrap();
@@ -139,7 +149,7 @@ async fn a_file_of_an_earlier_release_keeps_its_calls() {
                 .unwrap()
         };
         let before = calls(&file);
-        file.execute_batch(earlier).unwrap();
+        file.execute_batch(&earlier).unwrap();
         drop(file);
         let journal = open(directory.path()).await;
         let listed = journal.list(longhaul_client::CallFilter::default()).await.unwrap();

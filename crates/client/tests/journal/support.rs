@@ -65,6 +65,7 @@ pub(crate) fn new_call(tool: &str) -> NewCall {
         idempotency_key: Some("key".to_owned()),
         session: None,
         login: None,
+        batch_line: None,
     }
 }
 

@@ -60,6 +60,7 @@ fn new_call(tool: &str) -> NewCall {
         idempotency_key: None,
         session: None,
         login: None,
+        batch_line: None,
     }
 }
 
