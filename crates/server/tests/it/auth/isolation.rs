@@ -9,7 +9,8 @@ use crate::{
     rounds::accept,
     server::{Server, other, task_of},
 };
-use longhaul_core::{Owner, Principal};
+use longhaul_core::{Json, LogLevel, Owner, Principal};
+use longhaul_runtime::SessionLog;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -23,6 +24,8 @@ struct Names {
     running: String,
     done: String,
     asking: String,
+    /// The key of its question.
+    question: String,
     session: String,
     event: String,
     state: String,
@@ -56,6 +59,15 @@ fn listen(notifications: Value) -> Value {
     json!({"notifications": notifications})
 }
 
+/// Of a modern client that declares only the tasks of the older revision.
+fn core(token: &str, method: &str, id: &str) -> Vec<u8> {
+    post(token, Post::modern_with(method, task(id), json!({"tasks": {}})))
+}
+
+fn follow(token: &str, tool: &str, id: &str) -> Vec<u8> {
+    modern(token, "tools/call", json!({"name": tool, "arguments": {"task": id}}))
+}
+
 fn retry(names: &Names) -> Post {
     let mut call = Post::modern_with("tools/call", act("optional", "ask_all name"), everything());
     call.body["params"]["inputResponses"] = json!({"name": accept("name", "Ann")});
@@ -72,6 +84,14 @@ const READS: &[(&str, Ask)] = &[
         let answers = json!({"taskId": names.asking, "inputResponses": {"name": {"action": "decline"}}});
         modern(token, "tasks/update", answers)
     }),
+    // Whether an answer fits is only said of a task that is there.
+    ("tasks/update, wrong answer", |token, names, _| {
+        let answers = json!({"taskId": names.asking, "inputResponses": {names.question.as_str(): {"action": "maybe"}}});
+        modern(token, "tasks/update", answers)
+    }),
+    ("core tasks/get", |token, names, _| {
+        core(token, "tasks/get", &names.running)
+    }),
     ("subscriptions/listen, task", |token, names, _| {
         let tasks = json!({"taskIds": [names.done]});
         modern(token, "subscriptions/listen", listen(tasks))
@@ -85,12 +105,9 @@ const READS: &[(&str, Ask)] = &[
     ("resources/read, history", |token, names, _| {
         modern(token, "resources/read", part(&names.running, "history"))
     }),
-    ("task_wait", |token, names, _| {
-        modern(
-            token,
-            "tools/call",
-            json!({"name": "task_wait", "arguments": {"task": names.done}}),
-        )
+    ("task_wait", |token, names, _| follow(token, "task_wait", &names.done)),
+    ("task_status", |token, names, _| {
+        follow(token, "task_status", &names.running)
     }),
     ("legacy tasks/get", |token, names, session| {
         legacy(token, session, "tasks/get", task(&names.running))
@@ -137,11 +154,10 @@ const WRITES: &[(&str, Ask)] = &[
         legacy(token, session, "tasks/cancel", task(&names.asking))
     }),
     ("task_cancel", |token, names, _| {
-        modern(
-            token,
-            "tools/call",
-            json!({"name": "task_cancel", "arguments": {"task": names.running}}),
-        )
+        follow(token, "task_cancel", &names.running)
+    }),
+    ("core tasks/cancel", |token, names, _| {
+        core(token, "tasks/cancel", &names.running)
     }),
     ("delete", |token, names, _| {
         modern(token, "dev.longhaul/tasks/delete", task(&names.done))
@@ -179,12 +195,24 @@ const STREAMS: &[(&str, Ask)] = &[
     }),
 ];
 
-/// The whole response, without its date.
+/// The whole response, without its date. Of a push stream, or a subscription of a resource, only the beginning: it has no end.
 async fn raw(server: &Server, bytes: &[u8]) -> String {
     let mut stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
     stream.write_all(bytes).await.unwrap();
+    let request = std::str::from_utf8(bytes).unwrap();
+    // Only what is granted is named in the acknowledgement of a subscription.
+    let is_endless = |text: &str| {
+        let is_stream = text.contains("content-type: text/event-stream");
+        is_stream && (request.starts_with("GET ") || text.contains("resourceSubscriptions"))
+    };
     let mut text = String::new();
-    stream.read_to_string(&mut text).await.unwrap();
+    while !is_endless(&text) {
+        let mut read = [0; 4096];
+        match stream.read(&mut read).await.unwrap() {
+            0 => break,
+            length => text.push_str(std::str::from_utf8(&read[..length]).unwrap()),
+        }
+    }
     let lines = text.split("\r\n").filter(|line| !line.starts_with("date: "));
     lines.collect::<Vec<_>>().join("\r\n")
 }
@@ -198,13 +226,13 @@ impl Names {
         served.server.stage.finished.reaches(1).await;
         let running = task_of(&served.result("ann", create("wait")).await);
         let asking = task_of(&served.result("ann", create("ask_all name")).await);
-        loop {
+        let question = loop {
             let got = served.result("ann", Post::modern("tasks/get", task(&asking))).await;
-            if got["status"] == "input_required" {
-                break;
+            if let Some(asked) = got["inputRequests"].as_object() {
+                break asked.keys().next().unwrap().clone();
             }
             tokio::task::yield_now().await;
-        }
+        };
         let mut push = served.listen("ann", &session).await;
         assert_eq!(push.event().await, Some(Event::Prime));
         let call = Post::modern_with("tools/call", act("optional", "ask_all name"), everything());
@@ -213,6 +241,7 @@ impl Names {
             running,
             done,
             asking,
+            question,
             session,
             event: push.last_event_id.unwrap(),
             state: round["requestState"].as_str().unwrap().to_owned(),
@@ -232,6 +261,7 @@ impl Names {
             running: NOBODYS.to_owned(),
             done: NOBODYS.to_owned(),
             asking: NOBODYS.to_owned(),
+            question: self.question.clone(),
             session: altered(&self.session),
             event: altered(&self.event),
             state: altered(&self.state),
@@ -327,9 +357,9 @@ async fn invariant_5_s_03_what_is_anothers_is_answered_like_what_does_not_exist(
         );
     }
     // All of that changed nothing, and its owner is answered otherwise: each row asks for something that is there. Also with another token of hers.
-    for (what, ask) in READS.iter().chain(WRITES) {
-        let found = raw(server, &ask("ann-again", &anns, &session)).await;
-        let unknown = raw(server, &ask("ann-again", &nobodys, &session)).await;
+    for (what, ask) in STREAMS.iter().chain(READS).chain(WRITES) {
+        let found = raw(server, &ask("ann-again", &anns, &anns.session)).await;
+        let unknown = raw(server, &ask("ann-again", &nobodys, &anns.session)).await;
         assert_ne!(anns.masked(&found), nobodys.masked(&unknown), "{what}: {found}");
     }
 }
@@ -388,6 +418,36 @@ async fn s_01_a_principal_lists_all_its_tasks() {
     // A session of another principal is none, also with the right token.
     let wrong = served.server.connect().await.error(&of("bob", list(&first))).await;
     assert_eq!(wrong.0, 404);
+}
+
+/// What another principal's cursor is valid for is not said either.
+#[tokio::test]
+async fn s_01_a_cursor_continues_only_the_list_of_its_principal() {
+    let served = Authenticated::start().await;
+    let (session, bobs) = (served.session("ann").await, served.session("bob").await);
+    for nth in 0..101 {
+        let catalog = served.server.engine.catalog();
+        catalog.put_resource(offers::resource(&format!("test://{nth}")));
+    }
+    for _ in 0..51 {
+        let create = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "say"));
+        served.result("ann", create).await;
+    }
+    for method in ["tasks/list", "resources/list"] {
+        let first = Post::legacy(Some(&session), method, json!({}));
+        let cursor = served.result("ann", first).await["nextCursor"].clone();
+        let next = |cursor: &Value| json!({"cursor": cursor.as_str().unwrap()});
+        served
+            .result("ann", Post::legacy(Some(&session), method, next(&cursor)))
+            .await;
+        let refused = async |cursor: &Value| {
+            let asked = legacy("bob", &bobs, method, next(cursor));
+            raw(&served.server, &asked).await
+        };
+        let foreign = refused(&cursor).await;
+        assert!(foreign.contains("-32602"), "{foreign}");
+        assert_eq!(foreign, refused(&json!("no-cursor")).await);
+    }
 }
 
 /// A question of a task is answered only by its principal.
@@ -461,5 +521,28 @@ async fn s_02_an_update_for_one_principal_is_told_to_no_other() {
     catalog.resource_updated("test://all");
     for (name, stream) in &mut streams {
         assert_eq!(stream.message().await.unwrap()["params"]["uri"], "test://all", "{name}");
+    }
+}
+
+/// A log message that belongs to no request is for the sessions of one principal.
+#[tokio::test]
+async fn s_02_a_log_message_for_one_principal_is_told_to_no_other() {
+    let served = Authenticated::start().await;
+    let mut streams = Vec::new();
+    for name in ["ann", "bob"] {
+        let session = served.session(name).await;
+        streams.push((name, served.listen(name, &session).await));
+    }
+    for name in ["ann", "bob"] {
+        served.server.engine.catalog().session_logs().send(SessionLog {
+            principal: Principal::named(format!("key:{name}")),
+            session: None,
+            level: LogLevel::Error,
+            logger: None,
+            data: Json::from(json!(name)),
+        });
+    }
+    for (name, stream) in &mut streams {
+        assert_eq!(stream.pushed().await["params"]["data"], *name);
     }
 }
