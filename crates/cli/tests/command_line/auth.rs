@@ -493,8 +493,11 @@ fn s_07_who_did_what_is_in_the_audit_log() {
     assert!(!text.contains(&key) && !text.contains("lhk_"), "{text}");
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let of = |action: &str| lines.iter().filter(|line| line["action"] == action).collect::<Vec<_>>();
-    let started = of("configuration");
-    let detail = started[0]["detail"].as_str().unwrap();
+    let [started] = of("configuration")[..] else {
+        panic!("{text}")
+    };
+    assert_eq!(started["outcome"], "ok");
+    let detail = started["detail"].as_str().unwrap();
     assert!(
         detail.contains("access: holders of API keys") && detail.contains("sha256"),
         "{detail}"
@@ -502,10 +505,9 @@ fn s_07_who_did_what_is_in_the_audit_log() {
     let [by_command, seen] = of("key")[..] else {
         panic!("{text}")
     };
-    assert_eq!(
-        (&by_command["principal"], &seen["principal"]),
-        (&json!("key:ci"), &json!("key:ci"))
-    );
+    for line in [by_command, seen] {
+        assert_eq!((&line["principal"], &line["outcome"]), (&json!("key:ci"), &json!("ok")));
+    }
     assert_eq!(by_command["detail"], "added by longhaul keys");
     assert_eq!(seen["detail"], "added, as the server sees it");
     // Before the server knew the key, requests with it were denied, too.

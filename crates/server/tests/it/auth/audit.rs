@@ -35,9 +35,14 @@ impl Audit for Told {
 }
 
 impl Told {
+    /// The events since the last time, with all that they say.
+    pub(super) fn take_whole(&self) -> Vec<Value> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+
     /// The events since the last time, each as what was done, how it went, by whom and to which task.
     pub(super) fn take(&self) -> Vec<[String; 4]> {
-        let events = std::mem::take(&mut *self.0.lock().unwrap());
+        let events = self.take_whole();
         let text = |event: &Value, name: &str| event[name].as_str().unwrap_or_default().to_owned();
         let short = |event: &Value| ["action", "outcome", "principal", "task"].map(|name| text(event, name));
         events.iter().map(short).collect()
@@ -49,7 +54,7 @@ async fn audited(limits: Limits) -> (Authenticated, Arc<Told>) {
     audited_by(TestClock::standing(), limits).await
 }
 
-async fn audited_by(clock: TestClock, limits: Limits) -> (Authenticated, Arc<Told>) {
+pub(super) async fn audited_by(clock: TestClock, limits: Limits) -> (Authenticated, Arc<Told>) {
     let told = Arc::new(Told::default());
     let options = Options {
         audit: Some(Arc::<Told>::clone(&told)),
