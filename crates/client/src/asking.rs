@@ -98,17 +98,24 @@ impl Connection {
             Some(_) => AskedBy::Task,
             None => AskedBy::Call(&request),
         };
-        ask_recorded(record, key, asked_by, &ask).await
+        let inputs = self.options().inputs.clone();
+        let too_late = || {
+            if let Some(inputs) = &inputs {
+                inputs.not_taken(&request);
+            }
+        };
+        ask_recorded(record, key, asked_by, &ask, &too_late).await
     }
 }
 
 /// Asks with `ask`, unless the user has answered the question before: then that is the answer. `None` if the server has an answer, also to
-/// the recorded request that asks.
+/// the recorded request that asks. `too_late` is called when the user has answered, and another process was faster.
 pub(crate) async fn ask_recorded<E: From<RequestError>>(
     record: Option<&CallRecord>,
     key: &str,
     asked_by: AskedBy<'_>,
     ask: Ask<'_, E>,
+    too_late: &(dyn Fn() + Send + Sync),
 ) -> Result<Option<Answered>, E> {
     let Some(record) = record else {
         let response = ask().await?;
@@ -143,22 +150,20 @@ pub(crate) async fn ask_recorded<E: From<RequestError>>(
             Ok(_) => {}
             Err(error) => tracing::warn!(%error, "a question is not recorded"),
         }
-        let response = match asked_by {
-            AskedBy::Task | AskedBy::Request(_) => ask().await?,
-            AskedBy::Call(_) | AskedBy::PlainCall(_) => tokio::select! {
-                biased;
-                response = ask() => response?,
-                () = answered_elsewhere(&mut watch, record, key) => {
-                    held.settled();
-                    continue;
-                }
-            },
+        let response = tokio::select! {
+            biased;
+            response = ask() => response?,
+            () = answered_elsewhere(&mut watch, record, key, asked_by.number()) => {
+                held.settled();
+                continue;
+            }
         };
         let answer = Json::from(response.as_value().clone());
         match record.record_answer(key, asked_by.number(), answer).await {
             Ok(true) => {}
             // Another process was faster: its answer counts.
             Ok(false) => {
+                too_late();
                 if is_passing {
                     held.settled();
                 }
@@ -201,11 +206,11 @@ pub(crate) async fn claim_answer(
 }
 
 /// Waits until another process has recorded the answer to a question that this one asks.
-async fn answered_elsewhere(watch: &mut JournalWatch, record: &CallRecord, key: &str) {
+async fn answered_elsewhere(watch: &mut JournalWatch, record: &CallRecord, key: &str, request: Option<RequestNumber>) {
     loop {
         watch.changed().await;
         // Without a journal that can be read there is only the answer of this process.
-        if record.has_answer(key).await.unwrap_or_default() {
+        if record.has_answer(key, request).await.unwrap_or_default() {
             return;
         }
     }

@@ -281,9 +281,9 @@ impl CallRecord {
         self.0.journal.ask_in_call(self.call(), key, request).await
     }
 
-    /// Whether a question has an answer, perhaps from another process.
-    pub(crate) async fn has_answer(&self, key: &str) -> Result<bool, JournalError> {
-        self.0.journal.has_answer(self.call(), key).await
+    /// Whether a question has an answer, or its recorded `request` a response, perhaps from another process.
+    pub(crate) async fn has_answer(&self, key: &str, request: Option<RequestNumber>) -> Result<bool, JournalError> {
+        self.0.journal.has_answer(self.call(), key, request).await
     }
 
     pub(crate) async fn record_request(

@@ -30,6 +30,9 @@ pub trait InputHandler: Send + Sync + 'static {
     /// A legacy server has got the answer to its request, or the error: over HTTP it has accepted the message, over a pipe the message was written.
     fn delivered(&self, _request: &InputRequest) {}
 
+    /// The answer came too late and was not sent, or is ignored: another client has answered, or the task does not ask any more.
+    fn not_taken(&self, _request: &InputRequest) {}
+
     /// Whether legacy servers are told that they will be notified when the roots change: see [`Connection::roots_changed`](crate::Connection::roots_changed).
     /// Default: `false`.
     fn roots_change(&self) -> bool {

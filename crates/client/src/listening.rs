@@ -78,8 +78,17 @@ pub(crate) struct ServedRequest {
     pub(crate) digest: RequestDigest,
     /// The name of its question, if no other question ever has it.
     pub(crate) unique_name: Option<String>,
+    /// A poll has shown since that the task asks. Some servers never say so.
+    pub(crate) was_seen: bool,
     /// The answer, once there is one.
     pub(crate) answer: watch::Receiver<Option<ServedAnswer>>,
+}
+
+impl ServedRequest {
+    /// Whether it is a question of the task, and has no answer.
+    fn is_open_for(&self, task: &str) -> bool {
+        self.task.as_deref() == Some(task) && self.answer.borrow().is_none()
+    }
 }
 
 impl Default for Listening {
@@ -151,6 +160,30 @@ impl Listening {
         serving
             .values()
             .any(|served| served.is_recorded && served.task.as_deref() == Some(task))
+    }
+
+    /// A poll has shown whether the task asks. What it was seen asking, and does not ask any more, was answered elsewhere, and is withdrawn. A question that came after
+    /// the last poll may be another one.
+    pub(crate) fn note_poll(&self, task: &str, asks: bool) {
+        self.serving.lock().retain(|_, served| {
+            if !served.is_open_for(task) {
+                return true;
+            }
+            let is_over = served.was_seen && !asks;
+            served.was_seen |= asks;
+            if is_over {
+                served.withdrawn.notify_one();
+            }
+            !is_over
+        });
+    }
+
+    /// Whether the task was seen asking something that has no answer yet.
+    pub(crate) fn was_seen_asking(&self, task: &str) -> bool {
+        let serving = self.serving.lock();
+        serving
+            .values()
+            .any(|served| served.was_seen && served.is_open_for(task))
     }
 
     /// Closes the push stream.

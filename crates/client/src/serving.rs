@@ -195,6 +195,7 @@ impl Connection {
             call: stream.call.as_ref().map(CallRecord::call),
             digest,
             unique_name: unique_name.clone(),
+            was_seen: false,
             answer,
         };
         let serving = Serving {
@@ -472,17 +473,35 @@ async fn reply(
     })
 }
 
-/// Reads the task once more before its answer is recorded. If it asks and has changed when this process is gone, the server has got the answer.
-fn see(connection: &WeakConnection, serving: &Serving, recorded: &Recorded) -> BoxFuture<'static, ()> {
-    let Some(task) = serving.task.as_ref().filter(|_| recorded.number().is_some()) else {
-        return std::future::ready(()).boxed();
+/// Reads the task once more before its answer is recorded. If it asks and has changed when this process is gone, the server has got the answer. `false` if the task
+/// does not ask any more: another client was faster.
+fn still_asks(connection: &WeakConnection, serving: &Serving, recorded: Option<&Recorded>) -> BoxFuture<'static, bool> {
+    let Some(task) = serving.task.clone() else {
+        return std::future::ready(true).boxed();
     };
-    let (connection, task, record) = (connection.clone(), task.clone(), recorded.record.clone());
+    let has_number = recorded.is_some_and(|recorded| recorded.number().is_some());
+    let (connection, record) = (connection.clone(), recorded.map(|recorded| recorded.record.clone()));
     async move {
-        let Some(connection) = connection.upgrade() else { return };
-        if let Err(error) = connection.task(task).recorded(record.clone()).get().await {
-            tracing::debug!(%error, "a task that asks was not read");
-            record.saw_asking(None);
+        let Some(connection) = connection.upgrade() else {
+            return true;
+        };
+        let was_seen = connection.listening().was_seen_asking(&task);
+        if !has_number && !was_seen {
+            return true;
+        }
+        let mut handle = connection.task(task);
+        if let Some(record) = &record {
+            handle = handle.recorded(record.clone());
+        }
+        match handle.get().await {
+            Ok(task) => task.status == TaskStatus::InputRequired || !(was_seen || task.status.is_final()),
+            Err(error) => {
+                tracing::debug!(%error, "a task that asks was not read");
+                if let Some(record) = record {
+                    record.saw_asking(None);
+                }
+                true
+            }
         }
     }
     .boxed()
@@ -521,16 +540,13 @@ async fn answer_request(
     }
     drop(connection);
     let ask = || {
-        let (answer, seen) = (
-            inputs.answer(asked.clone()),
-            recorded.map(|recorded| see(weak, serving, recorded)),
-        );
+        let (answer, still_asks) = (inputs.answer(asked.clone()), still_asks(weak, serving, recorded));
         async move {
-            let answer = answer.map_err(Unanswered).await?;
-            if let Some(seen) = seen {
-                seen.await;
+            let answer = answer.map_err(Unanswered::Failed).await?;
+            match still_asks.await {
+                true => Ok(answer),
+                false => Err(Unanswered::TooLate),
             }
-            Ok(answer)
         }
         .boxed()
     };
@@ -543,9 +559,17 @@ async fn answer_request(
         (_, Some(number)) => AskedBy::Request(number),
         (_, None) => AskedBy::Task,
     };
-    let Answered { response, held } = match ask_recorded(record, name, asked_by, &ask).await {
+    let too_late = || inputs.not_taken(&asked);
+    let Answered { response, held } = match ask_recorded(record, name, asked_by, &ask, &too_late).await {
         Ok(answered) => answered?,
-        Err(Unanswered(failure)) => return Some((Err(failure), None)),
+        Err(Unanswered::Failed(failure)) => return Some((Err(failure), None)),
+        Err(Unanswered::TooLate) => {
+            too_late();
+            if let Some(recorded) = recorded {
+                recorded.withdrawn().await;
+            }
+            return None;
+        }
     };
     Some((Ok(related_result(request, response)), held))
 }
@@ -558,11 +582,15 @@ async fn answer_of(other: Option<watch::Receiver<Option<ServedAnswer>>>) -> Opti
 }
 
 /// Why a question has no answer.
-struct Unanswered(RpcFailure);
+enum Unanswered {
+    Failed(RpcFailure),
+    /// The task does not ask any more.
+    TooLate,
+}
 
 impl From<RequestError> for Unanswered {
     fn from(error: RequestError) -> Self {
-        Self(RpcFailure {
+        Self::Failed(RpcFailure {
             code: -32603,
             message: error.to_string().into(),
             data: None,

@@ -83,6 +83,8 @@ pub(crate) struct Push {
 /// What has happened to a [`Push`].
 pub(crate) enum Change {
     Task(Arc<TaskSnapshot>),
+    /// From now on every change is pushed. What has changed since the task was last read, and before, was not.
+    Complete,
     /// Changes are no longer pushed for certain.
     Incomplete,
 }
@@ -334,6 +336,9 @@ impl Push {
             }
             let now = self.receiver.borrow_and_update().clone();
             let before = std::mem::replace(&mut self.seen, now);
+            if !before.is_complete && self.seen.is_complete {
+                return Change::Complete;
+            }
             if let Some(last) = &self.seen.last
                 && before.last.is_none_or(|before| !Arc::ptr_eq(&before, last))
             {

@@ -1,7 +1,7 @@
 //! Answering what a task asks while it is waited for.
 
 use crate::{
-    InputResponse, RequestError, TaskHandle, TaskSnapshot,
+    InputRequest, InputResponse, RequestError, TaskHandle, TaskSnapshot,
     asking::{Answered, HeldQuestion, claim_answer},
     error::excerpt,
     recorded_questions::asks_not,
@@ -13,7 +13,10 @@ use futures_util::{
 };
 use longhaul_wire::Method;
 use serde_json::{Map, Value};
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 /// How many questions a task may ask while it is waited for.
 const MAX_QUESTIONS: usize = 10_000;
@@ -27,7 +30,10 @@ const MAX_REPEATS: u32 = 30;
 /// How many answers to one question the server may refuse.
 const MAX_REFUSALS: u32 = 3;
 
-type Answer = (String, Result<Option<Answered>, RequestError>);
+/// An answer after this time is sent only if the task still asks: another client may have been faster, and the server would ignore the answer without a word.
+const SOON: Duration = Duration::from_secs(1);
+
+type Answer = (InputRequest, Duration, Result<Option<Answered>, RequestError>);
 
 /// What became of a question.
 enum Standing {
@@ -49,6 +55,8 @@ pub(crate) struct Questions {
     open: FuturesUnordered<Abortable<BoxFuture<'static, Answer>>>,
     /// Answers that the server has not acknowledged.
     unsent: Map<String, Value>,
+    /// The questions of those that came late.
+    late: HashMap<String, InputRequest>,
     /// The records of the questions with these answers.
     held: HashMap<String, HeldQuestion>,
     /// How many answers to a question were refused, by key.
@@ -105,8 +113,10 @@ impl Questions {
             let (task, request) = (task.clone(), request.clone());
             let answer = async move {
                 let (connection, name) = (task.connection(), recorded_as(&key));
-                let answer = connection.ask_once(request, task.record(), &name).await;
-                (key, answer)
+                let clock = &connection.options().clock;
+                let asked_at = clock.monotonic();
+                let answer = connection.ask_once(request.clone(), task.record(), &name).await;
+                (request, clock.monotonic().saturating_sub(asked_at), answer)
             };
             self.open.push(Abortable::new(Box::pin(answer), registration));
         }
@@ -149,12 +159,16 @@ impl Questions {
     pub(crate) async fn answered(&mut self) -> Result<(), RequestError> {
         loop {
             match self.open.next().await {
-                Some(Ok((key, answer))) => {
+                Some(Ok((request, took, answer))) => {
+                    let key = request.key.clone().unwrap_or_default();
                     let Some(Answered { response, held }) = answer? else {
                         self.asked.insert(key, Standing::Acknowledged(0));
                         continue;
                     };
                     self.asked.insert(key.clone(), Standing::Closed);
+                    if took > SOON {
+                        self.late.insert(key.clone(), request);
+                    }
                     if let Some(held) = held {
                         self.held.insert(key.clone(), held);
                     }
@@ -173,6 +187,9 @@ impl Questions {
     /// # Errors
     /// The error of the request; the first, if there are several.
     pub(crate) async fn send(&mut self, task: &TaskHandle) -> Result<(), RequestError> {
+        if !self.late.is_empty() {
+            self.drop_answered_elsewhere(task).await?;
+        }
         if self.unsent.is_empty() {
             return Ok(());
         }
@@ -203,6 +220,22 @@ impl Questions {
             refused = refused.and(sent);
         }
         refused
+    }
+
+    /// Discards late answers to what the task does not ask any more.
+    async fn drop_answered_elsewhere(&mut self, task: &TaskHandle) -> Result<(), RequestError> {
+        let snapshot = task.get().await?;
+        let listed: HashSet<&str> = keys(&snapshot).collect();
+        for (key, request) in std::mem::take(&mut self.late) {
+            if listed.contains(key.as_str()) {
+                continue;
+            }
+            self.settle(&key, true).await;
+            if let Some(inputs) = &task.connection().options().inputs {
+                inputs.not_taken(&request);
+            }
+        }
+        Ok(())
     }
 
     /// Whether no question has had too many answers refused.

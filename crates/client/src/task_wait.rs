@@ -17,6 +17,8 @@ use tokio::sync::watch;
 
 /// How long the result of a task that the server has forgotten may take to arrive, in milliseconds.
 const LAST_WORD: Millis = 1_000;
+/// A poll after this time is not late, in milliseconds.
+const SOON: Millis = 1_000;
 
 impl TaskHandle {
     /// Waits until the task has ended and returns its outcome.
@@ -147,6 +149,9 @@ impl Wait<'_> {
         };
         let given = self.given.take();
         if !snapshot.status.is_final() {
+            let asks = snapshot.status == TaskStatus::InputRequired;
+            let listening = self.handle.connection().listening();
+            listening.note_poll(self.handle.id(), asks);
             let which = match self.has_asked_again {
                 false => RecordedRequests::All,
                 true => RecordedRequests::Unanswered,
@@ -167,9 +172,16 @@ impl Wait<'_> {
         if !snapshot.status.is_final() {
             self.follow_progress();
             self.polls = self.polls.saturating_add(1);
-            // A task that ends soon needs no subscription.
-            if self.polls > 1 && self.push.is_none() {
-                self.push = Some(self.handle.connection().push_changes(self.handle.id()));
+            // A task that ends soon needs no subscription, unless the next poll comes late.
+            let is_polled_soon = snapshot.poll_interval.is_none_or(|interval| interval <= SOON);
+            if (self.polls > 1 || !is_polled_soon) && self.push.is_none() {
+                let push = self.handle.connection().push_changes(self.handle.id());
+                let is_complete = push.is_complete();
+                self.push = Some(push);
+                if is_complete {
+                    // What was pushed on that stream since the task was read is not seen again.
+                    return Box::pin(self.poll()).await;
+                }
             }
             return Ok(Polled::Live(snapshot));
         }
@@ -246,7 +258,10 @@ impl Wait<'_> {
                     if is_older(&changed, self.last_seen.as_ref().unwrap_or(snapshot)) => {}
                 // A poll has the outcome, and it alone withdraws questions: a push may be late, and what the user fills in would be lost.
                 Woken::Pushed(Change::Task(changed))
-                    if changed.status.is_final() || self.questions.withdraws(&changed) =>
+                    if changed.status.is_final()
+                        || self.questions.withdraws(&changed)
+                        || (changed.status != TaskStatus::InputRequired
+                            && connection.listening().was_seen_asking(self.handle.id())) =>
                 {
                     if !std::mem::replace(&mut self.polled_early, true) {
                         return Ok(());
@@ -256,6 +271,8 @@ impl Wait<'_> {
                         pause = connection.sleep(wait).boxed();
                     }
                 }
+                // The task is read once more.
+                Woken::Pushed(Change::Complete) => return Ok(()),
                 Woken::Pushed(Change::Incomplete) => {
                     // The server may be gone: it is asked at its usual pace again.
                     is_rare = false;

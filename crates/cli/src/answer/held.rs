@@ -25,6 +25,8 @@ struct Asked {
 enum Message {
     Asked(Asked),
     Delivered,
+    /// Another client was faster.
+    TooLate,
 }
 
 /// Passes on what the server asks.
@@ -66,6 +68,12 @@ impl InputHandler for Relay {
                 Err(_left_open) => std::future::pending().await,
             }
         })
+    }
+
+    fn not_taken(&self, request: &InputRequest) {
+        if request.is_elicitation() {
+            let _ = self.0.send(Message::TooLate);
+        }
     }
 
     fn delivered(&self, request: &InputRequest) {
@@ -128,6 +136,10 @@ pub(super) async fn answer(
                 delivered += 1;
                 limit = SystemClock.sleep(LONGEST_PAUSE);
             }
+            Some(Message::TooLate) => {
+                let key = answered.last().and_then(|question| question.key.as_deref());
+                return Err(withdrawn(key));
+            }
             None => break Ok(()),
         }
     };
@@ -139,7 +151,7 @@ pub(super) async fn answer(
                 biased;
                 message = questions.0.recv() => match message {
                     Some(Message::Delivered) => delivered += 1,
-                    Some(Message::Asked(_)) => continue,
+                    Some(Message::Asked(_) | Message::TooLate) => continue,
                     None => {}
                 },
                 () = &mut limit => {}
@@ -206,7 +218,7 @@ pub(super) async fn tell_what_else_it_asks(
                 message = questions.0.recv() => match message {
                     // Kept, so that it stays open.
                     Some(Message::Asked(asked)) if is_other(&others, &asked) => others.push(asked),
-                    Some(Message::Asked(_) | Message::Delivered) => {}
+                    Some(Message::Asked(_) | Message::Delivered | Message::TooLate) => {}
                     None => break,
                 },
                 _ = &mut waiting => return,

@@ -185,6 +185,14 @@ impl InputHandler for Asking {
         })
     }
 
+    fn not_taken(&self, request: &InputRequest) {
+        if self.has_terminal() {
+            let question = text_of(request);
+            let said = "longhaul: your answer was not sent: the question was answered elsewhere, or its task does not ask any more";
+            crate::output::note(&format!("{said}: {question}"));
+        }
+    }
+
     fn page_finished(&self, _request: &InputRequest) -> BoxFuture<'static, bool> {
         let (turn, bar) = (Arc::clone(&self.turn), self.bar.lock().clone());
         Box::pin(async move {

@@ -4,6 +4,7 @@ use super::{
     ClientJournal,
     error::{JournalError, Refusal},
     questions::{Asked, ask, record_answer, release},
+    server_requests::{self, RequestNumber},
     worker::Scope,
 };
 use crate::{
@@ -93,12 +94,22 @@ impl ClientJournal {
         async move { forgotten.await.unwrap_or(Ok(())) }
     }
 
-    /// Whether a question has an answer.
-    pub(crate) async fn has_answer(&self, call: CallId, name: impl Into<String>) -> Result<bool, JournalError> {
+    /// Whether a question has an answer, or the server a response to the `request` that asks it.
+    pub(crate) async fn has_answer(
+        &self,
+        call: CallId,
+        name: impl Into<String>,
+        request: Option<RequestNumber>,
+    ) -> Result<bool, JournalError> {
         let name = name.into();
         self.0
             .read(move |scope| {
-                let sql = "SELECT 1 FROM questions WHERE call = ?1 AND key = ?2 AND state = 2";
+                if let Some(request) = request
+                    && !server_requests::is_open(scope, request)?
+                {
+                    return Ok(true);
+                }
+                let sql = "SELECT 1 FROM questions WHERE call = ?1 AND key = ?2 AND state IN (2, 3)";
                 Ok(scope.connection.prepare_cached(sql)?.exists((call.number(), &name))?)
             })
             .await

@@ -1,6 +1,7 @@
 //! The client against scripted servers, which give every response that a server may give.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod answered_elsewhere;
 mod authorization_server;
 mod changes;
 mod client;

@@ -1,4 +1,5 @@
 //! Many tasks that are waited for at once share few subscriptions.
+#![expect(clippy::disallowed_methods, reason = "real sockets are not simulated")]
 
 use crate::{
     peer::{modern, plain},
@@ -15,12 +16,46 @@ use std::{
     collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 const TASKS: usize = 1_500;
+
+/// The task changes after it was first read and before its changes are pushed. The next poll would come in an hour.
+#[tokio::test]
+async fn a_change_before_the_stream_was_open_is_seen() {
+    let has_ended = AtomicBool::new(false);
+    let peer = modern(move |seen| match seen.method() {
+        "tasks/get" => {
+            let status = match has_ended.load(Ordering::SeqCst) {
+                true => "cancelled",
+                false => "working",
+            };
+            seen.result(modern_task(status, json!({"pollIntervalMs": 3_600_000})))
+        }
+        "subscriptions/listen" => {
+            has_ended.store(true, Ordering::SeqCst);
+            let acknowledged = json!({
+                "jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
+                "params": {"notifications": {"taskIds": ["t-1"]}},
+            });
+            let events =
+                futures_util::stream::once(async move { Ok::<_, std::io::Error>(format!("data: {acknowledged}\n\n")) });
+            Response::builder()
+                .header("content-type", "text/event-stream")
+                .body(Body::from_stream(events.chain(futures_util::stream::pending())))
+                .unwrap()
+        }
+        _ => plain(404, ""),
+    });
+    let (connection, _) = peer.connection_with(|options| options.clock = Arc::new(SystemClock));
+    let task = connection.task("t-1");
+    let waited = tokio::time::timeout(Duration::from_secs(60), task.wait(&mut |_| {})).await;
+    assert_eq!(waited.expect("bounded time").unwrap(), Outcome::Cancelled);
+}
 
 type Streams = Arc<Mutex<HashMap<String, UnboundedSender<Value>>>>;
 
