@@ -96,6 +96,7 @@ impl HostedTasks {
             idempotency: None,
             quota: Quota::default(),
             parent: None,
+            history: None,
         };
         let (task, outcome) = new.task();
         let mut created = String::new();

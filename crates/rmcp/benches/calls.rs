@@ -176,6 +176,7 @@ async fn retained(count: usize) -> Arc<MemoryStore> {
             idempotency: None,
             quota: Quota::default(),
             parent: None,
+            history: None,
         };
         store.create(new).await.unwrap();
     }

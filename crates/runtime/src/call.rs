@@ -227,7 +227,7 @@ impl Inner {
         arrival
     }
 
-    fn new_task(&self, call: &Call, announced: bool) -> NewTask {
+    pub(crate) fn new_task(&self, call: &Call, announced: bool) -> NewTask {
         let settings = call.tool.settings();
         let executor = &settings.executor;
         let keyed = call.idempotency_key.is_some();
@@ -259,6 +259,7 @@ impl Inner {
             }),
             quota: self.quota,
             parent: None,
+            history: None,
         }
     }
 
@@ -341,6 +342,7 @@ impl StartChild for Inner {
                 progress_token: None,
                 asks_first: false,
                 retry_of: None,
+                reset_before: None,
                 ..Requestor::clone(&parent.shared.requestor)
             }),
             idempotency_key: None,

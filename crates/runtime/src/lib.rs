@@ -43,6 +43,7 @@ mod recovery;
 mod reply;
 mod request;
 mod requestor;
+mod reset;
 mod resync;
 mod retention;
 mod slots;

@@ -2,7 +2,7 @@
 
 use crate::{Call, DeleteError, Engine, engine::Inner, requestor::Requestor};
 use longhaul_core::{
-    CancelMode, InputKey, Json, Scope, State, Task, TaskId, Verdict,
+    CancelMode, EntryKey, InputKey, Json, Scope, State, Task, TaskId, Verdict,
     store::{ApplyError, CreateError, Record, StoreError},
 };
 use std::sync::Arc;
@@ -23,6 +23,30 @@ pub enum OperatorError {
     /// The task is not in a state for it. The text says what is in the way.
     #[error("{0}")]
     NotNow(&'static str),
+    /// The journal has no such entry.
+    #[error("the journal has no entry {before}: there are {entries}")]
+    NoEntry {
+        /// The position that was named.
+        before: u32,
+        /// How many entries there are.
+        entries: u32,
+    },
+    /// An entry that would be kept has no result, and nobody would give it to the new task.
+    #[error("entry {position}, {entry}, has no result that the new task could go on with: reset the task to before it")]
+    Unsettled {
+        /// Its position.
+        position: u32,
+        /// What it is about.
+        entry: EntryKey,
+    },
+    /// The task was reset already, to before another entry.
+    #[error("the task was reset already, to before entry {before}: it goes on as {task}; reset that one")]
+    ResetBefore {
+        /// The task that was made of it.
+        task: TaskId,
+        /// The entry.
+        before: u32,
+    },
     /// The task was not made again.
     #[error(transparent)]
     Create(#[from] CreateError),
@@ -43,7 +67,7 @@ pub(crate) async fn read_paused(inner: &Inner) -> Result<(), StoreError> {
 }
 
 impl Engine {
-    async fn any_task(&self, id: &TaskId) -> Result<Record, OperatorError> {
+    pub(crate) async fn any_task(&self, id: &TaskId) -> Result<Record, OperatorError> {
         let record = self.0.node.store.get_unscoped(id).await?;
         record.ok_or(OperatorError::NotFound)
     }

@@ -27,9 +27,12 @@ pub struct Requestor {
     /// Whether the task was announced before its tool's intake, which therefore runs at the beginning of each attempt.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub asks_first: bool,
-    /// The task that this one was made of, by an operator who retried it.
+    /// The task that this one was made of, by an operator who retried or reset it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<String>,
+    /// The entry of its journal to before which it was reset; `None` for a retry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reset_before: Option<u32>,
     /// Members of its `_meta` that neither MCP nor Longhaul defines: what sender and tool have agreed on.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub meta: Map<String, Value>,

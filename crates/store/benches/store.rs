@@ -57,6 +57,7 @@ fn new_task(at: u64, outcome: Option<Outcome>) -> NewTask {
         idempotency: None,
         quota: longhaul_core::Quota::default(),
         parent: None,
+        history: None,
     }
 }
 

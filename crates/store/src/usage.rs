@@ -1,14 +1,33 @@
 //! What counts towards a quota, in every store alike.
 
 use crate::decision::{Decision, EntryWrite, InputWrite};
-use longhaul_core::{Entry, Json, Outcome, Task, Usage, store::NewTask};
+use longhaul_core::{
+    Entry, Input, InputState, Json, Outcome, Task, Usage,
+    store::{History, NewTask},
+};
 
 /// The usage that a new task adds.
 pub(crate) fn of_new(new: &NewTask, task: &Task, outcome: Option<&Outcome>) -> Usage {
+    let history = new.history.as_deref().map_or(0, of_history);
     Usage {
         live: u64::from(!task.is_done()),
-        bytes: bytes(&new.arguments) + bytes(&new.requestor) + outcome.map_or(0, of_outcome),
+        bytes: bytes(&new.arguments) + bytes(&new.requestor) + outcome.map_or(0, of_outcome) + history,
     }
+}
+
+/// The bytes of what a task begins with.
+pub(crate) fn of_history(history: &History) -> u64 {
+    let entries = history.entries().iter().map(of_entry);
+    entries.sum::<u64>() + history.inputs().iter().map(of_input).sum::<u64>()
+}
+
+/// The bytes of a question and its answer.
+pub(crate) fn of_input(input: &Input) -> u64 {
+    let answer = match &input.state {
+        InputState::Answered(answer) => bytes(answer),
+        InputState::Open | InputState::Withdrawn => 0,
+    };
+    bytes(&input.request) + answer
 }
 
 /// The bytes that a change writes. The caller subtracts those of the values it replaces.

@@ -145,6 +145,7 @@ impl Fixture {
             idempotency: None,
             quota: Quota::default(),
             parent: None,
+            history: None,
         }
     }
 

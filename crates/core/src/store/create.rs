@@ -1,7 +1,7 @@
 //! What is written when a task is created.
 
 use super::{Change, Record};
-use crate::{Entry, Event, Fence, HostId, Json, NodeId, Outcome, Quota, Task, TaskHeader};
+use crate::{Entry, Event, Fence, HostId, Input, InputState, Json, NodeId, Outcome, Quota, Task, TaskHeader};
 use std::{ops::Deref, sync::Arc};
 
 /// The result of a creation.
@@ -70,6 +70,45 @@ pub struct NewTask {
     pub quota: Quota,
     /// What the parent writes, if the header's lineage names one, in the same write.
     pub parent: Option<ParentEntry>,
+    /// What of another task's journal it begins with.
+    pub history: Option<Box<History>>,
+}
+
+/// The beginning of another task's journal, which a new task takes over: its code is replayed from there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct History {
+    entries: Vec<Entry>,
+    inputs: Vec<Input>,
+    inputs_asked: u32,
+}
+
+impl History {
+    /// The entries and the questions that they name. `inputs_asked` is how many questions the other task has asked: their keys are not used again.
+    ///
+    /// `None` unless the entries are numbered from 1 without gaps and no question is open.
+    pub fn new(entries: Vec<Entry>, inputs: Vec<Input>, inputs_asked: u32) -> Option<Self> {
+        let are_numbered = (1..).zip(&entries).all(|(seq, entry)| entry.seq == seq);
+        let are_settled = inputs.iter().all(|input| input.state != InputState::Open);
+        (are_numbered && are_settled).then_some(Self {
+            entries,
+            inputs,
+            inputs_asked,
+        })
+    }
+
+    /// The entries, in order.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The questions.
+    pub fn inputs(&self) -> &[Input] {
+        &self.inputs
+    }
+
+    fn journaled(&self) -> u32 {
+        self.entries.last().map_or(0, |entry| entry.seq)
+    }
 }
 
 /// What a task writes when it starts another.
@@ -122,8 +161,8 @@ impl NewTask {
             status: None,
             progress: None,
             open_inputs: Vec::new(),
-            inputs_asked: 0,
-            journaled: 0,
+            inputs_asked: self.history.as_ref().map_or(0, |history| history.inputs_asked),
+            journaled: self.history.as_ref().map_or(0, |history| history.journaled()),
             woken: 0,
             resume_at: None,
             blocked: None,

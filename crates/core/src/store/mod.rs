@@ -23,7 +23,7 @@ mod search;
 mod signing_key;
 
 pub use change::{Change, LONGEST_DEFERRAL};
-pub use create::{Created, Idempotency, NewTask, ParentEntry, UnwrittenCall};
+pub use create::{Created, History, Idempotency, NewTask, ParentEntry, UnwrittenCall};
 pub use error::{ApplyError, CreateError, MAX_ENDED_SESSIONS, StoreError};
 pub use event::{Hint, Listener, StoreEvent};
 pub use lease::{Claim, Claimed, HeldAttempt, Lease, Renewal};

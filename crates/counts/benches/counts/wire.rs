@@ -59,6 +59,7 @@ fn record() -> Writing {
         idempotency: None,
         quota: Quota::default(),
         parent: None,
+        history: None,
     };
     let (task, outcome) = ended.task();
     Writing {

@@ -360,6 +360,7 @@ async fn queue(world: &World, store: &WithoutHints, engine: &Engine) -> TaskId {
         idempotency: None,
         quota: Quota::default(),
         parent: None,
+        history: None,
     };
     store.inner.create(new).await.unwrap().into_task().id.clone()
 }

@@ -26,6 +26,7 @@ mod quotas;
 mod races;
 mod recovery;
 mod repeats;
+mod resets;
 mod retention;
 mod retries;
 mod status_reports;

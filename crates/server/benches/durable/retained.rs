@@ -88,5 +88,6 @@ fn finished(node: NodeId, spec: &SpecId, result: &Json, at: UnixMillis) -> NewTa
         idempotency: None,
         quota: longhaul_core::Quota::default(),
         parent: None,
+        history: None,
     }
 }

@@ -109,6 +109,7 @@ impl Caller {
             trace: Some(trace).filter(|trace| *trace != Trace::default()),
             asks_first: false,
             retry_of: None,
+            reset_before: None,
             meta: (meta.unknown_members().into_iter())
                 .filter_map(|(key, raw)| Some((key, value(raw)?)))
                 .collect(),

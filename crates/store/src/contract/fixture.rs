@@ -153,6 +153,7 @@ pub(crate) fn new_task(name: &str, front: NodeId, at: i64) -> NewTask {
         idempotency: None,
         quota: longhaul_core::Quota::default(),
         parent: None,
+        history: None,
     }
 }
 

@@ -2,8 +2,9 @@
 
 use super::{NewSubject, fixture::*};
 use longhaul_core::{
-    AttemptEnd, Entry, EntryKey, EntryKind, Event, Fence, Json, NodeId, Principal, Reason, TaskId, UnixMillis,
-    store::ApplyError,
+    AttemptEnd, Entry, EntryKey, EntryKind, Event, Fence, Input, InputKey, InputState, Json, NodeId, Principal, Reason,
+    TaskId, UnixMillis,
+    store::{ApplyError, History, NewTask},
 };
 
 /// Acknowledged entries stay, unchanged and in order, after a failed attempt and after a restart.
@@ -248,6 +249,75 @@ pub async fn entries_are_counted_and_go_with_their_task(new_subject: NewSubject)
     let at = UnixMillis(done.announced_until.0);
     assert_eq!(fixture.store.delete(&host(), vec![task.id.clone()], at).await, Ok(1));
     assert_eq!((usage().await, fixture.journal(&task.id).await), (0, vec![]));
+}
+
+/// Its entries and questions are there when the creation is acknowledged, are counted, and go with the task. Its own come behind them.
+pub async fn a_task_may_begin_with_the_journal_of_another(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
+    let usage = async |fixture: &Fixture| {
+        let alice = Principal::named("alice");
+        fixture.store.usage(Some(&alice)).await.expect("usage").bytes
+    };
+    let plain = fixture.create(new_task("a", fixture.node, 1)).await;
+    let call = usage(&fixture).await;
+    let entries: Vec<Entry> = (1..)
+        .zip(EntryKind::ALL)
+        .map(|(seq, kind)| Entry {
+            epoch: 0,
+            ..of_kind(seq, kind)
+        })
+        .collect();
+    let input = |nth, state| Input {
+        key: InputKey::nth(nth),
+        name: (nth == 2).then(|| "who".into()),
+        request: Json::trusted(format!(r#"{{"nth":{nth}}}"#)),
+        state,
+        asked_at: UnixMillis(-5),
+        settled_at: Some(UnixMillis(-2)),
+    };
+    let inputs = [
+        input(2, InputState::Answered(Json::trusted(r#"{"action":"accept"}"#))),
+        input(3, InputState::Withdrawn),
+    ];
+    let history = History::new(entries.clone(), inputs.to_vec(), 4).expect("numbered and settled");
+    let task = fixture
+        .create(NewTask {
+            history: Some(Box::new(history)),
+            ..new_task("b", fixture.node, 1)
+        })
+        .await;
+    let bytes_of_entries: usize = entries
+        .iter()
+        .map(|entry| entry.key.path.len() + entry.key.name.len() + entry.value.as_str().len())
+        .sum();
+    let all = 2 * call + bytes_of_entries as u64 + 2 * 9 + 19;
+    assert_eq!(usage(&fixture).await, all);
+    assert_eq!((task.journaled, task.inputs_asked), (entries.len() as u32, 4));
+    assert!(task.open_inputs.is_empty());
+    let fixture = fixture.restart().await;
+    assert_eq!(usage(&fixture).await, all);
+    assert_eq!(fixture.journal(&task.id).await, entries);
+    assert_eq!(fixture.journal(&plain.id).await, []);
+    let emitted = fixture.store.emitted(&task.id, 0, 10).await.expect("output");
+    assert_eq!(emitted.len(), 1);
+    assert_eq!(fixture.input(&task.id, 1).await, None);
+    for (nth, input) in (2..).zip(inputs) {
+        assert_eq!(fixture.input(&task.id, nth).await, Some(input));
+    }
+    let claimed = fixture.claim("tool", 2, 3).await;
+    let fence = fence(&claimed[1].task);
+    let next = task.journaled + 1;
+    let events = vec![Event::Started, asked(5), Event::Journaled(step(next, "build"))];
+    let after = fixture
+        .apply(&task.id, Some(fence), events, 3)
+        .await
+        .expect("it goes on");
+    assert_eq!((after.journaled, after.inputs_asked), (next, 5));
+    let done = fixture.apply(&task.id, Some(fence), vec![finished("so")], 4).await;
+    let at = done.expect("finished").announced_until;
+    assert_eq!(fixture.store.delete(&host(), vec![task.id.clone()], at).await, Ok(1));
+    assert_eq!((usage(&fixture).await, fixture.journal(&task.id).await), (call, vec![]));
+    assert_eq!(fixture.input(&task.id, 2).await, None);
 }
 
 fn of_kind(seq: u32, kind: EntryKind) -> Entry {

@@ -94,7 +94,8 @@ macro_rules! contract_tests {
             inputs_answered_once: invariant_4_an_input_key_is_answered_once, questions_are_withdrawn_with_their_attempt;
             isolation: invariant_5_a_principal_cannot_learn_of_anothers_task, a_task_never_announced_is_not_shown;
             journal: invariant_10_journal_entries_stay, an_existing_entry_takes_another_value,
-                output_is_found_among_other_entries, entries_come_in_order_and_from_their_worker, entries_are_counted_and_go_with_their_task;
+                output_is_found_among_other_entries, entries_come_in_order_and_from_their_worker, entries_are_counted_and_go_with_their_task,
+                a_task_may_begin_with_the_journal_of_another;
             leases: a_renewal_lists_what_the_node_holds, the_node_before_has_lost_its_lease,
                 leases_end_where_nodes_are_many, a_lease_ends_unless_it_is_renewed,
                 leases_that_ran_out_together_are_renewed, a_lease_can_be_given_up, attempts_are_lost_with_their_host;

@@ -67,7 +67,7 @@ impl StoredTask {
         let (task, outcome) = new.task();
         let hosts = bound_to(&task).cloned().into_iter().collect();
         let bytes = usage::bytes(&new.arguments) + usage::bytes(&new.requestor);
-        Self {
+        let mut stored = Self {
             task,
             arguments: new.arguments,
             requestor: new.requestor,
@@ -78,7 +78,17 @@ impl StoredTask {
             inputs: BTreeMap::new(),
             journal: Vec::new(),
             emitted: Vec::new(),
+        };
+        if let Some(history) = new.history {
+            for entry in history.entries() {
+                stored.write_entry(EntryWrite::Appended(entry));
+            }
+            for input in history.inputs() {
+                stored.bytes += usage::of_input(input);
+                stored.inputs.insert(input.key.clone(), input.clone());
+            }
         }
+        stored
     }
 
     /// The call as it is.
@@ -101,10 +111,7 @@ impl StoredTask {
     /// As [`indexed`](Self::indexed), with all bytes counted anew.
     #[cfg(test)]
     pub(super) fn recount(&self) -> Indexed<'_> {
-        let inputs = self.inputs.values().map(|input| match &input.state {
-            InputState::Answered(answer) => usage::bytes(&input.request) + usage::bytes(answer),
-            InputState::Open | InputState::Withdrawn => usage::bytes(&input.request),
-        });
+        let inputs = self.inputs.values().map(usage::of_input);
         let journal = self.journal.iter().map(usage::of_entry);
         let call = usage::bytes(&self.arguments) + usage::bytes(&self.requestor);
         let outcome = self.outcome.as_ref().map_or(0, usage::of_outcome);

@@ -128,6 +128,7 @@ mod tests {
             idempotency: None,
             quota: Quota::default(),
             parent: None,
+            history: None,
         };
         let (task, outcome) = new.task();
         Record {

@@ -210,5 +210,6 @@ fn finished(n: usize) -> NewTask {
         idempotency: None,
         quota: longhaul_core::Quota::default(),
         parent: None,
+        history: None,
     }
 }

@@ -11,13 +11,16 @@ use super::{
     transaction::Tx,
 };
 use crate::{
-    decision::{Decision, InputWrite, decide, decide_start, end_for_parent},
+    decision::{Decision, EntryWrite, InputWrite, decide, decide_start, end_for_parent},
     refusal, usage,
 };
 use longhaul_core::{
-    Event, HostId, Json, NodeId, Outcome, Principal, QuotaExceeded, QuotaScope, SessionKey, Task, TaskId, ToolSpec,
-    UnixMillis, Usage,
-    store::{ApplyError, Change, Claim, Claimed, CreateError, Created, NewTask, SigningKey, StoreError, UnwrittenCall},
+    Event, HostId, InputState, Json, NodeId, Outcome, Principal, QuotaExceeded, QuotaScope, SessionKey, Task, TaskId,
+    ToolSpec, UnixMillis, Usage,
+    store::{
+        ApplyError, Change, Claim, Claimed, CreateError, Created, History, NewTask, SigningKey, StoreError,
+        UnwrittenCall,
+    },
     transition,
 };
 use rusqlite::{CachedStatement, Connection, Error, OptionalExtension, Params, Result, Row, ffi, params};
@@ -83,6 +86,9 @@ pub(super) fn create(
     if let Some(outcome) = outcome {
         row::insert_outcome(tx.connection, seq, outcome)?;
     }
+    if let Some(history) = &new.history {
+        insert_history(tx, seq, history)?;
+    }
     tx.add_usage(&task.owner.principal, usage.into());
     tx.created(task, outcome);
     if let Some((seq, before, decision)) = &start {
@@ -96,6 +102,33 @@ fn insert_arguments(tx: &Tx<'_>, seq: i64, arguments: &Json, requestor: &Json) -
     tx.connection
         .prepare_cached("INSERT INTO arguments (task, json, requestor) VALUES (?, ?, ?)")?
         .execute(params![seq, arguments.as_str(), requestor.as_str()])?;
+    Ok(())
+}
+
+fn insert_history(tx: &Tx<'_>, seq: i64, history: &History) -> Result<()> {
+    for entry in history.entries() {
+        journal::write(tx.connection, seq, &EntryWrite::Appended(entry))?;
+    }
+    let mut insert = tx.connection.prepare_cached(
+        "INSERT INTO inputs (task, key, name, request, state, answer, asked_at, settled_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+    )?;
+    for input in history.inputs() {
+        let (state, answer) = match &input.state {
+            InputState::Open => (0, None),
+            InputState::Answered(answer) => (1, Some(answer.as_str())),
+            InputState::Withdrawn => (2, None),
+        };
+        insert.execute(params![
+            seq,
+            input.key.as_str(),
+            input.name,
+            input.request.as_str(),
+            state,
+            answer,
+            input.asked_at.0,
+            input.settled_at.map(|at| at.0),
+        ])?;
+    }
     Ok(())
 }
 

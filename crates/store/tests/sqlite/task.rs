@@ -67,6 +67,7 @@ pub(crate) fn new_task(name: &str, node: NodeId, bytes: usize) -> NewTask {
         idempotency: None,
         quota: longhaul_core::Quota::default(),
         parent: None,
+        history: None,
     }
 }
 

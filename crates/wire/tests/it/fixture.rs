@@ -44,6 +44,7 @@ pub(crate) fn task(id: &str, ttl: u64) -> Task {
         idempotency: None,
         quota: longhaul_core::Quota::default(),
         parent: None,
+        history: None,
     };
     new.task().0
 }

@@ -162,6 +162,7 @@ prop_compose! {
             idempotency: keyed.then(|| Idempotency { key: "key".into(), digest: [0; 32] }),
             quota: longhaul_core::Quota::default(),
             parent: None,
+            history: None,
         };
         new.task().0
     }

@@ -6,11 +6,12 @@ use super::step::{Answer, Refusal, StoreCall};
 use crate::MemoryStore;
 use fastrand::Rng;
 use longhaul_core::{
-    AttemptEnd, ChildEntry, Entry, EntryKey, EntryKind, Event, Fence, HostId, InputKey, Json, Lineage, NodeId, Origin,
-    Outcome, Owner, Principal, Quota, RpcFailure, Scope, SessionKey, SpecId, State, Store, Task, TaskHeader, TaskId,
-    ToolSpec, UnixMillis, Verdict,
+    AttemptEnd, ChildEntry, Entry, EntryKey, EntryKind, Event, Fence, HostId, Input, InputKey, InputState, Json,
+    Lineage, NodeId, Origin, Outcome, Owner, Principal, Quota, RpcFailure, Scope, SessionKey, SpecId, State, Store,
+    Task, TaskHeader, TaskId, ToolSpec, UnixMillis, Verdict,
     store::{
-        Change, Claim, Created, Idempotency, NewTask, ParentEntry, SearchOrder, SigningKey, TaskFilter, TaskSearch,
+        Change, Claim, Created, History, Idempotency, NewTask, ParentEntry, SearchOrder, SigningKey, TaskFilter,
+        TaskSearch,
     },
 };
 
@@ -51,6 +52,8 @@ impl Chooser {
                 StoreCall::OpenNode(NodeId(0), HostId(HOSTS[0].into()), UnixMillis(1)),
                 StoreCall::PutSpec(spec(SPECS[0])),
                 StoreCall::PutSpec(spec(SPECS[1])),
+                // Later there are always some.
+                StoreCall::ChildrenOfFinishedParents(1),
             ],
         }
     }
@@ -449,7 +452,34 @@ impl Chooser {
             idempotency: self.idempotency(),
             quota: Quota::default(),
             parent: None,
+            history: if self.one_in(25) {
+                self.history().map(Box::new)
+            } else {
+                None
+            },
         }
+    }
+
+    /// As of a task that has asked a few questions, and whose journal is cut somewhere.
+    fn history(&mut self) -> Option<History> {
+        let entries = (1..=self.rng.u32(0..6)).map(|seq| Entry {
+            seq,
+            ..self.entry(None)
+        });
+        let entries = entries.collect();
+        let asked = self.rng.u32(0..4);
+        let inputs = (1..=asked).map(|nth| Input {
+            key: InputKey::nth(nth),
+            name: self.one_in(3).then(|| self.pick(&NAMES).into()),
+            request: self.json("question"),
+            state: match self.one_in(3) {
+                true => InputState::Withdrawn,
+                false => InputState::Answered(self.json("answer")),
+            },
+            asked_at: UnixMillis(self.now),
+            settled_at: self.rng.bool().then_some(UnixMillis(self.now)),
+        });
+        History::new(entries, inputs.collect(), asked + self.rng.u32(0..2))
     }
 
     fn length(&mut self) -> Option<u64> {

@@ -1,0 +1,197 @@
+//! An operator resets a durable task: a new one goes on from an earlier point of its journal.
+
+use crate::{
+    durable::{answer, answer_and_end, ask, asks_between_two_steps, suspended, until_it_asks},
+    support::{CallOf, Effects, Fault, ManualClock, Process, Script, World, guarded, program, settle, text, tool},
+};
+use futures_util::future::join;
+use longhaul_core::{EntryKind, InputKey, InputState, Outcome, State, TaskId, Verdict};
+use longhaul_runtime::{Engine, OperatorError, Requestor, ToolSettings};
+use std::sync::Arc;
+
+async fn requestor(world: &World, id: &TaskId) -> Requestor {
+    Requestor::from_json(&world.store.requestor(id).await.unwrap().unwrap())
+}
+
+/// The process dies as soon as the reset is acknowledged. What is kept is not run again, and the answer not asked for again.
+#[test]
+fn a_reset_goes_on_from_the_journal_before_an_entry() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::new());
+    let effects = Effects::default();
+    let (id, reset) = Process::run(directory.path(), &clock, async |world| {
+        let (engine, id) = until_it_asks(&world, &effects).await;
+        answer_and_end(&world, &engine, &id).await;
+        let reset = engine.reset_any(&id, 3).await.unwrap();
+        (id, reset.id.clone())
+    });
+    Process::run(directory.path(), &clock, async |world| {
+        let engine = world.start([asks_between_two_steps(&effects)]).await;
+        let outcome = guarded("the end", world.outcome(&engine, &reset)).await;
+        let Outcome::Result { json, .. } = outcome else {
+            panic!("a result, and not {outcome:?}");
+        };
+        // The last step may have run before the process died, too.
+        assert!(json.as_str().contains(r#"1 {\"says\":\"go\"} "#), "{}", json.as_str());
+        assert_eq!(
+            world.outcome(&engine, &id).await,
+            text(r#"1 {"says":"go"} 2"#),
+            "it is as it was"
+        );
+        assert_eq!(world.task(&reset).await.inputs_asked, 1, "nothing was asked again");
+        let asked = world.store.input(&reset, &InputKey::nth(1)).await.unwrap().unwrap();
+        assert!(matches!(asked.state, InputState::Answered(_)));
+        let requestor = requestor(&world, &reset).await;
+        assert_eq!(
+            (requestor.retry_of, requestor.reset_before),
+            (Some(id.to_string()), Some(3))
+        );
+
+        assert_eq!(engine.reset_any(&id, 3).await.unwrap().id, reset, "once");
+        let other = OperatorError::ResetBefore {
+            task: reset.clone(),
+            before: 3,
+        };
+        assert_eq!(engine.reset_any(&id, 1).await, Err(other));
+        let again = engine.reset_any(&reset, 1).await.unwrap();
+        world
+            .until(&engine, &again.id, |task| !task.open_inputs.is_empty())
+            .await;
+    });
+}
+
+fn asks_beside_a_step(effects: &Effects) -> ToolSettings {
+    let effects = effects.clone();
+    program("beside", move |cx| {
+        let effects = effects.clone();
+        async move {
+            let (said, step) = join(ask(&cx, "well?"), async { effects.step(&cx, "beside").await }).await;
+            Ok::<_, Fault>(format!("{} {}", said?, step?))
+        }
+    })
+}
+
+/// It is asked again under a key that was not used before, so that a late answer to the old question cannot be taken for the new one.
+#[tokio::test]
+async fn a_waiting_task_is_cancelled_and_its_question_asked_again() {
+    let world = World::in_memory();
+    let effects = Effects::default();
+    let (engine, id) = until_it_asks(&world, &effects).await;
+    assert_eq!(
+        engine.reset_any(&id, 2).await,
+        Err(OperatorError::NotNow("the task is running: cancel it first"))
+    );
+    suspended(&world, &engine, &id).await;
+    for before in [0, 3] {
+        let none = OperatorError::NoEntry { before, entries: 2 };
+        assert_eq!(engine.reset_any(&id, before).await, Err(none));
+    }
+    assert_eq!(world.state(&id).await, State::Suspended, "nothing was changed");
+    let reset = engine.reset_any(&id, 2).await.unwrap();
+    assert_eq!(world.state(&id).await, State::Done(Verdict::Cancelled));
+    let asks = world
+        .until(&engine, &reset.id, |task| !task.open_inputs.is_empty())
+        .await;
+    assert_eq!(asks.open_inputs, [InputKey::nth(2)]);
+    answer(&engine, &reset.id, 2, "go").await;
+    let outcome = guarded("the end", world.outcome(&engine, &reset.id)).await;
+    assert_eq!(outcome, text(r#"1 {"says":"go"} 2"#));
+}
+
+#[tokio::test]
+async fn what_is_kept_has_results() {
+    let world = World::in_memory();
+    let effects = Effects::default();
+    let engine = world.start([asks_beside_a_step(&effects)]).await;
+    let id = engine.create(engine.call("beside")).await.unwrap().id.clone();
+    world.until(&engine, &id, |task| task.journaled == 2).await;
+    suspended(&world, &engine, &id).await;
+    let journal = world.store.journal(&id, 0, 10).await.unwrap();
+    let question = journal.iter().find(|entry| entry.key.kind == EntryKind::Input);
+    let question = question.unwrap();
+    let refused = engine.reset_any(&id, 2).await;
+    match question.seq {
+        1 => assert_eq!(
+            refused,
+            Err(OperatorError::Unsettled {
+                position: 1,
+                entry: question.key.clone()
+            })
+        ),
+        _ => panic!("the question is written first"),
+    }
+    assert_eq!(world.state(&id).await, State::Suspended, "nothing was changed");
+    // Its end withdraws the question, and gives it no result either.
+    engine.cancel_any(&id).await.unwrap();
+    assert!(matches!(
+        engine.reset_any(&id, 2).await,
+        Err(OperatorError::Unsettled { .. })
+    ));
+    engine.reset_any(&id, 1).await.unwrap();
+}
+
+/// Builds, and then checks as this version does.
+fn ship(effects: &Effects, second: &'static str) -> ToolSettings {
+    let effects = effects.clone();
+    program("ship", move |cx| {
+        let effects = effects.clone();
+        async move {
+            let build = effects.step(&cx, "build").await?;
+            let second = effects.step(&cx, second).await?;
+            let said = ask(&cx, "well?").await?;
+            Ok::<_, Fault>(format!("{build} {second} {said}"))
+        }
+    })
+}
+
+/// The new code goes on from where the two versions agree.
+#[test]
+fn a_task_that_new_code_has_blocked_is_reset_to_where_it_agrees() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::new());
+    let effects = Effects::default();
+    let life = |build: &str, second, life: &dyn Fn(World, Engine) -> _| {
+        Process::run(directory.path(), &clock, async |mut world| {
+            world.build = build.to_owned();
+            let engine = world.start([ship(&effects, second)]).await;
+            let life: std::pin::Pin<Box<dyn Future<Output = Option<TaskId>>>> = life(world, engine);
+            life.await
+        })
+    };
+    let id = life("1", "test", &|world, engine| {
+        Box::pin(async move {
+            let id = engine.create(engine.call("ship")).await.unwrap().id.clone();
+            world.until(&engine, &id, |task| !task.open_inputs.is_empty()).await;
+            Some(id)
+        })
+    })
+    .unwrap();
+    life("2", "check", &|world, engine| {
+        let id = id.clone();
+        Box::pin(async move {
+            world.until(&engine, &id, |task| task.state == State::Blocked).await;
+            let reset = engine.reset_any(&id, 2).await.unwrap().id.clone();
+            assert_eq!(world.state(&id).await, State::Done(Verdict::Cancelled));
+            world.until(&engine, &reset, |task| !task.open_inputs.is_empty()).await;
+            answer(&engine, &reset, 2, "go").await;
+            let outcome = guarded("the end", world.outcome(&engine, &reset)).await;
+            assert_eq!(outcome, text(r#"1 3 {"says":"go"}"#));
+            None
+        })
+    });
+}
+
+#[tokio::test]
+async fn only_durable_tasks_are_reset() {
+    let world = World::in_memory();
+    let (script, mut runs) = Script::new();
+    let engine = world.start([tool("plain", script)]).await;
+    let id = engine.create(engine.call("plain")).await.unwrap().id.clone();
+    runs.next().await.finish("done");
+    world.until(&engine, &id, |task| task.is_done()).await;
+    settle().await;
+    let refused = engine.reset_any(&id, 1).await;
+    assert_eq!(refused, Err(OperatorError::NotNow("its tool is not durable: retry it")));
+    let unknown: TaskId = "nobody".parse().unwrap();
+    assert_eq!(engine.reset_any(&unknown, 1).await, Err(OperatorError::NotFound));
+}
