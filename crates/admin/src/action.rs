@@ -29,9 +29,16 @@ pub(crate) enum ActionError {
 pub(crate) enum TaskAction {
     Cancel,
     Retry,
+    /// To before this entry.
+    Reset {
+        before: u32,
+    },
     Release,
     Delete,
-    Answer { key: InputKey, answer: Box<RawValue> },
+    Answer {
+        key: InputKey,
+        answer: Box<RawValue>,
+    },
 }
 
 impl TaskAction {
@@ -39,6 +46,7 @@ impl TaskAction {
         match self {
             Self::Cancel => AuditAction::Cancel,
             Self::Retry => AuditAction::Retry,
+            Self::Reset { .. } => AuditAction::Reset,
             Self::Release => AuditAction::Release,
             Self::Delete => AuditAction::Delete,
             Self::Answer { .. } => AuditAction::Answer,
@@ -47,7 +55,7 @@ impl TaskAction {
 }
 
 impl AdminContext {
-    /// Does it. Returns the new task of a retry.
+    /// Does it. Returns the new task of a retry or a reset.
     ///
     /// # Errors
     /// [`ActionError`].
@@ -58,7 +66,7 @@ impl AdminContext {
         action: TaskAction,
     ) -> Result<Option<Task>, ActionError> {
         let audited_as = action.audited_as();
-        if let TaskAction::Retry = action {
+        if let TaskAction::Retry | TaskAction::Reset { .. } = action {
             // It starts work: if the process dies before the line of its end, this one is there.
             let mut begins = self.event(actor, audited_as, AuditOutcome::Ok);
             begins.task = Some(id.clone());
@@ -89,6 +97,7 @@ impl AdminContext {
             TaskAction::Release => engine.release_any(id).await?,
             TaskAction::Delete => engine.delete_any(id).await?,
             TaskAction::Retry => return Ok(Some(engine.retry_any(id).await?)),
+            TaskAction::Reset { before } => return Ok(Some(engine.reset_any(id, before).await?)),
             TaskAction::Answer { key, answer } => {
                 self.check_answer(id, &key, &answer).await?;
                 engine.answer_any(id, key, Json::from(&*answer)).await?;

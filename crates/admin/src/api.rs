@@ -45,6 +45,7 @@ pub(crate) fn router() -> Router<Arc<AdminContext>> {
         .route("/tasks/{id}/log", get(log))
         .route("/tasks/{id}/cancel", post(cancel))
         .route("/tasks/{id}/retry", post(retry))
+        .route("/tasks/{id}/reset", post(reset))
         .route("/tasks/{id}/release", post(release))
         .route("/tasks/{id}/answer", post(answer))
         .fallback(async || {
@@ -103,6 +104,7 @@ impl From<ActionError> for ApiError {
             ActionError::UnknownTool => (StatusCode::NOT_FOUND, "not_found"),
             ActionError::Refused(error) => match error {
                 OperatorError::NotFound => (StatusCode::NOT_FOUND, "not_found"),
+                OperatorError::NoEntry { .. } => (StatusCode::BAD_REQUEST, "invalid"),
                 OperatorError::Create(CreateError::Quota(_)) => (StatusCode::TOO_MANY_REQUESTS, "quota"),
                 OperatorError::Store(_)
                 | OperatorError::Create(CreateError::Store(_))
@@ -256,6 +258,22 @@ async fn retry(
     Path(text): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
     act(&context, &actor, &text, TaskAction::Retry).await
+}
+
+/// The first entry that is dropped.
+#[derive(Deserialize)]
+struct Before {
+    before: u32,
+}
+
+async fn reset(
+    State(context): State<Arc<AdminContext>>,
+    Extension(actor): Extension<Actor>,
+    Path(text): Path<String>,
+    body: Result<Json<Before>, JsonRejection>,
+) -> Result<Json<Value>, ApiError> {
+    let Json(Before { before }) = body.map_err(|error| ApiError::of(error.status(), "invalid", error.body_text()))?;
+    act(&context, &actor, &text, TaskAction::Reset { before }).await
 }
 
 async fn release(

@@ -84,9 +84,12 @@ impl AdminContext {
         // Another host may have the files.
         let attempts = engine.attempts(task, 0, SHOWN).await.unwrap_or_default();
         let children = store.started_by(id, None, SHOWN).await?;
-        let retry = match &arguments {
-            Some(arguments) if task.is_done() => engine.find_retry(task, arguments).await?,
-            _ => None,
+        let (retry, reset) = match &arguments {
+            Some(arguments) if task.is_done() => (
+                engine.find_retry(task, arguments).await?,
+                engine.find_reset(task, arguments).await?,
+            ),
+            _ => (None, None),
         };
         let waits_for = engine.describe_wait(task).await?;
         Ok(TaskDetails {
@@ -98,6 +101,8 @@ impl AdminContext {
             client: view::client(&requestor),
             traceparent: requestor.trace.and_then(|trace| trace.traceparent),
             retry_of: requestor.retry_of,
+            reset_before: requestor.reset_before,
+            reset_as: reset.map(|reset| reset.to_string()),
             retried_as: retry.map(|retry| retry.to_string()),
             arguments: arguments.and_then(|json| RawValue::from_string(json.as_str().to_owned()).ok()),
             outcome: view::outcome(&record),

@@ -145,9 +145,15 @@ pub(crate) struct TaskDetails {
     /// The caller's trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) traceparent: Option<String>,
-    /// The task that it was made of, by a retry.
+    /// The task that it was made of, by a retry or a reset.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) retry_of: Option<String>,
+    /// The entry of that task's journal to before which it was reset.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reset_before: Option<u32>,
+    /// The task that a reset has made of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reset_as: Option<String>,
     /// The task that a retry has made of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) retried_as: Option<String>,

@@ -72,6 +72,8 @@ pub enum AuditAction {
     Delete,
     /// A task that had ended without success was made again by an operator.
     Retry,
+    /// A durable task was reset by an operator: a new one goes on from an earlier point of its journal.
+    Reset,
     /// A blocked task was tried again by an operator.
     Release,
     /// An operator has paused a tool.
@@ -99,6 +101,7 @@ impl AuditAction {
             Self::Cancel => "cancel",
             Self::Delete => "delete",
             Self::Retry => "retry",
+            Self::Reset => "reset",
             Self::Release => "release",
             Self::Pause => "pause",
             Self::Resume => "resume",

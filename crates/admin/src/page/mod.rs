@@ -2,6 +2,7 @@
 
 mod login;
 mod question;
+mod reset;
 mod task;
 mod tasks;
 mod tools;
@@ -28,6 +29,7 @@ pub(crate) fn router() -> Router<Arc<AdminContext>> {
         .route("/tasks/{id}", get(task::show))
         .route("/tasks/{id}/log", get(task::log))
         .route("/tasks/{id}/answer", post(task::answer))
+        .route("/tasks/{id}/reset", get(reset::show).post(reset::act))
         .route("/tasks/{id}/{action}", post(task::act))
         .route("/tools", get(tools::show))
         .route("/tools/{name}/{action}", post(tools::act))

@@ -19,7 +19,7 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 use http::{StatusCode, header};
-use longhaul_core::{InputKey, TaskId};
+use longhaul_core::{EntryKind, InputKey, TaskId};
 use longhaul_runtime::LogRange;
 use serde_json::Value;
 use std::sync::Arc;
@@ -49,6 +49,7 @@ struct TaskPage {
     can_retry: bool,
     can_release: bool,
     can_delete: bool,
+    can_reset: bool,
     task: TaskDetails,
 }
 
@@ -72,12 +73,12 @@ struct AttemptRow {
     exit: String,
 }
 
-struct EntryRow {
-    position: u32,
-    what: String,
-    at: String,
-    took: String,
-    status: String,
+pub(super) struct EntryRow {
+    pub(super) position: u32,
+    pub(super) what: String,
+    pub(super) at: String,
+    pub(super) took: String,
+    pub(super) status: String,
     child: Option<String>,
 }
 
@@ -88,7 +89,7 @@ struct LogView {
     total: u64,
 }
 
-fn id(text: &str) -> Result<TaskId, PageError> {
+pub(super) fn id(text: &str) -> Result<TaskId, PageError> {
     text.parse().map_err(|_| ReadError::NotFound.into())
 }
 
@@ -142,6 +143,13 @@ async fn page(context: &AdminContext, text_of_id: &str) -> Result<TaskPage, Page
         can_retry: ["failed", "cancelled"].contains(&state) && task.task.parent.is_none() && task.retried_as.is_none(),
         can_release: state == "blocked",
         can_delete: !is_live && task.task.announced,
+        can_reset: state != "running"
+            && task.task.parent.is_none()
+            && task.reset_as.is_none()
+            && task
+                .journal
+                .iter()
+                .all(|entry| entry.kind != EntryKind::Checkpoint.name()),
         task,
     })
 }
@@ -220,7 +228,7 @@ fn words(object: &Value) -> String {
     members.map(word).collect::<Vec<_>>().join(", ")
 }
 
-fn entry(entry: &EntryView) -> EntryRow {
+pub(super) fn entry(entry: &EntryView) -> EntryRow {
     let mut what = entry.kind.to_owned();
     if !entry.name.is_empty() {
         what = format!("{what} {}", entry.name);
@@ -322,7 +330,7 @@ pub(super) async fn act(
     done(&context, &actor, &text_of_id, action).await
 }
 
-async fn done(context: &AdminContext, actor: &Actor, text_of_id: &str, action: TaskAction) -> Response {
+pub(super) async fn done(context: &AdminContext, actor: &Actor, text_of_id: &str, action: TaskAction) -> Response {
     let is_deletion = matches!(action, TaskAction::Delete);
     let acted = match id(text_of_id) {
         Ok(id) => context.act(actor, &id, action).await.map_err(PageError::from),

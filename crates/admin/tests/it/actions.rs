@@ -168,3 +168,44 @@ async fn nothing_of_a_paused_tool_begins() {
     );
     assert_eq!(lines.len(), 3);
 }
+
+#[tokio::test]
+async fn a_durable_task_is_reset_to_before_an_entry() {
+    let world = World::new(true).await;
+    let id = world.ended("stepped", json!({"text": "s"})).await;
+    let task = world.json(&format!("/api/tasks/{id}")).await;
+    assert_eq!(task["outcome"]["result"]["content"][0]["text"], "1 2");
+    let reset = async |body: &str| {
+        let request = world.request(Method::POST, &format!("/api/tasks/{id}/reset"));
+        answered(
+            request
+                .header(header::CONTENT_TYPE, "application/json")
+                .body(body.to_owned()),
+        )
+        .await
+    };
+    for (body, status) in [("{}", 422), (r#"{"before": 0}"#, 400), (r#"{"before": 3}"#, 400)] {
+        assert_eq!(reset(body).await.0, status, "{body}");
+    }
+    let (status, done) = reset(r#"{"before": 2}"#).await;
+    assert_eq!(status, 200, "{done}");
+    let new = done["task"].as_str().unwrap();
+    let task = world.state(new, "succeeded").await;
+    assert_eq!(
+        task["outcome"]["result"]["content"][0]["text"], "1 3",
+        "the first step is kept"
+    );
+    assert_eq!((&task["retryOf"], &task["resetBefore"]), (&json!(id), &json!(2)));
+    assert_eq!(world.json(&format!("/api/tasks/{id}")).await["resetAs"], new);
+    assert_eq!(reset(r#"{"before": 2}"#).await.1["task"], new, "it is made once");
+    let (status, refused) = reset(r#"{"before": 1}"#).await;
+    assert_eq!(status, 409);
+    assert!(refused["error"]["message"].as_str().unwrap().contains(new), "{refused}");
+    let plain = world.ended("fails", json!({"text": "no"})).await;
+    let request = world.request(Method::POST, &format!("/api/tasks/{plain}/reset"));
+    assert_eq!(
+        answered(request.json(&json!({"before": 1}))).await.0,
+        409,
+        "it keeps no journal"
+    );
+}

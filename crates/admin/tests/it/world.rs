@@ -1,6 +1,6 @@
 //! A server with tools that do what a test tells them, and its admin address.
 
-use longhaul::{Era, Server, ServerHandle, TaskContext, Tool, ToolResult, testing::Client};
+use longhaul::{Era, Server, ServerHandle, StepError, TaskContext, Tool, ToolResult, testing::Client};
 use longhaul_admin::{Access, Admin, AdminListener, AdminOptions, KeyFile, MeteredStore, Metrics};
 use longhaul_auth::same_user::SameUser;
 use longhaul_runtime::Ports;
@@ -9,7 +9,10 @@ use reqwest::{Method, RequestBuilder, Response};
 use serde_json::{Value, json};
 use std::{
     net::SocketAddr,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -68,6 +71,16 @@ async fn fails(text: Text) -> ToolResult<String> {
     Err(text.text.into())
 }
 
+/// How many steps have run in this process.
+static STEPS: AtomicU32 = AtomicU32::new(0);
+
+async fn stepped(cx: TaskContext, _: Text) -> ToolResult<String> {
+    let step = || async { Ok::<_, StepError>(STEPS.fetch_add(1, Ordering::Relaxed) + 1) };
+    let first: u32 = cx.step("first", step).await?;
+    let second: u32 = cx.step("second", step).await?;
+    Ok(format!("{first} {second}"))
+}
+
 async fn asks(cx: TaskContext) -> ToolResult<String> {
     let choice: Choice = cx.elicit("Are you <b>sure</b>?").await?;
     Ok(format!("sure: {}, {} times", choice.sure, choice.count))
@@ -91,6 +104,7 @@ impl World {
             .tool(Tool::new("gated", gated).concurrency(2))
             .tool(Tool::new("fails", fails))
             .tool(Tool::new("asks", asks))
+            .tool(Tool::durable("stepped", stepped))
             .wrap_engine_store(move |store| Arc::new(MeteredStore::around(store, counted, clock)))
             .start()
             .await

@@ -2,13 +2,14 @@
 
 mod api;
 mod doctor;
+mod reset;
 mod show;
 mod table;
 mod top;
 
 use crate::{
     answer_format,
-    args::{Admin, AdminAnswer, AdminCommand, AdminTasks, OneTask, Operated, SomeTools},
+    args::{Admin, AdminAnswer, AdminCommand, AdminReset, AdminTasks, OneTask, Operated, SomeTools},
     arguments::{self, Taker},
     failure::Failure,
     output,
@@ -31,6 +32,10 @@ pub(crate) async fn run(admin: &Admin) -> ExitCode {
         | AdminCommand::Log(OneTask { of, .. })
         | AdminCommand::Cancel(OneTask { of, .. })
         | AdminCommand::Retry(OneTask { of, .. })
+        | AdminCommand::Reset(AdminReset {
+            one: OneTask { of, .. },
+            ..
+        })
         | AdminCommand::Release(OneTask { of, .. })
         | AdminCommand::Delete(OneTask { of, .. })
         | AdminCommand::Answer(AdminAnswer { of, .. })
@@ -61,6 +66,7 @@ async fn operate(command: &AdminCommand) -> Result<Exit, Failure> {
         AdminCommand::Log(one) => log(one).await,
         AdminCommand::Cancel(one) => act(one, "cancel", "is asked to stop").await,
         AdminCommand::Retry(one) => act(one, "retry", "is made again").await,
+        AdminCommand::Reset(args) => reset::run(args).await,
         AdminCommand::Release(one) => act(one, "release", "is tried again").await,
         AdminCommand::Delete(one) => {
             let (api, id) = found(one).await?;

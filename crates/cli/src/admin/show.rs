@@ -181,15 +181,7 @@ pub(super) fn task(task: &Value) -> String {
         );
     }
     for entry in list(task, "journal") {
-        let took = entry["tookMillis"].as_u64().map_or_else(String::new, length);
-        let line = format!(
-            "{} {} {}  {took}  {}",
-            entry["position"],
-            text(entry, "kind"),
-            text(entry, "name"),
-            text(entry, "status")
-        );
-        member("journal", &line);
+        member("journal", &self::entry(entry));
     }
     for child in list(task, "children") {
         member(
@@ -203,6 +195,18 @@ pub(super) fn task(task: &Value) -> String {
         _ => {}
     }
     lines.join("\n")
+}
+
+/// An entry of a journal in one line.
+pub(super) fn entry(entry: &Value) -> String {
+    let took = entry["tookMillis"].as_u64().map_or_else(String::new, length);
+    format!(
+        "{} {} {}  {took}  {}",
+        entry["position"],
+        text(entry, "kind"),
+        text(entry, "name"),
+        text(entry, "status")
+    )
 }
 
 pub(super) fn list<'a>(value: &'a Value, member: &str) -> &'a [Value] {

@@ -24,6 +24,8 @@ pub(crate) enum AdminCommand {
     Cancel(OneTask),
     /// Make a task that has failed or was cancelled again, as a new one
     Retry(OneTask),
+    /// Have a new task go on from an earlier point of a durable task's journal
+    Reset(AdminReset),
     /// Try a blocked task again now
     Release(OneTask),
     /// Delete a finished task with all that it has left
@@ -70,6 +72,19 @@ pub(crate) struct OneTask {
     pub(crate) of: Operated,
     /// The task's id, or a part of it that only one of the latest 500 tasks has
     pub(crate) id: String,
+}
+
+/// `longhaul admin reset`
+#[derive(Debug, Args)]
+pub(crate) struct AdminReset {
+    #[command(flatten)]
+    pub(crate) one: OneTask,
+    /// The first entry of its journal that is dropped, and runs again
+    #[arg(long, value_name = "ENTRY", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) before: u32,
+    /// Do not ask
+    #[arg(long)]
+    pub(crate) yes: bool,
 }
 
 /// Tools of it.

@@ -1,0 +1,68 @@
+//! `longhaul admin reset`: shows what is dropped, and asks first.
+
+use super::{
+    api::{Api, task_path},
+    show::{entry, list},
+    shown,
+};
+use crate::{args::AdminReset, failure::Failure, output, result::Exit};
+use inquire::{Confirm, InquireError};
+use serde_json::{Value, json};
+use std::io::{self, IsTerminal};
+
+pub(super) async fn run(args: &AdminReset) -> Result<Exit, Failure> {
+    let api = Api::of(&args.one.of)?;
+    let id = api.whole_id(&args.one.id).await?;
+    let path = task_path(&id)?;
+    let dropped = dropped(&api, &path, args.before).await?;
+    if dropped.is_empty() {
+        return Err(Failure::usage(format!(
+            "the journal of {id} has no entry {}; see `longhaul admin task`",
+            args.before
+        )));
+    }
+    if !args.yes && !agreed(&dropped)? {
+        output::note("nothing was changed");
+        return Ok(Exit::Cancelled);
+    }
+    let body = json!({"before": args.before});
+    let done = api.post(&format!("{path}/reset"), Some(body)).await?;
+    shown(&args.one.of, &done, |done| {
+        output::note(&format!("{id} goes on from before entry {} as", args.before));
+        // The id alone, for scripts.
+        done["task"].as_str().unwrap_or_default().to_owned()
+    })
+}
+
+/// The entries from this one on.
+async fn dropped(api: &Api, path: &str, before: u32) -> Result<Vec<Value>, Failure> {
+    let mut dropped = Vec::new();
+    let mut after = u64::from(before.saturating_sub(1));
+    loop {
+        let page = api.get(&format!("{path}/journal?after={after}")).await?;
+        dropped.extend(list(&page, "entries").iter().cloned());
+        match page["next"].as_u64() {
+            Some(next) => after = next,
+            None => return Ok(dropped),
+        }
+    }
+}
+
+fn agreed(dropped: &[Value]) -> Result<bool, Failure> {
+    let lines: Vec<String> = dropped.iter().map(entry).collect();
+    output::note(&format!(
+        "These operations run again; what they have done outside stays done:\n  {}",
+        lines.join("\n  ")
+    ));
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Err(Failure::usage("nothing was changed: --yes resets it without asking"));
+    }
+    match Confirm::new("Reset the task? A task that waits is cancelled.")
+        .with_default(false)
+        .prompt()
+    {
+        Ok(agreed) => Ok(agreed),
+        Err(InquireError::OperationCanceled | InquireError::OperationInterrupted) => Ok(false),
+        Err(error) => Err(Failure::usage(error)),
+    }
+}
