@@ -62,6 +62,8 @@ impl Drop for HeldQuestion {
 pub(crate) enum AskedBy<'a> {
     /// A task, in its list of questions.
     Task,
+    /// A task that only this process reaches. The user may answer this in another process, which tells this one.
+    BoundTask(&'a InputRequest),
     /// A recorded request of a legacy server.
     Request(RequestNumber),
     /// A call that is no task, in a round of it. The user may answer this in another process.
@@ -74,7 +76,7 @@ impl AskedBy<'_> {
     fn number(self) -> Option<RequestNumber> {
         match self {
             Self::Request(number) => Some(number),
-            Self::Task | Self::Call(_) | Self::PlainCall(_) => None,
+            Self::Task | Self::BoundTask(_) | Self::Call(_) | Self::PlainCall(_) => None,
         }
     }
 }
@@ -95,6 +97,7 @@ impl Connection {
             async move { connection.ask(request).await }.boxed()
         };
         let asked_by = match request.task {
+            Some(_) if self.transport().is_session() => AskedBy::BoundTask(&request),
             Some(_) => AskedBy::Task,
             None => AskedBy::Call(&request),
         };
@@ -125,7 +128,9 @@ pub(crate) async fn ask_recorded<E: From<RequestError>>(
     let mut watch = record.watch();
     loop {
         let asked = match asked_by {
-            AskedBy::Call(request) | AskedBy::PlainCall(request) => record.ask_in_call(key, request).await,
+            AskedBy::BoundTask(request) | AskedBy::Call(request) | AskedBy::PlainCall(request) => {
+                record.ask_in_call(key, request).await
+            }
             AskedBy::Task | AskedBy::Request(_) => record.ask(key, asked_by.number()).await,
         };
         match asked {

@@ -111,7 +111,7 @@ pub use error::{OpenError, RequestError};
 pub use event::{Event, Observer, Progress};
 pub use history::{FailedStepAttempt, FailedStepAttempts, HistoryEntry};
 pub use input::{InputHandler, InputRequest, InputResponse, Inputs};
-pub use journal::{Asked, CallCancellation, ClientJournal, JournalError};
+pub use journal::{Asked, CallCancellation, ClientJournal, JournalError, JournalWatch};
 pub use logging::{LogMessage, Logging};
 #[cfg(feature = "login")]
 pub use login::{

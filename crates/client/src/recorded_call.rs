@@ -196,6 +196,10 @@ pub struct RecordedCall {
     pub login: Option<String>,
     /// Where it stands.
     pub state: CallState,
+    /// Whether its task ends with the process that made the call, which lives: its server is a child of that process, or its session a connection of it. Only that
+    /// process reaches the task. Others answer and cancel it as a call that is no task: with [`ClientJournal::answer_call`](crate::ClientJournal::answer_call)
+    /// and [`ClientJournal::cancel_call`](crate::ClientJournal::cancel_call).
+    pub ends_with_process: bool,
     /// Its task, if the server has created one.
     pub task: Option<TaskRef>,
     /// The task's status when it was last noted.

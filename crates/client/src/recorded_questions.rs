@@ -27,8 +27,8 @@ pub(crate) enum RecordedPlace {
     Request(RequestNumber, String),
     /// With the plain call that asks, under this key.
     PlainCall(String),
-    /// Only the answer is recorded.
-    Nowhere,
+    /// With the task, under this key, for as long as the connection lasts.
+    Connection(String),
 }
 
 impl Recorded {
@@ -55,15 +55,16 @@ impl Recorded {
     /// The key of the question for people, if other processes can answer it.
     pub(crate) fn key(&self) -> Option<&String> {
         match &self.place {
-            RecordedPlace::Request(_, key) | RecordedPlace::PlainCall(key) => Some(key),
-            RecordedPlace::Nowhere => None,
+            RecordedPlace::Request(_, key) | RecordedPlace::PlainCall(key) | RecordedPlace::Connection(key) => {
+                Some(key)
+            }
         }
     }
 
     pub(crate) fn number(&self) -> Option<RequestNumber> {
         match self.place {
             RecordedPlace::Request(number, _) => Some(number),
-            RecordedPlace::PlainCall(_) | RecordedPlace::Nowhere => None,
+            RecordedPlace::PlainCall(_) | RecordedPlace::Connection(_) => None,
         }
     }
 
@@ -71,8 +72,9 @@ impl Recorded {
     pub(crate) async fn withdrawn(&self) {
         match &self.place {
             RecordedPlace::Request(number, _) => self.record.request_withdrawn(*number).await,
-            RecordedPlace::PlainCall(_) => self.record.forget_question(self.name.clone()),
-            RecordedPlace::Nowhere => {}
+            RecordedPlace::PlainCall(_) | RecordedPlace::Connection(_) => {
+                self.record.forget_question(self.name.clone())
+            }
         }
     }
 
@@ -87,9 +89,9 @@ impl Recorded {
                     held.settled();
                 }
             }
-            (RecordedPlace::Nowhere, Some(held)) if self.has_own_key => held.accepted().await,
-            (RecordedPlace::Nowhere, Some(held)) => held.discarded().await,
-            (RecordedPlace::Nowhere, None) => {}
+            (RecordedPlace::Connection(_), Some(held)) if self.has_own_key => held.accepted().await,
+            (RecordedPlace::Connection(_), Some(held)) => held.discarded().await,
+            (RecordedPlace::Connection(_), None) => {}
         }
     }
 }

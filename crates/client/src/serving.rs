@@ -8,7 +8,7 @@ use crate::{
     era::Era,
     input::{InputRequest, InputResponse, not_offered},
     journal::{NewServerRequest, ServerRequestRecord},
-    legacy_questions::{QuestionName, RequestDigest, ServedAnswer, digest},
+    legacy_questions::{QuestionName, RequestDigest, ServedAnswer, digest, of_plain_call},
     listening::{MAX_SERVED, ServedRequest},
     polling,
     recorded_questions::{Recorded, RecordedPlace, read_again, related_result},
@@ -293,11 +293,12 @@ impl Connection {
         let task = task.as_str();
         let record = self.legacy_tasks().record_of(task).await?;
         let QuestionName { name, is_unique } = QuestionName::of(request, task);
+        let key = of_plain_call(request, record.next_question()).1;
         let recorded = Recorded {
             record,
             name: name.clone(),
             has_own_key: is_unique,
-            place: RecordedPlace::Nowhere,
+            place: RecordedPlace::Connection(key),
         };
         if self.transport().is_session() {
             // The request ends with the pipe.
@@ -556,6 +557,7 @@ async fn answer_request(
     };
     let asked_by = match (recorded.map(|recorded| &recorded.place), number) {
         (Some(RecordedPlace::PlainCall(_)), _) => AskedBy::PlainCall(&asked),
+        (Some(RecordedPlace::Connection(_)), _) => AskedBy::BoundTask(&asked),
         (_, Some(number)) => AskedBy::Request(number),
         (_, None) => AskedBy::Task,
     };

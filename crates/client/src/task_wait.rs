@@ -48,6 +48,7 @@ impl TaskHandle {
             // What a new task asks comes to this process.
             has_asked_again: self.created().is_some(),
             others: None,
+            cancelled: self.cancel_requested(),
             progress: None,
         };
         wait.follow_progress();
@@ -69,6 +70,14 @@ impl TaskHandle {
     }
 }
 
+impl TaskHandle {
+    /// Completes when another process wants the task to be cancelled. `None` if any process can do that itself.
+    fn cancel_requested(&self) -> Option<BoxFuture<'_, ()>> {
+        let record = self.record().filter(|_| self.connection().transport().is_session())?;
+        Some(record.cancel_requested().boxed())
+    }
+}
+
 enum Polled {
     Live(TaskSnapshot),
     Ended(Outcome),
@@ -83,6 +92,8 @@ enum Woken {
     Answered(Result<(), RequestError>),
     Held(HoldEnd),
     Progress(Progress),
+    /// Another process wants the task to be cancelled.
+    Cancelled,
     /// Another process may have been asked.
     LookAgain,
 }
@@ -119,6 +130,8 @@ struct Wait<'a> {
     has_asked_again: bool,
     /// What other processes record: some servers send a question once, and one of them may have got it. `None` until the task was first read.
     others: Option<JournalWatch>,
+    /// Completes when another process wants a task to be cancelled that only this one reaches.
+    cancelled: Option<BoxFuture<'a, ()>>,
     /// The progress that a legacy server reports.
     progress: Option<watch::Receiver<Option<Progress>>>,
 }
@@ -227,11 +240,19 @@ impl Wait<'_> {
                 answered = self.questions.answered() => Woken::Answered(answered),
                 change = next_push(&mut self.push) => Woken::Pushed(change),
                 ended = held(&mut self.held) => Woken::Held(ended),
+                () = requested(&mut self.cancelled) => Woken::Cancelled,
                 progress = next_progress(&mut self.progress) => Woken::Progress(progress),
                 () = &mut pause => Woken::Time,
                 () = look_again => Woken::LookAgain,
             };
             match woken {
+                Woken::Cancelled => {
+                    self.cancelled = None;
+                    if let Err(error) = self.handle.cancel().await {
+                        tracing::warn!(%error, "a task was not cancelled");
+                    }
+                    return Ok(());
+                }
                 Woken::Progress(progress) => (self.on_event)(Event::TaskProgress(progress)),
                 Woken::LookAgain => {
                     serve_recorded(self.handle, snapshot, RecordedRequests::Unanswered).await?;
@@ -430,6 +451,14 @@ async fn next_progress(latest: &mut Option<watch::Receiver<Option<Progress>>>) -
         }
     }
     std::future::pending().await
+}
+
+/// Waits for the request of another process, if there may be one.
+async fn requested(request: &mut Option<BoxFuture<'_, ()>>) {
+    match request {
+        Some(request) => request.await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Waits for the request, if there is one.

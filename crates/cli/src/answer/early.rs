@@ -1,4 +1,4 @@
-//! Answering a call that asks before it is a task: through the journal, which the process that makes the call watches.
+//! Answering a call that asks before it is a task, or whose task only its command reaches: through the journal, which the process that makes the call watches.
 
 use super::{answered_line, choose, respond};
 use crate::{
@@ -11,12 +11,7 @@ use crate::{
     servers::Server,
     tasks,
 };
-use longhaul_client::{CallFilter, CallState, ClientJournal, RecordedCall, SystemClock};
-use longhaul_core::Clock;
-use std::time::Duration;
-
-/// How often the journal is looked at while a form is shown.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
+use longhaul_client::{CallFilter, CallState, ClientJournal, RecordedCall};
 
 /// The only call that asks before it is a task, if no task could be meant.
 pub(super) async fn only_that_asks(server: &Server) -> Result<Option<RecordedCall>, Failure> {
@@ -46,14 +41,15 @@ pub(super) async fn only_that_asks(server: &Server) -> Result<Option<RecordedCal
 
 /// Records the answer, which the process that makes the call sends.
 pub(super) async fn answer(call: &RecordedCall, args: &args::Answer, words: &Words) -> Result<Exit, Failure> {
-    let name = tasks::call_name(call.id);
+    let name = tasks::name_of(call);
     let is_over = || Failure::refused(format!("{name} asks nothing now"));
     if call.state == CallState::Interrupted && call.idempotency_key.is_none() {
         return Err(Failure::refused(format!(
             "the program that made {name} has ended, so nothing can send the answer; make the call again: it asks again"
         )));
     }
-    if !matches!(call.state, CallState::InFlight | CallState::Interrupted) {
+    let is_open = matches!(call.state, CallState::InFlight | CallState::Interrupted);
+    if !(is_open || call.ends_with_process) {
         return Err(is_over());
     }
     let journal = record::open().await?;
@@ -65,9 +61,10 @@ pub(super) async fn answer(call: &RecordedCall, args: &args::Answer, words: &Wor
         if !journal.answer_call(call.id, &key, &response).await? {
             return Err(is_not_asked(call, &key));
         }
-        answered_line(None, Some(&name), Some(&key), args.json);
+        let task = call.task.as_ref().map(|task| task.task_id.as_str());
+        answered_line(task, task.is_none().then_some(name.as_str()), Some(&key), args.json);
         output::note(match call.state {
-            CallState::InFlight => "the answer is recorded; the program that makes the call sends it",
+            CallState::InFlight | CallState::Task => "the answer is recorded; the program that makes the call sends it",
             _ => "the answer is recorded; make the same call again, which sends it",
         });
     }
@@ -76,8 +73,8 @@ pub(super) async fn answer(call: &RecordedCall, args: &args::Answer, words: &Wor
 
 /// Waits until the call has ended, or does not ask this any more.
 async fn until_withdrawn(journal: &ClientJournal, call: &RecordedCall, key: &str) -> Failure {
+    let mut watch = journal.watch();
     loop {
-        SystemClock.sleep(LOOK_AGAIN).await;
         let asked = match journal.call_questions(call.id).await {
             Ok(asked) => asked,
             Err(error) => return error.into(),
@@ -85,10 +82,11 @@ async fn until_withdrawn(journal: &ClientJournal, call: &RecordedCall, key: &str
         if asked.iter().all(|request| request.key.as_deref() != Some(key)) {
             return is_not_asked(call, key);
         }
+        watch.changed_or_ended().await;
     }
 }
 
 fn is_not_asked(call: &RecordedCall, key: &str) -> Failure {
-    let name = tasks::call_name(call.id);
+    let name = tasks::name_of(call);
     Failure::refused(format!("{name} does not ask `{key}` any more; nothing was answered"))
 }

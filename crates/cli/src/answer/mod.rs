@@ -73,6 +73,9 @@ async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
         Some(id) => Named::find(server, id).await?,
         None => only_that_asks(server).await?,
     };
+    if let Some(call) = named.call().filter(|call| call.ends_with_process) {
+        return early::answer(call, args, &words).await;
+    }
     let (relay, questions) = held::Relay::new();
     let connection = named.server.connection(|options| options.inputs = Some(relay))?;
     let (client, task) = named.open(&connection).await;

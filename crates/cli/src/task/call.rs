@@ -1,4 +1,4 @@
-//! Showing and cancelling a call that is no task, by what the journal knows of it.
+//! Showing and cancelling a call that is no task, or whose task only its command reaches, by what the journal knows of it.
 
 use super::show::{describe_questions, key_line, questions_as_json};
 use crate::{
@@ -7,22 +7,28 @@ use crate::{
     fields, output, record,
     result::Exit,
     servers,
-    tasks::{Row, call_name},
+    tasks::{Row, name_of},
 };
-use longhaul_client::{CallCancellation, CallState, ClientJournal, InputRequest, RecordedCall, SystemClock};
+use longhaul_client::{
+    CallCancellation, CallState, ClientJournal, Finished, InputRequest, RecordedCall, SystemClock, TaskStatus,
+};
 use longhaul_core::{Clock, format_duration};
 use serde_json::json;
 use std::time::Duration;
 
-/// How long the program that makes the call may take to cancel it. It looks every two seconds.
+/// How long the program that makes the call may take to cancel it.
 const LONGEST_WAIT: Duration = Duration::from_secs(6);
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// Does what `longhaul task` is to do with it.
 pub(super) async fn act(call: &RecordedCall, args: &args::Task) -> Result<Exit, Failure> {
     let is_no_task = |what: &str| {
-        let name = call_name(call.id);
-        Failure::usage(format!("{name} is no task{what}"))
+        let name = name_of(call);
+        Failure::usage(match call.ends_with_process {
+            true => format!(
+                "{name} ends with the command that made the call, which still runs, and alone reaches its server; `task`, `answer` and `cancel` reach that command"
+            ),
+            false => format!("{name} is no task{what}"),
+        })
     };
     match &args.action {
         args::TaskAction { wait: true, .. } => Err(is_no_task("; only the program that makes it gets its result")),
@@ -36,14 +42,18 @@ pub(super) async fn act(call: &RecordedCall, args: &args::Task) -> Result<Exit, 
 
 async fn show(call: &RecordedCall, json: bool) -> Result<Exit, Failure> {
     let asked = match call.state {
-        CallState::InFlight | CallState::Interrupted => record::open().await?.call_questions(call.id).await?,
+        CallState::InFlight | CallState::Interrupted | CallState::Task => {
+            record::open().await?.call_questions(call.id).await?
+        }
         _ => Vec::new(),
     };
     let row = Row::recorded(call.clone());
     if json {
         let mut shown = row.as_json();
         // Of a call that has ended, too: it was named.
-        shown["call"] = call_name(call.id).into();
+        if call.task.is_none() {
+            shown["call"] = name_of(call).into();
+        }
         if let Some(asked) = questions_as_json(&asked) {
             shown["inputRequests"] = asked;
         }
@@ -52,7 +62,7 @@ async fn show(call: &RecordedCall, json: bool) -> Result<Exit, Failure> {
     }
     let (state, detail) = row.state();
     let lines = [
-        ("call", Some(call_name(call.id))),
+        (if call.task.is_some() { "task" } else { "call" }, Some(name_of(call))),
         ("tool", Some(call.tool.clone())),
         ("server", Some(servers::recorded(call).shown())),
         ("status", Some(state)),
@@ -74,7 +84,7 @@ async fn show(call: &RecordedCall, json: bool) -> Result<Exit, Failure> {
 }
 
 fn how_to_answer(call: &RecordedCall, question: &InputRequest) -> String {
-    let (name, values) = (call_name(call.id), fields::values(question));
+    let (name, values) = (name_of(call), fields::values(question));
     let mut words = vec![name.as_str()];
     if let Some(key) = &question.key {
         words.extend(["--question", key]);
@@ -88,7 +98,7 @@ fn how_to_answer(call: &RecordedCall, question: &InputRequest) -> String {
 
 /// Has the program that makes the call cancel it, and says what has become of it.
 pub(super) async fn cancel(call: &RecordedCall, json: bool) -> Result<Exit, Failure> {
-    let name = call_name(call.id);
+    let name = name_of(call);
     let ended = |call: &RecordedCall| {
         let state = Row::recorded(call.clone()).state().0;
         Failure::refused(format!("{name} has ended: it is {state}; nothing was cancelled"))
@@ -96,6 +106,7 @@ pub(super) async fn cancel(call: &RecordedCall, json: bool) -> Result<Exit, Fail
     let has_key = call.idempotency_key.is_some();
     match &call.state {
         CallState::InFlight => {}
+        CallState::Task if call.ends_with_process => {}
         CallState::Interrupted if has_key => {}
         _ => return Err(ended(call)),
     }
@@ -105,7 +116,10 @@ pub(super) async fn cancel(call: &RecordedCall, json: bool) -> Result<Exit, Fail
         false => "",
     };
     let report = |what: &str, member: &str| match json {
-        true => output::json_line(&json!({"taskId": null, "call": name, member: true})),
+        true => output::json_line(&match &call.task {
+            Some(task) => json!({"taskId": task.task_id, member: true}),
+            None => json!({"taskId": null, "call": name, member: true}),
+        }),
         false => output::note(&format!("{name} {what}")),
     };
     if journal.cancel_call(call.id).await? == CallCancellation::Recorded {
@@ -121,6 +135,20 @@ pub(super) async fn cancel(call: &RecordedCall, json: bool) -> Result<Exit, Fail
             );
             Ok(Exit::Answered)
         }
+        (CallState::Task, Some(_)) if is_open(&now) => {
+            report(
+                "was asked to be cancelled; the command that made it has not done so yet",
+                "cancelRequested",
+            );
+            Ok(Exit::Answered)
+        }
+        (_, Some(_)) if call.task.is_some() => match now.state {
+            CallState::Task | CallState::Finished(Finished::Cancelled) => {
+                report("is cancelled", "cancelled");
+                Ok(Exit::Answered)
+            }
+            _ => Err(ended(&now)),
+        },
         (_, Some(task)) => {
             let id = output::plain(&task.task_id, "");
             report(
@@ -129,7 +157,7 @@ pub(super) async fn cancel(call: &RecordedCall, json: bool) -> Result<Exit, Fail
             );
             Ok(Exit::Answered)
         }
-        (CallState::Finished(longhaul_client::Finished::Cancelled), None) => {
+        (CallState::Finished(Finished::Cancelled), None) => {
             report(&format!("is cancelled{goes_on}"), "cancelled");
             Ok(Exit::Answered)
         }
@@ -139,12 +167,26 @@ pub(super) async fn cancel(call: &RecordedCall, json: bool) -> Result<Exit, Fail
 
 /// The call once it has ended, but not after long.
 async fn until_ended(journal: &ClientJournal, call: &RecordedCall) -> Result<RecordedCall, Failure> {
-    let limit = SystemClock.monotonic() + LONGEST_WAIT;
+    let mut watch = journal.watch();
+    let mut limit = SystemClock.sleep(LONGEST_WAIT);
     loop {
         let now = journal.get(call.id).await?;
-        if now.state != CallState::InFlight || SystemClock.monotonic() >= limit {
+        if !is_open(&now) {
             return Ok(now);
         }
-        SystemClock.sleep(LOOK_AGAIN).await;
+        tokio::select! {
+            biased;
+            () = watch.changed_or_ended() => {}
+            () = &mut limit => return Ok(now),
+        }
+    }
+}
+
+/// Whether the process that makes it, or reaches its task, has not seen its end.
+fn is_open(call: &RecordedCall) -> bool {
+    match call.state {
+        CallState::InFlight => true,
+        CallState::Task => call.ends_with_process && !call.status.is_some_and(TaskStatus::is_final),
+        _ => false,
     }
 }

@@ -34,6 +34,9 @@ async fn act(args: &args::Task) -> Result<Exit, Failure> {
         return call::act(&call, args).await;
     }
     let named = choose(&args.task, "task").await?;
+    if let Some(call) = named.call().filter(|call| call.ends_with_process) {
+        return call::act(call, args).await;
+    }
     let server = &named.server;
     let (asking, mut unasked) = Asking::new();
     let connection = server.connection(|options| {
@@ -119,6 +122,9 @@ pub(crate) async fn cancel_command(args: &args::Cancel) -> ExitCode {
             return call::cancel(&call, args.json).await;
         }
         let named = choose(&args.task, "cancel").await?;
+        if let Some(call) = named.call().filter(|call| call.ends_with_process) {
+            return call::cancel(call, args.json).await;
+        }
         let connection = named.server.connection(|_| {})?;
         let (client, task) = named.open(&connection).await;
         let exit = cancel::cancel(&task, args.json).await;

@@ -5,7 +5,7 @@ mod row;
 mod table;
 
 use row::call_number;
-pub(crate) use row::{Row, call_name};
+pub(crate) use row::{Row, call_name, name_of};
 pub(crate) use table::{shortened, terminal_width};
 
 use crate::{

@@ -21,6 +21,14 @@ pub(crate) fn call_name(call: CallId) -> String {
     format!("{CALL}{}", call.number())
 }
 
+/// What commands take for it: the id of its task, else its name.
+pub(crate) fn name_of(call: &RecordedCall) -> String {
+    match &call.task {
+        Some(task) => task.task_id.clone(),
+        None => call_name(call.id),
+    }
+}
+
 /// The call of this name.
 pub(crate) fn call_number(name: &str) -> Option<CallId> {
     name.strip_prefix(CALL)?.parse().ok().map(CallId::from_number)

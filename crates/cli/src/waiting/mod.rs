@@ -262,7 +262,7 @@ impl Waiting<'_> {
                 }
             }
             Ended::Interrupted(_) | Ended::TimedOut => {
-                if let Some(question) = self.unasked.left() {
+                if let Some(question) = self.unasked.left().filter(|_| is_kept) {
                     output::note(&how_to_answer(self.server, task.id(), &question));
                 }
                 let again = self.server.task_line("task", task.id(), &["--wait"]);

@@ -3,6 +3,7 @@
 use crate::{
     peer::{Peer, event_stream, plain},
     support::*,
+    terminal::Terminal,
 };
 use serde_json::{Value, json};
 use std::{
@@ -25,9 +26,10 @@ while read -r line; do
     *'"tools/call"'*) made=1; answer "{\"task\":$(task working)}" ;;
     *'"tasks/get"'*) case "$made" in
       1) answer "$(task STATUS)" ;;
+      2) answer "$(task cancelled)" ;;
       *) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"Task not found"}}\n' "$id" ;;
     esac ;;
-    *'"tasks/cancel"'*) answer "$(task cancelled)" ;;
+    *'"tasks/cancel"'*) made=2; answer "$(task cancelled)" ;;
     *) [ -n "$id" ] && printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}\n' "$id" ;;
   esac
 done"#;
@@ -60,7 +62,68 @@ fn a_task_of_a_child_that_asks_without_a_terminal_is_cancelled() {
     assert_eq!(states(&home)[0]["state"], "cancelled");
 }
 
-/// Another terminal cannot reach it: it starts a server of its own, which does not know the task.
+/// A server of 2025-11-25 on its standard input and output, whose task asks a name and ends with it.
+const ASKING: &str = r#"
+task() { printf '{"taskId":"t-1","status":"%s","createdAt":"2026-11-20T09:00:00Z","lastUpdatedAt":"2026-11-20T09:00:00Z","ttl":null,"pollInterval":50}' "$1"; }
+answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
+result() { answer "{\"content\":[{\"type\":\"text\",\"text\":\"$said\"}]}"; }
+while read -r line; do
+  id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+  case "$line" in
+    *'"id":"ask-1"'*)
+      said=$(printf '%s' "$line" | sed -n 's/.*"name":"\([a-z]*\)".*/\1/p')
+      id=$held; result ;;
+    *'"initialize"'*) answer '{"protocolVersion":"2025-11-25","serverInfo":{"name":"s","version":"0"},"capabilities":{"tools":{},"tasks":{"requests":{"tools":{"call":{}}},"cancel":{}}}}' ;;
+    *'"tools/list"'*) answer '{"tools":[{"name":"t","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}]}' ;;
+    *'"tools/call"'*) answer "{\"task\":$(task input_required)}" ;;
+    *'"tasks/get"'*) case "$said" in
+      '') answer "$(task input_required)" ;;
+      *) answer "$(task completed)" ;;
+    esac ;;
+    *'"tasks/result"'*) [ -n "$said" ] && result && continue
+      held=$id
+      printf '{"jsonrpc":"2.0","id":"ask-1","method":"elicitation/create","params":{"message":"Who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]},"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t-1"}}}}\n' ;;
+    *) [ -n "$id" ] && printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}\n' "$id" ;;
+  esac
+done"#;
+
+/// The command that made the call shows a form; another terminal shows the question, too, and answers it.
+#[test]
+fn a_task_of_a_child_is_answered_from_another_terminal() {
+    let served = served();
+    let mut terminal = Terminal::new(&served, "child");
+    let mut call = terminal.begin(&["call", "t", "--", "sh", "-c", ASKING]);
+    call.until("Who?");
+    call.until("? name");
+    let shown = json(&served.run(&["task", "t-1", "--json"]));
+    let asked = shown["inputRequests"].as_object().unwrap();
+    assert_eq!(asked.values().next().unwrap()["params"]["message"], "Who?", "{shown}");
+    let answered = served.run(&["answer", "t-1", "name=ann"]);
+    exit(&answered, 0);
+    call.until("the form is closed: the question was answered elsewhere");
+    call.until("ann");
+    call.ends(0);
+    assert_eq!(states(&served.home)[0]["state"], "completed");
+}
+
+/// The command that made the call cancels it.
+#[test]
+fn a_task_of_a_child_is_cancelled_from_another_terminal() {
+    let home = tempfile::tempdir().unwrap();
+    let mut running = call(&home, "working", &[]).spawn().unwrap();
+    let mut said = BufReader::new(running.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("working") {
+        line.clear();
+        assert!(said.read_line(&mut line).unwrap() > 0);
+    }
+    let cancelled = longhaul(&["cancel", "t-1"], &home).output().unwrap();
+    exit(&cancelled, 0);
+    assert_eq!(stderr(&cancelled), "t-1 is cancelled");
+    assert_eq!(running.wait().unwrap().code(), Some(4));
+}
+
+/// Another terminal cannot reach its server, and shows what is recorded.
 #[test]
 fn a_task_of_a_child_is_not_lost_while_its_command_runs() {
     let home = tempfile::tempdir().unwrap();
@@ -71,15 +134,12 @@ fn a_task_of_a_child_is_not_lost_while_its_command_runs() {
         line.clear();
         assert!(said.read_line(&mut line).unwrap() > 0);
     }
-    for words in [&["task"][..], &["task", "--wait"]] {
-        let refused = longhaul(words, &home).output().unwrap();
-        exit(&refused, 5);
-        let text = stderr(&refused);
-        assert!(
-            text.contains("which still runs") && !text.contains("lost"),
-            "{words:?}: {text}"
-        );
-    }
+    let shown = longhaul(&["task"], &home).output().unwrap();
+    assert!(exit(&shown, 0).contains("status    working"), "{shown:?}");
+    let refused = longhaul(&["task", "--wait"], &home).output().unwrap();
+    exit(&refused, 2);
+    let text = stderr(&refused);
+    assert!(text.contains("which still runs") && !text.contains("lost"), "{text}");
     assert_eq!(states(&home)[0]["state"], "working");
     running.kill().unwrap();
     running.wait().unwrap();

@@ -1,4 +1,4 @@
-//! Cancelling a call that another process makes, before it is a task: that process watches for it.
+//! Cancelling a call that another process makes, before it is a task, or whose task only that process reaches: it watches for it.
 
 use super::{
     ClientJournal,
@@ -12,14 +12,15 @@ use crate::recorded_call::{CallId, Finished, StateCode};
 /// What becomes of a call that is to be cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallCancellation {
-    /// The process that makes the call is told, and stops waiting for the answer. The call is recorded as cancelled then, unless the answer comes first.
+    /// The process that makes the call is told, and stops waiting for the answer. The call is recorded as cancelled then, unless the answer comes first. One that waits
+    /// for a task cancels that.
     Requested,
     /// The process that made the call has ended. The call is recorded as cancelled, so it is not made again under its idempotency key. It may go on at the server.
     Recorded,
 }
 
 impl ClientJournal {
-    /// Cancels a call that is no task, also one that another process makes.
+    /// Cancels a call that is no task, or whose task [ends with its process](crate::RecordedCall::ends_with_process), also one that another process makes.
     ///
     /// ```no_run
     /// # async fn example(journal: longhaul_client::ClientJournal) -> Result<(), longhaul_client::JournalError> {
@@ -53,10 +54,10 @@ impl ClientJournal {
 
 fn cancel(scope: &Scope<'_>, call: CallId) -> Result<CallCancellation, Refusal> {
     let stored = Stored::read(scope, call)?;
-    if stored.state != StateCode::Intent {
+    let is_made = (stored.process.as_deref()).is_some_and(|process| scope.locks.is_alive(process));
+    if stored.state != StateCode::Intent && !(stored.state == StateCode::Task && is_made) {
         return Err(stored.refuse("cancel"));
     }
-    let is_made = (stored.process.as_deref()).is_some_and(|process| scope.locks.is_alive(process));
     if is_made {
         let sql = "UPDATE calls SET cancel_requested = ?2 WHERE seq = ?1";
         let requested = (call.number(), scope.now.0);

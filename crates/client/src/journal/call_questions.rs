@@ -1,4 +1,5 @@
-//! What calls ask before they are tasks. Another process can show and answer it: the one that makes the call watches for the answer, and sends it.
+//! What calls ask before they are tasks, and what those tasks ask that only the process of the call reaches. Another process can show and answer it: the one that
+//! makes the call watches for the answer, and sends it.
 
 use super::{
     ClientJournal,
@@ -18,7 +19,7 @@ use rusqlite::OptionalExtension;
 const MAX_LENGTH: usize = 256 * 1024;
 
 impl ClientJournal {
-    /// What a call asks that is no task, and nobody has answered.
+    /// What a call asks that is no task, or whose task [ends with its process](crate::RecordedCall::ends_with_process), and nobody has answered.
     ///
     /// # Errors
     /// Those of the disk and the file.
@@ -26,7 +27,7 @@ impl ClientJournal {
         self.0.read(move |scope| open(scope, call)).await
     }
 
-    /// Answers what a call asks that is no task. The process that makes the call sends the answer; if it has ended, the same call does that is made again under
+    /// Answers what a call asks that is no task, or whose task [ends with its process](crate::RecordedCall::ends_with_process). The process that makes the call sends the answer; if it has ended, the same call does that is made again under
     /// the call's idempotency key. `false` if the call does not ask this now: then nothing is recorded.
     ///
     /// # Errors

@@ -97,14 +97,13 @@ impl ClientJournal {
     }
 
     /// Whether the task of a call ends with another process that lives: its server is a child of that process, or its session a connection of it. Nobody else can
-    /// reach the task.
+    /// reach the task; [`answer_call`](Self::answer_call) and [`cancel_call`](Self::cancel_call) tell that process.
     ///
     /// # Errors
     /// [`JournalError::UnknownCall`], and those of the disk and the file.
     pub async fn is_followed_elsewhere(&self, call: CallId) -> Result<bool, JournalError> {
-        // A write, because only there this process has a name. It changes nothing.
         let look = move |scope: &Scope<'_>| Ok(Stored::read(scope, call)?.is_followed_elsewhere(scope));
-        self.0.write(look).await
+        self.0.read(look).await
     }
 
     /// Forgets a call at once, and all others whose task is the same: the task was deleted.

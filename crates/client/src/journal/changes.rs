@@ -7,6 +7,7 @@ use super::{
 };
 use parking_lot::Mutex;
 use std::{
+    fmt,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -25,8 +26,8 @@ pub(super) struct Changes {
     looking: Mutex<Option<AbortHandle>>,
 }
 
-/// Tells what other processes do from its creation on.
-pub(crate) struct JournalWatch {
+/// Tells what other processes do from its creation on: see [`ClientJournal::watch`].
+pub struct JournalWatch {
     seen: watch::Receiver<u64>,
     changes: u64,
 }
@@ -46,7 +47,7 @@ impl JournalWatch {
     }
 
     /// Waits until another process may have changed the journal, or ended.
-    pub(crate) async fn changed_or_ended(&mut self) {
+    pub async fn changed_or_ended(&mut self) {
         self.look().await;
         self.has_changed();
     }
@@ -59,6 +60,12 @@ impl JournalWatch {
     }
 }
 
+impl fmt::Debug for JournalWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JournalWatch").finish_non_exhaustive()
+    }
+}
+
 impl Changes {
     /// Tells those who wait here of a change of this process, too.
     pub(super) fn tell(&self) {
@@ -67,9 +74,19 @@ impl Changes {
 }
 
 impl ClientJournal {
-    /// Watches the other processes. What this journal changes itself is no change, unless it [tells](Changes::tell).
+    /// Watches the other processes, from now on: read what is waited for after this. What this journal changes itself is no change, but for
+    /// [`cancel_call`](Self::cancel_call).
+    ///
+    /// ```no_run
+    /// # async fn example(journal: longhaul_client::ClientJournal, call: longhaul_client::CallId) -> Result<(), longhaul_client::JournalError> {
+    /// let mut watch = journal.watch();
+    /// while journal.call_questions(call).await?.is_empty() {
+    ///     watch.changed_or_ended().await;
+    /// }
+    /// # Ok(()) }
+    /// ```
     #[expect(clippy::disallowed_methods, reason = "the client is not simulated")]
-    pub(crate) fn watch(&self) -> JournalWatch {
+    pub fn watch(&self) -> JournalWatch {
         let mut seen = self.0.changes.seen.subscribe();
         let changes = *seen.borrow_and_update();
         let mut looking = self.0.changes.looking.lock();

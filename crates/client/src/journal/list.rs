@@ -154,6 +154,7 @@ fn read(row: &Row<'_>, mut is_alive: impl FnMut(&str) -> bool) -> Result<Recorde
     };
     let status = row.get::<_, Option<String>>("status")?;
     let status = status.and_then(|status| TaskStatus::parse(&status));
+    let ends_with_process = state == CallState::Task && row.get::<_, Option<String>>("process")?.is_some();
     let is_open = matches!(code, StateCode::Intent | StateCode::Task);
     let task = read_task(row)?;
     // The status of a modern task says whether it asks: another client may have answered. Some legacy servers ask in any status.
@@ -167,6 +168,7 @@ fn read(row: &Row<'_>, mut is_alive: impl FnMut(&str) -> bool) -> Result<Recorde
         idempotency_key: row.get("idempotency_key")?,
         login: row.get("login")?,
         state,
+        ends_with_process,
         task,
         status,
         asks: is_open && (status == Some(TaskStatus::InputRequired) || (!says_by_status && row.get("is_asked")?)),

@@ -61,7 +61,7 @@ mod tests;
 
 pub(crate) use batches::NewBatch;
 pub use call_cancellation::CallCancellation;
-pub(crate) use changes::JournalWatch;
+pub use changes::JournalWatch;
 #[cfg(test)]
 pub(crate) use crash_point::reached as crash_point_reached;
 pub use error::JournalError;

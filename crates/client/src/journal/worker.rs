@@ -26,7 +26,7 @@ pub(super) struct Scope<'a> {
     pub(super) connection: &'a Connection,
     pub(super) locks: &'a ProcessLocks,
     pub(super) now: UnixMillis,
-    /// The name of this process's lock. Empty in a read.
+    /// The name of this process's lock. Empty in a read before the first change: then nothing is in the hands of this process.
     pub(super) process: &'a str,
 }
 
@@ -135,7 +135,7 @@ impl Worker {
                 connection: &file.connection,
                 locks: &file.locks,
                 now: worker.clock.now(),
-                process: "",
+                process: &worker.registered_name(),
             };
             read(&scope).map_err(|refusal| refusal.into_error(&worker.path))
         };
@@ -212,6 +212,14 @@ impl Worker {
         match &*state {
             LockState::Registered(lock) => Ok(lock.name().to_owned()),
             _ => Err(stopped(&self.path, "it was closed")),
+        }
+    }
+
+    /// The same, if there was a change.
+    fn registered_name(&self) -> String {
+        match &*self.lock.lock() {
+            LockState::Registered(lock) => lock.name().to_owned(),
+            LockState::Unregistered | LockState::Closed => String::new(),
         }
     }
 
