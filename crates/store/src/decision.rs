@@ -8,20 +8,20 @@ use longhaul_core::{
 use std::sync::Arc;
 
 /// All that must be written for one change, or nothing of it.
-pub(crate) struct Decision<'a> {
+pub struct Decision<'a> {
     /// The task as it then is.
-    pub(crate) task: Task,
+    pub task: Task,
     /// The outcome, if the change ended the task.
-    pub(crate) outcome: Option<Outcome>,
+    pub outcome: Option<Outcome>,
     /// The writes to its questions, in order.
-    pub(crate) inputs: Vec<InputWrite<'a>>,
+    pub inputs: Vec<InputWrite<'a>>,
     /// The writes to its journal, in order.
-    pub(crate) entries: Vec<EntryWrite<'a>>,
+    pub entries: Vec<EntryWrite<'a>>,
 }
 
 impl Decision<'_> {
     /// A change of the task alone.
-    pub(crate) fn of(task: Task) -> Self {
+    pub fn of(task: Task) -> Self {
         Self {
             task,
             outcome: None,
@@ -32,38 +32,56 @@ impl Decision<'_> {
 }
 
 /// One write to a task's questions.
-pub(crate) enum InputWrite<'a> {
+pub enum InputWrite<'a> {
     /// A new one, open.
     Asked {
+        /// What it is answered by.
         key: InputKey,
+        /// What its author calls it.
         name: Option<&'a Arc<str>>,
+        /// The question.
         request: &'a Json,
+        /// When.
         at: UnixMillis,
     },
     /// An open one has its answer.
     Answered {
+        /// Which one.
         key: InputKey,
+        /// The answer.
         answer: &'a Json,
+        /// When.
         at: UnixMillis,
     },
     /// An open one is open no longer, and has no answer.
-    Withdrawn { key: InputKey, at: UnixMillis },
+    Withdrawn {
+        /// Which one.
+        key: InputKey,
+        /// When.
+        at: UnixMillis,
+    },
 }
 
 /// One write to a task's journal.
-pub(crate) enum EntryWrite<'a> {
+pub enum EntryWrite<'a> {
     /// A new entry.
     Appended(&'a Entry),
     /// A new value of an existing entry, and the attempt that wrote it, if one did.
     Rewritten {
+        /// Its position.
         seq: u32,
+        /// The new value.
         value: &'a Json,
+        /// The attempt.
         epoch: Option<u32>,
     },
 }
 
 /// Runs the events of `change` over `task`.
-pub(crate) fn decide<'a>(task: &Task, change: &'a Change) -> Result<Decision<'a>, ApplyError> {
+///
+/// # Errors
+/// Why the change is refused, as [`Store::apply`](longhaul_core::Store::apply) says.
+pub fn decide<'a>(task: &Task, change: &'a Change) -> Result<Decision<'a>, ApplyError> {
     if was_made_before(task, change) {
         return Ok(Decision::of(task.clone()));
     }
@@ -125,7 +143,10 @@ fn was_made_before(task: &Task, change: &Change) -> bool {
 
 /// What `parent` writes of itself when it starts another task. A parent that must stop starts nothing, because cancelling its
 /// children must end.
-pub(crate) fn decide_start<'a>(parent: &Task, change: &'a Change) -> Result<Decision<'a>, ApplyError> {
+///
+/// # Errors
+/// Why the parent cannot start it.
+pub fn decide_start<'a>(parent: &Task, change: &'a Change) -> Result<Decision<'a>, ApplyError> {
     let decision = decide(parent, change)?;
     if parent.stop.is_some() {
         return Err(ApplyError::Illegal(IllegalEvent {
@@ -138,7 +159,7 @@ pub(crate) fn decide_start<'a>(parent: &Task, change: &'a Change) -> Result<Deci
 }
 
 /// The change of the parent when `task` has ended with `outcome`, if it has.
-pub(crate) fn end_for_parent(task: &Task, outcome: Option<&Outcome>, at: UnixMillis) -> Option<Change> {
+pub fn end_for_parent(task: &Task, outcome: Option<&Outcome>, at: UnixMillis) -> Option<Change> {
     let (lineage, outcome) = (task.lineage.as_ref()?, outcome?);
     let event = Event::ChildEnded {
         entry: lineage.entry,

@@ -6,16 +6,20 @@
 //! - [`contract`]: what every store must pass, shipped as library code so that a store written elsewhere can be tested too.
 //! - [`SqliteEventStore`] and [`MemoryEventStore`]: what `Last-Event-ID` is answered from, for clients whose stream broke.
 //!
+//! Stores in a database share what a change does ([`decision`]), what it counts ([`usage`]), and how tasks are kept in tables ([`task_row`], [`code`]).
+//!
 //! What the methods promise is written on [`longhaul_core::Store`] and [`longhaul_core::EventStore`].
 
+pub mod code;
 pub mod contract;
-mod decision;
+pub mod decision;
 mod event_store;
 mod memory;
 mod read_only_store;
-mod refusal;
+pub mod refusal;
 pub mod sqlite;
-mod usage;
+pub mod task_row;
+pub mod usage;
 
 pub use event_store::{MemoryEventStore, OpenEventStoreError, SqliteEventStore};
 pub use memory::{MemoryStore, PlainCallStore};

@@ -7,7 +7,7 @@ use longhaul_core::{
 };
 
 /// The usage that a new task adds.
-pub(crate) fn of_new(new: &NewTask, task: &Task, outcome: Option<&Outcome>) -> Usage {
+pub fn of_new(new: &NewTask, task: &Task, outcome: Option<&Outcome>) -> Usage {
     let history = new.history.as_deref().map_or(0, of_history);
     Usage {
         live: u64::from(!task.is_done()),
@@ -16,13 +16,13 @@ pub(crate) fn of_new(new: &NewTask, task: &Task, outcome: Option<&Outcome>) -> U
 }
 
 /// The bytes of what a task begins with.
-pub(crate) fn of_history(history: &History) -> u64 {
+pub fn of_history(history: &History) -> u64 {
     let entries = history.entries().iter().map(of_entry);
     entries.sum::<u64>() + history.inputs().iter().map(of_input).sum::<u64>()
 }
 
 /// The bytes of a question and its answer.
-pub(crate) fn of_input(input: &Input) -> u64 {
+pub fn of_input(input: &Input) -> u64 {
     let answer = match &input.state {
         InputState::Answered(answer) => bytes(answer),
         InputState::Open | InputState::Withdrawn => 0,
@@ -31,7 +31,7 @@ pub(crate) fn of_input(input: &Input) -> u64 {
 }
 
 /// The bytes that a change writes. The caller subtracts those of the values it replaces.
-pub(crate) fn of_decision(decision: &Decision<'_>) -> u64 {
+pub fn of_decision(decision: &Decision<'_>) -> u64 {
     let inputs = decision.inputs.iter().map(|input| match input {
         InputWrite::Asked { request: json, .. } | InputWrite::Answered { answer: json, .. } => bytes(json),
         InputWrite::Withdrawn { .. } => 0,
@@ -44,12 +44,12 @@ pub(crate) fn of_decision(decision: &Decision<'_>) -> u64 {
 }
 
 /// The bytes of an entry of the journal.
-pub(crate) fn of_entry(entry: &Entry) -> u64 {
+pub fn of_entry(entry: &Entry) -> u64 {
     (entry.key.path.len() + entry.key.name.len()) as u64 + bytes(&entry.value)
 }
 
 /// The bytes of an outcome.
-pub(crate) fn of_outcome(outcome: &Outcome) -> u64 {
+pub fn of_outcome(outcome: &Outcome) -> u64 {
     match outcome {
         Outcome::Result { json, .. } => bytes(json),
         Outcome::RpcError(failure) => failure.message.len() as u64 + failure.data.as_ref().map_or(0, bytes),
@@ -58,6 +58,6 @@ pub(crate) fn of_outcome(outcome: &Outcome) -> u64 {
 }
 
 /// The bytes of a text.
-pub(crate) fn bytes(json: &Json) -> u64 {
+pub fn bytes(json: &Json) -> u64 {
     json.as_str().len() as u64
 }

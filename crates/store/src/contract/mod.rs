@@ -23,7 +23,7 @@
 //! expected.
 
 use longhaul_core::{BoxFuture, Millis, Store};
-use std::sync::Arc;
+use std::{pin::Pin, sync::Arc};
 
 pub(crate) mod fixture;
 
@@ -74,11 +74,26 @@ pub trait Subject: Send {
 /// Makes a [`Subject`] with nothing in it.
 pub type NewSubject = fn() -> BoxFuture<'static, Box<dyn Subject>>;
 
-/// Makes a test of every promise: `contract_tests!(new_subject, block_on)` with a [`NewSubject`] and a function that drives a future.
+/// A promise of the contract.
+pub type Promise = fn(NewSubject) -> Pin<Box<dyn Future<Output = ()>>>;
+
+/// Every promise, with its name: for a store that is better tested in one process, because it needs a server for instance. The last one is the random run
+/// against the model, which a slow store may do with [fewer seeds](differential::run).
+pub const PROMISES: &[(&str, Promise)] = crate::with_promises!({ named_promises });
+
+macro_rules! named_promises {
+    ($($file:ident: $($promise:ident),+;)+) => {
+        &[$($((stringify!($promise), |new_subject| Box::pin($file::$promise(new_subject))),)+)+]
+    };
+}
+use named_promises;
+
+/// Hands all promises to a macro.
+#[doc(hidden)]
 #[macro_export]
-macro_rules! contract_tests {
-    ($new_subject:expr, $block_on:expr) => {
-        $crate::contract_tests!(@each $new_subject, $block_on,
+macro_rules! with_promises {
+    ({ $($receiver:tt)+ } $($first:tt)*) => {
+        $($receiver)+! { $($first)*
             acknowledged_is_kept: changes_survive_reopening, nodes_are_never_numbered_twice;
             all_or_nothing: a_refused_change_leaves_no_trace, a_refused_task_leaves_no_trace;
             blocked: blocked_work_records_events_and_is_not_woken, blocked_work_holds_nothing, a_block_lasts_until_an_entry,
@@ -126,7 +141,15 @@ macro_rules! contract_tests {
             timers: due_tasks_are_listed_earliest_first;
             tombstones: the_host_of_the_files_learns_of_a_deletion, a_host_that_lost_an_attempt_learns_of_the_deletion;
             differential: a_random_run_agrees_with_the_model;
-        );
+        }
+    };
+}
+
+/// Makes a test of every promise: `contract_tests!(new_subject, block_on)` with a [`NewSubject`] and a function that drives a future.
+#[macro_export]
+macro_rules! contract_tests {
+    ($new_subject:expr, $block_on:expr) => {
+        $crate::with_promises!({ $crate::contract_tests } @each $new_subject, $block_on,);
     };
     (@each $new_subject:expr, $block_on:expr, $($file:ident: $($promise:ident),+;)+) => {
         $(

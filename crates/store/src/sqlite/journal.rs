@@ -1,11 +1,11 @@
 //! A task's journal as rows.
 
-use super::{
+use super::{read::bound, row};
+use crate::{
     code::{self, ENTRY_KINDS},
-    read::bound,
-    row,
+    decision::EntryWrite,
+    task_row,
 };
-use crate::decision::EntryWrite;
 use longhaul_core::{Entry, EntryKey, TaskId, UnixMillis};
 use rusqlite::{Connection, Result, Row, params};
 
@@ -71,7 +71,7 @@ fn entry(row: &Row<'_>) -> Result<Entry> {
         seq: row.get(0)?,
         key: EntryKey {
             path: row.get(5)?,
-            kind: code::read(row, 1, &ENTRY_KINDS)?,
+            kind: task_row::word(row, 1, &ENTRY_KINDS)?,
             name: row.get(6)?,
             nth: row.get(2)?,
         },

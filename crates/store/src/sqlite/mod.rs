@@ -5,7 +5,6 @@
 //! own (`readers`), which see what was committed when they begin.
 
 mod backup;
-mod code;
 mod commit_effects;
 mod connection;
 mod database_file_check;

@@ -1,9 +1,12 @@
 //! Statements that only read.
 
 use super::{
-    code,
     node_file::LatestNode,
     row::{self, MORE, select_tasks},
+};
+use crate::{
+    code,
+    task_row::{self, Row as _},
 };
 use longhaul_core::{
     Input, InputKey, InputState, Json, NodeId, Principal, Scope, SessionKey, SpecId, Task, TaskId, ToolSpec,
@@ -215,7 +218,7 @@ fn read_input(row: &Row<'_>) -> Result<Input> {
             0 => InputState::Open,
             1 => InputState::Answered(row::json(row, 3)?),
             2 => InputState::Withdrawn,
-            _ => return Err(code::meaningless(2, rusqlite::types::Type::Integer)),
+            _ => return Err(row.meaningless(2)),
         },
         asked_at: UnixMillis(row.get(4)?),
         settled_at: row.get::<_, Option<i64>>(6)?.map(UnixMillis),
@@ -355,7 +358,7 @@ pub(super) fn held_attempts(connection: &Connection, node: NodeId) -> Result<Vec
             epoch: row.get(1)?,
             stop: match row.get_ref(2)? {
                 ValueRef::Null => None,
-                _ => Some(code::read(row, 2, &code::STOP_REASONS)?),
+                _ => Some(task_row::word(row, 2, &code::STOP_REASONS)?),
             },
         })
     })?;
@@ -446,7 +449,7 @@ pub(super) fn live_tasks(connection: &Connection) -> Result<Vec<LiveTasks>> {
     let group = |row: &Row<'_>| {
         Ok(LiveTasks {
             tool: row.get(0)?,
-            state: code::read_state(row, 1)?,
+            state: code::state(row.get(1)?).ok_or_else(|| row.meaningless(1))?,
             count: row.get::<_, i64>(2)?.cast_unsigned(),
             asking: row.get::<_, i64>(3)?.cast_unsigned(),
             ready_at: UnixMillis(row.get(4)?),

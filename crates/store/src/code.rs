@@ -1,7 +1,6 @@
-//! The numbers that the file stores for enum values. A value's number is its position in its table; tables only grow at their end.
+//! The numbers that databases store for enum values. A value's number is its position in its table; tables only grow at their end.
 
 use longhaul_core::{AttemptState, EntryKind, Origin, State, StopReason, Verdict};
-use rusqlite::{Error, Result, Row, types::Type};
 
 const STATES: [State; 7] = [
     State::Queued,
@@ -14,15 +13,19 @@ const STATES: [State; 7] = [
 ];
 /// The one state that is not in the table: what is live stands below [`State::Done`], in the indices too, and there the table is full.
 const BLOCKED: i64 = -1;
-pub(super) const ATTEMPT_STATES: [AttemptState; 4] = [
+/// States of attempts.
+pub const ATTEMPT_STATES: [AttemptState; 4] = [
     AttemptState::Starting,
     AttemptState::Live,
     AttemptState::Stopping,
     AttemptState::Ended,
 ];
-pub(super) const STOP_REASONS: [StopReason; 2] = [StopReason::Cancel, StopReason::Deadline];
-pub(super) const ORIGINS: [Origin; 2] = [Origin::Legacy, Origin::Modern];
-pub(super) const ENTRY_KINDS: [EntryKind; 12] = [
+/// Why a task is to stop.
+pub const STOP_REASONS: [StopReason; 2] = [StopReason::Cancel, StopReason::Deadline];
+/// Generations of the protocol.
+pub const ORIGINS: [Origin; 2] = [Origin::Legacy, Origin::Modern];
+/// Kinds of entries of a journal.
+pub const ENTRY_KINDS: [EntryKind; 12] = [
     EntryKind::Step,
     EntryKind::Timer,
     EntryKind::Input,
@@ -38,38 +41,31 @@ pub(super) const ENTRY_KINDS: [EntryKind; 12] = [
 ];
 
 /// The number of `word`. The test below checks that every value is in its table; the compiler cannot.
-pub(super) fn of<T: PartialEq>(table: &[T], word: T) -> i64 {
+pub fn of<T: PartialEq>(table: &[T], word: T) -> i64 {
     let place = table.iter().position(|other| *other == word);
     place.and_then(|place| i64::try_from(place).ok()).unwrap_or(-1)
 }
 
 /// The number of a state.
-pub(super) fn of_state(state: State) -> i64 {
+pub fn of_state(state: State) -> i64 {
     match state {
         State::Blocked => BLOCKED,
         other => of(&STATES, other),
     }
 }
 
-/// The state whose number stands in `column`.
-pub(super) fn read_state(row: &Row<'_>, column: usize) -> Result<State> {
-    match row.get(column)? {
-        BLOCKED => Ok(State::Blocked),
-        _ => read(row, column, &STATES),
+/// The state with this number.
+pub fn state(number: i64) -> Option<State> {
+    match number {
+        BLOCKED => Some(State::Blocked),
+        _ => word(&STATES, number),
     }
 }
 
-/// The word whose number stands in `column`.
-pub(super) fn read<T: Copy>(row: &Row<'_>, column: usize, table: &[T]) -> Result<T> {
-    let place = usize::try_from(row.get::<_, i64>(column)?).ok();
-    place
-        .and_then(|place| table.get(place).copied())
-        .ok_or_else(|| meaningless(column, Type::Integer))
-}
-
-/// A value that this release never wrote.
-pub(super) fn meaningless(column: usize, kind: Type) -> Error {
-    Error::FromSqlConversionFailure(column, kind, "a value that has no meaning here".into())
+/// The word with this number; `None` for a number that this release never wrote.
+pub fn word<T: Copy>(table: &[T], number: i64) -> Option<T> {
+    let place = usize::try_from(number).ok()?;
+    table.get(place).copied()
 }
 
 #[cfg(test)]
@@ -90,7 +86,7 @@ mod tests {
                 State::Done(Verdict::RpcError) => 5,
                 State::Done(Verdict::Cancelled) => 6,
             };
-            assert_eq!(of_state(state), expected);
+            assert_eq!((of_state(state), super::state(expected)), (expected, Some(state)));
         }
         for (number, state) in (0..).zip(ATTEMPT_STATES) {
             let expected = match state {
