@@ -26,6 +26,10 @@ pub(crate) enum RequirementError {
          test out with --without-upgrade"
     )]
     Commit { commit: &'static str },
+    #[error(
+        "PostgreSQL, 14 or later, is needed to test the store on it; install it, for example with `apt-get install postgresql`"
+    )]
+    Postgres,
     #[error("{what} cannot be installed: {source}")]
     Folder { what: String, source: io::Error },
 }
@@ -44,23 +48,44 @@ pub(crate) fn cargo_command(name: &str) -> Result<(), RequirementError> {
 /// Checks that a program is installed, and installs the package of the same name if we have the permission.
 pub(crate) fn program(name: &'static str) -> Result<(), RequirementError> {
     let there = || process::answers(Command::new(name).arg("--version"));
-    if there() {
-        return Ok(());
-    }
-    let apt = || process::answers(Command::new("apt-get").arg("--version"));
-    if rustix::process::geteuid().is_root() && apt() {
-        let apt = |words: &[&str]| {
-            process::run(
-                Command::new("apt-get")
-                    .env("DEBIAN_FRONTEND", "noninteractive")
-                    .args(words),
-            )
-        };
-        // If the package lists cannot be updated, they may be recent enough.
-        let _ = apt(&["update", "--quiet"]);
-        apt(&["install", "--yes", "--quiet", name])?;
+    if !there() {
+        install_package(name)?;
     }
     there().then_some(()).ok_or(RequirementError::Program { name })
+}
+
+/// Installs a package of Debian, if we have the permission.
+fn install_package(name: &str) -> Result<(), RequirementError> {
+    let has_apt = process::answers(Command::new("apt-get").arg("--version"));
+    if !rustix::process::geteuid().is_root() || !has_apt {
+        return Ok(());
+    }
+    let apt = |words: &[&str]| {
+        process::run(
+            Command::new("apt-get")
+                .env("DEBIAN_FRONTEND", "noninteractive")
+                .args(words),
+        )
+    };
+    // If the package lists cannot be updated, they may be recent enough.
+    let _ = apt(&["update", "--quiet"]);
+    Ok(apt(&["install", "--yes", "--quiet", name])?)
+}
+
+/// Checks that the programs of PostgreSQL are installed, and installs them if we have the permission. The tests start a server of their own with them.
+pub(crate) fn postgres() -> Result<(), RequirementError> {
+    // Debian has them in no folder of `PATH`.
+    let of_debian = || {
+        let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+        versions
+            .map(|version| version.path().join("bin/initdb"))
+            .any(|program| program.exists())
+    };
+    let there = || process::answers(Command::new("initdb").arg("--version")) || of_debian();
+    if !there() {
+        install_package("postgresql")?;
+    }
+    there().then_some(()).ok_or(RequirementError::Postgres)
 }
 
 /// Checks that this repository has a commit.

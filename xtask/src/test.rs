@@ -102,6 +102,7 @@ pub(crate) fn run(args: &Args) -> Result<(), TestError> {
     requirement::cargo_command("nextest")?;
     requirement::npm()?;
     requirement::python()?;
+    requirement::postgres()?;
     let mut parts = PARTS.to_vec();
     if cfg!(target_os = "linux") {
         requirement::program("strace")?;

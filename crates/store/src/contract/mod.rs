@@ -78,7 +78,7 @@ pub type NewSubject = fn() -> BoxFuture<'static, Box<dyn Subject>>;
 pub type Promise = fn(NewSubject) -> Pin<Box<dyn Future<Output = ()>>>;
 
 /// Every promise, with its name: for a store that is better tested in one process, because it needs a server for instance. The last one is the random run
-/// against the model, which a slow store may do with [fewer seeds](differential::run).
+/// against the model, which a slow store may [end sooner](differential::run_for).
 pub const PROMISES: &[(&str, Promise)] = crate::with_promises!({ named_promises });
 
 macro_rules! named_promises {

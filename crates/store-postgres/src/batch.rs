@@ -1,0 +1,424 @@
+//! Many changes in one transaction.
+//!
+//! A batch takes two rounds to the database, and each round sends all its statements at once: the first locks and reads the rows of all tasks that the
+//! changes name, in order of their ids, so that two transactions do not wait for each other; the second writes what has changed, with one statement
+//! for each table, and commits. In between every change is decided here, one after the other, each on what those before it have left.
+
+use crate::{
+    connections::{Execute, Param, Then, Tx},
+    effects::Effects,
+    fault::Fault,
+    ledger::{Entry as LedgerEntry, Ledger, Part},
+    request::{Answer, Request},
+    row::{self, select_tasks, texts},
+    text::encode,
+    writes::Writes,
+};
+use longhaul_core::{
+    NodeId, Outcome, Principal, QuotaScope, SessionKey, SpecId, Task, TaskId, UnixMillis, Usage,
+    store::{ApplyError, Change, CreateError, Created, History, Idempotency, NewTask, StoreError, UnwrittenCall},
+};
+use longhaul_store::{
+    decision::{Decision, EntryWrite, decide, decide_start, end_for_parent},
+    refusal,
+    task_row::MORE,
+    usage,
+};
+use parking_lot::Mutex;
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::Arc,
+};
+
+/// Locks tasks, and the parents of those that may end.
+const LOCK: &str = select_tasks!(
+    "",
+    "WHERE id = ANY(ARRAY(SELECT unnest($1::text[]) UNION SELECT parent FROM tasks WHERE id = ANY($2::text[]) AND parent IS NOT NULL)) \
+     ORDER BY id FOR UPDATE"
+);
+const KEYED: &str = select_tasks!(
+    ", idempotency_key, idempotency_digest",
+    "JOIN unnest($1::text[], $2::text[], $3::text[]) AS calls (caller, called, key) \
+     ON principal = caller AND tool = called AND idempotency_key = key"
+);
+/// Locks the rows of nodes for which tasks are claimed, so that no lease is lost before the commit.
+pub(crate) const LOCK_NODES: &str = "SELECT id, lost_at FROM nodes WHERE id = ANY($1::bigint[]) ORDER BY id FOR SHARE";
+const SPECS: &str = "SELECT id FROM specs WHERE id = ANY($1::text[])";
+/// The lengths of entries that may get another value: those that changes name, and those for the ends of children.
+const LENGTHS: &str = "SELECT journal.task, journal.seq, octet_length(value) FROM journal \
+     JOIN unnest($1::text[], $2::bigint[]) AS named (task, seq) ON journal.task = named.task AND journal.seq = named.seq \
+     UNION SELECT journal.task, journal.seq, octet_length(value) FROM tasks \
+     JOIN journal ON journal.task = tasks.parent AND journal.seq = tasks.parent_entry WHERE tasks.id = ANY($3::text[])";
+
+/// The definitions that are known to be stored. None is ever deleted.
+pub(crate) type KnownSpecs = Mutex<HashSet<SpecId>>;
+
+/// A principal's name for a call of a tool.
+type Call = (Principal, Arc<str>, Arc<str>);
+
+/// A task as the batch sees it.
+struct Kept {
+    task: Task,
+    /// Of all its payloads.
+    bytes: i64,
+    row: RowState,
+}
+
+/// How a task's row is to be written.
+enum RowState {
+    Unchanged,
+    Changed,
+    New(Option<Idempotency>),
+}
+
+/// A transaction's view of what its changes are about, and what they write.
+#[derive(Default)]
+pub(crate) struct Batch {
+    tasks: BTreeMap<TaskId, Kept>,
+    /// Calls with an idempotency key, with the digest of their arguments.
+    keyed: HashMap<Call, (TaskId, [u8; 32])>,
+    unknown_specs: HashSet<SpecId>,
+    dead_nodes: HashSet<NodeId>,
+    /// The bytes of the values of entries.
+    lengths: HashMap<(TaskId, u32), i64>,
+    ledger: Ledger,
+    writes: Writes,
+    sessions: BTreeMap<SessionKey, UnixMillis>,
+    effects: Effects,
+}
+
+/// What a batch has done, to be told now that it is committed.
+pub(crate) struct Done {
+    pub(crate) answers: Vec<Answer>,
+    pub(crate) effects: Effects,
+    pub(crate) sessions: BTreeMap<SessionKey, UnixMillis>,
+}
+
+/// Makes changes in a transaction, and commits it.
+pub(crate) async fn run(tx: Tx<'_>, requests: &[&Request], specs: &KnownSpecs, part: Part) -> Result<Done, Fault> {
+    let mut batch = Batch::load(&tx, requests, specs).await?;
+    let answers = requests.iter().map(|request| batch.decide(request)).collect();
+    batch.commit(&tx, part).await?;
+    Ok(Done {
+        answers,
+        effects: batch.effects,
+        sessions: batch.sessions,
+    })
+}
+
+impl Batch {
+    /// Reads and locks what the changes are about.
+    async fn load(tx: &Tx<'_>, requests: &[&Request], specs: &KnownSpecs) -> Result<Self, Fault> {
+        let mut batch = Self::default();
+        let new: Vec<&NewTask> = requests.iter().filter_map(|request| created(request)).collect();
+
+        let nodes: BTreeSet<i64> = new.iter().filter_map(|new| Some(new.claim.as_ref()?.0.0)).collect();
+        let nodes: Vec<i64> = nodes.into_iter().collect();
+        let ids: BTreeSet<&TaskId> = requests.iter().flat_map(|request| request.tasks()).collect();
+        let ids = texts(ids);
+        let may_end: BTreeSet<&TaskId> = requests.iter().filter_map(|request| request.may_end()).collect();
+        let may_end = texts(may_end);
+        let entries: BTreeSet<(&TaskId, u32)> = requests.iter().flat_map(|request| request.entries()).collect();
+        let entry_tasks = texts(entries.iter().map(|(task, _)| *task));
+        let entry_places: Vec<i64> = entries.iter().map(|(_, seq)| i64::from(*seq)).collect();
+        let calls: Vec<Call> = new.iter().filter_map(|new| call(new)).collect();
+        let callers: Vec<Cow<'_, str>> = calls.iter().map(|(caller, ..)| encode(caller.as_str())).collect();
+        let called: Vec<Cow<'_, str>> = calls.iter().map(|(_, tool, _)| encode(tool)).collect();
+        let keys: Vec<Cow<'_, str>> = calls.iter().map(|(.., key)| encode(key)).collect();
+        let unknown = unknown_specs(requests, specs);
+        let spec_ids: Vec<&str> = unknown.iter().map(SpecId::as_str).collect();
+
+        let mut questions: Vec<(&str, Vec<Param<'_>>)> = vec![(LOCK, vec![&ids, &may_end])];
+        let mut ask = |is_needed: bool, sql, params| {
+            is_needed.then(|| {
+                questions.push((sql, params));
+                questions.len() - 1
+            })
+        };
+        let keyed_at = ask(!calls.is_empty(), KEYED, vec![&callers, &called, &keys]);
+        let specs_at = ask(!unknown.is_empty(), SPECS, vec![&spec_ids]);
+        let lengths_needed = !entries.is_empty() || !may_end.is_empty();
+        let lengths_at = ask(lengths_needed, LENGTHS, vec![&entry_tasks, &entry_places, &may_end]);
+        // Locked first: see `take`.
+        if !nodes.is_empty() {
+            batch.dead_nodes = dead_nodes(tx, &nodes).await?;
+        }
+        let mut rows = tx.rows_of_all(&questions).await?;
+        let mut answer = |at: Option<usize>| at.map(|at| std::mem::take(&mut rows[at])).unwrap_or_default();
+
+        for row in &answer(Some(0)) {
+            batch.keep(row)?;
+        }
+        for row in &answer(keyed_at) {
+            let (key, digest) = (row::text(row, MORE)?, row.try_get::<_, &[u8]>(MORE + 1)?);
+            let digest = digest.try_into().map_err(|_| not_a_digest())?;
+            let task = batch.keep(row)?;
+            let call = (task.owner.principal.clone(), Arc::clone(&task.tool), key);
+            let id = task.id.clone();
+            batch.keyed.insert(call, (id, digest));
+        }
+        batch.unknown_specs = unknown;
+        for row in &answer(specs_at) {
+            let spec = SpecId::named(row::text(row, 0)?);
+            batch.unknown_specs.remove(&spec);
+            specs.lock().insert(spec);
+        }
+        for row in &answer(lengths_at) {
+            let place = u32::try_from(row::number(row, 1)?).unwrap_or_default();
+            batch.lengths.insert((row::id(row, 0)?, place), row::number(row, 2)?);
+        }
+        let limited = new.iter().filter(|new| {
+            [QuotaScope::Principal, QuotaScope::All]
+                .iter()
+                .any(|scope| new.quota.limits(*scope))
+        });
+        let limited: BTreeSet<&Principal> = limited.map(|new| &new.owner.principal).collect();
+        let limited: Vec<&Principal> = limited.into_iter().collect();
+        batch.ledger = Ledger::read(tx, &limited).await?;
+        Ok(batch)
+    }
+
+    /// Takes a row over, unless its task is here already.
+    fn keep(&mut self, found: &tokio_postgres::Row) -> Result<&Task, Fault> {
+        let task = row::task(found)?;
+        let kept = Kept {
+            bytes: row::number(found, 0)?,
+            row: RowState::Unchanged,
+            task: task.clone(),
+        };
+        Ok(&self.tasks.entry(task.id.clone()).or_insert(kept).task)
+    }
+
+    fn task(&self, id: &TaskId) -> Option<&Task> {
+        Some(&self.tasks.get(id)?.task)
+    }
+
+    fn decide(&mut self, request: &Request) -> Answer {
+        match request {
+            Request::Create(new) => Answer::Created(Box::new(self.create(new))),
+            Request::WriteCall(call, change) => Answer::Applied(Box::new(self.write_call(call, change))),
+            Request::Apply(change) => Answer::Applied(Box::new(self.apply(change))),
+            Request::EndSession(session, until) => {
+                let kept = self.sessions.entry(session.clone()).or_insert(*until);
+                *kept = (*kept).max(*until);
+                Answer::SessionEnded(Ok(()))
+            }
+        }
+    }
+
+    fn create(&mut self, new: &NewTask) -> Result<Created, CreateError> {
+        if new
+            .claim
+            .as_ref()
+            .is_some_and(|(node, _)| self.dead_nodes.contains(node))
+        {
+            return Err(StoreError::LeaseLost.into());
+        }
+        if let Some(first) = self.repeated(new) {
+            return first;
+        }
+        let start = new.parent_change();
+        let start = start.as_ref().map(|change| {
+            let parent = self.task(&change.task).ok_or(ApplyError::NotFound)?;
+            decide_start(parent, change)
+        });
+        let start = start.transpose().map_err(CreateError::Parent)?;
+        let (task, outcome) = new.task();
+        let usage = usage::of_new(new, &task, outcome.as_ref());
+        for (scope, of) in [
+            (QuotaScope::Principal, Some(&new.owner.principal)),
+            (QuotaScope::All, None),
+        ] {
+            if new.quota.limits(scope) {
+                new.quota.admit(scope, self.ledger.usage(of), usage)?;
+            }
+        }
+        if self.unknown_specs.contains(&new.spec) {
+            return Err(refusal::spec_unknown().into());
+        }
+        if self.tasks.contains_key(&new.id) {
+            return Err(refusal::id_taken().into());
+        }
+        self.insert(&task, usage, new.idempotency.as_ref());
+        self.writes.arguments(&task.id, &new.arguments, &new.requestor);
+        if let Some(outcome) = &outcome {
+            self.writes.outcome(&task.id, outcome);
+        }
+        if let Some(history) = &new.history {
+            self.begin_with(&task.id, history);
+        }
+        self.writes.host(&task, None);
+        self.effects.changed(&task, outcome.as_ref());
+        if let Some(decision) = start {
+            self.write_decision(&decision);
+        }
+        self.notify_parent(&task, outcome.as_ref(), new.created_at);
+        Ok(Created::New(task))
+    }
+
+    /// The answer to an earlier call with the same idempotency key.
+    fn repeated(&self, new: &NewTask) -> Option<Result<Created, CreateError>> {
+        let (id, digest) = self.keyed.get(&call(new)?)?;
+        let is_same = new.idempotency.as_ref().is_some_and(|call| call.digest == *digest);
+        match (is_same, self.task(id)) {
+            (true, Some(task)) => Some(Ok(Created::Existing(task.clone()))),
+            _ => Some(Err(CreateError::IdempotencyKeyConflict)),
+        }
+    }
+
+    fn insert(&mut self, task: &Task, usage: Usage, idempotency: Option<&Idempotency>) {
+        self.ledger.add(&task.owner.principal, usage.into());
+        if let Some(idempotency) = idempotency {
+            let call = (
+                task.owner.principal.clone(),
+                Arc::clone(&task.tool),
+                Arc::clone(&idempotency.key),
+            );
+            self.keyed.insert(call, (task.id.clone(), idempotency.digest));
+        }
+        let kept = Kept {
+            task: task.clone(),
+            bytes: usage.bytes.cast_signed(),
+            row: RowState::New(idempotency.cloned()),
+        };
+        self.tasks.insert(task.id.clone(), kept);
+    }
+
+    fn begin_with(&mut self, task: &TaskId, history: &History) {
+        self.writes.history(task, history);
+        for entry in history.entries() {
+            let length = usage::bytes(&entry.value).cast_signed();
+            self.lengths.insert((task.clone(), entry.seq), length);
+        }
+    }
+
+    fn write_call(&mut self, call: &UnwrittenCall, change: &Change) -> Result<Task, ApplyError> {
+        if let Some(written) = self.task(&call.task.id) {
+            return Ok(written.clone());
+        }
+        if self.unknown_specs.contains(&call.task.spec) {
+            return Err(refusal::spec_unknown().into());
+        }
+        let decision = decide(&call.task, change)?;
+        let begun = Usage {
+            live: 1,
+            bytes: usage::bytes(&call.arguments) + usage::bytes(&call.requestor),
+        };
+        self.insert(&call.task, begun, None);
+        self.writes.arguments(&call.task.id, &call.arguments, &call.requestor);
+        self.writes.host(&call.task, None);
+        if change.events.is_empty() {
+            self.effects.changed(&call.task, None);
+        }
+        self.write_decision(&decision);
+        Ok(decision.task)
+    }
+
+    fn apply(&mut self, change: &Change) -> Result<Task, ApplyError> {
+        let before = self.task(&change.task).ok_or(ApplyError::NotFound)?;
+        let decision = decide(before, change)?;
+        self.write_decision(&decision);
+        self.notify_parent(&decision.task, decision.outcome.as_ref(), change.at);
+        Ok(decision.task)
+    }
+
+    /// Writes the end of a task, with its `outcome`, to its parent. A parent that is over or deleted is not changed.
+    fn notify_parent(&mut self, task: &Task, outcome: Option<&Outcome>, at: UnixMillis) {
+        let Some(change) = end_for_parent(task, outcome, at) else {
+            return;
+        };
+        if let Some(Ok(decision)) = self.task(&change.task).map(|parent| decide(parent, &change)) {
+            self.write_decision(&decision);
+        }
+    }
+
+    fn write_decision(&mut self, decision: &Decision<'_>) {
+        let id = &decision.task.id;
+        let mut replaced = 0;
+        for entry in &decision.entries {
+            let (seq, value) = match entry {
+                EntryWrite::Appended(entry) => (entry.seq, &entry.value),
+                EntryWrite::Rewritten { seq, value, .. } => (*seq, *value),
+            };
+            let length = usage::bytes(value).cast_signed();
+            replaced += self.lengths.insert((id.clone(), seq), length).unwrap_or_default();
+        }
+        self.writes.decision(decision);
+        let Some(kept) = self.tasks.get_mut(id) else { return };
+        let before = std::mem::replace(&mut kept.task, decision.task.clone());
+        if before == kept.task {
+            return;
+        }
+        if matches!(kept.row, RowState::Unchanged) {
+            kept.row = RowState::Changed;
+        }
+        let bytes = usage::of_decision(decision).cast_signed() - replaced;
+        kept.bytes += bytes;
+        let ended = !before.is_done() && kept.task.is_done();
+        let entry = LedgerEntry {
+            live: -i64::from(ended),
+            bytes,
+        };
+        self.writes.host(&kept.task, Some(&before));
+        self.ledger.add(&before.owner.principal, entry);
+        if kept.task.version != before.version {
+            self.effects.changed(&kept.task, decision.outcome.as_ref());
+        }
+    }
+
+    /// Writes all that has changed, and commits.
+    async fn commit(&self, tx: &Tx<'_>, part: Part) -> Result<(), Fault> {
+        let new = self.tasks.values().filter_map(|kept| match &kept.row {
+            RowState::New(idempotency) => Some((&kept.task, idempotency.as_ref(), kept.bytes)),
+            _ => None,
+        });
+        let changed = self.tasks.values().filter_map(|kept| match &kept.row {
+            RowState::Changed => Some((&kept.task, kept.bytes)),
+            _ => None,
+        });
+        let usage = self.ledger.changes(part);
+        let writes = self
+            .writes
+            .write(tx, new, changed, &self.sessions, &usage, Then::Commit);
+        writes.await
+    }
+}
+
+fn created<'a>(request: &&'a Request) -> Option<&'a NewTask> {
+    match request {
+        Request::Create(new) => Some(new),
+        _ => None,
+    }
+}
+
+fn call(new: &NewTask) -> Option<Call> {
+    let key = Arc::clone(&new.idempotency.as_ref()?.key);
+    Some((new.owner.principal.clone(), Arc::clone(&new.tool), key))
+}
+
+fn unknown_specs(requests: &[&Request], specs: &KnownSpecs) -> HashSet<SpecId> {
+    let spec = |request: &&Request| match request {
+        Request::Create(new) => Some(new.spec.clone()),
+        Request::WriteCall(call, _) => Some(call.task.spec.clone()),
+        Request::Apply(_) | Request::EndSession(..) => None,
+    };
+    let known = specs.lock();
+    let named = requests.iter().filter_map(spec);
+    named.filter(|spec| !known.contains(spec)).collect()
+}
+
+/// Which of these nodes have lost their leases. The others keep theirs until the end of the transaction.
+pub(crate) async fn dead_nodes(tx: &Tx<'_>, nodes: &[i64]) -> Result<HashSet<NodeId>, Fault> {
+    let mut dead = HashSet::new();
+    for row in tx.rows(LOCK_NODES, &[&nodes]).await? {
+        if row.try_get::<_, Option<i64>>(1)?.is_some() {
+            dead.insert(NodeId(row::number(&row, 0)?));
+        }
+    }
+    Ok(dead)
+}
+
+fn not_a_digest() -> Fault {
+    StoreError::Failed("an idempotency key has no digest".to_owned()).into()
+}

@@ -1,0 +1,324 @@
+//! Connections to the database.
+
+use crate::{OpenError, PostgresOptions, fault::Fault};
+use deadpool_postgres::{
+    Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, Timeouts,
+};
+use futures_util::{
+    FutureExt,
+    future::{try_join_all, try_join3},
+};
+use longhaul_core::store::StoreError;
+use std::{
+    future::ready,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU8, Ordering},
+    },
+    time::Duration,
+};
+use tokio_postgres::{
+    Config, NoTls, Statement,
+    config::{SslMode, TargetSessionAttrs},
+    error::SqlState,
+};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A host that is gone is noticed after this time at the latest.
+const SILENCE: Duration = Duration::from_secs(20);
+
+/// The connections of one store, opened when they are needed.
+#[derive(Clone)]
+pub(crate) struct Connections {
+    pool: Pool,
+}
+
+impl Connections {
+    pub(crate) fn new(address: &str, options: &PostgresOptions) -> Result<Self, OpenError> {
+        let mut config: Config = address.parse().map_err(OpenError::Address)?;
+        if config.get_ssl_mode() == SslMode::Require {
+            return Err(OpenError::Tls);
+        }
+        if config.get_application_name().is_none() {
+            config.application_name("longhaul");
+        }
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(CONNECT_TIMEOUT);
+        }
+        config
+            .target_session_attrs(TargetSessionAttrs::ReadWrite)
+            .keepalives_idle(SILENCE / 2)
+            .keepalives_interval(SILENCE / 10)
+            .tcp_user_timeout(SILENCE);
+        let recycling = ManagerConfig {
+            recycling_method: RecyclingMethod::Fast,
+        };
+        // TLS comes in here: a connector in place of `NoTls`.
+        let manager = Manager::from_config(config, NoTls, recycling);
+        let timeouts = Timeouts {
+            wait: Some(CONNECT_TIMEOUT),
+            create: Some(CONNECT_TIMEOUT * 2),
+            recycle: Some(CONNECT_TIMEOUT),
+        };
+        let session = Arc::new(Session::new(options));
+        let set_up = Hook::async_fn(move |client: &mut deadpool_postgres::ClientWrapper, _| {
+            let session = Arc::clone(&session);
+            Box::pin(async move { session.begin(client).await.map_err(HookError::Backend) })
+        });
+        let pool = Pool::builder(manager)
+            .max_size(options.connections)
+            .timeouts(timeouts)
+            .runtime(Runtime::Tokio1)
+            .post_create(set_up)
+            .build()
+            .map_err(|error| OpenError::Database(error.to_string()))?;
+        Ok(Self { pool })
+    }
+
+    /// A connection that nobody else uses.
+    pub(crate) async fn get(&self) -> Result<Connection, Fault> {
+        match self.pool.get().await {
+            Ok(client) => Ok(Connection { client }),
+            Err(PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error))) => Err(error.into()),
+            Err(PoolError::Timeout(_)) => Err(Fault::Outage("no connection to the database became free".to_owned())),
+            Err(PoolError::Closed) => Err(StoreError::Closed.into()),
+            Err(error) => Err(StoreError::Failed(error.to_string()).into()),
+        }
+    }
+
+    /// Closes what is not in use, and the rest when it is given back.
+    pub(crate) fn close(&self) {
+        self.pool.close();
+    }
+}
+
+/// What is set at the beginning of each session.
+struct Session {
+    settings: String,
+    /// Whether it was said that the role's setting is not used.
+    warned: AtomicBool,
+}
+
+impl Session {
+    fn new(options: &PostgresOptions) -> Self {
+        let settings = format!(
+            "SET search_path = {}; SET lock_timeout = {}; SET statement_timeout = {}; \
+             SET idle_in_transaction_session_timeout = 30000; SET default_transaction_isolation = 'read committed'; \
+             SET client_min_messages = warning",
+            quoted(&options.schema),
+            options.lock_timeout,
+            options.statement_timeout,
+        );
+        Self {
+            settings,
+            warned: AtomicBool::new(false),
+        }
+    }
+
+    /// What is acknowledged must be on the disk, whatever is set for the server, the database or the role.
+    async fn begin(&self, client: &tokio_postgres::Client) -> Result<(), tokio_postgres::Error> {
+        client.batch_execute(&self.settings).await?;
+        let row = client.query_one("SHOW synchronous_commit", &[]).await?;
+        let found: &str = row.get(0);
+        if matches!(found, "on" | "remote_apply") {
+            return Ok(());
+        }
+        if !self.warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!("synchronous_commit is `{found}` for this database or role; Longhaul uses `on`");
+        }
+        client.batch_execute("SET synchronous_commit = on").await
+    }
+}
+
+/// A name as SQL has it, whatever it contains.
+pub(crate) fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// A connection that one caller uses.
+pub(crate) struct Connection {
+    client: Object,
+}
+
+impl Connection {
+    /// Another release has migrated the schema: statements that were prepared before are of no use.
+    fn forget_statements_after(&self, error: &tokio_postgres::Error) {
+        if error.code() == Some(&SqlState::FEATURE_NOT_SUPPORTED) {
+            self.client.statement_cache.clear();
+        }
+    }
+
+    /// Begins a transaction, together with its first statements. It is rolled back unless it is committed.
+    pub(crate) fn begin(&mut self) -> Tx<'_> {
+        Tx {
+            client: &self.client,
+            state: AtomicU8::new(NEW),
+        }
+    }
+}
+
+/// Nothing was sent.
+const NEW: u8 = 0;
+const BEGUN: u8 = 1;
+/// The end was sent, whatever becomes of it.
+const ENDED: u8 = 2;
+
+/// What comes behind the statements of a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Then {
+    /// More statements.
+    Continue,
+    /// `COMMIT`, sent together with them. If one of them fails, it rolls back.
+    Commit,
+}
+
+/// A transaction that writes.
+pub(crate) struct Tx<'a> {
+    client: &'a Object,
+    state: AtomicU8,
+}
+
+impl Tx<'_> {
+    /// Runs statements without parameters, which are not prepared.
+    pub(crate) async fn run(&self, sql: &str) -> Result<(), Fault> {
+        let running = self.client.batch_execute(sql);
+        self.pipeline(running, Then::Continue).await
+    }
+
+    /// Runs statements in this order, all sent at once; returns the rows of each.
+    pub(crate) async fn rows_of_all(
+        &self,
+        statements: &[(&str, Vec<Param<'_>>)],
+    ) -> Result<Vec<Vec<tokio_postgres::Row>>, Fault> {
+        let prepared = self.prepare_all(statements).await?;
+        let running = prepared.iter().zip(statements);
+        let running = running.map(|(prepared, (_, params))| self.client.query(prepared, params));
+        let running = try_join_all(running.collect::<Vec<_>>());
+        self.pipeline(running, Then::Continue).await
+    }
+
+    /// Runs statements in this order, all sent at once; returns how many rows each has changed. A commit is on the disk once this returns.
+    pub(crate) async fn execute_all(
+        &self,
+        statements: &[(&str, Vec<Param<'_>>)],
+        then: Then,
+    ) -> Result<Vec<u64>, Fault> {
+        let prepared = self.prepare_all(statements).await?;
+        let running = prepared.iter().zip(statements);
+        let running = running.map(|(prepared, (_, params))| self.client.execute(prepared, params));
+        let running = try_join_all(running.collect::<Vec<_>>());
+        self.pipeline(running, then).await
+    }
+
+    /// Returns once it is on the disk.
+    pub(crate) async fn commit(self) -> Result<(), Fault> {
+        self.pipeline(ready(Ok(())), Then::Commit).await
+    }
+
+    /// Sends what `running` sends when it is polled for the first time, behind `BEGIN` if that was not sent, and before what comes `then`. The first error
+    /// counts: those behind it only say that the transaction has failed.
+    async fn pipeline<T>(
+        &self,
+        running: impl Future<Output = Result<T, tokio_postgres::Error>>,
+        then: Then,
+    ) -> Result<T, Fault> {
+        let is_new = self.state.swap(BEGUN, Ordering::Relaxed) == NEW;
+        let begin = async {
+            match is_new {
+                true => self.client.batch_execute("BEGIN").await,
+                false => Ok(()),
+            }
+        };
+        let end = async {
+            match then {
+                Then::Continue => Ok(()),
+                Then::Commit => {
+                    self.state.store(ENDED, Ordering::Relaxed);
+                    self.client.batch_execute("COMMIT").await
+                }
+            }
+        };
+        let fault = match try_join3(begin, running, end).await {
+            Ok(((), answer, ())) => return Ok(answer),
+            Err(error) => error,
+        };
+        if fault.code() == Some(&SqlState::FEATURE_NOT_SUPPORTED) {
+            self.client.statement_cache.clear();
+        }
+        Err(match then {
+            Then::Continue => fault.into(),
+            Then::Commit => Fault::of_commit(fault),
+        })
+    }
+
+    /// All are prepared before the first is run: a statement that is prepared first would let a later one overtake it.
+    async fn prepare_all(&self, statements: &[(&str, Vec<Param<'_>>)]) -> Result<Vec<Statement>, Fault> {
+        let mut prepared = Vec::with_capacity(statements.len());
+        for (sql, _) in statements {
+            prepared.push(self.client.prepare_cached(sql).await?);
+        }
+        Ok(prepared)
+    }
+}
+
+impl Drop for Tx<'_> {
+    /// The connection is used again, so what is open must not stay open. The first poll sends it; nobody needs the answer.
+    fn drop(&mut self) {
+        if *self.state.get_mut() == BEGUN {
+            let _ = self.client.batch_execute("ROLLBACK").now_or_never();
+        }
+    }
+}
+
+/// The value of a statement's parameter.
+pub(crate) type Param<'a> = &'a (dyn tokio_postgres::types::ToSql + Sync);
+
+/// Where statements are run: a connection, or a transaction on it.
+pub(crate) trait Execute: Sync {
+    /// The rows of a statement, which is prepared once for each connection.
+    fn rows(
+        &self,
+        sql: &str,
+        params: &[Param<'_>],
+    ) -> impl Future<Output = Result<Vec<tokio_postgres::Row>, Fault>> + Send;
+
+    /// The first row of a statement.
+    fn row(
+        &self,
+        sql: &str,
+        params: &[Param<'_>],
+    ) -> impl Future<Output = Result<Option<tokio_postgres::Row>, Fault>> + Send {
+        async move { Ok(self.rows(sql, params).await?.into_iter().next()) }
+    }
+
+    /// How many rows a statement has changed.
+    fn execute(&self, sql: &str, params: &[Param<'_>]) -> impl Future<Output = Result<u64, Fault>> + Send;
+}
+
+impl Execute for Connection {
+    async fn rows(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<tokio_postgres::Row>, Fault> {
+        let statement = self.client.prepare_cached(sql).await?;
+        let rows = self.client.query(&statement, params).await;
+        rows.map_err(|error| {
+            self.forget_statements_after(&error);
+            error.into()
+        })
+    }
+
+    async fn execute(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, Fault> {
+        let statement = self.client.prepare_cached(sql).await?;
+        Ok(self.client.execute(&statement, params).await?)
+    }
+}
+
+impl Execute for Tx<'_> {
+    async fn rows(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<tokio_postgres::Row>, Fault> {
+        let rows = self.rows_of_all(&[(sql, params.to_vec())]).await?;
+        Ok(rows.into_iter().next().unwrap_or_default())
+    }
+
+    async fn execute(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, Fault> {
+        let counts = self.execute_all(&[(sql, params.to_vec())], Then::Continue).await?;
+        Ok(counts.into_iter().next().unwrap_or_default())
+    }
+}

@@ -1,0 +1,85 @@
+//! What takes effect with a commit: events for listeners, and the set of ended sessions.
+
+use longhaul_core::{
+    NodeId, Outcome, SessionKey, Task, UnixMillis,
+    store::{Hint, Listener, MAX_ENDED_SESSIONS, Record, StoreEvent},
+};
+use parking_lot::{Mutex, RwLock};
+use std::{collections::HashMap, sync::Arc};
+
+/// What takes effect once a transaction is committed, collected while it runs.
+#[derive(Default)]
+pub(crate) struct Effects {
+    events: Vec<StoreEvent>,
+}
+
+impl Effects {
+    /// A task was created or changed. With the record, if it has just ended: none of its questions is open then.
+    pub(crate) fn changed(&mut self, task: &Task, outcome: Option<&Outcome>) {
+        let record = |outcome: &Outcome| {
+            Arc::new(Record {
+                task: task.clone(),
+                outcome: Some(outcome.clone()),
+                inputs: Vec::new(),
+            })
+        };
+        self.events.push(StoreEvent::TaskChanged(Hint {
+            ended: outcome.map(record),
+            ..Hint::of(task)
+        }));
+        self.events.extend(StoreEvent::queue_ready(task));
+    }
+
+    /// What a node holds of a tool's permits has changed.
+    pub(crate) fn permits_changed(&mut self, tool: Arc<str>, by: NodeId) {
+        self.events.push(StoreEvent::PermitsChanged { tool, by });
+    }
+}
+
+/// What this process knows of what is committed: the listeners, and the ended sessions, which every legacy request reads.
+#[derive(Default)]
+pub(crate) struct Published {
+    listeners: Mutex<Vec<Listener>>,
+    ended_sessions: RwLock<HashMap<SessionKey, UnixMillis>>,
+}
+
+impl Published {
+    pub(crate) fn listen(&self, listener: Listener) {
+        self.listeners.lock().push(listener);
+    }
+
+    /// Call it after the commit, and after its acknowledgements. This process learns all of its own events here. Those of other nodes are not told yet:
+    /// `NOTIFY` for them is to be sent from here, too.
+    pub(crate) fn committed(&self, effects: &Effects) {
+        if effects.events.is_empty() {
+            return;
+        }
+        let listeners = self.listeners.lock().clone();
+        for listener in listeners {
+            listener(&effects.events);
+        }
+    }
+
+    pub(crate) fn session_ended(&self, session: &SessionKey) -> bool {
+        self.ended_sessions.read().contains_key(session)
+    }
+
+    /// Whether the limit of ended sessions allows another one. Those that are being written are not counted.
+    pub(crate) fn may_end(&self, session: &SessionKey) -> bool {
+        let ended = self.ended_sessions.read();
+        ended.len() < MAX_ENDED_SESSIONS || ended.contains_key(session)
+    }
+
+    /// Of several times the latest counts.
+    pub(crate) fn sessions_ended(&self, sessions: impl IntoIterator<Item = (SessionKey, UnixMillis)>) {
+        let mut ended = self.ended_sessions.write();
+        for (session, until) in sessions {
+            let kept = ended.entry(session).or_insert(until);
+            *kept = (*kept).max(until);
+        }
+    }
+
+    pub(crate) fn forget_sessions(&self, at: UnixMillis) {
+        self.ended_sessions.write().retain(|_, until| *until > at);
+    }
+}

@@ -1,0 +1,147 @@
+//! What an error of the database means for the change that met it.
+
+use longhaul_core::store::StoreError;
+use std::{fmt, time::Duration};
+use tokio_postgres::{Error, error::SqlState};
+
+/// How often a change is tried whose transaction was the victim of others.
+const MOST_CONFLICTS: u32 = 12;
+/// How long a change waits for a database that cannot be reached, all in all.
+const LONGEST_OUTAGE: Duration = Duration::from_secs(5);
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// Why a transaction did not come to its end.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// It was rolled back, because others were in its way. It may be tried again at once.
+    Conflict(String),
+    /// It was not made, because the database could not be reached, or not be written to. It may be tried again a little later.
+    Outage(String),
+    /// The connection was lost while it was committed: it may have been made, and may still be made.
+    Unknown(String),
+    /// It was not made, and trying it again would not help.
+    Refused(StoreError),
+}
+
+impl Fault {
+    /// What an error of `COMMIT` means. Without an answer of the server it is not known what has become of the transaction.
+    pub(crate) fn of_commit(error: Error) -> Self {
+        match Self::from(error) {
+            Self::Outage(why) => Self::Unknown(why),
+            other => other,
+        }
+    }
+
+    pub(crate) fn into_store_error(self) -> StoreError {
+        match self {
+            Self::Conflict(why) | Self::Outage(why) => StoreError::Failed(why),
+            Self::Unknown(why) => StoreError::OutcomeUnknown(why),
+            Self::Refused(error) => error,
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Conflict(why) | Self::Outage(why) | Self::Unknown(why) => f.write_str(why),
+            Self::Refused(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        let Some(answer) = error.as_db_error() else {
+            let why = describe(&error);
+            // Without an answer of the server it is the connection, unless the driver could not read or write a value.
+            return match error.is_closed() || is_io(&error) {
+                true => Self::Outage(why),
+                false => Self::Refused(StoreError::Failed(why)),
+            };
+        };
+        let why = format!("{} (SQLSTATE {})", answer.message(), answer.code().code());
+        let code = answer.code();
+        let class = &code.code()[..2];
+        match () {
+            () if class == "40" => Self::Conflict(why),
+            // Another transaction has written the same task, or made the same call.
+            () if *code == SqlState::UNIQUE_VIOLATION => Self::Conflict(why),
+            // A statement that was sent behind the one that failed.
+            () if *code == SqlState::IN_FAILED_SQL_TRANSACTION => Self::Conflict(why),
+            // A later release has migrated the schema: the connection's prepared statements are of no use any more.
+            () if *code == SqlState::FEATURE_NOT_SUPPORTED => Self::Outage(why),
+            // The connection is lost, there are too many, the server is starting or stopping, or it is a standby.
+            () if class == "08" || code.code().starts_with("57P") => Self::Outage(why),
+            () if [SqlState::TOO_MANY_CONNECTIONS, SqlState::READ_ONLY_SQL_TRANSACTION].contains(code) => {
+                Self::Outage(why)
+            }
+            () if *code == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT => Self::Outage(why),
+            () if *code == SqlState::DISK_FULL => Self::Refused(StoreError::Full),
+            () if *code == SqlState::LOCK_NOT_AVAILABLE => Self::Refused(StoreError::Locked),
+            () => Self::Refused(StoreError::Failed(why)),
+        }
+    }
+}
+
+fn is_io(error: &Error) -> bool {
+    std::error::Error::source(error).is_some_and(|source| source.is::<std::io::Error>())
+}
+
+/// With its cause, which the driver does not show by itself.
+fn describe(error: &Error) -> String {
+    match std::error::Error::source(error) {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
+
+/// How often the work of one caller was tried, and how long it has waited.
+#[derive(Default)]
+pub(crate) struct Retries {
+    conflicts: u32,
+    waited: Duration,
+    pause: Duration,
+}
+
+impl Retries {
+    /// Waits until the work may be tried again.
+    ///
+    /// # Errors
+    /// The fault, if it is not to be tried again.
+    pub(crate) async fn wait(&mut self, fault: Fault) -> Result<(), Fault> {
+        match &fault {
+            Fault::Conflict(why) if self.conflicts < MOST_CONFLICTS => {
+                tracing::debug!(%why, "a transaction is tried again");
+                self.conflicts += 1;
+                // Those that were in each other's way do not meet again.
+                let most = u64::from(self.conflicts) * 2;
+                pause(Duration::from_millis(fastrand::u64(0..=most))).await;
+                Ok(())
+            }
+            Fault::Outage(why) if self.waited < LONGEST_OUTAGE => {
+                tracing::debug!(%why, "the database cannot be used; trying again");
+                self.pause = (self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+                self.waited += self.pause;
+                pause(self.pause).await;
+                Ok(())
+            }
+            _ => Err(fault),
+        }
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how long it waits for the database decides nothing about a task"
+)]
+pub(crate) async fn pause(length: Duration) {
+    tokio::time::sleep(length).await;
+}

@@ -1,0 +1,123 @@
+//! Tasks in a PostgreSQL database that many nodes share.
+//!
+//! - Creates and changes of tasks go through the `writer`, which makes all that wait in one transaction (`batch`): it locks the rows, decides with the same code as
+//!   every other store, writes what has changed with one statement for each table, commits, and only then answers.
+//! - What is not one task's change is a transaction of its own (`work`): claims, leases, permits, deletion.
+//! - Reads use any connection, and see what was committed when they begin.
+//!
+//! Not there yet: TLS, events of other nodes (`LISTEN` and `NOTIFY`; without them a node finds what others have done when it reads again), poolers, and
+//! everything with which a server would be told to use it.
+
+mod batch;
+mod clock;
+mod connections;
+mod deletion;
+mod effects;
+mod fault;
+mod ledger;
+mod nodes;
+mod open_error;
+mod options;
+mod permits;
+mod read;
+mod request;
+mod row;
+mod schema;
+mod search;
+mod sessions;
+mod signing_keys;
+mod store;
+mod take;
+mod text;
+mod work;
+mod writer;
+mod writes;
+
+pub use open_error::OpenError;
+pub use options::PostgresOptions;
+
+use batch::KnownSpecs;
+use clock::Clock;
+use connections::Connections;
+use effects::Published;
+use ledger::Part;
+use longhaul_core::{Millis, store::StoreError};
+use request::{Answer, Pending, Request};
+use std::sync::Arc;
+use tokio::sync::{mpsc, oneshot};
+use writer::Writer;
+
+/// Tasks in a schema of a PostgreSQL database, version 14 or later. Many processes may use it at a time.
+///
+/// Every acknowledged change has been committed with `synchronous_commit = on` (or `remote_apply`), which is set for each session: it survives the end of the database's
+/// processes, and the loss of power as far as its disk keeps what it confirmed. After a failover that holds only with synchronous replication.
+///
+/// Dropping the store makes what was sent before, and closes its connections.
+pub struct PostgresStore {
+    connections: Connections,
+    queue: mpsc::UnboundedSender<Pending>,
+    published: Arc<Published>,
+    clock: Clock,
+    node_lease: Millis,
+    part: Part,
+}
+
+impl PostgresStore {
+    /// Opens the store at `address`, such as `postgres://user:password@host:5432/database`, and brings its schema to the present version. Call it within a
+    /// tokio runtime, on which the store then runs.
+    ///
+    /// # Errors
+    /// [`OpenError`], in words for the person who started the server.
+    pub async fn open(address: &str, options: PostgresOptions) -> Result<Self, OpenError> {
+        if options.connections < 2 {
+            return Err(OpenError::Option(
+                "a store needs two connections to its database at least",
+            ));
+        }
+        if options.schema.is_empty() || options.schema.contains('\0') {
+            return Err(OpenError::Option("the schema of the database needs a name"));
+        }
+        let connections = Connections::new(address, &options)?;
+        schema::migrate(&connections, &options).await?;
+        let published = Arc::new(Published::default());
+        let since = sessions::read(&connections, &published, 0).await?;
+        let (queue, incoming) = mpsc::unbounded_channel();
+        let part = Part::any();
+        let writer = Writer {
+            connections: connections.clone(),
+            queue: incoming,
+            published: Arc::clone(&published),
+            specs: Arc::new(KnownSpecs::default()),
+            part,
+        };
+        spawn(writer.run());
+        spawn(sessions::follow(connections.clone(), Arc::downgrade(&published), since));
+        Ok(Self {
+            connections,
+            queue,
+            published,
+            clock: Clock {
+                offset: options.clock_offset,
+            },
+            node_lease: options.node_lease,
+            part,
+        })
+    }
+
+    /// Sends a change to the writer and waits for its answer. Once sent, the change is made even if this future is dropped.
+    async fn send(&self, request: Request) -> Result<Answer, StoreError> {
+        let (reply_to, answer) = oneshot::channel();
+        let pending = Pending { request, reply_to };
+        self.queue.send(pending).map_err(|_| StoreError::Closed)?;
+        let unknown = |_| StoreError::OutcomeUnknown("the store stopped before it knew".to_owned());
+        answer.await.map_err(unknown)
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the connections of the driver run on tokio, whatever spawns the rest"
+)]
+fn spawn(task: impl Future<Output = ()> + Send + 'static) {
+    tokio::spawn(task);
+}

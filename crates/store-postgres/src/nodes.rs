@@ -1,0 +1,157 @@
+//! Nodes and their leases, by the clock of the database.
+
+use crate::{
+    clock::Clock,
+    connections::{Execute, Tx},
+    deletion,
+    fault::Fault,
+    row::{self, Row},
+    text::encode,
+    work::{Work, take_turn},
+};
+use longhaul_core::{
+    HostId, Millis, NodeId, UnixMillis,
+    store::{HeldAttempt, Lease, Renewal, StoreError},
+};
+use longhaul_store::{
+    code::STOP_REASONS,
+    task_row::{self, Row as _},
+};
+
+const HELD: &str =
+    "SELECT id, attempt_epoch, stop_reason FROM tasks WHERE attempt_state < 3 AND attempt_node = $1 ORDER BY id";
+const LOSSES: &str = "SELECT count(*) FROM nodes WHERE lost_at IS NOT NULL";
+
+/// [`longhaul_core::Store::open_node`].
+pub(crate) struct OpenNode {
+    pub(crate) host: HostId,
+    pub(crate) at: UnixMillis,
+    pub(crate) length: Millis,
+    pub(crate) clock: Clock,
+}
+
+impl Work for OpenNode {
+    type Answer = Lease;
+
+    async fn run(&self, tx: &Tx<'_>) -> Result<Lease, Fault> {
+        take_turn(tx, "nodes").await?;
+        let now = self.clock.now(tx).await?;
+        let host = encode(&self.host.0);
+        // Locks the row: it may be renewed right now.
+        let held = tx
+            .rows(
+                "SELECT ends_at FROM nodes WHERE host = $1 AND lost_at IS NULL FOR UPDATE",
+                &[&host],
+            )
+            .await?;
+        for lease in &held {
+            let ends_at = UnixMillis(row::number(lease, 0)?);
+            if ends_at > now {
+                return Err(StoreError::HostInUse(ends_at.since(now)).into());
+            }
+        }
+        tx.execute(
+            "UPDATE nodes SET lost_at = $2 WHERE host = $1 AND lost_at IS NULL",
+            &[&host, &now.0],
+        )
+        .await?;
+        let ends_at = now.plus(self.length);
+        let node = tx
+            .row(
+                "INSERT INTO nodes (id, host, opened_at, since, ends_at, losses_seen) \
+                 SELECT coalesce(max(id), 0) + 1, $1, $2, $3, $4, count(lost_at) FROM nodes RETURNING id",
+                &[&host, &self.at.0, &now.0, &ends_at.0],
+            )
+            .await?;
+        deletion::forget_sessions(tx, self.at).await?;
+        let node = node.map(|row| row::number(&row, 0)).transpose()?.unwrap_or_default();
+        Ok(Lease {
+            node: NodeId(node),
+            now: Some(now),
+            length: Some(self.length),
+        })
+    }
+}
+
+/// [`longhaul_core::Store::renew`].
+pub(crate) struct Renew {
+    pub(crate) node: NodeId,
+    pub(crate) length: Millis,
+    pub(crate) clock: Clock,
+}
+
+impl Work for Renew {
+    type Answer = Renewal;
+
+    async fn run(&self, tx: &Tx<'_>) -> Result<Renewal, Fault> {
+        // Before the rows are locked, so that waiting for them makes no lease longer, and none lost too early.
+        let now = self.clock.now(tx).await?;
+        let lease = tx
+            .row(
+                "SELECT since, ends_at, lost_at, losses_seen FROM nodes WHERE id = $1 FOR UPDATE",
+                &[&self.node.0],
+            )
+            .await?
+            .ok_or(StoreError::LeaseLost)?;
+        let read = Row(&lease);
+        if read.integer(2)?.is_some() {
+            return Err(StoreError::LeaseLost.into());
+        }
+        let mut since = task_row::number(&read, 0)?;
+        if task_row::number(&read, 1)? <= now.0 {
+            since = now.0;
+        }
+        if UnixMillis(since).plus(self.length) <= now {
+            tx.execute(
+                "UPDATE nodes SET lost_at = $2 WHERE lost_at IS NULL AND ends_at <= $2 AND id <> $1",
+                &[&self.node.0, &now.0],
+            )
+            .await?;
+        }
+        let losses = tx.row(LOSSES, &[]).await?;
+        let losses = losses.map(|row| row::number(&row, 0)).transpose()?.unwrap_or_default();
+        tx.execute(
+            "UPDATE nodes SET since = $2, ends_at = $3, losses_seen = $4 WHERE id = $1",
+            &[&self.node.0, &since, &now.plus(self.length).0, &losses],
+        )
+        .await?;
+        let held = tx.rows(HELD, &[&self.node.0]).await?;
+        Ok(Renewal {
+            now: Some(now),
+            held: held.iter().map(held_attempt).collect::<Result<_, _>>()?,
+            others_died: losses > task_row::number(&read, 3)?,
+        })
+    }
+}
+
+fn held_attempt(row: &tokio_postgres::Row) -> Result<HeldAttempt, Fault> {
+    let row = Row(row);
+    Ok(HeldAttempt {
+        task: task_row::id(&row, 0)?,
+        epoch: task_row::count(&row, 1)?,
+        stop: match row.integer(2)? {
+            None => None,
+            Some(_) => Some(task_row::word(&row, 2, &STOP_REASONS)?),
+        },
+    })
+}
+
+/// [`longhaul_core::Store::end_lease`].
+pub(crate) struct EndLease {
+    pub(crate) node: NodeId,
+    pub(crate) clock: Clock,
+}
+
+impl Work for EndLease {
+    type Answer = ();
+
+    async fn run(&self, tx: &Tx<'_>) -> Result<(), Fault> {
+        let now = self.clock.now(tx).await?;
+        tx.execute(
+            "UPDATE nodes SET lost_at = $2 WHERE id = $1 AND lost_at IS NULL",
+            &[&self.node.0, &now.0],
+        )
+        .await
+        .map(drop)
+    }
+}

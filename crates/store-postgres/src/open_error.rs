@@ -1,0 +1,49 @@
+//! Why a store cannot be opened.
+
+use crate::fault::Fault;
+
+/// Why a store cannot be opened, in words for the person who started the server. The address of the database is not shown: it may have a password.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The address cannot be read.
+    #[error(
+        "the address of the PostgreSQL database cannot be read: {0}; write it as `postgres://user:password@host:5432/database`"
+    )]
+    Address(tokio_postgres::Error),
+    /// No TLS yet.
+    #[error("the address of the PostgreSQL database asks for TLS, which this release cannot do")]
+    Tls,
+    /// There is no such option, or not with this value.
+    #[error("{0}")]
+    Option(&'static str),
+    /// The server cannot be reached, or refuses.
+    #[error("the PostgreSQL database cannot be used: {0}")]
+    Database(String),
+    /// The server is too old.
+    #[error("the PostgreSQL server has version {0}; 14 or later is needed")]
+    OldServer(String),
+    /// A later release has migrated the schema.
+    #[error(
+        "the schema `{schema}` has version {found}, and this release knows versions up to {known}: start the release that migrated it, or a later one"
+    )]
+    NewerSchema {
+        /// The schema.
+        schema: String,
+        /// Its version.
+        found: i64,
+        /// The latest version that this release knows.
+        known: i64,
+    },
+}
+
+impl From<Fault> for OpenError {
+    fn from(fault: Fault) -> Self {
+        Self::Database(fault.to_string())
+    }
+}
+
+impl From<tokio_postgres::Error> for OpenError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Fault::from(error).into()
+    }
+}

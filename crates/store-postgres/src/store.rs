@@ -1,0 +1,467 @@
+//! [`Store`] over PostgreSQL.
+
+use crate::{
+    PostgresStore,
+    deletion::Delete,
+    ledger, nodes, permits, read,
+    request::{Answer, Request},
+    search,
+    signing_keys::RotateKeys,
+    take,
+    text::encode,
+    work::{Statement, transact},
+};
+use longhaul_core::{
+    BoxFuture, Entry, HostId, Input, InputKey, Json, Millis, NodeId, Principal, Scope, SessionKey, SpecId, Store, Task,
+    TaskId, ToolSpec, UnixMillis, Usage,
+    store::{
+        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, FoundTasks, Idempotency, Lease, Listener,
+        LiveTasks, NewTask, Page, PermitReport, Permits, Record, Renewal, SigningKey, StoreCapabilities, StoreError,
+        TaskSearch, ToolLimit, UnwrittenCall,
+    },
+};
+use std::{future::ready, sync::Arc};
+
+const PUT_SPEC: &str = "INSERT INTO specs (id, kind, definition) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+const PUT_LIMIT: &str = "INSERT INTO tool_limits (tool, concurrency) VALUES ($1, $2) \
+     ON CONFLICT (tool) DO UPDATE SET concurrency = excluded.concurrency WHERE tool_limits.concurrency IS DISTINCT FROM excluded.concurrency";
+const PAUSE: &str = "INSERT INTO paused_tools (tool) VALUES ($1) ON CONFLICT DO NOTHING";
+const END_PAUSE: &str = "DELETE FROM paused_tools WHERE tool = $1";
+const HASTEN: &str = "UPDATE tasks SET resume_at = $1, wake_at = least(wake_at, $1) WHERE wake_at IS NOT NULL AND state = 2 AND resume_at > $1";
+const REMOVE_TOMBSTONES: &str = "DELETE FROM tombstones WHERE host = $1 AND task = ANY($2::text[])";
+
+impl PostgresStore {
+    async fn apply_request(&self, request: Request) -> Result<Task, ApplyError> {
+        match self.send(request).await? {
+            Answer::Applied(answer) => *answer,
+            _ => Err(unexpected().into()),
+        }
+    }
+
+    /// Makes a change that takes tasks, and tells of them.
+    async fn take(&self, work: &impl crate::work::Work<Answer = take::Taken>) -> Result<Vec<Claimed>, StoreError> {
+        let (taken, effects) = transact(&self.connections, work).await?;
+        self.published.committed(&effects);
+        Ok(taken)
+    }
+
+    async fn delete_due(
+        &self,
+        host: HostId,
+        ids: Vec<TaskId>,
+        due: UnixMillis,
+        at: UnixMillis,
+    ) -> Result<usize, StoreError> {
+        let part = self.part;
+        let delete = Delete {
+            host,
+            ids,
+            due,
+            at,
+            part,
+        };
+        let deleted = transact(&self.connections, &delete).await?;
+        self.published.forget_sessions(at);
+        Ok(deleted)
+    }
+}
+
+/// The writer answers each request with an answer of its kind.
+fn unexpected() -> StoreError {
+    StoreError::Failed("the writer has answered something else".to_owned())
+}
+
+/// Reads with a connection of its own, again if the connection was lost.
+macro_rules! read {
+    ($store:expr, |$connection:ident| $question:expr) => {
+        Box::pin(async move {
+            let mut retries = crate::fault::Retries::default();
+            loop {
+                let answer = async {
+                    let connection = $store.connections.get().await?;
+                    let $connection = &connection;
+                    $question.await
+                };
+                match answer.await {
+                    Ok(answer) => return Ok(answer),
+                    Err(fault) => retries
+                        .wait(fault)
+                        .await
+                        .map_err(crate::fault::Fault::into_store_error)?,
+                }
+            }
+        })
+    };
+}
+
+impl Store for PostgresStore {
+    fn open_node(&self, host: &HostId, at: UnixMillis) -> BoxFuture<'_, Result<Lease, StoreError>> {
+        let open = nodes::OpenNode {
+            host: host.clone(),
+            at,
+            length: self.node_lease,
+            clock: self.clock.clone(),
+        };
+        Box::pin(async move {
+            let lease = transact(&self.connections, &open).await?;
+            self.published.forget_sessions(at);
+            Ok(lease)
+        })
+    }
+
+    fn renew(&self, node: NodeId) -> BoxFuture<'_, Result<Renewal, StoreError>> {
+        let renew = nodes::Renew {
+            node,
+            length: self.node_lease,
+            clock: self.clock.clone(),
+        };
+        Box::pin(async move { transact(&self.connections, &renew).await })
+    }
+
+    fn end_lease(&self, node: NodeId) -> BoxFuture<'_, Result<(), StoreError>> {
+        let clock = self.clock.clone();
+        Box::pin(async move { transact(&self.connections, &nodes::EndLease { node, clock }).await })
+    }
+
+    fn put_spec(&self, spec: ToolSpec) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            let (id, kind, definition) = (spec.id.as_str(), encode(&spec.kind), spec.definition.as_str());
+            let params: Vec<crate::connections::Param<'_>> = vec![&id, &kind, &definition];
+            transact(&self.connections, &Statement { sql: PUT_SPEC, params }).await
+        })
+    }
+
+    fn spec(&self, id: &SpecId) -> BoxFuture<'_, Result<Option<ToolSpec>, StoreError>> {
+        let id = id.clone();
+        read!(self, |connection| read::spec(connection, &id))
+    }
+
+    fn put_limit(&self, tool: &str, concurrency: Option<usize>) -> BoxFuture<'_, Result<(), StoreError>> {
+        let tool = encode(tool).into_owned();
+        let concurrency = concurrency.map(|most| i64::try_from(most).unwrap_or(i64::MAX));
+        Box::pin(async move {
+            let params: Vec<crate::connections::Param<'_>> = vec![&tool, &concurrency];
+            transact(&self.connections, &Statement { sql: PUT_LIMIT, params }).await
+        })
+    }
+
+    fn limits(&self) -> BoxFuture<'_, Result<Vec<ToolLimit>, StoreError>> {
+        read!(self, |connection| read::limits(connection))
+    }
+
+    fn set_paused(&self, tool: &str, paused: bool) -> BoxFuture<'_, Result<(), StoreError>> {
+        let tool = encode(tool).into_owned();
+        let sql = if paused { PAUSE } else { END_PAUSE };
+        Box::pin(async move {
+            let params: Vec<crate::connections::Param<'_>> = vec![&tool];
+            transact(&self.connections, &Statement { sql, params }).await
+        })
+    }
+
+    fn paused(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
+        read!(self, |connection| read::paused(connection))
+    }
+
+    fn share_permits(&self, node: NodeId, report: PermitReport) -> BoxFuture<'_, Result<Vec<Permits>, StoreError>> {
+        let clock = self.clock.clone();
+        let share = permits::Share { node, report, clock };
+        Box::pin(async move {
+            let (permits, effects) = transact(&self.connections, &share).await?;
+            self.published.committed(&effects);
+            Ok(permits)
+        })
+    }
+
+    fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
+        Box::pin(async move {
+            match self.send(Request::Create(Box::new(new))).await? {
+                Answer::Created(answer) => *answer,
+                _ => Err(unexpected().into()),
+            }
+        })
+    }
+
+    fn find_by_idempotency_key(
+        &self,
+        principal: &Principal,
+        tool: &str,
+        idempotency: &Idempotency,
+    ) -> BoxFuture<'_, Result<Option<Task>, StoreError>> {
+        let (principal, tool, idempotency) = (principal.clone(), tool.to_owned(), idempotency.clone());
+        read!(self, |connection| read::find_by_idempotency_key(
+            connection,
+            &principal,
+            &tool,
+            &idempotency
+        ))
+    }
+
+    fn write_call(&self, call: UnwrittenCall, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
+        Box::pin(self.apply_request(Request::WriteCall(Box::new(call), change)))
+    }
+
+    fn usage(&self, of: Option<&Principal>) -> BoxFuture<'_, Result<Usage, StoreError>> {
+        let of = of.cloned();
+        read!(self, |connection| ledger::read(connection, of.as_ref()))
+    }
+
+    fn apply(&self, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
+        Box::pin(self.apply_request(Request::Apply(change)))
+    }
+
+    fn claim(&self, claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
+        Box::pin(async move { self.take(&claim).await })
+    }
+
+    fn adopt(
+        &self,
+        node: NodeId,
+        host: &HostId,
+        limit: usize,
+        at: UnixMillis,
+    ) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
+        let host = host.clone();
+        let adopt = take::Adopt { node, host, limit, at };
+        Box::pin(async move { self.take(&adopt).await })
+    }
+
+    fn reclaim(
+        &self,
+        node: NodeId,
+        host: &HostId,
+        lost_for: Millis,
+        limit: usize,
+        at: UnixMillis,
+    ) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
+        let reclaim = take::Reclaim {
+            node,
+            host: host.clone(),
+            lost_for,
+            limit,
+            at,
+            clock: self.clock.clone(),
+        };
+        Box::pin(async move { self.take(&reclaim).await })
+    }
+
+    fn held(&self, node: NodeId, id: &TaskId) -> BoxFuture<'_, Result<Option<Claimed>, StoreError>> {
+        let id = id.clone();
+        read!(self, |connection| read::held(connection, node, &id))
+    }
+
+    fn orphaned_calls(&self, node: NodeId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+        read!(self, |connection| read::orphaned_calls(connection, node, limit))
+    }
+
+    fn queued_tools(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
+        read!(self, |connection| read::queued_tools(connection))
+    }
+
+    fn next_ready(&self, tool: &str) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
+        let tool = tool.to_owned();
+        read!(self, |connection| read::next_ready(connection, &tool))
+    }
+
+    fn queued_before(&self, task: &Task, most: usize) -> BoxFuture<'_, Result<usize, StoreError>> {
+        let task = task.clone();
+        read!(self, |connection| read::queued_before(connection, &task, most))
+    }
+
+    fn get(&self, scope: &Scope, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
+        let (scope, id) = (scope.clone(), id.clone());
+        read!(self, |connection| read::get(connection, &scope, &id))
+    }
+
+    fn get_unscoped(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
+        let id = id.clone();
+        read!(self, |connection| read::get_unscoped(connection, &id))
+    }
+
+    fn versions(&self, ids: &[TaskId]) -> BoxFuture<'_, Result<Vec<(TaskId, u64)>, StoreError>> {
+        let ids = ids.to_vec();
+        read!(self, |connection| read::versions(connection, &ids))
+    }
+
+    fn input(&self, id: &TaskId, key: &InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>> {
+        let (id, key) = (id.clone(), key.clone());
+        read!(self, |connection| read::input(connection, &id, &key))
+    }
+
+    fn journal(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>> {
+        let id = id.clone();
+        read!(self, |connection| read::journal(connection, &id, after, limit))
+    }
+
+    fn emitted(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>> {
+        let id = id.clone();
+        read!(self, |connection| read::emitted(connection, &id, after, limit))
+    }
+
+    fn children(&self, parent: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+        let parent = parent.clone();
+        read!(self, |connection| read::children(connection, &parent, limit))
+    }
+
+    fn started_by(
+        &self,
+        parent: &TaskId,
+        after: Option<&TaskId>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+        let (parent, after) = (parent.clone(), after.cloned());
+        read!(self, |connection| read::started_by(
+            connection,
+            &parent,
+            after.as_ref(),
+            limit
+        ))
+    }
+
+    fn blocked(&self, after: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+        let after = after.cloned();
+        read!(self, |connection| read::blocked(connection, after.as_ref(), limit))
+    }
+
+    fn children_of_finished_parents(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+        read!(self, |connection| read::children_of_finished_parents(connection, limit))
+    }
+
+    fn requestor(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>> {
+        let id = id.clone();
+        read!(self, |connection| read::requestor(connection, &id))
+    }
+
+    fn arguments(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>> {
+        let id = id.clone();
+        read!(self, |connection| read::arguments(connection, &id))
+    }
+
+    fn search(&self, search: TaskSearch) -> BoxFuture<'_, Result<FoundTasks, StoreError>> {
+        read!(self, |connection| search::page(connection, &search))
+    }
+
+    fn list(&self, scope: &Scope, before: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Page, StoreError>> {
+        let (scope, before) = (scope.clone(), before.cloned());
+        read!(self, |connection| read::list(
+            connection,
+            &scope,
+            before.as_ref(),
+            limit
+        ))
+    }
+
+    fn live_in_session(
+        &self,
+        owner: &Principal,
+        session: &SessionKey,
+        after: Option<&TaskId>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+        let (owner, session, after) = (owner.clone(), session.clone(), after.cloned());
+        read!(self, |connection| read::live_in_session(
+            connection,
+            &owner,
+            &session,
+            after.as_ref(),
+            limit
+        ))
+    }
+
+    fn due_timers(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+        read!(self, |connection| read::due_timers(connection, at, limit))
+    }
+
+    fn next_wake(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
+        read!(self, |connection| read::next_wake(connection))
+    }
+
+    fn make_timers_due(&self, at: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            let params: Vec<crate::connections::Param<'_>> = vec![&at.0];
+            transact(&self.connections, &Statement { sql: HASTEN, params }).await
+        })
+    }
+
+    fn newest_created_at(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
+        read!(self, |connection| read::newest_created_at(connection))
+    }
+
+    fn expired(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>> {
+        read!(self, |connection| read::expired(connection, at, limit))
+    }
+
+    /// A database that was restored to an earlier time is not recognized yet.
+    fn record_removal(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(ready(Ok(())))
+    }
+
+    fn delete(&self, host: &HostId, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>> {
+        Box::pin(self.delete_due(host.clone(), ids, at, at))
+    }
+
+    /// What is deleted stays in dead rows until they are vacuumed, and in the write-ahead log until it is recycled.
+    fn delete_ended(
+        &self,
+        host: &HostId,
+        ids: Vec<TaskId>,
+        at: UnixMillis,
+    ) -> BoxFuture<'_, Result<usize, StoreError>> {
+        Box::pin(self.delete_due(host.clone(), ids, UnixMillis(i64::MAX), at))
+    }
+
+    fn tombstones(&self, host: &HostId, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>> {
+        let host = host.clone();
+        read!(self, |connection| read::tombstones(connection, &host.0, limit))
+    }
+
+    fn remove_tombstones(&self, host: &HostId, ids: Vec<TaskId>) -> BoxFuture<'_, Result<(), StoreError>> {
+        let host = encode(&host.0).into_owned();
+        Box::pin(async move {
+            let ids = crate::row::texts(&ids);
+            let params: Vec<crate::connections::Param<'_>> = vec![&host, &ids];
+            let sql = REMOVE_TOMBSTONES;
+            transact(&self.connections, &Statement { sql, params }).await
+        })
+    }
+
+    fn counts(&self) -> BoxFuture<'_, Result<Counts, StoreError>> {
+        read!(self, |connection| read::counts(connection))
+    }
+
+    fn live_tasks(&self) -> BoxFuture<'_, Result<Vec<LiveTasks>, StoreError>> {
+        read!(self, |connection| read::live_tasks(connection))
+    }
+
+    fn signing_keys(&self, purpose: &str, fresh: SigningKey) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>> {
+        let purpose = purpose.to_owned();
+        Box::pin(async move { transact(&self.connections, &RotateKeys { purpose, fresh }).await })
+    }
+
+    fn end_session(&self, session: &SessionKey, until: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>> {
+        if !self.published.may_end(session) {
+            return Box::pin(ready(Err(StoreError::TooManySessions)));
+        }
+        let request = Request::EndSession(session.clone(), until);
+        Box::pin(async move {
+            match self.send(request).await? {
+                Answer::SessionEnded(answer) => answer,
+                _ => Err(unexpected()),
+            }
+        })
+    }
+
+    fn session_ended(&self, session: &SessionKey) -> BoxFuture<'_, Result<bool, StoreError>> {
+        Box::pin(ready(Ok(self.published.session_ended(session))))
+    }
+
+    fn listen(&self, listener: Listener) {
+        self.published.listen(listener);
+    }
+
+    fn capabilities(&self) -> StoreCapabilities {
+        StoreCapabilities {
+            many_nodes: true,
+            ..StoreCapabilities::default()
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Two stores on one schema, as two nodes have them.
+
+use crate::{
+    server::{Schema, Server},
+    tasks::{id, new_task, open_node},
+};
+use longhaul_core::{
+    SessionKey, Store, UnixMillis, Usage,
+    store::{Claim, Created, Idempotency},
+};
+use std::{collections::BTreeSet, sync::Arc};
+use tokio::task::JoinSet;
+
+/// The same call, made at two nodes at once, is one task.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_comes_to_two_nodes_is_made_once() {
+    let server = Server::find().await;
+    let schema = Schema::new(&server);
+    let stores = [Arc::new(schema.open().await), Arc::new(schema.open().await)];
+    let node = open_node(&*stores[0], "here").await;
+    for round in 0..20 {
+        let mut calls = JoinSet::new();
+        for (nth, store) in stores.iter().enumerate() {
+            for call in 0..4 {
+                let mut new = new_task(&format!("t-{round}-{nth}-{call}"), node);
+                new.idempotency = Some(Idempotency {
+                    key: format!("key\0{round}-{call}").into(),
+                    digest: [7; 32],
+                });
+                let store = Arc::clone(store);
+                calls.spawn(async move { (call, store.create(new).await.unwrap()) });
+            }
+        }
+        let answers = calls.join_all().await;
+        for call in 0..4 {
+            let of_call = answers.iter().filter(|(of, _)| *of == call);
+            let (new, existing): (Vec<&Created>, Vec<&Created>) = of_call
+                .map(|(_, created)| created)
+                .partition(|created| matches!(created, Created::New(_)));
+            assert_eq!((new.len(), existing.len()), (1, 1), "round {round}");
+            assert_eq!(new[0].task(), existing[0].task());
+        }
+    }
+    let usage = stores[1].usage(None).await.unwrap();
+    assert_eq!(
+        usage,
+        Usage {
+            live: 80,
+            bytes: 80 * 9
+        }
+    );
+}
+
+/// Claimers at two nodes share a queue, and no task is given to both.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_share_a_queue() {
+    let server = Server::find().await;
+    let schema = Schema::new(&server);
+    let stores = [Arc::new(schema.open().await), Arc::new(schema.open().await)];
+    let nodes = [
+        open_node(&*stores[0], "here").await,
+        open_node(&*stores[1], "there").await,
+    ];
+    let mut creating = JoinSet::new();
+    for nth in 0..200 {
+        let (store, node) = (Arc::clone(&stores[nth % 2]), nodes[nth % 2]);
+        creating.spawn(async move { store.create(new_task(&format!("t{nth:03}"), node)).await.unwrap() });
+    }
+    creating.join_all().await;
+    let mut claiming = JoinSet::new();
+    for nth in 0..8 {
+        let (store, node) = (Arc::clone(&stores[nth % 2]), nodes[nth % 2]);
+        claiming.spawn(async move {
+            let mut claimed = Vec::new();
+            loop {
+                let claim = Claim {
+                    tool: "tool".into(),
+                    node,
+                    host: None,
+                    limit: 7,
+                    at: UnixMillis(2),
+                };
+                let taken = store.claim(claim).await.unwrap();
+                if taken.is_empty() && store.next_ready("tool").await.unwrap().is_none() {
+                    return claimed;
+                }
+                claimed.extend(taken.into_iter().map(|claimed| claimed.task.id.clone()));
+            }
+        });
+    }
+    let claimed = claiming.join_all().await.concat();
+    let different: BTreeSet<_> = claimed.iter().collect();
+    assert_eq!((claimed.len(), different.len()), (200, 200));
+    let held =
+        stores[0].renew(nodes[0]).await.unwrap().held.len() + stores[1].renew(nodes[1]).await.unwrap().held.len();
+    assert_eq!(held, 200);
+    assert!(stores[0].get_unscoped(&id("t000")).await.unwrap().is_some());
+}
+
+/// A session that was ended at one node is soon known to be ended at another.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ended_sessions_become_known_to_other_nodes() {
+    let server = Server::find().await;
+    let schema = Schema::new(&server);
+    let (one, other) = (schema.open().await, schema.open().await);
+    let session = SessionKey::named("session");
+    one.end_session(&session, UnixMillis(100)).await.unwrap();
+    assert_eq!(one.session_ended(&session).await, Ok(true));
+    while other.session_ended(&session).await != Ok(true) {
+        tokio::task::yield_now().await;
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}

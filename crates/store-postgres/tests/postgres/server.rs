@@ -1,0 +1,264 @@
+//! Servers for tests: one that is there, or a private one in a folder of its own.
+
+use longhaul_store_postgres::{PostgresOptions, PostgresStore};
+use std::{
+    env, fs,
+    os::unix::{fs::chown, process::CommandExt},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+use tempfile::TempDir;
+use tokio_postgres::NoTls;
+
+/// A server, and how to reach it.
+pub(crate) struct Server {
+    pub(crate) address: String,
+    /// Ends with it.
+    private: Option<Cluster>,
+}
+
+impl Server {
+    /// The server that a test may use, and must not harm.
+    pub(crate) async fn find() -> Self {
+        if let Ok(address) = env::var("LONGHAUL_TEST_POSTGRES") {
+            return Self { address, private: None };
+        }
+        for user in ["postgres".to_owned(), env::var("USER").unwrap_or_default()] {
+            let address = format!("host=127.0.0.1 port=5432 user='{user}' dbname=postgres connect_timeout=2");
+            if admits(&address).await {
+                return Self { address, private: None };
+            }
+        }
+        Self::private().await
+    }
+
+    /// A server that a test may kill.
+    pub(crate) async fn private() -> Self {
+        let cluster = Cluster::create().await;
+        Self {
+            address: cluster.address(),
+            private: Some(cluster),
+        }
+    }
+
+    /// Kills all of its processes at once, and starts it again.
+    pub(crate) async fn kill_and_restart(&mut self) {
+        let cluster = self.private.as_mut().unwrap();
+        cluster.kill();
+        cluster.start().await;
+    }
+}
+
+/// Whether we may create a schema there.
+async fn admits(address: &str) -> bool {
+    let Ok((client, connection)) = tokio_postgres::connect(address, NoTls).await else {
+        return false;
+    };
+    let connection = tokio::spawn(connection);
+    let may = client
+        .query_one(
+            "SELECT has_database_privilege(current_database(), 'CREATE') AND current_setting('server_version_num')::int >= 140000",
+            &[],
+        )
+        .await;
+    connection.abort();
+    may.is_ok_and(|row| row.get(0))
+}
+
+/// A schema of its own, which is dropped at the end.
+pub(crate) struct Schema {
+    pub(crate) address: String,
+    pub(crate) name: String,
+}
+
+impl Schema {
+    pub(crate) fn new(server: &Server) -> Self {
+        let name = format!("longhaul_test_{:016x}", fastrand::u64(..));
+        Self {
+            address: server.address.clone(),
+            name,
+        }
+    }
+
+    pub(crate) fn options(&self) -> PostgresOptions {
+        PostgresOptions {
+            schema: self.name.clone(),
+            connections: 4,
+            // Longer than any test: time passes by the offset of the clock.
+            node_lease: 600_000,
+            ..PostgresOptions::default()
+        }
+    }
+
+    pub(crate) async fn open(&self) -> PostgresStore {
+        PostgresStore::open(&self.address, self.options()).await.unwrap()
+    }
+}
+
+impl Drop for Schema {
+    fn drop(&mut self) {
+        let (address, name) = (self.address.clone(), self.name.clone());
+        let dropping = std::thread::Builder::new().spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            runtime.block_on(async {
+                // The server may be gone.
+                let Ok((client, connection)) = tokio_postgres::connect(&address, NoTls).await else {
+                    return;
+                };
+                let connection = tokio::spawn(connection);
+                let sql = format!("SET client_min_messages = warning; DROP SCHEMA IF EXISTS {name} CASCADE");
+                let _ = client.batch_execute(&sql).await;
+                connection.abort();
+            });
+        });
+        let _ = dropping.unwrap().join();
+    }
+}
+
+/// A private server, with its data and its socket in one folder.
+struct Cluster {
+    folder: TempDir,
+    postmaster: Option<Child>,
+}
+
+/// PostgreSQL refuses to run as root: this is `nobody`.
+const NOBODY: u32 = 65_534;
+
+impl Cluster {
+    async fn create() -> Self {
+        // Short: the name of a socket has 107 characters at most.
+        let folder = tempfile::Builder::new().prefix("lh-pg").tempdir_in("/tmp").unwrap();
+        let mut cluster = Self {
+            folder,
+            postmaster: None,
+        };
+        if is_root() {
+            chown(cluster.folder.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        let made = cluster
+            .program("initdb")
+            .args([
+                "--username=longhaul",
+                "--auth=trust",
+                "--encoding=UTF8",
+                "--locale=C",
+                "--no-sync",
+            ])
+            .arg("--pgdata")
+            .arg(cluster.data())
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        cluster.start().await;
+        cluster
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn address(&self) -> String {
+        format!("host={} user=longhaul dbname=postgres", self.folder.path().display())
+    }
+
+    /// A program of PostgreSQL, as a user that it accepts.
+    fn program(&self, name: &str) -> Command {
+        let mut command = Command::new(find_program(name));
+        command.current_dir(self.folder.path()).env("LC_ALL", "C");
+        if is_root() {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        command
+    }
+
+    /// Starts the server, and returns once it admits us. After a crash it may have to wait for what is left of the processes before.
+    async fn start(&mut self) {
+        loop {
+            let log = fs::File::create(self.folder.path().join("log")).unwrap();
+            let mut postmaster = self
+                .program("postgres")
+                .arg("-D")
+                .arg(self.data())
+                .args(["-c", "listen_addresses=", "-c", "max_connections=50"])
+                .arg("-k")
+                .arg(self.folder.path())
+                .stdin(Stdio::null())
+                .stdout(log.try_clone().unwrap())
+                .stderr(log)
+                .spawn()
+                .unwrap();
+            loop {
+                if admits(&self.address()).await {
+                    self.postmaster = Some(postmaster);
+                    return;
+                }
+                if postmaster.try_wait().unwrap().is_some() {
+                    let log = fs::read_to_string(self.folder.path().join("log")).unwrap();
+                    assert!(log.contains("still in use") || log.contains("already exists"), "{log}");
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    }
+
+    /// The processes of the server, its first one before the others.
+    fn processes(&self) -> Vec<rustix::process::Pid> {
+        let Some(postmaster) = &self.postmaster else {
+            return Vec::new();
+        };
+        let pid = postmaster.id();
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        let children = children.split_ascii_whitespace().filter_map(|pid| pid.parse().ok());
+        let pids = [pid.cast_signed()].into_iter().chain(children);
+        pids.filter_map(rustix::process::Pid::from_raw).collect()
+    }
+
+    fn kill(&mut self) {
+        for process in self.processes() {
+            let _ = rustix::process::kill_process(process, rustix::process::Signal::KILL);
+        }
+        if let Some(mut postmaster) = self.postmaster.take() {
+            postmaster.wait().unwrap();
+        }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// In `PATH`, or where Debian has it: the latest version.
+fn find_program(name: &str) -> PathBuf {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let in_path = env::split_paths(&path).map(|folder| folder.join(name));
+    let mut of_debian: Vec<PathBuf> = fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .filter_map(|version| Some(version.ok()?.path().join("bin").join(name)))
+        .collect();
+    of_debian.sort_by_key(|path| version_of(path));
+    let found = of_debian
+        .into_iter()
+        .rev()
+        .chain(in_path)
+        .find(|program| program.exists());
+    found.expect("PostgreSQL is needed for this test and is not installed; install it, for example with `apt-get install postgresql`, or set LONGHAUL_TEST_POSTGRES to the address of a server")
+}
+
+fn version_of(program: &Path) -> u32 {
+    let version = program.components().rev().nth(2);
+    version
+        .and_then(|version| version.as_os_str().to_str()?.parse().ok())
+        .unwrap_or_default()
+}
