@@ -11,6 +11,7 @@ use futures_util::{
 use longhaul_core::store::StoreError;
 use std::{
     future::ready,
+    net::IpAddr,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU8, Ordering},
@@ -19,7 +20,7 @@ use std::{
 };
 use tokio_postgres::{
     Config, NoTls, Statement,
-    config::{SslMode, TargetSessionAttrs},
+    config::{Host, SslMode, TargetSessionAttrs},
     error::SqlState,
 };
 
@@ -27,16 +28,22 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A host that is gone is noticed after this time at the latest.
 const SILENCE: Duration = Duration::from_secs(20);
 
-/// The connections of one store, opened when they are needed.
+/// Connections, opened when they are needed.
 #[derive(Clone)]
 pub(crate) struct Connections {
     pool: Pool,
 }
 
 impl Connections {
-    pub(crate) fn new(address: &str, options: &PostgresOptions) -> Result<Self, OpenError> {
+    /// `count` connections at most.
+    pub(crate) fn new(address: &str, options: &PostgresOptions, count: usize) -> Result<Self, OpenError> {
         let mut config: Config = address.parse().map_err(OpenError::Address)?;
-        if config.get_ssl_mode() == SslMode::Require {
+        let wants_tls = match config.get_ssl_mode() {
+            SslMode::Disable => false,
+            SslMode::Require => true,
+            _ => config.get_hosts().iter().any(is_elsewhere) || !config.get_hostaddrs().iter().all(IpAddr::is_loopback),
+        };
+        if wants_tls {
             return Err(OpenError::Tls);
         }
         if config.get_application_name().is_none() {
@@ -66,7 +73,7 @@ impl Connections {
             Box::pin(async move { session.begin(client).await.map_err(HookError::Backend) })
         });
         let pool = Pool::builder(manager)
-            .max_size(options.connections)
+            .max_size(count)
             .timeouts(timeouts)
             .runtime(Runtime::Tokio1)
             .post_create(set_up)
@@ -89,6 +96,14 @@ impl Connections {
     /// Closes what is not in use, and the rest when it is given back.
     pub(crate) fn close(&self) {
         self.pool.close();
+    }
+}
+
+/// Whether a network may lie between.
+fn is_elsewhere(host: &Host) -> bool {
+    match host {
+        Host::Tcp(name) => name != "localhost" && !name.parse().is_ok_and(|address: IpAddr| address.is_loopback()),
+        Host::Unix(_) => false,
     }
 }
 
@@ -320,5 +335,33 @@ impl Execute for Tx<'_> {
     async fn execute(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, Fault> {
         let counts = self.execute_all(&[(sql, params.to_vec())], Then::Continue).await?;
         Ok(counts.into_iter().next().unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_goes_over_a_network_in_the_clear_by_accident() {
+        let new = |address| Connections::new(address, &PostgresOptions::default(), 2);
+        for refused in [
+            "postgres://db.example/tasks",
+            "postgres://10.0.0.1/tasks",
+            "postgres://127.0.0.1,db.example/tasks",
+            "host=localhost hostaddr=10.0.0.1",
+            "postgres://localhost/tasks?sslmode=require",
+        ] {
+            assert!(matches!(new(refused), Err(OpenError::Tls)), "{refused}");
+        }
+        for used in [
+            "postgres://localhost/tasks",
+            "postgres://[::1]:5433/tasks",
+            "host=/run/postgresql dbname=tasks",
+            "postgres://db.example/tasks?sslmode=disable",
+        ] {
+            assert!(new(used).is_ok(), "{used}");
+        }
+        assert!(matches!(new("no address"), Err(OpenError::Address(_))));
     }
 }

@@ -1,12 +1,15 @@
 //! What an error of the database means for the change that met it.
 
 use longhaul_core::store::StoreError;
-use std::{fmt, time::Duration};
+use std::{
+    fmt,
+    time::{Duration, Instant},
+};
 use tokio_postgres::{Error, error::SqlState};
 
 /// How often a change is tried whose transaction was the victim of others.
 const MOST_CONFLICTS: u32 = 12;
-/// How long a change waits for a database that cannot be reached, all in all.
+/// How long a change waits for a database that cannot be reached, all in all: after this time it is not tried again.
 const LONGEST_OUTAGE: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
@@ -107,7 +110,8 @@ fn describe(error: &Error) -> String {
 #[derive(Default)]
 pub(crate) struct Retries {
     conflicts: u32,
-    waited: Duration,
+    /// When the first attempt ended that did not reach the database.
+    outage_since: Option<Instant>,
     pause: Duration,
 }
 
@@ -126,15 +130,22 @@ impl Retries {
                 pause(Duration::from_millis(fastrand::u64(0..=most))).await;
                 Ok(())
             }
-            Fault::Outage(why) if self.waited < LONGEST_OUTAGE => {
+            Fault::Outage(why) if self.outage_lasts() < LONGEST_OUTAGE => {
                 tracing::debug!(%why, "the database cannot be used; trying again");
                 self.pause = (self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
-                self.waited += self.pause;
                 pause(self.pause).await;
                 Ok(())
             }
             _ => Err(fault),
         }
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "how long it waits for the database decides nothing about a task"
+    )]
+    fn outage_lasts(&mut self) -> Duration {
+        self.outage_since.get_or_insert_with(Instant::now).elapsed()
     }
 }
 

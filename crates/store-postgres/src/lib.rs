@@ -47,6 +47,9 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 use writer::Writer;
 
+/// So many connections are used for nothing but changes of tasks and leases: a node whose reads take long must not lose its lease for that.
+const RESERVED: usize = 2;
+
 /// Tasks in a schema of a PostgreSQL database, version 14 or later. Many processes may use it at a time.
 ///
 /// Every acknowledged change has been committed with `synchronous_commit = on` (or `remote_apply`), which is set for each session: it survives the end of the database's
@@ -55,6 +58,8 @@ use writer::Writer;
 /// Dropping the store makes what was sent before, and closes its connections.
 pub struct PostgresStore {
     connections: Connections,
+    /// One for the writer, and one for the leases.
+    reserved: Connections,
     queue: mpsc::UnboundedSender<Pending>,
     published: Arc<Published>,
     clock: Clock,
@@ -77,14 +82,15 @@ impl PostgresStore {
         if options.schema.is_empty() || options.schema.contains('\0') {
             return Err(OpenError::Option("the schema of the database needs a name"));
         }
-        let connections = Connections::new(address, &options)?;
+        let connections = Connections::new(address, &options, options.connections - RESERVED)?;
+        let reserved = Connections::new(address, &options, RESERVED)?;
         schema::migrate(&connections, &options).await?;
         let published = Arc::new(Published::default());
         let since = sessions::read(&connections, &published, 0).await?;
         let (queue, incoming) = mpsc::unbounded_channel();
         let part = Part::any();
         let writer = Writer {
-            connections: connections.clone(),
+            connections: reserved.clone(),
             queue: incoming,
             published: Arc::clone(&published),
             specs: Arc::new(KnownSpecs::default()),
@@ -94,6 +100,7 @@ impl PostgresStore {
         spawn(sessions::follow(connections.clone(), Arc::downgrade(&published), since));
         Ok(Self {
             connections,
+            reserved,
             queue,
             published,
             clock: Clock {
@@ -111,6 +118,13 @@ impl PostgresStore {
         self.queue.send(pending).map_err(|_| StoreError::Closed)?;
         let unknown = |_| StoreError::OutcomeUnknown("the store stopped before it knew".to_owned());
         answer.await.map_err(unknown)
+    }
+}
+
+impl Drop for PostgresStore {
+    fn drop(&mut self) {
+        // Those of the writer are closed once it has made what was sent before.
+        self.connections.close();
     }
 }
 

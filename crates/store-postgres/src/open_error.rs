@@ -10,8 +10,11 @@ pub enum OpenError {
         "the address of the PostgreSQL database cannot be read: {0}; write it as `postgres://user:password@host:5432/database`"
     )]
     Address(tokio_postgres::Error),
-    /// No TLS yet.
-    #[error("the address of the PostgreSQL database asks for TLS, which this release cannot do")]
+    /// No TLS yet, so nothing goes over a network unless that is wanted.
+    #[error(
+        "this release cannot use TLS for the PostgreSQL database, so that tokens and results would go over the network in the clear; \
+         add `sslmode=disable` to the address if the network is private"
+    )]
     Tls,
     /// There is no such option, or not with this value.
     #[error("{0}")]

@@ -103,7 +103,7 @@ impl Store for PostgresStore {
             clock: self.clock.clone(),
         };
         Box::pin(async move {
-            let lease = transact(&self.connections, &open).await?;
+            let lease = transact(&self.reserved, &open).await?;
             self.published.forget_sessions(at);
             Ok(lease)
         })
@@ -115,12 +115,12 @@ impl Store for PostgresStore {
             length: self.node_lease,
             clock: self.clock.clone(),
         };
-        Box::pin(async move { transact(&self.connections, &renew).await })
+        Box::pin(async move { transact(&self.reserved, &renew).await })
     }
 
     fn end_lease(&self, node: NodeId) -> BoxFuture<'_, Result<(), StoreError>> {
         let clock = self.clock.clone();
-        Box::pin(async move { transact(&self.connections, &nodes::EndLease { node, clock }).await })
+        Box::pin(async move { transact(&self.reserved, &nodes::EndLease { node, clock }).await })
     }
 
     fn put_spec(&self, spec: ToolSpec) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -6,7 +6,7 @@ use crate::{
 };
 use longhaul_core::{
     SessionKey, Store, UnixMillis, Usage,
-    store::{Claim, Created, Idempotency},
+    store::{Claim, Created, Idempotency, SigningKey},
 };
 use std::{collections::BTreeSet, sync::Arc};
 use tokio::task::JoinSet;
@@ -110,4 +110,46 @@ async fn ended_sessions_become_known_to_other_nodes() {
         tokio::task::yield_now().await;
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
+}
+
+/// A node renews its lease, and writes tasks, also while all that is not reserved for it is in use.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leases_are_renewed_while_other_connections_are_busy() {
+    let server = Server::find().await;
+    let schema = Schema::new(&server);
+    let store = Arc::new(schema.open().await);
+    let node = open_node(&*store, "here").await;
+    let (client, connection) = tokio_postgres::connect(&schema.address, tokio_postgres::NoTls)
+        .await
+        .unwrap();
+    let connection = tokio::spawn(connection);
+    let lock = format!("BEGIN; LOCK TABLE {}.signing_keys", schema.name);
+    client.batch_execute(&lock).await.unwrap();
+    let mut waiting = JoinSet::new();
+    for nth in 0..8 {
+        let store = Arc::clone(&store);
+        let key = SigningKey {
+            id: nth,
+            secret: [1; 32],
+        };
+        waiting.spawn(async move { store.signing_keys("purpose", key).await });
+    }
+    let blocked = format!(
+        "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = '{}.signing_keys'::regclass",
+        schema.name
+    );
+    while client.query_one(&blocked, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    let renewed = async {
+        store.renew(node).await.unwrap();
+        store.create(new_task("t", node)).await.unwrap();
+    };
+    tokio::select! {
+        () = renewed => {}
+        _ = waiting.join_next() => panic!("the others were served first"),
+    }
+    client.batch_execute("ROLLBACK").await.unwrap();
+    assert!(waiting.join_all().await.iter().all(Result::is_ok));
+    connection.abort();
 }
