@@ -9,6 +9,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, DuplexStream},
     sync::watch,
 };
+use tokio_util::sync::CancellationToken;
 
 /// How long orphaned calls may take to stop when the server stops.
 const STOP_TIMEOUT: Duration = Duration::from_millis(1500);
@@ -38,6 +39,8 @@ pub struct ServerHandle(Arc<State>);
 struct State {
     running: RwLock<Option<Running>>,
     lease_lost: watch::Sender<bool>,
+    /// Cancelled when an operator asks for a stop, and by the stop itself.
+    drain: CancellationToken,
 }
 
 /// The parts of a running server.
@@ -252,7 +255,17 @@ impl ServerHandle {
             Some(tls) => listener.with_tls(tls),
             None => listener,
         };
-        Ok(HttpListener::new(listener, running.front))
+        Ok(HttpListener::new(listener, running.front, self.drain()))
+    }
+
+    pub(crate) fn drain(&self) -> CancellationToken {
+        self.0.drain.clone()
+    }
+
+    /// Completes when an operator has told the server to stop, by the page or `longhaul admin drain`, and when it [has stopped](Self::stop). A
+    /// [listener](Self::listen) stops by itself then; a program that serves in its own way stops as at SIGTERM.
+    pub async fn drain_requested(&self) {
+        self.0.drain.cancelled().await;
     }
 
     /// Completes if the server has lost its lease in a store that several servers share: it did not renew it in time, for example because it was
@@ -282,6 +295,7 @@ impl ServerHandle {
         let Some(Running { engine, front, .. }) = running else {
             return 0;
         };
+        self.0.drain.cancel();
         front.close();
         engine.settle(STOP_TIMEOUT).await;
         engine.release(SUSPEND_TIMEOUT).await;

@@ -74,6 +74,13 @@ pub use longhaul_core::{
     Json as RawJson, LogLevel, OnNonDeterminism, Outcome, Principal, Quota, RetryOn, StopReason, TaskId, TaskPolicy,
 };
 pub use longhaul_runtime::{JournalError, Question};
+#[cfg(feature = "admin")]
+pub mod admin {
+    //! Operating a server: see [`Server::admin`](crate::Server::admin). Needs the feature `admin`.
+
+    pub use longhaul_admin::{AdminError, AdminSettings, KeyFileError, SameUserUnavailable};
+}
+
 pub mod auth {
     //! Who may use a server over HTTP: see [`Server::authenticator`](crate::Server::authenticator).
     //!

@@ -6,6 +6,7 @@ use longhaul_server::{
     http::{ListenError, Listener},
 };
 use std::{fmt, io, net::SocketAddr, sync::Arc};
+use tokio_util::sync::CancellationToken;
 
 /// A server cannot be served.
 ///
@@ -30,6 +31,14 @@ pub enum ServeError {
     /// The address cannot be listened on.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// The server cannot be operated as its settings say.
+    #[cfg(feature = "admin")]
+    #[error(transparent)]
+    Admin(#[from] longhaul_admin::AdminError),
+    /// [`Server::admin`](crate::Server::admin) without a data directory: the keys and the socket are in it.
+    #[cfg(feature = "admin")]
+    #[error("a server that is operated keeps its keys in its data directory: call `Server::data_dir`, too")]
+    AdminWithoutDataDir,
     /// Signal handlers cannot be installed.
     #[error("cannot listen for signals: {0}")]
     Signals(io::Error),
@@ -57,11 +66,12 @@ impl fmt::Debug for ServeError {
 pub struct HttpListener {
     listener: Listener,
     front: Arc<Front>,
+    drain: CancellationToken,
 }
 
 impl HttpListener {
-    pub(crate) fn new(listener: Listener, front: Arc<Front>) -> Self {
-        Self { listener, front }
+    pub(crate) fn new(listener: Listener, front: Arc<Front>, drain: CancellationToken) -> Self {
+        Self { listener, front, drain }
     }
 
     /// The address, with the actual port.
@@ -74,7 +84,8 @@ impl HttpListener {
         self.listener.url()
     }
 
-    /// Serves until `stop` completes; then open calls have some seconds to finish. Also returns if the server itself is stopped.
+    /// Serves until `stop` completes, or an operator [tells the server to stop](crate::ServerHandle::drain_requested); then open calls have some
+    /// seconds to finish. Also returns if the server itself is stopped.
     ///
     /// ```no_run
     /// # async fn serve(server: longhaul::Server, closed: impl Future<Output = ()> + Send) -> Result<(), longhaul::ServeError> {
@@ -86,6 +97,12 @@ impl HttpListener {
     /// # Ok(()) }
     /// ```
     pub async fn serve_until(self, stop: impl Future<Output = ()> + Send) {
+        let stop = async {
+            tokio::select! {
+                () = stop => {}
+                () = self.drain.cancelled() => {}
+            }
+        };
         self.listener.serve(self.front, stop).await;
     }
 

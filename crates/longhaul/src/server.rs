@@ -68,6 +68,8 @@ pub struct Server {
     pub(crate) tls: Option<Tls>,
     pub(crate) events: Option<Arc<dyn EventStore>>,
     pub(crate) audit: Option<Arc<dyn Audit>>,
+    #[cfg(feature = "admin")]
+    pub(crate) admin: Option<crate::admin::AdminSettings>,
     pub(crate) suspend_after: Duration,
     pub(crate) build: Option<BuildId>,
     pub(crate) step_observer: Option<Arc<dyn StepObserver>>,
@@ -119,6 +121,8 @@ impl Server {
             tls: None,
             events: None,
             audit: None,
+            #[cfg(feature = "admin")]
+            admin: None,
             suspend_after: SUSPEND_AFTER,
             build: None,
             step_observer: None,
@@ -465,6 +469,28 @@ impl Server {
         self
     }
 
+    /// Lets operators see all tasks and act on them while the server runs: by the socket `admin.sock` in its [data directory](Self::data_dir), with
+    /// `longhaul admin tasks DIRECTORY`, and on an address if the settings name one. An operator may tell it to stop, see
+    /// [`ServerHandle::drain_requested`].
+    ///
+    /// ```no_run
+    /// use longhaul::{Server, Tool, admin::AdminSettings};
+    /// # async fn f() -> Result<(), longhaul::ServeError> {
+    /// let admin = AdminSettings { listen: Some(([127, 0, 0, 1], 7412).into()), ..AdminSettings::default() };
+    /// Server::new("jobs", "1.0.0")
+    ///     .tool(Tool::new("hello", async || "Hello!"))
+    ///     .data_dir("jobs-data")
+    ///     .admin(admin)
+    ///     .serve_http("127.0.0.1:8080")
+    ///     .await
+    /// # }
+    /// ```
+    #[cfg(feature = "admin")]
+    pub fn admin(mut self, settings: crate::admin::AdminSettings) -> Self {
+        self.admin = Some(settings);
+        self
+    }
+
     /// For tests: wraps the store in a layer, for example one that fails now and then. A [`StoreLayer`](longhaul_core::StoreLayer)
     /// implements only the methods that it changes.
     pub fn wrap_store(mut self, wrap: impl FnOnce(Arc<dyn Store>) -> Arc<dyn Store> + Send + 'static) -> Self {
@@ -540,6 +566,7 @@ impl Server {
         let served = tokio::select! {
             served = server.serve_lines(tokio::io::stdin(), tokio::io::stdout()) => served,
             () = stop => Ok(()),
+            () = server.drain_requested() => Ok(()),
         };
         server.stop().await;
         server.check_lease()?;

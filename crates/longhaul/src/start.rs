@@ -4,6 +4,8 @@ use crate::{
     ChangeError, DefinitionError, DefinitionErrors, Prompt, Resource, ResourceTemplate, ServeError, Server,
     ServerHandle, Tool, build_id, content::icons_json, handle::Running, method::Method, server::Storage,
 };
+#[cfg(feature = "admin")]
+use longhaul_admin::PreparedAdmin;
 use longhaul_core::{HostId, Store};
 use longhaul_runtime::{Catalog, Engine, EngineOptions, Ports, Recovered, Snapshot};
 use longhaul_server::{FOLLOW_TOOLS, Front, FrontOptions, ServerInfo, http::Exposure};
@@ -21,7 +23,18 @@ impl ServerHandle {
             server.templates,
             server.methods,
         )?;
+        #[cfg(feature = "admin")]
+        let data_dir = match &server.storage {
+            Storage::Directory(path) => Some(path.clone()),
+            Storage::Memory | Storage::Store(_) => None,
+        };
         let (mut store, host) = open(server.storage, server.accept_restored, &ports).await?;
+        #[cfg(feature = "admin")]
+        let admin = match (server.admin, data_dir) {
+            (None, _) => None,
+            (Some(_), None) => return Err(ServeError::AdminWithoutDataDir),
+            (Some(settings), Some(data_dir)) => Some(PreparedAdmin::new(settings, &data_dir, &ports).await?),
+        };
         if let Some(wrap) = server.wrap_store {
             store = wrap(store);
         }
@@ -29,6 +42,12 @@ impl ServerHandle {
         if let Some(wrap) = server.wrap_engine_store {
             store = wrap(store);
         }
+        #[cfg(feature = "admin")]
+        if let Some(admin) = &admin {
+            store = admin.metering(&ports)(store);
+        }
+        #[cfg(feature = "admin")]
+        let (name, audit) = (server.name.clone(), server.audit.clone());
         let (engine, recovered) = Engine::start(EngineOptions {
             store,
             host: server.host.or(host).unwrap_or_else(|| host_of_this_start(&ports)),
@@ -85,6 +104,13 @@ impl ServerHandle {
             tls: server.tls,
         };
         handle.set_running(running);
+        #[cfg(feature = "admin")]
+        if let Some(admin) = admin {
+            if let Some(url) = admin.url() {
+                tracing::info!(url, "operated");
+            }
+            engine.spawn(Box::pin(admin.serve(name, engine.clone(), audit, handle.drain())));
+        }
         for begin in server.background_tasks {
             engine.spawn(begin(handle.clone()));
         }

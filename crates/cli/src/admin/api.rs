@@ -50,10 +50,6 @@ impl Local {
         };
         Ok(Self { config, data_dir })
     }
-
-    fn socket(&self) -> PathBuf {
-        self.data_dir.join(AdminSocket::NAME)
-    }
 }
 
 impl Api {
@@ -62,12 +58,19 @@ impl Api {
         if of.target.contains("://") {
             return Self::at_url(of);
         }
-        Self::of_local(of, &Local::read(of)?)
+        match data_dir(of) {
+            Some(data_dir) => Self::of_directory(of, &data_dir, of.target.clone()),
+            None => Self::of_local(of, &Local::read(of)?),
+        }
     }
 
     pub(super) fn of_local(of: &Operated, local: &Local) -> Result<Self, Failure> {
-        let socket = local.socket();
-        let name = local.config.server.name.clone();
+        Self::of_directory(of, &local.data_dir, local.config.server.name.clone())
+    }
+
+    /// Of the server that owns this data directory.
+    pub(super) fn of_directory(of: &Operated, data_dir: &Path, name: String) -> Result<Self, Failure> {
+        let socket = data_dir.join(AdminSocket::NAME);
         if let Err(error) = fs::symlink_metadata(&socket)
             && error.kind() == std::io::ErrorKind::PermissionDenied
         {
@@ -173,6 +176,12 @@ impl Api {
             ))),
         }
     }
+}
+
+/// The data directory, if one is named in place of a configuration.
+pub(super) fn data_dir(of: &Operated) -> Option<PathBuf> {
+    let named = PathBuf::from(&of.target);
+    named.is_dir().then_some(named)
 }
 
 /// The address of a task, and of what belongs to it.

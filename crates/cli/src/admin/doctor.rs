@@ -1,7 +1,7 @@
 //! `longhaul admin doctor`: what is wrong with a server, and what to do.
 
 use super::{
-    api::{Api, Local},
+    api::{Api, Local, data_dir},
     show::{length, list, text},
 };
 use crate::{args::Operated, failure::Failure, output, result::Exit};
@@ -37,6 +37,15 @@ pub(super) async fn run(of: &Operated) -> Result<Exit, Failure> {
     let mut findings = Vec::new();
     let api = if of.target.contains("://") {
         Some(Api::of(of)?)
+    } else if let Some(data_dir) = data_dir(of) {
+        look_at_directory(&data_dir, &mut findings);
+        match Api::of(of) {
+            Ok(api) => Some(api),
+            Err(failure) => {
+                findings.push(Finding::new(failure.to_string(), "start the server"));
+                None
+            }
+        }
     } else {
         let local = Local::read(of)?;
         look_at_directory(&local.data_dir, &mut findings);

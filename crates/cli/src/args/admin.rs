@@ -51,8 +51,8 @@ pub(crate) enum AdminCommand {
 /// The server that is operated.
 #[derive(Debug, Args)]
 pub(crate) struct Operated {
-    /// Configuration file of a server on this machine (TOML), or the URL of an admin address
-    #[arg(value_name = "FILE|URL")]
+    /// Configuration file of a server on this machine (TOML), its data directory, or the URL of an admin address
+    #[arg(value_name = "FILE|DIR|URL")]
     pub(crate) target: String,
     /// Data directory; overrides the file
     #[arg(long, value_name = "DIR")]

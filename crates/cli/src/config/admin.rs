@@ -4,41 +4,18 @@ use super::{
     section::{Entry, Section},
     server::{all, parse_listen},
 };
-use longhaul_server::http::{HostName, is_loopback};
+use longhaul_admin::AdminSettings;
+use longhaul_server::http::is_loopback;
 use std::net::SocketAddr;
 
-/// Where the server is operated, besides the socket in its data directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct AdminConfig {
-    /// An address of this machine.
-    pub(crate) listen: Option<SocketAddr>,
-    /// Whether processes of the server's own user need no key; `None` if that is so where the system can tell.
-    pub(crate) same_user: Option<bool>,
-    /// Whether `/metrics` needs a key.
-    pub(crate) metrics_key: bool,
-    /// Names by which requests may call the admin address, besides those of this machine.
-    pub(crate) allowed_hosts: Vec<HostName>,
-}
-
-impl Default for AdminConfig {
-    fn default() -> Self {
-        Self {
-            listen: None,
-            same_user: None,
-            metrics_key: true,
-            allowed_hosts: Vec::new(),
-        }
-    }
-}
-
 /// Reads the section; `None` after a problem.
-pub(super) fn read(section: &Section<'_>) -> Option<AdminConfig> {
+pub(super) fn read(section: &Section<'_>) -> Option<AdminSettings> {
     let listen = section.require("listen").and_then(|entry| listen(&entry));
     let same_user = section.optional("same_user", |entry| entry.flag());
     let metrics_key = section.get_or("metrics_key", true, |entry| entry.flag());
     let allowed_hosts = all(section, "allowed_hosts");
     section.finish();
-    Some(AdminConfig {
+    Some(AdminSettings {
         listen: Some(listen?),
         same_user: same_user?,
         metrics_key: metrics_key?,

@@ -22,7 +22,6 @@ mod upstream;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use admin::AdminConfig;
 pub(crate) use audit::AuditConfig;
 pub(crate) use auth::UNAUTHENTICATED;
 pub(crate) use file::{ConfigError, Problem};
@@ -32,6 +31,7 @@ pub(crate) use tool::{Output, ToolConfig};
 pub(crate) use upstream::{UpstreamAuth, UpstreamConfig};
 
 use file::File;
+use longhaul_admin::AdminSettings;
 use std::path::Path;
 
 /// Exit status of a command whose configuration is invalid.
@@ -46,7 +46,7 @@ pub(crate) struct Config {
     /// The `[server]` section.
     pub(crate) server: ServerConfig,
     /// The `[admin]` section, or what holds without it.
-    pub(crate) admin: AdminConfig,
+    pub(crate) admin: AdminSettings,
     /// The `[[tool]]` sections in the order of the file.
     pub(crate) tools: Vec<ToolConfig>,
     /// The `[upstream.NAME]` sections in the order of the file. There is at least one tool or one upstream.
@@ -121,7 +121,7 @@ fn read(file: &File, environment: &Environment) -> Option<Config> {
             Vec::new()
         }
     };
-    let admin = root.get_or("admin", AdminConfig::default(), |entry| {
+    let admin = root.get_or("admin", AdminSettings::default(), |entry| {
         admin::read(&entry.section("[admin]", "[admin]")?)
     });
     let upstreams = upstream.map_or_else(Vec::new, |entry| upstream::read_all(&entry, environment));

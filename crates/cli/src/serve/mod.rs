@@ -1,7 +1,6 @@
 //! `longhaul serve`: a server whose tools are the commands of a configuration file.
 
 mod access;
-mod admin;
 mod descriptors;
 mod gateway;
 #[cfg(debug_assertions)]
@@ -64,7 +63,7 @@ enum ServeError {
     #[error(transparent)]
     Access(#[from] access::AccessError),
     #[error(transparent)]
-    Admin(#[from] admin::AdminError),
+    Admin(#[from] longhaul_admin::AdminError),
     #[error(transparent)]
     Audit(#[from] AuditError),
     #[error(transparent)]
@@ -213,12 +212,14 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         None => None,
         Some(config) => Some(Arc::new(AuditLog::open(config, &ports.clock)?) as Arc<dyn Audit>),
     };
-    let admin = admin::PreparedAdmin::new(admin, &server.data_dir, &ports).await?;
+    let admin = longhaul_admin::PreparedAdmin::new(admin, &server.data_dir, &ports).await?;
     let (mut building, who) = access::apply(building, &server, &ports, audit.as_ref())?;
     if let Some(audit) = &audit {
         building = building.audit(Arc::clone(audit));
     }
-    building = admin.count_calls(building.provider(gateway.provider()), &ports);
+    building = building
+        .provider(gateway.provider())
+        .wrap_engine_store(admin.metering(&ports));
     #[cfg(debug_assertions)]
     {
         building = injected_fault::plant(building);

@@ -11,6 +11,7 @@ mod definitions;
 mod durable;
 mod examples;
 mod methods;
+mod operating;
 mod outputs;
 mod prompts;
 mod questions;

@@ -1,0 +1,148 @@
+//! What a server prepares before it runs, so that it can be operated then.
+
+use crate::{Access, Admin, AdminListener, AdminOptions, AdminSocket, KeyFile, KeyFileError, MeteredStore, Metrics};
+use longhaul_auth::same_user::{SameUser, SameUserUnavailable};
+use longhaul_core::Store;
+use longhaul_runtime::{Engine, Ports};
+use longhaul_server::{audit::Audit, http::HostName};
+use std::{io, net::SocketAddr, path::Path, sync::Arc};
+use tokio_util::sync::CancellationToken;
+
+const ADMIN_KEY: &str = "admin.key";
+const METRICS_KEY: &str = "metrics.key";
+
+/// Where a server is operated, besides the socket in its data directory, and by whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AdminSettings {
+    /// An address of this machine for the page, the API and the metrics; `None` for the socket alone.
+    pub listen: Option<SocketAddr>,
+    /// Whether processes of the server's own user need no key on that address; `None` if that is so where the system can tell.
+    pub same_user: Option<bool>,
+    /// Whether `/metrics` needs a key.
+    pub metrics_key: bool,
+    /// Names by which requests may call the address, besides those of this machine.
+    pub allowed_hosts: Vec<HostName>,
+}
+
+impl Default for AdminSettings {
+    fn default() -> Self {
+        Self {
+            listen: None,
+            same_user: None,
+            metrics_key: true,
+            allowed_hosts: Vec::new(),
+        }
+    }
+}
+
+/// A server cannot be operated as its settings say.
+#[derive(Debug, thiserror::Error)]
+pub enum AdminError {
+    /// A file with a key.
+    #[error(transparent)]
+    Key(#[from] KeyFileError),
+    /// The address is taken, or can be reached from other machines.
+    #[error("cannot listen on the admin address {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The system cannot tell whose a connection is, and was asked to.
+    #[error("`same_user = true` for the admin address is not possible here: {0}")]
+    SameUser(SameUserUnavailable),
+}
+
+/// A server that can be operated once it runs. Mistakes in the settings are found before it has begun anything.
+pub struct PreparedAdmin {
+    access: Access,
+    listener: Option<AdminListener>,
+    metrics: Arc<Metrics>,
+    socket: Option<AdminSocket>,
+}
+
+impl PreparedAdmin {
+    /// Makes the keys where there are none, and binds the address and the socket. This process owns the data directory.
+    ///
+    /// # Errors
+    /// [`AdminError`]. A socket that cannot be bound is only logged: its path may be too long.
+    pub async fn new(settings: AdminSettings, data_dir: &Path, ports: &Ports) -> Result<Self, AdminError> {
+        let key = |name, prefix| KeyFile::in_data_dir(data_dir, name, prefix, &*ports.entropy);
+        let same_user = match (settings.listen, settings.same_user) {
+            (None, _) | (_, Some(false)) => None,
+            (Some(_), asked) => match SameUser::new() {
+                Ok(same_user) => Some(same_user),
+                Err(unavailable) if asked.is_some() => return Err(AdminError::SameUser(unavailable)),
+                Err(unavailable) => {
+                    tracing::warn!(
+                        "users of this machine cannot be told apart, so the admin address needs its key: {unavailable}"
+                    );
+                    None
+                }
+            },
+        };
+        let access = Access {
+            same_user: same_user.is_some(),
+            admin_key: key(ADMIN_KEY, "lha_")?,
+            metrics_key: settings.metrics_key.then(|| key(METRICS_KEY, "lhm_")).transpose()?,
+            allowed_hosts: settings.allowed_hosts,
+        };
+        let listener = match settings.listen {
+            None => None,
+            Some(address) => {
+                let bound = AdminListener::bind(address, same_user, &ports.clock).await;
+                Some(bound.map_err(|source| AdminError::Listen { address, source })?)
+            }
+        };
+        let socket = match AdminSocket::bind(data_dir, &ports.clock) {
+            Ok(socket) => Some(socket),
+            // Such as a path that is too long for a socket. The server serves its clients without it.
+            Err(error) => {
+                tracing::warn!(%error, "`longhaul admin` cannot reach this server in its data directory");
+                None
+            }
+        };
+        Ok(Self {
+            access,
+            listener,
+            metrics: Arc::default(),
+            socket,
+        })
+    }
+
+    /// What puts a layer around the engine's store that counts calls for the metrics.
+    pub fn metering(&self, ports: &Ports) -> impl FnOnce(Arc<dyn Store>) -> Arc<dyn Store> + Send + 'static {
+        let (metrics, clock) = (Arc::clone(&self.metrics), Arc::clone(&ports.clock));
+        move |store| Arc::new(MeteredStore::around(store, metrics, clock))
+    }
+
+    /// The URL of the page; `None` without an address.
+    pub fn url(&self) -> Option<String> {
+        let address = self.listener.as_ref()?.address().ok()?;
+        Some(format!("http://{address}/"))
+    }
+
+    /// Serves until `stop`, which an operator can cancel: a drain.
+    pub async fn serve(self, name: String, engine: Engine, audit: Option<Arc<dyn Audit>>, stop: CancellationToken) {
+        let admin = Admin::new(AdminOptions {
+            name,
+            engine,
+            metrics: self.metrics,
+            access: self.access,
+            audit,
+            stop: stop.clone(),
+        });
+        let on_address = async {
+            if let Some(listener) = self.listener {
+                admin.serve(listener, stop.clone()).await;
+            }
+        };
+        let on_socket = async {
+            if let Some(socket) = self.socket {
+                admin.serve_socket(socket, stop.clone()).await;
+            }
+        };
+        tokio::join!(on_address, on_socket);
+    }
+}
