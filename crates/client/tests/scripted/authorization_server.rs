@@ -27,6 +27,8 @@ pub(crate) struct Issued {
     pub(crate) refresh: HashMap<String, String>,
     /// The tokens end after this many seconds.
     pub(crate) lifetime: u64,
+    /// Each call needs another permission than those that its token has.
+    pub(crate) wants_more: bool,
     /// What a call needs.
     pub(crate) call_scope: &'static str,
     /// Why the server refuses every token, if it does.
@@ -226,7 +228,12 @@ async fn mcp(State(server): State<Protected>, headers: HeaderMap, Json(message):
     let is_call = message["method"] == "tools/call";
     let (scope, wanted) = server.issued(|issued| {
         let scope = token.and_then(|token| issued.access.get(token)).cloned();
-        (scope, if is_call { issued.call_scope } else { "read" })
+        let wanted = match (is_call, issued.wants_more) {
+            (true, true) => issued.name("more"),
+            (true, false) => issued.call_scope.to_owned(),
+            (false, _) => "read".to_owned(),
+        };
+        (scope, wanted)
     });
     let refuse = |status: StatusCode, error: &str| {
         let metadata = format!("{}/.well-known/oauth-protected-resource/mcp", server.origin);

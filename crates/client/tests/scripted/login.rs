@@ -332,6 +332,33 @@ async fn a_server_that_wants_more_permissions_gets_them_beside_the_old_ones() {
     let error = token_error(call(&connection).await).to_string();
     assert!(error.contains("does not grant more"), "{error}");
     assert_eq!(browser.logins.load(Ordering::Relaxed), 3);
+
+    // It grants all, and the server always wants something else. The token of the last time is tried first, and counts.
+    server.issued(|issued| {
+        issued.grants_only = None;
+        issued.wants_more = true;
+    });
+    let refused = call(&connection).await.unwrap_err();
+    assert!(refused.is_refusal(), "{refused}");
+    assert_eq!(browser.logins.load(Ordering::Relaxed), 4);
+}
+
+/// S-33: a refresh token is for the authorization server that has issued it.
+#[tokio::test]
+async fn s_33_a_refresh_token_is_not_shown_to_another_authorization_server() {
+    let (server, other) = (Protected::start().await, Protected::start().await);
+    let (folder, browser) = (tempdir().unwrap(), browser());
+    call(&server.connect(&server.login(folder.path(), Some(browser.clone()))))
+        .await
+        .unwrap();
+    let named = String::leak(other.origin.clone());
+    server.issued(|issued| {
+        issued.access.clear();
+        issued.named_issuer = Some(named);
+    });
+    let error = token_error(call(&server.connect(&server.login(folder.path(), None))).await);
+    assert!(matches!(error, TokenError::LoginRequired { .. }), "{error}");
+    assert!(other.issued(|issued| issued.grants.is_empty()));
 }
 
 /// S-31, S-32: no login is made with a server that cannot be trusted, and the texts of a stranger are not shown.

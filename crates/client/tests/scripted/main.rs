@@ -5,6 +5,7 @@ mod answered_elsewhere;
 mod authorization_server;
 mod changes;
 mod client;
+mod discovery;
 mod forwarding;
 mod found;
 mod handles;
