@@ -32,6 +32,7 @@ mod question;
 mod sign_of_life;
 mod status;
 mod supervision;
+mod unavailable;
 mod upstream;
 mod upstreams;
 

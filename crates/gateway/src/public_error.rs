@@ -6,9 +6,14 @@ use longhaul_core::Principal;
 /// The error as the client of `principal` is told it. What a child has written to its standard error is for its own user alone.
 pub(crate) fn public(upstream: &str, error: &RequestError, principal: &Principal) -> String {
     tracing::info!(upstream, %error, principal = principal.as_str(), "a request to an upstream failed");
+    words(error, *principal == Principal::local())
+}
+
+/// The error as the user who runs this server is told it, or as anyone else is.
+pub(crate) fn words(error: &RequestError, is_local: bool) -> String {
     match error {
         RequestError::Unreachable { .. } => {
-            let reason = match *principal == Principal::local() {
+            let reason = match is_local {
                 true => error.reason(),
                 false => error.reason_without_stderr(),
             };

@@ -6,7 +6,7 @@ use crate::{
     connections::UpstreamConnection,
     instructions,
     listed::Lists,
-    loops, methods,
+    loops, methods, unavailable,
     upstream::Upstream,
     upstreams::Upstreams,
 };
@@ -46,6 +46,8 @@ pub(crate) async fn follow(upstreams: Arc<Upstreams>, engine: Engine, upstream: 
                 .saturating_sub(*down_since.get_or_insert_with(|| clock.monotonic())),
         );
         let is_loop = loops::is_loop(&error);
+        *upstream.failure.write() = Some(unavailable::of_upstream(upstream.name(), &error));
+        unavailable::offer(&upstreams, &engine);
         let reason = error.to_string();
         upstream.status.send_replace(UpstreamStatus::Down { reason });
         if is_loop {
@@ -76,6 +78,7 @@ pub(crate) async fn follow(upstreams: Arc<Upstreams>, engine: Engine, upstream: 
 pub(crate) fn offer_lists(upstreams: &Arc<Upstreams>, engine: &Engine) {
     methods::offer(upstreams, engine);
     instructions::offer(upstreams, engine);
+    unavailable::offer(upstreams, engine);
 }
 
 /// The pause before an upstream is tried again that leads back here. It is random: of two gateways in front of each other one is tried first and found to lead
@@ -140,6 +143,8 @@ async fn read(
     }
     offer_with_later(engine, upstreams, upstream, &lists).await;
     let tools = upstream.offered.lock().await.len();
+    *upstream.failure.write() = None;
+    unavailable::offer(upstreams, engine);
     upstream.status.send_replace(UpstreamStatus::Up { tools });
     Ok(())
 }

@@ -10,7 +10,7 @@ use crate::{
 };
 use longhaul_client::RequestError;
 use longhaul_core::{Millis, format_duration, whole_millis};
-use longhaul_runtime::{Ports, TaskContext};
+use longhaul_runtime::{Ports, TaskContext, Unavailable};
 use parking_lot::RwLock;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::sync::{Mutex, Semaphore, watch};
@@ -35,6 +35,8 @@ pub(crate) struct Upstream {
     /// Cancelled when it is not configured any more. Its calls go on.
     pub(crate) removed: CancellationToken,
     pub(crate) status: watch::Sender<UpstreamStatus>,
+    /// Why it cannot be reached, as it was last seen.
+    pub(crate) failure: RwLock<Option<Unavailable>>,
     /// The calls that run at once.
     pub(crate) running: Option<Arc<Semaphore>>,
 }
@@ -60,6 +62,7 @@ impl Upstream {
             offered: Mutex::default(),
             removed: CancellationToken::new(),
             status: watch::Sender::new(UpstreamStatus::Starting),
+            failure: RwLock::new(None),
         }
     }
 

@@ -62,7 +62,8 @@ pub use catalog::{
     ArgumentError, BLOCKED_TIMEOUT, Catalog, Completer, CustomMethod, Duplicate, FOLLOW_TOOLS, FollowError, Followed,
     HandlerError, INPUT_TIMEOUT, Intake, InvalidMethodName, InvalidTemplate, MethodHandler, Prompt, PromptHandler,
     Resource, ResourceFollower, ResourceHandler, ResourceTemplate, ResourceUpdate, SessionChange, SessionLog,
-    SessionLogs, Snapshot, Subscriber, Tool, ToolError, ToolSettings, UriTemplate, Versions, executor_definition,
+    SessionLogs, Snapshot, Subscriber, Tool, ToolError, ToolSettings, Unavailable, UriTemplate, Versions,
+    executor_definition,
 };
 pub use change_feed::Watch;
 pub use context::{

@@ -154,6 +154,44 @@ fn check_connects_to_the_upstreams() {
     assert!(!offline.contains("upstream up"), "{offline}");
 }
 
+/// Without prefixes two upstreams cannot have tools of one name; with them they can, and resources are still those of the first.
+#[test]
+fn check_tells_of_names_and_uris_that_collide() {
+    let folder = folder();
+    let folder = folder.path();
+    let upstream = serve(folder, &["upstream.toml"]);
+    let config = |prefix: bool| {
+        let upstreams = ["one", "two"].map(|name| format!("[upstream.{name}]\nurl = {:?}\n", upstream.url));
+        fs::write(
+            folder.join("two.toml"),
+            format!(
+                "prefix = {prefix}\n[server]\nname = \"gateway\"\n{}",
+                upstreams.concat()
+            ),
+        )
+        .unwrap();
+        let checked = run(folder, &["check", "two.toml"]);
+        (
+            checked.status.code(),
+            String::from_utf8_lossy(&checked.stderr).into_owned(),
+        )
+    };
+    let (status, told) = config(false);
+    assert_eq!(status, Some(2), "{told}");
+    assert!(
+        told.contains(
+            "two.toml: upstream `two`: its tool `greet` is not offered: upstream `one` has one of the name `greet`"
+        ),
+        "{told}"
+    );
+    let (status, told) = config(true);
+    assert_eq!(status, Some(0), "{told}");
+    assert!(
+        told.contains("is hidden: upstream `one` has one with this URI") && !told.contains("greet"),
+        "{told}"
+    );
+}
+
 /// What `wrap` is in front of survives its client: the next one finds the task.
 #[test]
 fn a_wrapped_server_keeps_the_task_of_a_client_that_has_left() {
@@ -220,6 +258,49 @@ fn a_wrapped_command_that_does_not_exist_is_an_error() {
         stderr.contains("there is no program `no-such-server` in PATH"),
         "{stderr}"
     );
+}
+
+/// A host shows the error of a list, and nothing of an empty one.
+#[test]
+fn a_wrapped_server_that_ends_at_once_says_so_in_place_of_its_tools() {
+    let folder = folder();
+    let script = "echo 'the variable API_KEY is missing' >&2; exit 3";
+    let mut child = longhaul(folder.path())
+        .args(["wrap", "--", "sh", "-c", script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut requests = child.stdin.take().unwrap();
+    let client =
+        json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "host", "version": "1"}});
+    for (id, method, params) in [
+        (1, "initialize", client),
+        (2, "tools/list", json!({})),
+        (3, "tools/call", json!({"name": "any", "arguments": {}})),
+    ] {
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        writeln!(requests, "{request}").unwrap();
+    }
+    let responses = BufReader::new(child.stdout.take().unwrap()).lines();
+    let messages = responses.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+    let refused: Vec<Value> = messages
+        .filter(|message| message["id"] != 1 && message["id"].is_u64())
+        .take(2)
+        .collect();
+    for response in refused {
+        let error = response["error"]["message"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{response}"));
+        assert!(error.starts_with("There are no tools: upstream `wrapped`: "), "{error}");
+        assert!(
+            error.contains("exit status: 3") && error.contains("API_KEY is missing"),
+            "{error}"
+        );
+    }
+    drop(requests);
+    child.wait().unwrap();
 }
 
 #[test]

@@ -166,10 +166,10 @@ async fn s_30_metadata_of_a_server_are_found_at_each_of_their_places() {
         let asked = site.shown(&folder, is_announced.then_some(&*challenge), |_| {}).await;
         assert_eq!(asked["resource"], format!("{}/mcp", site.origin), "{place}");
         let requests = site.asked();
-        let of_resources = requests
+        let mut of_resources = requests
             .iter()
             .filter(|path| path.contains("resource") || *path == place);
-        assert_eq!(of_resources.last().unwrap(), place, "{requests:?}");
+        assert_eq!(of_resources.next_back().unwrap(), place, "{requests:?}");
         if is_announced {
             assert_eq!(requests[0], place, "{requests:?}");
         }

@@ -10,8 +10,16 @@ use longhaul_runtime::Ports;
 use std::time::Duration;
 
 async fn reports(upstreams: Vec<longhaul_gateway::UpstreamOptions>, limit: Duration) -> Vec<UpstreamReport> {
+    reports_with(upstreams, true, limit).await
+}
+
+async fn reports_with(
+    upstreams: Vec<longhaul_gateway::UpstreamOptions>,
+    prefix: bool,
+    limit: Duration,
+) -> Vec<UpstreamReport> {
     let ports = Ports::system();
-    let checked = check(upstreams, true, "1.0.0", limit, &ports);
+    let checked = check(upstreams, prefix, "1.0.0", limit, &ports);
     guarded("the check", checked).await.unwrap()
 }
 
@@ -58,6 +66,33 @@ async fn each_upstream_is_told_with_its_tools_and_what_is_probably_wrong() {
         two.warnings
     );
     assert_eq!((two.prompts, two.resources), (1, 2));
+}
+
+/// Without prefixes, the first upstream in the order of the file keeps a name, and a URI in any case.
+#[tokio::test]
+async fn names_and_uris_of_several_upstreams_that_collide_are_told() {
+    let up = Upstream::start(Tasks::Modern).await;
+    let mut upstreams = options(&[("one", &up), ("two", &up)]);
+    upstreams[1].tools.allow = ["echo", "hold"].map(|pattern| pattern.parse().unwrap()).to_vec();
+    upstreams[1].tools.rename.insert("hold".to_owned(), "keep".to_owned());
+    let bare = reports_with(upstreams.clone(), false, Duration::from_secs(20)).await;
+    assert_eq!(bare[0].collisions, Vec::<String>::new());
+    assert_eq!(
+        bare[1].collisions,
+        [
+            "its tool `echo` is not offered: upstream `one` has one of the name `echo`; rename it with `tools.rename`, or use prefixes"
+        ]
+    );
+    let prefixed = reports(upstreams, Duration::from_secs(20)).await;
+    assert_eq!(prefixed[1].collisions, Vec::<String>::new());
+    for reports in [&bare, &prefixed] {
+        let of_uris = |report: &UpstreamReport| {
+            let hidden = |warning: &&String| warning.contains("is hidden: upstream `one` has one with this URI");
+            report.warnings.iter().filter(hidden).count()
+        };
+        let has = reports[1].resources + reports[1].templates;
+        assert_eq!((of_uris(&reports[0]), of_uris(&reports[1])), (0, has));
+    }
 }
 
 #[tokio::test]

@@ -18,5 +18,6 @@ mod restart;
 mod revisions;
 #[cfg(unix)]
 mod stdio;
+mod unavailable;
 mod upstream;
 mod world;

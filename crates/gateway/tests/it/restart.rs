@@ -6,6 +6,7 @@ use crate::{
     world::{RunningGateway, guarded, options},
 };
 use longhaul_client::{Outcome, TaskStatus};
+use longhaul_core::{CancelMode, Principal, Scope};
 use serde_json::json;
 
 /// The client's id of the task, after the gateway has been restarted while the tool ran.
@@ -121,6 +122,47 @@ async fn a_call_waits_for_an_upstream_that_is_down() {
         };
         assert!(json.as_str().contains("held"), "{json:?}");
         assert_eq!(upstream.begun(), 1);
+        gateway.stop().await;
+    }
+}
+
+/// Whoever has a task of the upstream, of either generation, is told that it was the upstream that has cancelled it.
+#[tokio::test]
+async fn a_task_that_the_upstream_has_cancelled_itself_has_failed() {
+    for (upstream_tasks, client_tasks) in [
+        (Tasks::Legacy, Tasks::Legacy),
+        (Tasks::Legacy, Tasks::Modern),
+        (Tasks::Modern, Tasks::Legacy),
+        (Tasks::Modern, Tasks::Modern),
+    ] {
+        let upstream = Upstream::start(upstream_tasks).await;
+        let directory = tempfile::tempdir().unwrap();
+        let gateway = RunningGateway::start(directory.path(), options(&[("up", &upstream)])).await;
+        let client = Client::connect(&gateway.url, client_tasks);
+        let Called::Task(task) = client.start("hold", json!({})).await.unwrap() else {
+            panic!("no task")
+        };
+        upstream.has_begun(1).await;
+        // The gateway has the task of the upstream when it reports its status.
+        while guarded("a poll", task.get()).await.unwrap().message.is_none() {
+            tokio::task::yield_now().await;
+        }
+        let engine = upstream.server.engine().unwrap();
+        let scope = Scope::of(Principal::local());
+        let running = engine.list(&scope, None, 2).await.unwrap().tasks;
+        assert_eq!(running.len(), 1, "{running:?}");
+        engine.cancel(&scope, &running[0].id, CancelMode::AtOnce).await.unwrap();
+        let ended = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
+        let Outcome::Result { json, is_error: true } = &ended else {
+            panic!("{ended:?}")
+        };
+        let why = "upstream `up`: the upstream has cancelled its task";
+        assert!(json.as_str().contains(why), "{json:?}");
+        let status = match client_tasks {
+            Tasks::Legacy => TaskStatus::Failed,
+            _ => TaskStatus::Completed,
+        };
+        assert_eq!(task.get().await.unwrap().status, status);
         gateway.stop().await;
     }
 }

@@ -9,6 +9,7 @@ mod prompt;
 mod resource;
 mod session;
 mod tool;
+mod unavailable;
 mod uri_template;
 mod violation;
 
@@ -21,6 +22,7 @@ pub use session::{SessionChange, SessionLog, SessionLogs};
 pub use tool::{
     ArgumentError, BLOCKED_TIMEOUT, FOLLOW_TOOLS, INPUT_TIMEOUT, Tool, ToolError, ToolSettings, executor_definition,
 };
+pub use unavailable::Unavailable;
 pub use uri_template::{InvalidTemplate, UriTemplate};
 
 pub(crate) use tool::{is_durable, retry_and_definition};
@@ -67,6 +69,8 @@ pub struct Snapshot {
     pub follower: Option<Arc<dyn ResourceFollower>>,
     /// What the model is told of how to use what is offered, in place of the instructions that the server was made with.
     pub instructions: Option<Arc<str>>,
+    /// Why there are no tools, if that is a failure.
+    pub unavailable: Option<Unavailable>,
     /// A list that was made from a snapshot of the same version is still valid.
     pub versions: Versions,
 }
@@ -239,6 +243,11 @@ impl Catalog {
     /// not told: MCP has no notification of it.
     pub fn set_instructions(&self, instructions: Option<Arc<str>>) {
         self.change(|new| new.instructions = instructions);
+    }
+
+    /// Sets why there are no tools, for as long as there are none: a list of them, and calls, are answered with it.
+    pub fn set_unavailable(&self, unavailable: Option<Unavailable>) {
+        self.change(|new| new.unavailable = unavailable);
     }
 
     /// A client asks for log messages of `level` and above.

@@ -97,6 +97,10 @@ pub(crate) fn list_page(lists: &Lists, request: &AdmittedRequest<'_>, list: List
         Generation::Modern => Dialect::Modern,
     };
     let sender = &**request.caller.identity();
+    // An empty list would look as if nothing was wrong.
+    if let (List::Tools, Some(why)) = (list, snapshot.unavailable_for(sender.principal())) {
+        return Err(RpcError::internal(why.to_string()));
+    }
     let mut asked = PageRequest {
         lists,
         snapshot: &snapshot,

@@ -39,6 +39,9 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
     }
     match tool {
         Some(tool) => start::start_or_rejoin(&methods.calls, request, tool, params.arguments, asked).await,
-        None => Err(RpcError::unknown_tool(&params.name)),
+        None => Err(match catalog.snapshot().unavailable_for(request.caller.principal()) {
+            Some(why) => RpcError::internal(why.to_string()),
+            None => RpcError::unknown_tool(&params.name),
+        }),
     }
 }

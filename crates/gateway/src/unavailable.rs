@@ -1,0 +1,35 @@
+//! Why there are no tools, while no upstream can be reached.
+
+use crate::{public_error::words, upstreams::Upstreams};
+use longhaul_client::RequestError;
+use longhaul_runtime::{Engine, Unavailable};
+
+/// Why one upstream cannot be reached.
+pub(crate) fn of_upstream(name: &str, error: &RequestError) -> Unavailable {
+    let told = |is_local: bool| format!("upstream `{name}`: {}", words(error, is_local)).into();
+    Unavailable {
+        for_local: told(true),
+        for_others: told(false),
+    }
+}
+
+/// Tells clients that there are no tools because no upstream can be reached, for as long as that is so. Most hosts show the error of a list, and nothing of an
+/// empty one.
+pub(crate) fn offer(upstreams: &Upstreams, engine: &Engine) {
+    let all = upstreams.all();
+    let failures: Option<Vec<Unavailable>> = all.iter().map(|upstream| upstream.failure.read().clone()).collect();
+    let unavailable = failures.filter(|failures| !failures.is_empty()).map(|failures| {
+        let joined = |text: fn(&Unavailable) -> &str| {
+            let texts: Vec<&str> = failures.iter().map(text).collect();
+            format!("There are no tools: {}", texts.join("; ")).into()
+        };
+        Unavailable {
+            for_local: joined(|failure| &failure.for_local),
+            for_others: joined(|failure| &failure.for_others),
+        }
+    });
+    let catalog = engine.catalog();
+    if catalog.snapshot().unavailable != unavailable {
+        catalog.set_unavailable(unavailable);
+    }
+}
