@@ -81,6 +81,29 @@ pub mod admin {
     pub use longhaul_admin::{AdminError, AdminSettings, KeyFileError, SameUserUnavailable};
 }
 
+#[cfg(feature = "postgres")]
+pub mod postgres {
+    //! Tasks in a PostgreSQL database, version 14 or later, that several servers share. Needs the feature `postgres`.
+    //!
+    //! Each server is a node: any of them answers for every task, and when one dies, the others go on with its durable tasks once its lease has run
+    //! out. Give each the same tools. Connections are not encrypted yet, so keep the database on the same machine or in a network that you trust.
+    //!
+    //! ```no_run
+    //! use longhaul::{Server, Tool, postgres::{PostgresOptions, PostgresStore}};
+    //! use std::sync::Arc;
+    //! # async fn f() -> Result<(), Box<dyn std::error::Error>> {
+    //! let store = PostgresStore::open("postgres://jobs@127.0.0.1/jobs", PostgresOptions::default()).await?;
+    //! Server::new("jobs", "1.0.0")
+    //!     .tool(Tool::new("hello", async || "Hello!"))
+    //!     .store(Arc::new(store))
+    //!     .serve_http("127.0.0.1:8080")
+    //!     .await?;
+    //! # Ok(()) }
+    //! ```
+
+    pub use longhaul_store_postgres::{OpenError, PostgresOptions, PostgresStore};
+}
+
 pub mod auth {
     //! Who may use a server over HTTP: see [`Server::authenticator`](crate::Server::authenticator).
     //!

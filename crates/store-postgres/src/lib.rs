@@ -6,7 +6,7 @@
 //! - Reads use any connection, and see what was committed when they begin.
 //!
 //! Not there yet: TLS, events of other nodes (`LISTEN` and `NOTIFY`; without them a node finds what others have done when it reads again), poolers, and
-//! everything with which a server would be told to use it.
+//! a key of a configuration that names it.
 
 mod batch;
 mod clock;

@@ -9,4 +9,5 @@ mod concurrent;
 mod contract;
 mod crash;
 mod server;
+mod servers;
 mod tasks;
