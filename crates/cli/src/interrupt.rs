@@ -4,11 +4,24 @@ use crate::{ask::closes_forms, result::Exit};
 use std::{
     pin::Pin,
     process::ExitCode,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        LazyLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 /// Whether the command itself waits for Ctrl-C.
 static IS_AWAITED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the command was started with SIGHUP ignored, as `nohup` does: then it goes on after a hangup. A handler would end that, so none is installed.
+#[cfg(unix)]
+static IS_HANGUP_IGNORED: LazyLock<bool> = LazyLock::new(|| {
+    // Only Linux says it without a handler.
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    ignored.is_some_and(|mask| mask & 1 == 1)
+});
 
 /// Ctrl-C, SIGTERM or SIGHUP while waiting.
 pub(crate) struct Interrupt(Pin<Box<dyn Future<Output = Exit>>>);
@@ -49,7 +62,7 @@ async fn signalled() -> Exit {
         tokio::select! {
             () = interrupted => Exit::Interrupted,
             () = of_kind(SignalKind::terminate()) => Exit::Terminated,
-            () = of_kind(SignalKind::hangup()) => Exit::Terminated,
+            () = of_kind(SignalKind::hangup()), if !*IS_HANGUP_IGNORED => Exit::Terminated,
         }
     }
     #[cfg(not(unix))]

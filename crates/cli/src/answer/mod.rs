@@ -24,6 +24,9 @@ use std::{
     process::ExitCode,
 };
 
+/// The shortest part of a key that stands for it. A shorter one may be the whole key of a question that is answered already, such as `in-1` beside `in-10`.
+const SHORTEST_PART: usize = 8;
+
 const NOTHING_ANSWERED: &str = "nothing was answered; --decline says no";
 
 /// Runs the command.
@@ -92,7 +95,16 @@ async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
     let is_modern = task.connection().server().await?.is_modern();
     if !is_modern && args.question.is_none() && !words.is_empty() {
         // Which questions of a legacy task are known depends on when its streams were open, so the values are those of the first one.
-        snapshot.input_requests.truncate(1);
+        let others = snapshot.input_requests.split_off(snapshot.input_requests.len().min(1));
+        if let (Some(first), false) = (snapshot.input_requests.first(), others.is_empty()) {
+            let keys: Vec<&str> = others.iter().filter_map(|other| other.key.as_deref()).collect();
+            output::note(&format!(
+                "this answers `{}` ({}), the first of several questions; to answer another one, --question: {}",
+                output::plain(first.key.as_deref().unwrap_or_default(), ""),
+                output::plain(&ask::text_of(first), ""),
+                output::plain(&keys.join(", "), "")
+            ));
+        }
     }
     let mut keys = Vec::new();
     let asks_nothing = || {
@@ -232,7 +244,7 @@ async fn response(question: &InputRequest, args: &args::Answer, words: Words) ->
     }
 }
 
-/// The question of --question, or the only one; on a terminal all of them, one after the other.
+/// The question of --question, which may be a part of the key that no other key has, or the only one; on a terminal all of them, one after the other.
 fn choose(
     asked: &[InputRequest],
     args: &args::Answer,
@@ -257,10 +269,21 @@ fn choose(
             keys()
         ))),
         (Some(key), _) => {
-            let chosen = asked.iter().find(|request| request.key.as_deref() == Some(key));
-            chosen
-                .map(|chosen| vec![chosen.clone()])
-                .ok_or_else(|| Failure::usage(format!("the task does not ask `{key}`; it asks {}", keys())))
+            let has = |request: &&InputRequest, fits: &dyn Fn(&str) -> bool| request.key.as_deref().is_some_and(fits);
+            let exact = asked.iter().find(|request| has(request, &|whole| whole == key));
+            let is_part = |whole: &str| key.chars().count() >= SHORTEST_PART && whole.contains(key);
+            let mut parts = asked.iter().filter(|request| has(request, &is_part));
+            match (exact, parts.next(), parts.next()) {
+                (Some(chosen), ..) | (None, Some(chosen), None) => Ok(vec![chosen.clone()]),
+                (None, Some(_), Some(_)) => Err(Failure::usage(format!(
+                    "`{key}` is a part of several keys; the task asks {}",
+                    keys()
+                ))),
+                (None, None, _) => Err(Failure::usage(format!(
+                    "the task does not ask `{key}`; it asks {}",
+                    keys()
+                ))),
+            }
         }
     }
 }

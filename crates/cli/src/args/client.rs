@@ -134,7 +134,7 @@ pub(crate) enum Repeat {
 pub(crate) struct Answer {
     #[command(flatten)]
     pub(crate) task: TaskArgs,
-    /// The question, if the task asks several
+    /// The question, if the task asks several: its key, or eight or more characters of it
     #[arg(long, value_name = "KEY")]
     pub(crate) question: Option<String>,
     /// Say no

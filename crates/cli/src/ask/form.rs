@@ -250,6 +250,9 @@ fn choose(
     })
 }
 
+/// How to choose several values.
+const SEVERAL: &str = "Space chooses, Enter ends, type to filter";
+
 /// An optional field with nothing chosen is empty.
 fn ask_several(
     title: &str,
@@ -269,7 +272,9 @@ fn ask_several(
         .collect();
     let listed: Vec<Listed> = choices.into_iter().map(Listed::Choice).collect();
     let mut select = MultiSelect::new(title, listed).with_default(&chosen);
-    select.help_message = help.or(select.help_message);
+    // The user has to know it, whatever else is said.
+    let help = help.map(|help| format!("{help} ({SEVERAL})"));
+    select.help_message = Some(help.as_deref().unwrap_or(SEVERAL));
     let (least, most) = (
         field["minItems"].as_u64().unwrap_or(0),
         field["maxItems"].as_u64().unwrap_or(u64::MAX),

@@ -140,8 +140,8 @@ mod of_unix {
         let status = form.ended().map_err(|error| failed(&error))?;
         let is_gone = form.terminal.is_gone();
         if is_gone {
-            // The form may see that before SIGHUP comes, and SIGHUP comes only to the commands that the terminal controls.
-            let _ = kill_process(getpid(), Signal::HUP);
+            // The form may see that before SIGHUP comes, and SIGHUP comes only to the commands that the terminal controls; it may be ignored, too.
+            let _ = kill_process(getpid(), Signal::TERM);
         }
         if is_gone || status.signal().is_some() {
             // From the terminal, and so for this command, too.

@@ -61,6 +61,10 @@ async fn list(args: &args::Tasks) -> Result<Exit, Failure> {
     if args.open {
         rows.retain(Row::is_open);
     }
+    if !args.json {
+        // They would bury the tasks.
+        rows.sort_by_key(Row::is_ended_call);
+    }
     if args.json {
         let listed: Vec<Value> = rows.iter().map(Row::as_json).collect();
         output::json_line(&json!({"calls": listed}));

@@ -220,6 +220,12 @@ impl Row {
         }
     }
 
+    /// Whether it is a call that was answered and had no task.
+    pub(crate) fn is_ended_call(&self) -> bool {
+        let call = self.call.as_ref().filter(|call| call.task.is_none());
+        call.is_some_and(|call| matches!(call.state, CallState::Finished(_)))
+    }
+
     fn state_with_reason(&self) -> String {
         match self.state() {
             (state, Some(reason)) => format!("{state}: {}", plain(&reason, "")),

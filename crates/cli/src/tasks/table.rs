@@ -50,23 +50,13 @@ pub(super) fn table(rows: &[Row], now: UnixMillis, width: usize) -> String {
         _ => true,
     };
     let mut shown: Vec<Column> = columns.into_iter().filter(says_something).collect();
-    if total(&shown) > width {
-        // What else there is needs this much, with tools and servers as they are.
-        let before: usize = shown
-            .iter()
-            .filter(|column| column.name != "MESSAGE")
-            .map(|column| column.width() + 2)
-            .sum();
-        if before + LEAST_MESSAGE > width {
-            shown.retain(|column| column.name != "MESSAGE");
+    // What does not fit even with short names, is left out. The message has the numbers of the progress, and is in `task`.
+    for name in ["PROGRESS", "MESSAGE"] {
+        if least(&shown) > width {
+            shown.retain(|column| column.name != name);
         }
     }
     shorten_names(&mut shown, width);
-    let has_message = shown.last().is_some_and(|last| last.name == "MESSAGE");
-    if !has_message && total(&shown) > width {
-        // The message with its numbers, in which the whole progress is, is in `task`.
-        shown.retain(|column| column.name != "PROGRESS");
-    }
     let line = |cell: &dyn Fn(&Column) -> String| {
         let cells: Vec<String> = shown
             .iter()
@@ -92,12 +82,25 @@ fn total(columns: &[Column]) -> usize {
         .saturating_sub(2)
 }
 
-/// Shortens tools and servers, the longest first, until all columns fit. The message, which is last, ends at the edge.
+/// The same with short names, and the beginning of the message.
+fn least(columns: &[Column]) -> usize {
+    let spared = |column: &Column| {
+        let least = match column.name {
+            "TOOL" | "SERVER" => LEAST_NAME,
+            "MESSAGE" => LEAST_MESSAGE,
+            _ => return 0,
+        };
+        column.width().saturating_sub(least)
+    };
+    total(columns).saturating_sub(columns.iter().map(spared).sum())
+}
+
+/// Shortens tools and servers, the longest first, until all columns fit, of a message its beginning. The message, which is last, ends at the edge.
 fn shorten_names(columns: &mut [Column], width: usize) {
-    let has_message = columns.last().is_some_and(|last| last.name == "MESSAGE");
     loop {
-        // The message has room enough, or it would not be there.
-        if has_message || total(columns) <= width {
+        let message = columns.last().filter(|last| last.name == "MESSAGE");
+        let cut = message.map_or(0, |message| message.width().saturating_sub(LEAST_MESSAGE));
+        if total(columns) - cut <= width {
             return;
         }
         let names = columns
@@ -185,6 +188,25 @@ mod tests {
         assert_eq!(columns[3].cells[0], "23h");
         assert_eq!(columns[4].cells[0], "http…mcp");
         assert_eq!(shortened("short", 5), "short");
+    }
+
+    #[test]
+    fn a_message_stays_if_shorter_names_make_room() {
+        let column = |name, cell: &str| Column {
+            name,
+            cells: vec![cell.to_owned()],
+        };
+        let mut columns = [
+            column("TASK", &"i".repeat(36)),
+            column("TOOL", "generate_the_quarterly_report"),
+            column("STATE", "working"),
+            column("AGE", "23h"),
+            column("MESSAGE", "waiting for a slot behind 3 others"),
+        ];
+        assert_eq!(least(&columns), 36 + 8 + 7 + 3 + 12 + 4 * 2);
+        shorten_names(&mut columns, 80);
+        assert_eq!(columns[1].width(), 14);
+        assert_eq!(total(&columns[..4]) + 2 + LEAST_MESSAGE, 80);
     }
 
     #[test]

@@ -222,12 +222,28 @@ impl Waiting<'_> {
         match stopped {
             Ended::Done(()) => {}
             Ended::Asked(question) => {
-                output::note(&format!(
-                    "the task asks: {}",
-                    text_of_task(&question, self.tool, task.id())
-                ));
-                for field in fields::of_question(&question) {
-                    output::note(&format!("  {field}"));
+                // Others may be open, too. The one that came here may be one of them.
+                let mut asked = match is_kept {
+                    true => record::read(task)
+                        .await
+                        .map(|task| task.input_requests)
+                        .unwrap_or_default(),
+                    false => Vec::new(),
+                };
+                if asked.iter().all(|other| other.key != question.key) {
+                    asked.insert(0, question.clone());
+                }
+                let has_several = asked.len() > 1;
+                for question in &asked {
+                    let key = question.key.as_deref().filter(|_| has_several);
+                    let key = key.map_or_else(String::new, |key| format!(" [{}]", output::plain(key, "")));
+                    output::note(&format!(
+                        "the task asks: {}{key}",
+                        text_of_task(question, self.tool, task.id())
+                    ));
+                    for field in fields::of_question(question) {
+                        output::note(&format!("  {field}"));
+                    }
                 }
                 if !is_kept {
                     cancel(task).await;
@@ -235,25 +251,22 @@ impl Waiting<'_> {
                         "longhaul: there is no terminal to answer on, and the task would end with this command, so it is cancelled",
                     );
                 } else {
-                    output::note(&match question.key {
-                        Some(_) => how_to_answer(self.server, task.id(), &question),
-                        None => how_to_be_asked(self.server, task.id()),
-                    });
+                    for question in &asked {
+                        output::note(&match question.key {
+                            Some(_) => how_to_answer(self.server, task.id(), question),
+                            None => how_to_be_asked(self.server, task.id()),
+                        });
+                    }
                 }
                 if self.json {
-                    let asked = json!({"method": question.method, "params": question.params});
-                    let mut shown = json!({"taskId": task.id(), "server": server, "asks": asked});
+                    // What only the status says is no question that the server has sent.
+                    let is_sent = question.key.is_some() || question.schema().is_some() || question.url().is_some();
+                    let first = is_sent.then(|| json!({"method": question.method, "params": question.params}));
+                    let mut shown = json!({"taskId": task.id(), "server": server, "asks": first});
                     if !is_kept {
                         shown["cancelled"] = true.into();
                     }
-                    let others = match is_kept {
-                        true => record::read(task)
-                            .await
-                            .map(|task| task.input_requests)
-                            .unwrap_or_default(),
-                        false => Vec::new(),
-                    };
-                    for question in others.iter().chain([&question]) {
+                    for question in &asked {
                         if let Some(key) = &question.key {
                             shown["inputRequests"][key] = json!({"method": question.method, "params": question.params});
                         }

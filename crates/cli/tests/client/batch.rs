@@ -316,6 +316,70 @@ fn an_answer_without_an_id_is_for_the_only_task_that_asks_now() {
     assert_eq!(served.calls_of("tasks/update").len(), 1);
 }
 
+/// Without a terminal each question of a task is shown with its key, and a part of a long key names it.
+#[test]
+fn all_questions_are_shown_with_their_keys() {
+    let question = |text: &str| {
+        json!({"method": "elicitation/create", "params": {
+            "message": text, "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
+        }})
+    };
+    let questions = json!({"question-first": question("Who?"), "question-second": question("Where?")});
+    let served = scripted(move |seen| match seen.method() {
+        "tools/call" => seen.result(task("task-1", "working", json!({"resultType": "task"}))),
+        "tasks/get" => seen.result(task("task-1", "input_required", json!({"inputRequests": questions}))),
+        _ => seen.result(json!({"resultType": "complete"})),
+    });
+    let called = served.run(&["call", "t"]);
+    exit(&called, 7);
+    let said = stderr(&called);
+    for (text, key) in [("Who?", "question-first"), ("Where?", "question-second")] {
+        assert!(said.contains(&format!("the task asks: {text} [{key}]")), "{said}");
+        assert!(said.contains(&format!("--question {key}")), "{said}");
+    }
+    let several = served.run(&["answer", "task-1", "--question", "question", "name=x"]);
+    exit(&several, 2);
+    assert!(stderr(&several).contains("is a part of several keys"), "{several:?}");
+    exit(&served.run(&["answer", "task-1", "--question", "first", "name=x"]), 2);
+    exit(
+        &served.run(&["answer", "task-1", "--question", "ion-first", "name=x"]),
+        0,
+    );
+    let updates = served.calls_of("tasks/update");
+    assert_eq!(updates.len(), 1);
+    assert!(updates[0].body["params"]["inputResponses"]["question-first"].is_object());
+}
+
+/// `nohup` starts a command with SIGHUP ignored.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_hangup_that_was_ignored_from_the_start_ends_nothing() {
+    let served = served();
+    let id = served.detach("wait");
+    let inner = served.command(&["task", &id, "--wait"]);
+    let mut command = std::process::Command::new("sh");
+    command
+        .args(["-c", "trap '' HUP; exec \"$0\" \"$@\""])
+        .arg(inner.get_program())
+        .args(inner.get_args());
+    for (name, value) in inner.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let mut running = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(running.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("working") {
+        line.clear();
+        assert!(said.read_line(&mut line).unwrap() > 0);
+    }
+    kill_process(Pid::from_child(&running), Signal::HUP).unwrap();
+    exit(&served.run(&["cancel", &id]), 0);
+    assert_eq!(running.wait().unwrap().code(), Some(4));
+}
+
 /// No user has seen the question, so the server gets no answer, not even `cancel`.
 #[test]
 fn a_call_that_asks_before_there_is_a_task_ends_its_line() {

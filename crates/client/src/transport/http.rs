@@ -182,13 +182,20 @@ impl Http {
 
     /// How a stream of a legacy session is opened again where it broke off, until the time of its request is over.
     #[expect(clippy::disallowed_methods, reason = "real sockets are not simulated")]
-    fn resume(&self, client: &AuthorizedClient, headers: &HeaderMap, timeout: Option<Duration>) -> Option<Resume> {
+    fn resume(
+        &self,
+        client: &AuthorizedClient,
+        headers: &HeaderMap,
+        timeout: Option<Duration>,
+        is_request: bool,
+    ) -> Option<Resume> {
         is_legacy(headers).then(|| Resume {
             client: client.clone(),
             url: self.url(),
             headers: headers.clone(),
             deadline: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
             clock: Arc::clone(&self.clock),
+            is_request,
         })
     }
 
@@ -323,7 +330,7 @@ impl Transport for Http {
             let client = self.client()?;
             let resume = message
                 .id
-                .and_then(|_| self.resume(client, &message.headers, message.timeout));
+                .and_then(|_| self.resume(client, &message.headers, message.timeout, true));
             let mut request = client
                 .client()
                 .post(self.url())
@@ -347,7 +354,7 @@ impl Transport for Http {
                 return pair.listen().map(Some);
             }
             let client = self.client()?;
-            let resume = self.resume(client, &headers, None);
+            let resume = self.resume(client, &headers, None, false);
             let request = client
                 .client()
                 .get(self.url())

@@ -25,6 +25,8 @@ const MIN_RETRY: Duration = Duration::from_millis(100);
 const MAX_RETRY: Duration = Duration::from_secs(24 * 60 * 60);
 /// How often in a row a stream may end without an event.
 const MAX_SILENT: u32 = 8;
+/// How often in a row the server may refuse a connection for the stream of a request: it has ended, and what it was asked with it.
+const MAX_REFUSED: u32 = 3;
 
 /// The messages of an event stream.
 pub(super) struct EventStream {
@@ -37,6 +39,8 @@ pub(super) struct EventStream {
     retry_after: Option<Millis>,
     /// How often in a row it has ended without an event.
     silent: u32,
+    /// How often in a row no connection could be opened for it.
+    refused: u32,
     /// How often in a row it has ended without a message.
     empty: u32,
     max_message: usize,
@@ -51,6 +55,8 @@ pub(super) struct Resume {
     pub(super) clock: Arc<dyn Clock>,
     /// When the time of the request is over.
     pub(super) deadline: Option<Instant>,
+    /// Whether it is the stream of a request, and not the push stream.
+    pub(super) is_request: bool,
 }
 
 /// The events of one response.
@@ -69,6 +75,7 @@ impl EventStream {
             retry: DEFAULT_RETRY,
             retry_after: None,
             silent: 0,
+            refused: 0,
             empty: 0,
             max_message,
             address,
@@ -131,7 +138,8 @@ impl EventStream {
         };
         self.silent += 1;
         self.empty = self.empty.saturating_add(1);
-        if self.silent > MAX_SILENT {
+        let has_ended = resume.is_request && self.refused >= MAX_REFUSED;
+        if self.silent > MAX_SILENT || has_ended {
             return false;
         }
         let wait = self.wait().max(self.retry);
@@ -144,7 +152,12 @@ impl EventStream {
             .headers(resume.headers.clone())
             .header(header::ACCEPT, "text/event-stream")
             .header("last-event-id", last_id.clone());
-        match resume.client.send(request).await {
+        let sent = resume.client.send(request).await;
+        self.refused = match &sent {
+            Ok(_) => 0,
+            Err(_) => self.refused + 1,
+        };
+        match sent {
             Ok(response) if response.status().is_success() => {
                 self.events = Some(Events::new(response, self.max_message, &self.address));
                 true
@@ -185,7 +198,7 @@ impl Events {
         let pending = Arc::new(AtomicUsize::new(0));
         let (seen, address) = (Arc::clone(&pending), address.to_owned());
         let chunks = response.bytes_stream().map(move |chunk| {
-            let chunk = chunk.map_err(|error| unreachable(&address, None, &error))?;
+            let chunk = chunk.map_err(|error| broken(&address, &error))?;
             if seen.fetch_add(chunk.len(), Ordering::Relaxed) + chunk.len() > max_message {
                 return Err(RequestError::TooLarge { limit: max_message });
             }
@@ -202,6 +215,18 @@ impl Events {
         let event = self.stream.next().await.transpose().map_err(stream_error)?;
         self.pending.store(0, Ordering::Relaxed);
         Ok(event)
+    }
+}
+
+/// The error for a stream that has ended in the middle. What reads it only says how it is cut off.
+fn broken(address: &str, error: &reqwest::Error) -> RequestError {
+    match unreachable(address, None, error) {
+        RequestError::Unreachable { address, .. } => RequestError::Unreachable {
+            address,
+            reason: "it closed the connection before it answered".to_owned(),
+            connected: true,
+        },
+        other => other,
     }
 }
 

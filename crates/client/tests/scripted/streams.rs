@@ -69,6 +69,44 @@ async fn events_of_another_type_are_no_messages() {
     connection.task("t-1").get().await.unwrap();
 }
 
+/// A plain call is lost with its server. The client does not wait long for it to come back, and says what has happened.
+#[tokio::test]
+async fn a_call_of_a_server_that_has_ended_fails_soon() {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let receiver = Mutex::new(Some(receiver));
+    let mut peer = legacy(Value::Null, move |seen| match seen.method() {
+        "tools/call" => event_stream(receiver.lock().unwrap().take().unwrap()),
+        _ => plain(405, ""),
+    });
+    let (connection, clock) = peer.connection();
+    let tools = connection.list_tools().await.unwrap();
+    let tool = tools[0].clone();
+    sender
+        .send("id: 1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/heard\"}\n\n".to_owned())
+        .unwrap();
+    let calling = tokio::spawn(async move { connection.call_tool(&tool, &serde_json::Map::new(), &mut |_| {}).await });
+    while peer.calls_of("tools/call").is_empty() {
+        tokio::task::yield_now().await;
+    }
+    // Ids of events that were received make it open the stream again.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    peer.kill();
+    let failed = tokio::time::timeout(PATIENCE, calling).await.expect("bounded time");
+    let error = failed.unwrap().unwrap_err();
+    assert!(
+        matches!(error, RequestError::Unreachable { connected: true, .. }),
+        "{error:?}"
+    );
+    assert!(
+        error
+            .to_string()
+            .ends_with("it closed the connection before it answered"),
+        "{error}"
+    );
+    assert!(clock.sleeps().len() <= 4, "{:?}", clock.sleeps());
+    drop(sender);
+}
+
 /// Over HTTP the disconnection ends a subscription, so nothing is sent when it begins, and nothing while it is read.
 #[tokio::test]
 async fn a_subscription_over_http_stays_open() {
