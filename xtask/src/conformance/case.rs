@@ -20,7 +20,7 @@ pub(super) enum Side {
 }
 
 /// A scenario that a revision requires; it runs with that revision.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Case {
     pub(super) revision: &'static str,
     pub(super) side: Side,

@@ -7,24 +7,22 @@ use super::{
     case::{Case, Side},
     chosen,
     differences::{self, Difference},
-    run_all,
+    run_all, run_each,
     suite::{Suite, Tested},
-    upstreams::Upstream,
+    upstreams::{START, Upstream},
     verdict::Verdict,
 };
-use crate::{server::Server, workspace};
+use crate::{server::Server, side_by_side, workspace};
 use serde_json::json;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     net::SocketAddr,
+    panic,
     path::Path,
     process::Command,
-    time::Duration,
+    thread,
 };
-
-/// How long the start of a server in another language may take on a busy machine.
-const START: Duration = Duration::from_secs(60);
 
 /// Compares each upstream with itself behind the gateway.
 pub(super) fn run(args: &Args) -> Result<(), ConformanceError> {
@@ -35,9 +33,13 @@ pub(super) fn run(args: &Args) -> Result<(), ConformanceError> {
     let reports = workspace::target()
         .join("conformance")
         .join(format!("gateway-{}", std::process::id()));
-    for upstream in &chosen_upstreams {
-        let folder = reports.join(upstream.name());
-        let compared = compare(&suite, *upstream, &longhaul, args, &folder)?;
+    // One that waits leaves the processors to the others.
+    let at_a_time = chosen_upstreams.len();
+    let all = side_by_side::map(chosen_upstreams, at_a_time, |upstream| {
+        compare(&suite, upstream, &longhaul, args, &reports.join(upstream.name()))
+    });
+    for compared in all {
+        let compared = compared?;
         compared.print(args.json);
         unexplained += compared.unexplained.len();
     }
@@ -70,15 +72,17 @@ fn compare(
     folder: &Path,
 ) -> Result<Compared, ConformanceError> {
     fs::create_dir_all(folder)?;
-    let mut server = upstream.start(args, &folder.join("upstream.log"))?;
-    let address = server.ready_within(START)?;
-    let direct = verdicts(suite, upstream, address, args, &folder.join("direct"))?;
-    // A new process: scenarios change the lists of a server, and leave tasks behind.
-    drop(server);
-    let mut server = upstream.start(args, &folder.join("upstream.log"))?;
-    let mut gateway = serve(longhaul, server.ready_within(START)?, folder)?;
-    let address = gateway.ready_within(START)?;
-    let relayed = verdicts(suite, upstream, address, args, &folder.join("gateway"))?;
+    // Each has a server of its own: scenarios change the lists of a server, and leave tasks behind.
+    let (_one, direct) = upstream.start(args, &folder.join("direct.log"))?;
+    let (_other, behind) = upstream.start(args, &folder.join("upstream.log"))?;
+    let mut gateway = serve(longhaul, behind, folder)?;
+    let relayed = gateway.ready_within(START)?;
+    let (direct, relayed) = thread::scope(|scope| {
+        let direct = scope.spawn(|| verdicts(suite, upstream, direct, args, &folder.join("direct")));
+        let relayed = verdicts(suite, upstream, relayed, args, &folder.join("gateway"));
+        let direct = direct.join().unwrap_or_else(|panic| panic::resume_unwind(panic));
+        direct.and_then(|direct| Ok((direct, relayed?)))
+    })?;
     let (before, after) = (statuses(&direct), statuses(&relayed));
     let mut compared = Compared {
         upstream,
@@ -135,7 +139,8 @@ fn verdicts(
         // No scenario for clients is left.
         client: Path::new("").to_owned(),
     };
-    run_all(suite, cases, &tested, reports)
+    let run = if args.scenario.is_empty() { run_all } else { run_each };
+    run(suite, cases, &tested, reports)
 }
 
 fn serve(longhaul: &Path, upstream: SocketAddr, folder: &Path) -> Result<Server, ConformanceError> {

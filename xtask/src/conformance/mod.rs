@@ -17,12 +17,14 @@ use crate::{
     server::{Server, ServerError},
     side_by_side, workspace,
 };
-use case::Case;
+use case::{Case, Side};
 use std::{
     fs, io,
     num::NonZero,
+    panic,
     path::{Path, PathBuf},
     process::Command,
+    thread,
 };
 use suite::{Suite, Tested};
 use upstreams::Upstream;
@@ -128,7 +130,8 @@ pub(crate) fn run(args: &Args) -> Result<(), ConformanceError> {
         server: server.ready()?,
         client,
     };
-    let verdicts = run_all(&suite, cases, &tested, &reports)?;
+    let run = if args.scenario.is_empty() { run_all } else { run_each };
+    let verdicts = run(&suite, cases, &tested, &reports)?;
     verdict::report(args.json, &verdicts);
     let failed = verdicts.iter().filter(|verdict| !verdict.is_good()).count();
     if failed > 0 {
@@ -165,14 +168,35 @@ fn chosen(suite: &Suite, asked: &[String]) -> Result<Vec<Case>, ConformanceError
     Ok(cases)
 }
 
-/// Runs each case, those that disturb others first and one by one.
+/// Runs all cases: those for servers one by one, beside those for clients.
 fn run_all(suite: &Suite, cases: Vec<Case>, tested: &Tested, reports: &Path) -> Result<Vec<Verdict>, ConformanceError> {
+    let (for_server, for_client): (Vec<_>, Vec<_>) = cases.into_iter().partition(|case| case.side == Side::Server);
+    thread::scope(|scope| {
+        let clients = scope.spawn(|| run_each(suite, for_client, tested, reports));
+        let mut verdicts = Vec::new();
+        for revision in REVISIONS {
+            let of_revision = for_server.iter().filter(|case| case.revision == revision).cloned();
+            verdicts.extend(suite.run_for_server(&of_revision.collect::<Vec<_>>(), tested, reports)?);
+        }
+        let clients = clients.join().unwrap_or_else(|panic| panic::resume_unwind(panic));
+        verdicts.extend(clients?);
+        Ok(verdicts)
+    })
+}
+
+/// Runs each case in a process of its own, those that disturb others first and one by one.
+fn run_each(
+    suite: &Suite,
+    cases: Vec<Case>,
+    tested: &Tested,
+    reports: &Path,
+) -> Result<Vec<Verdict>, ConformanceError> {
     let (disturbing, others) = cases.into_iter().partition(Case::disturbs);
     let run = |case: Case| {
         let verdict = suite.run(&case, tested, reports);
         verdict.inspect(Verdict::print_progress)
     };
-    let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let processors = thread::available_parallelism().map_or(1, NonZero::get);
     let mut verdicts = side_by_side::map(disturbing, 1, run);
     verdicts.extend(side_by_side::map(others, processors * AT_A_TIME, run));
     verdicts.into_iter().collect()

@@ -72,6 +72,46 @@ impl Suite {
         Ok(cases.collect())
     }
 
+    /// Runs these scenarios, all that a revision has for servers, one after the other in one process: to start one takes longer than most scenarios do.
+    pub(super) fn run_for_server(
+        &self,
+        cases: &[Case],
+        tested: &Tested,
+        reports: &Path,
+    ) -> Result<Vec<Verdict>, ConformanceError> {
+        let Some(Case { revision, .. }) = cases.first() else {
+            return Ok(Vec::new());
+        };
+        let folder = reports.join(revision).join("in-one-process");
+        fs::create_dir_all(&folder)?;
+        let output = File::create(folder.join("output.log"))?;
+        let mut command = self.command();
+        command.args(["server", "--url", &format!("http://{}/mcp", tested.server)]);
+        command.args(["--requirements", revision, "--output-dir"]).arg(&folder);
+        command.stdout(output.try_clone()?).stderr(output);
+        command.status().map_err(|source| ProcessError::Start {
+            line: format!("the suite's scenarios of {revision}"),
+            source,
+        })?;
+        let verdicts = cases.iter().map(|case| {
+            let mut checks = Vec::new();
+            for entry in fs::read_dir(&folder)? {
+                let entry = entry?;
+                if is_of(&entry.file_name().to_string_lossy(), &case.scenario) {
+                    checks.extend(read_checks(&entry.path())?);
+                }
+            }
+            let verdict = match checks.is_empty() {
+                false => Verdict::new(case, checks),
+                // It did not come to this one.
+                true => self.run(case, tested, reports)?,
+            };
+            verdict.print_progress();
+            Ok(verdict)
+        });
+        verdicts.collect()
+    }
+
     /// Runs one scenario. Its own exit status leaves out what it does not score, so every check is read instead.
     pub(super) fn run(&self, case: &Case, tested: &Tested, reports: &Path) -> Result<Verdict, ConformanceError> {
         let folder = reports.join(case.revision).join(&case.scenario);
@@ -99,6 +139,16 @@ pub(super) struct Tested {
     pub(super) server: SocketAddr,
     /// A program that the suite starts with the URL of its own server.
     pub(super) client: PathBuf,
+}
+
+/// Whether a folder has the report of this scenario for servers: `server-SCENARIO-2026-07-28T12-00-00-000Z`.
+fn is_of(folder: &str, scenario: &str) -> bool {
+    let date = folder
+        .strip_prefix("server-")
+        .and_then(|rest| rest.strip_prefix(scenario));
+    date.is_some_and(|date| {
+        date.len() == "-2026-07-28T12-00-00-000Z".len() && date.ends_with('Z') && !date.contains("--")
+    })
 }
 
 /// The checks of every run in a folder: the suite makes a folder of its own for each, with a date in its name, and one around it for each slash in the name of

@@ -1,9 +1,16 @@
 //! The servers that are compared with themselves behind the gateway.
 
 use super::{Args, ConformanceError};
-use crate::{interop::peer, server::Server, workspace};
+use crate::{
+    interop::{peer, server_peer},
+    server::Server,
+    workspace,
+};
 use clap::ValueEnum as _;
-use std::{path::Path, process::Command};
+use std::{net::SocketAddr, path::Path, process::Command, time::Duration};
+
+/// How long the start of a server in another language may take on a busy machine.
+pub(super) const START: Duration = Duration::from_secs(60);
 
 /// A server with the tools of the suite, or most of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -16,6 +23,8 @@ pub(crate) enum Upstream {
     TypeScript,
     /// The official Rust SDK
     Rmcp,
+    /// `@modelcontextprotocol/server-everything`, which has other tools than the suite's, with 2025-11-25
+    Reference,
 }
 
 impl Upstream {
@@ -33,21 +42,23 @@ impl Upstream {
             Self::FastMcp => "fast-mcp",
             Self::TypeScript => "type-script",
             Self::Rmcp => "rmcp",
+            Self::Reference => "reference",
         }
     }
 
     /// Whether it is tested in this revision. One that does not speak it would only show what the gateway does.
     pub(super) fn is_tested_in(self, revision: &str, args: &Args) -> bool {
         match self {
-            Self::TypeScript => revision == "2025-11-25",
+            Self::TypeScript | Self::Reference => revision == "2025-11-25",
             Self::Rmcp => revision == "2026-07-28" || !args.short,
             Self::Everything | Self::FastMcp => true,
         }
     }
 
     /// Installs the server and starts it on a free port.
-    pub(super) fn start(self, args: &Args, log: &Path) -> Result<Server, ConformanceError> {
+    pub(super) fn start(self, args: &Args, log: &Path) -> Result<(Server, SocketAddr), ConformanceError> {
         let mut command = match self {
+            Self::Reference => return Ok(server_peer::start_reference(log)?),
             Self::Everything => {
                 let mut command = Command::new(workspace::fixtures().or_build(args.program.as_ref())?);
                 command.args(["--listen", "127.0.0.1:0"]);
@@ -57,6 +68,8 @@ impl Upstream {
             Self::TypeScript => peer::typescript("conformance_server.mjs")?,
             Self::Rmcp => Command::new(workspace::interop_rmcp_server().or_build(args.rmcp.as_ref())?),
         };
-        Ok(Server::start(&mut command, log)?)
+        let mut server = Server::start(&mut command, log)?;
+        let address = server.ready_within(START)?;
+        Ok((server, address))
     }
 }

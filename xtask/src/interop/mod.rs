@@ -5,7 +5,7 @@
 mod login;
 pub(crate) mod peer;
 mod report;
-mod server_peer;
+pub(crate) mod server_peer;
 mod upstreams;
 
 use crate::{

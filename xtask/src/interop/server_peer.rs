@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::{
     fs::{self, File},
     io,
-    net::{Ipv4Addr, TcpListener, TcpStream},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::Command,
     time::Duration,
@@ -169,15 +169,11 @@ impl ServerPeer {
     pub(super) fn command(self, transport: Transport, programs: &Programs) -> Result<Command, InteropError> {
         let mut command = match self {
             Self::Reference => {
-                let home = node_packages("servers")?;
-                let mut command = Node::install()?.command();
-                command.arg(home.join("node_modules/@modelcontextprotocol/server-everything/dist/index.js"));
-                command.arg(match transport {
+                return reference_command(match transport {
                     Transport::Http => "streamableHttp",
                     Transport::Sse => "sse",
                     Transport::Stdio => "stdio",
                 });
-                return Ok(command);
             }
             Self::Mcp1 => {
                 let requirements = peer::source("python").join("requirements.txt");
@@ -258,16 +254,7 @@ impl ServerPeer {
             let address = server.ready_within(START)?;
             return Ok((server, format!("http://{address}/{path}")));
         }
-        // It cannot choose a free port, and tells nobody which one it has.
-        // So the port is one that the system gives to no connection meanwhile.
-        let mut free = (0..10_000).filter_map(|_| {
-            let port = 20_000 + NEXT_PORT.fetch_add(1, Ordering::Relaxed) % 10_000;
-            TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()?.local_addr().ok()
-        });
-        let address = free.next().ok_or_else(|| io::Error::other("no port is free"))?;
-        let server = Server::start(command.env("PORT", address.port().to_string()), log)?;
-        // If it does not start, the client says so.
-        clock::wait_for(START, || TcpStream::connect(address).ok());
+        let (server, address) = listen_at_a_free_port(command, log)?;
         Ok((server, format!("http://{address}/{path}")))
     }
 
@@ -281,4 +268,30 @@ impl ServerPeer {
         let free = clock::wait_for(STOP, || flock(&lock, FlockOperation::NonBlockingLockExclusive).ok());
         free.ok_or_else(|| io::Error::other("the server that `longhaul stdio` has started does not stop"))
     }
+}
+
+/// Installs `@modelcontextprotocol/server-everything` and starts it over HTTP.
+pub(crate) fn start_reference(log: &Path) -> Result<(Server, SocketAddr), InteropError> {
+    listen_at_a_free_port(reference_command("streamableHttp")?, log)
+}
+
+fn reference_command(transport: &str) -> Result<Command, InteropError> {
+    let home = node_packages("servers")?;
+    let mut command = Node::install()?.command();
+    command.arg(home.join("node_modules/@modelcontextprotocol/server-everything/dist/index.js"));
+    command.arg(transport);
+    Ok(command)
+}
+
+/// The reference server cannot choose a free port, and tells nobody which one it has. So the port is one that the system gives to no connection meanwhile.
+fn listen_at_a_free_port(mut command: Command, log: &Path) -> Result<(Server, SocketAddr), InteropError> {
+    let mut free = (0..10_000).filter_map(|_| {
+        let port = 20_000 + NEXT_PORT.fetch_add(1, Ordering::Relaxed) % 10_000;
+        TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()?.local_addr().ok()
+    });
+    let address = free.next().ok_or_else(|| io::Error::other("no port is free"))?;
+    let server = Server::start(command.env("PORT", address.port().to_string()), log)?;
+    // If it does not start, the client says so.
+    clock::wait_for(START, || TcpStream::connect(address).ok());
+    Ok((server, address))
 }
