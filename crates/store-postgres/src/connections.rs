@@ -37,26 +37,7 @@ pub(crate) struct Connections {
 impl Connections {
     /// `count` connections at most.
     pub(crate) fn new(address: &str, options: &PostgresOptions, count: usize) -> Result<Self, OpenError> {
-        let mut config: Config = address.parse().map_err(OpenError::Address)?;
-        let wants_tls = match config.get_ssl_mode() {
-            SslMode::Disable => false,
-            SslMode::Require => true,
-            _ => config.get_hosts().iter().any(is_elsewhere) || !config.get_hostaddrs().iter().all(IpAddr::is_loopback),
-        };
-        if wants_tls {
-            return Err(OpenError::Tls);
-        }
-        if config.get_application_name().is_none() {
-            config.application_name("longhaul");
-        }
-        if config.get_connect_timeout().is_none() {
-            config.connect_timeout(CONNECT_TIMEOUT);
-        }
-        config
-            .target_session_attrs(TargetSessionAttrs::ReadWrite)
-            .keepalives_idle(SILENCE / 2)
-            .keepalives_interval(SILENCE / 10)
-            .tcp_user_timeout(SILENCE);
+        let config = config(address)?;
         let recycling = ManagerConfig {
             recycling_method: RecyclingMethod::Fast,
         };
@@ -97,6 +78,31 @@ impl Connections {
     pub(crate) fn close(&self) {
         self.pool.close();
     }
+}
+
+/// How every connection is made.
+pub(crate) fn config(address: &str) -> Result<Config, OpenError> {
+    let mut config: Config = address.parse().map_err(OpenError::Address)?;
+    let wants_tls = match config.get_ssl_mode() {
+        SslMode::Disable => false,
+        SslMode::Require => true,
+        _ => config.get_hosts().iter().any(is_elsewhere) || !config.get_hostaddrs().iter().all(IpAddr::is_loopback),
+    };
+    if wants_tls {
+        return Err(OpenError::Tls);
+    }
+    if config.get_application_name().is_none() {
+        config.application_name("longhaul");
+    }
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(CONNECT_TIMEOUT);
+    }
+    config
+        .target_session_attrs(TargetSessionAttrs::ReadWrite)
+        .keepalives_idle(SILENCE / 2)
+        .keepalives_interval(SILENCE / 10)
+        .tcp_user_timeout(SILENCE);
+    Ok(config)
 }
 
 /// Whether a network may lie between.

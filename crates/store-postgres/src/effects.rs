@@ -5,7 +5,14 @@ use longhaul_core::{
     store::{Hint, Listener, MAX_ENDED_SESSIONS, Record, StoreEvent},
 };
 use parking_lot::{Mutex, RwLock};
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+use tokio::sync::mpsc::Sender;
 
 /// What takes effect once a transaction is committed, collected while it runs.
 #[derive(Default)]
@@ -36,27 +43,54 @@ impl Effects {
     }
 }
 
+/// Events of one commit.
+pub(crate) type CommittedEvents = Arc<[StoreEvent]>;
+
 /// What this process knows of what is committed: the listeners, and the ended sessions, which every legacy request reads.
-#[derive(Default)]
 pub(crate) struct Published {
     listeners: Mutex<Vec<Listener>>,
+    /// What other nodes are to be told.
+    outgoing: Sender<CommittedEvents>,
+    /// Whether something did not fit there.
+    overflow: AtomicBool,
     ended_sessions: RwLock<HashMap<SessionKey, UnixMillis>>,
 }
 
 impl Published {
+    pub(crate) fn new(outgoing: Sender<CommittedEvents>) -> Self {
+        Self {
+            listeners: Mutex::default(),
+            outgoing,
+            overflow: AtomicBool::new(false),
+            ended_sessions: RwLock::default(),
+        }
+    }
+
     pub(crate) fn listen(&self, listener: Listener) {
         self.listeners.lock().push(listener);
     }
 
-    /// Call it after the commit, and after its acknowledgements. This process learns all of its own events here. Those of other nodes are not told yet:
-    /// `NOTIFY` for them is to be sent from here, too.
-    pub(crate) fn committed(&self, effects: &Effects) {
+    /// Call it after the commit, and after its acknowledgements. This process learns all of its own events here; other nodes learn of them a little later.
+    pub(crate) fn committed(&self, effects: Effects) {
         if effects.events.is_empty() {
             return;
         }
+        let events: CommittedEvents = effects.events.into();
+        self.tell(&events);
+        if self.outgoing.try_send(events).is_err() {
+            self.overflow.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether events were left out since this was asked last: others are then told that anything may have changed.
+    pub(crate) fn take_overflow(&self) -> bool {
+        self.overflow.swap(false, Ordering::Relaxed)
+    }
+
+    pub(crate) fn tell(&self, events: &[StoreEvent]) {
         let listeners = self.listeners.lock().clone();
         for listener in listeners {
-            listener(&effects.events);
+            listener(events);
         }
     }
 

@@ -1,5 +1,6 @@
 //! What an error of the database means for the change that met it.
 
+use crate::executor::pause;
 use longhaul_core::store::StoreError;
 use std::{
     fmt,
@@ -147,12 +148,4 @@ impl Retries {
     fn outage_lasts(&mut self) -> Duration {
         self.outage_since.get_or_insert_with(Instant::now).elapsed()
     }
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "how long it waits for the database decides nothing about a task"
-)]
-pub(crate) async fn pause(length: Duration) {
-    tokio::time::sleep(length).await;
 }

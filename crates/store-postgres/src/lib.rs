@@ -5,17 +5,20 @@
 //! - What is not one task's change is a transaction of its own (`work`): claims, leases, permits, deletion.
 //! - Reads use any connection, and see what was committed when they begin.
 //!
-//! Not there yet: TLS, events of other nodes (`LISTEN` and `NOTIFY`; without them a node finds what others have done when it reads again), poolers, and
-//! a key of a configuration that names it.
+//! - Events of other nodes come by `LISTEN` (`notifications`). Without them a node finds what others have done when it reads again.
+//!
+//! Not there yet: TLS, poolers, and a key of a configuration that names it.
 
 mod batch;
 mod clock;
 mod connections;
 mod deletion;
 mod effects;
+mod executor;
 mod fault;
 mod ledger;
 mod nodes;
+mod notifications;
 mod open_error;
 mod options;
 mod permits;
@@ -40,8 +43,10 @@ use batch::KnownSpecs;
 use clock::Clock;
 use connections::Connections;
 use effects::Published;
+use executor::spawn;
 use ledger::Part;
 use longhaul_core::{Millis, store::StoreError};
+use notifications::Notifications;
 use request::{Answer, Pending, Request};
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
@@ -49,6 +54,9 @@ use writer::Writer;
 
 /// So many connections are used for nothing but changes of tasks and leases: a node whose reads take long must not lose its lease for that.
 const RESERVED: usize = 2;
+
+/// Events of so many commits wait for their connection to the database.
+const MOST_UNTOLD: usize = 1_024;
 
 /// Tasks in a schema of a PostgreSQL database, version 14 or later. Many processes may use it at a time.
 ///
@@ -85,7 +93,8 @@ impl PostgresStore {
         let connections = Connections::new(address, &options, options.connections - RESERVED)?;
         let reserved = Connections::new(address, &options, RESERVED)?;
         schema::migrate(&connections, &options).await?;
-        let published = Arc::new(Published::default());
+        let (tell, outgoing) = mpsc::channel(MOST_UNTOLD);
+        let published = Arc::new(Published::new(tell));
         let since = sessions::read(&connections, &published, 0).await?;
         let (queue, incoming) = mpsc::unbounded_channel();
         let part = Part::any();
@@ -96,7 +105,15 @@ impl PostgresStore {
             specs: Arc::new(KnownSpecs::default()),
             part,
         };
+        let notifications = Notifications {
+            config: notifications::config(address)?,
+            schema: options.schema,
+            published: Arc::downgrade(&published),
+            outgoing,
+            me: fastrand::u64(..),
+        };
         spawn(writer.run());
+        spawn(notifications.run());
         spawn(sessions::follow(connections.clone(), Arc::downgrade(&published), since));
         Ok(Self {
             connections,
@@ -126,12 +143,4 @@ impl Drop for PostgresStore {
         // Those of the writer are closed once it has made what was sent before.
         self.connections.close();
     }
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the connections of the driver run on tokio, whatever spawns the rest"
-)]
-fn spawn(task: impl Future<Output = ()> + Send + 'static) {
-    tokio::spawn(task);
 }

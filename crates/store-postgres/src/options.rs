@@ -11,7 +11,7 @@ use std::{
 pub struct PostgresOptions {
     /// The schema with the tables, which is created if it is not there.
     pub schema: String,
-    /// How many connections it opens at most. Two of them are for changes of tasks and for leases alone, which then never wait for reads.
+    /// How many connections it opens at most, beside one for the events of other nodes. Two of them are for changes of tasks and for leases alone, which then never wait for reads.
     pub connections: usize,
     /// How long a node's lease lasts from each renewal, in milliseconds.
     pub node_lease: Millis,

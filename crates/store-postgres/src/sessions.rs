@@ -3,7 +3,8 @@
 use crate::{
     connections::{Connections, Execute},
     effects::Published,
-    fault::{Fault, pause},
+    executor::pause,
+    fault::Fault,
     row,
 };
 use longhaul_core::{SessionKey, UnixMillis};

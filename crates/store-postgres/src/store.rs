@@ -41,7 +41,7 @@ impl PostgresStore {
     /// Makes a change that takes tasks, and tells of them.
     async fn take(&self, work: &impl crate::work::Work<Answer = take::Taken>) -> Result<Vec<Claimed>, StoreError> {
         let (taken, effects) = transact(&self.connections, work).await?;
-        self.published.committed(&effects);
+        self.published.committed(effects);
         Ok(taken)
     }
 
@@ -167,7 +167,7 @@ impl Store for PostgresStore {
         let share = permits::Share { node, report, clock };
         Box::pin(async move {
             let (permits, effects) = transact(&self.connections, &share).await?;
-            self.published.committed(&effects);
+            self.published.committed(effects);
             Ok(permits)
         })
     }

@@ -107,7 +107,7 @@ impl Writer {
         for (pending, answer) in batch.into_iter().zip(done.answers) {
             pending.answer(answer);
         }
-        self.published.committed(&done.effects);
+        self.published.committed(done.effects);
     }
 }
 

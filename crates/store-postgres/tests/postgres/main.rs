@@ -8,6 +8,7 @@
 mod concurrent;
 mod contract;
 mod crash;
+mod events;
 mod server;
 mod servers;
 mod tasks;

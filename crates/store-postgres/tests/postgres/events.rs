@@ -1,0 +1,95 @@
+//! What a node learns of the changes of others.
+
+use crate::{
+    server::{Schema, Server},
+    tasks::{id, new_task, open_node},
+};
+use longhaul_core::{
+    NodeId, Store,
+    store::{Listener, StoreEvent},
+};
+use longhaul_store_postgres::PostgresStore;
+use std::{sync::Arc, time::Duration};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+/// What a store tells from now on.
+fn listen(store: &PostgresStore) -> UnboundedReceiver<StoreEvent> {
+    let (tell, told) = unbounded_channel();
+    let listener: Listener = Arc::new(move |events: &[StoreEvent]| {
+        events.iter().for_each(|event| drop(tell.send(event.clone())));
+    });
+    store.listen(listener);
+    told
+}
+
+async fn until(told: &mut UnboundedReceiver<StoreEvent>, is_wanted: impl Fn(&StoreEvent) -> bool) -> StoreEvent {
+    loop {
+        let event = told.recv().await.unwrap();
+        if is_wanted(&event) {
+            return event;
+        }
+    }
+}
+
+/// A node may listen a little after it was opened: changes until one is told.
+async fn until_it_listens(at: &PostgresStore, node: NodeId, told: &mut UnboundedReceiver<StoreEvent>) {
+    let mut nth = 0;
+    loop {
+        nth += 1;
+        at.create(new_task(&format!("first-{nth}"), node)).await.unwrap();
+        let heard = tokio::time::timeout(Duration::from_millis(200), told.recv()).await;
+        if matches!(heard, Ok(Some(StoreEvent::TaskChanged(_)))) {
+            return;
+        }
+    }
+}
+
+fn is_of(event: &StoreEvent, name: &str) -> bool {
+    matches!(event, StoreEvent::TaskChanged(hint) if hint.task == id(name))
+}
+
+/// Changes at one node are told at the other one, also after its connection for events was lost; then it is first told that it may have missed some.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_reach_other_nodes() {
+    let server = Server::find().await;
+    let schema = Schema::new(&server);
+    let one = schema.open().await;
+    let node = open_node(&one, "here").await;
+    let other = schema.open().await;
+    let mut told = listen(&other);
+    until_it_listens(&one, node, &mut told).await;
+    let created = one.create(new_task("second", node)).await.unwrap().into_task();
+    let event = until(&mut told, |event| is_of(event, "second")).await;
+    assert!(matches!(event, StoreEvent::TaskChanged(hint) if hint.version == created.version && hint.ended.is_none()));
+    let queue = until(&mut told, |event| matches!(event, StoreEvent::QueueReady { .. })).await;
+    assert!(matches!(queue, StoreEvent::QueueReady { tool, .. } if *tool == *"tool"));
+
+    let (client, connection) = tokio_postgres::connect(&schema.address, tokio_postgres::NoTls)
+        .await
+        .unwrap();
+    let connection = tokio::spawn(connection);
+    let listening = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity, pg_namespace \
+         WHERE application_name = 'longhaul events' AND nspname = $1 AND query LIKE '%longhaul\\_' || pg_namespace.oid || '%'";
+    while client.query(listening, &[&schema.name]).await.unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    until(&mut told, |event| *event == StoreEvent::Resync).await;
+    connection.abort();
+    one.create(new_task("third", node)).await.unwrap();
+    until(&mut told, |event| is_of(event, "third")).await;
+}
+
+/// Many events are told as one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_does_not_fit_is_told_as_a_resync() {
+    let server = Server::find().await;
+    let schema = Schema::new(&server);
+    let one = schema.open().await;
+    let node = open_node(&one, "here").await;
+    let other = schema.open().await;
+    let mut told = listen(&other);
+    until_it_listens(&one, node, &mut told).await;
+    let creates = (0..600).map(|nth| one.create(new_task(&format!("task-of-many-{nth:03}"), node)));
+    futures_util::future::try_join_all(creates).await.unwrap();
+    until(&mut told, |event| *event == StoreEvent::Resync).await;
+}
