@@ -195,10 +195,10 @@ async fn only_plain_requests_of_the_same_user_are_served() {
         user,
     };
     let with = |name: &'static str, value: &'static str| {
-        HeaderMap::from_iter([
-            (HOST, HeaderValue::from_static("localhost:7411")),
-            (HeaderName::from_static(name), HeaderValue::from_static(value)),
-        ])
+        let mut headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static("localhost:7411"))]);
+        // In place of that host, if it is one.
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        headers
     };
     let none = with("accept", "*/*");
     let same = support::ask(&check, &none, &peer(PeerUser::Same))
@@ -212,12 +212,17 @@ async fn only_plain_requests_of_the_same_user_are_served() {
             .await
             .is_some()
     );
+    // It means port 80 or 443: that of a forwarder, unless the server has it.
     let without_a_port = with("host", "localhost");
-    assert!(
-        support::ask(&check, &without_a_port, &peer(PeerUser::Same))
-            .await
-            .is_some()
-    );
+    for (port, is_served) in [(80, true), (443, true), (7411, false)] {
+        let peer = Peer::Tcp {
+            local: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+            remote: local,
+            user: PeerUser::Same,
+        };
+        let asked = support::ask(&check, &without_a_port, &peer).await;
+        assert_eq!(asked.is_some(), is_served, "{port}");
+    }
     for (headers, peer) in [
         (&none, peer(PeerUser::Other)),
         (&none, peer(PeerUser::Unknown)),

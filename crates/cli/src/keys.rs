@@ -3,7 +3,7 @@
 use crate::{
     args::{Keys, KeysCommand, KeysOf},
     audit::AuditLog,
-    config::{self, Config, Environment},
+    config::{self, Environment, KeysConfig},
     output,
 };
 use longhaul::audit::{AuditAction, AuditEvent, AuditOutcome};
@@ -26,14 +26,29 @@ pub(crate) fn run(keys: &Keys) -> ExitCode {
         | KeysCommand::Rotate { of, .. }
         | KeysCommand::Revoke { of, .. } => of,
     };
-    let config = match config::load(&of.file, &Environment::without_variables()) {
+    let config = match config::load_for_keys(&of.file, &Environment::without_variables()) {
         Ok(config) => config,
         Err(error) => {
             output::note(&error.to_string());
             return ExitCode::from(config::EXIT_INVALID);
         }
     };
-    match change(&keys.command, of, &config) {
+    let given = of.data_dir.as_ref();
+    let given = given.map(|data_dir| absolute(data_dir).unwrap_or_else(|_| data_dir.clone()));
+    let file = of.file.display().to_string();
+    let Some(data_dir) = given.or_else(|| config.data_dir.clone()) else {
+        for problem in &config.problems {
+            output::note(&problem.at(&file));
+        }
+        output::note(&format!(
+            "longhaul: {file} does not say where the keys are; say it with --data-dir"
+        ));
+        return ExitCode::from(config::EXIT_INVALID);
+    };
+    for problem in &config.problems {
+        output::note(&format!("warning: {}", problem.at(&file)));
+    }
+    match change(&keys.command, of, &config, &data_dir) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output::note(&format!("longhaul: {error}"));
@@ -94,30 +109,23 @@ fn check_name_is_new(file: &KeyFile, name: &KeyName, data_dir: &Path) -> Result<
     }
 }
 
-/// A mistyped pattern is otherwise found out when a client gets 403. Names of upstreams' tools are known only while they are connected.
-fn warn_of_unknown_tools(patterns: &[ToolPattern], config: &Config, of: &KeysOf) {
-    if !config.upstreams.is_empty() {
-        return;
-    }
+/// A mistyped pattern is otherwise found out when a client gets 403.
+fn warn_of_unknown_tools(patterns: &[ToolPattern], config: &KeysConfig, of: &KeysOf) {
+    let Some(tools) = &config.tools else { return };
     for pattern in patterns {
-        if !config.tools.iter().any(|tool| pattern.matches(&tool.name)) {
-            let names: Vec<&str> = config.tools.iter().map(|tool| tool.name.as_str()).collect();
+        if !tools.iter().any(|tool| pattern.matches(tool)) {
             output::note(&format!(
                 "warning: no tool of {} fits `{pattern}`; there are {}",
                 of.file.display(),
-                names.join(", ")
+                tools.join(", ")
             ));
         }
     }
 }
 
-fn change(command: &KeysCommand, of: &KeysOf, config: &Config) -> Result<(), KeysError> {
+fn change(command: &KeysCommand, of: &KeysOf, config: &KeysConfig, data_dir: &Path) -> Result<(), KeysError> {
     let ports = Ports::system();
-    let data_dir = match &of.data_dir {
-        Some(data_dir) => absolute(data_dir).unwrap_or_else(|_| data_dir.clone()),
-        None => config.server.data_dir.clone(),
-    };
-    let file = KeyFile::open(&data_dir)?;
+    let file = KeyFile::open(data_dir)?;
     let now = ports.clock.wall();
     let end = |after: Option<Millis>| after.map(|after| now.plus(after));
     match command {
@@ -129,7 +137,7 @@ fn change(command: &KeysCommand, of: &KeysOf, config: &Config) -> Result<(), Key
             json,
             ..
         } => {
-            check_name_is_new(&file, name, &data_dir)?;
+            check_name_is_new(&file, name, data_dir)?;
             warn_of_unknown_tools(tools, config, of);
             let mut new = NewKey::named(name.clone());
             if !tools.is_empty() {
@@ -170,15 +178,15 @@ fn change(command: &KeysCommand, of: &KeysOf, config: &Config) -> Result<(), Key
             return Ok(());
         }
     }
-    if !config.server.auth.api_keys {
+    if !config.api_keys {
         output::note("warning: the configuration does not accept keys: set api_keys = true in [server.auth]");
     }
     Ok(())
 }
 
 /// Records the change in the audit log, if there is one. It was made, so a log that cannot be written is only warned of.
-fn record(config: &Config, ports: &Ports, name: &str, change: &str) {
-    let Some(audit) = &config.server.audit else { return };
+fn record(config: &KeysConfig, ports: &Ports, name: &str, change: &str) {
+    let Some(audit) = &config.audit else { return };
     let mut event = AuditEvent::new(ports.clock.wall(), AuditAction::Key, AuditOutcome::Ok);
     event.principal = Some(format!("key:{name}").into());
     let event = event.with_detail(format!("{change} by longhaul keys"));

@@ -72,6 +72,7 @@ fn exchange(address: SocketAddr, bytes: &[u8], piece: usize, close: bool) -> io:
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
+    let bytes = with_port(address, bytes);
     for piece in bytes.chunks(piece) {
         // The server may refuse and close before it has read everything.
         if stream.write_all(piece).is_err() {
@@ -97,6 +98,16 @@ fn exchange(address: SocketAddr, bytes: &[u8], piece: usize, close: bool) -> io:
         break;
     }
     Ok(answer)
+}
+
+/// The request with the port of the server in its `Host`, without which it is nobody's who is known.
+fn with_port(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
+    const HOST: &[u8] = b"\r\nHost: 127.0.0.1";
+    let Some(at) = bytes.windows(HOST.len()).position(|part| part == HOST) else {
+        return bytes.to_vec();
+    };
+    let (head, rest) = bytes.split_at(at + HOST.len());
+    [head, format!(":{}", address.port()).as_bytes(), rest].concat()
 }
 
 /// A POST of this body with these additional headers.

@@ -67,17 +67,7 @@ pub(crate) struct ServerConfig {
 /// Reads the section; `None` after a problem.
 pub(super) fn read(section: &Section<'_>, environment: &Environment, max_running: u32) -> Option<ServerConfig> {
     // All keys are read before any `?`, so that one mistake does not hide another.
-    let name = section.require("name").and_then(|entry| {
-        let name = entry.text()?;
-        if !is_server_name(name) {
-            entry.report(
-                "`name` must be 1 to 64 of A-Z a-z 0-9 _ - . and not start with a dot: it names a folder too"
-                    .to_owned(),
-            );
-            return None;
-        }
-        Some(name.to_owned())
-    });
+    let name = read_name(section);
     let listen = section.get_or("listen", Listen::Address(SocketAddr::from(DEFAULT_LISTEN)), |entry| {
         let text = entry.text_like("an address such as \"127.0.0.1:7411\", or \"unix:/run/mcp.sock\"")?;
         let listen = match text.strip_prefix(UNIX) {
@@ -93,10 +83,7 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment, max_running
     if let (Some(Listen::Address(_)), Some(entry)) = (&listen, section.get("socket_mode")) {
         entry.warn("`socket_mode` means something only with `listen = \"unix:…\"`".to_owned());
     }
-    let data_dir = section.optional("data_dir", |entry| {
-        let path = environment.resolve(entry.text()?, section.file().folder());
-        path.map_err(|error| entry.report(format!("`data_dir`: {error}"))).ok()
-    });
+    let data_dir = read_data_dir(section, environment);
     let max_running = section.get_or("max_running", max_running, |entry| entry.count(MAX_RUNNING));
     let max_body = section.get_or("max_body", DEFAULT_MAX_BODY, |entry| entry.size());
     let strict_headers = section.get_or("strict_headers", false, |entry| entry.flag());
@@ -254,6 +241,29 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment, max_running
         },
         idle_exit: idle_exit?,
         limits: limits?,
+    })
+}
+
+/// The server's name.
+pub(super) fn read_name(section: &Section<'_>) -> Option<String> {
+    section.require("name").and_then(|entry| {
+        let name = entry.text()?;
+        if !is_server_name(name) {
+            entry.report(
+                "`name` must be 1 to 64 of A-Z a-z 0-9 _ - . and not start with a dot: it names a folder too"
+                    .to_owned(),
+            );
+            return None;
+        }
+        Some(name.to_owned())
+    })
+}
+
+/// The data directory, if one is given.
+pub(super) fn read_data_dir(section: &Section<'_>, environment: &Environment) -> Option<Option<PathBuf>> {
+    section.optional("data_dir", |entry| {
+        let path = environment.resolve(entry.text()?, section.file().folder());
+        path.map_err(|error| entry.report(format!("`data_dir`: {error}"))).ok()
     })
 }
 

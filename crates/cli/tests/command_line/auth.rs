@@ -301,6 +301,54 @@ fn keys_are_changed_without_the_variables_of_upstreams() {
     assert!(stderr(&checked).contains("NO_SUCH_VARIABLE is not set"), "{checked:?}");
 }
 
+/// A key that is known to others must be revoked now, whatever else is wrong with the configuration.
+#[test]
+fn keys_are_revoked_with_mistakes_elsewhere_in_the_configuration() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("jobs.toml");
+    let keys = |words: &[&str]| {
+        let (command, rest) = words.split_first().unwrap();
+        run(&[&["keys", command, file.to_str().unwrap()], rest].concat())
+    };
+    let server = "[server]\nname = \"jobs\"\ndata_dir = \"data\"\n";
+    let auth = "[server.auth]\napi_keys = true\n[server.audit]\nfile = \"audit.jsonl\"\n";
+    let tool = "[[tool]]\nname = \"build\"\ndescription = \"Builds.\"\ncommand = [\"true\"]\n";
+    fs::write(&file, [server, auth, tool].concat()).unwrap();
+    assert_eq!(exit(&keys(&["add", "ci"])), 0);
+
+    let tls = "[server.tls]\ncert = \"no.pem\"\nkey = \"no.pem\"\n";
+    let broken = "public_url = 5\nlisen = \"127.0.0.1:1\"\n";
+    fs::write(
+        &file,
+        [server, broken, auth, tls, "[admin]\nx = 1\n[[tool]]\nname = 3\n"].concat(),
+    )
+    .unwrap();
+    let listed = keys(&["list"]);
+    assert!(exit(&listed) == 0 && stdout(&listed).contains("active"), "{listed:?}");
+    let revoked = keys(&["revoke", "ci"]);
+    assert_eq!(exit(&revoked), 0, "{revoked:?}");
+    for mistake in ["no.pem", "lisen", "public_url", "[admin]", "`name`"] {
+        let is_warning = |line: &str| line.starts_with("warning: ") && line.contains(mistake);
+        assert!(stderr(&revoked).lines().any(is_warning), "{mistake}: {revoked:?}");
+    }
+    assert!(
+        fs::read_to_string(folder.path().join("audit.jsonl"))
+            .unwrap()
+            .contains("revoked by")
+    );
+
+    // Nobody knows where the keys are, except whoever says it.
+    fs::write(&file, "[server\n").unwrap();
+    let unknown = keys(&["list"]);
+    assert!(
+        exit(&unknown) == 2 && stderr(&unknown).contains("--data-dir"),
+        "{unknown:?}"
+    );
+    let data = folder.path().join("data");
+    let listed = keys(&["list", "--data-dir", data.to_str().unwrap()]);
+    assert!(exit(&listed) == 0 && stdout(&listed).contains("revoked"), "{listed:?}");
+}
+
 /// The connection of the push stream of a revoked key is closed.
 #[test]
 fn a_revoked_key_ends_its_streams() {

@@ -108,7 +108,10 @@ pub(crate) async fn start_or_rejoin(
     Ok(match event {
         ResponderEvent::Continue(responder) => exchange::answer_with(interaction, request, responder),
         ResponderEvent::Response(response) => response.into(),
-        ResponderEvent::Notification(_) | ResponderEvent::Request(_) | ResponderEvent::CloseStream => {
+        ResponderEvent::Notification(_)
+        | ResponderEvent::Request(_)
+        | ResponderEvent::CloseStream
+        | ResponderEvent::SenderRevoked => {
             unreachable!("a start is no message")
         }
     })

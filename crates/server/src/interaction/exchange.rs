@@ -10,7 +10,7 @@ use crate::{
     },
     interaction::Interaction,
     response::{
-        Answer, OwnedRequestId, credentials_ended, shutting_down,
+        Answer, OwnedRequestId, credentials_ended, revoked_after_begin, shutting_down,
         stream::{self, Gone, KEEP_ALIVE, Sink, Text},
     },
     session::in_flight::InFlightRequest,
@@ -27,6 +27,8 @@ pub(crate) enum ResponderEvent {
     Request(String),
     /// Nothing will come for a while: a stream that can be resumed may be closed.
     CloseStream,
+    /// The sender's credentials were revoked, and the work, which may have begun, goes on: an answer must not say that nothing has happened.
+    SenderRevoked,
     /// The rest of the answer comes from this one.
     Continue(Box<dyn Responder>),
     /// The response, which is the last.
@@ -123,7 +125,7 @@ pub(crate) trait Responder: Send + 'static {
     /// The transport has the response.
     fn answered(&mut self) {}
 
-    /// Whether the work goes on if the sender's credentials end before the response: it was admitted.
+    /// Whether the work goes on if the sender's credentials end before the response: it was admitted. Then it looks by itself whether they were revoked.
     fn goes_on(&self) -> bool {
         false
     }
@@ -229,6 +231,8 @@ impl Exchange {
         let keep_alive = self.interaction.engine.ports().clock.sleep(KEEP_ALIVE);
         tokio::pin!(keep_alive);
         loop {
+            // It knows by itself when they are revoked, and whether it has begun.
+            let goes_on = self.responder.as_ref().is_some_and(|responder| responder.goes_on());
             let next = async {
                 match &mut self.responder {
                     Some(responder) => responder.next().await,
@@ -246,12 +250,8 @@ impl Exchange {
                     return WaitOutcome::Cancelled;
                 }
                 () = self.interaction.shutdown.closed() => return WaitOutcome::Closed(Response::error(&self.id, &shutting_down())),
-                () = self.sender.revoked(), if ends_if_revoked && self.sender.can_be_revoked() => {
-                    let goes_on = self.responder.as_ref().is_none_or(|responder| responder.goes_on());
-                    return WaitOutcome::Closed(match goes_on {
-                        true => Response::error(&self.id, &credentials_ended()),
-                        false => Response::credentials_ended(&self.interaction, &self.id),
-                    });
+                () = self.sender.revoked(), if ends_if_revoked && !goes_on && self.sender.can_be_revoked() => {
+                    return WaitOutcome::Closed(Response::credentials_ended(&self.interaction, &self.id));
                 }
                 () = &mut keep_alive => return WaitOutcome::KeepAliveDue,
             };
@@ -264,6 +264,10 @@ impl Exchange {
                 }
                 ResponderEvent::CloseStream => return WaitOutcome::CloseStream,
                 ResponderEvent::Continue(responder) => self.responder = Some(responder),
+                ResponderEvent::SenderRevoked if ends_if_revoked => {
+                    return WaitOutcome::Closed(Response::error(&self.id, &revoked_after_begin()));
+                }
+                ResponderEvent::SenderRevoked => {}
                 ResponderEvent::Response(response) => {
                     return WaitOutcome::Response(
                         response.with_memory_reserved(&self.interaction.admission.memory, &self.id),
@@ -315,7 +319,10 @@ async fn without_reader(mut responder: Box<dyn Responder>) {
         match responder.next().await {
             ResponderEvent::Response(_) => return responder.answered(),
             ResponderEvent::Continue(next) => responder = next,
-            ResponderEvent::Notification(_) | ResponderEvent::Request(_) | ResponderEvent::CloseStream => {}
+            ResponderEvent::Notification(_)
+            | ResponderEvent::Request(_)
+            | ResponderEvent::CloseStream
+            | ResponderEvent::SenderRevoked => {}
         }
     }
 }

@@ -200,7 +200,15 @@ pub(crate) fn shutting_down() -> RpcError {
     RpcError::internal("The server is shutting down; try again").with_status(503)
 }
 
-/// The error for a client whose credentials ended while it waited. Not 401, after which clients repeat their request: it was admitted, and may go on.
+/// The error for a client whose credentials ended before anything had begun. Not 401, after which clients repeat their request with the same credentials.
 pub(crate) fn credentials_ended() -> RpcError {
     RpcError::invalid_request("The credentials have expired or were revoked").with_status(403)
+}
+
+/// The error for a client whose credentials were revoked while it waited for a call that may have begun. Neither a status nor a code after which clients think
+/// that nothing has happened.
+pub(crate) fn revoked_after_begin() -> RpcError {
+    RpcError::internal(
+        "The credentials were revoked after the call was accepted; it may have run, and its result is not sent",
+    )
 }

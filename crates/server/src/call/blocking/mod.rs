@@ -56,8 +56,10 @@ pub(crate) struct BlockingCall {
     on_response: OnResponse,
     /// The same, if the response is an error of ours.
     on_error: OnResponse,
-    /// Whether the call goes on when its sender's credentials are revoked: it is known to have begun, or the same principal may come back for it with others.
-    goes_on: bool,
+    /// Whether the same principal may come back for the call with other credentials, so that it goes on when these are revoked, even if it has not begun.
+    is_kept: bool,
+    /// The sender's credentials were revoked, and the call goes on.
+    outlives_sender: bool,
     /// Messages taken from the work since the call was last read.
     in_a_row: u32,
     audit: Option<Arc<RequestAudit>>,
@@ -167,13 +169,31 @@ impl BlockingCall {
             reservation: None,
             on_response: OnResponse::Release,
             on_error: error,
-            goes_on: is_kept,
+            is_kept,
+            outlives_sender: false,
             in_a_row: 0,
             audit: context.audit,
         }
     }
 
     async fn next_event(&mut self) -> Result<ResponderEvent, RpcError> {
+        if !self.outlives_sender && self.sender.can_be_revoked() {
+            let sender = Arc::clone(&self.sender);
+            tokio::select! {
+                biased;
+                () = sender.revoked() => {}
+                event = self.next_of_call() => return event,
+            }
+            if !self.is_kept && self.waiting.withdraw().await.map_err(store_failed)? {
+                return Err(self.withdrawn());
+            }
+            self.outlives_sender = true;
+            return Ok(ResponderEvent::SenderRevoked);
+        }
+        self.next_of_call().await
+    }
+
+    async fn next_of_call(&mut self) -> Result<ResponderEvent, RpcError> {
         loop {
             if let Some(event) = self.next_message().or_else(|| self.questions.withdraw()) {
                 return Ok(event);
@@ -192,12 +212,6 @@ impl BlockingCall {
                 continue;
             }
             self.in_a_row = 0;
-            if !self.goes_on && self.sender.is_revoked() {
-                if self.waiting.withdraw().await.map_err(store_failed)? {
-                    return Err(self.withdrawn());
-                }
-                self.goes_on = true;
-            }
             if !self.open.is_empty() {
                 if let Some(event) = self.ask().await? {
                     return Ok(event);
@@ -213,7 +227,6 @@ impl BlockingCall {
                     },
                     None => self.stale = true,
                 },
-                () = self.sender.revoked(), if !self.goes_on && self.sender.can_be_revoked() => {}
                 // What was asked is refused in the next round.
                 () = self.sender.ended(&*self.calls.engine.ports().clock), if self.sender.can_end() && !self.open.is_empty() => {}
                 () = self.limit.is_over() => {

@@ -152,7 +152,7 @@ fn split_port(authority: &str) -> (&str, Option<&str>) {
 /// Whether a request names its server only as this machine (`localhost`, `127.0.0.1` or `[::1]`) and no other port than that of its listener, and comes
 /// from no web page but one of this machine.
 ///
-/// Another port was that of something between which forwards connections, such as `ssh -R`, `socat` or a container's.
+/// Another port was that of something between which forwards connections, such as `ssh -R`, `socat` or a container's. No port means 80, or 443 with TLS.
 ///
 /// ```
 /// use longhaul_server::http::is_local_request;
@@ -165,7 +165,10 @@ fn split_port(authority: &str) -> (&str, Option<&str>) {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn is_local_request(headers: &HeaderMap, uri: &Uri, port: u16) -> bool {
-    let fits = |authority: &str| split_port(authority).1.is_none_or(|named| named.parse() == Ok(port));
+    let fits = |authority: &str| match split_port(authority).1 {
+        Some(named) => named.parse() == Ok(port),
+        None => matches!(port, 80 | 443),
+    };
     let mut hosts = headers.get_all(header::HOST).iter();
     AllowedHosts::default().check(headers, uri).is_ok()
         && uri.authority().is_none_or(|authority| fits(authority.as_str()))

@@ -1,0 +1,91 @@
+//! What `longhaul keys` needs of a configuration. A mistake elsewhere in it must not keep anybody from revoking a key.
+
+use super::{
+    Config, audit,
+    audit::AuditConfig,
+    file::{ConfigError, File, Problem},
+    paths::Environment,
+    section::Section,
+    server,
+};
+use std::path::{Path, PathBuf};
+
+/// What `longhaul keys` needs of a configuration.
+#[derive(Debug)]
+pub(crate) struct KeysConfig {
+    /// The data directory; `None` if it cannot be told.
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Where the audit log goes, if there is one.
+    pub(crate) audit: Option<AuditConfig>,
+    /// Whether the server accepts keys.
+    pub(crate) api_keys: bool,
+    /// The names of all tools; `None` if they are not known.
+    pub(crate) tools: Option<Vec<String>>,
+    /// The mistakes with which no server starts.
+    pub(crate) problems: Vec<Problem>,
+}
+
+/// Reads what `longhaul keys` needs of the configuration at `path`, whatever else is wrong with it.
+///
+/// # Errors
+/// [`ConfigError`] if there is no such file.
+pub(crate) fn load_for_keys(path: &Path, environment: &Environment) -> Result<KeysConfig, ConfigError> {
+    let file = File::read(path)?;
+    let config = super::read(&file, environment);
+    let (problems, _) = file.into_problems();
+    if let Some(config) = config.filter(|_| problems.is_empty()) {
+        return Ok(KeysConfig::from(config));
+    }
+    // Its problems are among those above.
+    let file = File::read(path)?;
+    let read = read_server(&file, environment);
+    Ok(KeysConfig {
+        problems,
+        ..read.unwrap_or(KeysConfig {
+            data_dir: None,
+            audit: None,
+            api_keys: true,
+            tools: None,
+            problems: Vec::new(),
+        })
+    })
+}
+
+impl From<Config> for KeysConfig {
+    fn from(config: Config) -> Self {
+        // Names of upstreams' tools are known only while they are connected.
+        let tools = config.upstreams.is_empty();
+        Self {
+            data_dir: Some(config.server.data_dir),
+            audit: config.server.audit,
+            api_keys: config.server.auth.api_keys,
+            tools: tools.then(|| config.tools.into_iter().map(|tool| tool.name).collect()),
+            problems: Vec::new(),
+        }
+    }
+}
+
+/// `None` if there is no `[server]`.
+fn read_server(file: &File, environment: &Environment) -> Option<KeysConfig> {
+    let document = file.parse()?;
+    let root = Section::root(file, document.get_ref());
+    let section = root.get("server")?.section("[server]", "[server]")?;
+    let name = server::read_name(&section);
+    let data_dir = server::read_data_dir(&section, environment);
+    let audit = section.get("audit").and_then(|entry| {
+        let section = entry.section("[server.audit]", "such as [server.audit]")?;
+        audit::read(&section, environment)
+    });
+    let auth = section
+        .get("auth")
+        .and_then(|entry| entry.section("[server.auth]", "such as [server.auth]"));
+    // A mistake in it is one of the problems already.
+    let api_keys = auth.is_none_or(|auth| auth.get_or("api_keys", false, |entry| entry.flag()) != Some(false));
+    Some(KeysConfig {
+        data_dir: data_dir.and_then(|data_dir| data_dir.or_else(|| environment.default_data_dir(&name?).ok())),
+        audit,
+        api_keys,
+        tools: None,
+        problems: Vec::new(),
+    })
+}
