@@ -138,7 +138,17 @@ impl Called<'_> {
                 ));
             }
         };
-        let tool = find(&tools, tool)?;
+        let tool = match find(&tools, tool) {
+            Ok(tool) => tool,
+            // Servers do not list what a caller may not use.
+            Err(error) if self.server.is_logged_in().await => {
+                let shows = self.server.command_line("whoami", &[]);
+                return Err(error.with_advice(&format!(
+                    "or the login or key that is used here does not permit it, which `{shows}` shows"
+                )));
+            }
+            Err(error) => return Err(error),
+        };
         let arguments = arguments::fit(words, whole, &tool.input_schema, Taker::Tool).map_err(Failure::usage)?;
         if let Some(problem) = ToolSchema::of(tool).problem(&arguments) {
             return Err(Failure::usage(format!("{problem}; nothing was called")));

@@ -9,8 +9,8 @@ use crate::{
     waiting::{with_notice, with_notice_until},
 };
 use longhaul_client::{
-    AccessToken, Consent, LoggedIn, Login, LoginOptions, Loopback, RegisteredByHand, RequestError, SystemClock,
-    TokenError, TokenProvider, Url,
+    AccessToken, ClientIdentity, Consent, LoggedIn, Login, LoginOptions, Loopback, RegisteredByHand, RequestError,
+    SystemClock, TokenError, TokenProvider, Url,
 };
 use longhaul_core::{BoxFuture, Clock, UnixMillis, push_timestamp};
 use serde_json::json;
@@ -193,6 +193,10 @@ fn options(args: &args::Login, reached: &Arc<Notify>) -> Result<LoginOptions, Fa
     options.scopes.clone_from(&args.scope);
     options.issuer.clone_from(&args.issuer);
     options.as_client = args.as_client;
+    if let Some(url) = &args.client_metadata_url {
+        ClientIdentity::check_metadata_url(url)
+            .map_err(|error| Failure::usage(format!("--client-metadata-url: {error}")))?;
+    }
     options.identity.metadata_url.clone_from(&args.client_metadata_url);
     if let Some(client_id) = args.client_id.clone() {
         let secret = args.client_secret_file.as_ref().map(|file| {
@@ -295,12 +299,25 @@ fn read_key() -> Result<String, Failure> {
         let mut line = String::new();
         let read = io::stdin().lock().take(MOST_INPUT).read_line(&mut line);
         read.map_err(Failure::usage)?;
-        return Ok(line.trim().to_owned());
+        return Ok(key_in(&line).to_owned());
     }
     let mut text = String::new();
     let read = io::stdin().take(MOST_INPUT).read_to_string(&mut text);
     read.map_err(Failure::usage)?;
-    Ok(text.trim().to_owned())
+    Ok(key_in(&text).to_owned())
+}
+
+/// The key in a text that may be the header in which it is sent.
+fn key_in(text: &str) -> &str {
+    let mut key = text.trim();
+    for before in ["authorization:", "bearer "] {
+        if let Some((start, rest)) = key.split_at_checked(before.len())
+            && start.eq_ignore_ascii_case(before)
+        {
+            key = rest.trim_start();
+        }
+    }
+    key
 }
 
 fn failed(url: &str, error: TokenError) -> Failure {

@@ -76,6 +76,7 @@ impl UpstreamLogins {
 
     fn tokens(&self, upstream: &str, url: &str, auth: &UpstreamAuth) -> Result<UpstreamTokens, UpstreamError> {
         let mut options = LoginOptions::default();
+        options.public_addresses_only = true;
         let address = |error| UpstreamError::Address {
             upstream: upstream.to_owned(),
             error,
@@ -86,8 +87,14 @@ impl UpstreamLogins {
                 let logins = PrincipalLogins::new(url).map_err(address)?;
                 return Ok(UpstreamTokens::PerPrincipal(Arc::new(logins)));
             }
-            UpstreamAuth::Client { id, secret, scopes } => {
+            UpstreamAuth::Client {
+                id,
+                secret,
+                scopes,
+                issuer,
+            } => {
                 options.as_client = true;
+                options.issuer.clone_from(issuer);
                 options.scopes.clone_from(scopes);
                 options.identity.registered = Some(RegisteredByHand {
                     client_id: id.clone(),

@@ -115,7 +115,8 @@ pub use journal::{Asked, CallCancellation, ClientJournal, JournalError, JournalW
 pub use logging::{LogMessage, Logging};
 #[cfg(feature = "login")]
 pub use login::{
-    ClientIdentity, Consent, LoggedIn, Login, LoginOptions, Loopback, RegisteredByHand, TokenFile, TokenFileError,
+    ClientIdentity, Consent, InvalidMetadataUrl, LoggedIn, Login, LoginOptions, Loopback, RegisteredByHand, TokenFile,
+    TokenFileError,
 };
 pub use longhaul_core::{ClientCapabilities, Json, LogLevel, Outcome, RpcFailure};
 pub use longhaul_wire::{Generation, TaskStatus};

@@ -48,6 +48,29 @@ impl Proxy {
             }
         }
     }
+
+    /// The hosts of the proxies that it may be.
+    #[cfg(feature = "login")]
+    pub(crate) fn hosts(&self) -> Vec<String> {
+        let named = match self {
+            Self::None => Vec::new(),
+            Self::Url(url) => vec![url.clone()],
+            Self::Environment => ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"]
+                .iter()
+                .flat_map(|name| [(*name).to_owned(), name.to_ascii_lowercase()])
+                .filter_map(|name| std::env::var(name).ok())
+                .collect(),
+        };
+        let host = |proxy: String| {
+            let url = if proxy.contains("://") {
+                proxy
+            } else {
+                format!("http://{proxy}")
+            };
+            Url::parse(&url).ok()?.host_str().map(str::to_owned)
+        };
+        named.into_iter().filter_map(host).collect()
+    }
 }
 
 const KINDS: [&str; 6] = ["http", "https", "socks4", "socks4a", "socks5", "socks5h"];

@@ -23,8 +23,8 @@ pub(crate) struct Login {
     /// The authorization server to log in at, if the server names several [default: the first that answers]
     #[arg(long, value_name = "URL")]
     pub(crate) issuer: Option<String>,
-    /// Ask for this permission instead of those that the server names; may be repeated
-    #[arg(long, value_name = "SCOPE")]
+    /// Ask for this permission instead of those that the server names, beside those that the login has; may be repeated
+    #[arg(long, value_name = "SCOPE", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) scope: Vec<String>,
     /// The id under which the authorization server knows this client, if it does not register clients by itself
     #[arg(long, value_name = "ID")]

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::variables::expand;
 use http::{HeaderMap, HeaderName, HeaderValue};
+use longhaul::auth::oauth::Issuer;
 use longhaul_client::{ChildOptions, EraChoice};
 use longhaul_core::{TaskPolicy, ToolPattern};
 use longhaul_gateway::{Target, ToolRule, ToolSelection, UpstreamOptions};
@@ -37,6 +38,8 @@ pub(crate) enum UpstreamAuth {
         secret: String,
         /// The permissions to ask for; empty for those that the upstream asks for.
         scopes: Vec<String>,
+        /// The only authorization server that gets the secret.
+        issuer: Option<String>,
     },
 }
 
@@ -150,17 +153,35 @@ fn read_auth(entry: &Entry<'_>, environment: &Environment) -> Option<UpstreamAut
         let texts = entry.texts()?;
         Some(texts.into_iter().map(|(_, scope)| scope.to_owned()).collect())
     });
+    let issuer = section.optional("issuer", |entry| read_issuer(&entry));
     section.finish();
-    match (login?.flatten(), id?, secret?, scopes?) {
-        (Some(login), None, None, scopes) if scopes.is_empty() => Some(match login {
+    match (login?.flatten(), id?, secret?, scopes?, issuer?) {
+        (Some(login), None, None, scopes, None) if scopes.is_empty() => Some(match login {
             UpstreamLogin::Shared => UpstreamAuth::Login,
             UpstreamLogin::PerPrincipal => UpstreamAuth::LoginPerPrincipal,
         }),
-        (None, Some(id), Some(secret), scopes) => Some(UpstreamAuth::Client { id, secret, scopes }),
+        (None, Some(id), Some(secret), scopes, issuer) => Some(UpstreamAuth::Client {
+            id,
+            secret,
+            scopes,
+            issuer,
+        }),
         _ => {
             entry.report(format!(
                 "`auth` must be a table {form}, and not a part or a mixture of them"
             ));
+            None
+        }
+    }
+}
+
+/// An authorization server. Nobody on the way to it may read the secret.
+fn read_issuer(entry: &Entry<'_>) -> Option<String> {
+    let issuer = entry.text()?;
+    match Issuer::new(issuer) {
+        Ok(_) => Some(issuer.to_owned()),
+        Err(error) => {
+            entry.report(error.to_string());
             None
         }
     }

@@ -208,9 +208,12 @@ async fn a_key_is_kept_or_configured() {
     server.issued(|issued| issued.access.insert("lhk_1".to_owned(), "read".to_owned()));
     let url = server.url();
     exit(&with_key(&home, &["login", "--key", &url], "two words"), 2);
-    exit(&with_key(&home, &["login", "--key", &url], "lhk_1\n"), 0);
-    exit(&longhaul(&["call", &url, "deploy"], &home).output().unwrap(), 0);
-    exit(&longhaul(&["logout", &url], &home).output().unwrap(), 0);
+    // Some copy the header with it.
+    for key in ["lhk_1\n", "Bearer lhk_1", "authorization: bearer lhk_1\n"] {
+        exit(&with_key(&home, &["login", "--key", &url], key), 0);
+        exit(&longhaul(&["call", &url, "deploy"], &home).output().unwrap(), 0);
+        exit(&longhaul(&["logout", &url], &home).output().unwrap(), 0);
+    }
 
     let config = home.path().join("longhaul");
     fs::create_dir_all(&config).unwrap();
@@ -312,4 +315,112 @@ fn the_tasks_of_each_name_are_asked_for_as_that_name() {
     };
     assert_eq!(names(&["tasks", "ann"]), ["ann"]);
     assert_eq!(names(&["tasks", served.url.as_str()]), ["ann", "bob"]);
+}
+
+/// A proxy is for servers elsewhere: what is exchanged on this machine stays here.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_login_on_this_machine_passes_by_proxies() {
+    let (server, home) = (Protected::start().await, tempdir().unwrap());
+    let secret = home.path().join("secret");
+    fs::write(&secret, "s3cret").unwrap();
+    let url = server.url();
+    let words = [
+        "login",
+        &url,
+        "--as-client",
+        "--client-id",
+        "me",
+        "--client-secret-file",
+        secret.to_str().unwrap(),
+    ];
+    // Nobody listens there.
+    let behind = |words: &[&str]| {
+        let mut command = longhaul(words, &home);
+        for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"] {
+            command.env(name, "http://127.0.0.1:1");
+        }
+        command.env_remove("NO_PROXY").env_remove("no_proxy");
+        command.output().unwrap()
+    };
+    exit(&behind(&words), 0);
+    server.issued(|issued| issued.access.clear());
+    exit(&behind(&["call", &url, "deploy"]), 0);
+    assert_eq!(server.issued(|issued| issued.clients_asked.len()), 2);
+}
+
+/// S-34: what a command was refused for lack of is what the login after it asks for, beside what there was.
+#[tokio::test(flavor = "multi_thread")]
+async fn s_34_the_advised_login_asks_for_what_was_missing() {
+    let (server, home) = (Protected::start().await, tempdir().unwrap());
+    let url = server.url();
+    let log_in = |words: &[&str]| {
+        let all = [&["login", &url, "--no-browser"], words].concat();
+        let mut login = longhaul(&all, &home);
+        let login = login
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut login = login.spawn().unwrap();
+        let mut lines = BufReader::new(login.stderr.take().unwrap()).lines();
+        let line = lines.next().unwrap().unwrap();
+        let shown = Url::parse(line.strip_prefix("log in at ").unwrap()).unwrap();
+        (login, shown)
+    };
+    let finish = async |(mut login, shown): (std::process::Child, Url)| {
+        let answer = client(Policy::none()).get(shown).send().await.unwrap();
+        let location = answer.headers()["location"].to_str().unwrap().to_owned();
+        writeln!(login.stdin.take().unwrap(), "{location}").unwrap();
+        assert!(login.wait().unwrap().success());
+    };
+    let asked = || server.issued(|issued| issued.asked.last().unwrap().clone());
+    finish(log_in(&[])).await;
+    assert_eq!(asked(), "read");
+
+    server.issued(|issued| issued.call_scope = "deploy");
+    let refused = longhaul(&["call", &url, "deploy"], &home).output().unwrap();
+    exit(&refused, 5);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        said.contains("permits deploy") && said.contains("longhaul login"),
+        "{said}"
+    );
+    finish(log_in(&[])).await;
+    assert_eq!(asked(), "read deploy");
+    exit(&longhaul(&["call", &url, "deploy"], &home).output().unwrap(), 0);
+
+    finish(log_in(&["--scope", "more"])).await;
+    assert_eq!(asked(), "more read deploy");
+    // What a server does not list may be what the login does not permit.
+    let unknown = longhaul(&["call", &url, "deploi"], &home).output().unwrap();
+    exit(&unknown, 2);
+    let said = String::from_utf8_lossy(&unknown.stderr).into_owned();
+    assert!(
+        said.contains("does not permit it") && said.contains("longhaul whoami"),
+        "{said}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s_33_the_url_of_a_metadata_document_is_checked() {
+    let (server, home) = (Protected::start().await, tempdir().unwrap());
+    for wrong in [
+        "http://a.example/client",
+        "https://a.example",
+        "https://a.example/c#x",
+        "https://u@a.example/c",
+    ] {
+        let words = ["login", &server.url(), "--client-metadata-url", wrong];
+        let refused = longhaul(&words, &home).output().unwrap();
+        exit(&refused, 2);
+        assert!(
+            String::from_utf8_lossy(&refused.stderr).contains("--client-metadata-url"),
+            "{refused:?}"
+        );
+    }
+    exit(
+        &longhaul(&["login", &server.url(), "--scope", ""], &home)
+            .output()
+            .unwrap(),
+        2,
+    );
 }

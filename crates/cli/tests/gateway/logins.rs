@@ -1,7 +1,18 @@
 //! How the gateway logs in at its upstreams.
 
 use crate::{authorization_server::Protected, support::*};
-use std::{fs, io::Write, path::Path, process::Stdio};
+use std::{
+    fs,
+    io::Write,
+    net::{IpAddr, TcpListener, UdpSocket},
+    path::Path,
+    process::Stdio,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
 
 /// An upstream that lets nobody in without a key of `longhaul keys add`.
 fn let_in_by_keys(folder: &Path) {
@@ -137,4 +148,129 @@ async fn an_upstream_is_logged_in_at_as_a_client_of_its_own() {
     assert_eq!(logins().len(), 2, "the token is kept");
     // Apart from what the user has.
     assert!(!folder.join("state/longhaul/.client/tokens.json").exists());
+}
+
+/// An address of this machine in a private network, if it has one.
+fn private_address() -> Option<IpAddr> {
+    let v6 = fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
+    let v6 = v6
+        .lines()
+        .filter_map(|line| u128::from_str_radix(line.split(' ').next()?, 16).ok());
+    let v6 = v6.map(|bits| IpAddr::V6(bits.into()));
+    // Nothing is sent: the system only says from which address it would be.
+    let route = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
+        socket.connect("192.0.2.1:9")?;
+        socket.local_addr()
+    });
+    let mut all = v6.chain(route.ok().map(|address| address.ip()));
+    all.find(|address| match address {
+        IpAddr::V4(v4) => v4.is_private(),
+        IpAddr::V6(v6) => v6.is_unique_local(),
+    })
+}
+
+/// S-35: what a gateway knows is not sent where only the gateway gets, because an upstream says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn s_35_an_upstream_elsewhere_does_not_lead_a_gateway_into_a_private_network() {
+    let Some(address) = private_address() else {
+        eprintln!("this machine has no private address: the test is left out");
+        return;
+    };
+    let internal = TcpListener::bind((address, 0)).unwrap();
+    let issuer = format!("https://{}", internal.local_addr().unwrap());
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&connections);
+    let counts = move || {
+        for _ in internal.incoming() {
+            counted.fetch_add(1, Ordering::SeqCst);
+        }
+    };
+    thread::Builder::new().spawn(counts).unwrap();
+    let protected = Protected::start().await;
+    // An address of this machine that does not say so.
+    let elsewhere = protected.url().replace("127.0.0.1", "0.0.0.0");
+    let named = (String::leak(issuer) as &str, elsewhere.clone());
+    protected.issued(|issued| (issued.named_issuer, issued.named_resource) = (Some(named.0), Some(named.1)));
+
+    let folder = folder();
+    let folder = folder.path();
+    gateway_config(folder, &elsewhere);
+    let config = fs::read_to_string(folder.join("gateway.toml")).unwrap()
+        + "auth = { client_id = \"gateway\", client_secret = \"s3cret\" }\n";
+    fs::write(folder.join("gateway.toml"), config).unwrap();
+    let checked = run(folder, &["check", "gateway.toml"]);
+    assert_eq!(connections.load(Ordering::SeqCst), 0, "{checked:?}");
+
+    // A user who names the server may follow it there.
+    fs::write(folder.join("secret"), "s3cret").unwrap();
+    let secret = folder.join("secret");
+    let words = [
+        "login",
+        &elsewhere,
+        "--plain-http",
+        "--as-client",
+        "--client-id",
+        "me",
+        "--client-secret-file",
+    ];
+    let login = run(folder, &[&words[..], &[secret.to_str().unwrap()]].concat());
+    assert!(
+        !login.status.success() && connections.load(Ordering::SeqCst) > 0,
+        "{login:?}"
+    );
+}
+
+/// S-33: the secret goes to the authorization server that it is for, and to no other one that an upstream names.
+#[tokio::test(flavor = "multi_thread")]
+async fn s_33_the_secret_of_a_gateway_goes_to_the_issuer_that_is_configured() {
+    let (protected, trusted) = (Protected::start().await, Protected::start().await);
+    let url = protected.url();
+    protected.issued(|issued| issued.more_issuers = vec![trusted.origin.clone()]);
+    trusted.issued(|issued| issued.issues_for = Some(url.clone()));
+    let asked = |server: &Protected| server.issued(|issued| issued.clients_asked.len());
+
+    let folder = folder();
+    let folder = folder.path();
+    gateway_config(folder, &url);
+    let bare = fs::read_to_string(folder.join("gateway.toml")).unwrap();
+    let configure = |issuer: &str| {
+        let auth = format!("auth = {{ client_id = \"gateway\", client_secret = \"s3cret\", issuer = {issuer:?} }}\n");
+        fs::write(folder.join("gateway.toml"), format!("{bare}{auth}")).unwrap();
+        run(folder, &["check", "gateway.toml"])
+    };
+    let _ = configure(&trusted.origin);
+    assert_eq!((asked(&protected), asked(&trusted)), (0, 1));
+    let refused = configure("https://login.example");
+    let said = [refused.stdout, refused.stderr].concat();
+    assert!(String::from_utf8_lossy(&said).contains("does not trust https://login.example"));
+    assert_eq!((asked(&protected), asked(&trusted)), (0, 1));
+    let open = configure("http://login.example");
+    assert!(
+        String::from_utf8_lossy(&open.stderr).contains("issuer \"http://login.example\" cannot be used"),
+        "{open:?}"
+    );
+}
+
+/// S-33: without such a setting it goes where it went the first time.
+#[tokio::test(flavor = "multi_thread")]
+async fn s_33_an_upstream_that_names_another_authorization_server_does_not_get_the_secret() {
+    let (protected, other) = (Protected::start().await, Protected::start().await);
+    let folder = folder();
+    let folder = folder.path();
+    gateway_config(folder, &protected.url());
+    let config = fs::read_to_string(folder.join("gateway.toml")).unwrap()
+        + "auth = { client_id = \"gateway\", client_secret = \"s3cret\" }\n";
+    fs::write(folder.join("gateway.toml"), config).unwrap();
+    run(folder, &["check", "gateway.toml"]);
+    assert_eq!(protected.issued(|issued| issued.clients_asked.len()), 1);
+    let (named, url) = (String::leak(other.origin.clone()) as &str, protected.url());
+    other.issued(|issued| issued.issues_for = Some(url));
+    protected.issued(|issued| {
+        issued.access.clear();
+        issued.named_issuer = Some(named);
+    });
+    let moved = run(folder, &["check", "gateway.toml"]);
+    let said = [moved.stdout, moved.stderr].concat();
+    assert!(String::from_utf8_lossy(&said).contains("another authorization server"));
+    assert!(other.issued(|issued| issued.clients_asked.is_empty()));
 }

@@ -1,14 +1,7 @@
-//! Discovery that goes on with one of several authorization servers.
+//! One of several authorization servers.
 
-use super::filtered_client::filtered_client;
-use futures_util::StreamExt;
-use longhaul_core::BoxFuture;
-use reqwest::{Client, Request, Url};
-use rmcp::transport::auth::{OAuthHttpClient, OAuthHttpClientError, OAuthHttpRequest};
+use reqwest::Url;
 use serde_json::{Value, json};
-
-/// The longest body that is read, in bytes.
-const MOST_BODY: usize = 1 << 20;
 
 /// The metadata of a server does not name the authorization server that was chosen.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -18,46 +11,8 @@ pub(super) struct NotNamed {
     named: Vec<String>,
 }
 
-/// rmcp takes the first authorization server that answers. This client shows it only the chosen one of those that the metadata of the server name.
-pub(super) struct ChosenIssuer {
-    issuer: String,
-    client: Client,
-}
-
-impl ChosenIssuer {
-    pub(super) fn new(issuer: &str, server: &Url, public_addresses_only: bool) -> Result<Self, reqwest::Error> {
-        Ok(Self {
-            issuer: issuer.to_owned(),
-            client: filtered_client(server, public_addresses_only)?,
-        })
-    }
-}
-
-impl OAuthHttpClient for ChosenIssuer {
-    fn execute(
-        &self,
-        request: OAuthHttpRequest,
-    ) -> BoxFuture<'_, Result<http::Response<Vec<u8>>, OAuthHttpClientError>> {
-        Box::pin(async move {
-            let response = self.client.execute(Request::try_from(request.request)?).await?;
-            let mut head = http::Response::builder().status(response.status());
-            for (name, value) in response.headers() {
-                head = head.header(name, value);
-            }
-            let (mut body, mut parts) = (Vec::new(), response.bytes_stream());
-            while let Some(part) = parts.next().await {
-                body.extend_from_slice(&part?);
-                if body.len() > MOST_BODY {
-                    return Err("the answer is too long".into());
-                }
-            }
-            Ok(head.body(only_issuer(&self.issuer, body)?)?)
-        })
-    }
-}
-
-/// The metadata of a protected server, with this authorization server alone; what is something else stays as it is.
-fn only_issuer(issuer: &str, body: Vec<u8>) -> Result<Vec<u8>, NotNamed> {
+/// The metadata of a protected server, with this authorization server alone; what is something else stays as it is. rmcp would take the first one that answers.
+pub(super) fn only_issuer(issuer: &str, body: Vec<u8>) -> Result<Vec<u8>, NotNamed> {
     let Ok(Value::Object(mut metadata)) = serde_json::from_slice(&body) else {
         return Ok(body);
     };

@@ -1,8 +1,13 @@
 //! HTTP requests to addresses that others name.
 
-use crate::proxy::is_loopback;
+use super::LoginOptions;
+use crate::{
+    RequestError, TokenError,
+    proxy::{Proxy, is_loopback},
+    transport::unreachable,
+};
 use reqwest::{
-    Client, Url,
+    Client, Request, Response, Url,
     dns::{Addrs, Name, Resolve, Resolving},
     redirect::Policy,
 };
@@ -16,27 +21,161 @@ use std::{
 /// Of a request.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A client that follows no redirects, and connects to no name that leads to this machine or its network, unless `server` is on this machine, too. Addresses that are
-/// written as such must be checked by whoever reads them.
-pub(super) fn filtered_client(server: &Url, public_addresses_only: bool) -> reqwest::Result<Client> {
-    let names = FilteredNames {
-        permits: Permits {
+/// A client that follows no redirects, and connects to nothing that leads to this machine or its network, unless `server` is there, too.
+pub(super) struct FilteredClient {
+    server: Url,
+    permits: Permits,
+    /// Of this machine.
+    direct: Client,
+    /// Of all others.
+    proxied: Client,
+    proxy: Option<String>,
+}
+
+/// A request that is not made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NotFollowed {
+    #[error(
+        "its authorization server is at {0}, which must be an https address: others on the network could read or change what is exchanged with it"
+    )]
+    Open(Url),
+    #[error("its authorization server is at {0}, an address that is not followed from there")]
+    Address(Url),
+}
+
+/// A request that was not answered.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotAnswered {
+    #[error(transparent)]
+    NotFollowed(#[from] NotFollowed),
+    #[error(transparent)]
+    Failed(RequestError),
+}
+
+impl FilteredClient {
+    /// A client for a login at `server`. With [`LoginOptions::public_addresses_only`] private addresses are followed only where `server` is, and `issuer`, if it was named by
+    /// whoever runs this program.
+    pub(super) fn new(server: &Url, options: &LoginOptions, issuer: Option<&str>) -> Result<Self, TokenError> {
+        let unusable = |reason: String| TokenError::Failed { reason };
+        let permits = Permits {
             loopback: is_loopback(server),
-            private: !public_addresses_only,
-        },
-        lookup: system_lookup,
+            private: !options.public_addresses_only || is_private(server),
+        };
+        let issuer = issuer.and_then(|issuer| Url::parse(issuer).ok());
+        let hosts = [Some(server), issuer.as_ref()];
+        let hosts = hosts.into_iter().flatten().filter_map(Url::host_str);
+        let names = Arc::new(FilteredNames {
+            permits,
+            named: hosts.map(normalized).collect(),
+            proxies: options.proxy.hosts().iter().map(|host| normalized(host)).collect(),
+            lookup: system_lookup,
+        });
+        let builder = || {
+            let client = Client::builder().timeout(TIMEOUT).redirect(Policy::none());
+            client.dns_resolver(Arc::clone(&names))
+        };
+        let of_this_machine = Url::parse("http://localhost").map_err(|error| unusable(error.to_string()))?;
+        let (direct, _) = options.proxy.apply(builder(), &of_this_machine).map_err(unusable)?;
+        let elsewhere = [issuer.as_ref(), Some(server)];
+        let elsewhere = elsewhere.into_iter().flatten().find(|url| !is_loopback(url));
+        let (proxied, proxy) = match (elsewhere, &options.proxy) {
+            // What is elsewhere is not known yet.
+            (None, Proxy::Environment) => (builder(), None),
+            (url, proxy) => proxy
+                .apply(builder(), url.unwrap_or(&of_this_machine))
+                .map_err(unusable)?,
+        };
+        let build = |builder: reqwest::ClientBuilder| builder.build().map_err(|error| unusable(error.to_string()));
+        Ok(Self {
+            server: server.clone(),
+            permits,
+            direct: build(direct)?,
+            proxied: build(proxied)?,
+            proxy,
+        })
+    }
+
+    /// Makes a request, if its address may be followed.
+    pub(super) async fn execute(&self, request: Request) -> Result<Response, NotAnswered> {
+        let url = request.url().clone();
+        self.check(&url)?;
+        let executed = self.client(&url).execute(request).await;
+        executed.map_err(|error| {
+            let proxy = self.proxy.as_deref().filter(|_| !is_loopback(&url));
+            let mut origin = url.clone();
+            origin.set_path("");
+            origin.set_query(None);
+            NotAnswered::Failed(unreachable(origin.as_str().trim_end_matches('/'), proxy, &error))
+        })
+    }
+
+    /// The client for an address.
+    pub(super) fn client(&self, url: &Url) -> &Client {
+        match is_loopback(url) {
+            true => &self.direct,
+            false => &self.proxied,
+        }
+    }
+
+    /// Whether an address that is named may be followed. Those of names are checked when they are looked up.
+    pub(super) fn check(&self, url: &Url) -> Result<(), NotFollowed> {
+        if url.origin() == self.server.origin() {
+            return Ok(());
+        }
+        if !is_confidential(url) {
+            return Err(NotFollowed::Open(url.clone()));
+        }
+        match literal(url) {
+            Some(address) if !self.permits.permit(address) => Err(NotFollowed::Address(url.clone())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether an address is one of a private network that may be followed.
+    pub(super) fn follows_private(&self, url: &Url) -> bool {
+        self.permits.private && is_private(url)
+    }
+}
+
+/// Whether an address of a private network is written in a URL.
+pub(super) fn is_private(url: &Url) -> bool {
+    let permits = |private| Permits {
+        loopback: false,
+        private,
     };
-    let client = Client::builder().timeout(TIMEOUT).redirect(Policy::none());
-    client.dns_resolver(Arc::new(names)).build()
+    literal(url).is_some_and(|address| permits(true).permit(address) && !permits(false).permit(address))
+}
+
+/// Whether nobody on the way to an address can read or change what is exchanged with it.
+pub(super) fn is_confidential(url: &Url) -> bool {
+    match url.scheme() {
+        "https" => true,
+        "http" => is_loopback(url),
+        _ => false,
+    }
+}
+
+/// The address that is written in a URL.
+fn literal(url: &Url) -> Option<IpAddr> {
+    let host = url.host_str()?;
+    host.trim_start_matches('[').trim_end_matches(']').parse().ok()
+}
+
+fn normalized(host: &str) -> String {
+    host.trim_end_matches('.').to_ascii_lowercase()
 }
 
 /// Resolves names to the addresses that may be followed. Those are the ones that are connected to, so a name cannot have other addresses by then (S-35).
 struct FilteredNames {
     permits: Permits,
+    /// Hosts that whoever runs this program has named. They may be at private addresses.
+    named: Vec<String>,
+    /// Hosts of proxies. They look up the names of servers themselves.
+    proxies: Vec<String>,
     lookup: fn(&str) -> io::Result<Vec<SocketAddr>>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 struct Permits {
     loopback: bool,
     private: bool,
@@ -49,13 +188,21 @@ fn system_lookup(name: &str) -> io::Result<Vec<SocketAddr>> {
 impl Resolve for FilteredNames {
     #[expect(clippy::disallowed_methods, reason = "the resolver of the system blocks")]
     fn resolve(&self, name: Name) -> Resolving {
-        let (permits, lookup) = (self.permits, self.lookup);
+        let host = normalized(name.as_str());
+        let is_proxy = self.proxies.contains(&host);
+        let permits = Permits {
+            private: self.permits.private || self.named.contains(&host),
+            ..self.permits
+        };
+        let lookup = self.lookup;
         Box::pin(async move {
-            let host = name.as_str().to_owned();
             let found = tokio::task::spawn_blocking(move || lookup(name.as_str())).await??;
+            if is_proxy {
+                return Ok(Box::new(found.into_iter()) as Addrs);
+            }
             let permitted: Vec<SocketAddr> = found.into_iter().filter(|found| permits.permit(found.ip())).collect();
             match permitted.is_empty() {
-                true => Err(format!("{host} has no address that may be followed").into()),
+                true => Err(format!("{host} has no address that is followed from there").into()),
                 false => Ok(Box::new(permitted.into_iter()) as Addrs),
             }
         })
@@ -169,6 +316,8 @@ mod tests {
                 loopback: false,
                 private: true,
             },
+            named: Vec::new(),
+            proxies: Vec::new(),
             lookup: rebinding,
         };
         let name = || "rebinding.example".parse().unwrap();
@@ -180,6 +329,29 @@ mod tests {
             .map(Iterator::count)
             .unwrap_err()
             .to_string();
-        assert_eq!(second, "rebinding.example has no address that may be followed");
+        assert_eq!(second, "rebinding.example has no address that is followed from there");
+    }
+
+    /// A server of a company's network may have its login there, and nothing else may lead there.
+    #[tokio::test]
+    async fn s_35_private_addresses_are_followed_where_they_were_named() {
+        let names = FilteredNames {
+            permits: Permits {
+                loopback: false,
+                private: false,
+            },
+            named: vec!["mcp.corp.example".to_owned(), "login.corp.example".to_owned()],
+            proxies: vec!["proxy.corp.example".to_owned()],
+            lookup: |_| Ok(vec!["10.0.0.9:0".parse().unwrap()]),
+        };
+        for (name, is_followed) in [
+            ("mcp.corp.example", true),
+            ("Login.Corp.example.", true),
+            ("proxy.corp.example", true),
+            ("other.corp.example", false),
+        ] {
+            let found = names.resolve(name.parse().unwrap()).await;
+            assert_eq!(found.is_ok(), is_followed, "{name}");
+        }
     }
 }

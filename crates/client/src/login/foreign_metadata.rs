@@ -1,8 +1,8 @@
 //! Metadata of another server at the place where those of this one should be.
 
-use super::filtered_client::filtered_client;
+use super::filtered_client::{FilteredClient, NotAnswered};
 use crate::TokenError;
-use reqwest::{StatusCode, Url};
+use reqwest::{Method, Request, StatusCode, Url};
 use serde_json::Value;
 
 /// Where a server says which authorization servers it trusts (RFC 9728).
@@ -10,11 +10,8 @@ const PLACE: &str = "/.well-known/oauth-protected-resource";
 
 /// Refuses a login that was found at the origin of the server, if the server's own metadata name authorization servers: rmcp has left them out because they are not
 /// those of this server (RFC 9728, section 3.3).
-pub(super) async fn refuse(server: &Url, public_addresses_only: bool) -> Result<(), TokenError> {
-    let unavailable = |error: reqwest::Error| TokenError::Unavailable {
-        reason: error.to_string(),
-    };
-    let client = filtered_client(server, public_addresses_only).map_err(unavailable)?;
+pub(super) async fn refuse(server: &Url, client: &FilteredClient) -> Result<(), TokenError> {
+    let unavailable = |reason: String| TokenError::Unavailable { reason };
     for path in [
         format!("{PLACE}{}", server.path().trim_end_matches('/')),
         PLACE.to_owned(),
@@ -22,11 +19,13 @@ pub(super) async fn refuse(server: &Url, public_addresses_only: bool) -> Result<
         let mut place = server.clone();
         place.set_query(None);
         place.set_path(&path);
-        let response = client.get(place.clone()).send().await.map_err(unavailable)?;
+        let response = client.execute(Request::new(Method::GET, place.clone())).await;
+        let response = response.map_err(|error: NotAnswered| unavailable(error.to_string()))?;
         if response.status() != StatusCode::OK {
             continue;
         }
-        let metadata: Value = serde_json::from_slice(&response.bytes().await.map_err(unavailable)?).unwrap_or_default();
+        let body = response.bytes().await.map_err(|error| unavailable(error.to_string()))?;
+        let metadata: Value = serde_json::from_slice(&body).unwrap_or_default();
         if metadata["authorization_servers"]
             .as_array()
             .is_some_and(|named| !named.is_empty())

@@ -1,22 +1,26 @@
 //! Logging in to servers that are protected by OAuth 2.1 (MCP, Authorization).
 
+mod asked_scopes;
+mod auth_error;
 mod chosen_issuer;
 mod consent;
 mod credential_store;
+mod discovery;
 mod filtered_client;
 mod flow;
 mod foreign_metadata;
+mod http_client;
 mod loopback;
 mod registered_client;
 mod token_file;
 
 pub use consent::Consent;
 pub use loopback::Loopback;
-pub use registered_client::{ClientIdentity, RegisteredByHand};
+pub use registered_client::{ClientIdentity, InvalidMetadataUrl, RegisteredByHand};
 pub use token_file::{TokenFile, TokenFileError};
 
 use crate::{
-    AccessToken, Address, InvalidAddress, Refusal, TokenError, TokenProvider, challenge, install_tls_provider,
+    AccessToken, Address, InvalidAddress, Proxy, Refusal, TokenError, TokenProvider, challenge, install_tls_provider,
 };
 use flow::{Flow, Tokens};
 use longhaul_core::BoxFuture;
@@ -32,7 +36,7 @@ const MOST_STEPS: u32 = 2;
 pub struct LoginOptions {
     /// How this client is known to authorization servers. By default it registers itself, where servers let it.
     pub identity: ClientIdentity,
-    /// The permissions to ask for, instead of those the server asks for.
+    /// The permissions to ask for, instead of those the server asks for; beside those that the login has already.
     pub scopes: Vec<String>,
     /// The authorization server to log in at, of those that the server names. By default it is the first one that answers.
     pub issuer: Option<String>,
@@ -40,9 +44,11 @@ pub struct LoginOptions {
     pub as_client: bool,
     /// Asks the user to log in when a server requires it. Without it, a request fails with [`TokenError::LoginRequired`].
     pub consent: Option<Arc<dyn Consent>>,
-    /// Do not follow the metadata of servers to private addresses. Set it in programs that connect where others tell them to; loopback and link-local
-    /// addresses are never followed from elsewhere (MCP security best practices, SSRF).
+    /// Do not follow the metadata of servers to private addresses, except those of the hosts of the server itself and of [`issuer`](Self::issuer). Set it in programs that connect
+    /// where others tell them to; loopback and link-local addresses are never followed from elsewhere (MCP security best practices, SSRF).
     pub public_addresses_only: bool,
+    /// How authorization servers are reached. Those on this machine are reached directly.
+    pub proxy: Proxy,
 }
 
 impl fmt::Debug for LoginOptions {
@@ -210,8 +216,12 @@ impl Login {
         }
         // The new token must still permit what the old one did (S-34).
         let all = [granted.clone(), missing(&granted)].concat();
-        let issuer = self.flow.chosen_issuer()?;
-        let tokens = self.flow.obtain(refusal.challenge, &all, issuer).await?;
+        let issuer = self.flow.issuer_of_login()?;
+        let tokens = self.flow.obtain(refusal.challenge, &all, issuer).await;
+        if let Err(TokenError::LoginRequired { .. }) = &tokens {
+            self.flow.keep_wanted(missing(&granted))?;
+        }
+        let tokens = tokens?;
         match missing(&tokens.scopes).as_slice() {
             [] => Ok(Some(tokens)),
             missing => Err(TokenError::Failed {

@@ -1,6 +1,7 @@
 //! How this client is known to an authorization server.
 
 use crate::TokenError;
+use reqwest::Url;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -12,6 +13,57 @@ pub struct ClientIdentity {
     pub registered: Option<RegisteredByHand>,
     /// The URL of this client's metadata document, for servers that read such documents.
     pub metadata_url: Option<String>,
+}
+
+/// A URL at which no metadata document of a client can be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{url} cannot be the URL of a client's metadata document: {reason}")]
+pub struct InvalidMetadataUrl {
+    url: String,
+    reason: &'static str,
+}
+
+impl ClientIdentity {
+    /// Checks the URL of a client's metadata document, which is the client's id at authorization servers (OAuth Client ID Metadata Document, section 3).
+    ///
+    /// ```
+    /// use longhaul_client::ClientIdentity;
+    /// assert!(ClientIdentity::check_metadata_url("https://app.example.com/client.json").is_ok());
+    /// assert!(ClientIdentity::check_metadata_url("https://app.example.com").is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// [`InvalidMetadataUrl`].
+    pub fn check_metadata_url(url: &str) -> Result<(), InvalidMetadataUrl> {
+        let wrong = |reason| {
+            Err(InvalidMetadataUrl {
+                url: url.to_owned(),
+                reason,
+            })
+        };
+        let Ok(parsed) = Url::parse(url) else {
+            return wrong("it is no URL");
+        };
+        // Parsing removes the segments `.` and `..`.
+        let path = url.split_once("://").map_or("", |(_, rest)| rest);
+        let path = path.split(['?', '#']).next().unwrap_or_default();
+        if parsed.scheme() != "https" {
+            return wrong("it must begin with https://");
+        }
+        if parsed.path() == "/" {
+            return wrong("it must have a path");
+        }
+        if parsed.fragment().is_some() {
+            return wrong("it must have no fragment");
+        }
+        if !parsed.username().is_empty() || parsed.password().is_some() {
+            return wrong("it must have no user and no password");
+        }
+        if path.split('/').skip(1).any(|segment| matches!(segment, "." | "..")) {
+            return wrong("its path must have no segment `.` or `..`");
+        }
+        Ok(())
+    }
 }
 
 /// A client that the operator of the authorization server has registered.
@@ -75,5 +127,36 @@ impl fmt::Debug for OwnLogin {
 impl fmt::Debug for RegisteredClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "RegisteredClient({})", self.client_id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s_33_a_metadata_document_is_at_an_https_url_with_a_path() {
+        for fine in [
+            "https://a.example/client",
+            "https://a.example:8443/x/client.json",
+            "https://a.example/client?v=2",
+        ] {
+            assert_eq!(ClientIdentity::check_metadata_url(fine), Ok(()), "{fine}");
+        }
+        for wrong in [
+            "",
+            "client.json",
+            "http://a.example/client",
+            "http://127.0.0.1/client",
+            "https://a.example",
+            "https://a.example/",
+            "https://a.example/client#x",
+            "https://me@a.example/client",
+            "https://:p@a.example/client",
+            "https://a.example/x/../client",
+            "https://a.example/./client",
+        ] {
+            assert!(ClientIdentity::check_metadata_url(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -47,6 +47,9 @@ pub(super) struct Kept {
     /// The authorization server that was chosen for the login, of several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) chosen_issuer: Option<String>,
+    /// Permissions that the server wanted when nobody could be asked for them. The next login asks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) wanted: Vec<String>,
     /// A random name of the login, for calls to be recorded with if its tokens do not say whom they are for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) login_id: Option<String>,
@@ -62,11 +65,12 @@ impl Kept {
             key,
             own_login,
             chosen_issuer,
+            wanted,
             login_id,
             clients,
         } = self;
         let has_login = credentials.is_some() || key.is_some() || own_login.is_some();
-        !has_login && chosen_issuer.is_none() && login_id.is_none() && clients.is_empty()
+        !has_login && chosen_issuer.is_none() && wanted.is_empty() && login_id.is_none() && clients.is_empty()
     }
 }
 

@@ -17,6 +17,8 @@ pub(crate) use http::{Http, PROTOCOL_VERSION, SESSION_ID};
 pub(crate) use observed::Observed;
 pub use stream::StreamTransport;
 pub use tls::install_tls_provider;
+#[cfg(feature = "login")]
+pub(crate) use unreachable::unreachable;
 
 use crate::{RequestError, error::excerpt};
 use ::http::{HeaderMap, HeaderValue};

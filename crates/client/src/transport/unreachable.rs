@@ -4,7 +4,7 @@ use super::tls;
 use crate::RequestError;
 
 /// The server at `address` did not answer. `proxy` is what a request goes through, if anything.
-pub(super) fn unreachable(address: &str, proxy: Option<&str>, error: &reqwest::Error) -> RequestError {
+pub(crate) fn unreachable(address: &str, proxy: Option<&str>, error: &reqwest::Error) -> RequestError {
     let tls = tls::find_error(error);
     if let Some(reason) = tls.and_then(tls::describe_certificate) {
         return RequestError::Certificate {

@@ -129,3 +129,47 @@ async fn s_30_an_authorization_server_that_is_not_named_is_refused_with_those_th
     }
     assert_eq!(user.logins.load(Ordering::Relaxed), 0);
 }
+
+/// The origin of a server that answers everything with 500, or of none.
+#[expect(clippy::disallowed_methods, reason = "real sockets are not simulated")]
+async fn broken(answers: bool) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let origin = format!("http://{}", listener.local_addr().unwrap());
+    if answers {
+        let app = axum::Router::new().fallback(|| std::future::ready(axum::http::StatusCode::INTERNAL_SERVER_ERROR));
+        tokio::spawn(async move { axum::serve(listener, app).await });
+    }
+    origin
+}
+
+/// One that cannot be reached or fails is passed by, and a login is refreshed where it was made, also when the first one is back.
+#[tokio::test]
+async fn s_30_the_first_authorization_server_that_answers_is_taken() {
+    for answers in [true, false] {
+        let two = Two::start().await;
+        let first = broken(answers).await;
+        let named = String::leak(first.clone());
+        two.server.issued(|issued| issued.named_issuer = Some(named));
+        let logged_in = two.login(|_| {}).log_in(None).await.unwrap();
+        assert_eq!(logged_in.issuer.as_ref(), Some(&two.second.origin));
+
+        two.server.issued(|issued| issued.named_issuer = None);
+        let later = two.login(|options| options.consent = None);
+        let refused = token_error(call(&two.server.connect(&later)).await);
+        assert!(refused.to_string().contains("has just issued"), "{refused}");
+        let granted = two.second.issued(|issued| issued.grants.clone());
+        assert_eq!(granted, ["authorization_code", "refresh_token"]);
+        assert!(two.server.issued(|issued| issued.grants.is_empty()));
+
+        // With nobody left each of them is named.
+        two.server.issued(|issued| {
+            issued.named_issuer = Some(named);
+            issued.more_issuers = vec![first.clone().replace("127.0.0.1", "localhost")];
+        });
+        let error = two.login(|_| {}).log_in(None).await.unwrap_err();
+        assert!(matches!(error, TokenError::Unavailable { .. }), "{error:?}");
+        for origin in [first.clone(), first.replace("127.0.0.1", "localhost")] {
+            assert!(error.to_string().contains(&origin), "{error}");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! The permissions that a login asks for.
+
+use super::{LoginOptions, token_file::Kept};
+use rmcp::transport::auth::AuthorizationManager;
+
+/// The permissions that a login asks for.
+#[derive(Debug, Default)]
+pub(super) struct AskedScopes {
+    /// These; empty for those that the server names.
+    exactly: Vec<String>,
+    /// And these.
+    more: Vec<String>,
+    /// And those that the login had before at this issuer: a token replaces the earlier one (S-34).
+    held: Option<(Option<String>, Vec<String>)>,
+}
+
+impl AskedScopes {
+    /// These and no others.
+    pub(super) fn exactly(scopes: &[String]) -> Self {
+        Self {
+            exactly: scopes.to_vec(),
+            ..Self::default()
+        }
+    }
+
+    /// Those of a new login. It keeps what an earlier one had if it is made to have more.
+    pub(super) fn of_new(options: &LoginOptions, kept: &Kept) -> Self {
+        let has_more = !options.scopes.is_empty() || !kept.wanted.is_empty();
+        let held = kept.credentials.as_ref().filter(|_| has_more && kept.key.is_none());
+        Self {
+            exactly: options.scopes.clone(),
+            more: kept.wanted.clone(),
+            held: held.map(|held| (held.issuer.clone(), held.granted_scopes.clone())),
+        }
+    }
+
+    /// All of them at this authorization server, which was found just now.
+    pub(super) async fn at(&self, manager: &AuthorizationManager, issuer: Option<&str>) -> Vec<String> {
+        let mut all = match self.exactly.is_empty() {
+            true => manager.select_initial_scopes(&[]).await,
+            false => self.exactly.clone(),
+        };
+        let held = self.held.iter().filter(|(of, _)| of.as_deref() == issuer);
+        for scope in held.flat_map(|(_, held)| held).chain(&self.more) {
+            if !all.contains(scope) {
+                all.push(scope.clone());
+            }
+        }
+        all
+    }
+}

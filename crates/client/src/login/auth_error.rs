@@ -1,0 +1,45 @@
+//! Why an authorization server gave no token.
+
+use super::{chosen_issuer::NotNamed, filtered_client::NotAnswered};
+use crate::{RequestError, TokenError};
+use rmcp::transport::auth::AuthError;
+use std::error::Error;
+
+/// The error for permissions that are not granted (RFC 6749, section 4.1.2.1).
+pub(super) const INVALID_SCOPE: &str = "invalid_scope";
+
+/// In the words of rmcp, with what the error hides.
+pub(super) fn refused(error: AuthError) -> TokenError {
+    let mut reason = error.to_string();
+    let mut source = Error::source(&error);
+    while let Some(inner) = source {
+        if inner.is::<NotNamed>() {
+            return TokenError::Failed {
+                reason: inner.to_string(),
+            };
+        }
+        if let Some(not_answered) = inner.downcast_ref::<NotAnswered>() {
+            let reason = not_answered.to_string();
+            return match not_answered {
+                NotAnswered::NotFollowed(_) | NotAnswered::Failed(RequestError::Certificate { .. }) => {
+                    TokenError::Failed { reason }
+                }
+                NotAnswered::Failed(_) => TokenError::Unavailable { reason },
+            };
+        }
+        let text = inner.to_string();
+        if !reason.contains(&text) {
+            reason = format!("{reason}: {text}");
+        }
+        source = inner.source();
+    }
+    match error {
+        AuthError::HttpError(_)
+        | AuthError::DiscoveryRequestFailed { .. }
+        | AuthError::AuthorizationServersUnavailable { .. }
+        | AuthError::TokenRefreshFailed(_) => TokenError::Unavailable { reason },
+        // Its name in RFC 6749 is all that the texts of authorization servers have in common.
+        _ if reason.contains(INVALID_SCOPE) => TokenError::InvalidScope { reason },
+        _ => TokenError::Failed { reason },
+    }
+}
