@@ -26,14 +26,16 @@ pub struct ProtectedResource {
 }
 
 impl ProtectedResource {
-    /// The document of the server with this public address.
+    /// The document of the server with this public address. It does not say which scopes are those of which issuer, and an issuer may refuse a login that asks for one
+    /// that it does not know. So only those are named that all issuers have.
     pub fn new(resource: impl Into<String>, issuers: &[Issuer]) -> Self {
-        let mut scopes_supported: Vec<String> = Vec::new();
-        for scope in issuers.iter().flat_map(|issuer| issuer.scopes.supported()) {
-            if !scopes_supported.iter().any(|known| known == scope) {
-                scopes_supported.push(scope.to_owned());
-            }
-        }
+        let mut each = issuers.iter().map(|issuer| issuer.scopes.supported());
+        let first = each.next().unwrap_or_default();
+        let others: Vec<Vec<&str>> = each.collect();
+        let of_all = first
+            .into_iter()
+            .filter(|scope| others.iter().all(|known| known.contains(scope)));
+        let scopes_supported = of_all.map(str::to_owned).collect();
         Self {
             resource: resource.into(),
             authorization_servers: issuers.iter().map(|issuer| issuer.name.clone()).collect(),
@@ -51,5 +53,39 @@ impl ProtectedResource {
     pub fn to_json(&self) -> String {
         // A struct of texts can always be written.
         serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oauth::Scopes;
+
+    /// A client asks whichever issuer it logs in at for all that is named, and a strict one refuses what it does not know.
+    #[test]
+    fn s_23_only_scopes_that_every_issuer_has_are_named() {
+        let table = |scopes: &[&str]| {
+            let given = |scope: &&str| ((*scope).to_owned(), Vec::new());
+            Scopes::Mapped(scopes.iter().map(given).collect())
+        };
+        for (all, named) in [
+            (vec![Scopes::AsNamed], Some("tools:* tasks:write resources:read")),
+            (vec![table(&["build", "read"])], Some("build read")),
+            (vec![table(&["build", "read"]), table(&["admin", "read"])], Some("read")),
+            (vec![table(&["build"]), Scopes::AsNamed], None),
+            (
+                vec![Scopes::AsNamed, Scopes::AsNamed],
+                Some("tools:* tasks:write resources:read"),
+            ),
+            (vec![Scopes::AsNamed, Scopes::Everything], None),
+        ] {
+            let issuers = all.iter().enumerate().map(|(nth, scopes)| {
+                let issuer = Issuer::new(&format!("https://{nth}.example")).expect("an issuer");
+                issuer.scopes(scopes.clone())
+            });
+            let document = ProtectedResource::new("https://mcp.example/mcp", &issuers.collect::<Vec<_>>());
+            assert_eq!(document.scope().as_deref(), named, "{all:?}");
+            assert_eq!(document.to_json().contains("scopes_supported"), named.is_some());
+        }
     }
 }

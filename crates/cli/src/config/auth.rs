@@ -36,7 +36,10 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<A
         let issuers: Vec<_> = elements.into_iter().map(read).collect();
         issuers.into_iter().collect()
     });
-    section.finish();
+    // A mistyped key may be what lets somebody in.
+    if !section.finish() {
+        return None;
+    }
     Some(AuthConfig {
         api_keys: api_keys?,
         same_user: same_user?,

@@ -85,14 +85,18 @@ fn scopes(entry: Entry<'_>) -> Option<Scopes> {
     if entry.is_false() {
         return Some(Scopes::Everything);
     }
-    let mut mapped = BTreeMap::new();
+    let mut mapped = Some(BTreeMap::new());
     for (scope, grants) in entry.pairs(EXPECTED)? {
         let parse = |(entry, text): (Entry<'_>, &str)| {
             let grant = text.parse();
             grant.map_err(|error| entry.report(format!("`scopes`: {error}"))).ok()
         };
-        let grants: Vec<_> = grants.texts()?.into_iter().map(parse).collect();
-        mapped.insert(scope.to_owned(), grants.into_iter().collect::<Option<_>>()?);
+        // All of them first, so that every mistake is reported.
+        let grants: Option<Vec<_>> = grants.texts().map(|texts| texts.into_iter().map(parse).collect());
+        match (&mut mapped, grants.and_then(|grants| grants.into_iter().collect())) {
+            (Some(mapped), Some(grants)) => drop(mapped.insert(scope.to_owned(), grants)),
+            _ => mapped = None,
+        }
     }
-    Some(Scopes::Mapped(mapped))
+    mapped.map(Scopes::Mapped)
 }

@@ -152,19 +152,19 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Reports every unknown key. Call it after all known keys have been read.
-    pub(super) fn finish(&self) {
+    /// Reports every unknown key. Call it after all known keys have been read. Returns whether there was none.
+    pub(super) fn finish(&self) -> bool {
         let known = self.asked.borrow();
         let place = self
             .label
             .as_ref()
             .map(|label| format!(" in {label}"))
             .unwrap_or_default();
-        for (name, _) in self
-            .entries
-            .iter()
-            .filter(|(name, _)| !known.contains(&name.get_ref().as_ref()))
-        {
+        let unknown = || {
+            let names = self.entries.iter().map(|(name, _)| name);
+            names.filter(|name| !known.contains(&name.get_ref().as_ref()))
+        };
+        for name in unknown() {
             let hint = meant(name.get_ref(), &known)
                 .or_else(|| nearest::suggestion(name.get_ref(), known.iter().copied()))
                 .unwrap_or_default();
@@ -173,6 +173,7 @@ impl<'a> Section<'a> {
                 format!("unknown key `{}`{place}; {hint}", name.get_ref()),
             );
         }
+        unknown().next().is_none()
     }
 }
 

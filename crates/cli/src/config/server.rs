@@ -120,6 +120,16 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment, max_running
                 .to_owned(),
         );
     }
+    // Behind a proxy clients see another certificate.
+    if let (Some(Some(url)), Some(Some(tls)), Some(entry)) = (&public_url, &tls, section.get("tls"))
+        && (trusted_proxies.as_ref()).is_some_and(Vec::is_empty)
+        && let Some(other) = tls.describe_other_host(url.host())
+    {
+        entry.warn(format!(
+            "{other}, and `public_url` is {}: clients refuse it",
+            url.as_str()
+        ));
+    }
     if let (Some(auth), Some(public_url), Some(entry)) = (&auth, &public_url, section.get("auth"))
         && !auth.issuers.is_empty()
     {

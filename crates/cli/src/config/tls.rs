@@ -15,6 +15,15 @@ pub(crate) struct TlsConfig {
     pub(crate) key: PathBuf,
 }
 
+impl TlsConfig {
+    /// Whom the certificate is for, if it is not for this host.
+    pub(super) fn describe_other_host(&self, host: &str) -> Option<String> {
+        Tls::from_pem_files(&self.cert, &self.key)
+            .ok()?
+            .describe_other_host(host)
+    }
+}
+
 /// Reads the section, and the files it names; `None` after a problem.
 pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<TlsConfig> {
     let path = |entry: Entry<'_>| {

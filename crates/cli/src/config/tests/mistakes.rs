@@ -454,6 +454,23 @@ fn bad_files_are_explained() {
             ],
         ),
         (
+            "+server\n[upstream.a]\nurl = \"http://h/mcp\"\nauth = { client_id = \"x\", client_secret = \"y\", issuer = \"http://h\" }\n",
+            &["jobs.toml:5: issuer \"http://h\" cannot be used: use https://, or http:// to this machine"],
+        ),
+        (
+            "+server\nlisten = \"0.0.0.0:7411\"\nauth = { api_key = true }\n+tool\n",
+            &["jobs.toml:4: unknown key `api_key` in [server.auth]; did you mean `api_keys`?"],
+        ),
+        (
+            "+server\npublic_url = \"https://h/mcp\"\n[[server.auth.issuer]]\nissuer = \"https://h\"\njwks = \"https://h/keys\"\nscopes = { a = [\"tools\"], b = 1, c = [\"x\", \"y\"] }\n+tool\n",
+            &[
+                "jobs.toml:7: `scopes`: `tools` is not a permission: write tools:NAME (with * for any characters), tasks:read, tasks:write or resources:read",
+                "jobs.toml:7: `scopes.b` must be an array of strings, not 1",
+                "jobs.toml:7: `scopes`: `x` is not a permission: write tools:NAME (with * for any characters), tasks:read, tasks:write or resources:read",
+                "jobs.toml:7: `scopes`: `y` is not a permission: write tools:NAME (with * for any characters), tasks:read, tasks:write or resources:read",
+            ],
+        ),
+        (
             "+server\n[upstream.a]\nurl = \"http://h/mcp\"\nshared = true\nauth = { login = \"per-principal\" }\n[upstream.b]\nurl = \"http://h/mcp\"\nauth = { login = \"per_user\" }\n",
             &[
                 "jobs.toml:3: [upstream.a] has `shared = true`, so all clients have one connection, and `login = \"per-principal\"`: leave one of them out",

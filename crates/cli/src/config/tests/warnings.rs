@@ -149,6 +149,37 @@ fn a_public_url_without_tls_of_a_server_with_tls_is_pointed_out() {
     }
 }
 
+#[test]
+fn a_certificate_for_another_host_than_that_of_clients_is_pointed_out() {
+    let names = [
+        "box.example".to_owned(),
+        "*.lan.example".to_owned(),
+        "192.0.2.7".to_owned(),
+    ];
+    let certified = rcgen::generate_simple_self_signed(names).unwrap();
+    for (host, more, warned) in [
+        ("box.example", "", false),
+        ("a.lan.example:8443", "", false),
+        ("192.0.2.7", "", false),
+        ("mcp.example", "", true),
+        ("192.0.2.8:7411", "", true),
+        // Clients see the certificate of the proxy.
+        ("mcp.example", "trusted_proxies = [\"192.0.2.1\"]\n", false),
+    ] {
+        let folder = folder_with(&format!(
+            "{SERVER}public_url = \"https://{host}/mcp\"\n{more}tls = {{ cert = \"cert.pem\", key = \"key.pem\" }}\n{TOOL}command = [\"true\"]\n"
+        ));
+        fs::write(folder.path().join("cert.pem"), certified.cert.pem()).unwrap();
+        fs::write(folder.path().join("key.pem"), certified.signing_key.serialize_pem()).unwrap();
+        let config = load(&folder.path().join("jobs.toml"), &environment()).unwrap();
+        let found: Vec<&str> = config.warnings.iter().map(|warning| &*warning.message).collect();
+        let is_warned = found
+            .iter()
+            .any(|found| found.contains("is not for ") && found.contains("box.example, *.lan.example"));
+        assert_eq!(is_warned, warned, "{host} {found:?}");
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn a_secret_that_every_user_can_read_is_pointed_out() {

@@ -3,10 +3,10 @@
 use longhaul_core::UnixMillis;
 use rustls::{
     CertificateError, Error, InconsistentKeys, RootCertStore,
-    client::verify_server_cert_signed_by_trust_anchor,
+    client::{verify_server_cert_signed_by_trust_anchor, verify_server_name},
     crypto::{CryptoProvider, ring},
     pki_types::{
-        CertificateDer, PrivateKeyDer, UnixTime,
+        CertificateDer, PrivateKeyDer, ServerName, UnixTime,
         pem::{self, PemObject as _},
     },
     server::ParsedCertificate,
@@ -128,6 +128,24 @@ impl CertificateFiles {
     /// Why no client would accept the certificate at this time.
     pub(super) fn fault(&self, certified: &CertifiedKey, now: UnixMillis) -> Option<String> {
         self.describe(certified, now, describe_fault)
+    }
+
+    /// Whom the certificate is for, if it is not for this host.
+    pub(super) fn describe_other_host(&self, certified: &CertifiedKey, host: &str) -> Option<String> {
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let name = ServerName::try_from(host).ok()?;
+        let certificate = ParsedCertificate::try_from(certified.end_entity_cert().ok()?).ok()?;
+        let whose = match verify_server_name(&certificate, &name).err()? {
+            Error::InvalidCertificate(CertificateError::NotValidForNameContext { presented, .. })
+                if !presented.is_empty() =>
+            {
+                let names = presented.iter().map(|name| name.split('"').nth(1).unwrap_or(name));
+                format!("it is for {}", names.collect::<Vec<_>>().join(", "))
+            }
+            _ => "it names no host".to_owned(),
+        };
+        let file = self.certificate.display();
+        Some(format!("the certificate {file} is not for {host}; {whose}"))
     }
 
     fn describe(

@@ -37,6 +37,11 @@ impl PublicUrl {
         self.uri.authority().map_or("", |authority| authority.as_str())
     }
 
+    /// The host, an IPv6 address in brackets.
+    pub fn host(&self) -> &str {
+        self.uri.host().unwrap_or_default()
+    }
+
     /// The path; at least `/`.
     pub fn path(&self) -> &str {
         self.uri.path()

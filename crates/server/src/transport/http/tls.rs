@@ -102,6 +102,12 @@ impl Tls {
         self.certificate.files.warnings(&self.certificate.current(), now)
     }
 
+    /// Whom the certificate is for, for people, if clients that reach the server under this name or address would not accept it.
+    pub fn describe_other_host(&self, host: &str) -> Option<String> {
+        let files = &self.certificate.files;
+        files.describe_other_host(&self.certificate.current(), host)
+    }
+
     /// Makes TLS of a connection. `None` if that fails, which is the client's business.
     pub(super) async fn accept(&self, stream: TcpStream, ports: &Ports) -> Option<TlsStream<StallGuard<TcpStream>>> {
         let handshake = async {
