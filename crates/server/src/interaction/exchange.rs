@@ -10,7 +10,7 @@ use crate::{
     },
     interaction::Interaction,
     response::{
-        Answer, OwnedRequestId, credentials_ended, revoked_after_begin, shutting_down,
+        Answer, OwnedRequestId, after_begin, credentials_ended, revoked_after_begin, shutting_down,
         stream::{self, Gone, KEEP_ALIVE, Sink, Text},
     },
     session::in_flight::InFlightRequest,
@@ -249,7 +249,13 @@ impl Exchange {
                     }
                     return WaitOutcome::Cancelled;
                 }
-                () = self.interaction.shutdown.closed() => return WaitOutcome::Closed(Response::error(&self.id, &shutting_down())),
+                () = self.interaction.shutdown.closed() => {
+                    let error = match goes_on {
+                        true => after_begin(shutting_down()),
+                        false => shutting_down(),
+                    };
+                    return WaitOutcome::Closed(Response::error(&self.id, &error));
+                }
                 () = self.sender.revoked(), if ends_if_revoked && !goes_on && self.sender.can_be_revoked() => {
                     return WaitOutcome::Closed(Response::credentials_ended(&self.interaction, &self.id));
                 }

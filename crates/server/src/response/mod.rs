@@ -205,6 +205,18 @@ pub(crate) fn credentials_ended() -> RpcError {
     RpcError::invalid_request("The credentials have expired or were revoked").with_status(403)
 }
 
+/// The error in the place of one after which clients think that nothing has happened, for a call that may have begun.
+pub(crate) fn after_begin(error: RpcError) -> RpcError {
+    match error.status() {
+        429 | 503 => {
+            // What follows is advice to try again.
+            let reason = error.message().split(';').next().unwrap_or_default();
+            RpcError::internal(format!("{reason}; the call may have run")).with_status(500)
+        }
+        _ => error,
+    }
+}
+
 /// The error for a client whose credentials were revoked while it waited for a call that may have begun. Neither a status nor a code after which clients think
 /// that nothing has happened.
 pub(crate) fn revoked_after_begin() -> RpcError {

@@ -15,7 +15,7 @@ use crate::{
         notifications::RequestNotifications,
         rounds::Round,
     },
-    response::{OwnedRequestId, credentials_ended, store_failed},
+    response::{OwnedRequestId, after_begin, credentials_ended, store_failed},
 };
 use input_requests::CallInputRequests;
 use longhaul_core::{BoxFuture, Clock, Input, MISSING_CAPABILITY, Outcome, SessionKey, Task, store::StoreError};
@@ -361,7 +361,7 @@ impl Responder for BlockingCall {
                     if self.on_response == OnResponse::Release {
                         self.on_response = self.on_error;
                     }
-                    ResponderEvent::Response(Response::error(&self.id, &error))
+                    ResponderEvent::Response(Response::error(&self.id, &after_begin(error)))
                 }
             }
         })
