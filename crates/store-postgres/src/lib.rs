@@ -7,7 +7,7 @@
 //!
 //! - Events of other nodes come by `LISTEN` (`notifications`). Without them a node finds what others have done when it reads again.
 //!
-//! Not there yet: TLS, poolers, and a key of a configuration that names it.
+//! Not there yet: TLS and poolers.
 
 mod batch;
 mod clock;

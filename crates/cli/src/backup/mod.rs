@@ -43,6 +43,8 @@ pub(crate) enum BackupError {
     Write(io::Error),
     #[error("{} exists already: choose another name, or move it away", .0.display())]
     Exists(PathBuf),
+    #[error("the tasks are in a PostgreSQL database: back it up with its own tools, such as pg_dump, and copy {} for its keys", .0.display())]
+    SharedStore(PathBuf),
     #[error("another `longhaul backup` writes {} just now", .0.display())]
     Busy(PathBuf),
     #[error("cannot make the folder {} for the copy of the database: {source}; choose another one with --temp-dir", path.display())]
@@ -81,6 +83,10 @@ pub(crate) async fn run(asked: &args::Backup) -> ExitCode {
         Some(data_dir) => absolute(data_dir).unwrap_or_else(|_| data_dir.clone()),
         None => config.server.data_dir.clone(),
     };
+    if config.server.shared_store.is_some() {
+        output::note(&format!("longhaul: {}", BackupError::SharedStore(data_dir)));
+        return ExitCode::FAILURE;
+    }
     let source = Source {
         data_dir,
         server: config.server.name,

@@ -6,6 +6,7 @@ use super::{
     limits::{self, LimitsConfig},
     paths::Environment,
     section::{Entry, Section},
+    shared_store::{self, SharedStore},
     tls::{self, TlsConfig},
 };
 use longhaul::auth::oauth::OAuthAuthenticator;
@@ -42,6 +43,8 @@ pub(crate) struct ServerConfig {
     pub(crate) socket_mode: u32,
     /// The data directory, as an absolute path. The server creates it if needed.
     pub(crate) data_dir: PathBuf,
+    /// The database with the tasks, if they are not in the data directory.
+    pub(crate) shared_store: Option<SharedStore>,
     /// Attempts at once on this node, at least 1.
     pub(crate) max_running: u32,
     /// Largest request body, in bytes.
@@ -84,6 +87,7 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment, max_running
         entry.warn("`socket_mode` means something only with `listen = \"unix:…\"`".to_owned());
     }
     let data_dir = read_data_dir(section, environment);
+    let shared_store = shared_store::read(section, environment);
     let max_running = section.get_or("max_running", max_running, |entry| entry.count(MAX_RUNNING));
     let max_body = section.get_or("max_body", DEFAULT_MAX_BODY, |entry| entry.size());
     let strict_headers = section.get_or("strict_headers", false, |entry| entry.flag());
@@ -232,6 +236,7 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment, max_running
         listen: listen?,
         socket_mode: socket_mode?,
         data_dir,
+        shared_store: shared_store?,
         max_running: max_running?,
         max_body: max_body?,
         strict_headers: strict_headers?,

@@ -10,6 +10,7 @@ mod orphans;
 mod port_owner;
 mod reload;
 mod report;
+mod shared_store;
 mod tools;
 
 use crate::{
@@ -30,7 +31,7 @@ use longhaul_server::{
     http::{Exposure, ListenError, Listener, SocketListener, Tls, TlsError, UnixSocketError},
     stdio::OwnerSocket,
 };
-use longhaul_store::{OpenError, ReadOnlyStore, SqliteOptions, SqliteStore};
+use longhaul_store::{OpenError, SqliteOptions, SqliteStore};
 use longhaul_upstream::command::{Attempts, CommandProvider, Launcher, hazards};
 use rustix::process::Signal;
 use sha2::{Digest as _, Sha256};
@@ -64,6 +65,8 @@ enum ServeError {
     Access(#[from] access::AccessError),
     #[error(transparent)]
     Admin(#[from] longhaul_admin::AdminError),
+    #[error(transparent)]
+    SharedStore(#[from] shared_store::SharedStoreError),
     #[error(transparent)]
     Audit(#[from] AuditError),
     #[error(transparent)]
@@ -170,6 +173,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         ..
     } = config;
     let mut present = reload::Present::new(&tools);
+    let tasks = shared_store::open(server.shared_store.as_ref(), &store, &server.data_dir).await?;
     let tls = match &server.tls {
         Some(files) => Some(Tls::from_pem_files(&files.cert, &files.key)?),
         None => None,
@@ -200,7 +204,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         .instructions("Slow tools run as tasks, which survive this server and your connection to it.")
         .tools(tools)
         .provider(Arc::clone(&commands) as Arc<dyn Provider>)
-        .store(ReadOnlyStore::unless_accepted(Arc::clone(&store)))
+        .store(Arc::clone(&tasks))
         .host(store.host_id().clone())
         .max_running(server.max_running as usize)
         .quota(server.limits.quota)
@@ -245,7 +249,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     }
     // A restored database that is not accepted may lack rows for folders that are still needed.
     let remove = asked.remove_orphaned_attempts && store.disagreement().is_none();
-    let orphans = orphans::Orphans::find(&attempts, &*store, remove).await;
+    let orphans = orphans::Orphans::find(&attempts, &*tasks, remove).await;
     let front = running.front().ok_or(longhaul::ServeError::Stopped)?;
     let socket = OwnerSocket::bind(&server.data_dir).map_err(|source| ServeError::Socket {
         path: server.data_dir.display().to_string(),

@@ -5,8 +5,16 @@
 mod backup;
 mod backup_kills;
 mod backup_load;
+#[expect(
+    dead_code,
+    clippy::disallowed_methods,
+    reason = "the tests of the store use the rest, and run on tokio"
+)]
+#[path = "../../../store-postgres/tests/postgres/server.rs"]
+mod database;
 #[path = "../../../private-dir/tests/planted/mod.rs"]
 mod planted;
+mod shared_store;
 mod support;
 
 use planted::PLANTS;

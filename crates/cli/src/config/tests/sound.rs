@@ -17,6 +17,7 @@ fn the_smallest_file_gets_every_default() {
             name: "box".to_owned(),
             listen: Listen::Address("127.0.0.1:7411".parse().unwrap()),
             socket_mode: 0o600,
+            shared_store: None,
             data_dir: "/home/me/.local/state/longhaul/box".into(),
             max_running: 6,
             max_body: 4 << 20,

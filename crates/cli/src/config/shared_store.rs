@@ -1,0 +1,80 @@
+//! The database that several servers share, if there is one.
+
+use super::{paths::Environment, section::Section};
+use longhaul_core::Millis;
+use std::fmt;
+
+/// The variable that names it in place of `store`.
+const VARIABLE: &str = "LONGHAUL_STORE";
+const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
+const DEFAULT_SCHEMA: &str = "longhaul";
+/// PostgreSQL cuts a longer name.
+const LONGEST_SCHEMA: usize = 63;
+const DEFAULT_NODE_LEASE: Millis = 10_000;
+/// A shorter one runs out while the database is only busy.
+const SHORTEST_NODE_LEASE: Millis = 1_000;
+
+/// A PostgreSQL database with the tasks of several servers.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct SharedStore {
+    /// Its address. It may have a password, so it is not shown.
+    pub(crate) address: String,
+    /// The schema with the tables.
+    pub(crate) schema: String,
+    /// How long the lease of this server lasts from each renewal, in milliseconds.
+    pub(crate) node_lease: Millis,
+}
+
+impl fmt::Debug for SharedStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedStore")
+            .field("schema", &self.schema)
+            .field("node_lease", &self.node_lease)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Reads the keys `store`, `store_schema` and `node_lease` of `[server]`; `None` after a problem.
+pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<Option<SharedStore>> {
+    let configured = section.optional("store", |entry| {
+        let text = entry.text_like("a URL such as \"postgres://user@host/database\"")?;
+        if is_address(text) {
+            return Some(text.to_owned());
+        }
+        entry.report("`store` must be the URL of a PostgreSQL database, such as \"postgres://user@host/database\"; without it tasks are in the data directory".to_owned());
+        None
+    });
+    let node_lease = section.optional("node_lease", |entry| {
+        let lease = entry.positive_duration()?;
+        if lease < SHORTEST_NODE_LEASE {
+            entry.report("`node_lease` must be 1s at least".to_owned());
+            return None;
+        }
+        Some(lease)
+    });
+    let schema = section.optional("store_schema", |entry| {
+        let name = entry.text()?;
+        if name.is_empty() || name.len() > LONGEST_SCHEMA || name.contains('\0') {
+            entry.report(format!("`store_schema` must have 1 to {LONGEST_SCHEMA} bytes"));
+            return None;
+        }
+        Some(name.to_owned())
+    });
+    let (configured, schema, node_lease) = (configured?, schema?, node_lease?);
+    let named = (environment.variable)(VARIABLE).filter(|address| is_address(address));
+    let address = named.or(configured);
+    for key in ["store_schema", "node_lease"] {
+        if let (None, Some(entry)) = (&address, section.get(key)) {
+            entry.warn(format!("`{key}` means something only with `store`"));
+        }
+    }
+    Some(address.map(|address| SharedStore {
+        address,
+        schema: schema.unwrap_or_else(|| DEFAULT_SCHEMA.to_owned()),
+        node_lease: node_lease.unwrap_or(DEFAULT_NODE_LEASE),
+    }))
+}
+
+fn is_address(text: &str) -> bool {
+    SCHEMES.iter().any(|scheme| text.starts_with(scheme))
+}
