@@ -56,6 +56,11 @@ def longhaul(*words, status=0):
     return done.stdout.strip()
 
 
+def of(task):
+    """The task as a word of a command: an id of another server may begin with a dash."""
+    return f"--id={task}"
+
+
 def until(look):
     """What `look` returns, once that is something."""
     end = time.monotonic() + STEP_TIMEOUT
@@ -77,7 +82,7 @@ def recorded():
 
 
 def questions(task):
-    return json.loads(longhaul("task", task, "--json")).get("inputRequests")
+    return json.loads(longhaul("task", of(task), "--json")).get("inputRequests")
 
 
 def values(question):
@@ -103,14 +108,14 @@ def call():
 def detach_and_fetch():
     task, expected = detach("task")
     assert task in recorded()
-    result = longhaul("task", task, "--wait")
+    result = longhaul("task", of(task), "--wait")
     assert expected in result, result
 
 
 def cancel():
     task, _ = detach("endless")
-    longhaul("cancel", task)
-    longhaul("task", task, "--wait", status=4)
+    longhaul("cancel", of(task))
+    longhaul("task", of(task), "--wait", status=4)
 
 
 def killed_caller():
@@ -120,7 +125,7 @@ def killed_caller():
     task = until(lambda: recorded() - before).pop()
     caller.kill()
     caller.communicate()
-    result = longhaul("task", task, "--wait")
+    result = longhaul("task", of(task), "--wait")
     assert expected in result, result
 
 
@@ -128,7 +133,7 @@ def answer(said):
     """Answers the question that a command ended with. Returns its text."""
     said = json.loads(said)
     [(key, question)] = said["inputRequests"].items()
-    longhaul("answer", said["taskId"], "--question", key, *values(question))
+    longhaul("answer", of(said["taskId"]), f"--question={key}", *values(question))
     return question["params"]["message"]
 
 
@@ -137,7 +142,7 @@ def answer_later():
     tool, arguments, expected = TOOLS["asks"]
     said = longhaul("call", asked.url, tool, *arguments, "--json", status=7)
     answer(said)
-    result = longhaul("task", json.loads(said)["taskId"], "--wait")
+    result = longhaul("task", of(json.loads(said)["taskId"]), "--wait")
     assert expected in result, result
 
 
@@ -146,9 +151,9 @@ def answer_twice(kind):
     said = longhaul("call", asked.url, tool, *arguments, "--json", status=7)
     task = json.loads(said)["taskId"]
     first = answer(said)
-    second = answer(longhaul("task", task, "--wait", "--json", status=7))
+    second = answer(longhaul("task", of(task), "--wait", "--json", status=7))
     assert first.startswith("Delete") and second.startswith("Really"), (first, second)
-    result = longhaul("task", task, "--wait")
+    result = longhaul("task", of(task), "--wait")
     assert expected in result, result
 
 
@@ -192,8 +197,8 @@ def killed_at_the_form():
     os.waitpid(caller, 0)
     os.close(terminal)
     assert questions(task) == found
-    longhaul("answer", task, "--question", key, *values(question))
-    result = longhaul("task", task, "--wait")
+    longhaul("answer", of(task), f"--question={key}", *values(question))
+    result = longhaul("task", of(task), "--wait")
     assert expected in result, result
 
 
