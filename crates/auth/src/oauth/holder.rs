@@ -30,7 +30,7 @@ impl TrustedIssuer {
         let scopes = Arc::clone(&self.scopes);
         let identity = Identity::verified(Principal::named(principal), permissions)
             .with_revocation(revocation)
-            .with_scope_names(move |missing| scopes.to_ask_for(missing));
+            .with_scope_names(move |needed| scopes.to_ask_for(needed));
         Ok(match claims.ends() {
             Some(ends) => identity.expiring_at(ends),
             None => identity,

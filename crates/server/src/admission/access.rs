@@ -192,10 +192,10 @@ impl Access {
     }
 
     /// The `WWW-Authenticate` of a request whose sender may not do what it asks for.
-    pub(crate) fn insufficient(&self, identity: &Identity, missing: &[Permission<'_>]) -> String {
+    pub(crate) fn insufficient(&self, identity: &Identity, needed: &[Permission<'_>]) -> String {
         let mut challenge = ChallengeText::new();
         challenge.add("error", "insufficient_scope");
-        if let Some(scope) = identity.scope_for(missing) {
+        if let Some(scope) = identity.scope_for(needed) {
             challenge.add("scope", &scope);
         }
         self.with_metadata(challenge)

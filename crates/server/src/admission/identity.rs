@@ -105,7 +105,7 @@ impl Identity {
         self
     }
 
-    /// The scope to ask the issuer for if these permissions are missing; by default their own names (`tools:build tasks:read`). `None` if the
+    /// The scope to ask the issuer for if these permissions are needed; by default their own names (`tools:build tasks:read`). `None` if the
     /// issuer has no scope that would help.
     #[must_use]
     pub fn with_scope_names(
@@ -192,11 +192,11 @@ impl Identity {
         }
     }
 
-    /// The scope to ask for, if these permissions are missing.
-    pub(crate) fn scope_for(&self, missing: &[Permission<'_>]) -> Option<String> {
+    /// The scope to ask for, if these permissions are needed.
+    pub(crate) fn scope_for(&self, needed: &[Permission<'_>]) -> Option<String> {
         match &self.scope_names {
-            Some(names) => names(missing),
-            None => Some(names_of(missing)),
+            Some(names) => names(needed),
+            None => Some(names_of(needed)),
         }
     }
 }

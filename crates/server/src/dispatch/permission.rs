@@ -26,7 +26,8 @@ pub(super) fn refuse(interaction: &Interaction, method: Method, request: &Admitt
                 None => need(interaction, request, Permission::Call(&name)).or_else(|| {
                     // A task that its creator could not read would run for nobody.
                     let tool = interaction.engine.catalog().tool(&name)?;
-                    start::is_task(request, &tool).then(|| need(interaction, request, Permission::ReadTasks))?
+                    let needed = [Permission::Call(&name), Permission::ReadTasks];
+                    start::is_task(request, &tool).then(|| need_all(interaction, request, &needed))?
                 }),
             }
         }
@@ -62,7 +63,8 @@ pub(super) fn hides_list(method: Method, identity: &Identity) -> bool {
 
 /// The refusal of a response to a request of ours: whoever may neither call a tool nor change a task was asked nothing.
 pub(super) fn refuse_response(interaction: &Interaction, identity: &Identity) -> Answer {
-    refusal(interaction, None, identity, &[Permission::WriteTasks])
+    let needed = [Permission::WriteTasks];
+    refusal(interaction, None, identity, &needed, &needed)
 }
 
 /// The refusal of a stream whose reader lacks these permissions, if it lacks any. It belongs to no message.
@@ -71,7 +73,7 @@ pub(crate) fn refuse_stream(
     identity: &Identity,
     missing: &[Permission<'_>],
 ) -> Option<Answer> {
-    (!missing.is_empty()).then(|| refusal(interaction, None, identity, missing))
+    (!missing.is_empty()).then(|| refusal(interaction, None, identity, missing, missing))
 }
 
 /// What it takes to read or to follow the resource.
@@ -93,25 +95,29 @@ fn need(interaction: &Interaction, request: &AdmittedRequest<'_>, permission: Pe
     }
 }
 
-/// The refusal that names each of `needed` that the sender lacks, once.
+/// The refusal of a request that needs all of these, if its sender lacks one.
 fn need_all(interaction: &Interaction, request: &AdmittedRequest<'_>, needed: &[Permission<'_>]) -> Option<Answer> {
     let identity = request.caller.identity();
-    let mut missing: Vec<Permission<'_>> = Vec::new();
+    let mut once: Vec<Permission<'_>> = Vec::new();
     for permission in needed {
-        if !identity.permissions().allows(*permission) && !missing.contains(permission) {
-            missing.push(*permission);
+        if !once.contains(permission) {
+            once.push(*permission);
         }
     }
-    (!missing.is_empty()).then(|| refusal(interaction, Some(request.id), identity, &missing))
+    let lacks = |permission: &Permission<'_>| !identity.permissions().allows(*permission);
+    let missing: Vec<Permission<'_>> = once.iter().copied().filter(lacks).collect();
+    (!missing.is_empty()).then(|| refusal(interaction, Some(request.id), identity, &once, &missing))
 }
 
+/// The error says what is missing. The challenge names all that is needed (S-22), since some clients ask for exactly what it names, and lose what they had.
 fn refusal(
     interaction: &Interaction,
     id: Option<RequestId<'_>>,
     identity: &Identity,
+    needed: &[Permission<'_>],
     missing: &[Permission<'_>],
 ) -> Answer {
     let names: Vec<String> = missing.iter().map(ToString::to_string).collect();
-    let challenge = interaction.admission.access.insufficient(identity, missing);
+    let challenge = interaction.admission.access.insufficient(identity, needed);
     Answer::challenge(id, &RpcError::not_permitted(&names.join(" ")), challenge)
 }
