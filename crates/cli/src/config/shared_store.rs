@@ -61,7 +61,14 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<O
         Some(name.to_owned())
     });
     let (configured, schema, node_lease) = (configured?, schema?, node_lease?);
-    let named = (environment.variable)(VARIABLE).filter(|address| is_address(address));
+    let named = (environment.variable)(VARIABLE).filter(|address| !address.is_empty());
+    if named.as_deref().is_some_and(|address| !is_address(address)) {
+        // Its value may have a password.
+        section.report(format!(
+            "the variable {VARIABLE} must be the URL of a PostgreSQL database, such as postgres://user@host/database, or not be set"
+        ));
+        return None;
+    }
     let address = named.or(configured);
     for key in ["store_schema", "node_lease"] {
         if let (None, Some(entry)) = (&address, section.get(key)) {

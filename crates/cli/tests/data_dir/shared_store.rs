@@ -2,7 +2,7 @@
 
 use crate::{
     database::{Schema, Server as Database},
-    support::{JOBS, Place, run, until},
+    support::{JOBS, Place, longhaul, run, until},
 };
 use std::fs;
 
@@ -90,6 +90,19 @@ fn what_cannot_be_used_is_said_before_anything_is_served() {
     let nobody = "store = \"postgres://nobody@127.0.0.1:9/none?connect_timeout=2\"";
     let said = refused(&with(nobody));
     assert!(said.contains("`store`:") && !said.contains("panicked"), "{said}");
+
+    for variable in ["mysql://secret@x", " postgres://secret@x", "host=x"] {
+        let ended = longhaul(&Place::new(), &["serve", "jobs.toml"])
+            .env("LONGHAUL_STORE", variable)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(2), "{variable:?}: {said}");
+        assert!(
+            said.contains("LONGHAUL_STORE must be the URL") && !said.contains("secret"),
+            "{said}"
+        );
+    }
 
     // Tasks in the data directory would be out of sight.
     let place = Place::new();
