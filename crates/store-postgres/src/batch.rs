@@ -8,7 +8,7 @@ use crate::{
     connections::{Execute, Param, Then, Tx},
     effects::Effects,
     fault::Fault,
-    ledger::{Entry as LedgerEntry, Ledger, Part},
+    ledger::{Ledger, Part},
     request::{Answer, Request},
     row::{self, select_tasks, texts},
     text::encode,
@@ -356,7 +356,7 @@ impl Batch {
         let bytes = usage::of_decision(decision).cast_signed() - replaced;
         kept.bytes += bytes;
         let ended = !before.is_done() && kept.task.is_done();
-        let entry = LedgerEntry {
+        let entry = usage::UsageChange {
             live: -i64::from(ended),
             bytes,
         };

@@ -3,12 +3,13 @@
 use crate::{
     connections::{Execute, Param, Then, Tx},
     fault::Fault,
-    ledger::{Entry, Ledger, Part},
+    ledger::{Ledger, Part},
     row::{self, texts},
     text::encode,
     work::Work,
 };
 use longhaul_core::{HostId, Principal, TaskId, UnixMillis, store::TOMBSTONE_RETENTION};
+use longhaul_store::usage::UsageChange;
 
 const LOCK: &str =
     "SELECT id, principal, bytes FROM tasks WHERE id = ANY($1::text[]) AND delete_at <= $2 ORDER BY id FOR UPDATE";
@@ -48,11 +49,11 @@ impl Work for Delete {
         let (mut deleted, mut ledger) = (Vec::with_capacity(found.len()), Ledger::default());
         for row in &found {
             deleted.push(row::id(row, 0)?);
-            let entry = Entry {
+            let change = UsageChange {
                 live: 0,
                 bytes: -row::number(row, 2)?,
             };
-            ledger.add(&Principal::named(row::text(row, 1)?), entry);
+            ledger.add(&Principal::named(row::text(row, 1)?), change);
         }
         let ids = texts(&deleted);
         let host = encode(&self.host.0);

@@ -7,6 +7,7 @@ use crate::{
     text::encode,
 };
 use longhaul_core::{Principal, Usage};
+use longhaul_store::usage::UsageChange;
 use std::{borrow::Cow, collections::BTreeMap};
 
 /// In so many rows a count is kept: see the table `usage`.
@@ -23,43 +24,13 @@ const DELETE_EMPTY: &str =
 const READ: &str = "SELECT principal, sum(live)::bigint, sum(bytes)::bigint FROM usage WHERE principal = ANY($1::text[]) GROUP BY principal";
 const READ_IN_ALL: &str = "SELECT coalesce(sum(live), 0)::bigint, coalesce(sum(bytes), 0)::bigint FROM usage_in_all";
 
-/// A change of usage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Entry {
-    pub(crate) live: i64,
-    pub(crate) bytes: i64,
-}
-
-impl Entry {
-    fn add(&mut self, other: Self) {
-        self.live += other.live;
-        self.bytes += other.bytes;
-    }
-
-    fn of(self, usage: Usage) -> Usage {
-        Usage {
-            live: usage.live.saturating_add_signed(self.live),
-            bytes: usage.bytes.saturating_add_signed(self.bytes),
-        }
-    }
-}
-
-impl From<Usage> for Entry {
-    fn from(usage: Usage) -> Self {
-        Self {
-            live: usage.live.cast_signed(),
-            bytes: usage.bytes.cast_signed(),
-        }
-    }
-}
-
 /// The usage as a transaction found it, as far as it was read, and what the transaction changes.
 #[derive(Default)]
 pub(crate) struct Ledger {
     found: BTreeMap<Principal, Usage>,
     found_in_all: Usage,
-    changes: BTreeMap<Principal, Entry>,
-    in_all: Entry,
+    changes: BTreeMap<Principal, UsageChange>,
+    in_all: UsageChange,
 }
 
 impl Ledger {
@@ -81,12 +52,12 @@ impl Ledger {
         Ok(ledger)
     }
 
-    pub(crate) fn add(&mut self, principal: &Principal, entry: Entry) {
-        if entry == Entry::default() {
+    pub(crate) fn add(&mut self, principal: &Principal, change: UsageChange) {
+        if change == UsageChange::default() {
             return;
         }
-        self.in_all.add(entry);
-        self.changes.entry(principal.clone()).or_default().add(entry);
+        self.in_all.add(change);
+        self.changes.entry(principal.clone()).or_default().add(change);
     }
 
     /// The usage as the transaction sees it: of a principal that was read, or of all.
@@ -102,7 +73,11 @@ impl Ledger {
 
     /// What is to be written.
     pub(crate) fn changes(&self, part: Part) -> Changes<'_> {
-        let changes = || self.changes.iter().filter(|(_, entry)| **entry != Entry::default());
+        let changes = || {
+            self.changes
+                .iter()
+                .filter(|(_, entry)| **entry != UsageChange::default())
+        };
         Changes {
             principals: changes().map(|(one, _)| encode(one.as_str())).collect(),
             live: changes().map(|(_, entry)| entry.live).collect(),
@@ -118,7 +93,7 @@ pub(crate) struct Changes<'a> {
     principals: Vec<Cow<'a, str>>,
     live: Vec<i64>,
     bytes: Vec<i64>,
-    in_all: Entry,
+    in_all: UsageChange,
     part: i16,
 }
 

@@ -61,3 +61,38 @@ pub fn of_outcome(outcome: &Outcome) -> u64 {
 pub fn bytes(json: &Json) -> u64 {
     json.as_str().len() as u64
 }
+
+/// A change of how much a principal has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct UsageChange {
+    /// So many live tasks more.
+    pub live: i64,
+    /// So many stored bytes more.
+    pub bytes: i64,
+}
+
+impl UsageChange {
+    /// Adds another one.
+    pub fn add(&mut self, other: Self) {
+        self.live += other.live;
+        self.bytes += other.bytes;
+    }
+
+    /// What has become of this usage.
+    #[must_use]
+    pub fn of(self, usage: Usage) -> Usage {
+        Usage {
+            live: usage.live.saturating_add_signed(self.live),
+            bytes: usage.bytes.saturating_add_signed(self.bytes),
+        }
+    }
+}
+
+impl From<Usage> for UsageChange {
+    fn from(usage: Usage) -> Self {
+        Self {
+            live: usage.live.cast_signed(),
+            bytes: usage.bytes.cast_signed(),
+        }
+    }
+}

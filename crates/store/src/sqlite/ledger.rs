@@ -4,6 +4,7 @@
 //! from what is stored. A transaction of many changes writes each count once, at its end.
 
 use super::read;
+use crate::usage::UsageChange;
 use longhaul_core::{Principal, Usage};
 use rusqlite::{Connection, Result, params};
 use std::collections::HashMap;
@@ -17,61 +18,31 @@ pub(super) const DELETE_EMPTY_USAGE: &str = "DELETE FROM usage WHERE principal =
 /// Changes of usage that the transaction has not written yet.
 #[derive(Default)]
 pub(super) struct Ledger {
-    by_principal: HashMap<Principal, Entry>,
-    in_all: Entry,
-}
-
-/// A change of a principal's usage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Entry {
-    pub(super) live: i64,
-    pub(super) bytes: i64,
-}
-
-impl Entry {
-    fn add(&mut self, other: Self) {
-        self.live += other.live;
-        self.bytes += other.bytes;
-    }
-
-    fn of(self, usage: Usage) -> Usage {
-        Usage {
-            live: usage.live.saturating_add_signed(self.live),
-            bytes: usage.bytes.saturating_add_signed(self.bytes),
-        }
-    }
-}
-
-impl From<Usage> for Entry {
-    fn from(usage: Usage) -> Self {
-        Self {
-            live: usage.live.cast_signed(),
-            bytes: usage.bytes.cast_signed(),
-        }
-    }
+    by_principal: HashMap<Principal, UsageChange>,
+    in_all: UsageChange,
 }
 
 impl Ledger {
-    pub(super) fn add(&mut self, principal: &Principal, entry: Entry) {
-        if entry == Entry::default() {
+    pub(super) fn add(&mut self, principal: &Principal, change: UsageChange) {
+        if change == UsageChange::default() {
             return;
         }
-        self.in_all.add(entry);
+        self.in_all.add(change);
         match self.by_principal.get_mut(principal) {
-            Some(sum) => sum.add(entry),
+            Some(sum) => sum.add(change),
             None => {
-                self.by_principal.insert(principal.clone(), entry);
+                self.by_principal.insert(principal.clone(), change);
             }
         }
     }
 
     /// The usage as the transaction sees it.
     pub(super) fn usage(&self, connection: &Connection, of: Option<&Principal>) -> Result<Usage> {
-        let entry = match of {
+        let change = match of {
             Some(principal) => self.by_principal.get(principal).copied().unwrap_or_default(),
             None => self.in_all,
         };
-        Ok(entry.of(read::usage(connection, of)?))
+        Ok(change.of(read::usage(connection, of)?))
     }
 
     /// Writes the collected differences, before the commit.
@@ -79,12 +50,12 @@ impl Ledger {
         if self.by_principal.is_empty() {
             return Ok(());
         }
-        for (principal, entry) in &self.by_principal {
+        for (principal, change) in &self.by_principal {
             let principal = principal.as_str();
             connection
                 .prepare_cached(ADD_USAGE)?
-                .execute(params![principal, entry.live, entry.bytes])?;
-            if entry.bytes < 0 {
+                .execute(params![principal, change.live, change.bytes])?;
+            if change.bytes < 0 {
                 connection.prepare_cached(DELETE_EMPTY_USAGE)?.execute([principal])?;
             }
         }

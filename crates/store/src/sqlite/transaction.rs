@@ -1,9 +1,7 @@
 //! The open transaction of the writer.
 
-use super::{
-    commit_effects::CommitEffects,
-    ledger::{Entry, Ledger},
-};
+use super::{commit_effects::CommitEffects, ledger::Ledger};
+use crate::usage::UsageChange;
 use longhaul_core::{Outcome, Principal, SessionKey, Task, TaskId, UnixMillis, Usage};
 use rusqlite::{Connection, Error};
 
@@ -31,8 +29,8 @@ impl<'c> Tx<'c> {
     }
 
     /// Changes the usage of `principal`.
-    pub(super) fn add_usage(&mut self, principal: &Principal, entry: Entry) {
-        self.ledger.add(principal, entry);
+    pub(super) fn add_usage(&mut self, principal: &Principal, change: UsageChange) {
+        self.ledger.add(principal, change);
     }
 
     /// The usage as this transaction sees it.

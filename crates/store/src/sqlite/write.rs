@@ -5,14 +5,14 @@
 
 use super::{
     connection, journal,
-    ledger::Entry,
     read::{self, bound},
     row::{self, MORE, select_tasks},
     transaction::Tx,
 };
 use crate::{
     decision::{Decision, EntryWrite, InputWrite, decide, decide_start, end_for_parent},
-    refusal, usage,
+    refusal,
+    usage::{self, UsageChange},
 };
 use longhaul_core::{
     Event, HostId, InputState, Json, NodeId, Outcome, Principal, QuotaExceeded, QuotaScope, SessionKey, Task, TaskId,
@@ -230,11 +230,11 @@ fn write(tx: &mut Tx<'_>, seq: i64, before: &Task, decision: &Decision<'_>) -> R
         written_over += journal::write(tx.connection, seq, place)?;
     }
     let ended = !before.is_done() && decision.task.is_done();
-    let entry = Entry {
+    let change = UsageChange {
         live: -i64::from(ended),
         bytes: usage::of_decision(decision).cast_signed() - written_over,
     };
-    tx.add_usage(&before.owner.principal, entry);
+    tx.add_usage(&before.owner.principal, change);
     if decision.task.version != before.version {
         tx.changed(&decision.task, decision.outcome.as_ref());
     }
@@ -370,7 +370,7 @@ fn delete_due(tx: &mut Tx<'_>, ids: &[TaskId], due: UnixMillis) -> Result<usize>
         let found: Option<(i64, Principal, i64)> =
             deletable.query_row(params![id.as_str(), due.0], found).optional()?;
         let Some((seq, principal, bytes)) = found else { continue };
-        tx.add_usage(&principal, Entry { live: 0, bytes: -bytes });
+        tx.add_usage(&principal, UsageChange { live: 0, bytes: -bytes });
         for sql in DELETE {
             tx.connection.prepare_cached(sql)?.execute([seq])?;
         }
