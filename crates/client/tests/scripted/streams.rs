@@ -6,7 +6,7 @@ use axum::{
     body::Body,
     http::{Method, Response},
 };
-use longhaul_client::{Inputs, Outcome, RequestError};
+use longhaul_client::{Event, Inputs, Outcome, RequestError};
 use serde_json::{Value, json};
 use std::{
     sync::{
@@ -81,15 +81,23 @@ async fn a_call_of_a_server_that_has_ended_fails_soon() {
     let (connection, clock) = peer.connection();
     let tools = connection.list_tools().await.unwrap();
     let tool = tools[0].clone();
-    sender
-        .send("id: 1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/heard\"}\n\n".to_owned())
-        .unwrap();
-    let calling = tokio::spawn(async move { connection.call_tool(&tool, &serde_json::Map::new(), &mut |_| {}).await });
+    let (heard, mut was_heard) = mpsc::unbounded_channel();
+    let calling = tokio::spawn(async move {
+        let mut observe = |event: Event<'_>| {
+            if let Event::Progress(_) = event {
+                heard.send(()).unwrap();
+            }
+        };
+        connection.call_tool(&tool, &serde_json::Map::new(), &mut observe).await
+    });
     while peer.calls_of("tools/call").is_empty() {
         tokio::task::yield_now().await;
     }
     // Ids of events that were received make it open the stream again.
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    let token = &peer.calls_of("tools/call")[0].params()["_meta"]["progressToken"].clone();
+    let progress = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": token, "progress": 1}});
+    sender.send(format!("id: 1\ndata: {progress}\n\n")).unwrap();
+    was_heard.recv().await.unwrap();
     peer.kill();
     let failed = tokio::time::timeout(PATIENCE, calling).await.expect("bounded time");
     let error = failed.unwrap().unwrap_err();
