@@ -49,7 +49,7 @@ pub enum AdminError {
         /// The system's error.
         source: io::Error,
     },
-    /// The system cannot tell whose a connection is, and was asked to.
+    /// `same_user` is on, and the system cannot tell to which user a connection belongs.
     #[error("`same_user = true` for the admin address is not possible here: {0}")]
     SameUser(SameUserUnavailable),
 }

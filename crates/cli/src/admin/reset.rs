@@ -28,7 +28,7 @@ pub(super) async fn run(args: &AdminReset) -> Result<Exit, Failure> {
     let body = json!({"before": args.before});
     let done = api.post(&format!("{path}/reset"), Some(body)).await?;
     shown(&args.one.of, &done, |done| {
-        output::note(&format!("{id} goes on from before entry {} as", args.before));
+        output::note(&format!("{id} is reset to before entry {}. The new task:", args.before));
         // The id alone, for scripts.
         done["task"].as_str().unwrap_or_default().to_owned()
     })

@@ -10,7 +10,7 @@ pub(super) struct AskedScopes {
     exactly: Vec<String>,
     /// And these.
     more: Vec<String>,
-    /// And those that the login had before at this issuer: a token replaces the earlier one (S-34).
+    /// And those that the login had before at this issuer: a token replaces the earlier one.
     held: Option<(Option<String>, Vec<String>)>,
 }
 

@@ -1,4 +1,4 @@
-//! Finding the authorization server of a server (S-30).
+//! Finding the authorization server of a server.
 
 use super::{
     LoginOptions,
@@ -54,7 +54,7 @@ impl From<AuthError> for NotFound {
     }
 }
 
-/// Finds the authorization server (S-30): the chosen one, or the first of those that the server names that answers.
+/// Finds the authorization server: the chosen one, or the first of those that the server names that answers.
 pub(super) async fn discover(
     server: &Url,
     options: &LoginOptions,
