@@ -5,6 +5,7 @@ use crate::{
     action::{ActionError, TaskAction},
     context::AdminContext,
     details::{ReadError, Stats, TaskPage},
+    nodes::NodesView,
     query::TaskQuery,
     view::{EntryView, TaskDetails, ToolView},
 };
@@ -38,6 +39,7 @@ pub(crate) fn router() -> Router<Arc<AdminContext>> {
         .route("/tools", get(tools))
         .route("/tools/{name}/pause", post(pause))
         .route("/tools/{name}/resume", post(resume))
+        .route("/nodes", get(nodes))
         .route("/drain", post(drain))
         .route("/tasks", get(tasks))
         .route("/tasks/{id}", get(task).delete(delete_task))
@@ -156,6 +158,10 @@ async fn resume(
 ) -> Result<Json<Value>, ApiError> {
     context.set_paused(&actor, &name, false).await?;
     Ok(Json(json!({"done": true})))
+}
+
+async fn nodes(State(context): State<Arc<AdminContext>>) -> Result<Json<NodesView>, ApiError> {
+    Ok(Json(context.nodes().await?))
 }
 
 /// As SIGTERM.

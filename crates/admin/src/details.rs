@@ -94,6 +94,7 @@ impl AdminContext {
         let waits_for = engine.describe_wait(task).await?;
         Ok(TaskDetails {
             task: TaskView::of(task, now),
+            runs_at: self.runs_at(task).await?,
             waits_for: waits_for.map(|waits_for| waits_for.to_string()),
             deadline_at: task.deadline_at().map(time),
             resumes_at: task.resume_at.filter(|_| !task.is_done()).map(time),

@@ -23,6 +23,7 @@ mod listener;
 mod live;
 mod metered_store;
 mod metrics;
+mod nodes;
 mod page;
 mod prepared;
 mod query;

@@ -1,6 +1,9 @@
 //! Tasks and tools as operators see them: the JSON of the API, of which the page is made, too.
 
-use crate::words::{self, state_word};
+use crate::{
+    nodes::NodeView,
+    words::{self, state_word},
+};
 use longhaul_core::{AttemptState, Now, Origin, Outcome, StopReason, Task, UnixMillis, push_timestamp, store::Record};
 use longhaul_runtime::{EntryStatus, EntrySummary, PastAttempt, Requestor};
 use serde::Serialize;
@@ -127,6 +130,9 @@ impl TaskView {
 pub(crate) struct TaskDetails {
     #[serde(flatten)]
     pub(crate) task: TaskView,
+    /// The server that holds its active attempt, if several share the store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) runs_at: Option<NodeView>,
     /// What a queued task waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) waits_for: Option<String>,

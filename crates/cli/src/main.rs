@@ -74,6 +74,8 @@ fn main() -> ExitCode {
         args::Command::Check(check) => check::run(check),
         #[cfg(unix)]
         args::Command::Admin(admin) => run_client(admin::run(admin)),
+        #[cfg(unix)]
+        args::Command::Nodes(of) => run_client(admin::nodes(of)),
         args::Command::Keys(keys) => run_client(async { keys::run(keys) }),
         args::Command::Backup(asked) => run_client(backup::run(asked)),
         args::Command::Restore(asked) => run_client(restore::run(asked)),

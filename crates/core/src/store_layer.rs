@@ -5,8 +5,8 @@ use crate::{
     TaskId, ToolSpec, UnixMillis, Usage,
     store::{
         ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, FoundTasks, Idempotency, Lease, Listener,
-        LiveTasks, NewTask, Page, PermitReport, Permits, Record, Renewal, SigningKey, StoreCapabilities, StoreError,
-        TaskSearch, ToolLimit, UnwrittenCall,
+        LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits, Record, Renewal, SigningKey,
+        StoreCapabilities, StoreError, TaskSearch, ToolLimit, UnwrittenCall,
     },
 };
 use std::sync::Arc;
@@ -93,9 +93,10 @@ layer! {
     /// ```
     trait;
 
-    fn open_node(host: &HostId, at: UnixMillis) -> BoxFuture<'_, Result<Lease, StoreError>>;
+    fn open_node(new: &NewNode, at: UnixMillis) -> BoxFuture<'_, Result<Lease, StoreError>>;
     fn renew(node: NodeId) -> BoxFuture<'_, Result<Renewal, StoreError>>;
     fn end_lease(node: NodeId) -> BoxFuture<'_, Result<(), StoreError>>;
+    fn nodes() -> BoxFuture<'_, Result<Vec<NodeStatus>, StoreError>>;
     fn put_spec(spec: ToolSpec) -> BoxFuture<'_, Result<(), StoreError>>;
     fn spec(id: &SpecId) -> BoxFuture<'_, Result<Option<ToolSpec>, StoreError>>;
     fn put_limit(tool: &str, concurrency: Option<usize>) -> BoxFuture<'_, Result<(), StoreError>>;

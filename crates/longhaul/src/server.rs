@@ -4,7 +4,7 @@ use crate::{
     Error, Icon, Prompt, RequestContext, Resource, ResourceTemplate, ServeError, ServerHandle, ToAddress, Tool,
     method::Method, serve::stop_signal,
 };
-use longhaul_core::{BoxFuture, EventStore, HostId, Quota, Store};
+use longhaul_core::{BoxFuture, EventStore, Quota, Store, store::NewNode};
 use longhaul_runtime::{BuildId, Provider, SUSPEND_AFTER, StepObserver};
 use longhaul_server::{
     Limits,
@@ -56,7 +56,8 @@ pub struct Server {
     pub(crate) templates: Vec<ResourceTemplate>,
     pub(crate) methods: Vec<Method>,
     pub(crate) storage: Storage,
-    pub(crate) host: Option<HostId>,
+    pub(crate) node: Option<NewNode>,
+    pub(crate) lost_after: Duration,
     pub(crate) providers: Vec<Arc<dyn Provider>>,
     pub(crate) max_running: Option<usize>,
     pub(crate) max_body: usize,
@@ -109,7 +110,8 @@ impl Server {
             templates: Vec::new(),
             methods: Vec::new(),
             storage: Storage::Memory,
-            host: None,
+            node: None,
+            lost_after: Duration::from_millis(longhaul_runtime::HOST_LOST_AFTER),
             providers: Vec::new(),
             max_running: None,
             max_body: MAX_BODY,
@@ -267,9 +269,26 @@ impl Server {
 
     /// The id of the host that this server runs on, for a [`store`](Self::store) that several servers share. After a crash, work that lives outside of
     /// this process, such as a command, is resumed by a server with the same id. One server at a time uses an id. A [data directory](Self::data_dir) has
-    /// an id of its own. Without either, each start is a new host.
-    pub fn host(mut self, id: HostId) -> Self {
-        self.host = Some(id);
+    /// an id of its own. Without either, each start is a new host. A [`NewNode`] also has what operators see of the server.
+    ///
+    /// ```
+    /// use longhaul::{Server, internals::core::{HostId, store::NewNode}};
+    ///
+    /// let node = NewNode {
+    ///     address: Some("http://10.0.0.1:7411/mcp".into()),
+    ///     ..HostId("web1".into()).into()
+    /// };
+    /// let server = Server::new("jobs", "1.0.0").host(node);
+    /// ```
+    pub fn host(mut self, node: impl Into<NewNode>) -> Self {
+        self.node = Some(node.into());
+        self
+    }
+
+    /// How long another [host](Self::host) of the store must have been without a server before it is given up; by default ten minutes. Then the other servers end
+    /// the attempts that are bound to it, or retry them.
+    pub fn lost_after(mut self, time: Duration) -> Self {
+        self.lost_after = time;
         self
     }
 

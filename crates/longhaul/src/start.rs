@@ -6,7 +6,7 @@ use crate::{
 };
 #[cfg(feature = "admin")]
 use longhaul_admin::PreparedAdmin;
-use longhaul_core::{HostId, Store};
+use longhaul_core::{HostId, Store, store::NewNode};
 use longhaul_runtime::{Catalog, Engine, EngineOptions, Ports, Recovered, Snapshot};
 use longhaul_server::{FOLLOW_TOOLS, Front, FrontOptions, ServerInfo, http::Exposure};
 use longhaul_store::{MemoryStore, PlainCallStore, ReadOnlyStore, SqliteOptions, SqliteStore};
@@ -28,7 +28,7 @@ impl ServerHandle {
             Storage::Directory(path) => Some(path.clone()),
             Storage::Memory | Storage::Store(_) => None,
         };
-        let (mut store, host) = open(server.storage, server.accept_restored, &ports).await?;
+        let (mut store, node) = open(server.storage, server.accept_restored, &ports).await?;
         #[cfg(feature = "admin")]
         let admin = match (server.admin, data_dir) {
             (None, _) => None,
@@ -50,7 +50,14 @@ impl ServerHandle {
         let (name, audit) = (server.name.clone(), server.audit.clone());
         let (engine, recovered) = Engine::start(EngineOptions {
             store,
-            host: server.host.or(host).unwrap_or_else(|| host_of_this_start(&ports)),
+            node: NewNode {
+                name: server.name.as_str().into(),
+                ..server
+                    .node
+                    .or(node)
+                    .unwrap_or_else(|| host_of_this_start(&ports).into())
+            },
+            lost_after: u64::try_from(server.lost_after.as_millis()).unwrap_or(u64::MAX),
             ports,
             catalog,
             providers: server.providers,
@@ -259,12 +266,12 @@ fn host_of_this_start(ports: &Ports) -> HostId {
     HostId(format!("process-{:016x}", u64::from_le_bytes(random)).into())
 }
 
-/// Opens the store, and returns the id of this host if the storage keeps one.
+/// Opens the store, and returns what the storage knows of this host.
 async fn open(
     storage: Storage,
     accept_restored: bool,
     ports: &Ports,
-) -> Result<(Arc<dyn Store>, Option<HostId>), ServeError> {
+) -> Result<(Arc<dyn Store>, Option<NewNode>), ServeError> {
     match storage {
         Storage::Store(store) => Ok((store, None)),
         Storage::Memory => {
@@ -284,8 +291,8 @@ async fn open(
                     "{why}. The server is read-only: no task runs until `Server::accept_restored_database` is set"
                 );
             }
-            let host = store.host_id().clone();
-            Ok((ReadOnlyStore::unless_accepted(Arc::new(store)), Some(host)))
+            let node = store.host_id().clone().into();
+            Ok((ReadOnlyStore::unless_accepted(Arc::new(store)), Some(node)))
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::{
 use longhaul_core::{
     HostId, Millis, NodeId, Now, OnNonDeterminism, Principal, Quota, Retry, Scope, SpecId, State, Store, Task,
     TaskHeader, TaskId, ToolSpec, push_timestamp,
-    store::{ApplyError, Page, Record, StoreError, ToolLimit},
+    store::{ApplyError, NewNode, Page, Record, StoreError, ToolLimit},
 };
 use parking_lot::{Mutex, MutexGuard};
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -33,8 +33,11 @@ pub struct EngineOptions {
     pub store: Arc<dyn Store>,
     /// Time, randomness, concurrency.
     pub ports: Ports,
-    /// Names this machine and data directory, the same at every start: work bound to it can only be adopted here.
-    pub host: HostId,
+    /// The node that this process becomes. Work bound to its host can only be adopted there.
+    pub node: NewNode,
+    /// How long a host must have been without a node before it is given up, in milliseconds: then others end the attempts that are bound to it. Usually
+    /// [`HOST_LOST_AFTER`](crate::HOST_LOST_AFTER).
+    pub lost_after: Millis,
     /// The tools that can be called.
     pub catalog: Catalog,
     /// Where executors of tools that were changed or removed come from, and where logs are.
@@ -73,6 +76,7 @@ pub(crate) struct Inner {
     /// That of the ports.
     pub(crate) clock: Arc<EngineClock>,
     pub(crate) paused: PausedTools,
+    pub(crate) lost_after: Millis,
     /// The last concurrency of tools that are no longer offered.
     last_limits: Mutex<HashMap<Arc<str>, usize>>,
 }
@@ -224,7 +228,8 @@ impl Inner {
         let EngineOptions {
             store,
             ports,
-            host,
+            node: new,
+            lost_after,
             catalog,
             providers,
             max_running,
@@ -238,7 +243,7 @@ impl Inner {
         Arc::new(Self {
             node: Node::new(NodeOptions {
                 id: node,
-                host,
+                new,
                 store,
                 ports,
                 max_running,
@@ -252,6 +257,7 @@ impl Inner {
             may_begin,
             clock,
             paused: PausedTools::default(),
+            lost_after,
             last_limits: Mutex::new(limits.collect()),
         })
     }

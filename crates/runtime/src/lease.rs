@@ -1,9 +1,9 @@
 //! The node's lease: taking and renewing it, and acting on what the store says that the node holds.
 
-use crate::{active_attempts::AttemptOrigin, attempt, engine::Inner, engine_clock::EngineClock, recovery};
+use crate::{StartError, active_attempts::AttemptOrigin, attempt, engine::Inner, engine_clock::EngineClock, recovery};
 use longhaul_core::{
-    Clock, Fence, HostId, Millis, Store, TaskId,
-    store::{HeldAttempt, Lease, StoreError},
+    Clock, Fence, Millis, Store, TaskId,
+    store::{HeldAttempt, Lease, NewNode, StoreError},
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tracing::{error, info, warn};
@@ -17,31 +17,35 @@ const LONGEST_PAUSE: Millis = 1_000;
 /// How much longer than the store said the lease of a host is waited for, in milliseconds.
 const TOLERANCE: Millis = 2_000;
 
-/// Registers this process as a new node. The lease of an earlier process of this host that was killed is waited for until it has ended.
+/// Registers this process as a new node. If the host has a lease from another boot of the machine, or from another directory, its end is waited for: that
+/// process may have died with the machine.
 ///
 /// # Errors
-/// The store's; [`StoreError::HostInUse`] if the lease of the host has been renewed meanwhile, so that its node lives.
-pub(crate) async fn open_node(store: &dyn Store, host: &HostId, clock: &EngineClock) -> Result<Lease, StoreError> {
+/// The store's; [`StartError::HostInUse`] if the lease of the host has been renewed meanwhile, so that its node lives.
+pub(crate) async fn open_node(store: &dyn Store, new: &NewNode, clock: &EngineClock) -> Result<Lease, StartError> {
     let mut give_up_at = None;
     loop {
         let asked = clock.monotonic();
-        let left = match store.open_node(host, clock.now()).await {
-            Err(StoreError::HostInUse(left)) => left,
+        let (by, left) = match store.open_node(new, clock.now()).await {
+            Err(StoreError::HostInUse { by, left }) => (by, left),
             Ok(lease) => {
                 if let Some(now) = lease.now {
                     clock.set(asked, now);
                 }
                 return Ok(lease);
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         };
         if give_up_at.is_none() {
             let left = longhaul_core::format_duration(left);
-            warn!("another server of this host has not given up its lease; waiting {left} for its end");
+            warn!("another server of this host, {by}, has not given up its lease; waiting {left} for its end");
         }
         let last = clock.monotonic() + Duration::from_millis(left.saturating_add(TOLERANCE));
         if clock.monotonic() > *give_up_at.get_or_insert(last) {
-            return Err(StoreError::HostInUse(left));
+            return Err(StartError::HostInUse {
+                host: new.host.0.to_string(),
+                by,
+            });
         }
         let pause = Duration::from_millis(left.clamp(1, LONGEST_PAUSE));
         clock.sleep(pause).await;

@@ -87,7 +87,7 @@ pub use ports::{Ports, Spawner};
 pub use progress_stream::{ProgressStream, ToolMessage};
 pub use provider::{AttemptExit, LogChunk, LogError, LogRange, PastAttempt, Provider};
 pub use question::{AskError, Question};
-pub use recovery::Recovered;
+pub use recovery::{HOST_LOST_AFTER, Recovered};
 pub use reply::{Reply, read_answer};
 pub use request::{RequestChannel, RequestContext};
 pub use requestor::{Requestor, Trace};

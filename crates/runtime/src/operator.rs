@@ -2,8 +2,8 @@
 
 use crate::{Call, DeleteError, Engine, engine::Inner, requestor::Requestor};
 use longhaul_core::{
-    CancelMode, EntryKey, InputKey, Json, Scope, State, Task, TaskId, Verdict,
-    store::{ApplyError, CreateError, Record, StoreError},
+    CancelMode, EntryKey, InputKey, Json, Millis, NodeId, Scope, State, Task, TaskId, Verdict,
+    store::{ApplyError, CreateError, LeaseStatus, NodeStatus, Record, StoreError},
 };
 use std::sync::Arc;
 
@@ -189,13 +189,44 @@ impl Engine {
     }
 
     /// Pauses a tool, or ends its pause: while it is paused, nothing of it begins, on any node that shares the store. Calls and tasks wait in its queue, and
-    /// their queue timeouts count. What runs runs on. Other nodes learn of it within half a minute.
+    /// their queue timeouts count. What runs runs on. Other nodes learn of it at once, or within half a minute if the event is lost.
     ///
     /// # Errors
     /// The store's.
     pub async fn set_paused(&self, tool: &str, paused: bool) -> Result<(), StoreError> {
         self.0.node.store.set_paused(tool, paused).await?;
         read_paused(&self.0).await
+    }
+
+    /// The nodes that share the store: those that live, and those that are dead and still hold attempts.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn nodes(&self) -> Result<Vec<NodeStatus>, StoreError> {
+        let node = &self.0.node;
+        if node.store.capabilities().many_nodes {
+            return node.store.nodes().await;
+        }
+        Ok(vec![NodeStatus {
+            node: node.id,
+            host: node.host.clone(),
+            name: Arc::clone(&node.new.name),
+            address: node.new.address.clone(),
+            opened_at: node.opened_at,
+            lease: LeaseStatus::Unlimited,
+            attempts: node.active.len() as u64,
+            bound_attempts: 0,
+        }])
+    }
+
+    /// The node that this engine is.
+    pub fn node_id(&self) -> NodeId {
+        self.0.node.id
+    }
+
+    /// For how long a host may be without a node before its attempts are given up, in milliseconds.
+    pub fn lost_after(&self) -> Millis {
+        self.0.lost_after
     }
 
     /// Whether a tool is paused, as this node knows.

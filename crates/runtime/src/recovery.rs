@@ -31,8 +31,8 @@ pub struct Recovered {
 /// How often other nodes that have died are looked for.
 const RECOVER_EVERY: Duration = Duration::from_secs(60);
 
-/// How long a host must have been without a lease before it is given up, in milliseconds: then other hosts end the attempts that are bound to it.
-const HOST_LOST_AFTER: Millis = 10 * 60_000;
+/// The usual [`EngineOptions::lost_after`](crate::EngineOptions::lost_after).
+pub const HOST_LOST_AFTER: Millis = 10 * 60_000;
 
 /// Takes over from nodes that die while this one runs, until the engine stops.
 pub(crate) async fn run(inner: Arc<Inner>) {
@@ -106,7 +106,7 @@ async fn cancel(node: &Node, task: &Task) -> Result<bool, StoreError> {
 async fn take_over_attempts(inner: &Arc<Inner>) -> Result<usize, StoreError> {
     let (store, node, host) = (&inner.node.store, inner.node.id, &inner.node.host);
     let adopt = || store.adopt(node, host, BATCH, inner.node.now());
-    let reclaim = || store.reclaim(node, host, HOST_LOST_AFTER, BATCH, inner.node.now());
+    let reclaim = || store.reclaim(node, host, inner.lost_after, BATCH, inner.node.now());
     Ok(take_all(inner, AttemptOrigin::Adopted, adopt).await?
         + take_all(inner, AttemptOrigin::Reclaimed, reclaim).await?)
 }

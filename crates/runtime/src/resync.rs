@@ -23,6 +23,13 @@ pub(crate) async fn run(inner: Arc<Inner>, renews: bool) {
         let pause = PAUSE.0 + node.random() % (PAUSE.1 - PAUSE.0);
         tokio::select! {
             biased;
+            () = node.pauses_changed() => {
+                // An error is not tried again here: the next re-read reads it.
+                if let Err(error) = operator::read_paused(&inner).await {
+                    warn!(%error, "which tools are paused could not be read");
+                }
+                continue;
+            }
             () = node.resync_requested() => {}
             () = node.ports.clock.sleep(Duration::from_millis(pause)) => {}
         }

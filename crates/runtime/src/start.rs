@@ -20,7 +20,24 @@ const LOOK_EVERY: Duration = Duration::from_secs(3);
 pub enum StartError {
     /// The store failed.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(StoreError),
+    /// Two servers have one host id: then each would take the commands of the other for its own.
+    #[error(
+        "another server with the host id `{host}` is running: {by}. If the data directory of this server is a copy of that one's, delete the file `host` and the \
+         folder `attempts` in the copy: it gets an id of its own. If not, stop the other server first"
+    )]
+    HostInUse {
+        /// The id.
+        host: String,
+        /// The other server, as far as it is known.
+        by: String,
+    },
+}
+
+impl From<StoreError> for StartError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
 }
 
 impl Engine {
@@ -40,7 +57,7 @@ impl Engine {
         let engine_clock = EngineClock::begin(Arc::clone(&options.ports.clock), store.newest_created_at().await?);
         let engine_clock = Arc::new(engine_clock);
         options.ports.clock = engine_clock.clone();
-        let lease = lease::open_node(&*store, &options.host, &engine_clock).await?;
+        let lease = lease::open_node(&*store, &options.node, &engine_clock).await?;
         let inner = Inner::new(options, lease.node, Arc::clone(&engine_clock), limits);
         operator::read_paused(&inner).await?;
         if inner.node.store.capabilities().many_nodes {

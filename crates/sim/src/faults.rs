@@ -162,7 +162,8 @@ async fn run(world: Arc<World>, process: Process, skew: Skew) {
     let options = EngineOptions {
         store: Arc::new(PlainCallStore::in_front_of(Arc::new(NodeStore::new(&world, process)))),
         ports: ports::ports(&world.executor, process, &skew, world.fork_rng()),
-        host: host.clone(),
+        node: host.clone().into(),
+        lost_after: longhaul_runtime::HOST_LOST_AFTER,
         catalog,
         providers: vec![Arc::new(CommandProvider {
             world: Arc::clone(&world),

@@ -7,8 +7,8 @@ use longhaul_core::{
     BoxFuture, Event, Fence, HostId, InputKey, Millis, NodeId, Scope, SessionKey, Store, StoreLayer, Task, TaskId,
     ToolSpec, UnixMillis,
     store::{
-        ApplyError, Change, Claim, Claimed, CreateError, Created, Lease, Listener, NewTask, PermitReport, Permits,
-        Record, Renewal, SigningKey, StoreError, UnwrittenCall,
+        ApplyError, Change, Claim, Claimed, CreateError, Created, Lease, Listener, NewNode, NewTask, PermitReport,
+        Permits, Record, Renewal, SigningKey, StoreError, UnwrittenCall,
     },
 };
 use parking_lot::Mutex;
@@ -308,12 +308,12 @@ impl StoreLayer for NodeStore {
         })
     }
 
-    fn open_node(&self, host: &HostId, at: UnixMillis) -> BoxFuture<'_, Result<Lease, StoreError>> {
-        let host = host.clone();
+    fn open_node(&self, new: &NewNode, at: UnixMillis) -> BoxFuture<'_, Result<Lease, StoreError>> {
+        let new = new.clone();
         self.write(move |world, process| {
-            let lease = disk::now(world.disk.open_node(&host, at))?;
+            let lease = disk::now(world.disk.open_node(&new, at))?;
             world.check(|checker| checker.node_opened(process, lease.node));
-            world.note(process, |_| format!("opens as node {} of {}", lease.node.0, host.0));
+            world.note(process, |_| format!("opens as node {} of {}", lease.node.0, new.host.0));
             world.leases_changed();
             Ok(lease)
         })

@@ -37,6 +37,13 @@ impl Effects {
         self.events.extend(StoreEvent::queue_ready(task));
     }
 
+    /// Tools were paused, or resumed.
+    pub(crate) fn pauses_changed() -> Self {
+        Self {
+            events: vec![StoreEvent::PausesChanged],
+        }
+    }
+
     /// What a node holds of a tool's permits has changed.
     pub(crate) fn permits_changed(&mut self, tool: Arc<str>, by: NodeId) {
         self.events.push(StoreEvent::PermitsChanged { tool, by });

@@ -11,12 +11,13 @@ use crate::{
 };
 use longhaul_core::{
     HostId, Millis, NodeId, UnixMillis,
-    store::{HeldAttempt, Lease, Renewal, StoreError},
+    store::{HeldAttempt, Lease, LeaseStatus, NewNode, NodeStatus, Renewal, StoreError},
 };
 use longhaul_store::{
     code::STOP_REASONS,
     task_row::{self, Row as _},
 };
+use std::sync::Arc;
 
 const HELD: &str =
     "SELECT id, attempt_epoch, stop_reason FROM tasks WHERE attempt_state < 3 AND attempt_node = $1 ORDER BY id";
@@ -24,7 +25,7 @@ const LOSSES: &str = "SELECT count(*) FROM nodes WHERE lost_at IS NOT NULL";
 
 /// [`longhaul_core::Store::open_node`].
 pub(crate) struct OpenNode {
-    pub(crate) host: HostId,
+    pub(crate) new: NewNode,
     pub(crate) at: UnixMillis,
     pub(crate) length: Millis,
     pub(crate) clock: Clock,
@@ -36,18 +37,21 @@ impl Work for OpenNode {
     async fn run(&self, tx: &Tx<'_>) -> Result<Lease, Fault> {
         take_turn(tx, "nodes").await?;
         let now = self.clock.now(tx).await?;
-        let host = encode(&self.host.0);
+        let host = encode(&self.new.host.0);
         // Locks the row: it may be renewed right now.
         let held = tx
             .rows(
-                "SELECT ends_at FROM nodes WHERE host = $1 AND lost_at IS NULL FOR UPDATE",
+                "SELECT id, ends_at, name, address, directory FROM nodes WHERE host = $1 AND lost_at IS NULL FOR UPDATE",
                 &[&host],
             )
             .await?;
         for lease in &held {
-            let ends_at = UnixMillis(row::number(lease, 0)?);
-            if ends_at > now {
-                return Err(StoreError::HostInUse(ends_at.since(now)).into());
+            let ends_at = UnixMillis(row::number(lease, 1)?);
+            if ends_at > now && !self.new.is_on_same_directory(lease.try_get(4)?) {
+                let (name, address) = (row::text(lease, 2)?, Row(lease).text(3, |text| Arc::<str>::from(text))?);
+                let by = NodeStatus::describe(NodeId(row::number(lease, 0)?), &name, address.as_deref());
+                let left = ends_at.since(now);
+                return Err(StoreError::HostInUse { by, left }.into());
             }
         }
         tx.execute(
@@ -56,11 +60,20 @@ impl Work for OpenNode {
         )
         .await?;
         let ends_at = now.plus(self.length);
+        let (name, address) = (encode(&self.new.name), self.new.address.as_deref().map(encode));
         let node = tx
             .row(
-                "INSERT INTO nodes (id, host, opened_at, since, ends_at, losses_seen) \
-                 SELECT coalesce(max(id), 0) + 1, $1, $2, $3, $4, count(lost_at) FROM nodes RETURNING id",
-                &[&host, &self.at.0, &now.0, &ends_at.0],
+                "INSERT INTO nodes (id, host, opened_at, since, ends_at, losses_seen, name, address, directory) \
+                 SELECT coalesce(max(id), 0) + 1, $1, $2, $3, $4, count(lost_at), $5, $6, $7 FROM nodes RETURNING id",
+                &[
+                    &host,
+                    &self.at.0,
+                    &now.0,
+                    &ends_at.0,
+                    &name,
+                    &address,
+                    &self.new.directory.as_deref(),
+                ],
             )
             .await?;
         deletion::forget_sessions(tx, self.at).await?;
@@ -133,6 +146,39 @@ fn held_attempt(row: &tokio_postgres::Row) -> Result<HeldAttempt, Fault> {
             None => None,
             Some(_) => Some(task_row::word(&row, 2, &STOP_REASONS)?),
         },
+    })
+}
+
+/// Those that live, and those that are dead and hold attempts. The last column is since when their host has no node.
+const STATUSES: &str = "SELECT nodes.id, host, name, address, opened_at, ends_at, lost_at, count(tasks.id), count(tasks.attempt_host), \
+         (SELECT CASE WHEN bool_and(others.lost_at IS NOT NULL) THEN max(others.lost_at) END FROM nodes AS others WHERE others.host = nodes.host) \
+     FROM nodes LEFT JOIN tasks ON attempt_node = nodes.id AND attempt_state < 3 \
+     WHERE lost_at IS NULL OR nodes.id IN (SELECT attempt_node FROM tasks WHERE attempt_state < 3) GROUP BY nodes.id ORDER BY nodes.id";
+
+/// [`longhaul_core::Store::nodes`].
+pub(crate) async fn statuses(on: &impl Execute, clock: &Clock) -> Result<Vec<NodeStatus>, Fault> {
+    let now = clock.now(on).await?;
+    let rows = on.rows(STATUSES, &[]).await?;
+    rows.iter().map(|row| status(row, now)).collect()
+}
+
+fn status(found: &tokio_postgres::Row, now: UnixMillis) -> Result<NodeStatus, Fault> {
+    let row = Row(found);
+    let count = |at| row::number(found, at).map(|count| u64::try_from(count).unwrap_or_default());
+    Ok(NodeStatus {
+        node: NodeId(row::number(found, 0)?),
+        host: HostId(row::text(found, 1)?),
+        name: row::text(found, 2)?,
+        address: row.text(3, |text| Arc::<str>::from(text))?,
+        opened_at: UnixMillis(row::number(found, 4)?),
+        lease: match row.integer(6)? {
+            None => LeaseStatus::Held(UnixMillis(row::number(found, 5)?).since(now)),
+            Some(_) => LeaseStatus::Lost {
+                host_lost_for: row.integer(9)?.map(|at| now.since(UnixMillis(at))),
+            },
+        },
+        attempts: count(7)?,
+        bound_attempts: count(8)?,
     })
 }
 

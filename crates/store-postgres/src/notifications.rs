@@ -109,6 +109,7 @@ impl Notifications {
     fn payload(&mut self, first: CommittedEvents) -> String {
         let mut tasks: BTreeMap<String, (u64, Option<i64>)> = BTreeMap::new();
         let (mut queues, mut permits) = (BTreeSet::new(), BTreeSet::new());
+        let mut pauses = false;
         let mut events = Some(first);
         while let Some(part) = events {
             for event in part.iter() {
@@ -124,6 +125,7 @@ impl Notifications {
                     StoreEvent::PermitsChanged { tool, by } => {
                         permits.insert((tool.to_string(), by.0));
                     }
+                    StoreEvent::PausesChanged => pauses = true,
                     StoreEvent::Resync => {}
                 }
             }
@@ -133,7 +135,8 @@ impl Notifications {
             .published
             .upgrade()
             .is_some_and(|published| !published.take_overflow());
-        let all = json!({ "from": self.me, "tasks": tasks, "queues": queues, "permits": permits }).to_string();
+        let all = json!({ "from": self.me, "tasks": tasks, "queues": queues, "permits": permits, "pauses": pauses })
+            .to_string();
         match is_whole && all.len() <= MOST_BYTES {
             true => all,
             false => self.nothing_in_particular(),
@@ -179,6 +182,10 @@ fn events(said: &Value) -> Option<Vec<StoreEvent>> {
     for said in said["permits"].as_array()? {
         let (tool, by) = (said[0].as_str()?.into(), NodeId(said[1].as_i64()?));
         events.push(StoreEvent::PermitsChanged { tool, by });
+    }
+    // An earlier release says nothing of it.
+    if said["pauses"] == true {
+        events.push(StoreEvent::PausesChanged);
     }
     Some(events)
 }

@@ -7,7 +7,10 @@ use crate::{
 };
 
 /// Step n brings a schema from version n to n + 1. Steps are only ever added.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_tasks.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_tasks.sql"),
+    include_str!("migrations/0002_nodes.sql"),
+];
 
 /// "Long" and "haul" in ASCII: the lock that all migrations of a database take, whichever their schema.
 const LOCK: i64 = 0x4c6f_6e67_6861_756c;

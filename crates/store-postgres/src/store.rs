@@ -3,6 +3,7 @@
 use crate::{
     PostgresStore,
     deletion::Delete,
+    effects::Effects,
     ledger, nodes, permits, read,
     request::{Answer, Request},
     search,
@@ -16,8 +17,8 @@ use longhaul_core::{
     TaskId, ToolSpec, UnixMillis, Usage,
     store::{
         ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, FoundTasks, Idempotency, Lease, Listener,
-        LiveTasks, NewTask, Page, PermitReport, Permits, Record, Renewal, SigningKey, StoreCapabilities, StoreError,
-        TaskSearch, ToolLimit, UnwrittenCall,
+        LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits, Record, Renewal, SigningKey,
+        StoreCapabilities, StoreError, TaskSearch, ToolLimit, UnwrittenCall,
     },
 };
 use std::{future::ready, sync::Arc};
@@ -95,9 +96,9 @@ macro_rules! read {
 }
 
 impl Store for PostgresStore {
-    fn open_node(&self, host: &HostId, at: UnixMillis) -> BoxFuture<'_, Result<Lease, StoreError>> {
+    fn open_node(&self, new: &NewNode, at: UnixMillis) -> BoxFuture<'_, Result<Lease, StoreError>> {
         let open = nodes::OpenNode {
-            host: host.clone(),
+            new: new.clone(),
             at,
             length: self.node_lease,
             clock: self.clock.clone(),
@@ -121,6 +122,10 @@ impl Store for PostgresStore {
     fn end_lease(&self, node: NodeId) -> BoxFuture<'_, Result<(), StoreError>> {
         let clock = self.clock.clone();
         Box::pin(async move { transact(&self.reserved, &nodes::EndLease { node, clock }).await })
+    }
+
+    fn nodes(&self) -> BoxFuture<'_, Result<Vec<NodeStatus>, StoreError>> {
+        read!(self, |connection| nodes::statuses(connection, &self.clock))
     }
 
     fn put_spec(&self, spec: ToolSpec) -> BoxFuture<'_, Result<(), StoreError>> {
@@ -154,7 +159,9 @@ impl Store for PostgresStore {
         let sql = if paused { PAUSE } else { END_PAUSE };
         Box::pin(async move {
             let params: Vec<crate::connections::Param<'_>> = vec![&tool];
-            transact(&self.connections, &Statement { sql, params }).await
+            transact(&self.connections, &Statement { sql, params }).await?;
+            self.published.committed(Effects::pauses_changed());
+            Ok(())
         })
     }
 

@@ -4,7 +4,8 @@ use crate::sqlite::SqliteStore;
 use longhaul_core::{
     BoxFuture, HostId, NodeId, Store, StoreLayer, Task, TaskId, ToolSpec, UnixMillis,
     store::{
-        ApplyError, Change, Claim, Claimed, CreateError, Created, Lease, NewTask, Renewal, StoreError, UnwrittenCall,
+        ApplyError, Change, Claim, Claimed, CreateError, Created, Lease, NewNode, NewTask, Renewal, StoreError,
+        UnwrittenCall,
     },
 };
 use std::{future::ready, sync::Arc};
@@ -33,7 +34,7 @@ impl StoreLayer for ReadOnlyStore {
     }
 
     /// The latest start: this one is not recorded, because it starts no work.
-    fn open_node(&self, _host: &HostId, _at: UnixMillis) -> BoxFuture<'_, Result<Lease, StoreError>> {
+    fn open_node(&self, _new: &NewNode, _at: UnixMillis) -> BoxFuture<'_, Result<Lease, StoreError>> {
         Box::pin(async move {
             Ok(Lease {
                 node: self.0.latest_node().await?,

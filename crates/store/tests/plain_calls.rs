@@ -112,7 +112,7 @@ impl Fixture {
             definition: Json::trusted("{}"),
         };
         now(store.put_spec(spec)).unwrap();
-        let node = now(store.open_node(&HostId("here".into()), UnixMillis(0)))
+        let node = now(store.open_node(&HostId("here".into()).into(), UnixMillis(0)))
             .unwrap()
             .node;
         Self { disk, store, node }

@@ -71,7 +71,8 @@ async fn serve_on(ports: Ports, executor: Arc<dyn Executor>, retry: Retry, deadl
     let options = EngineOptions {
         store: Arc::new(MemoryStore::new()),
         ports,
-        host: HostId("here".into()),
+        node: HostId("here".into()).into(),
+        lost_after: longhaul_runtime::HOST_LOST_AFTER,
         catalog: Catalog::new([tool.unwrap()]).unwrap(),
         providers: Vec::new(),
         max_running: Some(1),

@@ -1,6 +1,7 @@
 //! The pages. They work without a script, which only draws them anew when something has changed.
 
 mod login;
+mod nodes;
 mod question;
 mod reset;
 mod task;
@@ -33,6 +34,7 @@ pub(crate) fn router() -> Router<Arc<AdminContext>> {
         .route("/tasks/{id}/{action}", post(task::act))
         .route("/tools", get(tools::show))
         .route("/tools/{name}/{action}", post(tools::act))
+        .route("/nodes", get(nodes::show))
         .route("/login", get(login::show).post(login::log_in))
         .route("/logout", post(login::log_out))
         .route(

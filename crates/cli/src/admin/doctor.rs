@@ -178,6 +178,18 @@ async fn look_at_server(api: &Api, target: &str) -> Result<Vec<Finding>, Failure
             ));
         }
     }
+    for node in list(&api.get("/api/nodes").await?, "nodes") {
+        if node["state"] == "dead" && node["boundAttempts"] != 0 {
+            findings.push(Finding::new(
+                format!(
+                    "{} attempts are bound to the host {}, whose server is away",
+                    node["boundAttempts"],
+                    text(node, "host")
+                ),
+                text(node, "outlook"),
+            ));
+        }
+    }
     let asking = api
         .get(&format!("/api/tasks?asks=yes&older={OLD_QUESTION}&limit=500"))
         .await?;

@@ -47,7 +47,21 @@ pub(crate) async fn run(admin: &Admin) -> ExitCode {
         | AdminCommand::Drain(of)
         | AdminCommand::Doctor(of) => of,
     };
-    match operate(&admin.command).await {
+    exit_code(operate(&admin.command).await, of)
+}
+
+/// Runs `longhaul nodes`.
+pub(crate) async fn nodes(of: &Operated) -> ExitCode {
+    let found = async {
+        shown(of, &Api::of(of)?.get("/api/nodes").await?, |found| {
+            show::nodes(found, show::width())
+        })
+    };
+    exit_code(found.await, of)
+}
+
+fn exit_code(outcome: Result<Exit, Failure>, of: &Operated) -> ExitCode {
+    match outcome {
         Ok(exit) if exit == Exit::Answered && !output::is_written() => Exit::NotWritten,
         Ok(exit) => exit,
         Err(failure) => failure.report(of.json),

@@ -96,6 +96,43 @@ pub(super) fn tools(tools: &[Value], width: usize) -> String {
     table(header, &rows, width)
 }
 
+pub(super) fn nodes(found: &Value, width: usize) -> String {
+    let nodes = list(found, "nodes");
+    let row = |node: &Value| {
+        let millis = |member: &str| node[member].as_u64();
+        [
+            node["node"].to_string(),
+            match node["answers"] == true {
+                true => format!("{} (answers)", text(node, "name")),
+                false => text(node, "name").to_owned(),
+            },
+            text(node, "state").to_owned(),
+            text(node, "address").to_owned(),
+            text(node, "host").to_owned(),
+            text(node, "since").to_owned(),
+            match (millis("leaseMillis"), millis("hostAwayMillis")) {
+                (Some(left), _) => length(left),
+                (None, Some(away)) => format!("away for {}", length(away)),
+                (None, None) => "-".to_owned(),
+            },
+            node["attempts"].to_string(),
+            node["boundAttempts"].to_string(),
+        ]
+    };
+    let rows: Vec<[String; 9]> = nodes.iter().map(row).collect();
+    let header = [
+        "NODE", "NAME", "STATE", "ADDRESS", "HOST", "SINCE", "LEASE", "ATTEMPTS", "BOUND",
+    ];
+    let mut shown = table(header, &rows, width);
+    for node in nodes {
+        let outlook = text(node, "outlook");
+        if !outlook.is_empty() {
+            shown.push_str(&format!("node {}: {outlook}\n", node["node"]));
+        }
+    }
+    shown
+}
+
 pub(super) fn stats(stats: &Value) -> String {
     let count = |member: &str| stats[member].as_u64().unwrap_or_default();
     let mut line = format!(
@@ -125,6 +162,18 @@ pub(super) fn task(task: &Value) -> String {
     };
     member("id", text(task, "id"));
     member("status", text(task, "status"));
+    let node = &task["runsAt"];
+    if !node.is_null() {
+        let outlook = match text(node, "outlook") {
+            "" => String::new(),
+            outlook => format!("; it is dead: {outlook}"),
+        };
+        let (name, number, host) = (text(node, "name"), &node["node"], text(node, "host"));
+        member(
+            "runs at",
+            format!("{name} {} (node {number}, host {host}){outlook}", text(node, "address")).trim(),
+        );
+    }
     member("waits for", text(task, "waitsFor"));
     member("principal", text(task, "principal"));
     member("created", text(task, "createdAt"));

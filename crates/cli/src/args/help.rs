@@ -20,6 +20,15 @@ Exit status:
    74  standard output could not be written
   130  interrupted by Ctrl-C";
 
+pub(super) const NODES: &str = "\
+The server that is asked is named as with `longhaul admin`: by its configuration file, or by the URL of its [admin] address. Without `store` in its file it is \
+the only one.
+
+A server that is started again is a new node. One that is dead is listed as long as it holds attempts; those that are bound to its host, such as commands, wait \
+for it until `lost_after`.
+
+Exit status: as `longhaul admin`.";
+
 pub(super) const BACKUP: &str = "\
 The backup is a tar archive: the database as it was at one moment, the logs and results of commands, the API keys, and what else is in the data directory. \
 Every task that was acknowledged before this command began is in it, with its log and its result. It has secrets in the clear and is readable by this user alone: \

@@ -2,6 +2,7 @@
 
 use super::{paths::Environment, section::Section};
 use longhaul_core::Millis;
+use longhaul_runtime::HOST_LOST_AFTER;
 use std::fmt;
 
 /// The variable that names it in place of `store`.
@@ -23,6 +24,8 @@ pub(crate) struct SharedStore {
     pub(crate) schema: String,
     /// How long the lease of this server lasts from each renewal, in milliseconds.
     pub(crate) node_lease: Millis,
+    /// How long another host must have been without a server before it is given up, in milliseconds.
+    pub(crate) lost_after: Millis,
 }
 
 impl fmt::Debug for SharedStore {
@@ -30,11 +33,12 @@ impl fmt::Debug for SharedStore {
         f.debug_struct("SharedStore")
             .field("schema", &self.schema)
             .field("node_lease", &self.node_lease)
+            .field("lost_after", &self.lost_after)
             .finish_non_exhaustive()
     }
 }
 
-/// Reads the keys `store`, `store_schema` and `node_lease` of `[server]`; `None` after a problem.
+/// Reads the keys `store`, `store_schema`, `node_lease` and `lost_after` of `[server]`; `None` after a problem.
 pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<Option<SharedStore>> {
     let configured = section.optional("store", |entry| {
         let text = entry.text_like("a URL such as \"postgres://user@host/database\"")?;
@@ -60,7 +64,18 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<O
         }
         Some(name.to_owned())
     });
-    let (configured, schema, node_lease) = (configured?, schema?, node_lease?);
+    let lost_after = section.optional("lost_after", |entry| entry.positive_duration());
+    let (configured, schema, node_lease, lost_after) = (configured?, schema?, node_lease?, lost_after?);
+    let given_lease = node_lease.unwrap_or(DEFAULT_NODE_LEASE);
+    if let (Some(span), Some(entry)) = (lost_after, section.get("lost_after"))
+        && span < given_lease
+    {
+        entry.report(format!(
+            "`lost_after` must be `node_lease` ({}) at least: a server that starts again is away for as long",
+            longhaul_core::format_duration(given_lease)
+        ));
+        return None;
+    }
     let named = (environment.variable)(VARIABLE).filter(|address| !address.is_empty());
     if named.as_deref().is_some_and(|address| !is_address(address)) {
         // Its value may have a password.
@@ -70,7 +85,7 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<O
         return None;
     }
     let address = named.or(configured);
-    for key in ["store_schema", "node_lease"] {
+    for key in ["store_schema", "node_lease", "lost_after"] {
         if let (None, Some(entry)) = (&address, section.get(key)) {
             entry.warn(format!("`{key}` means something only with `store`"));
         }
@@ -78,7 +93,8 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<O
     Some(address.map(|address| SharedStore {
         address,
         schema: schema.unwrap_or_else(|| DEFAULT_SCHEMA.to_owned()),
-        node_lease: node_lease.unwrap_or(DEFAULT_NODE_LEASE),
+        node_lease: given_lease,
+        lost_after: lost_after.unwrap_or(HOST_LOST_AFTER),
     }))
 }
 

@@ -49,7 +49,11 @@ impl Restored<'_> {
     /// Ends every attempt, and every task that was queued in the database and has begun by its folder. With `interrupt_queued`, ends all other live tasks, too.
     pub(super) async fn settle(&self, interrupt_queued: bool) -> Result<Settled, SettleError> {
         let mut settled = Settled::default();
-        let node = self.store.open_node(self.store.host_id(), self.now).await?.node;
+        let node = self
+            .store
+            .open_node(&self.store.host_id().clone().into(), self.now)
+            .await?
+            .node;
         self.end_attempts(node, &mut settled).await?;
         self.look_at_queued(node, interrupt_queued, &mut settled).await?;
         Ok(settled)

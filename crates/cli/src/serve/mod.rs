@@ -24,7 +24,7 @@ use crate::{
 #[cfg(debug_assertions)]
 use injected_fault::store_options;
 use longhaul::audit::{Audit, AuditAction, AuditEvent, AuditOutcome};
-use longhaul_core::Millis;
+use longhaul_core::{Millis, store::NewNode};
 use longhaul_runtime::{Ports, Provider};
 use longhaul_server::{
     Front,
@@ -200,18 +200,25 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     let tools = tools::build_all(tools, server.queue_timeout, &commands)?;
     let logins = UpstreamLogins::new(&server.data_dir);
     let gateway = gateway::prepare(logins.apply(upstreams)?, prefix, &server.data_dir, &ports)?;
-    let building = longhaul::Server::new(server.name.clone(), env!("CARGO_PKG_VERSION"))
+    let mut building = longhaul::Server::new(server.name.clone(), env!("CARGO_PKG_VERSION"))
         .instructions("Slow tools run as tasks, which survive this server and your connection to it.")
         .tools(tools)
         .provider(Arc::clone(&commands) as Arc<dyn Provider>)
         .store(Arc::clone(&tasks))
-        .host(store.host_id().clone())
+        .host(NewNode {
+            address: url.as_deref().map(Into::into),
+            directory: store.directory_identity(),
+            ..store.host_id().clone().into()
+        })
         .max_running(server.max_running as usize)
         .quota(server.limits.quota)
         .limits(server.limits.front.clone())
         .max_body(usize::try_from(server.max_body).unwrap_or(usize::MAX))
         .strict_headers(server.strict_headers)
         .http(server.http.clone());
+    if let Some(shared) = &server.shared_store {
+        building = building.lost_after(Duration::from_millis(shared.lost_after));
+    }
     let audit = match &server.audit {
         None => None,
         Some(config) => Some(Arc::new(AuditLog::open(config, &ports.clock)?) as Arc<dyn Audit>),

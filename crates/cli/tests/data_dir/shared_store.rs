@@ -2,9 +2,10 @@
 
 use crate::{
     database::{Schema, Server as Database},
-    support::{JOBS, Place, longhaul, run, until},
+    support::{JOBS, Place, done, longhaul, run, until},
 };
-use std::fs;
+use serde_json::Value;
+use std::{fs, os::unix::fs::PermissionsExt as _};
 
 /// A database, and a schema of its own in it.
 struct Shared {
@@ -25,11 +26,26 @@ impl Shared {
     /// A folder with a server that keeps its tasks there.
     fn place(&self) -> Place {
         let keys = format!(
-            "store = {:?}\nstore_schema = {:?}\nnode_lease = \"2s\"\n",
+            "store = {:?}\nstore_schema = {:?}\nnode_lease = \"2s\"\nlost_after = \"1h\"\n",
             url(&self.schema.address),
             self.schema.name
         );
         Place::with(&JOBS.replace("[[tool]]", &format!("{keys}\n[[tool]]")))
+    }
+}
+
+impl Place {
+    /// The servers, as this one has them.
+    fn nodes(&self) -> Vec<Value> {
+        done(self, &["nodes", "jobs.toml", "--json"])["nodes"]
+            .as_array()
+            .unwrap()
+            .clone()
+    }
+
+    /// What a command prints.
+    fn printed(&self, words: &[&str]) -> String {
+        String::from_utf8(longhaul(self, words).output().unwrap().stdout).unwrap()
     }
 }
 
@@ -63,6 +79,17 @@ fn two_servers_have_the_same_tasks() {
     let id = server.begin();
     until("it runs", || first.runs() == 1 || second.runs() == 1);
     assert_eq!(other.look(&id), "working");
+    let (holder, nodes) = (1 - first.runs(), second.nodes());
+    assert_eq!(nodes.len(), 2, "{nodes:?}");
+    for (node, server) in nodes.iter().zip([&server, &other]) {
+        assert_eq!((&node["state"], &node["name"]), (&"alive".into(), &"test".into()));
+        assert_eq!(node["address"], server.url);
+        assert_eq!(node["answers"], server.url == other.url);
+    }
+    assert_eq!(nodes[holder]["boundAttempts"], 1, "{nodes:?}");
+    let task = second.printed(&["admin", "task", "jobs.toml", &id]);
+    let host = nodes[holder]["host"].as_str().unwrap();
+    assert!(task.contains("runs at") && task.contains(host), "{task}");
     server.kill();
     assert_eq!(other.look(&id), "working");
     let server = first.serve(&[]);
@@ -72,8 +99,67 @@ fn two_servers_have_the_same_tasks() {
     until("the other knows its end", || other.look(&id) == "completed");
     assert_eq!(server.look(&id), "completed");
     assert_eq!(first.runs() + second.runs(), 1, "it ran once");
+    let said = server.kill();
+    assert!(!said.contains("waiting"), "it knows its own dead process: {said}");
     let said = other.kill();
     assert!(!said.contains("postgres://"), "{said}");
+}
+
+/// What is bound to a host that is away is told: where it is, and what becomes of it.
+#[test]
+fn what_is_bound_to_a_host_that_is_away_is_told() {
+    let shared = Shared::new();
+    let (first, second) = (shared.place(), shared.place());
+    let server = first.serve(&[]);
+    let id = server.begin();
+    until("it runs", || first.runs() == 1);
+    let other = second.serve(&[]);
+    let host = fs::read_to_string(first.file("data/host")).unwrap();
+    let said = second.printed(&["admin", "doctor", "jobs.toml"]);
+    assert_eq!(said, "nothing is wrong\n");
+    server.kill();
+    until("it is known to be dead", || second.nodes()[0]["state"] == "dead");
+    let dead = &second.nodes()[0];
+    assert_eq!((&dead["attempts"], &dead["boundAttempts"]), (&1.into(), &1.into()));
+    assert!(dead["givenUpInMillis"].as_u64().unwrap() <= 3_600_000, "{dead}");
+    for words in [
+        &["nodes", "jobs.toml"][..],
+        &["admin", "task", "jobs.toml", &id],
+        &["admin", "doctor", "jobs.toml"],
+    ] {
+        let said = second.printed(words);
+        assert!(
+            said.contains(host.trim()) && said.contains("start its server within"),
+            "{words:?}: {said}"
+        );
+    }
+    fs::write(first.file("gate"), "").unwrap();
+    let server = first.serve(&[]);
+    until("it is taken back", || other.look(&id) == "completed");
+    until("the dead one is forgotten", || second.nodes().len() == 2);
+    drop(server);
+}
+
+/// Two servers with one host id would take the commands of each other for their own.
+#[test]
+fn a_copy_of_a_data_directory_is_refused_while_the_original_is_served() {
+    let shared = Shared::new();
+    let first = shared.place();
+    let server = first.serve(&[]);
+    let copy = shared.place();
+    fs::create_dir(copy.file("data")).unwrap();
+    fs::set_permissions(copy.file("data"), fs::Permissions::from_mode(0o700)).unwrap();
+    fs::copy(first.file("data/host"), copy.file("data/host")).unwrap();
+    let (code, _, said) = run(&copy, &["serve", "jobs.toml"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains(&server.url) && said.contains("delete the file `host`"),
+        "{said}"
+    );
+    // What it says helps.
+    fs::remove_file(copy.file("data/host")).unwrap();
+    copy.serve(&[]);
+    assert_eq!(first.nodes().len(), 2);
 }
 
 #[test]

@@ -34,9 +34,14 @@ pub enum StoreError {
     /// The node has not renewed its lease in time, and others may take over what it holds. Nothing was changed.
     #[error("the lease of this server was lost")]
     LeaseLost,
-    /// Another node holds the lease of this host for as long as this. Nothing was changed.
-    #[error("another server uses the same host id; its lease ends in {} unless it is renewed", crate::format_duration(*.0))]
-    HostInUse(Millis),
+    /// Another node holds the lease of this host. Nothing was changed.
+    #[error("another server uses the same host id: {by}; its lease ends in {} unless it is renewed", crate::format_duration(*.left))]
+    HostInUse {
+        /// Which one, for people.
+        by: String,
+        /// When its lease ends unless it is renewed, in milliseconds.
+        left: Millis,
+    },
     /// The answer of a write was lost: it may have been made, and may still be made. What was written must be made again or read until that is
     /// known; see [`Change::number`](super::Change::number). The text is for the log, not for clients.
     #[error("whether a change was stored is unknown: {0}")]

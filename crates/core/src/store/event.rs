@@ -23,6 +23,8 @@ pub enum StoreEvent {
         /// The node.
         by: NodeId,
     },
+    /// Tools were paused, or their pauses have ended. Only in a store of many nodes.
+    PausesChanged,
     /// Events may have been lost: anything may have changed.
     Resync,
 }

@@ -1,7 +1,94 @@
-//! What a node holds: its lease, and the attempts that it has claimed.
+//! Nodes, and what they hold: their leases, and the attempts that they have claimed.
 
 use crate::{HostId, Json, Millis, NodeId, StopReason, Task, TaskId, UnixMillis};
 use std::sync::Arc;
+
+/// A server process that becomes a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewNode {
+    /// The machine and data directory that it runs on, the same at every start.
+    pub host: HostId,
+    /// The server's name, for operators.
+    pub name: Arc<str>,
+    /// Where clients reach it, for operators.
+    pub address: Option<Arc<str>>,
+    /// Identifies the data directory that this process has locked, until the machine is booted again. No two directories have the same one, also if one is a
+    /// copy of the other: an earlier node of the host that had this one, too, is dead, since it does not hold the lock any more.
+    pub directory: Option<Arc<str>>,
+}
+
+impl NewNode {
+    /// Whether an earlier node of the same host that was on `directory` is dead for sure.
+    pub fn is_on_same_directory(&self, directory: Option<&str>) -> bool {
+        directory.is_some() && self.directory.as_deref() == directory
+    }
+}
+
+impl From<HostId> for NewNode {
+    fn from(host: HostId) -> Self {
+        Self {
+            host,
+            name: "".into(),
+            address: None,
+            directory: None,
+        }
+    }
+}
+
+/// A node, as operators see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeStatus {
+    /// Its number.
+    pub node: NodeId,
+    /// Its host.
+    pub host: HostId,
+    /// [`NewNode::name`]; empty if it gave none.
+    pub name: Arc<str>,
+    /// [`NewNode::address`].
+    pub address: Option<Arc<str>>,
+    /// When it was opened, by its own clock.
+    pub opened_at: UnixMillis,
+    /// Whether it lives.
+    pub lease: LeaseStatus,
+    /// Active attempts that it holds.
+    pub attempts: u64,
+    /// Those of them that are bound to its host.
+    pub bound_attempts: u64,
+}
+
+impl NodeStatus {
+    /// A node in words: its name and address as far as they are known, and its number.
+    ///
+    /// ```
+    /// use longhaul_core::{NodeId, store::NodeStatus};
+    ///
+    /// let words = NodeStatus::describe(NodeId(3), "jobs", Some("http://10.0.0.1:7411/mcp"));
+    /// assert_eq!(words, "`jobs` at http://10.0.0.1:7411/mcp (node 3)");
+    /// ```
+    pub fn describe(node: NodeId, name: &str, address: Option<&str>) -> String {
+        let number = node.0;
+        match (name, address) {
+            ("", None) => format!("node {number}"),
+            ("", Some(address)) => format!("{address} (node {number})"),
+            (name, None) => format!("`{name}` (node {number})"),
+            (name, Some(address)) => format!("`{name}` at {address} (node {number})"),
+        }
+    }
+}
+
+/// The state of a lease, by the store's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeaseStatus {
+    /// It lasts as long as the process.
+    Unlimited,
+    /// It ends in so many milliseconds unless it is renewed; 0 if it has ended, and nobody has noticed.
+    Held(Millis),
+    /// It is lost.
+    Lost {
+        /// For how long no node of its host has had a lease, in milliseconds; `None` if one has.
+        host_lost_for: Option<Millis>,
+    },
+}
 
 /// What proves that a node lives: until it has ended, nobody takes over what the node holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

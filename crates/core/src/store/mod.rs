@@ -26,7 +26,7 @@ pub use change::{Change, LONGEST_DEFERRAL};
 pub use create::{Created, History, Idempotency, NewTask, ParentEntry, UnwrittenCall};
 pub use error::{ApplyError, CreateError, MAX_ENDED_SESSIONS, StoreError};
 pub use event::{Hint, Listener, StoreEvent};
-pub use lease::{Claim, Claimed, HeldAttempt, Lease, Renewal};
+pub use lease::{Claim, Claimed, HeldAttempt, Lease, LeaseStatus, NewNode, NodeStatus, Renewal};
 pub use permits::{PermitHolder, PermitReport, PermitRequest, Permits};
 pub use search::{FoundTasks, SearchOrder, TaskFilter, TaskSearch};
 pub use signing_key::SigningKey;
@@ -157,11 +157,12 @@ pub struct StoreCapabilities {
 
 /// Stores tasks. See the [module](self) for what all methods promise together.
 pub trait Store: Send + Sync + 'static {
-    /// Registers a new incarnation of a server on `host`, greater than every earlier one, and gives it a lease. `at` is the time by the caller's clock.
+    /// Registers a new incarnation of a server, greater than every earlier one, and gives it a lease. `at` is the time by the caller's clock.
     ///
-    /// A host is leased to one node at a time, since disks are cloned: [`StoreError::HostInUse`] while an earlier node of this host may live. So all
-    /// earlier nodes of the host are dead once this completes. In a store that only one process can open, all earlier nodes are.
-    fn open_node(&self, host: &HostId, at: UnixMillis) -> BoxFuture<'_, Result<Lease, StoreError>>;
+    /// A host is leased to one node at a time, since disks are cloned: [`StoreError::HostInUse`] while an earlier node of this host may live, unless that was on
+    /// the same [directory](NewNode::directory). So all earlier nodes of the host are dead once this completes. In a store that only one process can open, all
+    /// earlier nodes are.
+    fn open_node(&self, new: &NewNode, at: UnixMillis) -> BoxFuture<'_, Result<Lease, StoreError>>;
 
     /// Renews a node's lease from now on, and says what the node holds. An expired lease can be renewed until another node marks it lost. After that this
     /// always fails with [`StoreError::LeaseLost`].
@@ -172,6 +173,14 @@ pub trait Store: Send + Sync + 'static {
 
     /// Gives up a node's lease, so that others can take over what it holds at once. Ends nothing in a store that only one process can open.
     fn end_lease(&self, node: NodeId) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// The nodes that live, and those that are dead and hold active attempts, in order of their numbers: for operators. Costs as much as there are active
+    /// attempts.
+    ///
+    /// Only called where [many nodes](StoreCapabilities::many_nodes) share the store. The default knows none.
+    fn nodes(&self) -> BoxFuture<'_, Result<Vec<NodeStatus>, StoreError>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
 
     /// Keeps a tool's definition. Putting it again changes nothing.
     fn put_spec(&self, spec: ToolSpec) -> BoxFuture<'_, Result<(), StoreError>>;

@@ -103,7 +103,8 @@ async fn serve() -> Arc<Front> {
     let (engine, _) = Engine::start(EngineOptions {
         store: Arc::new(PlainCallStore::in_front_of(Arc::new(MemoryStore::default()))),
         ports: deterministic::ports(),
-        host: HostId("counted".into()),
+        node: HostId("counted".into()).into(),
+        lost_after: longhaul_runtime::HOST_LOST_AFTER,
         catalog: Catalog::new([tool("add", TaskPolicy::Never), tool("slow_add", TaskPolicy::Always)]).unwrap(),
         providers: Vec::new(),
         max_running: None,

@@ -126,7 +126,8 @@ impl TaskManagerBuilder {
         let options = EngineOptions {
             store,
             ports,
-            host,
+            node: host.into(),
+            lost_after: longhaul_runtime::HOST_LOST_AFTER,
             catalog: Catalog::default(),
             providers: vec![Arc::new(ExecutorProvider(Arc::clone(&code)))],
             max_running: None,

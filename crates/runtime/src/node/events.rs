@@ -14,6 +14,7 @@ pub(super) struct EventHandler {
     pub(super) queues: Arc<Queues>,
     pub(super) slots: Arc<Slots>,
     pub(super) resync: Arc<Notify>,
+    pub(super) pauses: Arc<Notify>,
 }
 
 impl EventHandler {
@@ -25,6 +26,7 @@ impl EventHandler {
             queues: Arc::default(),
             slots,
             resync: Arc::default(),
+            pauses: Arc::default(),
         }
     }
 
@@ -39,6 +41,7 @@ impl EventHandler {
             StoreEvent::QueueReady { tool, ready_at } => self.queues.offer(tool, *ready_at),
             StoreEvent::PermitsChanged { tool, by } if *by != self.id => self.slots.permits_changed(tool),
             StoreEvent::PermitsChanged { .. } => {}
+            StoreEvent::PausesChanged => self.pauses.notify_one(),
             StoreEvent::Resync => self.resync.notify_one(),
         }
     }

@@ -16,7 +16,7 @@ use crate::{
 };
 use longhaul_core::{
     BoxFuture, CancelMode, HostId, NodeId, State, Store, Task, TaskId, UnixMillis,
-    store::{ApplyError, Change, Record, StoreError},
+    store::{ApplyError, Change, NewNode, Record, StoreError},
 };
 use std::{
     sync::{
@@ -43,11 +43,16 @@ pub enum EngineStop {
 pub(crate) struct Node {
     pub(crate) id: NodeId,
     pub(crate) host: HostId,
+    /// As it was registered.
+    pub(crate) new: NewNode,
+    pub(crate) opened_at: UnixMillis,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) ports: Ports,
     pub(crate) change_feed: Arc<ChangeFeed>,
     /// Notified when events of the store may have been lost.
     resync: Arc<Notify>,
+    /// Notified when tools were paused or resumed at any node.
+    pauses: Arc<Notify>,
     pub(crate) progress_streams: Arc<ProgressStreams>,
     pub(crate) slots: Arc<Slots>,
     pub(crate) active: Arc<ActiveAttempts>,
@@ -70,7 +75,7 @@ pub(crate) struct Node {
 /// What differs from one node to the next.
 pub(crate) struct NodeOptions {
     pub(crate) id: NodeId,
-    pub(crate) host: HostId,
+    pub(crate) new: NewNode,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) ports: Ports,
     pub(crate) max_running: Option<usize>,
@@ -82,7 +87,7 @@ impl Node {
     pub(crate) fn new(options: NodeOptions) -> Arc<Self> {
         let NodeOptions {
             id,
-            host,
+            new,
             store,
             ports,
             max_running,
@@ -96,16 +101,20 @@ impl Node {
             queues,
             slots,
             resync,
+            pauses,
             ..
         } = events.clone();
         store.listen(Arc::new(move |all| all.iter().for_each(|event| events.handle(event))));
         Arc::new(Self {
             id,
-            host,
+            host: new.host.clone(),
+            opened_at: ports.clock.now(),
+            new,
             store,
             ports,
             change_feed,
             resync,
+            pauses,
             progress_streams: Arc::default(),
             slots,
             active,
@@ -246,6 +255,11 @@ impl Node {
     /// Completes when the store has said that events may have been lost.
     pub(crate) async fn resync_requested(&self) {
         self.resync.notified().await;
+    }
+
+    /// Completes when the store has said that tools were paused or resumed.
+    pub(crate) async fn pauses_changed(&self) {
+        self.pauses.notified().await;
     }
 
     /// Writes a change and acts on it, also if the caller is dropped meanwhile: a caller that leaves between the commit and its

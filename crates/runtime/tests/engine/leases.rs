@@ -200,6 +200,25 @@ async fn the_lease_of_a_killed_process_is_waited_for() {
     assert_eq!(here.outcome(&engine, &task.id).await, text("done"));
 }
 
+/// Without time passing: other nodes do not wait for their next re-read.
+#[tokio::test]
+async fn a_pause_reaches_other_nodes_at_once() {
+    let (here, _store, there) = two_hosts();
+    let (script, _runs) = scripted(false);
+    let engine = here.start([]).await;
+    let other = there.start([tool("a", script)]).await;
+    for paused in [true, false] {
+        engine.set_paused("a", paused).await.unwrap();
+        for _ in 0..1_000 {
+            if other.is_paused("a") == paused {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(other.is_paused("a"), paused);
+    }
+}
+
 #[tokio::test]
 async fn a_host_that_is_in_use_is_refused() {
     let (here, _store, _there) = two_hosts();
@@ -209,10 +228,7 @@ async fn a_host_that_is_in_use_is_refused() {
     pass(&here, 60_000).await;
     assert!(starting.is_finished());
     let refused = starting.await.unwrap().unwrap_err();
-    assert!(
-        matches!(refused, StartError::Store(StoreError::HostInUse(_))),
-        "{refused}"
-    );
+    assert!(matches!(refused, StartError::HostInUse { .. }), "{refused}");
 }
 
 #[tokio::test]
@@ -276,8 +292,8 @@ async fn the_lease_is_renewed_during_recovery() {
     let starting = beside(async move { starting.start([]).await });
     pass(&here, 4 * LEASE.cast_signed()).await;
     assert!(!starting.is_finished());
-    let clone = there.store.open_node(&here.host, here.clock.now()).await;
-    assert!(matches!(clone, Err(StoreError::HostInUse(_))), "{clone:?}");
+    let clone = there.store.open_node(&here.host.clone().into(), here.clock.now()).await;
+    assert!(matches!(clone, Err(StoreError::HostInUse { .. })), "{clone:?}");
 }
 
 /// The answer that said that a node has died is lost: the next one does not say so again.
@@ -358,7 +374,12 @@ async fn a_reclaimed_attempt_is_never_resumed() {
     engine.end().await;
     here.clock.advance(LOST_AFTER);
     let elsewhere = HostId("elsewhere".into());
-    let dying = there.store.open_node(&elsewhere, here.clock.now()).await.unwrap().node;
+    let dying = there
+        .store
+        .open_node(&elsewhere.clone().into(), here.clock.now())
+        .await
+        .unwrap()
+        .node;
     let reclaimed = there.store.reclaim(dying, &elsewhere, 0, 9, here.clock.now()).await;
     assert_eq!(reclaimed.unwrap().len(), 1);
     there.store.end_lease(dying).await.unwrap();

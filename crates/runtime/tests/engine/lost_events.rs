@@ -287,7 +287,7 @@ async fn an_attempt_of_a_node_that_dies_later_is_adopted() {
     let (world, store) = without_hints();
     let older = store
         .inner
-        .open_node(&HostId("here".into()), world.clock.now())
+        .open_node(&HostId("here".into()).into(), world.clock.now())
         .await
         .unwrap()
         .node;
@@ -321,7 +321,12 @@ async fn an_attempt_that_another_node_has_taken_over_is_dropped() {
     next_reread(&world).await;
     assert_eq!((engine.running(), run.is_dropped()), (1, false));
     let here = HostId("here".into());
-    let newer = store.inner.open_node(&here, world.clock.now()).await.unwrap().node;
+    let newer = store
+        .inner
+        .open_node(&here.clone().into(), world.clock.now())
+        .await
+        .unwrap()
+        .node;
     let adopted = store.inner.adopt(newer, &here, 1, world.clock.now()).await.unwrap();
     assert_eq!(adopted.len(), 1);
     next_reread(&world).await;

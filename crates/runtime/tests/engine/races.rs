@@ -155,7 +155,8 @@ async fn whatever_the_order_every_task_ends_and_every_slot_comes_back() {
     let options = EngineOptions {
         store: Arc::clone(&store),
         ports: Ports::system(),
-        host: HostId("here".into()),
+        node: HostId("here".into()).into(),
+        lost_after: longhaul_runtime::HOST_LOST_AFTER,
         catalog: Catalog::new(tools()).unwrap(),
         providers: Vec::new(),
         max_running: Some(SLOTS),

@@ -36,7 +36,7 @@ pub(crate) fn fill(directory: &Path, count: usize, result_bytes: usize) -> Vec<T
     let spec = SpecId::named("retained");
     let ids = runtime.block_on(async {
         let node = store
-            .open_node(&HostId("data-dir".into()), UnixMillis(now))
+            .open_node(&HostId("data-dir".into()).into(), UnixMillis(now))
             .await
             .unwrap()
             .node;

@@ -50,7 +50,8 @@ async fn serve(listen: SocketAddr, store: Arc<dyn Store>, catalog: Catalog) -> O
     let (engine, _) = Engine::start(EngineOptions {
         store: Arc::new(PlainCallStore::in_front_of(store)),
         ports: Ports::system(),
-        host: HostId("data-dir".into()),
+        node: HostId("data-dir".into()).into(),
+        lost_after: longhaul_runtime::HOST_LOST_AFTER,
         catalog,
         providers: Vec::new(),
         max_running: None,

@@ -166,7 +166,7 @@ pub(crate) fn store_failed(error: StoreError) -> RpcError {
         )
         .with_status(503),
         StoreError::Closed | StoreError::LeaseLost => shutting_down(),
-        StoreError::HostInUse(_) => {
+        StoreError::HostInUse { .. } => {
             RpcError::internal("Another server uses this one's host id; nothing was changed, try again later").with_status(503)
         }
         StoreError::OutcomeUnknown(why) => {

@@ -90,7 +90,8 @@ impl Server {
                 clock: Arc::new(options.clock),
                 ..Ports::system()
             },
-            host: HostId(options.host.into()),
+            node: HostId(options.host.into()).into(),
+            lost_after: longhaul_runtime::HOST_LOST_AFTER,
             catalog: stage.catalog(),
             providers: vec![Arc::new(Logs(stage.clone()))],
             max_running: options.max_running,

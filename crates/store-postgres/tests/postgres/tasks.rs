@@ -13,7 +13,10 @@ pub(crate) async fn open_node(store: &dyn Store, name: &str) -> NodeId {
         definition: Json::trusted("{}"),
     };
     store.put_spec(spec).await.unwrap();
-    let lease = store.open_node(&HostId(name.into()), UnixMillis(0)).await.unwrap();
+    let lease = store
+        .open_node(&HostId(name.into()).into(), UnixMillis(0))
+        .await
+        .unwrap();
     lease.node
 }
 

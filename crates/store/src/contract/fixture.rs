@@ -25,7 +25,7 @@ impl Fixture {
         let subject = new_subject().await;
         let store = subject.store();
         store.put_spec(spec("spec")).await.expect("a definition is put");
-        let lease = store.open_node(&host(), UnixMillis(0)).await;
+        let lease = store.open_node(&host().into(), UnixMillis(0)).await;
         let node = lease.expect("a node is opened").node;
         Self { subject, store, node }
     }
@@ -38,7 +38,7 @@ impl Fixture {
         self.store = self.subject.store();
         self.node = self
             .store
-            .open_node(&host(), UnixMillis(0))
+            .open_node(&host().into(), UnixMillis(0))
             .await
             .expect("a node is opened")
             .node;

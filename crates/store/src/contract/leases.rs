@@ -3,7 +3,7 @@
 use super::{NewSubject, fixture::*};
 use longhaul_core::{
     CancelMode, Event, HostId, Millis, StopReason, UnixMillis,
-    store::{ApplyError, Change, HeldAttempt, Lease, StoreError},
+    store::{ApplyError, Change, HeldAttempt, Lease, LeaseStatus, NewNode, NodeStatus, StoreError},
 };
 
 /// A renewal lists the active attempts of the node, and which of them are to stop.
@@ -69,7 +69,11 @@ pub async fn the_node_before_has_lost_its_lease(new_subject: NewSubject) {
 pub async fn leases_end_where_nodes_are_many(new_subject: NewSubject) {
     let fixture = Fixture::new(new_subject).await;
     fixture.store.end_lease(fixture.node).await.expect("given up");
-    let lease = fixture.store.open_node(&host(), UnixMillis(5)).await.expect("a node");
+    let lease = fixture
+        .store
+        .open_node(&host().into(), UnixMillis(5))
+        .await
+        .expect("a node");
     assert!(lease.node > fixture.node);
     let many_nodes = fixture.store.capabilities().many_nodes;
     assert_eq!((lease.length.is_some(), lease.now.is_some()), (many_nodes, many_nodes));
@@ -83,8 +87,8 @@ pub async fn a_lease_ends_unless_it_is_renewed(new_subject: NewSubject) {
     }
     let (there, lease) = fixture.other_host().await;
     assert!(matches!(
-        fixture.store.open_node(&host(), UnixMillis(0)).await,
-        Err(StoreError::HostInUse(left)) if left > 0
+        fixture.store.open_node(&host().into(), UnixMillis(0)).await,
+        Err(StoreError::HostInUse { left, .. }) if left > 0
     ));
     let (other, length) = (lease.node, lease.length.expect("a length"));
     let (task, _) = fixture.running("a", 1).await;
@@ -163,7 +167,7 @@ pub async fn a_lease_can_be_given_up(new_subject: NewSubject) {
         .await
         .expect("adopted");
     assert_eq!(adopted.len(), 1);
-    assert!(fixture.store.open_node(&host(), UnixMillis(0)).await.is_ok());
+    assert!(fixture.store.open_node(&host().into(), UnixMillis(0)).await.is_ok());
 }
 
 /// What is bound to a host that does not come back is lost after a while, and then another node may end it.
@@ -186,7 +190,7 @@ pub async fn attempts_are_lost_with_their_host(new_subject: NewSubject) {
     fixture.subject.pass(LOST_FOR / 2);
     let back = fixture
         .store
-        .open_node(&host(), UnixMillis(0))
+        .open_node(&host().into(), UnixMillis(0))
         .await
         .expect("a node")
         .node;
@@ -210,18 +214,132 @@ pub async fn attempts_are_lost_with_their_host(new_subject: NewSubject) {
     // Its host comes back.
     let back = fixture
         .store
-        .open_node(&host(), UnixMillis(0))
+        .open_node(&host().into(), UnixMillis(0))
         .await
         .expect("a node")
         .node;
     assert_eq!(fixture.store.adopt(back, &host(), 9, UnixMillis(4)).await, Ok(vec![]));
 }
 
+/// A process that is started again on the directory of its predecessor does not wait for the lease of that one. One on a copy of the directory does.
+pub async fn a_host_knows_its_own_dead_process(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
+    if !fixture.store.capabilities().many_nodes {
+        return;
+    }
+    let on = |directory: Option<&str>| NewNode {
+        host: HostId("there".into()),
+        name: "jobs".into(),
+        address: Some("http://127.0.0.1:7411/mcp".into()),
+        directory: directory.map(Into::into),
+    };
+    let open = |directory| {
+        let new = on(directory);
+        let store = &fixture.store;
+        async move { store.open_node(&new, UnixMillis(0)).await }
+    };
+    let first = open(Some("a")).await.expect("a node").node;
+    for other in [Some("copy"), None] {
+        let refused = open(other).await;
+        assert!(
+            matches!(&refused, Err(StoreError::HostInUse { by, left }) if *left > 0
+                && *by == NodeStatus::describe(first, "jobs", Some("http://127.0.0.1:7411/mcp"))),
+            "{other:?}: {refused:?}"
+        );
+    }
+    let second = open(Some("a")).await.expect("the process before is dead").node;
+    assert_eq!(fixture.store.renew(first).await, Err(StoreError::LeaseLost));
+    fixture.store.renew(second).await.expect("it lives");
+    // One that gave no directory may live as long as its lease lasts.
+    fixture.store.end_lease(second).await.expect("given up");
+    open(None).await.expect("a node");
+    assert!(matches!(open(None).await, Err(StoreError::HostInUse { .. })));
+}
+
+/// Nodes that live are listed, and dead ones as long as they hold attempts.
+pub async fn nodes_are_listed(new_subject: NewSubject) {
+    let mut fixture = Fixture::new(new_subject).await;
+    if !fixture.store.capabilities().many_nodes {
+        return;
+    }
+    let named = NewNode {
+        name: "jobs\0".into(),
+        address: Some("http://127.0.0.1:7411/mcp".into()),
+        ..HostId("there".into()).into()
+    };
+    let lease = fixture.store.open_node(&named, UnixMillis(7)).await.expect("a node");
+    for (name, host) in [("a", Some(host())), ("b", None)] {
+        let mut new = new_task(name, fixture.node, 1);
+        new.claim = Some((fixture.node, host));
+        fixture.create(new).await;
+    }
+    let here = |lease, attempts, bound_attempts| NodeStatus {
+        node: fixture.node,
+        host: host(),
+        name: "".into(),
+        address: None,
+        opened_at: UnixMillis(0),
+        lease,
+        attempts,
+        bound_attempts,
+    };
+    let there = NodeStatus {
+        node: lease.node,
+        host: named.host.clone(),
+        name: named.name,
+        address: named.address,
+        opened_at: UnixMillis(7),
+        lease: LeaseStatus::Unlimited,
+        attempts: 0,
+        bound_attempts: 0,
+    };
+    let lasts = |status: &NodeStatus| matches!(status.lease, LeaseStatus::Held(left) if left > 0 && left <= lease.length.unwrap_or_default());
+    let without_lease = |mut status: NodeStatus| {
+        status.lease = LeaseStatus::Unlimited;
+        status
+    };
+    let listed = fixture.store.nodes().await.expect("listed");
+    assert!(listed.iter().all(lasts), "{listed:?}");
+    let listed: Vec<NodeStatus> = listed.into_iter().map(without_lease).collect();
+    assert_eq!(listed, [here(LeaseStatus::Unlimited, 2, 1), there.clone()]);
+
+    fixture.store.end_lease(fixture.node).await.expect("given up");
+    let host_lost_for = |listed: &[NodeStatus]| match listed[0].lease {
+        LeaseStatus::Lost { host_lost_for } => host_lost_for,
+        _ => panic!("its lease is lost: {listed:?}"),
+    };
+    let before = host_lost_for(&fixture.store.nodes().await.expect("listed")).expect("its host is away");
+    fixture.subject.pass(1_000);
+    let after = host_lost_for(&fixture.store.nodes().await.expect("listed")).expect("its host is away");
+    assert!(after >= before + 1_000, "{before} {after}");
+    // What is bound to no host goes to any other one.
+    let adopted = fixture.store.adopt(lease.node, &named.host, 9, UnixMillis(2)).await;
+    assert_eq!(adopted.expect("adopted").len(), 1);
+    let back = fixture
+        .store
+        .open_node(&host().into(), UnixMillis(9))
+        .await
+        .expect("a node")
+        .node;
+    let listed = fixture.store.nodes().await.expect("listed");
+    assert_eq!(host_lost_for(&listed), None, "its host is back");
+    assert_eq!((listed[0].attempts, listed[0].bound_attempts), (1, 1));
+    let adopted = fixture.store.adopt(back, &host(), 9, UnixMillis(2)).await;
+    assert_eq!(adopted.expect("adopted").len(), 1);
+    let listed = fixture.store.nodes().await.expect("listed");
+    let ids: Vec<_> = listed.iter().map(|status| (status.node, status.attempts)).collect();
+    assert_eq!(
+        ids,
+        [(lease.node, 1), (back, 1)],
+        "one that is dead and holds nothing is not listed"
+    );
+}
+
 impl Fixture {
     /// A node of a second host.
     async fn other_host(&self) -> (HostId, Lease) {
         let there = HostId("there".into());
-        let lease = self.store.open_node(&there, UnixMillis(0)).await;
+        let lease = self.store.open_node(&there.clone().into(), UnixMillis(0)).await;
         (there, lease.expect("another host"))
     }
 

@@ -113,7 +113,8 @@ macro_rules! with_promises {
                 a_task_may_begin_with_the_journal_of_another;
             leases: a_renewal_lists_what_the_node_holds, the_node_before_has_lost_its_lease,
                 leases_end_where_nodes_are_many, a_lease_ends_unless_it_is_renewed,
-                leases_that_ran_out_together_are_renewed, a_lease_can_be_given_up, attempts_are_lost_with_their_host;
+                leases_that_ran_out_together_are_renewed, a_lease_can_be_given_up, attempts_are_lost_with_their_host,
+                a_host_knows_its_own_dead_process, nodes_are_listed;
             lineage: a_childs_end_reaches_its_parent_with_it, a_childs_long_end_is_its_own, a_child_is_written_with_its_parents_entry_or_not_at_all,
                 a_repeated_call_writes_nothing_of_the_parent, a_child_may_be_over_as_it_is_created,
                 the_end_of_a_child_changes_no_parent_that_is_over, children_of_finished_parents_are_found,

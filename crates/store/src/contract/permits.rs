@@ -28,7 +28,7 @@ impl Fixture {
     }
 
     async fn node_of(&self, host: &str) -> NodeId {
-        let lease = self.store.open_node(&HostId(host.into()), UnixMillis(0)).await;
+        let lease = self.store.open_node(&HostId(host.into()).into(), UnixMillis(0)).await;
         lease.expect("another host").node
     }
 }

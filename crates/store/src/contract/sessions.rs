@@ -40,7 +40,11 @@ pub async fn ended_sessions_stay_ended_until_their_time(new_subject: NewSubject)
     let fixture = fixture.restart().await;
     assert_eq!(fixture.store.session_ended(&one).await, Ok(false));
     fixture.store.end_lease(fixture.node).await.expect("a lease ends");
-    fixture.store.open_node(&host(), UnixMillis(200)).await.expect("a node");
+    fixture
+        .store
+        .open_node(&host().into(), UnixMillis(200))
+        .await
+        .expect("a node");
     assert_eq!(fixture.store.session_ended(&two).await, Ok(false));
 }
 

@@ -69,7 +69,7 @@ pub async fn a_host_that_lost_an_attempt_learns_of_the_deletion(new_subject: New
         return;
     }
     let there = HostId("there".into());
-    let lease = fixture.store.open_node(&there, UnixMillis(0)).await;
+    let lease = fixture.store.open_node(&there.clone().into(), UnixMillis(0)).await;
     let node_there = lease.expect("another host").node;
     let mut new = new_task("a", fixture.node, 1);
     new.claim = Some((fixture.node, Some(host())));

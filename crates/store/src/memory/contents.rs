@@ -17,8 +17,8 @@ use longhaul_core::{
     Event, HostId, NodeId, Principal, Quota, QuotaExceeded, QuotaScope, SpecId, Task, TaskId, ToolSpec, UnixMillis,
     Usage,
     store::{
-        ApplyError, Change, Claimed, CreateError, Created, HeldAttempt, Idempotency, Listener, NewTask, PermitReport,
-        Permits, SigningKey, StoreError, StoreEvent, UnwrittenCall,
+        ApplyError, Change, Claimed, CreateError, Created, HeldAttempt, Idempotency, LeaseStatus, Listener, NewTask,
+        NodeStatus, PermitReport, Permits, SigningKey, StoreError, StoreEvent, UnwrittenCall,
     },
     transition,
 };
@@ -50,7 +50,7 @@ impl Contents {
         }
     }
 
-    fn notify_all(&self, events: &[StoreEvent]) {
+    pub(super) fn notify_all(&self, events: &[StoreEvent]) {
         for listener in &self.listeners {
             listener(events);
         }
@@ -229,6 +229,29 @@ impl Contents {
             self.notify_all(&events);
         }
         Ok(permits)
+    }
+
+    /// The nodes that live, and those that are dead and hold attempts.
+    pub(super) fn node_statuses(&self) -> Vec<NodeStatus> {
+        let attempts = |node| {
+            let held = self.found(
+                self.tasks
+                    .index()
+                    .held
+                    .of(&())
+                    .filter(move |(holder, _)| *holder == node),
+            );
+            held.fold((0, 0), |(all, bound), task| {
+                let is_bound = task.active_attempt().is_some_and(|attempt| attempt.host.is_some());
+                (all + 1, bound + u64::from(is_bound))
+            })
+        };
+        let mut statuses = self.nodes.statuses();
+        for status in &mut statuses {
+            (status.attempts, status.bound_attempts) = attempts(status.node);
+        }
+        statuses.retain(|status| status.attempts > 0 || !matches!(status.lease, LeaseStatus::Lost { .. }));
+        statuses
     }
 
     /// The active attempts of a node.

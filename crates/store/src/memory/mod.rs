@@ -20,8 +20,8 @@ use longhaul_core::{
     SpecId, Store, Task, TaskId, ToolSpec, UnixMillis, Usage,
     store::{
         ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, FoundTasks, Idempotency, Lease, Listener,
-        LiveTasks, NewTask, Page, PermitReport, Permits, Record, Renewal, SigningKey, StoreCapabilities, StoreError,
-        TaskSearch, ToolLimit, UnwrittenCall,
+        LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits, Record, Renewal, SigningKey,
+        StoreCapabilities, StoreError, StoreEvent, TaskSearch, ToolLimit, UnwrittenCall,
     },
 };
 use nodes::Nodes;
@@ -77,10 +77,10 @@ fn answer<'a, T: Send + 'a>(value: T) -> BoxFuture<'a, T> {
 }
 
 impl Store for MemoryStore {
-    fn open_node(&self, host: &HostId, at: UnixMillis) -> BoxFuture<'_, Result<Lease, StoreError>> {
+    fn open_node(&self, new: &NewNode, at: UnixMillis) -> BoxFuture<'_, Result<Lease, StoreError>> {
         let mut all = self.lock();
         all.ended_sessions.remove_expired(at);
-        answer(all.nodes.open(host))
+        answer(all.nodes.open(new, at))
     }
 
     fn renew(&self, node: NodeId) -> BoxFuture<'_, Result<Renewal, StoreError>> {
@@ -96,6 +96,10 @@ impl Store for MemoryStore {
     fn end_lease(&self, node: NodeId) -> BoxFuture<'_, Result<(), StoreError>> {
         self.lock().nodes.end(node);
         answer(Ok(()))
+    }
+
+    fn nodes(&self) -> BoxFuture<'_, Result<Vec<NodeStatus>, StoreError>> {
+        answer(Ok(self.lock().node_statuses()))
     }
 
     fn put_spec(&self, spec: ToolSpec) -> BoxFuture<'_, Result<(), StoreError>> {
@@ -131,6 +135,9 @@ impl Store for MemoryStore {
             true => all.paused.insert(tool.into()),
             false => all.paused.remove(tool),
         };
+        if all.nodes.has_leases() {
+            all.notify_all(&[StoreEvent::PausesChanged]);
+        }
         answer(Ok(()))
     }
 

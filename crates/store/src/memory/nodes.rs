@@ -2,7 +2,7 @@
 
 use longhaul_core::{
     Clock, HostId, Millis, NodeId, UnixMillis,
-    store::{Lease, StoreError},
+    store::{Lease, LeaseStatus, NewNode, NodeStatus, StoreError},
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -24,7 +24,8 @@ struct Leases {
 }
 
 struct NodeLease {
-    host: HostId,
+    new: NewNode,
+    opened_at: UnixMillis,
     /// Since when it has been held without a gap.
     since: UnixMillis,
     ends_at: UnixMillis,
@@ -52,7 +53,7 @@ impl Nodes {
         self.leases.is_some()
     }
 
-    pub(super) fn open(&mut self, host: &HostId) -> Result<Lease, StoreError> {
+    pub(super) fn open(&mut self, new: &NewNode, at: UnixMillis) -> Result<Lease, StoreError> {
         let node = NodeId(self.opened + 1);
         let Some(leases) = &mut self.leases else {
             self.opened += 1;
@@ -63,17 +64,20 @@ impl Nodes {
             });
         };
         let now = leases.clock.now();
-        let of_host = |lease: &NodeLease| lease.host == *host;
-        let held = leases
-            .of_nodes
-            .values()
-            .filter(|lease| of_host(lease) && lease.lost_at.is_none());
-        if let Some(ends_at) = held.map(|lease| lease.ends_at).max().filter(|ends_at| *ends_at > now) {
-            return Err(StoreError::HostInUse(ends_at.since(now)));
+        let of_host = |lease: &NodeLease| lease.new.host == new.host;
+        for (holder, lease) in &leases.of_nodes {
+            let may_live = of_host(lease) && lease.lost_at.is_none() && lease.ends_at > now;
+            if may_live && !new.is_on_same_directory(lease.new.directory.as_deref()) {
+                return Err(StoreError::HostInUse {
+                    by: NodeStatus::describe(*holder, &lease.new.name, lease.new.address.as_deref()),
+                    left: lease.ends_at.since(now),
+                });
+            }
         }
         leases.mark_lost(now, |_, lease| of_host(lease));
         let lease = NodeLease {
-            host: host.clone(),
+            new: new.clone(),
+            opened_at: at,
             since: now,
             ends_at: now.plus(leases.length),
             lost_at: None,
@@ -132,6 +136,28 @@ impl Nodes {
         leases.is_none_or(|leases| leases.lost_at(node).is_none())
     }
 
+    /// All nodes of a store of many, without their attempts.
+    pub(super) fn statuses(&self) -> Vec<NodeStatus> {
+        let Some(leases) = &self.leases else { return Vec::new() };
+        let now = leases.clock.now();
+        let status = |(node, lease): (&NodeId, &NodeLease)| NodeStatus {
+            node: *node,
+            host: lease.new.host.clone(),
+            name: Arc::clone(&lease.new.name),
+            address: lease.new.address.clone(),
+            opened_at: lease.opened_at,
+            lease: match lease.lost_at {
+                None => LeaseStatus::Held(lease.ends_at.since(now)),
+                Some(_) => LeaseStatus::Lost {
+                    host_lost_for: leases.host_lost_at(&lease.new.host).map(|at| now.since(at)),
+                },
+            },
+            attempts: 0,
+            bound_attempts: 0,
+        };
+        leases.of_nodes.iter().map(status).collect()
+    }
+
     /// The time by the clock of the store, if it has one.
     pub(super) fn now(&self) -> Option<UnixMillis> {
         Some(self.leases.as_ref()?.clock.now())
@@ -149,12 +175,12 @@ impl Nodes {
     /// Whether `asking` may take over from `node` because no node of its host has held a lease for so long.
     pub(super) fn can_be_reclaimed(&self, node: NodeId, asking: NodeId, span: Millis) -> bool {
         let Some(leases) = &self.leases else { return false };
-        let Some(NodeLease { host, .. }) = leases.of_nodes.get(&node) else {
+        let Some(NodeLease { new, .. }) = leases.of_nodes.get(&node) else {
             return false;
         };
         let now = leases.clock.now();
         let is_lost = |lease: &NodeLease| lease.lost_at.is_some_and(|lost_at| lost_at.plus(span) <= now);
-        let mut of_host = leases.of_nodes.values().filter(|lease| lease.host == *host);
+        let mut of_host = leases.of_nodes.values().filter(|lease| lease.new.host == new.host);
         self.can_be_taken_over(node, asking) && of_host.all(is_lost)
     }
 }
@@ -168,6 +194,13 @@ impl Leases {
                 self.lost += 1;
             }
         }
+    }
+
+    /// Since when no node of a host has a lease; `None` if one has.
+    fn host_lost_at(&self, host: &HostId) -> Option<UnixMillis> {
+        let of_host = self.of_nodes.values().filter(|lease| lease.new.host == *host);
+        let lost_at: Option<Vec<UnixMillis>> = of_host.map(|lease| lease.lost_at).collect();
+        lost_at?.into_iter().max()
     }
 
     /// A node that was never opened has none.

@@ -10,8 +10,9 @@ use rustix::{
 use std::{
     fs::{File, OpenOptions},
     io::{self, Read, Seek, Write},
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt},
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -110,6 +111,14 @@ impl Directory {
     /// The id of this host, which the directory keeps.
     pub(super) fn host_id(&self) -> Result<HostId, OpenError> {
         host_file::read_or_create(&self.dir)
+    }
+
+    /// Identifies this directory among all that this machine has had since it was booted; `None` if the system does not say. It is that of the inode that this
+    /// process has locked: a copy, a snapshot or a clone of the directory has another inode, another device or another boot.
+    pub(super) fn identity(&self) -> Option<Arc<str>> {
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        let inode = self.dir.as_file().metadata().ok()?;
+        Some(format!("{}:{:x}:{:x}", boot.trim_end(), inode.dev(), inode.ino()).into())
     }
 
     /// The file that records each start.

@@ -190,6 +190,12 @@ impl SqliteStore {
         &self.host
     }
 
+    /// Identifies the data directory until the machine is booted again; `None` if the system does not say. A copy of the directory has another one: see
+    /// [`NewNode::directory`](longhaul_core::store::NewNode::directory).
+    pub fn directory_identity(&self) -> Option<Arc<str>> {
+        self.directory.lock().identity()
+    }
+
     /// The latest node that was opened; the number 0 if none was.
     ///
     /// # Errors

@@ -291,7 +291,7 @@ mod tests {
             let counts = store.counts().await.unwrap();
             assert_eq!((counts.queued, counts.running, counts.suspended), (0, 1, 1));
             let host = HostId("here".into());
-            let node = store.open_node(&host, UnixMillis(6)).await.unwrap().node;
+            let node = store.open_node(&host.clone().into(), UnixMillis(6)).await.unwrap().node;
             let adopted = store.adopt(node, &host, 9, UnixMillis(6)).await.unwrap();
             assert_eq!(adopted.len(), 1);
             let fence = adopted[0].task.active_attempt().unwrap().fence();

@@ -7,7 +7,8 @@ use longhaul_core::{
     SpecId, Store, Task, TaskId, ToolSpec, UnixMillis, Usage,
     store::{
         ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, FoundTasks, Idempotency, Lease, Listener,
-        LiveTasks, NewTask, Page, Record, Renewal, SigningKey, StoreError, TaskSearch, ToolLimit, UnwrittenCall,
+        LiveTasks, NewNode, NewTask, Page, Record, Renewal, SigningKey, StoreError, TaskSearch, ToolLimit,
+        UnwrittenCall,
     },
 };
 use rusqlite::Connection;
@@ -49,8 +50,8 @@ impl SqliteStore {
 }
 
 impl Store for SqliteStore {
-    fn open_node(&self, host: &HostId, at: UnixMillis) -> BoxFuture<'_, Result<Lease, StoreError>> {
-        let host = host.clone();
+    fn open_node(&self, new: &NewNode, at: UnixMillis) -> BoxFuture<'_, Result<Lease, StoreError>> {
+        let host = new.host.clone();
         Box::pin(async move {
             Ok(Lease {
                 node: self.begin_node(host, at).await?,

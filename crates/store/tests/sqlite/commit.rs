@@ -170,7 +170,7 @@ async fn a_caller_that_stops_waiting_does_not_affect_others() {
     }
     // Queued behind the abandoned change, so when this is answered, that one is done.
     store
-        .open_node(&longhaul_core::HostId("here".into()), UnixMillis(1))
+        .open_node(&longhaul_core::HostId("here".into()).into(), UnixMillis(1))
         .await
         .unwrap();
     assert!(store.get_unscoped(&task.id).await.unwrap().unwrap().task.is_done());

@@ -106,7 +106,7 @@ async fn nothing_is_acknowledged_once_the_files_are_removed() {
         lose(&directory).unwrap();
         let after = task::create(&store, "after", node, 10).await;
         assert!(after.is_err(), "acknowledged without {what}");
-        let later = store.open_node(&HostId("here".into()), UnixMillis(2)).await;
+        let later = store.open_node(&HostId("here".into()).into(), UnixMillis(2)).await;
         assert!(later.is_err(), "nor anything later");
         let reasons = reasons.lock().unwrap().clone();
         assert_eq!(reasons.len(), 1, "{what}: {reasons:?}");

@@ -28,7 +28,7 @@ pub(crate) async fn open(directory: &Path, options: SqliteOptions) -> (Arc<Sqlit
     };
     store.put_spec(spec).await.unwrap();
     let node = store
-        .open_node(&HostId("here".into()), UnixMillis(0))
+        .open_node(&HostId("here".into()).into(), UnixMillis(0))
         .await
         .unwrap()
         .node;

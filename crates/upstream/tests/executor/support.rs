@@ -81,7 +81,8 @@ impl Server {
         let options = EngineOptions {
             store: Arc::clone(&self.store),
             ports: self.ports.clone(),
-            host: HostId("here".into()),
+            node: HostId("here".into()).into(),
+            lost_after: longhaul_runtime::HOST_LOST_AFTER,
             catalog: Catalog::new([tool.unwrap()]).unwrap(),
             providers: vec![Arc::new(provider)],
             max_running: self.max_running,

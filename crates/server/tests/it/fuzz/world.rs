@@ -57,7 +57,8 @@ impl World {
             let (engine, _) = Engine::start(EngineOptions {
                 store: Arc::new(MemoryStore::default()),
                 ports: deterministic::ports(),
-                host: HostId("fuzzed".into()),
+                node: HostId("fuzzed".into()).into(),
+                lost_after: longhaul_runtime::HOST_LOST_AFTER,
                 catalog: tools::catalog(&started),
                 providers: Vec::new(),
                 max_running: None,

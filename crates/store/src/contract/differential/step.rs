@@ -113,7 +113,7 @@ pub(crate) async fn perform(store: &dyn Store, step: &StoreCall) -> Result<Answe
     Ok(match step.clone() {
         StoreCall::OpenNode(before, host, at) => {
             store.end_lease(before).await?;
-            Answer::Node(store.open_node(&host, at).await?.node)
+            Answer::Node(store.open_node(&host.clone().into(), at).await?.node)
         }
         StoreCall::Renew(node) => Answer::Held(store.renew(node).await?.held),
         StoreCall::Held(node, id) => Answer::Claimed(store.held(node, &id).await?.into_iter().collect()),

@@ -22,7 +22,7 @@ fn host() -> HostId {
 }
 
 async fn start(store: &dyn Store) -> Result<NodeId, StoreError> {
-    Ok(store.open_node(&host(), UnixMillis(1)).await?.node)
+    Ok(store.open_node(&host().into(), UnixMillis(1)).await?.node)
 }
 
 /// The steps after which the process of a start is killed.

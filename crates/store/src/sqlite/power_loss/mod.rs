@@ -157,7 +157,7 @@ impl World {
         let disk = Disk::new(keeps_files);
         let store = disk.open();
         store.put_spec(spec("spec")).await.unwrap();
-        let node = store.open_node(&host(), UnixMillis(0)).await.unwrap().node;
+        let node = store.open_node(&host().into(), UnixMillis(0)).await.unwrap().node;
         Self { disk, store, node }
     }
 

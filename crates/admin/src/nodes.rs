@@ -1,0 +1,130 @@
+//! The servers of the store as operators see them: the JSON of the API, of which the page is made, too.
+
+use crate::{context::AdminContext, view::timestamp};
+use longhaul_core::{
+    AttemptState, Millis, NodeId, Now, Task, format_duration,
+    store::{LeaseStatus, NodeStatus, StoreError},
+};
+use serde::Serialize;
+
+/// The servers of a store.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct NodesView {
+    pub(crate) nodes: Vec<NodeView>,
+    /// For how long a host may be without a server before its attempts are given up, in milliseconds.
+    pub(crate) lost_after_millis: Millis,
+}
+
+/// A server, from its start to its end.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct NodeView {
+    /// Its number: a server that is started again gets another one.
+    pub(crate) node: i64,
+    pub(crate) host: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) address: Option<String>,
+    /// Whether it is the one that answers.
+    pub(crate) answers: bool,
+    /// When it was started, as RFC 3339.
+    pub(crate) since: String,
+    /// `alive` or `dead`.
+    pub(crate) state: &'static str,
+    /// When its lease ends unless it is renewed, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) lease_millis: Option<Millis>,
+    /// For how long its host has been without a server, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) host_away_millis: Option<Millis>,
+    /// When the attempts that are bound to its host are given up, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) given_up_in_millis: Option<Millis>,
+    /// Active attempts that it holds.
+    pub(crate) attempts: u64,
+    /// Those of them that are bound to its host, such as commands.
+    pub(crate) bound_attempts: u64,
+    /// What becomes of the attempts of one that is dead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) outlook: Option<String>,
+}
+
+impl NodeView {
+    fn of(status: &NodeStatus, answering: NodeId, lost_after: Millis, now: Now) -> Self {
+        let mut view = Self {
+            node: status.node.0,
+            host: status.host.0.to_string(),
+            name: status.name.to_string(),
+            address: status.address.as_deref().map(str::to_owned),
+            answers: status.node == answering,
+            since: timestamp(now, status.opened_at),
+            state: "alive",
+            lease_millis: None,
+            host_away_millis: None,
+            given_up_in_millis: None,
+            attempts: status.attempts,
+            bound_attempts: status.bound_attempts,
+            outlook: None,
+        };
+        match status.lease {
+            LeaseStatus::Unlimited => {}
+            LeaseStatus::Held(left) => view.lease_millis = Some(left),
+            LeaseStatus::Lost { host_lost_for } => {
+                view.state = "dead";
+                view.host_away_millis = host_lost_for;
+                let left = host_lost_for.map(|away| lost_after.saturating_sub(away));
+                view.given_up_in_millis = left.filter(|_| status.bound_attempts > 0);
+                view.outlook = Some(outlook(status, left));
+            }
+        }
+        view
+    }
+
+    /// The server in words.
+    pub(crate) fn words(&self) -> String {
+        NodeStatus::describe(NodeId(self.node), &self.name, self.address.as_deref())
+    }
+}
+
+/// What becomes of the attempts of a dead node whose host is given up in so many milliseconds; `None` if the host has a server again.
+fn outlook(status: &NodeStatus, left: Option<Millis>) -> String {
+    match left {
+        _ if status.bound_attempts == 0 => "other servers take over".to_owned(),
+        None => "its host has a server again, which takes them back".to_owned(),
+        Some(0) => "its host is given up: other servers retry them, or end them as lost, within a minute".to_owned(),
+        Some(left) => {
+            // Whole seconds are enough.
+            let left = format_duration(left.div_ceil(1_000).saturating_mul(1_000));
+            format!(
+                "what is bound to its host waits for it: start its server within {left}, or other servers retry these attempts, or end them as lost"
+            )
+        }
+    }
+}
+
+impl AdminContext {
+    pub(crate) async fn nodes(&self) -> Result<NodesView, StoreError> {
+        let (engine, lost_after_millis) = (&self.engine, self.engine.lost_after());
+        let (statuses, now) = (engine.nodes().await?, engine.ports().clock.read());
+        let view = |status| NodeView::of(status, engine.node_id(), lost_after_millis, now);
+        Ok(NodesView {
+            nodes: statuses.iter().map(view).collect(),
+            lost_after_millis,
+        })
+    }
+
+    /// Where the active attempt of a task runs, if several servers share the store.
+    pub(crate) async fn runs_at(&self, task: &Task) -> Result<Option<NodeView>, StoreError> {
+        let attempt = task
+            .attempt
+            .as_ref()
+            .filter(|attempt| attempt.state != AttemptState::Ended);
+        let Some(attempt) = attempt.filter(|_| self.engine.store().capabilities().many_nodes) else {
+            return Ok(None);
+        };
+        let nodes = self.nodes().await?.nodes;
+        Ok(nodes.into_iter().find(|node| node.node == attempt.node.0))
+    }
+}
