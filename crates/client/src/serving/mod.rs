@@ -1,28 +1,24 @@
 //! Serving the requests of a legacy server, each beside everything else. One that belongs to a recorded task is recorded before anyone is asked.
 
+mod answer;
+mod send;
+
 use crate::{
     Connection, RequestError, RpcFailure, TaskSnapshot, TaskStatus,
-    asking::{Answered, AskedBy, HeldQuestion, ask_recorded},
+    asking::HeldQuestion,
     call_record::CallRecord,
-    connection::WeakConnection,
     era::Era,
-    input::{InputRequest, InputResponse, not_offered},
-    journal::{NewServerRequest, ServerRequestRecord},
+    input::InputRequest,
+    journal::NewServerRequest,
     legacy_questions::{QuestionName, RequestDigest, ServedAnswer, digest, of_plain_call},
     listening::{MAX_SERVED, ServedRequest},
-    polling,
-    recorded_questions::{Recorded, RecordedPlace, read_again, related_result},
+    recorded_questions::{Recorded, RecordedPlace, read_again},
     response::ServerRequest,
 };
-use futures_util::{FutureExt, TryFutureExt};
-use longhaul_core::{BoxFuture, Json, Outcome};
-use longhaul_wire::{Method, meta};
-use serde_json::json;
-use std::{sync::Arc, time::Duration};
+use answer::reply;
+use longhaul_wire::meta;
+use std::sync::Arc;
 use tokio::sync::{Notify, watch};
-
-/// How often a response is sent again: for about a minute.
-const RETRIES: u32 = 8;
 
 /// A request that is being served.
 struct Serving {
@@ -322,281 +318,9 @@ impl Connection {
         Some(recorded)
     }
 
-    /// Sends a response to the server, again while it is not available. What becomes of a recorded answer depends on whether the server takes it.
-    async fn send_reply(&self, serving: &Serving, reply: Reply, recorded: Option<Recorded>) {
-        let Serving { request, era, .. } = serving;
-        let mut failures = 0;
-        let sent = loop {
-            match self.send_message(era, reply.text.clone()).await {
-                Err(error) if error.is_transient() && failures < RETRIES && !self.transport().is_session() => {
-                    failures += 1;
-                    let wait = polling::next_retry(failures, error.retry_after(), self.jitter());
-                    self.sleep(wait).await;
-                }
-                sent => break sent,
-            }
-        };
-        let may_come_again = match &sent {
-            Ok(true) => {
-                if let (Some(task), Some(name), Some(outcome)) = (&serving.task, &serving.unique_name, &reply.outcome) {
-                    let mut taken = self.listening().taken_answers.lock();
-                    taken.keep(task.clone(), name.clone(), outcome.clone());
-                }
-                if let Some(recorded) = &recorded {
-                    if let Some(outcome) = &reply.outcome {
-                        self.answer_earlier(serving, recorded, outcome).await;
-                    }
-                    recorded.answered(reply.held).await;
-                }
-                false
-            }
-            // It is sent when the question comes again: the server, or its session, was gone.
-            Ok(false) => true,
-            Err(error) if error.is_transient() || matches!(error, RequestError::Http { status: 404, .. }) => true,
-            // The request stays recorded: the user can give another answer.
-            Err(_) => {
-                if let Some(held) = reply.held {
-                    held.discarded().await;
-                }
-                false
-            }
-        };
-        let mut unsent = self.listening().sent_responses.lock();
-        match may_come_again && is_question(&request.method) {
-            true => unsent.keep(&request.id, serving.digest, &reply.text),
-            false => unsent.forget(&request.id),
-        }
-        drop(unsent);
-        match (&sent, &self.options().inputs) {
-            (Ok(true), Some(inputs)) => inputs.delivered(&asked_by(serving, recorded.as_ref())),
-            (Ok(true), None) => {}
-            (Ok(false), _) => tracing::debug!(
-                method = request.method,
-                "a request of the server was not answered: its session has ended"
-            ),
-            (Err(error), _) => {
-                tracing::warn!(%error, method = request.method, "the server did not get the answer to its request");
-            }
-        }
-    }
-
-    /// Sends an answer to the earlier requests that ask the same, too: earlier processes got them.
-    async fn answer_earlier(&self, serving: &Serving, recorded: &Recorded, outcome: &ServedAnswer) {
-        let Some(number) = recorded.number() else { return };
-        let session = self.session_of(&serving.era).map(|session| session.id);
-        let open = recorded.record.open_requests().await.unwrap_or_default();
-        let is_same = |known: &ServerRequestRecord| {
-            let asks_same = known.request.question == recorded.name && known.request.session == session;
-            // What this process serves gets the answer anyway.
-            asks_same && known.number < number && !self.listening().serving.lock().contains_key(&known.request.id)
-        };
-        for known in open.into_iter().filter(is_same) {
-            let response = read_again(&known).respond(outcome.clone());
-            if let Err(error) = self.send_message(&serving.era, response).await {
-                tracing::debug!(%error, "a request that was sent twice was answered once");
-            }
-        }
-    }
-
-    /// The answer to the same question that the server has taken.
-    fn taken_answer(&self, serving: &Serving) -> Option<ServedAnswer> {
-        let (task, name) = (serving.task.as_ref()?, serving.unique_name.as_ref()?);
-        self.listening().taken_answers.lock().find(task, name)
-    }
-
     /// Whether the answer is a task of this client.
     fn is_answered_with_task(&self, request: &ServerRequest) -> bool {
         request.params["task"].is_object() && self.options().hosts(&request.method)
-    }
-
-    /// Answers a request with a task of this client, which ends with `answer` or with its time.
-    #[expect(clippy::disallowed_methods, reason = "the client is not simulated")]
-    fn answer_as_task(
-        &self,
-        request: &ServerRequest,
-        answer: BoxFuture<'static, Result<InputResponse, RpcFailure>>,
-    ) -> ServedAnswer {
-        let created = self.hosted_tasks().create(&request.method, &request.params)?;
-        let (hosted, clock) = (Arc::downgrade(self.hosted_tasks()), Arc::clone(&self.options().clock));
-        let id = created.id.clone();
-        let running = tokio::spawn(async move {
-            let outcome = tokio::select! {
-                answer = answer => match answer {
-                    Ok(answer) => Outcome::result(Json::from(answer.into_value())),
-                    Err(failure) => Outcome::RpcError(failure),
-                },
-                () = clock.sleep(Duration::from_millis(created.ttl)) => return,
-            };
-            if let Some(hosted) = hosted.upgrade() {
-                hosted.finish(&id, outcome);
-            }
-        });
-        self.hosted_tasks().started(&created.id, running.abort_handle());
-        Ok(created.result)
-    }
-}
-
-/// The response to a request. `None` if the server has it.
-async fn reply(
-    connection: &WeakConnection,
-    serving: &Serving,
-    recorded: Option<&Recorded>,
-    open_answer: Option<watch::Receiver<Option<ServedAnswer>>>,
-    answer: &watch::Sender<Option<ServedAnswer>>,
-) -> Option<Reply> {
-    let request = &serving.request;
-    let sent_before = {
-        let connection = connection.upgrade()?;
-        let sent = connection.listening().sent_responses.lock();
-        sent.find(&request.id, &serving.digest)
-    };
-    if let Some(text) = sent_before {
-        return Some(Reply {
-            text,
-            outcome: None,
-            held: None,
-        });
-    }
-    let answered = match answer_of(open_answer).await {
-        Some(outcome) => Some(outcome),
-        None => connection.upgrade()?.taken_answer(serving),
-    };
-    let (outcome, held) = match answered {
-        Some(outcome) => (outcome, None),
-        None => answer_request(connection, serving, recorded).await?,
-    };
-    answer.send_replace(Some(outcome.clone()));
-    let text = request.respond(outcome.clone());
-    Some(Reply {
-        text,
-        outcome: Some(outcome),
-        held,
-    })
-}
-
-/// Reads the task once more before its answer is recorded. If it asks and has changed when this process is gone, the server has got the answer. `false` if the task
-/// does not ask any more: another client was faster.
-fn still_asks(connection: &WeakConnection, serving: &Serving, recorded: Option<&Recorded>) -> BoxFuture<'static, bool> {
-    let Some(task) = serving.task.clone() else {
-        return std::future::ready(true).boxed();
-    };
-    let has_number = recorded.is_some_and(|recorded| recorded.number().is_some());
-    let (connection, record) = (connection.clone(), recorded.map(|recorded| recorded.record.clone()));
-    async move {
-        let Some(connection) = connection.upgrade() else {
-            return true;
-        };
-        let was_seen = connection.listening().was_seen_asking(&task);
-        if !has_number && !was_seen {
-            return true;
-        }
-        let mut handle = connection.task(task);
-        if let Some(record) = &record {
-            handle = handle.recorded(record.clone());
-        }
-        match handle.get().await {
-            Ok(task) => task.status == TaskStatus::InputRequired || !(was_seen || task.status.is_final()),
-            Err(error) => {
-                tracing::debug!(%error, "a task that asks was not read");
-                if let Some(record) = record {
-                    record.saw_asking(None);
-                }
-                true
-            }
-        }
-    }
-    .boxed()
-}
-
-/// `None` if the server has an answer, or wants none.
-async fn answer_request(
-    weak: &WeakConnection,
-    serving: &Serving,
-    recorded: Option<&Recorded>,
-) -> Option<(ServedAnswer, Option<HeldQuestion>)> {
-    let request = &serving.request;
-    let method = request.method.as_str();
-    if method == Method::Ping.as_str() {
-        return Some((Ok(json!({})), None));
-    }
-    let connection = weak.upgrade()?;
-    let hosted = Arc::clone(connection.hosted_tasks());
-    match method {
-        _ if !connection.options().hosts_tasks => {}
-        "tasks/get" => return Some((hosted.get(&request.params), None)),
-        "tasks/list" => return Some((hosted.list(&request.params), None)),
-        "tasks/cancel" => return Some((hosted.cancel(&request.params), None)),
-        "tasks/result" => {
-            drop(connection);
-            return Some((hosted.result(&request.params).await, None));
-        }
-        _ => {}
-    }
-    let Some(inputs) = connection.options().inputs.clone() else {
-        return Some((Err(not_offered(method)), None));
-    };
-    let asked = asked_by(serving, recorded);
-    if connection.is_answered_with_task(request) {
-        return Some((connection.answer_as_task(request, inputs.answer(asked)), None));
-    }
-    drop(connection);
-    let ask = || {
-        let (answer, still_asks) = (inputs.answer(asked.clone()), still_asks(weak, serving, recorded));
-        async move {
-            let answer = answer.map_err(Unanswered::Failed).await?;
-            match still_asks.await {
-                true => Ok(answer),
-                false => Err(Unanswered::TooLate),
-            }
-        }
-        .boxed()
-    };
-    let (record, name, number) = match recorded {
-        Some(recorded) => (Some(&recorded.record), recorded.name.as_str(), recorded.number()),
-        None => (None, "", None),
-    };
-    let asked_by = match (recorded.map(|recorded| &recorded.place), number) {
-        (Some(RecordedPlace::PlainCall(_)), _) => AskedBy::PlainCall(&asked),
-        (Some(RecordedPlace::Connection(_)), _) => AskedBy::BoundTask(&asked),
-        (_, Some(number)) => AskedBy::Request(number),
-        (_, None) => AskedBy::Task,
-    };
-    let too_late = || inputs.not_taken(&asked);
-    let Answered { response, held } = match ask_recorded(record, name, asked_by, &ask, &too_late).await {
-        Ok(answered) => answered?,
-        Err(Unanswered::Failed(failure)) => return Some((Err(failure), None)),
-        Err(Unanswered::TooLate) => {
-            too_late();
-            if let Some(recorded) = recorded {
-                recorded.withdrawn().await;
-            }
-            return None;
-        }
-    };
-    Some((Ok(related_result(request, response)), held))
-}
-
-/// The answer to another request, if it gets one.
-async fn answer_of(other: Option<watch::Receiver<Option<ServedAnswer>>>) -> Option<ServedAnswer> {
-    let mut other = other?;
-    let answer = other.wait_for(Option::is_some).await.ok()?;
-    answer.clone()
-}
-
-/// Why a question has no answer.
-enum Unanswered {
-    Failed(RpcFailure),
-    /// The task does not ask any more.
-    TooLate,
-}
-
-impl From<RequestError> for Unanswered {
-    fn from(error: RequestError) -> Self {
-        Self::Failed(RpcFailure {
-            code: -32603,
-            message: error.to_string().into(),
-            data: None,
-        })
     }
 }
 

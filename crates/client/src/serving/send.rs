@@ -1,0 +1,91 @@
+//! Sending the response to a request of a legacy server.
+
+use super::{Reply, Serving, asked_by, is_question};
+use crate::{
+    Connection, RequestError,
+    journal::ServerRequestRecord,
+    legacy_questions::ServedAnswer,
+    polling,
+    recorded_questions::{Recorded, read_again},
+};
+
+/// How often a response is sent again: for about a minute.
+const RETRIES: u32 = 8;
+
+impl Connection {
+    /// Sends a response to the server, again while it is not available. What becomes of a recorded answer depends on whether the server takes it.
+    pub(super) async fn send_reply(&self, serving: &Serving, reply: Reply, recorded: Option<Recorded>) {
+        let Serving { request, era, .. } = serving;
+        let mut failures = 0;
+        let sent = loop {
+            match self.send_message(era, reply.text.clone()).await {
+                Err(error) if error.is_transient() && failures < RETRIES && !self.transport().is_session() => {
+                    failures += 1;
+                    let wait = polling::next_retry(failures, error.retry_after(), self.jitter());
+                    self.sleep(wait).await;
+                }
+                sent => break sent,
+            }
+        };
+        let may_come_again = match &sent {
+            Ok(true) => {
+                if let (Some(task), Some(name), Some(outcome)) = (&serving.task, &serving.unique_name, &reply.outcome) {
+                    let mut taken = self.listening().taken_answers.lock();
+                    taken.keep(task.clone(), name.clone(), outcome.clone());
+                }
+                if let Some(recorded) = &recorded {
+                    if let Some(outcome) = &reply.outcome {
+                        self.answer_earlier(serving, recorded, outcome).await;
+                    }
+                    recorded.answered(reply.held).await;
+                }
+                false
+            }
+            // It is sent when the question comes again: the server, or its session, was gone.
+            Ok(false) => true,
+            Err(error) if error.is_transient() || matches!(error, RequestError::Http { status: 404, .. }) => true,
+            // The request stays recorded: the user can give another answer.
+            Err(_) => {
+                if let Some(held) = reply.held {
+                    held.discarded().await;
+                }
+                false
+            }
+        };
+        let mut unsent = self.listening().sent_responses.lock();
+        match may_come_again && is_question(&request.method) {
+            true => unsent.keep(&request.id, serving.digest, &reply.text),
+            false => unsent.forget(&request.id),
+        }
+        drop(unsent);
+        match (&sent, &self.options().inputs) {
+            (Ok(true), Some(inputs)) => inputs.delivered(&asked_by(serving, recorded.as_ref())),
+            (Ok(true), None) => {}
+            (Ok(false), _) => tracing::debug!(
+                method = request.method,
+                "a request of the server was not answered: its session has ended"
+            ),
+            (Err(error), _) => {
+                tracing::warn!(%error, method = request.method, "the server did not get the answer to its request");
+            }
+        }
+    }
+
+    /// Sends an answer to the earlier requests that ask the same, too: earlier processes got them.
+    async fn answer_earlier(&self, serving: &Serving, recorded: &Recorded, outcome: &ServedAnswer) {
+        let Some(number) = recorded.number() else { return };
+        let session = self.session_of(&serving.era).map(|session| session.id);
+        let open = recorded.record.open_requests().await.unwrap_or_default();
+        let is_same = |known: &ServerRequestRecord| {
+            let asks_same = known.request.question == recorded.name && known.request.session == session;
+            // What this process serves gets the answer anyway.
+            asks_same && known.number < number && !self.listening().serving.lock().contains_key(&known.request.id)
+        };
+        for known in open.into_iter().filter(is_same) {
+            let response = read_again(&known).respond(outcome.clone());
+            if let Err(error) = self.send_message(&serving.era, response).await {
+                tracing::debug!(%error, "a request that was sent twice was answered once");
+            }
+        }
+    }
+}
