@@ -2,19 +2,17 @@
 
 use crate::{
     CallError, CallFilter, CallOptions, CallState, ClientJournal, Connection, Generation, JournalError, OtherLogin,
-    Outcome, PendingCall, RecordedCall, RunningCall, SessionRef, TaskHandle, Tool,
+    Outcome, PendingCall, RecordedCall, RunningCall, TaskHandle, Tool,
     call_record::{CallRecord, Recording},
 };
 use serde_json::{Map, Value};
 use std::{
-    collections::HashMap,
     fmt,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
 };
-use tokio::sync::Mutex as AsyncMutex;
 
 /// A client of one server. Its calls are driven to their end: through multi-round requests, tasks of either generation, questions, and restarts of
 /// the server. Cheap to clone.
@@ -51,8 +49,6 @@ pub struct Client(Arc<Shared>);
 struct Shared {
     connection: Connection,
     recording: Option<Recording>,
-    /// Connections in legacy sessions that earlier processes have opened, by their ids. Some servers bind a task to its session.
-    sessions: AsyncMutex<HashMap<String, Connection>>,
     /// Whether there may be calls that the journal does not know, so that the session is not ended for what it knows: one was made without a record, or could not be
     /// recorded, and its caller may make it on the connection.
     may_have_unrecorded_calls: AtomicBool,
@@ -92,7 +88,6 @@ impl Client {
         Self(Arc::new(Shared {
             connection,
             recording,
-            sessions: AsyncMutex::default(),
             may_have_unrecorded_calls: AtomicBool::new(false),
             has_settled: AtomicBool::new(false),
         }))
@@ -235,7 +230,7 @@ impl Client {
     pub async fn task(&self, call: &RecordedCall) -> Option<TaskHandle> {
         let (recording, task) = (self.recording()?, call.task.as_ref()?);
         let connection = match &task.session {
-            Some(session) => self.in_session(session).await,
+            Some(session) => self.connection().in_session(session).await,
             None => self.connection().clone(),
         };
         let record = CallRecord::of_task(&recording.journal, call);
@@ -250,20 +245,10 @@ impl Client {
         Some(connection.task(&task.task_id).recorded(record).with_other_login(other))
     }
 
-    async fn in_session(&self, session: &SessionRef) -> Connection {
-        let mut sessions = self.0.sessions.lock().await;
-        if let Some(connection) = sessions.get(&session.id) {
-            return connection.clone();
-        }
-        let connection = self.connection().in_session(session).await;
-        sessions.insert(session.id.clone(), connection.clone());
-        connection
-    }
-
     /// Ends the connection, as [`Connection::close`] does, but keeps a legacy session in which a recorded task is: the task may be bound to it, and other processes
     /// may wait for it. The server ends that session when nobody uses it any more.
     pub async fn close(self) {
-        let sessions = std::mem::take(&mut *self.0.sessions.lock().await);
+        let sessions = std::mem::take(&mut *self.connection().resumed_sessions().lock().await);
         for connection in sessions.into_values().chain([self.connection().clone()]) {
             let ends = self.may_end_session(&connection).await;
             connection.close_session(ends).await;

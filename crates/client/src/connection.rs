@@ -12,6 +12,7 @@ use crate::{
     request::Request,
     response::{Incoming, OnNotification, RpcResponse, read_message},
     response_cache::{Key, Lookup, ResponseCache},
+    resumed_session::ResumedSessions,
     server_change::Changes,
     stale_era::{self, Doubt},
     task_pushes::TaskPushes,
@@ -58,6 +59,7 @@ struct Shared {
     hosted: Arc<HostedTasks>,
     task_pushes: TaskPushes,
     legacy_tasks: Arc<LegacyTasks>,
+    resumed_sessions: ResumedSessions,
 }
 
 /// A stream of notifications that a modern server was asked for. Dropping it ends the subscription.
@@ -114,6 +116,7 @@ impl Connection {
             tools: parking_lot::Mutex::default(),
             changes: Changes::default(),
             hosted,
+            resumed_sessions: ResumedSessions::default(),
         }))
     }
 
@@ -496,6 +499,10 @@ impl Connection {
 
     pub(crate) fn legacy_tasks(&self) -> &Arc<LegacyTasks> {
         &self.0.legacy_tasks
+    }
+
+    pub(crate) fn resumed_sessions(&self) -> &ResumedSessions {
+        &self.0.resumed_sessions
     }
 
     /// Who this client is at the server, as its [`TokenProvider`](crate::TokenProvider::login) says. Nothing is sent.

@@ -9,6 +9,7 @@
 //! | with an id of Longhaul's (`<task>.<key>.<n>`) and a key that is known | the same question: its answer is the answer, for as long as the task lives; without a journal, of the latest ones |
 //! | with the text of a question of its task that the user is being asked | the same question: both get the answer |
 //! | with the text of a question of its task whose recorded answer the server has not taken yet | the same question: the recorded answer is sent |
+//! | with the text of a question of its task whose answer was sent, by this process, after the request came | the same question: it gets the same answer |
 //! | any other | a new question |
 //!
 //! A server has taken an answer when it has accepted the message with it (HTTP 2xx), or when the task is seen in another status than `input_required`. From
@@ -19,7 +20,7 @@
 //! Some servers send a question once, so it is recorded with its id and session before the user is asked (`journal/server_requests.rs`). Whoever waits for the
 //! task next serves it again (`serving.rs`), as if it had come just then.
 
-use crate::response::ServerRequest;
+use crate::{listening::Moment, response::ServerRequest};
 use longhaul_core::{Json, RpcFailure, canonical_digest};
 use serde_json::Value;
 use std::collections::VecDeque;
@@ -140,28 +141,44 @@ impl SentResponses {
     }
 }
 
-/// The latest answers that the server has taken to questions with names of their own. Such a question can still come again, under another id: the server has sent
-/// it on another stream before it took the answer.
+/// The latest answers that the server has taken. Such a question can still come again, under another id: the server has sent it on another stream before it took
+/// the answer.
 #[derive(Default)]
-pub(crate) struct TakenAnswers(VecDeque<(String, String, ServedAnswer)>);
+pub(crate) struct TakenAnswers(VecDeque<TakenAnswer>);
+
+/// An answer that the server has taken.
+pub(crate) struct TakenAnswer {
+    pub(crate) task: String,
+    /// That of the question.
+    pub(crate) name: String,
+    /// When it was first sent.
+    pub(crate) sent_at: Moment,
+    pub(crate) answer: ServedAnswer,
+}
 
 impl TakenAnswers {
-    pub(crate) fn find(&self, task: &str, name: &str) -> Option<ServedAnswer> {
-        let found = (self.0.iter()).find(|(of, known, _)| of == task && known == name);
-        found.map(|(_, _, answer)| answer.clone())
+    /// The answer to a question that came at this moment. One without a name of its own is another question if it came after the answer was sent.
+    pub(crate) fn find(&self, task: &str, name: &str, came_at: Moment) -> Option<ServedAnswer> {
+        let is_unique = QuestionName::is_unique(name);
+        let found = self.0.iter().find(|taken| {
+            let is_same = taken.task == task && taken.name == name;
+            is_same && (is_unique || taken.sent_at > came_at)
+        });
+        found.map(|taken| taken.answer.clone())
     }
 
-    pub(crate) fn keep(&mut self, task: String, name: String, answer: ServedAnswer) {
-        self.0.retain(|(of, known, _)| *of != task || *known != name);
+    pub(crate) fn keep(&mut self, answer: TakenAnswer) {
+        self.0
+            .retain(|known| known.task != answer.task || known.name != answer.name);
         if self.0.len() == KEPT_RESPONSES {
             self.0.pop_front();
         }
-        self.0.push_back((task, name, answer));
+        self.0.push_back(answer);
     }
 
     /// The task has ended.
     pub(crate) fn forget(&mut self, task: &str) {
-        self.0.retain(|(of, _, _)| of != task);
+        self.0.retain(|taken| taken.task != task);
     }
 }
 

@@ -152,7 +152,7 @@ impl LegacyTasks {
     }
 
     /// The only task that lives, if its call is recorded and no other call waits for its answer.
-    fn only_recorded(&self) -> Option<String> {
+    pub(crate) fn only_recorded(&self) -> Option<String> {
         let tasks = self.tasks.borrow();
         let mut live = tasks.live.iter();
         match (tasks.calls.len(), live.next(), live.next()) {

@@ -12,7 +12,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -44,6 +44,8 @@ pub(crate) struct Listening {
     /// The latest answers that the server has taken.
     pub(crate) taken_answers: Mutex<TakenAnswers>,
     pub(crate) finished_pages: FinishedPages,
+    /// The next [`Moment`].
+    moment: AtomicU64,
     /// Cancellations that are being sent.
     sending: Mutex<Vec<JoinHandle<()>>>,
     /// Whether something is wanted that comes on the push stream alone.
@@ -60,6 +62,9 @@ impl Drop for Opening {
         self.0.send_replace(false);
     }
 }
+
+/// A place in the order in which requests of the server come and answers are sent.
+pub(crate) type Moment = u64;
 
 /// A request of a server that is being served.
 pub(crate) struct ServedRequest {
@@ -82,6 +87,8 @@ pub(crate) struct ServedRequest {
     pub(crate) was_seen: bool,
     /// The answer, once there is one.
     pub(crate) answer: watch::Receiver<Option<ServedAnswer>>,
+    /// When it was first sent, if it was.
+    pub(crate) sent_at: Option<Moment>,
 }
 
 impl ServedRequest {
@@ -101,6 +108,7 @@ impl Default for Listening {
             sent_responses: Mutex::default(),
             taken_answers: Mutex::default(),
             finished_pages: FinishedPages::default(),
+            moment: AtomicU64::new(0),
             sending: Mutex::default(),
             is_wanted: AtomicBool::new(false),
             opening: watch::Sender::new(false),
@@ -184,6 +192,41 @@ impl Listening {
         serving
             .values()
             .any(|served| served.was_seen && served.is_open_for(task))
+    }
+
+    /// Now. Each call returns a later one.
+    pub(crate) fn now(&self) -> Moment {
+        self.moment.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The answer to the request of this id is sent for the first time.
+    pub(crate) fn sending(&self, id: &str, digest: &RequestDigest) -> Moment {
+        let now = self.now();
+        if let Some(served) = self
+            .serving
+            .lock()
+            .get_mut(id)
+            .filter(|served| served.digest == *digest)
+        {
+            served.sent_at = Some(now);
+        }
+        now
+    }
+
+    /// The answer to a question of the task with this text that was not sent when the request of this id came.
+    pub(crate) fn unsent_answer(
+        &self,
+        id: &str,
+        task: &str,
+        digest: &RequestDigest,
+        came_at: Moment,
+    ) -> Option<watch::Receiver<Option<ServedAnswer>>> {
+        let serving = self.serving.lock();
+        let found = serving.iter().find(|(other, served)| {
+            let is_same = served.task.as_deref() == Some(task) && served.digest == *digest;
+            is_same && other.as_str() != id && served.sent_at.is_none_or(|sent_at| sent_at > came_at)
+        });
+        found.map(|(_, served)| served.answer.clone())
     }
 
     /// Closes the push stream.

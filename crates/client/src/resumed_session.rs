@@ -9,7 +9,12 @@ use http::HeaderValue;
 use longhaul_core::Json;
 use longhaul_wire::{Generation, Version};
 use serde_json::Value;
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
+use tokio::sync::Mutex;
+
+/// The connections in sessions that other processes have opened, by the ids of the sessions. Each session has one connection, so that it has one push stream: some
+/// servers send a question on each, and the user would be asked twice.
+pub(crate) type ResumedSessions = Mutex<HashMap<String, Connection>>;
 
 impl Connection {
     /// The era, for a request that is the call of this record. The session that it is sent in is recorded first: no process may end that while the call, or its
@@ -29,8 +34,13 @@ impl Connection {
         if self.session().await.is_some_and(|own| own.id == session.id) {
             return self.clone();
         }
+        let mut sessions = self.resumed_sessions().lock().await;
+        if let Some(connection) = sessions.get(&session.id) {
+            return connection.clone();
+        }
         let connection = Self::with(Arc::clone(self.transport()), self.options().clone());
         connection.resume(session).await;
+        sessions.insert(session.id.clone(), connection.clone());
         connection
     }
 

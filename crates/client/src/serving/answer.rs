@@ -1,12 +1,12 @@
 //! Finding the answer to a request of a legacy server.
 
-use super::{Reply, Serving, asked_by};
+use super::{Reply, Serving, asked_by, is_question};
 use crate::{
     Connection, RequestError, RpcFailure, TaskStatus,
     asking::{Answered, AskedBy, HeldQuestion, ask_recorded},
     connection::WeakConnection,
     input::{InputResponse, not_offered},
-    legacy_questions::ServedAnswer,
+    legacy_questions::{QuestionName, ServedAnswer},
     recorded_questions::{Recorded, RecordedPlace, related_result},
     response::ServerRequest,
 };
@@ -184,8 +184,10 @@ impl From<RequestError> for Unanswered {
 impl Connection {
     /// The answer to the same question that the server has taken.
     fn taken_answer(&self, serving: &Serving) -> Option<ServedAnswer> {
-        let (task, name) = (serving.task.as_ref()?, serving.unique_name.as_ref()?);
-        self.listening().taken_answers.lock().find(task, name)
+        let task = serving.task.as_ref().filter(|_| is_question(&serving.request.method))?;
+        let name = QuestionName::of(&serving.request, task).name;
+        let taken = self.listening().taken_answers.lock();
+        taken.find(task, &name, serving.came_at)
     }
 
     /// Answers a request with a task of this client, which ends with `answer` or with its time.

@@ -11,7 +11,7 @@ use crate::{
     input::InputRequest,
     journal::NewServerRequest,
     legacy_questions::{QuestionName, RequestDigest, ServedAnswer, digest, of_plain_call},
-    listening::{MAX_SERVED, ServedRequest},
+    listening::{MAX_SERVED, Moment, ServedRequest},
     recorded_questions::{Recorded, RecordedPlace, read_again},
     response::ServerRequest,
 };
@@ -30,8 +30,7 @@ struct Serving {
     /// The plain call that asks, if it is recorded.
     call: Option<CallRecord>,
     digest: RequestDigest,
-    /// The name of its question, if no other question of the task ever has it.
-    unique_name: Option<String>,
+    came_at: Moment,
 }
 
 /// On which stream a request came.
@@ -42,6 +41,9 @@ struct Stream {
     /// The recorded plain call that it belongs to.
     call: Option<CallRecord>,
 }
+
+/// The task that a question belongs to has ended: nobody waits for the answer.
+struct TaskEnded;
 
 /// Which recorded requests of a server are served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,23 +195,29 @@ impl Connection {
             unique_name: unique_name.clone(),
             was_seen: false,
             answer,
+            sent_at: None,
         };
-        let serving = Serving {
+        let mut serving = Serving {
             request,
             era: Arc::clone(era),
             task: task.clone(),
             source: stream.source,
             call: stream.call.clone(),
             digest,
-            unique_name: unique_name.clone(),
+            came_at: self.listening().now(),
         };
         let served = tokio::spawn({
             // The connection is not held while the user is asked, so that dropping it withdraws the question.
             let (connection, withdrawn) = (self.downgrade(), Arc::clone(&withdrawn));
             async move {
-                let recorded = match (known, connection.upgrade()) {
-                    (Some(known), _) => Some(known),
-                    (None, Some(connection)) => connection.record(&serving).await,
+                let (recorded, open_answer) = match (known, connection.upgrade()) {
+                    (Some(known), _) => (Some(known), open_answer),
+                    (None, Some(connection)) => {
+                        let Ok(later) = connection.find_task(&mut serving).await else {
+                            return connection.served(serving);
+                        };
+                        (connection.record(&serving).await, open_answer.or(later))
+                    }
                     (None, None) => return,
                 };
                 let reply = match &permit {
@@ -232,12 +240,14 @@ impl Connection {
                         held: None,
                     }),
                 };
-                let Some(connection) = connection.upgrade() else { return };
+                let Some(used) = connection.upgrade() else { return };
                 if let Some(reply) = reply {
                     let recorded = recorded.filter(|_| permit.is_ok());
-                    connection.send_reply(&serving, reply, recorded).await;
+                    used.send_reply(&serving, reply, recorded).await;
                 }
-                connection.served(serving);
+                if let Some(connection) = connection.upgrade() {
+                    connection.served(serving);
+                }
             }
         });
         entries.insert(id, entry(served.abort_handle()));
@@ -270,23 +280,49 @@ impl Connection {
         })
     }
 
+    /// Waits a moment for the status that says which task a question belongs to. Returns the answer to the same question, if that is being served by then.
+    async fn find_task(
+        &self,
+        serving: &mut Serving,
+    ) -> Result<Option<watch::Receiver<Option<ServedAnswer>>>, TaskEnded> {
+        let request = &serving.request;
+        if serving.task.is_some() || serving.call.is_some() || !self.is_asked(request) {
+            return Ok(None);
+        }
+        let Some(text) = request.params["message"].as_str() else {
+            return Ok(None);
+        };
+        // It may end meanwhile.
+        let only = self.legacy_tasks().only_recorded();
+        let task = match (self.legacy_tasks().asking_soon(text).await, only) {
+            (Some(task), _) => task,
+            (None, Some(only)) if !self.legacy_tasks().is_live(&only) => return Err(TaskEnded),
+            (None, _) => return Ok(None),
+        };
+        let answer = self
+            .listening()
+            .unsent_answer(&request.id, &task, &serving.digest, serving.came_at);
+        serving.task = Some(task);
+        Ok(answer)
+    }
+
+    /// Whether the user is asked.
+    fn is_asked(&self, request: &ServerRequest) -> bool {
+        let is_asked = is_question(&request.method) && self.options().inputs.is_some();
+        is_asked && !self.is_answered_with_task(request)
+    }
+
     /// Records a question of a task whose call is recorded, or of a plain call that is.
     async fn record(&self, serving: &Serving) -> Option<Recorded> {
         let request = &serving.request;
-        let is_asked = is_question(&request.method) && self.options().inputs.is_some();
-        if !is_asked || self.is_answered_with_task(request) {
+        if !self.is_asked(request) {
             return None;
         }
         let task = match (&serving.task, &serving.call) {
-            (Some(task), _) => task.clone(),
+            (Some(task), _) => task,
             (None, Some(call)) => return Some(Recorded::of_plain_call(call, request)),
-            (None, None) => {
-                self.legacy_tasks()
-                    .asking_soon(request.params["message"].as_str()?)
-                    .await?
-            }
+            (None, None) => return None,
         };
-        let task = task.as_str();
         let record = self.legacy_tasks().record_of(task).await?;
         let QuestionName { name, is_unique } = QuestionName::of(request, task);
         let key = of_plain_call(request, record.next_question()).1;

@@ -4,38 +4,38 @@ use super::{Reply, Serving, asked_by, is_question};
 use crate::{
     Connection, RequestError,
     journal::ServerRequestRecord,
-    legacy_questions::ServedAnswer,
+    legacy_questions::{QuestionName, ServedAnswer, TakenAnswer},
     polling,
     recorded_questions::{Recorded, read_again},
 };
+use std::{sync::Arc, time::Duration};
 
 /// How often a response is sent again: for about a minute.
 const RETRIES: u32 = 8;
 
 impl Connection {
     /// Sends a response to the server, again while it is not available. What becomes of a recorded answer depends on whether the server takes it.
-    pub(super) async fn send_reply(&self, serving: &Serving, reply: Reply, recorded: Option<Recorded>) {
-        let Serving { request, era, .. } = serving;
-        let mut failures = 0;
-        let sent = loop {
-            match self.send_message(era, reply.text.clone()).await {
-                Err(error) if error.is_transient() && failures < RETRIES && !self.transport().is_session() => {
-                    failures += 1;
-                    let wait = polling::next_retry(failures, error.retry_after(), self.jitter());
-                    self.sleep(wait).await;
-                }
-                sent => break sent,
-            }
+    pub(super) async fn send_reply(self, serving: &Serving, reply: Reply, recorded: Option<Recorded>) {
+        let request = &serving.request;
+        let sent_at = self.listening().sending(&request.id, &serving.digest);
+        let Some((connection, sent)) = send_until_taken(self, serving, &reply.text).await else {
+            return;
         };
         let may_come_again = match &sent {
             Ok(true) => {
-                if let (Some(task), Some(name), Some(outcome)) = (&serving.task, &serving.unique_name, &reply.outcome) {
-                    let mut taken = self.listening().taken_answers.lock();
-                    taken.keep(task.clone(), name.clone(), outcome.clone());
+                if let (Some(task), Some(outcome)) = (&serving.task, &reply.outcome)
+                    && is_question(&request.method)
+                {
+                    connection.listening().taken_answers.lock().keep(TakenAnswer {
+                        task: task.clone(),
+                        name: QuestionName::of(request, task).name,
+                        sent_at,
+                        answer: outcome.clone(),
+                    });
                 }
                 if let Some(recorded) = &recorded {
                     if let Some(outcome) = &reply.outcome {
-                        self.answer_earlier(serving, recorded, outcome).await;
+                        connection.answer_earlier(serving, recorded, outcome).await;
                     }
                     recorded.answered(reply.held).await;
                 }
@@ -52,13 +52,13 @@ impl Connection {
                 false
             }
         };
-        let mut unsent = self.listening().sent_responses.lock();
+        let mut unsent = connection.listening().sent_responses.lock();
         match may_come_again && is_question(&request.method) {
             true => unsent.keep(&request.id, serving.digest, &reply.text),
             false => unsent.forget(&request.id),
         }
         drop(unsent);
-        match (&sent, &self.options().inputs) {
+        match (&sent, &connection.options().inputs) {
             (Ok(true), Some(inputs)) => inputs.delivered(&asked_by(serving, recorded.as_ref())),
             (Ok(true), None) => {}
             (Ok(false), _) => tracing::debug!(
@@ -86,6 +86,29 @@ impl Connection {
             if let Err(error) = self.send_message(&serving.era, response).await {
                 tracing::debug!(%error, "a request that was sent twice was answered once");
             }
+        }
+    }
+}
+
+/// The response is sent again while the server is not available. The connection is not held during the pauses, so that dropping it ends this: `None`.
+async fn send_until_taken(
+    connection: Connection,
+    serving: &Serving,
+    text: &str,
+) -> Option<(Connection, Result<bool, RequestError>)> {
+    let weak = connection.downgrade();
+    let (mut connection, mut failures) = (connection, 0);
+    loop {
+        match connection.send_message(&serving.era, text.to_owned()).await {
+            Err(error) if error.is_transient() && failures < RETRIES && !connection.transport().is_session() => {
+                failures += 1;
+                let wait = polling::next_retry(failures, error.retry_after(), connection.jitter());
+                let clock = Arc::clone(&connection.options().clock);
+                drop(connection);
+                clock.sleep(Duration::from_millis(wait)).await;
+                connection = weak.upgrade()?;
+            }
+            sent => return Some((connection, sent)),
         }
     }
 }

@@ -27,6 +27,7 @@ mod peer;
 mod pipe;
 mod plain_calls;
 mod probe;
+mod push_streams;
 mod pushes;
 mod questions;
 mod recorded_questions;
