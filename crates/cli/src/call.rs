@@ -262,8 +262,10 @@ impl Called<'_> {
                 false => Exit::NotWritten,
             });
         }
-        self.display
-            .note(&format!("task {} on {}", task.id(), self.client.connection().address()));
+        self.display.note(&output::plain(
+            &format!("task {} on {}", task.id(), self.client.connection().address()),
+            "",
+        ));
         let mut waiting = Waiting {
             server: self.server,
             tool: Some(&tool.name),

@@ -196,7 +196,10 @@ fn kind_of(error: &RequestError) -> &'static str {
             ..
         } => "unavailable",
         RequestError::InvalidOutput { .. } => "invalid_output",
-        RequestError::Invalid(_) | RequestError::TooLarge { .. } | RequestError::Http { .. } => "invalid_answer",
+        RequestError::Invalid(_)
+        | RequestError::UnexpectedTask { .. }
+        | RequestError::TooLarge { .. }
+        | RequestError::Http { .. } => "invalid_answer",
         RequestError::TimedOut { .. } => "timed_out",
         RequestError::CancelledElsewhere => "cancelled",
         _ => "unreachable",

@@ -76,15 +76,49 @@ pub(crate) fn note(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", plain(line, "\n\t"));
 }
 
-/// Replaces the control characters in `text` by spaces, except those in `keep`.
+/// Replaces the control characters in `text` by spaces, except those in `keep`. So are those that show the letters behind them backwards.
 pub(crate) fn plain(text: &str, keep: &str) -> String {
     text.chars()
-        .map(|char| {
-            if char.is_control() && !keep.contains(char) {
-                ' '
-            } else {
-                char
-            }
+        .map(|char| match char {
+            char if char.is_control() && !keep.contains(char) => ' ',
+            char if is_reordering(char) => ' ',
+            char => char,
         })
         .collect()
+}
+
+fn is_reordering(char: char) -> bool {
+    matches!(char, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// A URL that a server has sent, as a browser opens it: what could be shown as something else is percent-encoded.
+pub(crate) fn url(url: &str) -> String {
+    let mut shown = String::new();
+    for char in url.chars() {
+        match char.is_ascii_graphic() || (char.is_alphanumeric() && !is_reordering(char)) {
+            true => shown.push(char),
+            false => {
+                let mut bytes = [0; 4];
+                let bytes = char.encode_utf8(&mut bytes).bytes();
+                shown.extend(bytes.map(|byte| format!("%{byte:02X}")));
+            }
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_shown_as_it_is_opened() {
+        assert_eq!(url("https://a.example/ü?q=1#x"), "https://a.example/ü?q=1#x");
+        assert_eq!(url("https://a/\u{202e}x\u{1b}[2J y"), "https://a/%E2%80%AEx%1B[2J%20y");
+    }
+
+    #[test]
+    fn letters_are_not_shown_backwards() {
+        assert_eq!(plain("a\u{202e}b\u{2066}c\nd\u{1b}", "\n"), "a b c\nd ");
+    }
 }

@@ -131,7 +131,7 @@ impl Named {
                     let task = call.task.as_ref()?;
                     Some(format!(
                         "\n  {}  on {}",
-                        task.task_id,
+                        output::plain(&task.task_id, ""),
                         call.server_name.as_ref().unwrap_or(&call.server)
                     ))
                 });
@@ -182,7 +182,7 @@ impl Named {
             ))),
             (Some(_), Some(_)) => {
                 let line = |call| format!("{}  {}  on {}", id(call), call.tool, servers::recorded(call).shown());
-                let ids: Vec<String> = live.iter().map(line).collect();
+                let ids: Vec<String> = live.iter().map(|call| output::plain(&line(call), "")).collect();
                 Err(Failure::usage(format!(
                     "name one of your tasks:\n  {}",
                     ids.join("\n  ")

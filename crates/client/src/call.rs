@@ -239,12 +239,10 @@ impl Connection {
             }
             Ok(CallResponse::Done(outcome))
         };
-        let refused = |why: &str, task: &Value| {
-            let (task, tool) = (task["taskId"].as_str().unwrap_or_default(), excerpt(&tool.name));
-            let task = excerpt(task);
-            RequestError::Invalid(format!(
-                "it answers the call of {tool:?} with the task {task:?}, but {why}"
-            ))
+        let refused = |reason: &'static str, task: &Value| RequestError::UnexpectedTask {
+            tool: excerpt(&tool.name).into_owned(),
+            task: excerpt(task["taskId"].as_str().unwrap_or_default()).into_owned(),
+            reason,
         };
         match (era, parsed.result_type.as_deref()) {
             (Era::Legacy(_), _) => match parsed.task {

@@ -115,6 +115,16 @@ pub enum RequestError {
     /// A response that breaks the protocol.
     #[error("the server's response is invalid: {0}")]
     Invalid(String),
+    /// A call was answered with a task where none may be. The task may be running.
+    #[error("the server's response is invalid: it answers the call of {tool:?} with the task {task:?}, but {reason}")]
+    UnexpectedTask {
+        /// The tool.
+        tool: String,
+        /// The beginning of the task's id.
+        task: String,
+        /// Why it may not be.
+        reason: &'static str,
+    },
     /// The result of a tool does not fit the output schema that the server declares for it.
     #[error("the tool's result does not fit its output schema: {reason}")]
     InvalidOutput {

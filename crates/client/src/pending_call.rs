@@ -10,8 +10,10 @@ use longhaul_core::{Json, Millis, UnixMillis, canonical_digest};
 use serde_json::{Map, Value};
 use std::pin::pin;
 
-/// How often a call is sent again: for about a minute.
+/// How often a call is sent again that the server may have: for about a minute, since the server may be restarting.
 const RETRIES: u32 = 8;
+/// The same while no server has got it, or its child ends again and again: for about three seconds.
+const RETRIES_OF_UNSENT: u32 = 3;
 /// How long a legacy server may take to name the task of a call that is cancelled, in milliseconds.
 const LAST_WORD: Millis = 2_000;
 
@@ -228,7 +230,7 @@ impl PendingCall {
 
     async fn send_until_answered(&self, on_event: Observer<'_>) -> Result<CallResponse, RequestError> {
         let (mut failures, mut refusals) = (0, 0_u32);
-        let mut may_be_replaced = false;
+        let (mut may_be_replaced, mut may_have_it) = (false, false);
         loop {
             let still_takes_keys = match may_be_replaced {
                 true => self.still_takes_keys().await,
@@ -245,12 +247,17 @@ impl PendingCall {
                 Err(error) => Err(error),
             };
             may_be_replaced |= matches!(sent, Err(RequestError::Unreachable { .. }));
+            may_have_it |= sent.as_ref().is_err_and(|error| !error.is_unsent());
+            let retries = match may_have_it && !self.connection.transport().is_session() {
+                true => RETRIES,
+                false => RETRIES_OF_UNSENT,
+            };
             let error = match sent {
                 Err(error) if self.options.waits_while_busy && error.is_busy() => {
                     refusals = refusals.saturating_add(1);
                     error
                 }
-                Err(error) if failures < RETRIES && self.may_be_sent_again(&error) => {
+                Err(error) if failures < retries && self.may_be_sent_again(&error) => {
                     failures += 1;
                     error
                 }

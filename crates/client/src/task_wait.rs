@@ -245,6 +245,14 @@ impl Wait<'_> {
                 () = &mut pause => Woken::Time,
                 () = look_again => Woken::LookAgain,
             };
+            if let (Woken::Held(HoldEnd::Answered(None) | HoldEnd::Failed(_)), Some(inputs), true) = (
+                &woken,
+                &connection.options().inputs,
+                connection.transport().is_session(),
+            ) {
+                // The question may not come, and the task ends with this process.
+                inputs.leaves_open(&of_status(snapshot));
+            }
             match woken {
                 Woken::Cancelled => {
                     self.cancelled = None;
@@ -317,10 +325,8 @@ impl Wait<'_> {
         let Some(inputs) = self.handle.connection().options().inputs.as_deref().filter(|_| asks) else {
             return Ok(());
         };
-        // A legacy server asks on a stream of its own (G1-37).
-        // What is recorded can be answered later, by another process, too.
-        let is_lost_unless_answered =
-            self.handle.record().is_none() || self.handle.connection().transport().is_session();
+        // A legacy server asks on a stream of its own (G1-37). What is recorded can be answered later, by another process, too.
+        let is_lost_unless_answered = self.handle.record().is_none();
         // Some servers ask what is open again, under another id: not before it has its answer.
         let is_asked = self.handle.connection().listening().serves_recorded(self.handle.id());
         if self.held.is_none() && !is_asked && !(is_lost_unless_answered && inputs.leaves_open(&of_status(snapshot))) {

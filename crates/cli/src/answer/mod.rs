@@ -43,10 +43,7 @@ async fn only_that_asks(server: Server) -> Result<Named, Failure> {
     let mut live = Named::candidates(&server, "answer").await?;
     if live.len() > 1 {
         // What the journal knows may be old, and an answer cannot be taken back.
-        live = tasks::that_may_ask(&server, live).await;
-        if live.is_empty() {
-            return Err(Failure::refused("none of your tasks asks anything now".to_owned()));
-        }
+        live = vec![tasks::only_that_asks(&server, live).await?];
     }
     Named::only_of(server, "answer", &live).await
 }
@@ -84,7 +81,17 @@ async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
     let (client, task) = named.open(&connection).await;
     let mut snapshot = match with_notice(connection.address(), record::read(&task)).await {
         Ok(snapshot) => snapshot,
-        Err(error) => return Err(named.explain(record::unread(&task, error).await)),
+        Err(error) => {
+            let failure = named.explain(record::unread(&task, error).await);
+            return Err(match id {
+                Some(_) => failure,
+                None => failure.explained(&format!(
+                    "task {} on {}",
+                    output::plain(&named.id, ""),
+                    named.server.shown()
+                )),
+            });
+        }
     };
     if snapshot.status == TaskStatus::InputRequired && snapshot.input_requests.is_empty() {
         let answered = answer_held(&named, &task, args, &words, questions).await;
@@ -152,6 +159,18 @@ async fn answer_held(
         ));
     }
     let respond = async |question: &InputRequest, withdrawn: BoxFuture<'_, Failure>| {
+        if !is_form {
+            // The user has not seen it, and the task may ask others.
+            let key = question
+                .key
+                .as_deref()
+                .map(|key| format!(" [{}]", output::plain(key, "")));
+            output::note(&format!(
+                "this answers: {}{}",
+                output::plain(&ask::text_of(question), ""),
+                key.unwrap_or_default()
+            ));
+        }
         respond(question, args, words.clone(), withdrawn).await
     };
     let key = held::answer(named, task, questions, is_form, respond).await?;
@@ -308,7 +327,7 @@ async fn form(question: &InputRequest) -> Result<InputResponse, Failure> {
 }
 
 async fn agree_to_page(question: &InputRequest) -> Result<InputResponse, Failure> {
-    let url = output::plain(question.url().unwrap_or_default(), "");
+    let url = output::url(question.url().unwrap_or_default());
     if !io::stdin().is_terminal() {
         return Err(Failure::usage(format!(
             "the task asks to open {url}; answer on a terminal, or with --decline"

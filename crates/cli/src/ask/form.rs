@@ -88,7 +88,7 @@ fn agree_to_page(question: &Question, url: &str) -> Result<InputResponse, FormEr
     note(&format!(
         "{}\nThe server asks you to open this page:\n  {}",
         plain(&question.message, "\n"),
-        plain(url, "")
+        crate::output::url(url)
     ));
     Ok(match Confirm::new("Will you open it?").with_default(false).prompt()? {
         true => InputResponse::accept_url(),

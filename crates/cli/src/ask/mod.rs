@@ -50,14 +50,14 @@ pub(crate) fn text_of(question: &InputRequest) -> String {
         text => text.to_owned(),
     };
     match question.url() {
-        Some(url) => format!("{text} (it asks to open {})", crate::output::plain(url, "")),
+        Some(url) => format!("{text} (it asks to open {})", crate::output::url(url)),
         None => text,
     }
 }
 
 /// The same of a question of a task, which is named if the question has no text.
 pub(crate) fn text_of_task(question: &InputRequest, tool: Option<&str>, id: &str) -> String {
-    let text = text_of(question);
+    let (text, id) = (text_of(question), crate::output::plain(id, ""));
     match (question.message().trim(), tool) {
         ("", Some(tool)) => format!("{text} (tool {tool}, task {id})"),
         ("", None) => format!("{text} (task {id})"),

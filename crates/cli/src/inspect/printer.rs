@@ -17,7 +17,7 @@ pub(super) struct Printer {
 impl Printer {
     pub(super) fn new(server: String, json: bool) -> Self {
         Self {
-            server,
+            server: mask::text(&server).into_owned(),
             json,
             began: SystemClock.now(),
         }
@@ -99,10 +99,14 @@ impl WireObserver for Printer {
                     false => self.print(&format!("--> {verb} {}", self.server), &headers, None),
                 }
             }
-            WireEvent::Failed { error } => match self.json {
-                true => self.print_json("failed", &[], json!({"error": error.to_string()})),
-                false => self.print(&format!("<-- {error}"), &[], None),
-            },
+            WireEvent::Failed { error } => {
+                let error = error.to_string();
+                let shown = mask::text(&error);
+                match self.json {
+                    true => self.print_json("failed", &[], json!({"error": shown})),
+                    false => self.print(&format!("<-- {shown}"), &[], None),
+                }
+            }
             _ => {}
         }
     }

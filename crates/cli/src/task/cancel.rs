@@ -9,10 +9,17 @@ use serde_json::json;
 pub(super) async fn cancel(task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
     let address = task.connection().address();
     let before = match with_notice(address, task.get()).await {
-        Ok(before) => before,
+        Ok(before) => Some(before),
+        // Whatever is wrong with the answer, the task is to be cancelled.
+        Err(RequestError::Invalid(reason)) => {
+            output::note(&format!(
+                "the task cannot be read, and is cancelled all the same: {reason}"
+            ));
+            None
+        }
         Err(error) => return Err(record::unread(task, error).await),
     };
-    if before.status.is_final() {
+    if let Some(before) = before.filter(|before| before.status.is_final()) {
         return ended_before(&before, json);
     }
     let shown = match with_notice(address, task.cancel()).await {

@@ -7,7 +7,7 @@ use crate::{
     record::{self, Named},
     result::{self, Exit},
     states,
-    waiting::{how_to_answer, how_to_be_asked, with_notice},
+    waiting::{MOST_SHOWN, how_to_answer, how_to_be_asked, more_questions, with_notice},
 };
 use longhaul_client::{InputRequest, Outcome, RecordedCall, TaskHandle, TaskSnapshot, TaskStatus};
 use serde_json::{Value, json};
@@ -30,9 +30,10 @@ pub(super) async fn show(named: &Named, task: &TaskHandle, json: bool) -> Result
         if snapshot.status == TaskStatus::InputRequired && snapshot.input_requests.is_empty() {
             output::note(&how_to_be_asked(&named.server, task.id()));
         }
-        for question in &snapshot.input_requests {
+        for question in snapshot.input_requests.iter().take(MOST_SHOWN) {
             output::note(&how_to_answer(&named.server, task.id(), question));
         }
+        more_questions(&named.server, task.id(), snapshot.input_requests.len());
     }
     Ok(Exit::Answered)
 }
@@ -79,7 +80,7 @@ pub(super) fn describe_questions(asked: &[InputRequest]) -> impl Iterator<Item =
             output::plain(key, "")
         );
         if let Some(url) = request.url() {
-            lines.push_str(&format!("          open {}\n", output::plain(url, "")));
+            lines.push_str(&format!("          open {}\n", output::url(url)));
         }
         for field in fields::of_question(request) {
             lines.push_str(&format!("          {field}\n"));

@@ -84,13 +84,29 @@ async fn list(args: &args::Tasks) -> Result<Exit, Failure> {
     Ok(Exit::Answered)
 }
 
-/// Those of the tasks that ask, as their servers tell now, or may ask, because their servers were not reached.
-pub(crate) async fn that_may_ask(server: &Server, calls: Vec<RecordedCall>) -> Vec<RecordedCall> {
+/// The only one of the tasks that asks, as their servers tell now. If others may ask, too, because their servers did not tell it, an error lists them.
+pub(crate) async fn only_that_asks(server: &Server, calls: Vec<RecordedCall>) -> Result<RecordedCall, Failure> {
     let mut rows: Vec<Row> = calls.into_iter().map(Row::recorded).collect();
     let asked = ask_servers::ask(server, &mut rows);
     with_notice("the servers", asked).await;
     rows.retain(|row| row.asks() || (row.not_told.is_some() && !row.is_lost()));
-    rows.into_iter().filter_map(|row| row.call).collect()
+    rows.sort_by_key(|row| row.not_told.is_some());
+    if let [only] = rows.as_mut_slice()
+        && only.not_told.is_none()
+        && let Some(call) = only.call.take()
+    {
+        return Ok(call);
+    }
+    let asking = rows.iter().filter(|row| row.not_told.is_none()).count();
+    let first = match (asking, rows.len() - asking) {
+        (0, 0) => return Err(Failure::refused("none of your tasks asks anything now".to_owned())),
+        (0, _) => "no task is known to ask, and these may; name one",
+        (_, 0) => "several tasks ask; name one",
+        (_, _) => "name a task; these ask, or may ask",
+    };
+    let now = SystemClock.now();
+    let lines: String = rows.iter().map(|row| format!("\n  {}", row.line(now))).collect();
+    Err(Failure::usage(format!("{first}:{lines}")))
 }
 
 /// The recorded calls, the latest first; only those of the server, if one was chosen.

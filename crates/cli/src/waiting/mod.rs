@@ -119,6 +119,20 @@ pub(crate) fn how_to_be_asked(server: &Server, id: &str) -> String {
     )
 }
 
+/// So many questions of a task are explained. A server may ask any number.
+pub(crate) const MOST_SHOWN: usize = 10;
+
+/// Says that there are more questions than are explained.
+pub(crate) fn more_questions(server: &Server, id: &str, asked: usize) {
+    if asked > MOST_SHOWN {
+        let all = server.task_line("task", id, &["--json"]);
+        output::note(&format!(
+            "and {} more questions; all of them:\n  {all}",
+            asked - MOST_SHOWN
+        ));
+    }
+}
+
 /// What becomes of a task when this command ends.
 pub(crate) fn what_goes_on(server: &Server) -> &'static str {
     match server.is_child() {
@@ -234,7 +248,7 @@ impl Waiting<'_> {
                     asked.insert(0, question.clone());
                 }
                 let has_several = asked.len() > 1;
-                for question in &asked {
+                for question in asked.iter().take(MOST_SHOWN) {
                     let key = question.key.as_deref().filter(|_| has_several);
                     let key = key.map_or_else(String::new, |key| format!(" [{}]", output::plain(key, "")));
                     output::note(&format!(
@@ -251,12 +265,13 @@ impl Waiting<'_> {
                         "longhaul: there is no terminal to answer on, and the task would end with this command, so it is cancelled",
                     );
                 } else {
-                    for question in &asked {
+                    for question in asked.iter().take(MOST_SHOWN) {
                         output::note(&match question.key {
                             Some(_) => how_to_answer(self.server, task.id(), question),
                             None => how_to_be_asked(self.server, task.id()),
                         });
                     }
+                    more_questions(self.server, task.id(), asked.len());
                 }
                 if self.json {
                     // What only the status says is no question that the server has sent.

@@ -87,6 +87,19 @@ while read -r line; do
   esac
 done"#;
 
+/// The question is shown, although nobody can answer it.
+#[test]
+fn what_a_task_of_a_child_has_asked_without_a_terminal_is_shown() {
+    let home = tempfile::tempdir().unwrap();
+    let called = longhaul(&["call", "t", "--json", "--", "sh", "-c", ASKING], &home)
+        .output()
+        .unwrap();
+    let shown: Value = serde_json::from_str(&exit(&called, 5)).unwrap();
+    assert_eq!(shown["asks"]["params"]["message"], "Who?", "{shown}");
+    assert!(stderr(&called).contains("the task asks: Who?"), "{called:?}");
+    assert_eq!(states(&home)[0]["state"], "cancelled");
+}
+
 /// The command that made the call shows a form; another terminal shows the question, too, and answers it.
 #[test]
 fn a_task_of_a_child_is_answered_from_another_terminal() {

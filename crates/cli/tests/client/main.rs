@@ -13,6 +13,7 @@ mod failures;
 mod hints;
 mod listings;
 mod login;
+mod lying_servers;
 mod pace;
 #[path = "../../../client/tests/scripted/peer.rs"]
 #[allow(dead_code)]

@@ -1,7 +1,7 @@
 //! Completion, and the messages as they flow.
 
 use crate::support::*;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 #[test]
 fn values_are_completed() {
@@ -56,6 +56,15 @@ fn the_wire_is_shown_with_its_secrets_hidden() {
         "{called:?}"
     );
 
+    // What a server says of its environment, and what the user has written in a text.
+    let arguments =
+        json!({"text": "Bearer t0psecret", "nested": {"passwd": "t0psecret"}, "env": "{\"MY_TOKEN\": \"t0psecret\"}"});
+    let called = served.run(&["inspect", "tools/call", "name=echo", &format!("arguments:={arguments}")]);
+    assert!(
+        stdout(&called).contains("***") && !stdout(&called).contains("t0psecret"),
+        "{called:?}"
+    );
+
     let legacy = served.run(&["inspect", "--era=legacy"]);
     let shown = exit(&legacy, 0);
     assert!(
@@ -86,10 +95,21 @@ fn the_wire_is_shown_with_its_secrets_hidden() {
 fn a_child_is_inspected() {
     let home = tempfile::tempdir().unwrap();
     let script = "read -r line; echo nonsense; sleep 1";
-    let inspected = longhaul(&["inspect", "--era=legacy", "--", "sh", "-c", script], &home)
+    let words = [
+        "--",
+        "sh",
+        "-c",
+        script,
+        "sh",
+        "--api-key=t0psecret",
+        "--token",
+        "t0psecret",
+    ];
+    let inspected = longhaul(&[&["inspect", "--era=legacy"], &words[..]].concat(), &home)
         .output()
         .unwrap();
     exit(&inspected, 3);
     let shown = stdout(&inspected);
+    assert!(shown.contains("--token ***") && !shown.contains("t0psecret"), "{shown}");
     assert!(shown.contains("--> sh -c") && !shown.contains("HTTP"), "{shown}");
 }

@@ -313,7 +313,7 @@ async fn a_task_where_none_may_be_is_refused() {
             .await;
         match (called, expected) {
             (Ok(CallResponse::Task(_)), None) => {}
-            (Err(refused @ RequestError::Invalid(_)), Some(expected)) => {
+            (Err(refused @ RequestError::UnexpectedTask { .. }), Some(expected)) => {
                 let said = refused.to_string();
                 assert!(said.contains(expected) && said.contains("\"t-1\""), "{said}");
                 assert!(!refused.is_refusal(), "the tool may have run");

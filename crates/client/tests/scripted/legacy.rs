@@ -100,7 +100,7 @@ async fn a_task_that_was_not_asked_for_is_refused() {
             .call_tool(forbidden, &Map::new(), &mut |_| {})
             .await
             .unwrap_err();
-        assert!(matches!(&refused, RequestError::Invalid(_)), "{refused}");
+        assert!(matches!(&refused, RequestError::UnexpectedTask { .. }), "{refused}");
         assert!(
             refused
                 .to_string()
@@ -116,7 +116,10 @@ async fn a_task_that_was_not_asked_for_is_refused() {
         let refused = connection
             .call_tool_with(optional, &Map::new(), &plain, &mut |_| {})
             .await;
-        assert!(matches!(&refused, Err(RequestError::Invalid(_))), "{refused:?}");
+        assert!(
+            matches!(&refused, Err(RequestError::UnexpectedTask { .. })),
+            "{refused:?}"
+        );
     }
     // A member of a result that has its content.
     let peer = legacy(Value::Null, |seen| {

@@ -1,0 +1,165 @@
+//! Servers whose answers about a task are wrong, or could deceive who reads them.
+
+use crate::{
+    peer::{Peer, legacy, modern, plain},
+    support::*,
+};
+use serde_json::{Value, json};
+use std::{
+    process::Output,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+use tempfile::TempDir;
+
+fn run(peer: &Peer, home: &TempDir, words: &[&str]) -> Output {
+    let mut command = longhaul(words, home);
+    command.env("LONGHAUL_SERVER", peer.url()).output().unwrap()
+}
+
+fn task(id: &str, status: &str, more: Value) -> Value {
+    let mut task = json!({
+        "resultType": "complete", "taskId": id, "status": status, "createdAt": "2026-11-20T09:00:00Z",
+        "lastUpdatedAt": "2026-11-20T09:00:00Z", "ttlMs": null, "pollIntervalMs": 50,
+    });
+    task.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    task
+}
+
+fn question(text: &str) -> Value {
+    let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}});
+    json!({"method": "elicitation/create", "params": {"message": text, "requestedSchema": schema}})
+}
+
+/// A server that makes the task `id`, and answers `tasks/get` with `told`.
+fn telling(id: &'static str, told: impl Fn() -> Value + Send + Sync + 'static) -> Peer {
+    modern(move |seen| match seen.method() {
+        "tools/call" => seen.result(task(id, "working", json!({"resultType": "task"}))),
+        "tasks/get" => seen.result(told()),
+        "tasks/cancel" | "tasks/update" => seen.result(json!({"resultType": "complete"})),
+        _ => seen.error(404, -32601, Value::Null),
+    })
+}
+
+#[test]
+fn an_answer_without_an_id_says_which_tasks_ask_and_which_may() {
+    let (asks, lies) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(true)));
+    let (asking, lying) = (Arc::clone(&asks), Arc::clone(&lies));
+    let one = telling("task-one", move || match asking.load(Ordering::SeqCst) {
+        true => task(
+            "task-one",
+            "input_required",
+            json!({"inputRequests": {"q": question("Which?")}}),
+        ),
+        false => task("task-one", "working", json!({})),
+    });
+    let other = telling("task-two", move || {
+        let id = if lying.load(Ordering::SeqCst) {
+            "another"
+        } else {
+            "task-two"
+        };
+        task(id, "working", json!({}))
+    });
+    let home = tempfile::tempdir().unwrap();
+    for peer in [&one, &other] {
+        exit(&run(peer, &home, &["call", "optional", "--detach"]), 0);
+    }
+    let answer = || longhaul(&["answer", "a=b"], &home).output().unwrap();
+    let refused = answer();
+    exit(&refused, 2);
+    let said = stderr(&refused);
+    assert!(said.contains("task-one  optional  asks  "), "{said}");
+    assert!(
+        said.contains("task-two  optional  working (invalid answer)  "),
+        "{said}"
+    );
+    asks.store(false, Ordering::SeqCst);
+    let refused = answer();
+    exit(&refused, 2);
+    let said = stderr(&refused);
+    assert!(
+        said.contains("no task is known to ask") && said.contains("task-two") && !said.contains("task-one"),
+        "{said}"
+    );
+    lies.store(false, Ordering::SeqCst);
+    exit(&answer(), 5);
+    asks.store(true, Ordering::SeqCst);
+    exit(&answer(), 0);
+}
+
+/// Only one task is open, so it is meant. Then the error names it.
+#[test]
+fn an_answer_without_an_id_names_the_task_that_cannot_be_read() {
+    let peer = telling("task-one", || task("another", "working", json!({})));
+    let home = tempfile::tempdir().unwrap();
+    exit(&run(&peer, &home, &["call", "optional", "--detach"]), 0);
+    let refused = longhaul(&["answer", "a=b"], &home).output().unwrap();
+    exit(&refused, 3);
+    assert!(
+        stderr(&refused).contains(&format!("task task-one on {}", peer.url())),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_task_whose_state_cannot_be_read_is_cancelled() {
+    let peer = telling("task-one", || task("another", "working", json!({})));
+    let home = tempfile::tempdir().unwrap();
+    exit(&run(&peer, &home, &["call", "optional", "--detach"]), 0);
+    exit(&run(&peer, &home, &["cancel", "task-one"]), 0);
+    assert_eq!(peer.calls_of("tasks/cancel").len(), 1);
+}
+
+#[test]
+fn a_task_where_none_may_be_is_of_unknown_outcome() {
+    let peer = legacy(Value::Null, |seen| match seen.method() {
+        "tools/call" => seen.result(json!({"task": {"taskId": "t-x", "status": "working"}})),
+        _ => plain(405, ""),
+    });
+    let home = tempfile::tempdir().unwrap();
+    exit(&run(&peer, &home, &["call", "optional"]), 3);
+    let listed = json(&run(&peer, &home, &["tasks", "--json", "--offline"]));
+    assert_eq!(listed["calls"][0]["state"], "outcome unknown", "{listed}");
+}
+
+#[test]
+fn of_very_many_questions_some_are_shown() {
+    let questions: Value = (0..500)
+        .map(|nth| (format!("q-{nth:03}"), question("Which?")))
+        .collect();
+    let peer = telling("task-one", move || {
+        task("task-one", "input_required", json!({"inputRequests": questions}))
+    });
+    let home = tempfile::tempdir().unwrap();
+    for words in [&["call", "optional"][..], &["task", "task-one"]] {
+        let asked = run(&peer, &home, words);
+        let said = stderr(&asked);
+        assert_eq!(said.matches("longhaul answer").count(), 10, "{said}");
+        assert!(
+            said.contains("and 490 more questions; all of them:\n  longhaul task task-one --json"),
+            "{said}"
+        );
+    }
+}
+
+/// What a server has written begins no line, and the command that is printed names the task.
+#[test]
+fn an_id_with_control_characters_forges_no_line() {
+    const ID: &str = "task\u{1b}[31m\nlonghaul: forged";
+    let peer = telling(ID, || task(ID, "working", json!({})));
+    let home = tempfile::tempdir().unwrap();
+    exit(&run(&peer, &home, &["call", "optional", "--detach"]), 0);
+    exit(
+        &run(&peer, &home, &["call", "optional", "--detach", "--idempotency-key=x"]),
+        2,
+    );
+    let shown = run(&peer, &home, &["call", "optional", "--timeout=1s"]);
+    exit(&shown, 124);
+    let said = stderr(&shown);
+    assert!(said.lines().all(|line| !line.starts_with("longhaul: forged")), "{said}");
+    let quoted = r"longhaul task $'task\x1b[31m\x0alonghaul: forged' --wait";
+    assert!(said.contains(quoted), "{said}");
+}
