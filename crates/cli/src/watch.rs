@@ -142,7 +142,10 @@ impl Watched {
         let (state, detail) = match read {
             Ok(snapshot) => {
                 self.has_ended = snapshot.status.is_final();
-                let told = (states::of_task(snapshot.status), snapshot.message.clone());
+                let told = (
+                    states::of_snapshot(&snapshot),
+                    states::detail(&snapshot).map(str::to_owned),
+                );
                 self.snapshot = Some(snapshot);
                 told
             }
@@ -199,7 +202,7 @@ impl Watched {
             "status": self.snapshot.as_ref().map(|task| task.status.as_str()),
             "statusMessage": self.snapshot.as_ref().and_then(|task| task.message.as_ref()),
             // The status by its name in MCP.
-            "state": self.snapshot.as_ref().filter(|task| states::of_task(task.status) == self.state).map_or(self.state, |task| task.status.as_str()),
+            "state": self.snapshot.as_ref().filter(|task| states::of_snapshot(task) == self.state).map_or(self.state, |task| task.status.as_str()),
             "detail": self.detail,
             "ended": self.has_ended,
         })

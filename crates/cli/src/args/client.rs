@@ -150,10 +150,15 @@ pub(crate) struct Answer {
 
 /// `longhaul cancel`
 #[derive(Debug, Args)]
-#[command(override_usage = "longhaul cancel [OPTIONS] [SERVER] ID\n       longhaul cancel [OPTIONS] ID -- COMMAND...")]
+#[command(
+    override_usage = "longhaul cancel [OPTIONS] [SERVER] ID...\n       longhaul cancel [OPTIONS] ID... -- COMMAND..."
+)]
 pub(crate) struct Cancel {
     #[command(flatten)]
     pub(crate) task: TaskArgs,
+    /// Wait until the tasks have ended
+    #[arg(long)]
+    pub(crate) wait: bool,
     /// Print one line of JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -212,7 +212,8 @@ Exit status:
 
 pub(super) const CANCEL: &str = "\
 Exit status:
-    0  the task is cancelled, or the server was asked to cancel it
+    0  all tasks are cancelled, or their servers were asked to cancel them
+  Of several tasks, the first that was not cancelled decides:
     2  the command line is wrong
     3  the server cannot be reached, or is not an MCP server
     5  the server does not know the task, or the task has ended";

@@ -2,11 +2,11 @@
 
 use super::show::as_json;
 use crate::{failure::Failure, output, record, result::Exit, states, waiting::with_notice};
-use longhaul_client::{RequestError, TaskHandle, TaskSnapshot, TaskStatus};
+use longhaul_client::{Event, RequestError, TaskHandle, TaskSnapshot, TaskStatus};
 use serde_json::json;
 
-/// Asks the server to cancel the task, and says what has become of it.
-pub(super) async fn cancel(task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
+/// Asks the server to cancel the task, and says what has become of it; with `waits` when it has ended.
+pub(super) async fn cancel(task: &TaskHandle, waits: bool, json: bool) -> Result<Exit, Failure> {
     let address = task.connection().address();
     let before = match with_notice(address, task.get()).await {
         Ok(before) => Some(before),
@@ -34,27 +34,46 @@ pub(super) async fn cancel(task: &TaskHandle, json: bool) -> Result<Exit, Failur
         }
         Err(error) => return Err(error.into()),
     };
+    let shown = match shown {
+        Some(shown) if waits && !shown.status.is_final() => Some(until_ended(task).await?),
+        None if waits => Some(until_ended(task).await?),
+        shown => shown,
+    };
     match shown {
         Some(shown) if shown.status.is_final() && shown.status != TaskStatus::Cancelled => ended_before(&shown, json),
         Some(shown) if shown.status == TaskStatus::Cancelled => {
-            report(&shown, "the task is cancelled", json);
+            report(&shown, &format!("the task {} is cancelled", task.id()), json);
             Ok(Exit::Answered)
         }
         _ => {
             if json {
                 output::json_line(&json!({"taskId": task.id(), "cancelRequested": true}));
             } else {
-                output::note("the server was asked to cancel the task; it has not ended yet");
+                let id = output::plain(task.id(), "");
+                output::note(&format!(
+                    "the server was asked to cancel the task {id}; it has not ended yet"
+                ));
             }
             Ok(Exit::Answered)
         }
     }
 }
 
+/// Waits until the task has ended, whatever it asks meanwhile.
+async fn until_ended(task: &TaskHandle) -> Result<TaskSnapshot, Failure> {
+    let mut tell = |event: Event<'_>| {
+        if let Event::Retrying { error, attempt: 1, .. } = event {
+            output::note(&format!("{error}; retrying"));
+        }
+    };
+    with_notice(task.connection().address(), task.wait(&mut tell)).await?;
+    Ok(task.get().await?)
+}
+
 /// A task that has ended cannot be cancelled.
 fn ended_before(task: &TaskSnapshot, json: bool) -> Result<Exit, Failure> {
     if task.status == TaskStatus::Cancelled {
-        report(task, "the task was cancelled already", json);
+        report(task, &format!("the task {} was cancelled already", task.id), json);
         return Ok(Exit::Answered);
     }
     Err(Failure::refused(format!(
@@ -67,6 +86,6 @@ fn report(task: &TaskSnapshot, line: &str, json: bool) {
     if json {
         output::json_line(&as_json(task));
     } else {
-        output::note(line);
+        output::note(&output::plain(line, ""));
     }
 }

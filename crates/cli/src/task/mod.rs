@@ -12,9 +12,11 @@ use crate::{
     ask::Asking,
     failure::Failure,
     interrupt::Interrupt,
+    output,
     record::Named,
     result::Exit,
-    servers, tasks,
+    servers::{self, Server},
+    tasks,
     waiting::{Deadline, Display, Waiting, with_notice},
 };
 use longhaul_client::{Connection, RecordedCall, RequestError};
@@ -63,7 +65,7 @@ async fn act(args: &args::Task) -> Result<Exit, Failure> {
             };
             waiting.wait(&task, Deadline::after(None)).await
         }
-        args::TaskAction { cancel: true, .. } => cancel::cancel(&task, args.json).await,
+        args::TaskAction { cancel: true, .. } => cancel::cancel(&task, false, args.json).await,
         args::TaskAction { delete: true, .. } => delete::delete(&task, args.json).await,
         args::TaskAction { log: true, .. } if args.follow => log::follow(&named, &task, args.json).await,
         args::TaskAction { log: true, .. } => log::print(&named, &task, args.json).await,
@@ -114,26 +116,43 @@ async fn choose(args: &args::TaskArgs, command: &str) -> Result<Named, Failure> 
 
 /// `longhaul cancel`
 pub(crate) async fn cancel_command(args: &args::Cancel) -> ExitCode {
-    let cancelled = async {
-        if args.task.words.is_empty() && args.task.id.is_none() {
-            return Err(Failure::usage("name the task: longhaul cancel [SERVER] ID"));
-        }
-        if let Some(call) = choose_call(&args.task).await? {
-            return call::cancel(&call, args.json).await;
-        }
-        let named = choose(&args.task, "cancel").await?;
-        if let Some(call) = named.call().filter(|call| call.ends_with_process) {
-            return call::cancel(call, args.json).await;
-        }
-        let connection = named.server.connection(|_| {})?;
-        let (client, task) = named.open(&connection).await;
-        let exit = cancel::cancel(&task, args.json).await;
-        client.close().await;
-        exit.map_err(|failure| named.explain(failure))
-    };
-    match cancelled.await {
+    match cancel_all(args).await {
         Ok(exit) => exit,
-        Err(failure) => Failure::report(failure, args.json),
+        Err(failure) => failure.report(args.json),
     }
     .into()
+}
+
+/// Cancels each task, whatever becomes of the others. The status is that of the first one that was not cancelled.
+async fn cancel_all(args: &args::Cancel) -> Result<Exit, Failure> {
+    let (server, words) = servers::choose(&args.task.server, &args.task.words)?;
+    let ids: Vec<&String> = words.iter().chain(&args.task.id).collect();
+    let mut first = None;
+    match ids.as_slice() {
+        [] => return Err(Failure::usage("name the task: longhaul cancel [SERVER] ID")),
+        [only] => return cancel_one(server, only, args).await,
+        _ => {}
+    }
+    for id in ids {
+        if let Err(failure) = cancel_one(server.clone(), id, args).await {
+            let exit = failure.explained(&output::plain(id, "")).report(args.json);
+            first.get_or_insert(exit);
+        }
+    }
+    Ok(first.unwrap_or(Exit::Answered))
+}
+
+async fn cancel_one(server: Server, id: &str, args: &args::Cancel) -> Result<Exit, Failure> {
+    if let Some(call) = tasks::find_call(id).await? {
+        return call::cancel(&call, args.json).await;
+    }
+    let named = Named::find(server, id).await?;
+    if let Some(call) = named.call().filter(|call| call.ends_with_process) {
+        return call::cancel(call, args.json).await;
+    }
+    let connection = named.server.connection(|_| {})?;
+    let (client, task) = named.open(&connection).await;
+    let exit = cancel::cancel(&task, args.wait, args.json).await;
+    client.close().await;
+    exit.map_err(|failure| named.explain(failure))
 }

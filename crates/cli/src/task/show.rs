@@ -44,7 +44,7 @@ fn describe(named: &Named, task: &TaskSnapshot) -> String {
         ("task", Some(task.id.clone())),
         ("tool", call.map(|call| call.tool.clone())),
         ("server", Some(named.server.shown())),
-        ("status", Some(states::of_task(task.status).to_owned())),
+        ("status", Some(states::of_snapshot(task).to_owned())),
         ("message", task.message.clone()),
         ("ended", task.outcome.as_ref().and_then(describe_outcome)),
         ("created", task.created_at.clone()),

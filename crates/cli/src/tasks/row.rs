@@ -156,8 +156,7 @@ impl Row {
     /// The status message of a task that has not ended.
     fn message(&self) -> Option<&str> {
         let open = self.snapshot.as_ref().filter(|task| !task.status.is_final());
-        open.and_then(|task| task.message.as_deref())
-            .filter(|message| !message.is_empty())
+        open.and_then(states::detail)
     }
 
     /// What is to be said beside the state: why, or the beginning of the status message.
@@ -191,7 +190,10 @@ impl Row {
 
     /// The state in a word or two, and why it is that.
     pub(crate) fn state(&self) -> (String, Option<String>) {
-        let of_task = || self.status().map_or("working", states::of_task);
+        let of_task = || match &self.snapshot {
+            Some(task) => states::of_snapshot(task),
+            None => self.status().map_or("working", states::of_task),
+        };
         let (state, reason) = match self.call.as_ref().map(|call| &call.state) {
             None | Some(CallState::Task | CallState::InFlight) if self.asks() => {
                 (states::of_task(TaskStatus::InputRequired), None)

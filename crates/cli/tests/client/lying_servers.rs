@@ -1,4 +1,4 @@
-//! Servers whose answers about a task are wrong, or could deceive who reads them.
+//! Servers whose answers about a task are wrong, or that could deceive who reads them.
 
 use crate::{
     peer::{Peer, legacy, modern, plain},
@@ -123,6 +123,23 @@ fn a_task_where_none_may_be_is_of_unknown_outcome() {
     exit(&run(&peer, &home, &["call", "optional"]), 3);
     let listed = json(&run(&peer, &home, &["tasks", "--json", "--offline"]));
     assert_eq!(listed["calls"][0]["state"], "outcome unknown", "{listed}");
+}
+
+/// MCP has no status for it.
+#[test]
+fn a_task_that_is_queued_is_not_shown_as_working() {
+    let told = json!({"statusMessage": "queued behind 2 of your tasks"});
+    let peer = telling("task-one", move || task("task-one", "working", told.clone()));
+    let home = tempfile::tempdir().unwrap();
+    exit(&run(&peer, &home, &["call", "optional", "--detach"]), 0);
+    let listed = exit(&run(&peer, &home, &["tasks"]), 0);
+    assert!(listed.contains("  queued: behind 2 of your tasks  "), "{listed}");
+    let shown = exit(&run(&peer, &home, &["task", "task-one"]), 0);
+    assert!(shown.contains("status    queued"), "{shown}");
+    assert_eq!(
+        json(&run(&peer, &home, &["tasks", "--json"]))["calls"][0]["state"],
+        "working"
+    );
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn cancelling_a_task_that_has_ended_says_so() {
         exit(&served.run(&["task", "--era", era, &id, "--wait"]), 4);
         let again = served.run(&["cancel", "--era", era, &id]);
         exit(&again, 0);
-        assert_eq!(stderr(&again), "the task was cancelled already", "{era}");
+        assert_eq!(stderr(&again), format!("the task {id} was cancelled already"), "{era}");
     }
     let id = served.detach("book");
     served.asks(&id, 1);
@@ -51,6 +51,23 @@ fn cancelling_a_task_that_has_ended_says_so() {
         stderr(&late).contains("the task has ended: it is completed; nothing was cancelled"),
         "{late:?}"
     );
+}
+
+/// Each is cancelled, whatever becomes of the others.
+#[test]
+fn several_tasks_are_cancelled_at_once_and_waited_for() {
+    let served = served();
+    let tasks: Vec<String> = (0..3).map(|_| served.detach("wait")).collect();
+    exit(&served.run(&["cancel", &tasks[0], &tasks[1], "--wait"]), 0);
+    let shown = |id: &str| json(&served.run(&["task", id, "--json"]))["status"].clone();
+    assert_eq!(
+        (shown(&tasks[0]), shown(&tasks[1])),
+        ("cancelled".into(), "cancelled".into())
+    );
+    let refused = served.run(&["cancel", "no-such-task", &tasks[2], "--wait", "--json"]);
+    exit(&refused, 5);
+    assert!(stderr(&refused).contains("no-such-task: "), "{refused:?}");
+    assert_eq!(shown(&tasks[2]), "cancelled");
 }
 
 /// Also in the journal, so that lists do not show it any more.
