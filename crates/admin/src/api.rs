@@ -20,7 +20,7 @@ use longhaul_core::{
     InputKey, TaskId,
     store::{CreateError, StoreError},
 };
-use longhaul_runtime::{DeleteError, LogRange, OperatorError};
+use longhaul_runtime::{AttemptFilesError, DeleteError, LogRange, OperatorError};
 use longhaul_server::audit::{AuditAction, AuditOutcome};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
@@ -231,7 +231,15 @@ async fn log(
 ) -> Result<Json<Value>, ApiError> {
     let record = context.record_of(&id(&text)?).await?;
     let read = context.engine.read_log(&record.task, LogRange { offset, limit }).await;
-    let chunk = read.map_err(|error| ApiError::of(StatusCode::SERVICE_UNAVAILABLE, "log", error.to_string()))?;
+    let chunk = match read {
+        Err(AttemptFilesError::OnHost(host)) => {
+            let message = context.where_files_are(&host).await?;
+            return Err(ApiError::of(StatusCode::CONFLICT, "other_host", message));
+        }
+        Err(AttemptFilesError::Store(error)) => return Err(error.into()),
+        Err(error) => return Err(ApiError::of(StatusCode::SERVICE_UNAVAILABLE, "log", error.to_string())),
+        Ok(chunk) => chunk,
+    };
     let chunk = chunk.ok_or_else(|| ApiError::of(StatusCode::NOT_FOUND, "no_log", "this task has no log"))?;
     Ok(Json(json!({
         "text": chunk.text,

@@ -5,6 +5,7 @@ use crate::{
     metrics::{Present, queue_age},
     query::{InvalidQuery, TaskQuery},
     view::{self, EntryView, QuestionView, TaskDetails, TaskView, ToolView},
+    words,
 };
 use longhaul_core::{
     State, Task, TaskId,
@@ -75,7 +76,7 @@ impl AdminContext {
         let record = self.record_of(id).await?;
         let (engine, store, task) = (&self.engine, self.engine.store(), &record.task);
         let now = engine.ports().clock.read();
-        let time = |at| view::timestamp(now, at);
+        let time = |at| words::timestamp(now, at);
         let requestor = store.requestor(id).await?.map(|json| Requestor::from_json(&json));
         let requestor = requestor.unwrap_or_default();
         let arguments = store.arguments(id).await?;

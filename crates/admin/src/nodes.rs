@@ -1,8 +1,8 @@
 //! The servers of the store as operators see them: the JSON of the API, of which the page is made, too.
 
-use crate::{context::AdminContext, view::timestamp};
+use crate::{context::AdminContext, words::timestamp};
 use longhaul_core::{
-    AttemptState, Millis, NodeId, Now, Task, format_duration,
+    AttemptState, HostId, Millis, NodeId, Now, Task, format_duration,
     store::{LeaseStatus, NodeStatus, StoreError},
 };
 use serde::Serialize;
@@ -112,6 +112,16 @@ impl AdminContext {
         Ok(NodesView {
             nodes: statuses.iter().map(view).collect(),
             lost_after_millis,
+        })
+    }
+
+    /// Where the log of an attempt is that is bound to another host, and whom to ask for it.
+    pub(crate) async fn where_files_are(&self, host: &HostId) -> Result<String, StoreError> {
+        let nodes = self.nodes().await?.nodes;
+        let server = nodes.iter().find(|node| node.state == "alive" && node.host == *host.0);
+        Ok(match server {
+            Some(server) => format!("the log is on the host {}: ask its server, {}", host.0, server.words()),
+            None => format!("the log is on the host {}, which has no server now", host.0),
         })
     }
 

@@ -2,9 +2,9 @@
 
 use crate::{
     nodes::NodeView,
-    words::{self, state_word},
+    words::{self, state_word, timestamp},
 };
-use longhaul_core::{AttemptState, Now, Origin, Outcome, StopReason, Task, UnixMillis, push_timestamp, store::Record};
+use longhaul_core::{AttemptState, Now, Origin, Outcome, StopReason, Task, push_timestamp, store::Record};
 use longhaul_runtime::{EntryStatus, EntrySummary, PastAttempt, Requestor};
 use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
@@ -59,12 +59,6 @@ pub struct TaskView {
     /// Why it is blocked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocked: Option<Value>,
-}
-
-pub(crate) fn timestamp(now: Now, at: UnixMillis) -> String {
-    let mut text = String::new();
-    push_timestamp(&mut text, now.in_the_world(at));
-    text
 }
 
 impl TaskView {

@@ -1,6 +1,6 @@
 //! Words that operators read and write.
 
-use longhaul_core::{State, Verdict};
+use longhaul_core::{Now, State, UnixMillis, Verdict, push_timestamp};
 
 /// Tasks of clients of 2025-11-25 or earlier.
 pub(crate) const LEGACY: &str = "legacy";
@@ -18,4 +18,11 @@ pub(crate) fn state_word(state: State) -> &'static str {
         State::Done(Verdict::ToolError | Verdict::RpcError) => "failed",
         State::Done(Verdict::Cancelled) => "cancelled",
     }
+}
+
+/// A time as RFC 3339.
+pub(crate) fn timestamp(now: Now, at: UnixMillis) -> String {
+    let mut text = String::new();
+    push_timestamp(&mut text, now.in_the_world(at));
+    text
 }
