@@ -1,6 +1,6 @@
 //! The node's lease: taking and renewing it, and acting on what the store says that the node holds.
 
-use crate::{StartError, active_attempts::AttemptOrigin, attempt, engine::Inner, engine_clock::EngineClock, recovery};
+use crate::{active_attempts::AttemptOrigin, attempt, engine::Inner, engine_clock::EngineClock, recovery};
 use longhaul_core::{
     Clock, Fence, Millis, Store, TaskId,
     store::{HeldAttempt, Lease, NewNode, StoreError},
@@ -21,8 +21,8 @@ const TOLERANCE: Millis = 2_000;
 /// process may have died with the machine.
 ///
 /// # Errors
-/// The store's; [`StartError::HostInUse`] if the lease of the host has been renewed meanwhile, so that its node lives.
-pub(crate) async fn open_node(store: &dyn Store, new: &NewNode, clock: &EngineClock) -> Result<Lease, StartError> {
+/// The store's; [`StoreError::HostInUse`] if the lease of the host has been renewed meanwhile, so that its node lives.
+pub(crate) async fn open_node(store: &dyn Store, new: &NewNode, clock: &EngineClock) -> Result<Lease, StoreError> {
     let mut give_up_at = None;
     loop {
         let asked = clock.monotonic();
@@ -34,7 +34,7 @@ pub(crate) async fn open_node(store: &dyn Store, new: &NewNode, clock: &EngineCl
                 }
                 return Ok(lease);
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         };
         if give_up_at.is_none() {
             let left = longhaul_core::format_duration(left);
@@ -42,10 +42,7 @@ pub(crate) async fn open_node(store: &dyn Store, new: &NewNode, clock: &EngineCl
         }
         let last = clock.monotonic() + Duration::from_millis(left.saturating_add(TOLERANCE));
         if clock.monotonic() > *give_up_at.get_or_insert(last) {
-            return Err(StartError::HostInUse {
-                host: new.host.0.to_string(),
-                by,
-            });
+            return Err(StoreError::HostInUse { by, left });
         }
         let pause = Duration::from_millis(left.clamp(1, LONGEST_PAUSE));
         clock.sleep(pause).await;

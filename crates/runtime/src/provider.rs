@@ -27,7 +27,7 @@ pub struct LogRange {
     pub limit: Option<u64>,
 }
 
-/// A log cannot be read. The text is for the server's own log.
+/// What attempts have left cannot be read. The text is for the server's own log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the log cannot be read: {0}")]
 pub struct LogError(pub String);
@@ -98,6 +98,17 @@ pub trait Provider: Send + Sync + 'static {
     fn forget(&self, task: &TaskId) -> BoxFuture<'_, Result<(), String>> {
         let _ = task;
         Box::pin(async { Ok(()) })
+    }
+
+    /// The attempts, by their tasks and epochs, whose work goes on outside of this process on this host. Asked at a start, where many nodes share the store.
+    fn running_outside(&self) -> BoxFuture<'_, Result<Vec<(TaskId, u32)>, LogError>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    /// Ends work that [`running_outside`](Self::running_outside) has named, and completes when it has ended. Its outcome counts for nothing: the attempt was given up.
+    fn end_outside(&self, task: &TaskId, epoch: u32) -> BoxFuture<'_, ()> {
+        let _ = (task, epoch);
+        Box::pin(async {})
     }
 
     /// What is known of a task's attempts up to `epoch`, the latest, and at most `limit` of them, those after `after`; of kinds that keep

@@ -9,7 +9,7 @@ use crate::{
 };
 use futures_util::future::join_all;
 use longhaul_core::{
-    CancelMode, Event, Millis, Task,
+    CancelMode, Event, Millis, Task, TaskId,
     store::{ApplyError, Change, Claimed, Counts, StoreError},
 };
 use std::{sync::Arc, time::Duration};
@@ -28,8 +28,10 @@ pub struct Recovered {
     pub live: Counts,
 }
 
-/// How often other nodes that have died are looked for.
+/// How often other nodes that have died, and hosts that are given up, are looked for.
 const RECOVER_EVERY: Duration = Duration::from_secs(60);
+/// As many deleted tasks of this host are looked through for work that still runs.
+const MOST_TOMBSTONES: usize = 10_000;
 
 /// The usual [`EngineOptions::lost_after`](crate::EngineOptions::lost_after).
 pub const HOST_LOST_AFTER: Millis = 10 * 60_000;
@@ -37,7 +39,8 @@ pub const HOST_LOST_AFTER: Millis = 10 * 60_000;
 /// Takes over from nodes that die while this one runs, until the engine stops.
 pub(crate) async fn run(inner: Arc<Inner>) {
     loop {
-        inner.node.ports.clock.sleep(RECOVER_EVERY).await;
+        let pause = RECOVER_EVERY.min(Duration::from_millis(inner.lost_after));
+        inner.node.ports.clock.sleep(pause).await;
         if inner.node.is_released() {
             return;
         }
@@ -66,6 +69,9 @@ async fn take_over(inner: &Arc<Inner>) -> Result<(usize, usize), StoreError> {
 /// deadlines that passed while no server ran are applied before anything is claimed.
 pub(crate) async fn recover(inner: &Arc<Inner>) -> Result<Recovered, StoreError> {
     let (attempts, orphaned_calls) = take_over(inner).await?;
+    if inner.node.store.capabilities().many_nodes {
+        end_given_up_work(inner).await?;
+    }
     while matches!(timers::fire(&inner.node).await?, timers::Fired::Some) {}
     let now = inner.node.now();
     for tool in inner.node.store.queued_tools().await? {
@@ -76,6 +82,48 @@ pub(crate) async fn recover(inner: &Arc<Inner>) -> Result<Recovered, StoreError>
         orphaned_calls,
         live: inner.node.store.counts().await?,
     })
+}
+
+/// Ends work that has gone on here, outside of this process, while this host had no node, and that other nodes have given up: it would run on beside its retry.
+///
+/// Called after adoption: whatever was not given up by then is this node's, and nobody gives it up while the node lives.
+async fn end_given_up_work(inner: &Arc<Inner>) -> Result<(), StoreError> {
+    for provider in &inner.providers {
+        let running = provider.running_outside().await.unwrap_or_else(|error| {
+            warn!(%error, "whether commands of attempts that were given up still run is not known");
+            Vec::new()
+        });
+        for (task, epoch) in running {
+            if !was_given_up(&inner.node, &task, epoch).await? {
+                continue;
+            }
+            warn!(
+                task = task.short(),
+                epoch, "an attempt was given up while this host was away, and its command still runs here; ending it"
+            );
+            let provider = Arc::clone(provider);
+            inner.node.spawn(async move {
+                provider.end_outside(&task, epoch).await;
+                info!(
+                    task = task.short(),
+                    epoch, "the command of an attempt that was given up has ended"
+                );
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Whether an attempt that was bound to this host is not any more, or its task is deleted.
+async fn was_given_up(node: &Node, id: &TaskId, epoch: u32) -> Result<bool, StoreError> {
+    match node.store.get_unscoped(id).await? {
+        Some(record) => {
+            let latest = record.task.attempt;
+            Ok(latest.is_some_and(|latest| latest.epoch > epoch || latest.host.as_ref() != Some(&node.host)))
+        }
+        // Without a tombstone nothing is known of it: the database may have been replaced.
+        None => Ok(node.store.tombstones(&node.host, MOST_TOMBSTONES).await?.contains(id)),
+    }
 }
 
 /// Side by side, so that they share commits.

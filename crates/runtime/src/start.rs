@@ -20,7 +20,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(3);
 pub enum StartError {
     /// The store failed.
     #[error(transparent)]
-    Store(StoreError),
+    Store(#[from] StoreError),
     /// Two servers have one host id: then each would take the commands of the other for its own.
     #[error(
         "another server with the host id `{host}` is running: {by}. If the data directory of this server is a copy of that one's, delete the file `host` and the \
@@ -32,12 +32,6 @@ pub enum StartError {
         /// The other server, as far as it is known.
         by: String,
     },
-}
-
-impl From<StoreError> for StartError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
 }
 
 impl Engine {
@@ -57,7 +51,14 @@ impl Engine {
         let engine_clock = EngineClock::begin(Arc::clone(&options.ports.clock), store.newest_created_at().await?);
         let engine_clock = Arc::new(engine_clock);
         options.ports.clock = engine_clock.clone();
-        let lease = lease::open_node(&*store, &options.node, &engine_clock).await?;
+        let lease = lease::open_node(&*store, &options.node, &engine_clock).await;
+        let lease = lease.map_err(|error| match error {
+            StoreError::HostInUse { by, .. } => StartError::HostInUse {
+                host: options.node.host.0.to_string(),
+                by,
+            },
+            error => error.into(),
+        })?;
         let inner = Inner::new(options, lease.node, Arc::clone(&engine_clock), limits);
         operator::read_paused(&inner).await?;
         if inner.node.store.capabilities().many_nodes {

@@ -136,6 +136,23 @@ impl Attempts {
         Ok(false)
     }
 
+    /// The attempts that a supervisor holds. Reads every directory; for a start.
+    ///
+    /// # Errors
+    /// When something in them cannot be read.
+    pub fn held(&self) -> io::Result<Vec<(TaskId, u32)>> {
+        let mut held = Vec::new();
+        for task in self.tasks()? {
+            for epoch in self.epochs(&task)? {
+                let dir = self.dir(&task, epoch);
+                if dir.has_lock()? && Lock::try_take(&dir)?.is_none() {
+                    held.push((task.clone(), epoch));
+                }
+            }
+        }
+        Ok(held)
+    }
+
     /// Bytes on disk that all attempts take. Reads every directory; for a start or a metrics page, not for every request.
     ///
     /// # Errors

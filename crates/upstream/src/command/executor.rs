@@ -136,6 +136,35 @@ impl Provider for CommandProvider {
         })
     }
 
+    fn running_outside(&self) -> BoxFuture<'_, Result<Vec<(TaskId, u32)>, LogError>> {
+        let attempts = self.shared.attempts.clone();
+        Box::pin(async move {
+            blocking(&self.ports, move || attempts.held())
+                .await
+                .map_err(|error| LogError(error.to_string()))
+        })
+    }
+
+    fn end_outside(&self, task: &TaskId, epoch: u32) -> BoxFuture<'_, ()> {
+        let dir = self.shared.attempts.dir(task, epoch);
+        Box::pin(async move {
+            loop {
+                let judged = dir.clone();
+                match blocking(&self.ports, move || judge(&judged, AttemptState::Live)).await {
+                    Ok(Verdict::Held) => match connect(&dir).and_then(into_tokio) {
+                        Ok(stream) => end(stream).await,
+                        Err(_) => self.ports.clock.sleep(RECONNECT_EVERY).await,
+                    },
+                    Ok(_) => return,
+                    Err(error) => {
+                        warn!(%error, "an attempt's directory cannot be judged; trying again");
+                        self.ports.clock.sleep(JUDGE_EVERY).await;
+                    }
+                }
+            }
+        })
+    }
+
     fn attempts(
         &self,
         task: &TaskId,
@@ -180,6 +209,16 @@ impl Provider for CommandProvider {
                 .await
                 .map_err(|error| LogError(error.to_string()))
         })
+    }
+}
+
+/// Asks a supervisor to end its command, and waits until it closes the connection.
+async fn end(mut stream: UnixStream) {
+    let supervisor = SupervisorProcess::behind(&stream);
+    if stream.write_all(request(StopReason::Cancel)).await.is_ok() {
+        supervisor.resume();
+        let mut events = BufReader::new(stream).lines();
+        while let Ok(Some(_)) = events.next_line().await {}
     }
 }
 
