@@ -101,7 +101,7 @@ pub mod postgres {
     //! # Ok(()) }
     //! ```
 
-    pub use longhaul_store_postgres::{OpenError, PostgresOptions, PostgresStore};
+    pub use longhaul_store_postgres::{DatabaseReport, OpenError, PostgresOptions, PostgresStore};
 }
 
 pub mod auth {

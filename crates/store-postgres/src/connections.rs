@@ -1,8 +1,12 @@
 //! Connections to the database.
 
-use crate::{OpenError, PostgresOptions, fault::Fault};
+use crate::{
+    OpenError, PostgresOptions,
+    executor::within,
+    fault::{Fault, NO_ANSWER},
+};
 use deadpool_postgres::{
-    Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, Timeouts,
+    Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType, Timeouts,
 };
 use futures_util::{
     FutureExt,
@@ -24,7 +28,10 @@ use tokio_postgres::{
     error::SqlState,
 };
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// How much longer than its own timeouts the database may take to answer.
+const TOLERANCE: Duration = Duration::from_secs(1);
+const DEFAULT_PORT: u16 = 5432;
 /// A host that is gone is noticed after this time at the latest.
 const SILENCE: Duration = Duration::from_secs(20);
 
@@ -32,6 +39,7 @@ const SILENCE: Duration = Duration::from_secs(20);
 #[derive(Clone)]
 pub(crate) struct Connections {
     pool: Pool,
+    answer_timeout: Duration,
 }
 
 impl Connections {
@@ -45,7 +53,8 @@ impl Connections {
         let manager = Manager::from_config(config, NoTls, recycling);
         let timeouts = Timeouts {
             wait: Some(CONNECT_TIMEOUT),
-            create: Some(CONNECT_TIMEOUT * 2),
+            // The server may accept a connection and then be silent.
+            create: Some(CONNECT_TIMEOUT),
             recycle: Some(CONNECT_TIMEOUT),
         };
         let session = Arc::new(Session::new(options));
@@ -60,15 +69,26 @@ impl Connections {
             .post_create(set_up)
             .build()
             .map_err(|error| OpenError::Database(error.to_string()))?;
-        Ok(Self { pool })
+        Ok(Self {
+            pool,
+            answer_timeout: Duration::from_millis(options.statement_timeout) + TOLERANCE,
+        })
     }
 
     /// A connection that nobody else uses.
     pub(crate) async fn get(&self) -> Result<Connection, Fault> {
         match self.pool.get().await {
-            Ok(client) => Ok(Connection { client }),
+            Ok(client) => Ok(Connection {
+                client,
+                answer_timeout: self.answer_timeout,
+            }),
             Err(PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error))) => Err(error.into()),
-            Err(PoolError::Timeout(_)) => Err(Fault::Outage("no connection to the database became free".to_owned())),
+            Err(PoolError::Timeout(TimeoutType::Wait)) => Err(Fault::Outage(
+                "all connections to the database are in use: it answers slowly, or not at all".to_owned(),
+            )),
+            Err(PoolError::Timeout(TimeoutType::Create | TimeoutType::Recycle)) => {
+                Err(Fault::Outage(NO_ANSWER.to_owned()))
+            }
             Err(PoolError::Closed) => Err(StoreError::Closed.into()),
             Err(error) => Err(StoreError::Failed(error.to_string()).into()),
         }
@@ -103,6 +123,25 @@ pub(crate) fn config(address: &str) -> Result<Config, OpenError> {
         .keepalives_interval(SILENCE / 10)
         .tcp_user_timeout(SILENCE);
     Ok(config)
+}
+
+/// The role, the hosts and the database of an address.
+pub(crate) fn shown(config: &Config) -> String {
+    let hosts = config.get_hosts().iter().enumerate().map(|(at, host)| {
+        let host = match host {
+            Host::Tcp(name) => name.clone(),
+            Host::Unix(path) => path.display().to_string(),
+        };
+        // One port counts for all hosts.
+        match config.get_ports().get(at).or(config.get_ports().first()) {
+            Some(port) if *port != DEFAULT_PORT => format!("{host}:{port}"),
+            _ => host,
+        }
+    });
+    let hosts: Vec<String> = hosts.collect();
+    let role = config.get_user().map(|role| format!("{role}@")).unwrap_or_default();
+    let database = config.get_dbname().map(|name| format!("/{name}")).unwrap_or_default();
+    format!("postgres://{role}{}{database}", hosts.join(","))
 }
 
 /// Whether a network may lie between.
@@ -159,6 +198,7 @@ pub(crate) fn quoted(name: &str) -> String {
 /// A connection that one caller uses.
 pub(crate) struct Connection {
     client: Object,
+    answer_timeout: Duration,
 }
 
 impl Connection {
@@ -174,7 +214,27 @@ impl Connection {
         Tx {
             client: &self.client,
             state: AtomicU8::new(NEW),
+            answer_timeout: Some(self.answer_timeout),
         }
+    }
+
+    /// As [`begin`](Self::begin), for work that may take any time.
+    pub(crate) fn begin_unlimited(&mut self) -> Tx<'_> {
+        let mut tx = self.begin();
+        tx.answer_timeout = None;
+        tx
+    }
+
+    /// Gives the connection back, unless there was no answer: then it is closed, since whoever used it next would wait for that answer, too.
+    pub(crate) fn settle<T>(self, outcome: Result<T, Fault>) -> Result<T, Fault> {
+        if let Err(Fault::NoAnswer | Fault::Unknown(_)) = outcome {
+            drop(Object::take(self.client));
+        }
+        outcome
+    }
+
+    async fn prepared(&self, sql: &str) -> Result<Statement, Fault> {
+        answered(Some(self.answer_timeout), self.client.prepare_cached(sql)).await
     }
 }
 
@@ -193,10 +253,22 @@ pub(crate) enum Then {
     Commit,
 }
 
+/// The answer of the database, if it comes in time.
+async fn answered<T>(
+    limit: Option<Duration>,
+    running: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<T, Fault> {
+    match within(limit, running).await {
+        Some(answer) => Ok(answer?),
+        None => Err(Fault::NoAnswer),
+    }
+}
+
 /// A transaction that writes.
 pub(crate) struct Tx<'a> {
     client: &'a Object,
     state: AtomicU8,
+    answer_timeout: Option<Duration>,
 }
 
 impl Tx<'_> {
@@ -259,9 +331,15 @@ impl Tx<'_> {
                 }
             }
         };
-        let fault = match try_join3(begin, running, end).await {
-            Ok(((), answer, ())) => return Ok(answer),
-            Err(error) => error,
+        let fault = match within(self.answer_timeout, try_join3(begin, running, end)).await {
+            Some(Ok(((), answer, ()))) => return Ok(answer),
+            Some(Err(error)) => error,
+            None => {
+                return Err(match then {
+                    Then::Continue => Fault::NoAnswer,
+                    Then::Commit => Fault::Unknown(NO_ANSWER.to_owned()),
+                });
+            }
         };
         if fault.code() == Some(&SqlState::FEATURE_NOT_SUPPORTED) {
             self.client.statement_cache.clear();
@@ -276,7 +354,7 @@ impl Tx<'_> {
     async fn prepare_all(&self, statements: &[(&str, Vec<Param<'_>>)]) -> Result<Vec<Statement>, Fault> {
         let mut prepared = Vec::with_capacity(statements.len());
         for (sql, _) in statements {
-            prepared.push(self.client.prepare_cached(sql).await?);
+            prepared.push(answered(self.answer_timeout, self.client.prepare_cached(sql)).await?);
         }
         Ok(prepared)
     }
@@ -318,17 +396,17 @@ pub(crate) trait Execute: Sync {
 
 impl Execute for Connection {
     async fn rows(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<tokio_postgres::Row>, Fault> {
-        let statement = self.client.prepare_cached(sql).await?;
-        let rows = self.client.query(&statement, params).await;
-        rows.map_err(|error| {
-            self.forget_statements_after(&error);
-            error.into()
-        })
+        let statement = self.prepared(sql).await?;
+        let running = async {
+            let rows = self.client.query(&statement, params).await;
+            rows.inspect_err(|error| self.forget_statements_after(error))
+        };
+        answered(Some(self.answer_timeout), running).await
     }
 
     async fn execute(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, Fault> {
-        let statement = self.client.prepare_cached(sql).await?;
-        Ok(self.client.execute(&statement, params).await?)
+        let statement = self.prepared(sql).await?;
+        answered(Some(self.answer_timeout), self.client.execute(&statement, params)).await
     }
 }
 

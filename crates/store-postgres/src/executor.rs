@@ -2,6 +2,18 @@
 
 use std::time::Duration;
 
+/// The outcome of `work`, unless it takes longer than `limit`.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how long it waits for the database decides nothing about a task"
+)]
+pub(crate) async fn within<T>(limit: Option<Duration>, work: impl Future<Output = T>) -> Option<T> {
+    match limit {
+        Some(limit) => tokio::time::timeout(limit, work).await.ok(),
+        None => Some(work.await),
+    }
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "the connections of the driver run on tokio, whatever spawns the rest"

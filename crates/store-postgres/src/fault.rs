@@ -10,7 +10,9 @@ use tokio_postgres::{Error, error::SqlState};
 
 /// How often a change is tried whose transaction was the victim of others.
 const MOST_CONFLICTS: u32 = 12;
-/// How long a change waits for a database that cannot be reached, all in all: after this time it is not tried again.
+/// What is said of a database that accepts connections and then is silent.
+pub(crate) const NO_ANSWER: &str = "the database has not answered in time";
+/// How long work waits for a database that cannot be reached, all in all: after this time it is not tried again.
 const LONGEST_OUTAGE: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
@@ -22,7 +24,10 @@ pub(crate) enum Fault {
     Conflict(String),
     /// It was not made, because the database could not be reached, or not be written to. It may be tried again a little later.
     Outage(String),
-    /// The connection was lost while it was committed: it may have been made, and may still be made.
+    /// It was not made, because the database did not answer in time. The connection is of no use any more: see
+    /// [`Connection::settle`](crate::connections::Connection::settle).
+    NoAnswer,
+    /// The connection was lost while it was committed, or there was no answer: it may have been made, and may still be made.
     Unknown(String),
     /// It was not made, and trying it again would not help.
     Refused(StoreError),
@@ -39,7 +44,9 @@ impl Fault {
 
     pub(crate) fn into_store_error(self) -> StoreError {
         match self {
-            Self::Conflict(why) | Self::Outage(why) => StoreError::Failed(why),
+            Self::Conflict(why) => StoreError::Failed(why),
+            Self::Outage(why) => StoreError::Unavailable(why),
+            Self::NoAnswer => StoreError::Unavailable(NO_ANSWER.to_owned()),
             Self::Unknown(why) => StoreError::OutcomeUnknown(why),
             Self::Refused(error) => error,
         }
@@ -50,6 +57,7 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Conflict(why) | Self::Outage(why) | Self::Unknown(why) => f.write_str(why),
+            Self::NoAnswer => f.write_str(NO_ANSWER),
             Self::Refused(error) => error.fmt(f),
         }
     }
@@ -89,6 +97,8 @@ impl From<Error> for Fault {
             }
             () if *code == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT => Self::Outage(why),
             () if *code == SqlState::DISK_FULL => Self::Refused(StoreError::Full),
+            // It has taken longer than `statement_timeout`.
+            () if *code == SqlState::QUERY_CANCELED => Self::Refused(StoreError::Unavailable(why)),
             () if *code == SqlState::LOCK_NOT_AVAILABLE => Self::Refused(StoreError::Locked),
             () => Self::Refused(StoreError::Failed(why)),
         }
@@ -108,12 +118,24 @@ fn describe(error: &Error) -> String {
 }
 
 /// How often the work of one caller was tried, and how long it has waited.
-#[derive(Default)]
 pub(crate) struct Retries {
     conflicts: u32,
-    /// When the first attempt ended that did not reach the database.
-    outage_since: Option<Instant>,
+    began: Instant,
     pause: Duration,
+}
+
+impl Default for Retries {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "how long it waits for the database decides nothing about a task"
+    )]
+    fn default() -> Self {
+        Self {
+            conflicts: 0,
+            began: Instant::now(),
+            pause: Duration::ZERO,
+        }
+    }
 }
 
 impl Retries {
@@ -131,7 +153,7 @@ impl Retries {
                 pause(Duration::from_millis(fastrand::u64(0..=most))).await;
                 Ok(())
             }
-            Fault::Outage(why) if self.outage_lasts() < LONGEST_OUTAGE => {
+            Fault::Outage(why) if self.began.elapsed() < LONGEST_OUTAGE => {
                 tracing::debug!(%why, "the database cannot be used; trying again");
                 self.pause = (self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
                 pause(self.pause).await;
@@ -139,13 +161,5 @@ impl Retries {
             }
             _ => Err(fault),
         }
-    }
-
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "how long it waits for the database decides nothing about a task"
-    )]
-    fn outage_lasts(&mut self) -> Duration {
-        self.outage_since.get_or_insert_with(Instant::now).elapsed()
     }
 }

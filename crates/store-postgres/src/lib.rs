@@ -16,6 +16,7 @@ mod deletion;
 mod effects;
 mod executor;
 mod fault;
+mod inspection;
 mod ledger;
 mod nodes;
 mod notifications;
@@ -36,6 +37,7 @@ mod work;
 mod writer;
 mod writes;
 
+pub use inspection::DatabaseReport;
 pub use open_error::OpenError;
 pub use options::PostgresOptions;
 
@@ -126,6 +128,29 @@ impl PostgresStore {
             node_lease: options.node_lease,
             part,
         })
+    }
+
+    /// Finds out what the database at `address` is like, without changing anything.
+    ///
+    /// # Errors
+    /// [`OpenError`]: why a server could not use it.
+    pub async fn inspect(address: &str, options: PostgresOptions) -> Result<DatabaseReport, OpenError> {
+        let connections = Connections::new(address, &options, 1)?;
+        let report = inspection::inspect(&connections, &options, schema::KNOWN).await;
+        connections.close();
+        report
+    }
+
+    /// An address as it may be shown: the role, the hosts and the database, without a password.
+    ///
+    /// ```
+    /// use longhaul_store_postgres::PostgresStore;
+    ///
+    /// let shown = PostgresStore::shown_address("postgres://jobs:secret@127.0.0.1:5433/tasks?connect_timeout=2");
+    /// assert_eq!(shown.as_deref(), Some("postgres://jobs@127.0.0.1:5433/tasks"));
+    /// ```
+    pub fn shown_address(address: &str) -> Option<String> {
+        Some(connections::shown(&address.parse().ok()?))
     }
 
     /// Sends a change to the writer and waits for its answer. Once sent, the change is made even if this future is dropped.

@@ -19,7 +19,18 @@ pub enum OpenError {
     /// There is no such option, or not with this value.
     #[error("{0}")]
     Option(&'static str),
-    /// The server cannot be reached, or refuses.
+    /// The server cannot be reached, or is silent.
+    #[error("the PostgreSQL database does not answer: {0}. Is its server running, and the address right?")]
+    Unavailable(String),
+    /// The role may not do what a server needs.
+    #[error("{what}. Let the owner or an administrator of the database run: {remedy}")]
+    Rights {
+        /// What it may not do.
+        what: String,
+        /// The SQL that permits it.
+        remedy: String,
+    },
+    /// The server refuses.
     #[error("the PostgreSQL database cannot be used: {0}")]
     Database(String),
     /// The server is too old.
@@ -41,7 +52,10 @@ pub enum OpenError {
 
 impl From<Fault> for OpenError {
     fn from(fault: Fault) -> Self {
-        Self::Database(fault.to_string())
+        match fault {
+            Fault::Outage(_) | Fault::NoAnswer | Fault::Unknown(_) => Self::Unavailable(fault.to_string()),
+            Fault::Conflict(_) | Fault::Refused(_) => Self::Database(fault.to_string()),
+        }
     }
 }
 

@@ -17,7 +17,7 @@ pub struct PostgresOptions {
     pub node_lease: Millis,
     /// How long a change waits for rows that another transaction holds, in milliseconds.
     pub lock_timeout: Millis,
-    /// How long one statement may take, in milliseconds.
+    /// How long one statement may take, in milliseconds. A database that has not answered a second later is taken to be away.
     pub statement_timeout: Millis,
     /// Milliseconds that are added to the time of the database: tests let time pass with it.
     #[doc(hidden)]
@@ -30,8 +30,8 @@ impl Default for PostgresOptions {
             schema: "longhaul".to_owned(),
             connections: 8,
             node_lease: 10_000,
-            lock_timeout: 5_000,
-            statement_timeout: 30_000,
+            lock_timeout: 3_000,
+            statement_timeout: 5_000,
             clock_offset: Arc::default(),
         }
     }

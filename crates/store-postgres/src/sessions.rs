@@ -21,7 +21,8 @@ const READ: &str = "SELECT session, until, pg_snapshot_xmin(pg_current_snapshot(
 pub(crate) async fn read(connections: &Connections, published: &Published, since: i64) -> Result<i64, Fault> {
     let connection = connections.get().await?;
     let (mut ended, mut next) = (Vec::new(), since);
-    for row in connection.rows(READ, &[&since]).await? {
+    let rows = connection.rows(READ, &[&since]).await;
+    for row in connection.settle(rows)? {
         next = row::number(&row, 2)?;
         if let Some(until) = row.try_get::<_, Option<i64>>(1)? {
             ended.push((SessionKey::named(row::text(&row, 0)?), UnixMillis(until)));

@@ -80,8 +80,11 @@ macro_rules! read {
             loop {
                 let answer = async {
                     let connection = $store.connections.get().await?;
-                    let $connection = &connection;
-                    $question.await
+                    let outcome = {
+                        let $connection = &connection;
+                        $question.await
+                    };
+                    connection.settle(outcome)
                 };
                 match answer.await {
                     Ok(answer) => return Ok(answer),

@@ -29,9 +29,13 @@ pub(crate) async fn transact<W: Work>(connections: &Connections, work: &W) -> Re
 async fn transact_once<W: Work>(connections: &Connections, work: &W) -> Result<W::Answer, Fault> {
     let mut connection = connections.get().await?;
     let tx = connection.begin();
-    let answer = work.run(&tx).await?;
-    tx.commit().await?;
-    Ok(answer)
+    let outcome = async {
+        let answer = work.run(&tx).await?;
+        tx.commit().await?;
+        Ok(answer)
+    };
+    let outcome = outcome.await;
+    connection.settle(outcome)
 }
 
 /// A change by one statement.

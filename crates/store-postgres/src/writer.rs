@@ -99,7 +99,8 @@ impl Writer {
 
     async fn commit_once(&self, requests: &[&Request]) -> Result<Done, Fault> {
         let mut connection = self.connections.get().await?;
-        batch::run(connection.begin(), requests, &self.specs, self.part).await
+        let outcome = batch::run(connection.begin(), requests, &self.specs, self.part).await;
+        connection.settle(outcome)
     }
 
     fn acknowledge(&self, batch: Vec<Pending>, done: Done) {

@@ -215,8 +215,17 @@ impl RpcError {
     /// HTTP 429: a limit is reached. `wait` is sent in whole seconds as `Retry-After`, and in milliseconds in the data for
     /// transports without headers.
     pub fn busy(message: impl Into<Cow<'static, str>>, wait: Duration) -> Self {
+        Self::new(LIMIT_REACHED, TOO_MANY_REQUESTS, message).retry_in(wait)
+    }
+
+    /// HTTP 503: something that the server needs does not answer. `wait` is sent as with [`busy`](Self::busy).
+    pub fn unavailable(message: impl Into<Cow<'static, str>>, wait: Duration) -> Self {
+        Self::internal(message).with_status(503).retry_in(wait)
+    }
+
+    fn retry_in(self, wait: Duration) -> Self {
         let millis = wait.as_millis().max(1);
-        let mut error = Self::new(LIMIT_REACHED, TOO_MANY_REQUESTS, message).with_data(|data| {
+        let mut error = self.with_data(|data| {
             data.push_str(r#"{"retryAfterMs":"#);
             json::push_int(data, millis);
             data.push('}');

@@ -245,6 +245,7 @@ fn refusal(status: StatusCode, json: &Value) -> Failure {
         ))
         .of_kind("unauthorized"),
         StatusCode::NOT_FOUND => Failure::refused(message).of_kind("not_found"),
+        StatusCode::SERVICE_UNAVAILABLE if error["kind"] == "store" => Failure::no_server(message).of_kind("store"),
         StatusCode::SERVICE_UNAVAILABLE => Failure::no_server(message),
         _ => Failure::refused(message).of_kind("not_now"),
     }

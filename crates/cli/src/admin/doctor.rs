@@ -64,6 +64,11 @@ pub(super) async fn run(of: &Operated) -> Result<Exit, Failure> {
         match look_at_server(&api, &of.target).await {
             Ok(found) => findings.extend(found),
             Err(failure) if failure.kind() == "unauthorized" => return Err(failure),
+            // The server is well: it must not be ended for its database.
+            Err(failure) if failure.kind() == "store" => findings.push(Finding::new(
+                format!("the server answers, and its database does not: {failure}"),
+                "look at the database's own log, its disk and its connections; the server goes on by itself once the database answers",
+            )),
             Err(failure) => findings.push(Finding::new(
                 format!("the server does not answer: {failure}"),
                 format!(

@@ -1,5 +1,6 @@
 //! `longhaul check`: validates a configuration and prints what it would serve.
 
+mod shared_store;
 mod upstreams;
 
 use crate::{
@@ -18,13 +19,13 @@ pub(crate) fn run(check: &args::Check) -> ExitCode {
     let file = check.source.path();
     let config = generated_config::load(&check.source);
     let checked = config.map(|mut config| {
-        let upstreams = match check.offline {
-            true => Ok(Vec::new()),
-            false => upstreams::dial(&mut config),
+        let others = match check.offline {
+            true => Ok(Others::default()),
+            false => Others::ask(&mut config),
         };
-        (config, upstreams)
+        (config, others)
     });
-    let has_collisions = matches!(&checked, Ok((_, Ok(reports))) if upstreams::collisions(reports).next().is_some());
+    let has_problems = matches!(&checked, Ok((_, Ok(others))) if others.problems().next().is_some());
     match (checked, check.json) {
         (Ok((_, Err(error))), json) => {
             match json {
@@ -35,16 +36,21 @@ pub(crate) fn run(check: &args::Check) -> ExitCode {
             }
             return ExitCode::from(config::EXIT_INVALID);
         }
-        (Ok((config, Ok(reports))), true) => output::json_line(&valid_json(&config, &reports)),
-        (Ok((config, Ok(reports))), false) => {
+        (Ok((config, Ok(others))), true) => output::json_line(&valid_json(&config, &others)),
+        (Ok((config, Ok(others))), false) => {
             let file = file.display().to_string();
             warn(&file, &config.warnings);
-            output::text(&(describe(&config) + &upstreams::describe(&reports)));
-            for warning in upstreams::warnings(&reports) {
+            let store = others
+                .store
+                .as_ref()
+                .map(shared_store::Found::describe)
+                .unwrap_or_default();
+            output::text(&(describe(&config) + &store + &upstreams::describe(&others.upstreams)));
+            for warning in others.warnings() {
                 output::note(&format!("warning: {file}: {warning}"));
             }
-            for collision in upstreams::collisions(&reports) {
-                output::note(&format!("{file}: {collision}"));
+            for problem in others.problems() {
+                output::note(&format!("{file}: {problem}"));
             }
         }
         (Err(error), true) => {
@@ -57,9 +63,36 @@ pub(crate) fn run(check: &args::Check) -> ExitCode {
             return ExitCode::from(config::EXIT_INVALID);
         }
     }
-    match has_collisions {
+    match has_problems {
         true => ExitCode::from(config::EXIT_INVALID),
         false => ExitCode::SUCCESS,
+    }
+}
+
+/// The servers of others that the configuration names, as they are now.
+#[derive(Default)]
+struct Others {
+    store: Option<shared_store::Found>,
+    upstreams: Vec<UpstreamReport>,
+}
+
+impl Others {
+    fn ask(config: &mut Config) -> Result<Self, upstreams::DialError> {
+        Ok(Self {
+            store: shared_store::look(config)?,
+            upstreams: upstreams::dial(config)?,
+        })
+    }
+
+    /// Why the file cannot be served.
+    fn problems(&self) -> impl Iterator<Item = String> {
+        let of_store = self.store.iter().filter_map(shared_store::Found::problem);
+        of_store.chain(upstreams::collisions(&self.upstreams))
+    }
+
+    fn warnings(&self) -> impl Iterator<Item = String> {
+        let of_store = self.store.iter().flat_map(|store| store.warnings().iter().cloned());
+        of_store.chain(upstreams::warnings(&self.upstreams))
     }
 }
 
@@ -150,7 +183,7 @@ pub(crate) fn proxies(server: &ServerConfig) -> Option<String> {
     Some(format!("clients' addresses as the proxies at {proxies} tell{others}"))
 }
 
-fn valid_json(config: &Config, reports: &[UpstreamReport]) -> Value {
+fn valid_json(config: &Config, others: &Others) -> Value {
     let tools: Vec<Value> = config
         .tools
         .iter()
@@ -158,17 +191,25 @@ fn valid_json(config: &Config, reports: &[UpstreamReport]) -> Value {
         .collect();
     let server = &config.server;
     let mut warnings = problems_json(&config.warnings);
-    warnings.extend(upstreams::warnings(reports).map(|warning| json!({"line": null, "message": warning})));
-    let problems: Vec<Value> = upstreams::collisions(reports)
-        .map(|collision| json!({"line": null, "message": collision}))
+    warnings.extend(
+        others
+            .warnings()
+            .map(|warning| json!({"line": null, "message": warning})),
+    );
+    let problems: Vec<Value> = others
+        .problems()
+        .map(|problem| json!({"line": null, "message": problem}))
         .collect();
     let mut valid = json!({
         "ok": problems.is_empty(),
         "server": {"name": server.name, "listen": listen(server), "tls": server.tls.is_some(), "access": access(server), "dataDir": server.data_dir},
         "tools": tools,
-        "upstreams": upstreams::to_json(reports),
+        "upstreams": upstreams::to_json(&others.upstreams),
         "warnings": warnings,
     });
+    if let Some(store) = &others.store {
+        valid["store"] = store.to_json();
+    }
     if !problems.is_empty() {
         valid["problems"] = problems.into();
     }

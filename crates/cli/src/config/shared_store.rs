@@ -3,6 +3,7 @@
 use super::{paths::Environment, section::Section};
 use longhaul_core::Millis;
 use longhaul_runtime::HOST_LOST_AFTER;
+use longhaul_store_postgres::{PostgresOptions, PostgresStore};
 use std::fmt;
 
 /// The variable that names it in place of `store`.
@@ -26,6 +27,27 @@ pub(crate) struct SharedStore {
     pub(crate) node_lease: Millis,
     /// How long another host must have been without a server before it is given up, in milliseconds.
     pub(crate) lost_after: Millis,
+}
+
+impl SharedStore {
+    /// The database and the schema, without a password.
+    pub(crate) fn shown(&self) -> String {
+        let address = PostgresStore::shown_address(&self.address);
+        format!(
+            "{}, schema {}",
+            address.as_deref().unwrap_or("postgres://"),
+            self.schema
+        )
+    }
+
+    /// How it is opened.
+    pub(crate) fn options(&self) -> PostgresOptions {
+        PostgresOptions {
+            schema: self.schema.clone(),
+            node_lease: self.node_lease,
+            ..PostgresOptions::default()
+        }
+    }
 }
 
 impl fmt::Debug for SharedStore {

@@ -17,7 +17,7 @@ use crate::{
     amounts::count,
     args,
     audit::{AuditError, AuditLog},
-    config::{self, Config, ServerConfig},
+    config::{self, Config, ServerConfig, SharedStore},
     generated_config, output,
     upstream_logins::{UpstreamError, UpstreamLogins},
 };
@@ -270,6 +270,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         admin: admin.url(),
         who,
         data_dir: server.data_dir,
+        store: server.shared_store.as_ref().map(SharedStore::shown),
         tools: tool_names,
         recovered: running.recovered(),
         bytes_held: commands.bytes_held().await.ok(),
@@ -305,10 +306,15 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         operated
     );
     gateway.stop().await;
-    let commands_left = running.stop().await;
+    let mut commands_left = running.stop().await;
+    let kept_lease = running.check_lease();
+    if kept_lease.is_err() {
+        // The attempts are not this server's any more, but their commands run on until a server of this host takes them back or ends them.
+        commands_left = commands.running_outside().await.map_or(0, |running| running.len());
+    }
     let left = count(commands_left as u64, "command");
     output::note(&format!("longhaul: stopped; {left} still running"));
-    Ok(running.check_lease()?)
+    Ok(kept_lease?)
 }
 
 /// The digest of the configuration, so that a changed one is noticed.

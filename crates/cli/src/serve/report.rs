@@ -18,6 +18,8 @@ pub(super) struct Report {
     /// Who may come in.
     pub(super) who: Vec<String>,
     pub(super) data_dir: PathBuf,
+    /// The database with the tasks, if they are not in the data directory.
+    pub(super) store: Option<String>,
     pub(super) tools: Vec<String>,
     pub(super) recovered: Recovered,
     /// Disk usage of the logs and results of commands; `None` if unknown.
@@ -52,11 +54,15 @@ impl Report {
 
     fn as_text(&self) -> String {
         let mut text = format!(
-            "`{}` serves {}\n  access {}\n  data   {}\n  tools  {}",
+            "`{}` serves {}\n  access {}\n  data   {}{}\n  tools  {}",
             self.name,
             self.url.as_deref().unwrap_or("only longhaul stdio"),
             self.who.join("; "),
             self.data_dir.display(),
+            self.store
+                .as_ref()
+                .map(|store| format!("\n  store  {store}"))
+                .unwrap_or_default(),
             self.tools.join(", ")
         );
         if let Some(admin) = &self.admin {
@@ -93,6 +99,7 @@ impl Report {
             "admin": self.admin,
             "access": self.who,
             "dataDir": self.data_dir,
+            "store": self.store,
             "tools": self.tools,
             "bytesHeld": self.bytes_held,
             "recovered": {

@@ -3,7 +3,7 @@
 use crate::config::SharedStore;
 use longhaul_core::{Store, store::StoreError};
 use longhaul_store::{ReadOnlyStore, SqliteStore};
-use longhaul_store_postgres::{OpenError, PostgresOptions, PostgresStore};
+use longhaul_store_postgres::{OpenError, PostgresStore};
 use std::sync::Arc;
 
 /// The tasks cannot be kept in the database that is configured.
@@ -41,10 +41,5 @@ pub(super) async fn open(
             data_dir: data_dir.display().to_string(),
         });
     }
-    let options = PostgresOptions {
-        schema: shared.schema.clone(),
-        node_lease: shared.node_lease,
-        ..PostgresOptions::default()
-    };
-    Ok(Arc::new(PostgresStore::open(&shared.address, options).await?))
+    Ok(Arc::new(PostgresStore::open(&shared.address, shared.options()).await?))
 }

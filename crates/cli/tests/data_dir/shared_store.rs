@@ -4,22 +4,31 @@ use crate::{
     database::{Schema, Server as Database},
     support::{JOBS, Place, done, longhaul, run, until},
 };
+use rustix::process::Signal;
 use serde_json::Value;
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
 /// A database, and a schema of its own in it.
 struct Shared {
     schema: Schema,
-    _database: Database,
+    database: Database,
 }
 
 impl Shared {
     fn new() -> Self {
-        let runtime = tokio::runtime::Runtime::new().unwrap();
-        let database = runtime.block_on(Database::find());
+        Self::on(Database::find())
+    }
+
+    /// On a database that this test may stop.
+    fn private() -> Self {
+        Self::on(Database::private())
+    }
+
+    fn on(database: impl Future<Output = Database>) -> Self {
+        let database = tokio::runtime::Runtime::new().unwrap().block_on(database);
         Self {
             schema: Schema::new(&database),
-            _database: database,
+            database,
         }
     }
 
@@ -138,6 +147,84 @@ fn what_is_bound_to_a_host_that_is_away_is_told() {
     until("it is taken back", || other.look(&id) == "completed");
     until("the dead one is forgotten", || second.nodes().len() == 2);
     drop(server);
+}
+
+/// A server whose database is silent says so, and goes on with it.
+#[test]
+fn a_database_that_does_not_answer_is_named_and_not_the_server() {
+    let mut shared = Shared::private();
+    let place = shared.place();
+    let said = place.printed(&["check", "jobs.toml"]);
+    assert!(said.contains("which the first start makes"), "{said}");
+    let server = place.serve(&[]);
+    assert!(server.report["store"].as_str().unwrap().contains(&shared.schema.name));
+    let id = server.begin();
+    until("it runs", || place.runs() == 1);
+    shared.database.signal(Signal::STOP);
+    let (code, found, _) = run(&place, &["check", "jobs.toml", "--json"]);
+    assert_eq!((code, &found["ok"]), (Some(2), &false.into()), "{found}");
+    assert!(
+        found["problems"][0]["message"]
+            .as_str()
+            .unwrap()
+            .contains("does not answer"),
+        "{found}"
+    );
+    let asked = server.run(&["task", &id]);
+    let said = String::from_utf8_lossy(&asked.stderr);
+    assert!(!asked.status.success() && said.contains("does not answer"), "{said}");
+    let said = place.printed(&["admin", "doctor", "jobs.toml"]);
+    assert!(
+        said.contains("its database does not") && !said.contains("SIGKILL"),
+        "{said}"
+    );
+    shared.database.signal(Signal::CONT);
+    fs::write(place.file("gate"), "").unwrap();
+    until("it goes on", || {
+        let shown = server.run(&["task", &id, "--json"]);
+        String::from_utf8_lossy(&shown.stdout).contains("\"completed\"")
+    });
+    let said = place.printed(&["admin", "doctor", "jobs.toml"]);
+    assert_eq!(said, "nothing is wrong\n");
+}
+
+/// A command of a host that was given up does not run on beside its retry once the host is back.
+#[test]
+fn a_host_that_comes_back_ends_what_was_given_up() {
+    let shared = Shared::new();
+    let place = || {
+        let place = shared.place();
+        let jobs = fs::read_to_string(place.file("jobs.toml")).unwrap();
+        let jobs = jobs.replace("\"1h\"", "\"2s\"");
+        let jobs = jobs.replace(
+            "echo run >> runs",
+            "trap 'echo $$ >> ended; exit 1' TERM; echo $$ >> runs",
+        );
+        fs::write(place.file("jobs.toml"), jobs).unwrap();
+        place
+    };
+    let (first, second) = (place(), place());
+    let server = first.serve(&[]);
+    let id = server.begin();
+    until("it runs", || first.runs() == 1);
+    let other = second.serve(&[]);
+    server.kill();
+    // A retry is as the task was made: it runs in the folder of the first server, on the host of the second.
+    until("its host is given up", || first.runs() == 2);
+    let lines = |name: &str| fs::read_to_string(first.file(name)).unwrap_or_default();
+    assert_eq!(lines("ended"), "", "both run");
+    let server = first.serve(&[]);
+    until("one has ended", || !lines("ended").is_empty());
+    assert_eq!(other.look(&id), "working");
+    fs::write(first.file("gate"), "").unwrap();
+    until("the retry has ended", || server.look(&id) == "completed");
+    let runs = lines("runs");
+    assert_eq!(
+        (runs.lines().count(), lines("ended").lines().next()),
+        (2, runs.lines().next())
+    );
+    let said = server.kill();
+    assert!(said.contains("was given up while this host was away"), "{said}");
 }
 
 /// Two servers with one host id would take the commands of each other for their own.

@@ -46,6 +46,9 @@ pub enum StoreError {
     /// known; see [`Change::number`](super::Change::number). The text is for the log, not for clients.
     #[error("whether a change was stored is unknown: {0}")]
     OutcomeUnknown(String),
+    /// The store does not answer, or cannot be reached. Nothing was changed, and it may succeed later. The text is for the log, not for clients.
+    #[error("the store does not answer: {0}")]
+    Unavailable(String),
     /// Anything else. Nothing was changed. The text is for the log, not for clients.
     #[error("the store failed: {0}")]
     Failed(String),

@@ -12,8 +12,9 @@ use longhaul_core::{
 };
 use longhaul_wire::{RequestId, RpcError, jsonrpc::write_result};
 use serde_json::value::RawValue;
+use std::time::Duration;
 use stream::{Events, Text};
-use tracing::error;
+use tracing::{debug, error};
 
 /// The answer to one message.
 pub(crate) enum Answer {
@@ -145,6 +146,9 @@ impl OwnedRequestId {
     }
 }
 
+/// When a client may try again if the store does not answer.
+const STORE_RETRY_AFTER: Duration = Duration::from_secs(5);
+
 /// The error for a client when the store fails. The store's own text goes to the log.
 pub(crate) fn store_failed(error: StoreError) -> RpcError {
     match error {
@@ -165,6 +169,14 @@ pub(crate) fn store_failed(error: StoreError) -> RpcError {
              server's log says how to accept it",
         )
         .with_status(503),
+        // Whatever else waits for the store logs it, once and not for each request.
+        StoreError::Unavailable(why) => {
+            debug!(why, "the store does not answer");
+            RpcError::unavailable(
+                "The server's database does not answer; nothing was changed, try again later",
+                STORE_RETRY_AFTER,
+            )
+        }
         StoreError::Closed | StoreError::LeaseLost => shutting_down(),
         StoreError::HostInUse { .. } => {
             RpcError::internal("Another server uses this one's host id; nothing was changed, try again later").with_status(503)

@@ -2,12 +2,14 @@
 
 use crate::{
     server::{Schema, Server},
-    tasks::{new_task, open_node},
+    tasks::{id as id_of, new_task, open_node},
 };
 use longhaul_core::{
     Event, Store, TaskId, UnixMillis,
     store::{ApplyError, Change, CreateError, StoreError},
 };
+use longhaul_store_postgres::{PostgresOptions, PostgresStore};
+use rustix::process::Signal;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
@@ -39,7 +41,7 @@ async fn what_was_acknowledged_survives_a_kill_of_the_server() {
                 let id = new.id.clone();
                 match store.create(new).await {
                     Ok(created) => acknowledged.lock().unwrap().insert(id.clone(), created.task().version),
-                    Err(CreateError::Store(StoreError::Failed(_) | StoreError::OutcomeUnknown(_))) => return,
+                    Err(CreateError::Store(StoreError::Unavailable(_) | StoreError::OutcomeUnknown(_))) => return,
                     Err(other) => panic!("{other}"),
                 };
                 let until = UnixMillis(9_000_000);
@@ -48,7 +50,7 @@ async fn what_was_acknowledged_survives_a_kill_of_the_server() {
                     .await
                 {
                     Ok(task) => acknowledged.lock().unwrap().insert(id, task.version),
-                    Err(ApplyError::Store(StoreError::Failed(_) | StoreError::OutcomeUnknown(_))) => return,
+                    Err(ApplyError::Store(StoreError::Unavailable(_) | StoreError::OutcomeUnknown(_))) => return,
                     Err(other) => panic!("{other}"),
                 };
             }
@@ -70,4 +72,46 @@ async fn what_was_acknowledged_survives_a_kill_of_the_server() {
     }
     store.create(new_task("later", node)).await.unwrap();
     assert_eq!(schema.open().await.renew(node).await.unwrap().held, []);
+}
+
+/// A server that is silent is not waited for, and is used again once it answers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_does_not_answer_is_not_waited_for() {
+    let mut server = Server::private().await;
+    let schema = Schema::new(&server);
+    let options = PostgresOptions {
+        statement_timeout: 300,
+        ..schema.options()
+    };
+    let store = Arc::new(PostgresStore::open(&schema.address, options).await.unwrap());
+    let node = open_node(&*store, "here").await;
+    let id = store.create(new_task("a", node)).await.unwrap().task().id.clone();
+    server.signal(Signal::STOP);
+    // More than there are connections: those that find none free are refused, too.
+    let mut reads = JoinSet::new();
+    for _ in 0..8 {
+        let (store, id) = (Arc::clone(&store), id.clone());
+        reads.spawn(async move { store.get_unscoped(&id).await.map(drop) });
+    }
+    while let Some(read) = reads.join_next().await {
+        assert!(matches!(read.unwrap(), Err(StoreError::Unavailable(_))));
+    }
+    let created = store.create(new_task("b", node)).await;
+    assert!(
+        matches!(created, Err(CreateError::Store(StoreError::Unavailable(_)))),
+        "{created:?}"
+    );
+    let renewed = store.renew(node).await;
+    assert!(matches!(renewed, Err(StoreError::Unavailable(_))), "{renewed:?}");
+    let opened = PostgresStore::open(&schema.address, schema.options()).await;
+    let refused = opened.err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(refused.contains("does not answer"), "{refused}");
+    server.signal(Signal::CONT);
+    store.create(new_task("c", node)).await.unwrap();
+    assert!(store.get_unscoped(&id).await.unwrap().is_some());
+    store.renew(node).await.unwrap();
+    assert!(
+        store.get_unscoped(&id_of("b")).await.unwrap().is_none(),
+        "it was refused"
+    );
 }

@@ -42,6 +42,11 @@ impl Server {
         }
     }
 
+    /// Sends a signal to all of its processes.
+    pub(crate) fn signal(&mut self, signal: rustix::process::Signal) {
+        self.private.as_mut().unwrap().signal(signal);
+    }
+
     /// Kills all of its processes at once, and starts it again.
     pub(crate) async fn kill_and_restart(&mut self) {
         let cluster = self.private.as_mut().unwrap();
@@ -218,10 +223,14 @@ impl Cluster {
         pids.filter_map(rustix::process::Pid::from_raw).collect()
     }
 
-    fn kill(&mut self) {
+    fn signal(&self, signal: rustix::process::Signal) {
         for process in self.processes() {
-            let _ = rustix::process::kill_process(process, rustix::process::Signal::KILL);
+            let _ = rustix::process::kill_process(process, signal);
         }
+    }
+
+    fn kill(&mut self) {
+        self.signal(rustix::process::Signal::KILL);
         if let Some(mut postmaster) = self.postmaster.take() {
             postmaster.wait().unwrap();
         }
