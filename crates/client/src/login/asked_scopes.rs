@@ -42,7 +42,8 @@ impl AskedScopes {
         };
         let held = self.held.iter().filter(|(of, _)| of.as_deref() == issuer);
         for scope in held.flat_map(|(_, held)| held).chain(&self.more) {
-            if !all.contains(scope) {
+            // Some call a token without permissions one with an empty one.
+            if !scope.is_empty() && !all.contains(scope) {
                 all.push(scope.clone());
             }
         }

@@ -146,6 +146,15 @@ pub(super) fn is_private(url: &Url) -> bool {
     literal(url).is_some_and(|address| permits(true).permit(address) && !permits(false).permit(address))
 }
 
+/// Whether an address is written in a URL to which no metadata are followed, unless the server itself is at one.
+pub(super) fn is_internal(url: &Url) -> bool {
+    let permits = Permits {
+        loopback: true,
+        private: false,
+    };
+    literal(url).is_some_and(|address| !permits.permit(address))
+}
+
 /// Whether nobody on the way to an address can read or change what is exchanged with it.
 pub(super) fn is_confidential(url: &Url) -> bool {
     match url.scheme() {

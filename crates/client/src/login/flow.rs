@@ -164,16 +164,27 @@ impl Flow {
         Ok(chosen.or(of_login.filter(|issuer| !is_written_as_private(issuer))))
     }
 
-    /// The tokens in the file.
+    /// The tokens in the file. Those of another client than the one that is configured now are none.
     pub(super) fn stored(&self) -> Result<Option<Tokens>, TokenError> {
         let kept = self.store.file.get(&self.store.server).map_err(unusable)?;
-        let key = kept.key.as_deref().and_then(Tokens::of_key);
-        Ok(key.or_else(|| Tokens::read(&kept)))
+        if let Some(key) = kept.key.as_deref().and_then(Tokens::of_key) {
+            return Ok(Some(key));
+        }
+        let configured = self.options.identity.registered.as_ref();
+        let is_of_client = |tokens: &Tokens| {
+            configured.is_none_or(|configured| tokens.client_id.as_ref() == Some(&configured.client_id))
+        };
+        Ok(Tokens::read(&kept).filter(is_of_client))
     }
 
     pub(super) fn keep_key(&self, key: &str) -> Result<(), TokenError> {
         let kept = (self.store.file).update(&self.store.server, |kept| kept.key = Some(key.to_owned()));
         kept.map_err(unusable)
+    }
+
+    /// What the server wants from the next login.
+    pub(super) fn wanted(&self) -> Result<Vec<String>, TokenError> {
+        Ok(self.store.file.get(&self.store.server).map_err(unusable)?.wanted)
     }
 
     /// Keeps what the server wants, for the next login.
@@ -205,13 +216,17 @@ impl Flow {
         let own = tokens.issuer.as_deref().filter(|issuer| !is_written_as_private(issuer));
         let Manager(mut manager, metadata) = match self.discover(None, chosen.as_deref().or(own)).await {
             // As below.
-            Err(NotFound::NotNamed(_)) if chosen.is_none() => return Ok(None),
+            Err(NotFound::NotNamed(reason)) if chosen.is_none() => return self.after_move(reason),
             found => found?,
         };
         let issuer = metadata.issuer;
-        if tokens.issuer.is_some() && tokens.issuer != issuer {
+        if let Some(earlier) = tokens
+            .issuer
+            .as_ref()
+            .filter(|earlier| Some(*earlier) != issuer.as_ref())
+        {
             // The server has moved to another authorization server, which does not know the token (S-33).
-            return Ok(None);
+            return self.after_move(moved(earlier, issuer.as_deref()));
         }
         let kept = self.store.file.get(&self.store.server).map_err(unusable)?;
         let registered = kept.clients.get(issuer.as_deref().unwrap_or_default());
@@ -228,6 +243,17 @@ impl Flow {
             Ok(_) => self.stored(),
             Err(AuthError::AuthorizationRequired | AuthError::TokenRefreshRejected(_)) => Ok(None),
             Err(error) => Err(refused(error)),
+        }
+    }
+
+    /// The server has another authorization server than the one of the login. Only somebody who can be asked can log in there.
+    fn after_move(&self, reason: String) -> Result<Option<Tokens>, TokenError> {
+        match self.options.consent {
+            Some(_) => Ok(None),
+            None => Err(TokenError::LoginRequired {
+                reason: format!("{reason}. The login that is kept is of no use there"),
+                names_issuers: true,
+            }),
         }
     }
 
@@ -304,19 +330,19 @@ impl Flow {
     ) -> Result<OwnLogin, TokenError> {
         // The secret is for the one that has got it before (S-33), unless another one was named since.
         let of_secret = own.issuer.as_deref().filter(|_| issuer.is_none());
-        let moved = || TokenError::LoginRequired {
-            reason:
-                "it has moved to another authorization server, which does not get the secret that is for the other one"
-                    .to_owned(),
+        let refuse = |reason: String| TokenError::LoginRequired {
+            reason: format!(
+                "{reason}. Only the one that has got the client's secret before gets it: if the server has moved, name the new one as `issuer`"
+            ),
             names_issuers: true,
         };
         let named = of_secret.filter(|issuer| !is_written_as_private(issuer));
         let Manager(mut manager, metadata) = match self.discover(challenge, issuer.or(named)).await {
-            Err(NotFound::NotNamed(_)) if issuer.is_none() => return Err(moved()),
+            Err(NotFound::NotNamed(reason)) if issuer.is_none() => return Err(refuse(reason)),
             found => found?,
         };
-        if of_secret.is_some() && of_secret != metadata.issuer.as_deref() {
-            return Err(moved());
+        if let Some(earlier) = of_secret.filter(|earlier| Some(*earlier) != metadata.issuer.as_deref()) {
+            return Err(refuse(moved(earlier, metadata.issuer.as_deref())));
         }
         let mut scopes = scopes.at(&manager, metadata.issuer.as_deref()).await;
         // There is nobody who goes off line, and no refresh token (RFC 6749, section 4.4.3).
@@ -451,6 +477,11 @@ fn subject(token: &str) -> Option<String> {
     claims["sub"].as_str().map(str::to_owned)
 }
 
+fn moved(earlier: &str, now: Option<&str>) -> String {
+    let now = now.unwrap_or("one without a name");
+    format!("its authorization server was {earlier}, and is {now} now")
+}
+
 fn new_login_id() -> String {
     format!("{:08x}", fastrand::u32(..))
 }
@@ -483,7 +514,15 @@ fn check_answer(asked: &Url, answer: &Url, metadata: &AuthorizationMetadata) -> 
         return Ok(());
     };
     let text = query_value(answer, "error_description").map(|text| format!(": {text}"));
-    let reason = format!("the authorization server says {error}{}", text.unwrap_or_default());
+    // Some issue no token without a scope, and a server of several authorization servers may name none.
+    let hint = match query_value(asked, "scope") {
+        None => "; the server names no permission to ask for, so name some with `--scope`",
+        Some(_) => "",
+    };
+    let reason = format!(
+        "the authorization server says {error}{}{hint}",
+        text.unwrap_or_default()
+    );
     match error.as_str() {
         INVALID_SCOPE => Err(TokenError::InvalidScope { reason }),
         _ => failed(reason),

@@ -24,6 +24,7 @@ use crate::{
 };
 use flow::{Flow, Tokens};
 use longhaul_core::BoxFuture;
+use reqwest::Url;
 use std::{fmt, sync::Arc, time::SystemTime};
 use tokio::sync::Mutex;
 
@@ -49,6 +50,19 @@ pub struct LoginOptions {
     pub public_addresses_only: bool,
     /// How authorization servers are reached. Those on this machine are reached directly.
     pub proxy: Proxy,
+}
+
+impl LoginOptions {
+    /// Whether an authorization server can be [`issuer`](Self::issuer). One at an address of a private network can, if it is named by a host name and not by that address.
+    ///
+    /// ```
+    /// use longhaul_client::LoginOptions;
+    /// assert!(LoginOptions::can_choose("https://login.corp.example"));
+    /// assert!(!LoginOptions::can_choose("https://10.0.0.5/realms/main"));
+    /// ```
+    pub fn can_choose(issuer: &str) -> bool {
+        Url::parse(issuer).is_ok_and(|url| !filtered_client::is_internal(&url))
+    }
 }
 
 impl fmt::Debug for LoginOptions {
@@ -172,6 +186,14 @@ impl Login {
     /// [`TokenError::Failed`] if the file cannot be read.
     pub async fn who(&self) -> Result<Option<LoggedIn>, TokenError> {
         Ok(self.flow.stored()?.map(|tokens| tokens.describe()))
+    }
+
+    /// The permissions that the server has refused a request for. The next [`log_in`](Self::log_in) asks for them, too.
+    ///
+    /// # Errors
+    /// [`TokenError::Failed`] if the file cannot be read.
+    pub async fn wanted(&self) -> Result<Vec<String>, TokenError> {
+        self.flow.wanted()
     }
 
     /// What may replace a token that was refused with 401.

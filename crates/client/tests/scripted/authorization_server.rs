@@ -31,6 +31,8 @@ pub(crate) struct Issued {
     pub(crate) wants_more: bool,
     /// What a call needs.
     pub(crate) call_scope: &'static str,
+    /// The server names a scope only when it refuses a token without it.
+    pub(crate) names_scopes_late: bool,
     /// Why the server refuses every token, if it does.
     pub(crate) refuses_because: Option<&'static str>,
     /// Each token permits this, whatever was asked for.
@@ -136,7 +138,11 @@ async fn resource_metadata(State(server): State<Protected>) -> Json<Value> {
     let resource = resource.unwrap_or_else(|| server.url());
     let mut issuers = vec![issuer];
     issuers.extend(server.issued(|issued| issued.more_issuers.clone()));
-    Json(json!({"resource": resource, "authorization_servers": issuers, "scopes_supported": ["read"]}))
+    let mut metadata = json!({"resource": resource, "authorization_servers": issuers});
+    if !server.issued(|issued| issued.names_scopes_late) {
+        metadata["scopes_supported"] = json!(["read"]);
+    }
+    Json(metadata)
 }
 
 async fn server_metadata(State(server): State<Protected>) -> Json<Value> {
@@ -167,7 +173,9 @@ async fn register(State(server): State<Protected>, Json(client): Json<Value>) ->
     Json(json!({"client_id": client_id, "redirect_uris": client["redirect_uris"]}))
 }
 
-async fn authorize(State(server): State<Protected>, Query(asked): Query<HashMap<String, String>>) -> Redirect {
+async fn authorize(State(server): State<Protected>, Query(mut asked): Query<HashMap<String, String>>) -> Redirect {
+    // RFC 6749, section 3.3.
+    asked.entry("scope".to_owned()).or_default();
     assert_eq!(asked["code_challenge_method"], "S256");
     assert_eq!(asked["resource"], server.resource());
     let to = format!(
@@ -237,7 +245,13 @@ async fn mcp(State(server): State<Protected>, headers: HeaderMap, Json(message):
     });
     let refuse = |status: StatusCode, error: &str| {
         let metadata = format!("{}/.well-known/oauth-protected-resource/mcp", server.origin);
-        let challenge = format!(r#"Bearer {error}resource_metadata="{metadata}", scope="{wanted}""#);
+        let is_late = server.issued(|issued| issued.names_scopes_late) && status == StatusCode::UNAUTHORIZED;
+        let scope = if is_late {
+            String::new()
+        } else {
+            format!(r#", scope="{wanted}""#)
+        };
+        let challenge = format!(r#"Bearer {error}resource_metadata="{metadata}"{scope}"#);
         (status, [(header::WWW_AUTHENTICATE, challenge)]).into_response()
     };
     if let Some(reason) = server

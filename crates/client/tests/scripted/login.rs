@@ -166,7 +166,31 @@ async fn a_login_of_the_client_itself_is_repeated_when_it_ends() {
     });
     let error = token_error(call(&server.connect(&server.login(folder.path(), None))).await);
     assert!(matches!(error, TokenError::LoginRequired { .. }), "{error}");
+    for part in [&*server.origin, &other.origin, "name the new one as `issuer`"] {
+        assert!(error.to_string().contains(part), "{part}: {error}");
+    }
     assert!(other.issued(|issued| issued.clients_asked.is_empty()));
+}
+
+/// Whoever changes the client in a configuration means that its tokens are used.
+#[tokio::test]
+async fn a_token_of_another_client_than_the_configured_one_is_not_used() {
+    let (server, folder) = (Protected::start().await, tempdir().unwrap());
+    let login = |client: &str| {
+        let mut options = LoginOptions::default();
+        options.as_client = true;
+        options.identity.registered = Some(RegisteredByHand {
+            client_id: client.to_owned(),
+            client_secret: Some("secret".to_owned()),
+        });
+        let file = TokenFile::open(&folder.path().join("tokens.json")).unwrap();
+        Arc::new(Login::new(&server.url(), file, options).unwrap())
+    };
+    for client in ["one", "one", "other", "other"] {
+        call(&server.connect(&login(client))).await.unwrap();
+    }
+    let asked = server.issued(|issued| issued.clients_asked.clone());
+    assert_eq!(asked, ["one secret", "other secret"]);
 }
 
 /// Codes, tokens and secrets are sent there.
@@ -358,6 +382,9 @@ async fn s_33_a_refresh_token_is_not_shown_to_another_authorization_server() {
     });
     let error = token_error(call(&server.connect(&server.login(folder.path(), None))).await);
     assert!(matches!(error, TokenError::LoginRequired { .. }), "{error}");
+    for part in [&*server.origin, &other.origin] {
+        assert!(error.to_string().contains(part), "{part}: {error}");
+    }
     assert!(other.issued(|issued| issued.grants.is_empty()));
 }
 
