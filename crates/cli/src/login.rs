@@ -63,9 +63,28 @@ async fn try_log_in(args: &args::Login) -> Result<Exit, Failure> {
         login.keep_key(&key).await.map_err(|error| failed(&url, error))?;
         checked
     } else {
-        let logged_in = with_notice_until(&server.shown(), login.log_in(None), reached.notified()).await;
-        logged_in.map_err(|error| failed(&url, error))?;
-        check(&server, args.principal.is_some().then(|| Arc::clone(&login))).await?
+        let log_in = async || {
+            let logged_in = with_notice_until(&server.shown(), login.log_in(None), reached.notified()).await;
+            logged_in.map(drop).map_err(|error| failed(&url, error))
+        };
+        // Nobody is asked while the server is: it has only seconds to answer.
+        let silent = Arc::new(self::login(&url, args.principal.as_deref(), LoginOptions::default())?);
+        let check = || check(&server, args.principal.is_some().then(|| Arc::clone(&silent)));
+        log_in().await?;
+        let checked = check().await;
+        let wanted = login.wanted().await.map_err(|error| failed(&url, error))?;
+        match checked {
+            // A server of several authorization servers cannot say before the login what it needs.
+            Err(_) if !wanted.is_empty() => {
+                output::note(&format!(
+                    "the server wants a token that permits {}; log in again for it",
+                    wanted.join(" ")
+                ));
+                log_in().await?;
+                check().await?
+            }
+            checked => checked?,
+        }
     };
     let logged_in = login.who().await.map_err(|error| failed(&url, error))?;
     show(

@@ -31,6 +31,10 @@ impl TrustedIssuer {
         let identity = Identity::verified(Principal::named(principal), permissions)
             .with_revocation(revocation)
             .with_scope_names(move |needed| scopes.to_ask_for(needed));
+        let identity = match self.scopes.supported().as_slice() {
+            [] => identity,
+            every => identity.with_every_scope(every.join(" ").into()),
+        };
         Ok(match claims.ends() {
             Some(ends) => identity.expiring_at(ends),
             None => identity,

@@ -112,6 +112,25 @@ impl Issuer {
         keys.into_iter().chain(introspection)
     }
 
+    /// Whether a client may ask both for the same scopes. Where it may not, it is told of none before it logs in.
+    ///
+    /// ```
+    /// use longhaul_auth::oauth::{Issuer, Scopes};
+    ///
+    /// let [one, two] = [Issuer::new("https://one.example")?, Issuer::new("https://two.example")?];
+    /// assert!(one.has_scopes_of(&two));
+    /// assert!(!one.has_scopes_of(&two.scopes(Scopes::Everything)));
+    /// # Ok::<(), longhaul_auth::oauth::IssuerError>(())
+    /// ```
+    pub fn has_scopes_of(&self, other: &Self) -> bool {
+        let sorted = |issuer: &'_ Self| {
+            let mut scopes: Vec<String> = issuer.scopes.supported().into_iter().map(str::to_owned).collect();
+            scopes.sort_unstable();
+            scopes
+        };
+        sorted(self) == sorted(other)
+    }
+
     /// Its identifier.
     pub fn name(&self) -> &str {
         &self.name

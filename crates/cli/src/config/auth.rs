@@ -34,7 +34,13 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<A
         };
         // All of them first, so that every mistake is reported.
         let issuers: Vec<_> = elements.into_iter().map(read).collect();
-        issuers.into_iter().collect()
+        let issuers: Vec<Issuer> = issuers.into_iter().collect::<Option<_>>()?;
+        if issuers.windows(2).any(|pair| !pair[0].has_scopes_of(&pair[1])) {
+            entry.warn(
+                "`issuer`: the issuers have different `scopes`, so clients are told of them only after a first login, and some do not log in again: give all of them the same names if you can".to_owned(),
+            );
+        }
+        Some(issuers)
     });
     // A mistyped key may be what lets somebody in.
     if !section.finish() {

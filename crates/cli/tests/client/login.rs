@@ -118,6 +118,33 @@ async fn without_a_browser_the_address_is_pasted() {
     assert!(shown.contains("ended    2001-09-09"), "{shown}");
 }
 
+/// A server of several authorization servers may say only after a login what it needs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_login_that_permits_too_little_is_made_again_with_more() {
+    let (server, home) = (Protected::start().await, tempdir().unwrap());
+    server.issued(|issued| issued.names_scopes_late = true);
+    let mut login = longhaul(&["login", &server.url(), "--no-browser", "--json"], &home);
+    let mut login = login
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut pasted = login.stdin.take().unwrap();
+    for line in BufReader::new(login.stderr.take().unwrap()).lines() {
+        if let Some(shown) = line.unwrap().strip_prefix("log in at ") {
+            let answer = client(Policy::none()).get(shown).send().await.unwrap();
+            writeln!(pasted, "{}", answer.headers()["location"].to_str().unwrap()).unwrap();
+        }
+    }
+    exit(&login.wait_with_output().unwrap(), 0);
+    assert_eq!(server.issued(|issued| issued.asked.clone()), ["", "read"]);
+    exit(
+        &longhaul(&["call", &server.url(), "deploy"], &home).output().unwrap(),
+        0,
+    );
+}
+
 /// The URL of a server that refuses every request, and names no authorization server.
 #[expect(clippy::disallowed_methods, reason = "a peer of a test")]
 fn keys_only() -> String {

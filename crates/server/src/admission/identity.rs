@@ -38,6 +38,7 @@ pub struct Identity {
     expires_at: Option<UnixMillis>,
     revocation: Option<Revocation>,
     scope_names: Option<Arc<ScopeNames>>,
+    every_scope: Option<Arc<str>>,
 }
 
 /// Ends all that identities with it have opened: streams, subscriptions, waits. Clones are the same.
@@ -74,6 +75,7 @@ impl Identity {
             expires_at: None,
             revocation: None,
             scope_names: None,
+            every_scope: None,
         }
     }
 
@@ -113,6 +115,14 @@ impl Identity {
         names: impl Fn(&[Permission<'_>]) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
         self.scope_names = Some(Arc::new(names));
+        self
+    }
+
+    /// All scopes that its issuer has for this server, with blanks between them. If it has none of them that permits something, it is refused with them (403) instead of being
+    /// shown empty lists: so its client asks for them.
+    #[must_use]
+    pub fn with_every_scope(mut self, scopes: Arc<str>) -> Self {
+        self.every_scope = Some(scopes);
         self
     }
 
@@ -190,6 +200,12 @@ impl Identity {
             () = self.revoked() => {}
             () = expired => {}
         }
+    }
+
+    /// The scopes to ask for, if it has no permission at all, and its issuer has scopes.
+    pub(crate) fn scope_for_any(&self) -> Option<&str> {
+        let every_scope = self.every_scope.as_deref();
+        every_scope.filter(|_| self.permissions == Permissions::default())
     }
 
     /// The scope to ask for, if these permissions are needed.

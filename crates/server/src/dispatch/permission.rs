@@ -46,8 +46,12 @@ pub(super) fn refuse(interaction: &Interaction, method: Method, request: &Admitt
             let needed: Vec<Permission<'_>> = of_tasks.into_iter().chain(of_resources).collect();
             need_all(interaction, request, &needed)
         }
-        // They show what the sender may use and nothing more, or are not requests of clients.
-        _ => None,
+        Method::Ping => None,
+        // They show what the sender may use and nothing more. If that is nothing, its client would not find out that it needs another token.
+        _ => (identity.scope_for_any()).map(|scope| {
+            let challenge = interaction.admission.access.insufficient(Some(scope));
+            Answer::challenge(Some(request.id), &RpcError::not_permitted(scope), challenge)
+        }),
     }
 }
 
@@ -118,6 +122,7 @@ fn refusal(
     missing: &[Permission<'_>],
 ) -> Answer {
     let names: Vec<String> = missing.iter().map(ToString::to_string).collect();
-    let challenge = interaction.admission.access.insufficient(identity, needed);
+    let scope = identity.scope_for(needed);
+    let challenge = interaction.admission.access.insufficient(scope.as_deref());
     Answer::challenge(id, &RpcError::not_permitted(&names.join(" ")), challenge)
 }

@@ -75,6 +75,8 @@ impl Tokens {
             "resources" => verified(granted(&["resources:read"])),
             "nothing" => verified(granted(&[])),
             "mapped" => verified(granted(&[])).with_scope_names(|missing| Some(format!("theirs:{}", missing.len()))),
+            "useless" => verified(granted(&[])).with_every_scope("their:tools their:tasks".into()),
+            "useful" => verified(granted(&["tasks:read"])).with_every_scope("their:tools their:tasks".into()),
             _ => return None,
         })
     }

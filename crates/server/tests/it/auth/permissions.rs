@@ -137,6 +137,52 @@ async fn s_22_what_is_missing_is_asked_for_at_once() {
     }
 }
 
+/// Some clients log in without asking for a scope. Empty lists would not tell them that they need another token.
+#[tokio::test]
+async fn s_22_whoever_has_no_permission_is_told_of_all_scopes_of_its_issuer() {
+    let served = Authenticated::start().await;
+    let session = served.session("ann").await;
+    let mut connection = served.server.connect().await;
+    let challenge = format!(
+        "Bearer error=\"insufficient_scope\", scope=\"their:tools their:tasks\", resource_metadata=\"{METADATA}\""
+    );
+    let lists = [
+        "tools/list",
+        "prompts/list",
+        "resources/list",
+        "resources/templates/list",
+    ];
+    let modern = ["server/discover"].iter().chain(&lists);
+    let modern = modern.map(|method| Post::modern(method, json!({})));
+    let legacy = lists
+        .iter()
+        .map(|method| Post::legacy(Some(&session), method, json!({})));
+    let posts: Vec<Post> = modern.chain(legacy).chain([Post::initialize("2025-11-25")]).collect();
+    for post in &posts {
+        let reply = connection.exchange(&of("ann-useless", post.clone())).await;
+        assert_eq!(reply.error(), (403, 403), "{}", post.body);
+        assert_eq!(
+            reply.head.header("www-authenticate"),
+            Some(&*challenge),
+            "{}",
+            post.body
+        );
+        // With one permission, or where no scope would help, it is served.
+        for token in ["ann-useful", "ann-nothing"] {
+            connection.result(&of(token, post.clone())).await;
+        }
+    }
+    let ping = Post::legacy(Some(&session), "ping", json!({}));
+    connection.result(&of("ann-useless", ping)).await;
+    let call = of("ann-useless", Post::modern("tools/call", act("optional", "say")));
+    let challenge = connection.exchange(&call).await.head;
+    let challenge = challenge.header("www-authenticate").unwrap();
+    assert!(
+        challenge.contains("scope=\"tools:optional tasks:read\""),
+        "what it needs, and not more: {challenge}"
+    );
+}
+
 /// Resources that are not tasks', prompts and completion need one permission, whoever answers them. Lists leave out what may not be used.
 #[tokio::test]
 async fn s_22_resources_and_prompts_need_a_permission() {
