@@ -28,6 +28,13 @@ pub(crate) fn run(keys: &Keys) -> ExitCode {
     };
     let config = match config::load_for_keys(&of.file, &Environment::without_variables()) {
         Ok(config) => config,
+        // A key can be revoked although the file is lost.
+        Err(error) if of.data_dir.is_some() => {
+            output::note(&format!(
+                "warning: {error}; so the tools are not known, and no line is written to an audit log"
+            ));
+            KeysConfig::default()
+        }
         Err(error) => {
             output::note(&error.to_string());
             return ExitCode::from(config::EXIT_INVALID);

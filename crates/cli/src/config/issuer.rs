@@ -5,6 +5,7 @@ use super::{
     section::{Entry, Section},
 };
 use longhaul::auth::oauth::{Introspection, Issuer, IssuerError, OAuthAuthenticator, Scopes};
+use longhaul_client::LoginOptions;
 use std::{
     collections::BTreeMap,
     fs,
@@ -13,7 +14,15 @@ use std::{
 
 /// Reads an element of the array; `None` after a problem.
 pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<Issuer> {
-    let name = section.require("issuer").and_then(|entry| entry.text());
+    let name = section.require("issuer").and_then(|entry| {
+        let name = entry.text()?;
+        if !LoginOptions::can_choose(name) {
+            entry.warn(format!(
+                "`issuer`: {name} is an address of a private network; many clients follow no server there, and cannot log in: name it by a host name, here and in its tokens"
+            ));
+        }
+        Some(name)
+    });
     let jwks = section.optional("jwks", |entry| {
         let text = entry.text_like("a URL or the path of a file")?;
         match text.contains("://") {

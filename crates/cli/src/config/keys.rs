@@ -41,14 +41,21 @@ pub(crate) fn load_for_keys(path: &Path, environment: &Environment) -> Result<Ke
     let read = read_server(&file, environment);
     Ok(KeysConfig {
         problems,
-        ..read.unwrap_or(KeysConfig {
+        ..read.unwrap_or_default()
+    })
+}
+
+/// Nothing is known of the configuration.
+impl Default for KeysConfig {
+    fn default() -> Self {
+        Self {
             data_dir: None,
             audit: None,
             api_keys: true,
             tools: None,
             problems: Vec::new(),
-        })
-    })
+        }
+    }
 }
 
 impl From<Config> for KeysConfig {

@@ -9,7 +9,7 @@ use super::{
 use crate::variables::expand;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use longhaul::auth::oauth::Issuer;
-use longhaul_client::{ChildOptions, EraChoice};
+use longhaul_client::{ChildOptions, EraChoice, LoginOptions};
 use longhaul_core::{TaskPolicy, ToolPattern};
 use longhaul_gateway::{Target, ToolRule, ToolSelection, UpstreamOptions};
 use std::{collections::BTreeMap, fmt};
@@ -179,7 +179,14 @@ fn read_auth(entry: &Entry<'_>, environment: &Environment) -> Option<UpstreamAut
 fn read_issuer(entry: &Entry<'_>) -> Option<String> {
     let issuer = entry.text()?;
     match Issuer::new(issuer) {
-        Ok(_) => Some(issuer.to_owned()),
+        Ok(_) => {
+            if !LoginOptions::can_choose(issuer) {
+                entry.warn(format!(
+                    "`issuer`: {issuer} is an address of a private network, where the gateway logs in only by a host name: name it by one, or every login will fail"
+                ));
+            }
+            Some(issuer.to_owned())
+        }
         Err(error) => {
             entry.report(error.to_string());
             None

@@ -347,6 +347,18 @@ fn keys_are_revoked_with_mistakes_elsewhere_in_the_configuration() {
     let data = folder.path().join("data");
     let listed = keys(&["list", "--data-dir", data.to_str().unwrap()]);
     assert!(exit(&listed) == 0 && stdout(&listed).contains("revoked"), "{listed:?}");
+
+    // Nor is the file needed.
+    let with_data_dir = |words: &[&str]| keys(&[words, &["--data-dir", data.to_str().unwrap()]].concat());
+    assert_eq!(exit(&with_data_dir(&["add", "other"])), 0);
+    fs::remove_file(&file).unwrap();
+    assert_eq!(exit(&keys(&["revoke", "other"])), 2);
+    let revoked = with_data_dir(&["revoke", "other"]);
+    assert!(
+        exit(&revoked) == 0 && stderr(&revoked).starts_with("warning: ") && stderr(&revoked).contains("jobs.toml"),
+        "{revoked:?}"
+    );
+    assert_eq!(exit(&with_data_dir(&["revoke", "nobody"])), 1);
 }
 
 /// The connection of the push stream of a revoked key is closed.

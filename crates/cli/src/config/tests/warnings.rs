@@ -203,6 +203,46 @@ fn a_secret_that_every_user_can_read_is_pointed_out() {
 }
 
 #[test]
+fn issuers_that_some_clients_cannot_log_in_at_are_pointed_out() {
+    let issuer = |name: &str, more: &str| {
+        format!("[[server.auth.issuer]]\nissuer = \"https://{name}\"\njwks = \"https://{name}/keys\"\n{more}\n")
+    };
+    let upstream = |name: &str| {
+        format!(
+            "[upstream.a]\nurl = \"https://u.example/mcp\"\nauth = {{ client_id = \"x\", client_secret = \"y\", issuer = \"https://{name}\" }}\n"
+        )
+    };
+    let (private, scopes) = (
+        "is an address of a private network",
+        "the issuers have different `scopes`",
+    );
+    for (sections, warned) in [
+        (issuer("login.example", ""), vec![]),
+        (issuer("10.0.0.5", ""), vec![private]),
+        (issuer("[fd00::1]", ""), vec![private]),
+        (issuer("one.example", "") + &issuer("two.example", ""), vec![]),
+        (
+            issuer("one.example", "") + &issuer("two.example", "scopes = false"),
+            vec![scopes],
+        ),
+        (upstream("login.example"), vec![]),
+        (upstream("127.0.0.1:9"), vec![]),
+        (upstream("192.168.1.2"), vec![private]),
+    ] {
+        let folder = folder_with(&format!(
+            "{SERVER}public_url = \"https://box.example/mcp\"\n{sections}{TOOL}command = [\"true\"]\n"
+        ));
+        let config = load(&folder.path().join("jobs.toml"), &environment()).unwrap();
+        let found: Vec<&str> = config.warnings.iter().map(|warning| &*warning.message).collect();
+        assert_eq!(found.len(), warned.len(), "{sections}: {found:?}");
+        assert!(
+            warned.iter().zip(&found).all(|(warned, found)| found.contains(warned)),
+            "{sections}: {found:?}"
+        );
+    }
+}
+
+#[test]
 fn a_socket_that_others_may_open_without_credentials_is_pointed_out() {
     let at = |server: &str| {
         let folder = folder_with(&format!("{SERVER}{server}\n{TOOL}command = [\"true\"]\n"));
