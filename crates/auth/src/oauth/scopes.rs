@@ -91,25 +91,26 @@ fn as_named(permissions: &[Permission<'_>]) -> Vec<String> {
     named
 }
 
-/// For each permission the scope that gives least beside it, without those that the others make superfluous.
+/// The scopes that together give all permissions, and as little else as can be: one scope for all of them, or for each permission the one that gives least, without those that
+/// the others make superfluous. Of what gives equally much, the fewest.
 fn fewest(map: &BTreeMap<String, Vec<Grant>>, permissions: &[Permission<'_>]) -> Option<Vec<String>> {
-    let mut asked: Vec<(&String, Permissions)> = Vec::new();
+    let scopes: Vec<TableScope<'_>> = map.iter().map(TableScope::from).collect();
+    let least = |needed: &[Permission<'_>]| {
+        let enough = scopes.iter().filter(|scope| scope.gives_all(needed));
+        enough.min_by_key(|scope| breadth([*scope]))
+    };
+    let mut asked: Vec<&TableScope<'_>> = Vec::new();
     for needed in permissions {
-        let gives = map
-            .iter()
-            .map(|(scope, given)| (scope, given, Permissions::from_iter(given.iter().cloned())));
-        let (scope, _, given) = gives
-            .filter(|(.., given)| given.allows(*needed))
-            .min_by_key(|(_, given, _)| given.iter().map(breadth).sum::<u32>())?;
-        if !asked.iter().any(|(known, _)| *known == scope) {
-            asked.push((scope, given));
+        let scope = least(std::slice::from_ref(needed))?;
+        if !asked.iter().any(|known| known.name == scope.name) {
+            asked.push(scope);
         }
     }
     let mut at = 0;
     while at < asked.len() {
         let without = |needed: &Permission<'_>| {
             let mut others = asked.iter().enumerate().filter(|(nth, _)| *nth != at);
-            others.any(|(_, (_, given))| given.allows(*needed))
+            others.any(|(_, scope)| scope.gives.allows(*needed))
         };
         if permissions.iter().all(without) {
             asked.remove(at);
@@ -117,11 +118,49 @@ fn fewest(map: &BTreeMap<String, Vec<Grant>>, permissions: &[Permission<'_>]) ->
             at += 1;
         }
     }
-    Some(asked.into_iter().map(|(scope, _)| scope.clone()).collect())
+    if let Some(one) = least(permissions)
+        && breadth([one]) <= breadth(asked.iter().copied())
+    {
+        asked = vec![one];
+    }
+    Some(asked.into_iter().map(|scope| scope.name.clone()).collect())
 }
 
-/// How much a grant gives, beside others: every tool is more than any number of tools that are named.
-fn breadth(grant: &Grant) -> u32 {
+/// A scope of a table.
+struct TableScope<'a> {
+    name: &'a String,
+    grants: &'a [Grant],
+    gives: Permissions,
+}
+
+impl<'a> From<(&'a String, &'a Vec<Grant>)> for TableScope<'a> {
+    fn from((name, grants): (&'a String, &'a Vec<Grant>)) -> Self {
+        Self {
+            name,
+            grants,
+            gives: grants.iter().cloned().collect(),
+        }
+    }
+}
+
+impl TableScope<'_> {
+    fn gives_all(&self, permissions: &[Permission<'_>]) -> bool {
+        permissions.iter().all(|needed| self.gives.allows(*needed))
+    }
+}
+
+/// How much scopes give together: every tool is more than any number of tools that are named.
+fn breadth<'a>(scopes: impl IntoIterator<Item = &'a TableScope<'a>>) -> u32 {
+    let mut grants: Vec<&Grant> = Vec::new();
+    for grant in scopes.into_iter().flat_map(|scope| scope.grants) {
+        if !grants.contains(&grant) {
+            grants.push(grant);
+        }
+    }
+    grants.into_iter().map(breadth_of).sum()
+}
+
+fn breadth_of(grant: &Grant) -> u32 {
     match grant {
         Grant::Tools(pattern) if pattern.is_any() => 10_000,
         Grant::Tools(pattern) if pattern.as_str().contains('*') => 100,
@@ -175,6 +214,31 @@ mod tests {
         );
     }
 
+    /// Each line: the table, what is needed, and what is asked for.
+    #[test]
+    fn s_22_the_fewest_scopes_are_asked_for_that_give_nothing_else() {
+        let (build, read, write) = (Permission::Call("build"), Permission::ReadTasks, Permission::WriteTasks);
+        let apart = [("call", "tools:build"), ("read", "tasks:read")];
+        for (together, needed, asked) in [
+            ("tools:build tasks:read", vec![build, read], "both"),
+            ("tools:build tasks:read", vec![read, build], "both"),
+            ("tools:build tasks:read", vec![build], "call"),
+            // It gives more than is needed.
+            ("tools:build tasks:write", vec![build, read], "call read"),
+            ("tools:* tasks:read", vec![build, read], "call read"),
+            ("tasks:write", vec![build, read, write], "call both"),
+        ] {
+            let table = apart.into_iter().chain([("both", together)]);
+            let table = table.map(|(scope, given)| (scope.to_owned(), grants(&given.split(' ').collect::<Vec<_>>())));
+            let scopes = Scopes::Mapped(table.collect());
+            assert_eq!(
+                scopes.to_ask_for(&needed).as_deref(),
+                Some(asked),
+                "{together} {needed:?}"
+            );
+        }
+    }
+
     #[test]
     fn s_22_no_scope_is_asked_for_that_gives_more_than_another() {
         let map = [
@@ -187,6 +251,11 @@ mod tests {
         assert_eq!(ask(&[Permission::Call("build")]).as_deref(), Some("build"));
         assert_eq!(ask(&[Permission::Call("build_all")]).as_deref(), Some("builds"));
         assert_eq!(ask(&[Permission::Call("deploy")]).as_deref(), Some("admin"));
+        assert_eq!(
+            ask(&[Permission::Call("deploy"), Permission::ReadTasks]).as_deref(),
+            Some("admin build"),
+            "nothing gives both"
+        );
         let named = Scopes::AsNamed.to_ask_for(&[Permission::ReadTasks, Permission::WriteTasks, Permission::Call("a")]);
         assert_eq!(named.as_deref(), Some("tasks:write tools:a"));
     }
