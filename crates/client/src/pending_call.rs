@@ -5,6 +5,7 @@ use crate::{
     Outcome, RecordedCall, RequestError, TaskHandle, Tool,
     call_record::{CallRecord, Recording},
     idempotency_key, polling,
+    rpc_failure::leaves_outcome_unknown,
 };
 use longhaul_core::{Json, Millis, UnixMillis, canonical_digest};
 use serde_json::{Map, Value};
@@ -214,6 +215,9 @@ impl PendingCall {
             Err(error) if error.is_refusal() => self.record_finished(Finished::Refused).await,
             // The result is in the error.
             Err(RequestError::InvalidOutput { .. }) => self.record_finished(Finished::Answered).await,
+            Err(error @ RequestError::Rpc(failure)) if leaves_outcome_unknown(failure) => {
+                self.unknown(&error.to_string()).await;
+            }
             // The tool may have run, but there is an answer, and under its key the call would only get the same one.
             Err(RequestError::Rpc(_)) => self.record_finished(Finished::Failed).await,
             Err(RequestError::CancelledElsewhere) => self.record_finished(Finished::Cancelled).await,

@@ -5,6 +5,20 @@ use longhaul_core::Json;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+/// Whether it says that nobody knows how the call has ended: Longhaul's word for that.
+pub(crate) fn leaves_outcome_unknown(failure: &RpcFailure) -> bool {
+    #[derive(Deserialize)]
+    struct Data<'a> {
+        #[serde(borrow)]
+        reason: std::borrow::Cow<'a, str>,
+    }
+    let data = failure
+        .data
+        .as_ref()
+        .map(|data| serde_json::from_str::<Data<'_>>(data.as_str()));
+    matches!(data, Some(Ok(data)) if data.reason == "interrupted")
+}
+
 /// Reads a JSON-RPC error object.
 pub(crate) fn read_failure(raw: &RawValue) -> Result<RpcFailure, RequestError> {
     #[derive(Deserialize)]

@@ -121,6 +121,16 @@ impl RpcError {
         Self::new(-32601, OK, format!("Tool {tool} cannot be called as a task"))
     }
 
+    /// −32603 with `data.reason` "interrupted", as the error of a task has it: a call that may have run, and whose result nobody gets.
+    ///
+    /// ```
+    /// let error = longhaul_wire::RpcError::interrupted("The connection was lost; the call may have run");
+    /// assert_eq!(error.data(), Some(r#"{"reason":"interrupted"}"#));
+    /// ```
+    pub fn interrupted(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(-32603, OK, message).with_data(|out| out.push_str(r#"{"reason":"interrupted"}"#))
+    }
+
     /// −32603: `tasks/result` of a legacy task that was cancelled. `output` is the end of the task's log, if it has one; `exit` is how its
     /// command ended, as JSON, if it has.
     pub fn task_cancelled(task: &str, output: Option<&str>, exit: Option<&str>) -> Self {

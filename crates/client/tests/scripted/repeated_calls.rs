@@ -122,6 +122,22 @@ async fn only_an_error_before_the_tool_is_a_refusal() {
     }
 }
 
+/// As of a call whose credentials are revoked while it runs.
+#[tokio::test]
+async fn an_error_that_says_that_a_call_may_have_run_is_no_failure_of_it() {
+    for takes_keys in [false, true] {
+        let peer = server(takes_keys, |seen| {
+            seen.error(200, -32603, json!({"reason": "interrupted"}))
+        });
+        let directory = tempfile::tempdir().unwrap();
+        let (client, journal) = client(&peer, directory.path()).await;
+        client.call("build", Value::Null).await.unwrap_err();
+        let states = states(&journal).await;
+        assert!(matches!(states.as_slice(), [CallState::Unknown { .. }]), "{states:?}");
+        assert_eq!(peer.calls_of("tools/call").len(), 1);
+    }
+}
+
 /// A limit before the server knows nothing of JSON-RPC.
 #[tokio::test]
 async fn a_plain_429_is_a_refusal_and_a_plain_503_is_not() {

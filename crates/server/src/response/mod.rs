@@ -223,7 +223,7 @@ pub(crate) fn after_begin(error: RpcError) -> RpcError {
         429 | 503 => {
             // What follows is advice to try again.
             let reason = error.message().split(';').next().unwrap_or_default();
-            RpcError::internal(format!("{reason}; the call may have run")).with_status(500)
+            RpcError::interrupted(format!("{reason}; the call may have run")).with_status(500)
         }
         _ => error,
     }
@@ -232,7 +232,7 @@ pub(crate) fn after_begin(error: RpcError) -> RpcError {
 /// The error for a client whose credentials were revoked while it waited for a call that may have begun. Neither a status nor a code after which clients think
 /// that nothing has happened.
 pub(crate) fn revoked_after_begin() -> RpcError {
-    RpcError::internal(
+    RpcError::interrupted(
         "The credentials were revoked after the call was accepted; it may have run, and its result is not sent",
     )
 }
