@@ -79,14 +79,12 @@ impl PrincipalLogin {
     }
 
     fn required(&self, why: &str, names_issuers: bool) -> TokenError {
-        let (principal, url) = (on_one_line(self.principal.as_str()), shell_word(&self.url));
-        TokenError::LoginRequired {
-            reason: format!(
-                "{why} `{principal}`; whoever runs this server makes one with `longhaul login {url} --for {}`",
-                shell_word(&principal)
-            ),
+        let principal = on_one_line(self.principal.as_str());
+        let required = TokenError::LoginRequired {
+            reason: format!("{why} `{principal}`"),
             names_issuers,
-        }
+        };
+        with_command(required, &self.url, Some(&principal))
     }
 }
 
@@ -119,8 +117,27 @@ impl TokenProvider for PrincipalLogin {
                 Err(TokenError::LoginRequired { names_issuers, .. }) if !self.is_local() => {
                     Err(self.required("it does not accept the login of", names_issuers))
                 }
-                replaced => replaced,
+                replaced => replaced.map_err(|error| with_command(error, &self.url, None)),
             }
         })
+    }
+}
+
+/// The error of a login at an upstream, with the command by which whoever runs this server makes one. Clients are told it, so a URL in which there may be a key is left out.
+pub(crate) fn with_command(error: TokenError, url: &str, principal: Option<&str>) -> TokenError {
+    let TokenError::LoginRequired { reason, names_issuers } = error else {
+        return error;
+    };
+    let url = match url.contains(['?', '@', '#']) {
+        true => "URL".to_owned(),
+        false => shell_word(url),
+    };
+    let of_principal = principal.map(|principal| format!(" --for {}", shell_word(principal)));
+    TokenError::LoginRequired {
+        reason: format!(
+            "{reason}; whoever runs this server makes one with `longhaul login {url}{}`",
+            of_principal.unwrap_or_default()
+        ),
+        names_issuers,
     }
 }

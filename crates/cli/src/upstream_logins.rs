@@ -2,9 +2,13 @@
 
 use crate::{
     config::{UpstreamAuth, UpstreamConfig},
-    principal_logins::PrincipalLogins,
+    principal_logins::{PrincipalLogins, with_command},
 };
-use longhaul_client::{InvalidAddress, Login, LoginOptions, RegisteredByHand, TokenFile, TokenFileError};
+use longhaul_client::{
+    AccessToken, InvalidAddress, Login, LoginOptions, Refusal, RegisteredByHand, TokenError, TokenFile, TokenFileError,
+    TokenProvider,
+};
+use longhaul_core::BoxFuture;
 use longhaul_gateway::{GatewayError, Target, UpstreamOptions, UpstreamTokens};
 use parking_lot::Mutex;
 use std::{
@@ -110,6 +114,33 @@ impl UpstreamLogins {
             error,
         })?;
         let login = Login::new(url, file, options).map_err(address)?;
-        Ok(UpstreamTokens::Shared(Arc::new(login)))
+        Ok(UpstreamTokens::Shared(match auth {
+            UpstreamAuth::Login => Arc::new(OperatorLogin {
+                url: url.to_owned(),
+                login,
+            }),
+            _ => Arc::new(login),
+        }))
+    }
+}
+
+/// The login of the user who runs this server. Others may be told that it is missing, so the error has the command that makes it.
+struct OperatorLogin {
+    url: String,
+    login: Login,
+}
+
+impl TokenProvider for OperatorLogin {
+    fn token(&self) -> BoxFuture<'_, Result<Option<AccessToken>, TokenError>> {
+        self.login.token()
+    }
+
+    fn replace<'a>(&'a self, refusal: Refusal<'a>) -> BoxFuture<'a, Result<Option<AccessToken>, TokenError>> {
+        let replaced = self.login.replace(refusal);
+        Box::pin(async move { replaced.await.map_err(|error| with_command(error, &self.url, None)) })
+    }
+
+    fn login(&self) -> BoxFuture<'_, Option<String>> {
+        self.login.login()
     }
 }

@@ -25,7 +25,9 @@ pub(crate) fn words(error: &RequestError, is_local: bool) -> String {
             "it takes no idempotency keys any more, since the connection broke; the call may have run, and was not sent again".to_owned()
         }
         RequestError::Certificate { reason, .. } => format!("it cannot be trusted: {reason}"),
-        RequestError::Unauthorized { .. } => "it does not accept this server's login or key (HTTP status 401)".to_owned(),
+        RequestError::Unauthorized { .. } => {
+            "it requires a login or a key that this server does not have (HTTP status 401); whoever runs this server sets `auth` or `headers` of this upstream".to_owned()
+        }
         RequestError::Token { error, .. } => error.to_string(),
         RequestError::Setup(_) => "this server cannot connect to it as it is configured".to_owned(),
         other => other.to_string(),

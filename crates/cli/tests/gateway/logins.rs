@@ -51,9 +51,27 @@ fn an_upstream_is_logged_in_at_as_the_user_is() {
 
     let config = fs::read_to_string(folder.join("gateway.toml")).unwrap() + "auth = { login = true }\n";
     fs::write(folder.join("gateway.toml"), config).unwrap();
+    let advice = format!(
+        "whoever runs this server makes one with `longhaul login {}`",
+        upstream.url
+    );
+    let checked = text(&run(folder, &["check", "gateway.toml"]));
+    assert!(checked.contains(&advice), "{checked}");
     log_in(folder, &upstream.url, &key, &[]);
     let gateway = serve(folder, &["gateway.toml"]);
     assert_eq!(text(&run(folder, &["call", &gateway.url, "greet"])), "Hello");
+
+    // Its tools are known, and its login is gone: the caller is told what is to be done.
+    assert!(
+        run(folder, &["keys", "revoke", "upstream.toml", "gateway"])
+            .status
+            .success()
+    );
+    until("the key of the upstream to end", || {
+        let refused = run(folder, &["call", &gateway.url, "greet"]);
+        let said = [refused.stdout, refused.stderr].concat();
+        !refused.status.success() && String::from_utf8_lossy(&said).contains(&advice)
+    });
 }
 
 /// Each principal is shown to the upstream as itself, and one without a login as nobody.
