@@ -15,7 +15,10 @@ use longhaul_core::{BoxFuture, Json, RpcFailure};
 use longhaul_runtime::{CustomMethod, Engine, HandlerError, MethodHandler, RequestContext};
 use longhaul_wire::relayed;
 use serde_json::{Map, Value};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
 
 /// A method that is answered with what upstreams have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,9 +77,14 @@ impl MethodHandler for RelayedMethod {
             let upstreams = &self.upstreams;
             let params: Map<String, Value> = serde_json::from_str(params.as_str()).unwrap_or_default();
             match self.relayed {
-                Relayed::ListPrompts => Ok(list(upstreams, "prompts", |lists| &lists.prompts, true)),
-                Relayed::ListResources => Ok(list(upstreams, "resources", |lists| &lists.resources, false)),
-                Relayed::ListTemplates => Ok(list(upstreams, "resourceTemplates", |lists| &lists.templates, false)),
+                Relayed::ListPrompts => Ok(list(upstreams, "prompts", |lists| &lists.prompts, "name")),
+                Relayed::ListResources => Ok(list(upstreams, "resources", |lists| &lists.resources, "uri")),
+                Relayed::ListTemplates => Ok(list(
+                    upstreams,
+                    "resourceTemplates",
+                    |lists| &lists.templates,
+                    "uriTemplate",
+                )),
                 Relayed::GetPrompt => get_prompt(upstreams, params, &cx).await,
                 Relayed::ReadResource => read_resource(upstreams, params, &cx).await,
                 Relayed::Complete => complete(upstreams, params, &cx).await,
@@ -85,29 +93,36 @@ impl MethodHandler for RelayedMethod {
     }
 }
 
-/// The entries of all upstreams, in the order of the configuration. Of several with one URI the first one counts.
-fn list(upstreams: &Upstreams, member: &str, entries: impl Fn(&Lists) -> &Vec<Json>, named: bool) -> Json {
+/// The entries of all upstreams, in the order of the configuration. Of several upstreams with an entry of one `key` the first one counts: requests for it go there.
+fn list(upstreams: &Upstreams, member: &str, entries: impl Fn(&Lists) -> &Vec<Json>, key: &str) -> Json {
     let mut out = format!(r#"{{"{member}":["#);
     let mut is_first = true;
+    let mut uris = HashSet::new();
     for upstream in upstreams.all() {
         let Some(lists) = upstream.lists() else { continue };
-        let earlier = named.then(|| EarlierNames::of_prompts(upstreams, &upstream));
+        let earlier = (key == "name").then(|| EarlierNames::of_prompts(upstreams, &upstream));
+        let mut own_uris = Vec::new();
         for entry in entries(&lists) {
-            let shown = match named.then(|| text_member(entry, "name")).flatten() {
-                Some(name) => {
+            let shown = match (&earlier, text_member(entry, key)) {
+                (Some(earlier), Some(name)) => {
                     let shown = upstream.offered_name(&name);
-                    if earlier.as_ref().is_some_and(|earlier| earlier.claim(&shown).is_some()) {
+                    if earlier.claim(&shown).is_some() {
                         continue;
                     }
                     relayed::entry(entry, "name", &Value::from(shown).to_string())
                 }
-                None => relayed::result(entry),
+                (None, Some(uri)) if uris.contains(&uri) => continue,
+                (_, uri) => {
+                    own_uris.extend(uri);
+                    relayed::result(entry)
+                }
             };
             if !std::mem::take(&mut is_first) {
                 out.push(',');
             }
             out.push_str(shown.as_str());
         }
+        uris.extend(own_uris);
     }
     out.push_str("]}");
     Json::trusted(out)

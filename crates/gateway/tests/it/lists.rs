@@ -75,6 +75,10 @@ async fn several_upstreams_have_prefixes_and_tools_are_selected_and_renamed() {
     assert_eq!(listed, ["one_greet", "two_greet"]);
     let prompt = send(&client, "prompts/get", json!({"name": "two_greet"})).await;
     assert_eq!(prompt["messages"][0]["content"]["text"], "Hello!");
+    // Both have it, and requests for it go to the first one.
+    let resources = send(&client, "resources/list", Value::Null).await;
+    let resources = resources["resources"].as_array().unwrap().iter();
+    assert_eq!(resources.filter(|resource| resource["uri"] == "note://1").count(), 1);
     let read = send(&client, "resources/read", json!({"uri": "note://1"})).await;
     assert_eq!(read["contents"][0]["text"], "first");
     gateway.stop().await;
