@@ -26,6 +26,8 @@ pub(crate) struct McpServer {
 /// # Errors
 /// What is wrong with the file as a whole.
 pub(crate) fn read(text: &str, variable: fn(&str) -> Option<String>) -> Result<Vec<McpServer>, String> {
+    // Some editors write a byte order mark.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let options = jsonc_parser::ParseOptions::default();
     let values: Value = jsonc_parser::parse_to_serde_value(text, &options).map_err(|error| error.to_string())?;
     let parsed = jsonc_parser::parse_to_ast(text, &jsonc_parser::CollectOptions::default(), &options)

@@ -201,6 +201,21 @@ fn an_undo_keeps_later_changes() {
     assert!(host.copy().exists(), "it is not what the file is now");
 }
 
+/// Some editors write one.
+#[test]
+fn a_byte_order_mark_stays() {
+    for name in ["cursor", "codex"] {
+        let host = Host::new(name);
+        let marked = format!("\u{feff}{}", host.sample);
+        fs::write(host.file(), &marked).unwrap();
+        let report = host.report(&["--yes", "--json"]);
+        assert!(!names(&report, "changed").is_empty(), "{report}");
+        assert!(host.text().starts_with("\u{feff}") && host.text() != marked);
+        host.report(&["--undo", "--yes", "--json"]);
+        assert_eq!(host.text(), marked);
+    }
+}
+
 /// What the user has put behind Longhaul stays there, and an entry gets no `args` that it did not have.
 #[test]
 fn an_undo_leaves_what_ran_behind_longhaul_before() {

@@ -21,6 +21,7 @@ use std::{
 
 /// Behind the name of the file: the copy of it as it was.
 const COPY: &str = ".before-longhaul";
+const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 /// Why nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +47,8 @@ enum ImportError {
 /// A file of a host.
 struct File {
     path: PathBuf,
+    /// The byte order mark, or nothing.
+    mark: &'static str,
     text: String,
 }
 
@@ -74,7 +77,7 @@ fn change(import: &args::Import) -> Result<(), ImportError> {
         file: file.path.display().to_string(),
         why,
     };
-    let copy = fs::read_to_string(file.copy()).ok();
+    let copy = read_text(&file.copy()).ok().map(|(_, text)| text);
     let before = copy.as_deref().map(|original| rewrite::wrapped(original, import.host));
     let before = before.unwrap_or_default();
     // Then the copy is what the file was before an earlier import, which an undo takes back, too.
@@ -173,6 +176,15 @@ fn report(import: &args::Import, file: &File, rewritten: &Rewritten, is_written:
     output::note(&format!("restart {} to use it", import.host.title()));
 }
 
+/// The text of a file, without the byte order mark that some editors write before it.
+fn read_text(path: &Path) -> io::Result<(&'static str, String)> {
+    let text = fs::read_to_string(path)?;
+    Ok(match text.strip_prefix(BYTE_ORDER_MARK) {
+        Some(bare) => (BYTE_ORDER_MARK, bare.to_owned()),
+        None => ("", text),
+    })
+}
+
 impl File {
     fn read(import: &args::Import) -> Result<Self, ImportError> {
         let named = import.file.clone().or_else(|| import.host.file());
@@ -183,8 +195,8 @@ impl File {
         };
         // A link stays one.
         let path = fs::canonicalize(&named).map_err(unreadable)?;
-        let text = fs::read_to_string(&path).map_err(unreadable)?;
-        Ok(Self { path, text })
+        let (mark, text) = read_text(&path).map_err(unreadable)?;
+        Ok(Self { path, mark, text })
     }
 
     fn beside(&self, suffix: &str) -> PathBuf {
@@ -205,7 +217,7 @@ impl File {
             file: path.display().to_string(),
             error,
         };
-        let same = |path: &Path, text: &str| fs::read_to_string(path).is_ok_and(|found| found == text);
+        let same = |path: &Path, text: &str| read_text(path).is_ok_and(|(_, found)| found == text);
         if !same(path, &self.text) {
             let file = path.display().to_string();
             return Err(ImportError::ChangedMeanwhile { file });
@@ -229,6 +241,7 @@ impl File {
             options.write(true).create_new(true);
             std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
             let mut file = options.open(&draft)?;
+            file.write_all(self.mark.as_bytes())?;
             file.write_all(text.as_bytes())?;
             file.set_permissions(permissions)?;
             file.sync_all()?;
