@@ -110,8 +110,8 @@ impl MethodHandler for LoopCheck {
             if through.len() >= MOST_HOPS {
                 return Err(refusal(too_many()));
             }
-            let behind = self.0.all().into_iter().filter(|upstream| upstream.lists().is_some());
-            let asked = behind.map(|upstream| {
+            // Also those whose lists are not known yet: two gateways that start together would both answer that nothing leads back.
+            let asked = self.0.all().into_iter().map(|upstream| {
                 let (upstreams, through) = (Arc::clone(&self.0), through.clone());
                 async move {
                     let clock = &upstream.ports.clock;

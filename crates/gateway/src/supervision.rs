@@ -113,18 +113,18 @@ async fn connect(
     if let Some(Err(error)) = subscribed.await {
         unless_transient(upstream, error)?;
     }
-    loops::check(upstreams, upstream).await?;
     read(upstreams, engine, upstream, &connection).await?;
     Ok((connection, changes))
 }
 
-/// Reads what the upstream offers, stores it and offers it.
+/// Reads what the upstream offers, stores it and offers it, unless it leads back here.
 async fn read(
     upstreams: &Arc<Upstreams>,
     engine: &Engine,
     upstream: &Arc<Upstream>,
     connection: &UpstreamConnection,
 ) -> Result<(), RequestError> {
+    loops::check(upstreams, upstream).await?;
     let lists = Arc::new(Lists::read(&connection.connection).await?);
     let known = upstream.lists();
     if known.as_ref() != Some(&lists) {
