@@ -171,7 +171,12 @@ impl Connection {
         tracing::debug!(?era, "connected");
         let options = &self.0.options;
         let is_wanted = options.inputs.is_some() || options.logging.is_some() || self.0.listening.is_wanted();
-        if era.legacy().is_some() && (is_wanted || self.0.transport.is_session()) {
+        // A modern server sends what belongs to a request on its stream; over a pipe there is only one, and log messages do not say whose they are.
+        let is_wanted = match era.legacy() {
+            Some(_) => is_wanted || self.0.transport.is_session(),
+            None => options.logging.is_some() && self.0.transport.is_session(),
+        };
+        if is_wanted {
             self.listen();
         }
     }

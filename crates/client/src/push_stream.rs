@@ -1,11 +1,7 @@
 //! Messages of a server that belong to no request of ours.
 
-use crate::{
-    Connection, ServerChange, TaskSnapshot,
-    era::{Era, LegacySession},
-    polling,
-    response::ServerRequest,
-};
+use crate::{Connection, ServerChange, TaskSnapshot, era::Era, polling, response::ServerRequest};
+use http::HeaderMap;
 use longhaul_core::Millis;
 use longhaul_wire::{Message, Method, jsonrpc::Notification};
 use serde_json::Value;
@@ -15,7 +11,7 @@ use std::sync::Arc;
 const OPEN_AGAIN: (Millis, Millis) = (1_000, 30_000);
 
 impl Connection {
-    /// Opens the push stream of a legacy session, if it is not open.
+    /// Opens the push stream of a legacy session, or of a pipe, if it is not open.
     #[expect(clippy::disallowed_methods, reason = "the client is not simulated")]
     pub(crate) fn listen(&self) {
         let mut stream = self.listening().stream.lock();
@@ -30,10 +26,12 @@ impl Connection {
                 // The connection is held only while there is something to do, so that dropping it ends this.
                 let Some(used) = connection.upgrade() else { return };
                 let Ok(era) = used.era().await else { return };
-                let Some(headers) = era.legacy().map(LegacySession::headers) else {
-                    return;
-                };
                 let transport = Arc::clone(used.transport());
+                let headers = match era.legacy() {
+                    Some(session) => session.headers(),
+                    None if transport.is_session() => HeaderMap::new(),
+                    None => return,
+                };
                 drop(used);
                 let mut asked = 0;
                 let opened = transport.listen(headers).await;
@@ -68,6 +66,9 @@ impl Connection {
     /// Handles a message that belongs to no request.
     fn receive(&self, message: &[u8], era: &Arc<Era>) {
         match Message::parse(message) {
+            Ok(Message::Request(_)) if era.legacy().is_none() => {
+                tracing::debug!("ignored a request: a modern server sends none");
+            }
             Ok(Message::Request(request)) => self.serve(ServerRequest::read(&request), era, None, None),
             Ok(Message::Notification(notification)) => {
                 self.notified(&notification, None);

@@ -8,12 +8,51 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::{collections::HashMap, sync::Arc};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 /// The messages that wait to be read, for each request. More notifications are dropped: they are hints.
 const MAX_WAITING: usize = 1_024;
 
-type Messages = mpsc::Sender<Result<Vec<u8>, RequestError>>;
+type Messages = mpsc::Sender<Delivery>;
+
+/// A message for the reader of a request.
+struct Delivery {
+    message: Result<Vec<u8>, RequestError>,
+    /// What must have been handled before it.
+    behind: Option<Behind>,
+}
+
+/// What came before on the same stream and belongs to no request. Its reader is another one, and a log message of a call must not be handled behind the
+/// call's response.
+struct Behind {
+    handled: watch::Receiver<u64>,
+    count: u64,
+}
+
+impl Behind {
+    async fn is_handled(mut self) {
+        // An error: nobody reads it any more.
+        let _ = self.handled.wait_for(|handled| *handled >= self.count).await;
+    }
+}
+
+/// The reader of what belongs to no request.
+struct Others {
+    reader: Messages,
+    /// How many messages it was sent.
+    sent: u64,
+    /// How many of them it has handled.
+    handled: watch::Receiver<u64>,
+}
+
+impl Others {
+    /// What it was sent and has not handled, if anything.
+    fn unhandled(&self) -> Option<Behind> {
+        let (handled, count) = (self.handled.clone(), self.sent);
+        let is_behind = *handled.borrow() < count;
+        is_behind.then_some(Behind { handled, count })
+    }
+}
 
 /// The open requests of one stream.
 pub(super) struct Demultiplexer {
@@ -24,7 +63,7 @@ pub(super) struct Demultiplexer {
 struct State {
     open: HashMap<u64, Messages>,
     /// Gets what belongs to no request.
-    others: Option<Messages>,
+    others: Option<Others>,
     /// Why the stream has ended, if it has.
     ended: Option<String>,
     /// How many messages were dropped because they were not read in time.
@@ -61,7 +100,11 @@ impl Demultiplexer {
         };
         Ok(Reply::new(
             stream::unfold((receiver, open), |(mut receiver, open)| async move {
-                Some((receiver.recv().await?, (receiver, open)))
+                let Delivery { message, behind } = receiver.recv().await?;
+                if let Some(behind) = behind {
+                    behind.is_handled().await;
+                }
+                Some((message, (receiver, open)))
             })
             .boxed(),
         ))
@@ -77,13 +120,19 @@ impl Demultiplexer {
         if let Some(reason) = &state.ended {
             return Err(self.unreachable(reason));
         }
-        state.others = Some(sender);
-        Ok(Reply::new(
-            stream::unfold(receiver, |mut receiver| async move {
-                Some((receiver.recv().await?, receiver))
-            })
-            .boxed(),
-        ))
+        let (done, handled) = watch::channel(0);
+        state.others = Some(Others {
+            reader: sender,
+            sent: 0,
+            handled,
+        });
+        // Whoever wants the next message has handled the one before.
+        let messages = stream::unfold((receiver, done, 0), |(mut receiver, done, read)| async move {
+            done.send_replace(read);
+            let Delivery { message, .. } = receiver.recv().await?;
+            Some((message, (receiver, done, read + 1)))
+        });
+        Ok(Reply::new(messages.boxed()))
     }
 
     /// Whether the stream has ended.
@@ -94,25 +143,34 @@ impl Demultiplexer {
     /// Hands a message on.
     pub(super) fn deliver(&self, message: Vec<u8>) {
         let mut state = self.state.lock();
+        let State { open, others, .. } = &mut *state;
         match recipient(&message) {
-            Recipient::Response(id) => match state.open.remove(&id) {
+            Recipient::Response(id) => match open.remove(&id) {
                 // A place is kept free for it.
-                Some(sender) => drop(sender.try_send(Ok(message))),
+                Some(reader) => drop(reader.try_send(Delivery {
+                    message: Ok(message),
+                    behind: others.as_ref().and_then(Others::unhandled),
+                })),
                 None => tracing::debug!(id, "ignored a response to an unknown request"),
             },
             Recipient::Request(id) => {
-                let request = id.and_then(|id| state.open.get(&id));
-                match request.or(state.others.as_ref()) {
-                    Some(reader) if push(reader, message) => {}
-                    Some(_) => {
-                        state.dropped += 1;
-                        // Many messages, few lines of the log.
-                        if state.dropped.is_power_of_two() {
-                            let (address, dropped) = (&self.address, state.dropped);
-                            tracing::warn!(address, dropped, "dropped messages that were not read in time");
-                        }
+                let request = id.and_then(|id| open.get(&id));
+                let was_sent = match (request, others) {
+                    (Some(request), _) => push(request, message),
+                    (None, Some(others)) => {
+                        let was_sent = push(&others.reader, message);
+                        others.sent += u64::from(was_sent);
+                        was_sent
                     }
-                    None => tracing::debug!("ignored a message that belongs to no request"),
+                    (None, None) => return tracing::debug!("ignored a message that belongs to no request"),
+                };
+                if !was_sent {
+                    state.dropped += 1;
+                    // Many messages, few lines of the log.
+                    if state.dropped.is_power_of_two() {
+                        let (address, dropped) = (&self.address, state.dropped);
+                        tracing::warn!(address, dropped, "dropped messages that were not read in time");
+                    }
                 }
             }
         }
@@ -123,8 +181,11 @@ impl Demultiplexer {
         let mut state = self.state.lock();
         state.ended.get_or_insert_with(|| reason.to_owned());
         state.others = None;
-        for (_, sender) in state.open.drain() {
-            let _ = sender.try_send(Err(self.unreachable(reason)));
+        for (_, reader) in state.open.drain() {
+            let _ = reader.try_send(Delivery {
+                message: Err(self.unreachable(reason)),
+                behind: None,
+            });
         }
     }
 
@@ -138,8 +199,12 @@ impl Demultiplexer {
 }
 
 /// Keeps a place free for the response. `false` if there is no other one.
-fn push(sender: &Messages, message: Vec<u8>) -> bool {
-    sender.capacity() > 1 && sender.try_send(Ok(message)).is_ok()
+fn push(reader: &Messages, message: Vec<u8>) -> bool {
+    let delivery = Delivery {
+        message: Ok(message),
+        behind: None,
+    };
+    reader.capacity() > 1 && reader.try_send(delivery).is_ok()
 }
 
 /// Forgets its request when it is dropped.

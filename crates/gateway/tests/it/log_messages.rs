@@ -24,7 +24,15 @@ fn has(seen: &Seen<String>, text: &str) -> bool {
 }
 
 fn child(notes: &Path) -> UpstreamOptions {
+    child_of(Tasks::Legacy, notes)
+}
+
+/// A child that speaks the revision of these tasks.
+fn child_of(revision: Tasks, notes: &Path) -> UpstreamOptions {
     let mut child = ChildOptions::new("sh", ["-c", include_str!("log_messages.sh")]);
+    if matches!(revision, Tasks::Modern) {
+        child.env.push(("MODERN".into(), "yes".into()));
+    }
     child.env.push(("NOTES".into(), notes.to_string_lossy().into_owned()));
     UpstreamOptions::new("child", Target::Command(child))
 }
@@ -108,4 +116,28 @@ async fn a_message_right_behind_the_answer_of_a_call_is_passed_on() {
         seen.lock().unwrap().clear();
     }
     gateway.stop().await;
+}
+
+/// It arrives together with the answer, before it, and so it is passed on: on the stream of the call, whatever the two speak.
+#[tokio::test]
+async fn a_message_right_before_the_answer_of_a_call_is_passed_on_before_it() {
+    for upstream_speaks in [Tasks::Legacy, Tasks::Modern] {
+        for client_speaks in [Tasks::Legacy, Tasks::Modern] {
+            let directory = tempfile::tempdir().unwrap();
+            let notes = tempfile::tempdir().unwrap();
+            let upstreams = vec![child_of(upstream_speaks, notes.path())];
+            let gateway = RunningGateway::start(directory.path(), upstreams).await;
+            let (client, seen) = listener_as(&gateway.url, client_speaks, LogLevel::Info, None);
+            guarded("the server", client.server()).await.unwrap();
+            for nth in 0..30 {
+                call(&client, "first", "x").await;
+                assert!(
+                    has(&seen, "the first word"),
+                    "{upstream_speaks:?}, {client_speaks:?}, {nth}"
+                );
+                seen.lock().unwrap().clear();
+            }
+            gateway.stop().await;
+        }
+    }
 }
