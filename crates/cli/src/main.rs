@@ -31,6 +31,7 @@ mod listening_socket;
 mod listings;
 mod login;
 mod mcp_servers;
+mod migrate;
 mod nearest;
 mod output;
 mod pace;
@@ -79,6 +80,7 @@ fn main() -> ExitCode {
         args::Command::Keys(keys) => run_client(async { keys::run(keys) }),
         args::Command::Backup(asked) => run_client(backup::run(asked)),
         args::Command::Restore(asked) => run_client(restore::run(asked)),
+        args::Command::Migrate(asked) => run_client(migrate::run(asked)),
         args::Command::Tools(tools) => run_client(listings::tools(tools)),
         args::Command::Call(call) => run_client(call::run(call)),
         args::Command::Task(task) => run_client(task::run(task)),

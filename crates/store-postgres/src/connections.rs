@@ -129,6 +129,7 @@ pub(crate) fn config(address: &str) -> Result<Config, OpenError> {
 pub(crate) fn shown(config: &Config) -> String {
     let hosts = config.get_hosts().iter().enumerate().map(|(at, host)| {
         let host = match host {
+            Host::Tcp(name) if name.contains(':') => format!("[{name}]"),
             Host::Tcp(name) => name.clone(),
             Host::Unix(path) => path.display().to_string(),
         };
@@ -272,6 +273,11 @@ pub(crate) struct Tx<'a> {
 }
 
 impl Tx<'_> {
+    /// The connection, for what is streamed within the transaction. Something must have been run in it before.
+    pub(crate) fn client(&self) -> &tokio_postgres::Client {
+        self.client
+    }
+
     /// Runs statements without parameters, which are not prepared.
     pub(crate) async fn run(&self, sql: &str) -> Result<(), Fault> {
         let running = self.client.batch_execute(sql);

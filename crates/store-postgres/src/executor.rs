@@ -22,6 +22,12 @@ pub(crate) fn spawn(task: impl Future<Output = ()> + Send + 'static) {
     tokio::spawn(task);
 }
 
+/// Runs what blocks on a thread of its own.
+#[expect(clippy::disallowed_methods, reason = "as above")]
+pub(crate) fn blocking<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> tokio::task::JoinHandle<T> {
+    tokio::task::spawn_blocking(run)
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "how long it waits for the database decides nothing about a task"

@@ -24,6 +24,7 @@ mod open_error;
 mod options;
 mod permits;
 mod read;
+mod relocation;
 mod request;
 mod row;
 mod schema;
@@ -40,6 +41,7 @@ mod writes;
 pub use inspection::DatabaseReport;
 pub use open_error::OpenError;
 pub use options::PostgresOptions;
+pub use relocation::{MoveError, MoveProgress, Moved, abandon_move, move_tasks};
 
 use batch::KnownSpecs;
 use clock::Clock;
@@ -151,6 +153,18 @@ impl PostgresStore {
     /// ```
     pub fn shown_address(address: &str) -> Option<String> {
         Some(connections::shown(&address.parse().ok()?))
+    }
+
+    /// Whether the tasks of a data directory were moved here, by the id of the [move](longhaul_store::RelocationRecord).
+    ///
+    /// # Errors
+    /// When that cannot be read.
+    pub async fn has_moved_here(&self, id: &str) -> Result<bool, StoreError> {
+        let read = async || -> Result<bool, fault::Fault> {
+            let connection = self.connections.get().await?;
+            Ok(relocation::is_known(&connection, id).await?)
+        };
+        read().await.map_err(fault::Fault::into_store_error)
     }
 
     /// Sends a change to the writer and waits for its answer. Once sent, the change is made even if this future is dropped.

@@ -11,6 +11,7 @@ use crate::{
 const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_tasks.sql"),
     include_str!("migrations/0002_nodes.sql"),
+    include_str!("migrations/0003_relocations.sql"),
 ];
 
 /// The version of the schema after all of them.

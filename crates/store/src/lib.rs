@@ -24,4 +24,7 @@ pub mod usage;
 pub use event_store::{MemoryEventStore, OpenEventStoreError, SqliteEventStore};
 pub use memory::{MemoryStore, PlainCallStore};
 pub use read_only_store::ReadOnlyStore;
-pub use sqlite::{CopyError, DatabaseCopy, Disagreement, OpenError, SqliteOptions, SqliteStore};
+pub use sqlite::{
+    CopyError, DatabaseCopy, Disagreement, OpenError, Relocation, RelocationError, RelocationRecord, SqliteOptions,
+    SqliteStore,
+};

@@ -1,4 +1,4 @@
-//! `longhaul backup` and `longhaul restore`.
+//! `longhaul backup`, `longhaul restore` and `longhaul migrate`.
 
 use clap::Args;
 use std::path::PathBuf;
@@ -39,6 +39,28 @@ pub(crate) struct Restore {
     #[arg(long)]
     pub(crate) interrupt_queued: bool,
     /// Print what was restored as one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `longhaul migrate`
+#[derive(Debug, Args)]
+pub(crate) struct Migrate {
+    /// Configuration file of the server (TOML), whose data directory has the tasks
+    pub(crate) file: PathBuf,
+    /// The database, such as postgres://user@host/database
+    #[arg(long, value_name = "URL")]
+    pub(crate) to: String,
+    /// The schema for the tasks, which must have none
+    #[arg(long, value_name = "NAME")]
+    pub(crate) schema: Option<String>,
+    /// Data directory; overrides the file
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// End a move that was interrupted: the data directory is used as before
+    #[arg(long)]
+    pub(crate) abandon: bool,
+    /// Print what was moved as one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -29,6 +29,21 @@ for it until `lost_after`.
 
 Exit status: as `longhaul admin`.";
 
+pub(super) const MIGRATE: &str = "\
+Stop the server first: `longhaul admin drain FILE`. Commands that run keep running, and the server takes them back when it starts again.
+
+The tasks are copied in one transaction: the database has all of them or none. From the beginning on no server starts on the tasks of the data directory. If the command is \
+interrupted, run it again: it finds out how far it came. The data directory keeps logs, files of commands and keys, and the server still uses it.
+
+Example:
+    longhaul admin drain jobs.toml
+    longhaul migrate jobs.toml --to postgres://jobs@127.0.0.1/jobs
+
+Exit status:
+    0  the database has the tasks
+    1  they were not moved, or it is not known whether they were: the message says which
+    2  the command line or the configuration file is wrong";
+
 pub(super) const BACKUP: &str = "\
 The backup is a tar archive: the database as it was at one moment, the logs and results of commands, the API keys, and what else is in the data directory. \
 Every task that was acknowledged before this command began is in it, with its log and its result. It has secrets in the clear and is readable by this user alone: \

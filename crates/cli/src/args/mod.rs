@@ -153,6 +153,9 @@ pub(crate) enum Command {
     /// Make a data directory from a backup
     #[command(after_help = help::RESTORE)]
     Restore(Restore),
+    /// Move the tasks of a server from its data directory to a PostgreSQL database, which several servers can share
+    #[command(after_help = help::MIGRATE)]
+    Migrate(Migrate),
     /// List the tools of a server with their arguments
     #[command(after_help = help::REQUESTS)]
     Tools(Tools),

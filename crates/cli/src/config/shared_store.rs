@@ -9,7 +9,7 @@ use std::fmt;
 /// The variable that names it in place of `store`.
 const VARIABLE: &str = "LONGHAUL_STORE";
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
-const DEFAULT_SCHEMA: &str = "longhaul";
+pub(crate) const DEFAULT_SCHEMA: &str = "longhaul";
 /// PostgreSQL cuts a longer name.
 const LONGEST_SCHEMA: usize = 63;
 const DEFAULT_NODE_LEASE: Millis = 10_000;
@@ -120,6 +120,7 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<O
     }))
 }
 
-fn is_address(text: &str) -> bool {
+/// Whether it is the URL of a PostgreSQL database.
+pub(crate) fn is_address(text: &str) -> bool {
     SCHEMES.iter().any(|scheme| text.starts_with(scheme))
 }

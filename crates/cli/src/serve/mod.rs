@@ -152,6 +152,7 @@ fn start(config: Config, serve: &args::Serve) -> Result<(), ServeError> {
     };
     let options = SqliteOptions {
         accept_restored: serve.accept_restored_database,
+        accept_relocated: config.server.shared_store.is_some(),
         ..store_options()
     };
     let store = Arc::new(SqliteStore::open(&config.server.data_dir, options)?);

@@ -17,11 +17,21 @@ pub(super) enum SharedStoreError {
     Local(#[from] StoreError),
     /// Tasks would be out of sight.
     #[error(
-        "{data_dir} has tasks in a database of its own, which would be out of sight in the one of `store`: use another data_dir, or delete these tasks"
+        "{data_dir} has tasks in a database of its own, which would be out of sight in the one of `store`: move them there by `longhaul migrate`, or use another data_dir"
     )]
     HasTasks {
         /// The data directory.
         data_dir: String,
+    },
+    /// They were moved to another one.
+    #[error(
+        "the tasks of {data_dir} were moved to {target}, and the database of `store` does not have them: set `store` and `store_schema` to that one, or use another data_dir"
+    )]
+    MovedElsewhere {
+        /// The data directory.
+        data_dir: String,
+        /// Where they are.
+        target: String,
     },
 }
 
@@ -35,11 +45,20 @@ pub(super) async fn open(
     let Some(shared) = configured else {
         return Ok(ReadOnlyStore::unless_accepted(Arc::clone(local)));
     };
+    let data_dir = || data_dir.display().to_string();
+    let moved = local.relocation();
     let kept = local.usage(None).await?;
-    if kept.live > 0 || kept.bytes > 0 {
-        return Err(SharedStoreError::HasTasks {
-            data_dir: data_dir.display().to_string(),
+    if moved.is_none() && (kept.live > 0 || kept.bytes > 0) {
+        return Err(SharedStoreError::HasTasks { data_dir: data_dir() });
+    }
+    let store = PostgresStore::open(&shared.address, shared.options()).await?;
+    if let Some(moved) = moved
+        && !store.has_moved_here(&moved.id).await?
+    {
+        return Err(SharedStoreError::MovedElsewhere {
+            data_dir: data_dir(),
+            target: moved.target.clone(),
         });
     }
-    Ok(Arc::new(PostgresStore::open(&shared.address, shared.options()).await?))
+    Ok(Arc::new(store))
 }

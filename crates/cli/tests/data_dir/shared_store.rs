@@ -6,12 +6,12 @@ use crate::{
 };
 use rustix::process::Signal;
 use serde_json::Value;
-use std::{fs, os::unix::fs::PermissionsExt as _};
+use std::{fs, os::unix::fs::PermissionsExt as _, sync::Arc};
 
 /// A database, and a schema of its own in it.
 struct Shared {
     schema: Schema,
-    database: Database,
+    database: Arc<Database>,
 }
 
 impl Shared {
@@ -28,18 +28,30 @@ impl Shared {
         let database = tokio::runtime::Runtime::new().unwrap().block_on(database);
         Self {
             schema: Schema::new(&database),
-            database,
+            database: Arc::new(database),
+        }
+    }
+
+    /// Another schema of the same database.
+    fn another(&self) -> Self {
+        Self {
+            schema: Schema::new(&self.database),
+            database: Arc::clone(&self.database),
         }
     }
 
     /// A folder with a server that keeps its tasks there.
     fn place(&self) -> Place {
+        Place::with(&self.jobs())
+    }
+
+    fn jobs(&self) -> String {
         let keys = format!(
             "store = {:?}\nstore_schema = {:?}\nnode_lease = \"2s\"\nlost_after = \"1h\"\n",
             url(&self.schema.address),
             self.schema.name
         );
-        Place::with(&JOBS.replace("[[tool]]", &format!("{keys}\n[[tool]]")))
+        JOBS.replace("[[tool]]", &format!("{keys}\n[[tool]]"))
     }
 }
 
@@ -291,4 +303,54 @@ fn what_cannot_be_used_is_said_before_anything_is_served() {
     );
     let (code, _, said) = run(&place, &["backup", "jobs.toml", "out.tar"]);
     assert!(code == Some(1) && said.contains("pg_dump"), "{said}");
+}
+
+/// What a data directory has goes to the database. A command that runs meanwhile is not disturbed, and its server takes it back.
+#[test]
+fn the_tasks_of_a_data_directory_are_moved() {
+    let shared = Shared::new();
+    let place = Place::new();
+    let server = place.serve(&[]);
+    let cancelled = server.begin();
+    assert!(server.run(&["cancel", &cancelled]).status.success());
+    until("it is cancelled", || server.look(&cancelled) == "cancelled");
+    let runs_before = place.runs();
+    let id = server.begin();
+    until("it runs", || place.runs() == runs_before + 1);
+    let url = url(&shared.schema.address);
+    let migrate = [
+        "migrate",
+        "jobs.toml",
+        "--to",
+        &url,
+        "--schema",
+        &shared.schema.name,
+        "--json",
+    ];
+    let (code, _, said) = run(&place, &migrate);
+    assert!(
+        code == Some(1) && said.contains("longhaul admin drain jobs.toml"),
+        "{said}"
+    );
+    server.kill();
+
+    let moved = done(&place, &migrate);
+    assert_eq!(moved["tasks"], 2, "{moved}");
+    assert_eq!(moved["runningCommands"], serde_json::json!([id]));
+    let (code, _, said) = run(&place, &migrate);
+    assert!(code == Some(1) && said.contains("were moved to postgres://"), "{said}");
+    let (code, _, said) = run(&place, &["serve", "jobs.toml"]);
+    assert!(code == Some(1) && said.contains("set `store` to it"), "{said}");
+
+    // In another schema they would be out of sight.
+    fs::write(place.file("jobs.toml"), shared.another().jobs()).unwrap();
+    let (code, _, said) = run(&place, &["serve", "jobs.toml"]);
+    assert!(code == Some(1) && said.contains("does not have them"), "{said}");
+    fs::write(place.file("jobs.toml"), shared.jobs()).unwrap();
+    let server = place.serve(&[]);
+    assert_eq!(server.look(&cancelled), "cancelled");
+    assert_eq!(server.look(&id), "working");
+    fs::write(place.file("gate"), "").unwrap();
+    until("it has ended", || server.look(&id) == "completed");
+    assert_eq!(place.runs(), runs_before + 1, "it ran once");
 }

@@ -9,6 +9,7 @@ mod concurrent;
 mod contract;
 mod crash;
 mod events;
+mod relocation;
 mod rights;
 mod server;
 mod servers;

@@ -69,6 +69,11 @@ pub trait Subject: Send {
 
     /// Lets time pass by the store's clock. Only needed for a store that many nodes share.
     fn pass(&mut self, _millis: Millis) {}
+
+    /// Called before a random run compares everything for the last time: what is done here must change nothing of it.
+    fn before_last_comparison(&mut self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
 }
 
 /// Makes a [`Subject`] with nothing in it.

@@ -26,6 +26,7 @@ mod plans;
 mod power_loss;
 mod read;
 mod readers;
+mod relocation;
 mod row;
 mod schema;
 mod search;
@@ -39,6 +40,7 @@ pub use fault_injection::InjectedFault;
 pub use node_file::Disagreement;
 pub use open_error::OpenError;
 pub use options::{EXIT_COMMIT_FAILED, OnFatal, SqliteOptions};
+pub use relocation::{Relocation, RelocationError, RelocationRecord};
 
 use commit_effects::PublishedState;
 use directory::Directory;
@@ -90,6 +92,7 @@ pub struct SqliteStore {
     host: HostId,
     node_file: NodeFile,
     disagreement: Option<Disagreement>,
+    relocation: Option<RelocationRecord>,
     /// The latest start through this store. Locked while a start or a removal is being recorded.
     node: tokio::sync::Mutex<Option<OpenedNode>>,
     directory: Mutex<Directory>,
@@ -112,11 +115,14 @@ impl SqliteStore {
     /// # Errors
     /// [`OpenError`], in words for the person who started the server.
     pub fn open(directory: &Path, options: SqliteOptions) -> Result<Self, OpenError> {
-        let directory = Directory::own(directory)?;
+        let given = directory;
+        let directory = Directory::own(given)?;
         let path = directory.database()?;
         let host = directory.host_id()?;
         let connection = connection::writer(&path, options.injected_fault)?;
         let failed = |error| schema::because(error, &path);
+        let relocation = relocation::read_record(&connection).map_err(failed)?;
+        relocation::check(relocation.as_ref(), given, options.accept_relocated)?;
         let node_file = directory.node_file();
         let disagreement = match node_file.disagreement(read::latest_node(&connection).map_err(failed)?)? {
             Some(why) if options.accept_restored => {
@@ -157,6 +163,7 @@ impl SqliteStore {
             host,
             node_file,
             disagreement,
+            relocation,
             node: tokio::sync::Mutex::default(),
             directory: Mutex::new(directory),
         })
@@ -183,6 +190,11 @@ impl SqliteStore {
     /// [accepted](SqliteOptions::accept_restored). While there is a reason, no node is opened on it.
     pub fn disagreement(&self) -> Option<&Disagreement> {
         self.disagreement.as_ref()
+    }
+
+    /// Where the tasks were moved to, if they were: what this store has is out of date.
+    pub fn relocation(&self) -> Option<&RelocationRecord> {
+        self.relocation.as_ref()
     }
 
     /// The id of this host, which the file `host` in the data directory keeps from start to start. A copy of the directory has the same id.

@@ -71,6 +71,22 @@ pub enum OpenError {
         /// The file.
         path: PathBuf,
     },
+    /// The tasks are elsewhere.
+    #[error("the tasks of {} were moved to {target}: set `store` to it in `[server]`; no server starts on what is left here", path.display())]
+    Relocated {
+        /// The directory.
+        path: PathBuf,
+        /// Where they are.
+        target: String,
+    },
+    /// Nobody knows yet where the tasks are.
+    #[error("the tasks of {} were being moved to {target}, and that was not finished: run `longhaul migrate` again, or with --abandon", path.display())]
+    RelocationUnfinished {
+        /// The directory.
+        path: PathBuf,
+        /// Where they may be.
+        target: String,
+    },
     /// Any other error of SQLite.
     #[error("cannot open {}: {source}", path.display())]
     Sqlite {

@@ -19,6 +19,9 @@ pub struct SqliteOptions {
     /// Uses a database also if it is not the latest one of its directory, because it was restored from a backup for instance. Without this it
     /// can only be [read](crate::ReadOnlyStore). What it calls queued or running may have run since, and may run again.
     pub accept_restored: bool,
+    /// Opens a directory also if its tasks were [moved](super::Relocation) into a database that servers share: for what else the directory has, and not for
+    /// its tasks.
+    pub accept_relocated: bool,
     /// A fault, injected to prove that tests find it. `None` outside tests.
     pub injected_fault: Option<InjectedFault>,
     /// Called after each commit, before its acknowledgements.
@@ -37,6 +40,7 @@ impl Default for SqliteOptions {
         Self {
             on_fatal: Arc::new(exit),
             accept_restored: false,
+            accept_relocated: false,
             injected_fault: None,
             #[cfg(test)]
             on_commit: None,

@@ -25,6 +25,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0014_queued_of_principals.sql"),
     include_str!("migrations/0015_searches.sql"),
     include_str!("migrations/0016_paused_tools.sql"),
+    include_str!("migrations/0017_relocation.sql"),
 ];
 
 /// Migrates the file, or returns why it cannot be used.

@@ -41,6 +41,7 @@ pub async fn run(new_subject: NewSubject, seed: u64) {
         );
         run.step().await;
     }
+    run.subject.before_last_comparison().await;
     run.compare(usize::MAX).await;
 }
 
@@ -50,6 +51,7 @@ pub async fn run_for(new_subject: NewSubject, seed: u64, steps: u32) {
     while run.steps < steps {
         run.step().await;
     }
+    run.subject.before_last_comparison().await;
     run.compare(usize::MAX).await;
 }
 
@@ -164,7 +166,12 @@ impl Run {
                 self.agreed(&step).await.expect("reading does not fail");
             }
         }
+        let same_leases = self.model.capabilities().many_nodes == self.subject.store().capabilities().many_nodes;
         for step in self.chooser.every_question() {
+            // After the tasks were moved, no node that the model has holds a lease.
+            if matches!(step, StoreCall::OrphanedCalls(..)) && !same_leases {
+                continue;
+            }
             self.agreed(&step).await.expect("reading does not fail");
         }
     }

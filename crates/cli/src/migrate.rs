@@ -1,0 +1,144 @@
+//! `longhaul migrate`: the tasks of a data directory go to a database that several servers share.
+
+use crate::{
+    amounts::count,
+    args,
+    config::{self, DEFAULT_SCHEMA, Environment, is_address},
+    output,
+};
+use indicatif::{ProgressBar, ProgressStyle};
+use longhaul_runtime::Ports;
+use longhaul_store::{OpenError, Relocation, RelocationError};
+use longhaul_store_postgres::{
+    MoveError, MoveProgress, Moved, PostgresOptions, abandon_move, move_tasks, shown_address,
+};
+use serde_json::json;
+use std::{
+    path::{Path, absolute},
+    process::ExitCode,
+    time::Duration,
+};
+
+/// How often the progress is drawn.
+const REDRAW: Duration = Duration::from_millis(100);
+/// So many ids of running commands are printed.
+const MOST_SHOWN: usize = 5;
+
+/// Why nothing was moved.
+#[derive(Debug, thiserror::Error)]
+enum MigrateError {
+    #[error("--to must be the URL of a PostgreSQL database, such as postgres://user@host/database")]
+    Target,
+    #[error(transparent)]
+    Source(#[from] RelocationError),
+    #[error("{source}. Stop that server first: `longhaul admin drain {file}`")]
+    InUse { file: String, source: RelocationError },
+    #[error(transparent)]
+    Move(#[from] MoveError),
+}
+
+/// Runs the command.
+pub(crate) async fn run(asked: &args::Migrate) -> ExitCode {
+    // `LONGHAUL_STORE` and `store` may name the target already. What counts is the data directory.
+    let config = match config::load(&asked.file, &Environment::without_variables()) {
+        Ok(config) => config,
+        Err(error) => {
+            output::note(&error.to_string());
+            return ExitCode::from(config::EXIT_INVALID);
+        }
+    };
+    let data_dir = match &asked.data_dir {
+        Some(data_dir) => absolute(data_dir).unwrap_or_else(|_| data_dir.clone()),
+        None => config.server.data_dir,
+    };
+    match migrate(asked, &data_dir).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::note(&format!("longhaul: {error}"));
+            match error {
+                MigrateError::Target => ExitCode::from(config::EXIT_INVALID),
+                _ => ExitCode::FAILURE,
+            }
+        }
+    }
+}
+
+async fn migrate(asked: &args::Migrate, data_dir: &Path) -> Result<(), MigrateError> {
+    if !is_address(&asked.to) {
+        return Err(MigrateError::Target);
+    }
+    let schema = asked.schema.as_deref().unwrap_or(DEFAULT_SCHEMA);
+    let address = PostgresStore::shown_address(&asked.to).ok_or(MigrateError::Target)?;
+    let target = match schema {
+        DEFAULT_SCHEMA => address.clone(),
+        schema => format!("{address}, schema {schema}"),
+    };
+    let source = Relocation::open(data_dir, &target).map_err(|error| match error {
+        RelocationError::Open(OpenError::InUse { .. }) => MigrateError::InUse {
+            file: asked.file.display().to_string(),
+            source: error,
+        },
+        error => error.into(),
+    })?;
+    let options = PostgresOptions {
+        schema: schema.to_owned(),
+        ..PostgresOptions::default()
+    };
+    let shown_dir = data_dir.display().to_string();
+    if asked.abandon {
+        abandon_move(source, &asked.to, &options).await?;
+        if asked.json {
+            output::json_line(&json!({"dataDir": shown_dir, "abandoned": true}));
+        }
+        output::note(&format!(
+            "the tasks stay in {shown_dir}, which a server can use as before"
+        ));
+        return Ok(());
+    }
+    let all = source.count().map_err(RelocationError::Open)?;
+    output::note(&format!("moving {} of {shown_dir} to {target}", count(all, "task")));
+    let bar = bar();
+    let show = |progress: MoveProgress| bar.set_message(format!("{}: {}", progress.table, count(progress.rows, "row")));
+    let moved = move_tasks(source, &asked.to, &options, Ports::system().clock.wall(), show).await;
+    bar.finish_and_clear();
+    report(asked, &shown_dir, &address, schema, &moved?);
+    Ok(())
+}
+
+/// Not drawn where standard error is no terminal.
+fn bar() -> ProgressBar {
+    let bar = ProgressBar::new_spinner();
+    bar.set_style(ProgressStyle::default_spinner());
+    bar.enable_steady_tick(REDRAW);
+    bar
+}
+
+fn report(asked: &args::Migrate, data_dir: &str, address: &str, schema: &str, moved: &Moved) {
+    let running: Vec<&str> = moved.running_commands.iter().map(|id| id.as_str()).collect();
+    if asked.json {
+        output::json_line(&json!({
+            "dataDir": data_dir,
+            "store": address,
+            "schema": schema,
+            "tasks": moved.tasks,
+            "runningCommands": running,
+        }));
+    }
+    output::note(&format!("moved {}", count(moved.tasks, "task")));
+    if !running.is_empty() {
+        let more = if running.len() > MOST_SHOWN { ", …" } else { "" };
+        output::note(&format!(
+            "{} may still run: a server with `store` on this data directory takes them back if it starts within ten minutes: {}{more}",
+            count(running.len() as u64, "command"),
+            running[..running.len().min(MOST_SHOWN)].join(", "),
+        ));
+    }
+    output::note(&format!(
+        "now set in [server] of {}, and start the server on the same data directory, which keeps logs and keys:",
+        asked.file.display()
+    ));
+    output::note(&format!("  store = \"{address}\""));
+    if schema != DEFAULT_SCHEMA {
+        output::note(&format!("  store_schema = \"{schema}\""));
+    }
+}
