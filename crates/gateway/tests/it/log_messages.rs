@@ -118,8 +118,9 @@ async fn a_message_right_behind_the_answer_of_a_call_is_passed_on() {
     gateway.stop().await;
 }
 
-/// It arrives together with the answer, before it, and so it is passed on: on the stream of the call, whatever the two speak.
-#[tokio::test]
+/// It arrives together with the answer, before it, and so it is passed on: on the stream of the call, whatever the two speak. Several threads, so that the
+/// readers of the two can overtake each other.
+#[tokio::test(flavor = "multi_thread")]
 async fn a_message_right_before_the_answer_of_a_call_is_passed_on_before_it() {
     for upstream_speaks in [Tasks::Legacy, Tasks::Modern] {
         for client_speaks in [Tasks::Legacy, Tasks::Modern] {

@@ -92,58 +92,6 @@ async fn two_gateways_in_front_of_each_other_are_refused() {
     other.stop().await;
 }
 
-/// Both are dialled before either knows what the other one offers. What leads back is not offered for a moment.
-#[tokio::test]
-async fn gateways_that_start_together_offer_nothing_of_themselves() {
-    let upstream = Upstream::start(Tasks::Legacy).await;
-    for _ in 0..5 {
-        let directories = [(); 2].map(|()| tempfile::tempdir().unwrap());
-        let [one_at, other_at] = [(); 2].map(|()| free_address());
-        let upstreams = |name: &str, address: &str| {
-            let mut upstreams = options(&[("up", &upstream)]);
-            upstreams.push(gateway_at(name, address));
-            upstreams
-        };
-        let (one, other) = tokio::join!(
-            RunningGateway::start_at(directories[0].path(), upstreams("other", &other_at), &one_at),
-            RunningGateway::start_at(directories[1].path(), upstreams("one", &one_at), &other_at),
-        );
-        let engines = [&one, &other].map(|gateway| gateway.server.engine().unwrap());
-        let names = || -> Vec<String> {
-            let of = |engine: &longhaul_runtime::Engine| {
-                let tools = engine.catalog().snapshot();
-                tools.tools.keys().map(ToString::to_string).collect::<Vec<_>>()
-            };
-            engines.iter().flat_map(of).collect()
-        };
-        let grown = async {
-            loop {
-                let twice = names()
-                    .into_iter()
-                    .find(|name| name.contains("one_other_") || name.contains("other_one_"));
-                if twice.is_some() {
-                    return twice;
-                }
-                tokio::task::yield_now().await;
-            }
-        };
-        let both = [(&one, "other"), (&other, "one")];
-        tokio::select! {
-            biased;
-            twice = grown => panic!("it offers {twice:?}"),
-            _ = until_loop(&both) => {}
-        }
-        assert!(
-            names()
-                .iter()
-                .all(|name| !name.contains("one_other_") && !name.contains("other_one_"))
-        );
-        drop(engines);
-        one.stop().await;
-        other.stop().await;
-    }
-}
-
 /// As it comes through a program that does not know of gateways.
 #[tokio::test]
 async fn a_call_that_has_passed_many_gateways_is_refused() {
