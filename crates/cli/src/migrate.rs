@@ -128,7 +128,7 @@ fn report(asked: &args::Migrate, data_dir: &str, address: &str, schema: &str, mo
     if !running.is_empty() {
         let more = if running.len() > MOST_SHOWN { ", …" } else { "" };
         output::note(&format!(
-            "{} may still run: a server with `store` on this data directory takes them back if it starts within ten minutes: {}{more}",
+            "{} may still run: a server with `store` on this data directory takes them back if it starts within `lost_after`: {}{more}",
             count(running.len() as u64, "command"),
             running[..running.len().min(MOST_SHOWN)].join(", "),
         ));
