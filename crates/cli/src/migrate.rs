@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use longhaul_runtime::Ports;
 use longhaul_store::{OpenError, Relocation, RelocationError};
 use longhaul_store_postgres::{
-    MoveError, MoveProgress, Moved, PostgresOptions, abandon_move, move_tasks, shown_address,
+    MoveError, MoveProgress, Moved, PostgresOptions, PostgresStore, abandon_move, move_tasks,
 };
 use serde_json::json;
 use std::{

@@ -162,7 +162,7 @@ impl PostgresStore {
     pub async fn has_moved_here(&self, id: &str) -> Result<bool, StoreError> {
         let read = async || -> Result<bool, fault::Fault> {
             let connection = self.connections.get().await?;
-            Ok(relocation::is_known(&connection, id).await?)
+            relocation::is_known(&connection, id).await
         };
         read().await.map_err(fault::Fault::into_store_error)
     }

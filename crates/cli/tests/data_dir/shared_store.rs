@@ -164,7 +164,7 @@ fn what_is_bound_to_a_host_that_is_away_is_told() {
 /// A server whose database is silent says so, and goes on with it.
 #[test]
 fn a_database_that_does_not_answer_is_named_and_not_the_server() {
-    let mut shared = Shared::private();
+    let shared = Shared::private();
     let place = shared.place();
     let said = place.printed(&["check", "jobs.toml"]);
     assert!(said.contains("which the first start makes"), "{said}");

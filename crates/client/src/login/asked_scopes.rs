@@ -1,6 +1,7 @@
 //! The permissions that a login asks for.
 
-use super::{LoginOptions, token_file::Kept};
+use super::{LoginOptions, flow::OFFLINE_ACCESS, token_file::Kept};
+use reqwest::Url;
 use rmcp::transport::auth::AuthorizationManager;
 
 /// The permissions that a login asks for.
@@ -48,5 +49,37 @@ impl AskedScopes {
             }
         }
         all
+    }
+}
+
+/// Asks for the user's consent where a refresh token is wanted: without that, servers that follow OpenID Connect give none (OpenID Connect Core, section 11).
+pub(super) fn with_prompt(mut url: Url) -> Url {
+    let has = |name: &str, wanted: fn(&str) -> bool| {
+        let mut pairs = url.query_pairs();
+        pairs.any(|(key, value)| key == name && wanted(&value))
+    };
+    let is_offline = has("scope", |scopes| scopes.split(' ').any(|scope| scope == OFFLINE_ACCESS));
+    if is_offline && !has("prompt", |_| true) {
+        url.query_pairs_mut().append_pair("prompt", "consent");
+    }
+    url
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refresh_token_is_asked_for_with_consent() {
+        let asked = |query: &str| {
+            let url = Url::parse(&format!("https://as.example/authorize?{query}")).unwrap();
+            with_prompt(url).query().unwrap().to_owned()
+        };
+        assert_eq!(asked("scope=a+offline_access"), "scope=a+offline_access&prompt=consent");
+        assert_eq!(asked("scope=a"), "scope=a");
+        assert_eq!(
+            asked("prompt=login&scope=offline_access"),
+            "prompt=login&scope=offline_access"
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     ClientIdentity, LoggedIn, LoginOptions,
-    asked_scopes::AskedScopes,
+    asked_scopes::{AskedScopes, with_prompt},
     auth_error::{INVALID_SCOPE, refused},
     credential_store::ServerCredentials,
     discovery::{Manager, NotFound, discover, is_written_as_private},
@@ -24,7 +24,7 @@ use std::time::{Duration, SystemTime};
 /// A token that ends within this time is refreshed before it is used.
 const REFRESH_BEFORE: Duration = Duration::from_secs(30);
 /// The permission to refresh tokens (OpenID Connect).
-const OFFLINE_ACCESS: &str = "offline_access";
+pub(super) const OFFLINE_ACCESS: &str = "offline_access";
 /// What authorization servers show to users.
 const CLIENT_NAME: &str = "Longhaul";
 
@@ -409,6 +409,7 @@ impl Flow {
         let url = Url::parse(session.get_authorization_url()).map_err(|error| TokenError::Failed {
             reason: format!("the address of its login is no URL: {error}"),
         })?;
+        let url = with_prompt(url);
         let answer = consent.authorize(&url).await?;
         check_answer(&url, &answer, &metadata)?;
         session.handle_callback_url(answer.as_str()).await.map_err(refused)?;

@@ -30,7 +30,7 @@ struct Behind {
 }
 
 impl Behind {
-    async fn is_handled(mut self) {
+    async fn until_handled(mut self) {
         // An error: nobody reads it any more.
         let _ = self.handled.wait_for(|handled| *handled >= self.count).await;
     }
@@ -102,7 +102,7 @@ impl Demultiplexer {
             stream::unfold((receiver, open), |(mut receiver, open)| async move {
                 let Delivery { message, behind } = receiver.recv().await?;
                 if let Some(behind) = behind {
-                    behind.is_handled().await;
+                    behind.until_handled().await;
                 }
                 Some((message, (receiver, open)))
             })

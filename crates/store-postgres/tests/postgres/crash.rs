@@ -77,7 +77,7 @@ async fn what_was_acknowledged_survives_a_kill_of_the_server() {
 /// A server that is silent is not waited for, and is used again once it answers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_does_not_answer_is_not_waited_for() {
-    let mut server = Server::private().await;
+    let server = Server::private().await;
     let schema = Schema::new(&server);
     let options = PostgresOptions {
         statement_timeout: 300,

@@ -43,8 +43,8 @@ impl Server {
     }
 
     /// Sends a signal to all of its processes.
-    pub(crate) fn signal(&mut self, signal: rustix::process::Signal) {
-        self.private.as_mut().unwrap().signal(signal);
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        self.private.as_ref().unwrap().signal(signal);
     }
 
     /// Kills all of its processes at once, and starts it again.
