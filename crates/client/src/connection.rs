@@ -12,7 +12,6 @@ use crate::{
     request::Request,
     response::{Incoming, OnNotification, RpcResponse, read_message},
     response_cache::{Key, Lookup, ResponseCache},
-    resumed_session::ResumedSessions,
     server_change::Changes,
     stale_era::{self, Doubt},
     task_pushes::TaskPushes,
@@ -23,6 +22,7 @@ use longhaul_core::{Json, Millis};
 use longhaul_wire::{Generation, Method};
 use serde_json::{Map, Value};
 use std::{
+    collections::HashMap,
     fmt,
     sync::{
         Arc, Weak,
@@ -42,6 +42,10 @@ pub struct Connection(Arc<Shared>);
 /// A connection that is not kept open by this.
 #[derive(Clone)]
 pub(crate) struct WeakConnection(Weak<Shared>);
+
+/// The connections in sessions that other processes have opened, by the ids of the sessions. Each session has one connection, so that it has one push stream: some
+/// servers send a question on each, and the user would be asked twice.
+type ResumedSessions = Mutex<HashMap<String, Connection>>;
 
 struct Shared {
     transport: Arc<dyn Transport>,

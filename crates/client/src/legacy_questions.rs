@@ -20,10 +20,13 @@
 //! Some servers send a question once, so it is recorded with its id and session before the user is asked (`journal/server_requests.rs`). Whoever waits for the
 //! task next serves it again (`serving.rs`), as if it had come just then.
 
-use crate::{listening::Moment, response::ServerRequest};
+use crate::response::ServerRequest;
 use longhaul_core::{Json, RpcFailure, canonical_digest};
 use serde_json::Value;
 use std::collections::VecDeque;
+
+/// A place in the order in which requests of the server come and answers are sent.
+pub(crate) type Moment = u64;
 
 /// How many responses are kept, in case their requests come again.
 const KEPT_RESPONSES: usize = 32;

@@ -4,7 +4,7 @@ use crate::{
     CallId,
     call_record::CallRecord,
     finished_pages::FinishedPages,
-    legacy_questions::{RequestDigest, SentResponses, ServedAnswer, TakenAnswers},
+    legacy_questions::{Moment, RequestDigest, SentResponses, ServedAnswer, TakenAnswers},
 };
 use futures_util::future::join_all;
 use parking_lot::Mutex;
@@ -62,9 +62,6 @@ impl Drop for Opening {
         self.0.send_replace(false);
     }
 }
-
-/// A place in the order in which requests of the server come and answers are sent.
-pub(crate) type Moment = u64;
 
 /// A request of a server that is being served.
 pub(crate) struct ServedRequest {

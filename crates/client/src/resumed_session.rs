@@ -9,12 +9,7 @@ use http::HeaderValue;
 use longhaul_core::Json;
 use longhaul_wire::{Generation, Version};
 use serde_json::Value;
-use std::{collections::HashMap, sync::Arc};
-use tokio::sync::Mutex;
-
-/// The connections in sessions that other processes have opened, by the ids of the sessions. Each session has one connection, so that it has one push stream: some
-/// servers send a question on each, and the user would be asked twice.
-pub(crate) type ResumedSessions = Mutex<HashMap<String, Connection>>;
+use std::sync::Arc;
 
 impl Connection {
     /// The era, for a request that is the call of this record. The session that it is sent in is recorded first: no process may end that while the call, or its

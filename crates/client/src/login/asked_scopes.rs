@@ -1,8 +1,11 @@
 //! The permissions that a login asks for.
 
-use super::{LoginOptions, flow::OFFLINE_ACCESS, token_file::Kept};
+use super::{LoginOptions, token_file::Kept};
 use reqwest::Url;
 use rmcp::transport::auth::AuthorizationManager;
+
+/// The permission to refresh tokens (OpenID Connect).
+pub(super) const OFFLINE_ACCESS: &str = "offline_access";
 
 /// The permissions that a login asks for.
 #[derive(Debug, Default)]

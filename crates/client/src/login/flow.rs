@@ -2,7 +2,7 @@
 
 use super::{
     ClientIdentity, LoggedIn, LoginOptions,
-    asked_scopes::{AskedScopes, with_prompt},
+    asked_scopes::{AskedScopes, OFFLINE_ACCESS, with_prompt},
     auth_error::{INVALID_SCOPE, refused},
     credential_store::ServerCredentials,
     discovery::{Manager, NotFound, discover, is_written_as_private},
@@ -23,8 +23,6 @@ use std::time::{Duration, SystemTime};
 
 /// A token that ends within this time is refreshed before it is used.
 const REFRESH_BEFORE: Duration = Duration::from_secs(30);
-/// The permission to refresh tokens (OpenID Connect).
-pub(super) const OFFLINE_ACCESS: &str = "offline_access";
 /// What authorization servers show to users.
 const CLIENT_NAME: &str = "Longhaul";
 

@@ -10,8 +10,8 @@ use crate::{
     era::Era,
     input::InputRequest,
     journal::NewServerRequest,
-    legacy_questions::{QuestionName, RequestDigest, ServedAnswer, digest, of_plain_call},
-    listening::{MAX_SERVED, Moment, ServedRequest},
+    legacy_questions::{Moment, QuestionName, RequestDigest, ServedAnswer, digest, of_plain_call},
+    listening::{MAX_SERVED, ServedRequest},
     recorded_questions::{Recorded, RecordedPlace, read_again},
     response::ServerRequest,
 };
