@@ -48,9 +48,11 @@ struct Others {
 impl Others {
     /// What it was sent and has not handled, if anything.
     fn unhandled(&self) -> Option<Behind> {
-        let (handled, count) = (self.handled.clone(), self.sent);
-        let is_behind = *handled.borrow() < count;
-        is_behind.then_some(Behind { handled, count })
+        let is_behind = *self.handled.borrow() < self.sent;
+        is_behind.then(|| Behind {
+            handled: self.handled.clone(),
+            count: self.sent,
+        })
     }
 }
 
