@@ -283,7 +283,8 @@ fn fill<'a>(arrays: &mut [Array<'a>], cells: impl Iterator<Item = Cell<'a>>) {
     }
 }
 
-fn insert_columns() -> impl Iterator<Item = &'static str> {
+/// The columns of a task's row.
+pub(crate) fn insert_columns() -> impl Iterator<Item = &'static str> {
     FIXED.into_iter().chain(CHANGING).chain(["bytes"])
 }
 

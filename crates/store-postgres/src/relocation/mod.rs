@@ -16,7 +16,7 @@ use longhaul_core::{TaskId, UnixMillis};
 use longhaul_store::{OpenError as SourceError, Relocation};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use tables::TABLES;
+use tables::tables;
 
 /// Why the tasks were not moved.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +37,11 @@ pub enum MoveError {
     /// Another server's tasks would be mixed with these.
     #[error("the schema `{0}` of the database has tasks or servers already: name a new one with --schema")]
     NotEmpty(String),
+    /// The database has the tasks, and the data directory does not know it yet.
+    #[error(
+        "the database has the tasks, but that cannot be recorded in the data directory: {0}. Run the command again, which records it"
+    )]
+    Unrecorded(SourceError),
     /// There is no move to abandon, since it was committed.
     #[error(
         "the tasks are in the database already, so that the move cannot be abandoned: run the command without --abandon"
@@ -77,7 +82,7 @@ pub struct MoveProgress {
 /// Commands that still run are not touched: their folders stay in the data directory, and a server that uses the database and this data directory takes them back.
 ///
 /// # Errors
-/// [`MoveError`]. Unless it is [`MoveError::OutcomeUnknown`], the data directory can be used as before.
+/// [`MoveError`]. Unless it is [`MoveError::OutcomeUnknown`] or [`MoveError::Unrecorded`], the data directory can be used as before.
 pub async fn move_tasks(
     source: Relocation,
     address: &str,
@@ -113,7 +118,7 @@ pub async fn move_tasks(
         }
     }
     let mut source = source.lock();
-    source.finish(now)?;
+    source.finish(now).map_err(MoveError::Unrecorded)?;
     Ok(Moved {
         tasks: source.count()?,
         running_commands: source.running_commands()?,
@@ -191,7 +196,7 @@ async fn copy(
     clock: &Clock,
     mut progress: impl FnMut(MoveProgress),
 ) -> Result<(), MoveError> {
-    for table in TABLES {
+    for table in tables() {
         rows::copy(tx, source, table, &mut progress).await?;
     }
     // As if the server had ended just now: its host has the usual time to come back for its commands.

@@ -21,7 +21,7 @@ type Rows = Vec<Vec<Sent>>;
 pub(super) async fn copy(
     tx: &Tx<'_>,
     source: &Arc<Mutex<Relocation>>,
-    table: &'static Table,
+    table: Table,
     progress: &mut impl FnMut(MoveProgress),
 ) -> Result<(), MoveError> {
     let (name, columns) = (table.name, table.columns());
@@ -43,7 +43,7 @@ pub(super) async fn copy(
     let mut writer = pin!(BinaryCopyInWriter::new(sink, &types));
     let (send, mut chunks) = mpsc::channel(2);
     let source = Arc::clone(source);
-    let reading = blocking(move || read(&source.lock(), table, &send));
+    let reading = blocking(move || read(&source.lock(), &table, &send));
     let mut rows = 0;
     while let Some(chunk) = chunks.recv().await {
         rows += chunk.len() as u64;

@@ -1,10 +1,12 @@
 //! Which column of the SQLite database goes to which column here.
 
+use crate::row::insert_columns;
+
 /// A table that is copied.
 pub(super) struct Table {
     pub(super) name: &'static str,
-    /// Its columns, each with the expression that reads it from the source. Names that are their own expression stand alone.
-    columns: &'static [(&'static str, &'static str)],
+    /// Its columns, each with the expression that reads it from the source.
+    columns: Vec<(&'static str, &'static str)>,
     /// What follows the columns when the source is read.
     from: &'static str,
 }
@@ -23,9 +25,9 @@ impl Table {
     }
 }
 
-/// A column that has the same name there.
-macro_rules! same {
-    ($($name:literal),+ $(,)?) => { [$(($name, $name)),+] };
+/// Columns that have the same names there.
+fn same<const N: usize>(names: [&'static str; N]) -> Vec<(&'static str, &'static str)> {
+    names.map(|name| (name, name)).into()
 }
 
 /// The bytes of all payloads of a task, as both stores count them.
@@ -35,164 +37,128 @@ const BYTES: &str = "\
     + coalesce((SELECT sum(octet_length(request) + coalesce(octet_length(answer), 0)) FROM inputs WHERE task = t.seq), 0) \
     + coalesce((SELECT sum(octet_length(path) + octet_length(name) + octet_length(value)) FROM journal WHERE task = t.seq), 0)";
 
-const OF_TASKS: &[(&str, &str)] = &[
-    ("id", "t.id"),
-    ("principal", "principal"),
-    ("session", "session"),
-    ("tool", "tool"),
-    ("spec", "(SELECT id FROM specs WHERE seq = t.spec)"),
-    ("origin", "origin"),
-    ("front", "front"),
-    ("announced", "announced"),
-    ("state", "state"),
-    ("stop_reason", "stop_reason"),
-    ("stop_at", "stop_at"),
-    ("attempt_epoch", "attempt_epoch"),
-    ("attempt_node", "attempt_node"),
-    ("attempt_host", "attempt_host"),
-    ("attempt_state", "attempt_state"),
-    ("attempt_changes", "attempt_changes"),
-    ("attempts_used", "attempts_used"),
-    ("created_at", "created_at"),
-    ("updated_at", "updated_at"),
-    ("ready_at", "ready_at"),
-    ("queue_timeout", "queue_timeout"),
-    ("deadline", "deadline"),
-    ("retention", "retention"),
-    ("announced_until", "announced_until"),
-    ("retry_until", "retry_until"),
-    ("ended_at", "ended_at"),
-    ("status", "status"),
-    ("progress", "progress"),
-    ("progress_total", "progress_total"),
-    ("open_inputs", "open_inputs"),
-    ("inputs_asked", "inputs_asked"),
-    ("journaled", "journaled"),
-    ("woken", "woken"),
-    ("resume_at", "resume_at"),
-    ("blocked", "blocked"),
-    ("version", "version"),
-    ("wake_at", "wake_at"),
-    ("delete_at", "delete_at"),
-    ("idempotency_key", "idempotency_key"),
-    ("idempotency_digest", "idempotency_digest"),
-    ("parent", "parent"),
-    ("parent_entry", "parent_entry"),
-    ("root", "root"),
-    ("depth", "depth"),
-    ("bytes", BYTES),
-];
+/// The columns of `tasks`: those that every change of a task writes, so that none is forgotten.
+fn of_tasks() -> Vec<(&'static str, &'static str)> {
+    let read = |name| match name {
+        "spec" => "(SELECT id FROM specs WHERE seq = t.spec)",
+        "bytes" => BYTES,
+        same => same,
+    };
+    insert_columns().map(|name| (name, read(name))).collect()
+}
 
 /// In the order in which they are copied. Not among them: `tombstones` (the folders of deleted tasks of a data directory are removed by its own server),
 /// `permits` (they end with their node), and what only the other store has.
-pub(super) const TABLES: &[Table] = &[
-    Table {
-        name: "specs",
-        columns: &same!["id", "kind", "definition"],
-        from: "FROM specs",
-    },
-    Table {
-        name: "tasks",
-        columns: OF_TASKS,
-        from: "FROM tasks t",
-    },
-    Table {
-        name: "arguments",
-        columns: &[("task", "t.id"), ("json", "json"), ("requestor", "requestor")],
-        from: "FROM arguments JOIN tasks t ON t.seq = task",
-    },
-    Table {
-        name: "outcomes",
-        columns: &[
-            ("task", "t.id"),
-            ("json", "json"),
-            ("code", "code"),
-            ("message", "message"),
-        ],
-        from: "FROM outcomes JOIN tasks t ON t.seq = task",
-    },
-    Table {
-        name: "inputs",
-        columns: &[
-            ("task", "t.id"),
-            ("key", "key"),
-            ("name", "name"),
-            ("request", "request"),
-            ("state", "i.state"),
-            ("answer", "answer"),
-            ("asked_at", "asked_at"),
-            ("settled_at", "settled_at"),
-        ],
-        from: "FROM inputs i JOIN tasks t ON t.seq = i.task",
-    },
-    Table {
-        name: "journal",
-        columns: &[
-            ("task", "t.id"),
-            ("seq", "j.seq"),
-            ("kind", "kind"),
-            ("nth", "nth"),
-            ("beside", "beside"),
-            ("at", "at"),
-            ("epoch", "epoch"),
-            ("path", "path"),
-            ("name", "name"),
-            ("value", "value"),
-        ],
-        from: "FROM journal j JOIN tasks t ON t.seq = j.task",
-    },
-    Table {
-        name: "task_hosts",
-        columns: &[("task", "id"), ("host", "attempt_host")],
-        from: "FROM tasks WHERE attempt_host IS NOT NULL",
-    },
-    // None of them holds a lease any more.
-    Table {
-        name: "nodes",
-        columns: &[
-            ("id", "id"),
-            ("host", "host"),
-            ("opened_at", "opened_at"),
-            ("since", "opened_at"),
-            ("ends_at", "opened_at"),
-            ("lost_at", "opened_at"),
-            ("losses_seen", "0"),
-        ],
-        from: "FROM nodes",
-    },
-    Table {
-        name: "usage",
-        columns: &[
-            ("principal", "principal"),
-            ("part", "0"),
-            ("live", "live"),
-            ("bytes", "bytes"),
-        ],
-        from: "FROM usage",
-    },
-    Table {
-        name: "usage_in_all",
-        columns: &[("part", "0"), ("live", "live"), ("bytes", "bytes")],
-        from: "FROM usage_in_all",
-    },
-    Table {
-        name: "tool_limits",
-        columns: &same!["tool", "concurrency"],
-        from: "FROM tool_limits",
-    },
-    Table {
-        name: "paused_tools",
-        columns: &same!["tool"],
-        from: "FROM paused_tools",
-    },
-    Table {
-        name: "signing_keys",
-        columns: &same!["purpose", "id", "secret"],
-        from: "FROM signing_keys",
-    },
-    Table {
-        name: "ended_sessions",
-        columns: &same!["session", "until"],
-        from: "FROM ended_sessions",
-    },
-];
+pub(super) fn tables() -> Vec<Table> {
+    vec![
+        Table {
+            name: "specs",
+            columns: same(["id", "kind", "definition"]),
+            from: "FROM specs",
+        },
+        Table {
+            name: "tasks",
+            columns: of_tasks(),
+            from: "FROM tasks t",
+        },
+        Table {
+            name: "arguments",
+            columns: vec![("task", "t.id"), ("json", "json"), ("requestor", "requestor")],
+            from: "FROM arguments JOIN tasks t ON t.seq = task",
+        },
+        Table {
+            name: "outcomes",
+            columns: vec![
+                ("task", "t.id"),
+                ("json", "json"),
+                ("code", "code"),
+                ("message", "message"),
+            ],
+            from: "FROM outcomes JOIN tasks t ON t.seq = task",
+        },
+        Table {
+            name: "inputs",
+            columns: vec![
+                ("task", "t.id"),
+                ("key", "key"),
+                ("name", "name"),
+                ("request", "request"),
+                ("state", "i.state"),
+                ("answer", "answer"),
+                ("asked_at", "asked_at"),
+                ("settled_at", "settled_at"),
+            ],
+            from: "FROM inputs i JOIN tasks t ON t.seq = i.task",
+        },
+        Table {
+            name: "journal",
+            columns: vec![
+                ("task", "t.id"),
+                ("seq", "j.seq"),
+                ("kind", "kind"),
+                ("nth", "nth"),
+                ("beside", "beside"),
+                ("at", "at"),
+                ("epoch", "epoch"),
+                ("path", "path"),
+                ("name", "name"),
+                ("value", "value"),
+            ],
+            from: "FROM journal j JOIN tasks t ON t.seq = j.task",
+        },
+        Table {
+            name: "task_hosts",
+            columns: vec![("task", "id"), ("host", "attempt_host")],
+            from: "FROM tasks WHERE attempt_host IS NOT NULL",
+        },
+        // None of them holds a lease any more.
+        Table {
+            name: "nodes",
+            columns: vec![
+                ("id", "id"),
+                ("host", "host"),
+                ("opened_at", "opened_at"),
+                ("since", "opened_at"),
+                ("ends_at", "opened_at"),
+                ("lost_at", "opened_at"),
+                ("losses_seen", "0"),
+            ],
+            from: "FROM nodes",
+        },
+        Table {
+            name: "usage",
+            columns: vec![
+                ("principal", "principal"),
+                ("part", "0"),
+                ("live", "live"),
+                ("bytes", "bytes"),
+            ],
+            from: "FROM usage",
+        },
+        Table {
+            name: "usage_in_all",
+            columns: vec![("part", "0"), ("live", "live"), ("bytes", "bytes")],
+            from: "FROM usage_in_all",
+        },
+        Table {
+            name: "tool_limits",
+            columns: same(["tool", "concurrency"]),
+            from: "FROM tool_limits",
+        },
+        Table {
+            name: "paused_tools",
+            columns: same(["tool"]),
+            from: "FROM paused_tools",
+        },
+        Table {
+            name: "signing_keys",
+            columns: same(["purpose", "id", "secret"]),
+            from: "FROM signing_keys",
+        },
+        Table {
+            name: "ended_sessions",
+            columns: same(["session", "until"]),
+            from: "FROM ended_sessions",
+        },
+    ]
+}

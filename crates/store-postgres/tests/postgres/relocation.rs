@@ -46,8 +46,27 @@ impl Subject for Moved {
             move_tasks(source, &self.schema.address, &options, UnixMillis(1), |_| {})
                 .await
                 .unwrap();
+            self.counts_agree().await;
             self.store = Some(Arc::new(self.schema.open().await));
         })
+    }
+}
+
+impl Moved {
+    /// A deletion takes away what its task has counted.
+    async fn counts_agree(&self) {
+        let (client, connection) = tokio_postgres::connect(&self.schema.address, tokio_postgres::NoTls)
+            .await
+            .unwrap();
+        let connection = tokio::spawn(connection);
+        let sql = format!(
+            "SELECT (SELECT coalesce(sum(bytes), 0) FROM {0}.tasks)::bigint, (SELECT coalesce(sum(bytes), 0) FROM {0}.usage_in_all)::bigint",
+            self.schema.name
+        );
+        let row = client.query_one(&sql, &[]).await.unwrap();
+        let (of_tasks, in_all): (i64, i64) = (row.get(0), row.get(1));
+        assert!(of_tasks > 0 && of_tasks == in_all, "{of_tasks} {in_all}");
+        connection.abort();
     }
 }
 

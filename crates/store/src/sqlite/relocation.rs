@@ -64,8 +64,10 @@ pub enum RelocationError {
     /// No server has run on it.
     #[error("there is no database in {}: no server has run on this data directory", .0.display())]
     Missing(PathBuf),
-    /// It may have run since.
-    #[error("{0}. Start a server on it first, as it says when it starts")]
+    /// The database is not known to be the latest one, so what it calls queued or running may have run since.
+    #[error(
+        "{0}. If you accept that, start a server on it once with --accept-restored-database, and move the tasks afterwards"
+    )]
     Restored(Disagreement),
     /// A move to another database has not come to its end.
     #[error("a move of the tasks to {0} was not finished: finish it, or abandon it, before you move them elsewhere")]
