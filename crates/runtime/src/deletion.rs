@@ -58,7 +58,7 @@ async fn delete(inner: &Inner, task: &Task) -> Result<(), DeleteError> {
         if !retention::remove_files(inner, batch).await?.is_empty() {
             return Err(DeleteError::Files);
         }
-        let (store, host) = (&inner.node.store, &inner.node.host);
+        let (store, host) = (&inner.node.store, &inner.node.registered.host);
         store.delete_ended(host, batch.to_vec(), inner.node.now()).await?;
     }
     task_log::deleted(task);

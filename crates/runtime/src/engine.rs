@@ -306,7 +306,7 @@ impl Inner {
     /// The same for a tool that is offered as `offered`.
     pub(crate) fn binding_of(&self, offered: Option<&Tool>) -> Option<HostId> {
         let bound = offered.is_none_or(|tool| tool.settings().executor.host_bound());
-        bound.then(|| self.node.host.clone())
+        bound.then(|| self.node.registered.host.clone())
     }
 
     /// When a task that waits for its time is tried again.

@@ -209,9 +209,9 @@ impl Engine {
         }
         Ok(vec![NodeStatus {
             node: node.id,
-            host: node.host.clone(),
-            name: Arc::clone(&node.new.name),
-            address: node.new.address.clone(),
+            host: node.registered.host.clone(),
+            name: Arc::clone(&node.registered.name),
+            address: node.registered.address.clone(),
             opened_at: node.opened_at,
             lease: LeaseStatus::Unlimited,
             attempts: node.active.len() as u64,

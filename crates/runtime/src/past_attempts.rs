@@ -43,7 +43,7 @@ impl Engine {
     fn check_host(&self, task: &Task) -> Result<(), AttemptFilesError> {
         let bound = task.attempt.as_ref().and_then(|attempt| attempt.host.as_ref());
         match bound {
-            Some(host) if *host != self.0.node.host && self.store().capabilities().many_nodes => {
+            Some(host) if *host != self.0.node.registered.host && self.store().capabilities().many_nodes => {
                 Err(AttemptFilesError::OnHost(host.clone()))
             }
             _ => Ok(()),

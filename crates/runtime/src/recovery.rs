@@ -119,10 +119,17 @@ async fn was_given_up(node: &Node, id: &TaskId, epoch: u32) -> Result<bool, Stor
     match node.store.get_unscoped(id).await? {
         Some(record) => {
             let latest = record.task.attempt;
-            Ok(latest.is_some_and(|latest| latest.epoch > epoch || latest.host.as_ref() != Some(&node.host)))
+            Ok(
+                latest
+                    .is_some_and(|latest| latest.epoch > epoch || latest.host.as_ref() != Some(&node.registered.host)),
+            )
         }
         // Without a tombstone nothing is known of it: the database may have been replaced.
-        None => Ok(node.store.tombstones(&node.host, MOST_TOMBSTONES).await?.contains(id)),
+        None => Ok(node
+            .store
+            .tombstones(&node.registered.host, MOST_TOMBSTONES)
+            .await?
+            .contains(id)),
     }
 }
 
@@ -152,7 +159,7 @@ async fn cancel(node: &Node, task: &Task) -> Result<bool, StoreError> {
 
 /// Takes over the attempts of dead nodes: those that this host can resume, and those that were lost with their host.
 async fn take_over_attempts(inner: &Arc<Inner>) -> Result<usize, StoreError> {
-    let (store, node, host) = (&inner.node.store, inner.node.id, &inner.node.host);
+    let (store, node, host) = (&inner.node.store, inner.node.id, &inner.node.registered.host);
     let adopt = || store.adopt(node, host, BATCH, inner.node.now());
     let reclaim = || store.reclaim(node, host, inner.lost_after, BATCH, inner.node.now());
     Ok(take_all(inner, AttemptOrigin::Adopted, adopt).await?

@@ -67,7 +67,7 @@ enum Batch {
 ///
 /// Any node deletes the rows of expired tasks. Their files on other hosts are removed by nodes of these hosts, which find tombstones.
 async fn delete_batch(inner: &Inner, stuck: &mut Stuck, tidy: bool) -> Result<Batch, StoreError> {
-    let (store, host, now) = (&inner.node.store, &inner.node.host, inner.node.now());
+    let (store, host, now) = (&inner.node.store, &inner.node.registered.host, inner.node.now());
     stuck.refresh(now);
     let limit = BATCH + stuck.tasks.len();
     let mut expired = store.expired(now, limit).await?;

@@ -15,7 +15,7 @@ use crate::{
     suspension::WaitingAttempts, task_log,
 };
 use longhaul_core::{
-    BoxFuture, CancelMode, HostId, NodeId, State, Store, Task, TaskId, UnixMillis,
+    BoxFuture, CancelMode, NodeId, State, Store, Task, TaskId, UnixMillis,
     store::{ApplyError, Change, NewNode, Record, StoreError},
 };
 use std::{
@@ -42,9 +42,8 @@ pub enum EngineStop {
 
 pub(crate) struct Node {
     pub(crate) id: NodeId,
-    pub(crate) host: HostId,
-    /// As it was registered.
-    pub(crate) new: NewNode,
+    /// As the store knows it.
+    pub(crate) registered: NewNode,
     pub(crate) opened_at: UnixMillis,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) ports: Ports,
@@ -107,9 +106,8 @@ impl Node {
         store.listen(Arc::new(move |all| all.iter().for_each(|event| events.handle(event))));
         Arc::new(Self {
             id,
-            host: new.host.clone(),
+            registered: new,
             opened_at: ports.clock.now(),
-            new,
             store,
             ports,
             change_feed,
