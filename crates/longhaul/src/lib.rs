@@ -23,6 +23,7 @@ mod schema;
 mod serve;
 mod server;
 mod start;
+mod storage;
 pub mod testing;
 pub mod time;
 mod tool;
