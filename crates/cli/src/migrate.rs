@@ -3,7 +3,7 @@
 use crate::{
     amounts::count,
     args,
-    config::{self, DEFAULT_SCHEMA, Environment, is_address},
+    config::{self, DEFAULT_SCHEMA, is_address},
     output,
 };
 use indicatif::{ProgressBar, ProgressStyle};
@@ -13,11 +13,7 @@ use longhaul_store_postgres::{
     MoveError, MoveProgress, Moved, PostgresOptions, PostgresStore, abandon_move, move_tasks,
 };
 use serde_json::json;
-use std::{
-    path::{Path, absolute},
-    process::ExitCode,
-    time::Duration,
-};
+use std::{path::Path, process::ExitCode, time::Duration};
 
 /// How often the progress is drawn.
 const REDRAW: Duration = Duration::from_millis(100);
@@ -39,19 +35,15 @@ enum MigrateError {
 
 /// Runs the command.
 pub(crate) async fn run(asked: &args::Migrate) -> ExitCode {
-    // `LONGHAUL_STORE` and `store` may name the target already. What counts is the data directory.
-    let config = match config::load(&asked.file, &Environment::without_variables()) {
+    // `store` may name the target already. What counts is the data directory.
+    let config = match config::load_for_data_dir(&asked.file, asked.data_dir.as_deref()) {
         Ok(config) => config,
         Err(error) => {
             output::note(&error.to_string());
             return ExitCode::from(config::EXIT_INVALID);
         }
     };
-    let data_dir = match &asked.data_dir {
-        Some(data_dir) => absolute(data_dir).unwrap_or_else(|_| data_dir.clone()),
-        None => config.server.data_dir,
-    };
-    match migrate(asked, &data_dir).await {
+    match migrate(asked, &config.server.data_dir).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output::note(&format!("longhaul: {error}"));

@@ -8,9 +8,7 @@ pub(crate) use collect::{ATTEMPTS, DATABASE, is_copied};
 
 use crate::{
     amounts::{count, size},
-    args,
-    config::{self, Environment},
-    output,
+    args, config, output,
 };
 use archive::{ArchiveWriter, FORMAT, Header, Manifest, TaskCounts};
 use collect::Collector;
@@ -72,17 +70,14 @@ impl BackupError {
 
 /// Runs the command. It takes no lock and asks no server: what is copied can be read whether a server runs or not.
 pub(crate) async fn run(asked: &args::Backup) -> ExitCode {
-    let config = match config::load(&asked.file, &Environment::without_variables()) {
+    let config = match config::load_for_data_dir(&asked.file, asked.data_dir.as_deref()) {
         Ok(config) => config,
         Err(error) => {
             output::note(&error.to_string());
             return ExitCode::from(config::EXIT_INVALID);
         }
     };
-    let data_dir = match &asked.data_dir {
-        Some(data_dir) => absolute(data_dir).unwrap_or_else(|_| data_dir.clone()),
-        None => config.server.data_dir.clone(),
-    };
+    let data_dir = config.server.data_dir;
     if config.server.shared_store.is_some() {
         output::note(&format!("longhaul: {}", BackupError::SharedStore(data_dir)));
         return ExitCode::FAILURE;

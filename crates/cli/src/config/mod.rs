@@ -69,6 +69,18 @@ pub(crate) fn load(path: &Path, environment: &Environment) -> Result<Config, Con
     check(File::read(path)?, path, environment)
 }
 
+/// As [`load`], for a command that works on the data directory, without the variables of commands. `data_dir` overrides the file's.
+///
+/// # Errors
+/// As [`load`].
+pub(crate) fn load_for_data_dir(path: &Path, data_dir: Option<&Path>) -> Result<Config, ConfigError> {
+    let mut config = load(path, &Environment::without_variables())?;
+    if let Some(data_dir) = data_dir {
+        config.server.data_dir = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.to_owned());
+    }
+    Ok(config)
+}
+
 /// Checks a configuration that was made of the file at `path`. Lines in messages are those of `text`.
 ///
 /// # Errors

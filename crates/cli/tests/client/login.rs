@@ -12,7 +12,7 @@ use std::{
     net::TcpListener,
     os::unix::fs::PermissionsExt,
     path::Path,
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
     thread,
 };
 use tempfile::{TempDir, tempdir};
@@ -81,16 +81,20 @@ async fn a_browser_logs_in_and_later_commands_are_logged_in() {
     exit(&longhaul(&["call", &url, "deploy"], &home).output().unwrap(), 5);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn without_a_browser_the_address_is_pasted() {
-    let (server, home) = (Protected::start().await, tempdir().unwrap());
-    let mut login = longhaul(&["login", &server.url(), "--no-browser"], &home);
-    let mut login = login
+/// The command, with all three streams in the test's hands.
+fn piped(mut command: Command) -> Child {
+    command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .unwrap();
+        .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_browser_the_address_is_pasted() {
+    let (server, home) = (Protected::start().await, tempdir().unwrap());
+    let mut login = piped(longhaul(&["login", &server.url(), "--no-browser"], &home));
     let mut lines = BufReader::new(login.stderr.take().unwrap()).lines();
     let line = lines.next().unwrap().unwrap();
     let shown = Url::parse(line.strip_prefix("log in at ").unwrap()).unwrap();
@@ -123,13 +127,7 @@ async fn without_a_browser_the_address_is_pasted() {
 async fn a_login_that_permits_too_little_is_made_again_with_more() {
     let (server, home) = (Protected::start().await, tempdir().unwrap());
     server.issued(|issued| issued.names_scopes_late = true);
-    let mut login = longhaul(&["login", &server.url(), "--no-browser", "--json"], &home);
-    let mut login = login
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut login = piped(longhaul(&["login", &server.url(), "--no-browser", "--json"], &home));
     let mut pasted = login.stdin.take().unwrap();
     for line in BufReader::new(login.stderr.take().unwrap()).lines() {
         if let Some(shown) = line.unwrap().strip_prefix("log in at ") {
@@ -393,7 +391,7 @@ async fn s_34_the_advised_login_asks_for_what_was_missing() {
         let shown = Url::parse(line.strip_prefix("log in at ").unwrap()).unwrap();
         (login, shown)
     };
-    let finish = async |(mut login, shown): (std::process::Child, Url)| {
+    let finish = async |(mut login, shown): (Child, Url)| {
         let answer = client(Policy::none()).get(shown).send().await.unwrap();
         let location = answer.headers()["location"].to_str().unwrap().to_owned();
         writeln!(login.stdin.take().unwrap(), "{location}").unwrap();

@@ -2,31 +2,14 @@
 
 use crate::{
     peer::{Peer, legacy, modern, plain},
+    scripted::task,
     support::*,
 };
 use serde_json::{Value, json};
-use std::{
-    process::Output,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
-use tempfile::TempDir;
-
-fn run(peer: &Peer, home: &TempDir, words: &[&str]) -> Output {
-    let mut command = longhaul(words, home);
-    command.env("LONGHAUL_SERVER", peer.url()).output().unwrap()
-}
-
-fn task(id: &str, status: &str, more: Value) -> Value {
-    let mut task = json!({
-        "resultType": "complete", "taskId": id, "status": status, "createdAt": "2026-11-20T09:00:00Z",
-        "lastUpdatedAt": "2026-11-20T09:00:00Z", "ttlMs": null, "pollIntervalMs": 50,
-    });
-    task.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    task
-}
 
 fn question(text: &str) -> Value {
     let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}});
@@ -65,7 +48,7 @@ fn an_answer_without_an_id_says_which_tasks_ask_and_which_may() {
     });
     let home = tempfile::tempdir().unwrap();
     for peer in [&one, &other] {
-        exit(&run(peer, &home, &["call", "optional", "--detach"]), 0);
+        exit(&run_at(&peer.url(), &home, &["call", "optional", "--detach"]), 0);
     }
     let answer = || longhaul(&["answer", "a=b"], &home).output().unwrap();
     let refused = answer();
@@ -95,7 +78,7 @@ fn an_answer_without_an_id_says_which_tasks_ask_and_which_may() {
 fn an_answer_without_an_id_names_the_task_that_cannot_be_read() {
     let peer = telling("task-one", || task("another", "working", json!({})));
     let home = tempfile::tempdir().unwrap();
-    exit(&run(&peer, &home, &["call", "optional", "--detach"]), 0);
+    exit(&run_at(&peer.url(), &home, &["call", "optional", "--detach"]), 0);
     let refused = longhaul(&["answer", "a=b"], &home).output().unwrap();
     exit(&refused, 3);
     assert!(
@@ -108,8 +91,8 @@ fn an_answer_without_an_id_names_the_task_that_cannot_be_read() {
 fn a_task_whose_state_cannot_be_read_is_cancelled() {
     let peer = telling("task-one", || task("another", "working", json!({})));
     let home = tempfile::tempdir().unwrap();
-    exit(&run(&peer, &home, &["call", "optional", "--detach"]), 0);
-    exit(&run(&peer, &home, &["cancel", "task-one"]), 0);
+    exit(&run_at(&peer.url(), &home, &["call", "optional", "--detach"]), 0);
+    exit(&run_at(&peer.url(), &home, &["cancel", "task-one"]), 0);
     assert_eq!(peer.calls_of("tasks/cancel").len(), 1);
 }
 
@@ -120,8 +103,8 @@ fn a_task_where_none_may_be_is_of_unknown_outcome() {
         _ => plain(405, ""),
     });
     let home = tempfile::tempdir().unwrap();
-    exit(&run(&peer, &home, &["call", "optional"]), 3);
-    let listed = json(&run(&peer, &home, &["tasks", "--json", "--offline"]));
+    exit(&run_at(&peer.url(), &home, &["call", "optional"]), 3);
+    let listed = json(&run_at(&peer.url(), &home, &["tasks", "--json", "--offline"]));
     assert_eq!(listed["calls"][0]["state"], "outcome unknown", "{listed}");
 }
 
@@ -131,13 +114,13 @@ fn a_task_that_is_queued_is_not_shown_as_working() {
     let told = json!({"statusMessage": "queued behind 2 of your tasks"});
     let peer = telling("task-one", move || task("task-one", "working", told.clone()));
     let home = tempfile::tempdir().unwrap();
-    exit(&run(&peer, &home, &["call", "optional", "--detach"]), 0);
-    let listed = exit(&run(&peer, &home, &["tasks"]), 0);
+    exit(&run_at(&peer.url(), &home, &["call", "optional", "--detach"]), 0);
+    let listed = exit(&run_at(&peer.url(), &home, &["tasks"]), 0);
     assert!(listed.contains("  queued: behind 2 of your tasks  "), "{listed}");
-    let shown = exit(&run(&peer, &home, &["task", "task-one"]), 0);
+    let shown = exit(&run_at(&peer.url(), &home, &["task", "task-one"]), 0);
     assert!(shown.contains("status    queued"), "{shown}");
     assert_eq!(
-        json(&run(&peer, &home, &["tasks", "--json"]))["calls"][0]["state"],
+        json(&run_at(&peer.url(), &home, &["tasks", "--json"]))["calls"][0]["state"],
         "working"
     );
 }
@@ -152,7 +135,7 @@ fn of_very_many_questions_some_are_shown() {
     });
     let home = tempfile::tempdir().unwrap();
     for words in [&["call", "optional"][..], &["task", "task-one"]] {
-        let asked = run(&peer, &home, words);
+        let asked = run_at(&peer.url(), &home, words);
         let said = stderr(&asked);
         assert_eq!(said.matches("longhaul answer").count(), 10, "{said}");
         assert!(
@@ -168,12 +151,16 @@ fn an_id_with_control_characters_forges_no_line() {
     const ID: &str = "task\u{1b}[31m\nlonghaul: forged";
     let peer = telling(ID, || task(ID, "working", json!({})));
     let home = tempfile::tempdir().unwrap();
-    exit(&run(&peer, &home, &["call", "optional", "--detach"]), 0);
+    exit(&run_at(&peer.url(), &home, &["call", "optional", "--detach"]), 0);
     exit(
-        &run(&peer, &home, &["call", "optional", "--detach", "--idempotency-key=x"]),
+        &run_at(
+            &peer.url(),
+            &home,
+            &["call", "optional", "--detach", "--idempotency-key=x"],
+        ),
         2,
     );
-    let shown = run(&peer, &home, &["call", "optional", "--timeout=1s"]);
+    let shown = run_at(&peer.url(), &home, &["call", "optional", "--timeout=1s"]);
     exit(&shown, 124);
     let said = stderr(&shown);
     assert!(said.lines().all(|line| !line.starts_with("longhaul: forged")), "{said}");

@@ -269,3 +269,8 @@ pub(crate) fn exit(output: &Output, wanted: i32) -> String {
 pub(crate) fn json(output: &Output) -> Value {
     serde_json::from_str(&stdout(output)).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
+
+/// Runs the command with the server at `url` as the default one.
+pub(crate) fn run_at(url: &str, home: &TempDir, words: &[&str]) -> Output {
+    longhaul(words, home).env("LONGHAUL_SERVER", url).output().unwrap()
+}

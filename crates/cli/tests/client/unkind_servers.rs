@@ -2,35 +2,19 @@
 
 use crate::{
     peer::{Peer, ReceivedRequest, event_stream, legacy, modern, plain},
+    scripted::task,
     support::*,
 };
 use axum::{body::Body, http::Response};
 use serde_json::{Value, json};
 use std::{
-    process::Output,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
-use tempfile::TempDir;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-
-fn run(peer: &Peer, home: &TempDir, words: &[&str]) -> Output {
-    let mut command = longhaul(words, home);
-    command.env("LONGHAUL_SERVER", peer.url()).output().unwrap()
-}
-
-fn task(id: &str, status: &str, more: Value) -> Value {
-    let mut task = json!({
-        "resultType": "complete", "taskId": id, "status": status, "createdAt": "2026-11-20T09:00:00Z",
-        "lastUpdatedAt": "2026-11-20T09:00:00Z", "ttlMs": null, "pollIntervalMs": 50,
-    });
-    let more = more.as_object().unwrap().clone();
-    task.as_object_mut().unwrap().extend(more);
-    task
-}
 
 fn created(id: &str) -> Value {
     task(id, "working", json!({"resultType": "task"}))
@@ -52,7 +36,7 @@ fn the_latest_lost_tasks_are_asked_for_again() {
         _ => seen.error(404, -32601, Value::Null),
     });
     let home = tempfile::tempdir().unwrap();
-    exit(&run(&peer, &home, &["call", "optional", "--detach"]), 0);
+    exit(&run_at(&peer.url(), &home, &["call", "optional", "--detach"]), 0);
     let journal = rusqlite::Connection::open(home.path().join("longhaul/.client/handles.db")).unwrap();
     for nth in 1..RECORDED {
         let sql = "INSERT INTO calls (server, tool, arguments_digest, state, task_id, generation, begun_at, changed_at)
@@ -64,7 +48,7 @@ fn the_latest_lost_tasks_are_asked_for_again() {
             true => &["tasks", "--json", "--offline"],
             false => &["tasks", "--json"],
         };
-        let listed = json(&run(&peer, &home, words));
+        let listed = json(&run_at(&peer.url(), &home, words));
         let state = |call: &Value| call["state"].as_str().unwrap().split(':').next().unwrap().to_owned();
         let calls = listed["calls"].as_array().unwrap().iter();
         calls
@@ -105,7 +89,7 @@ fn a_login_that_ends_while_a_task_is_waited_for_says_that_the_task_goes_on() {
     });
     let home = tempfile::tempdir().unwrap();
     for words in [&["call", "optional"][..], &["task", "task-1", "--wait"]] {
-        let waited = run(&peer, &home, words);
+        let waited = run_at(&peer.url(), &home, words);
         exit(&waited, 5);
         let said = stderr(&waited);
         let way = format!(
@@ -118,10 +102,13 @@ fn a_login_that_ends_while_a_task_is_waited_for_says_that_the_task_goes_on() {
             "{said}"
         );
     }
-    let listed = json(&run(&peer, &home, &["tasks", "--json", "--offline"]));
+    let listed = json(&run_at(&peer.url(), &home, &["tasks", "--json", "--offline"]));
     assert_eq!(listed["calls"][0]["state"], "working", "{listed}");
     is_out.store(false, Ordering::SeqCst);
-    assert_eq!(exit(&run(&peer, &home, &["task", "task-1", "--wait"]), 0), "built");
+    assert_eq!(
+        exit(&run_at(&peer.url(), &home, &["task", "task-1", "--wait"]), 0),
+        "built"
+    );
 }
 
 /// Whether it says so in JSON-RPC or not.
@@ -137,7 +124,7 @@ fn a_server_that_is_not_available_has_one_exit_status() {
             _ => refuse(seen),
         });
         let home = tempfile::tempdir().unwrap();
-        exit(&run(&peer, &home, &["call", "optional", "--detach"]), 0);
+        exit(&run_at(&peer.url(), &home, &["call", "optional", "--detach"]), 0);
         for words in [
             &["call", "required"][..],
             &["task", "task-1"],
@@ -151,12 +138,12 @@ fn a_server_that_is_not_available_has_one_exit_status() {
             &["complete", "review", "language=r"],
             &["inspect", "prompts/list"],
         ] {
-            let refused = run(&peer, &home, words);
+            let refused = run_at(&peer.url(), &home, words);
             assert_eq!(refused.status.code(), Some(3), "{words:?}: {refused:?}");
         }
         let nothing = Peer::start(refuse);
         for words in [&["tools"][..], &["call", "optional"], &["inspect"]] {
-            let refused = run(&nothing, &home, words);
+            let refused = run_at(&nothing.url(), &home, words);
             assert_eq!(refused.status.code(), Some(3), "{words:?}: {refused:?}");
         }
     }
@@ -196,10 +183,10 @@ fn an_answer_to_which_the_server_says_nonsense_can_be_given_again() {
             _ => seen.error(404, -32601, Value::Null),
         });
         let home = tempfile::tempdir().unwrap();
-        exit(&run(&peer, &home, &["call", "optional", "--detach"]), 0);
-        let answered = run(&peer, &home, &["answer", "task-1", "a=b"]);
+        exit(&run_at(&peer.url(), &home, &["call", "optional", "--detach"]), 0);
+        let answered = run_at(&peer.url(), &home, &["answer", "task-1", "a=b"]);
         assert_eq!(answered.status.code(), Some(status), "{nth}: {answered:?}");
-        exit(&run(&peer, &home, &["answer", "task-1", "a=c"]), 0);
+        exit(&run_at(&peer.url(), &home, &["answer", "task-1", "a=c"]), 0);
         let sent = peer.calls_of("tasks/update");
         let sent: Vec<_> = sent
             .iter()
@@ -225,7 +212,7 @@ fn a_call_after_a_gateway_timeout_is_of_unknown_outcome() {
             false => seen.error(504, -32600, Value::Null),
         });
         let home = tempfile::tempdir().unwrap();
-        let called = run(&peer, &home, &["call", "optional"]);
+        let called = run_at(&peer.url(), &home, &["call", "optional"]);
         exit(&called, 3);
         let said = stderr(&called);
         assert!(
@@ -233,7 +220,7 @@ fn a_call_after_a_gateway_timeout_is_of_unknown_outcome() {
             "{said}"
         );
         assert_eq!(peer.calls_of("tools/call").len(), 1);
-        let listed = exit(&run(&peer, &home, &["tasks", "--offline"]), 0);
+        let listed = exit(&run_at(&peer.url(), &home, &["tasks", "--offline"]), 0);
         assert!(listed.contains("optional  outcome unknown"), "{listed}");
     }
 }
@@ -246,7 +233,7 @@ fn a_call_whose_session_has_ended_is_sent_again_in_a_new_one() {
         _ => seen.result(json!({"content": []})),
     });
     let home = tempfile::tempdir().unwrap();
-    exit(&run(&peer, &home, &["call", "optional", "--era=legacy"]), 0);
+    exit(&run_at(&peer.url(), &home, &["call", "optional", "--era=legacy"]), 0);
     assert_eq!(peer.calls_of("tools/call").len(), 2);
     assert_eq!(peer.calls_of("initialize").len(), 2);
 }
@@ -274,10 +261,14 @@ fn a_task_that_is_named_after_the_timeout_is_not_lost() {
         }
     });
     let home = tempfile::tempdir().unwrap();
-    let called = run(&peer, &home, &["call", "optional", "--timeout=1s", "--era=legacy"]);
+    let called = run_at(
+        &peer.url(),
+        &home,
+        &["call", "optional", "--timeout=1s", "--era=legacy"],
+    );
     exit(&called, 124);
     assert!(stderr(&called).contains("task-1 --wait"), "{called:?}");
-    let listed = exit(&run(&peer, &home, &["tasks", "--offline"]), 0);
+    let listed = exit(&run_at(&peer.url(), &home, &["tasks", "--offline"]), 0);
     assert!(listed.starts_with("task-1  optional  working"), "{listed}");
 }
 
@@ -300,13 +291,13 @@ fn an_error_of_a_poll_says_that_the_task_may_go_on() {
     });
     let home = tempfile::tempdir().unwrap();
     for words in [&["call", "optional"][..], &["task", "task-1", "--wait"]] {
-        let waited = run(&peer, &home, words);
+        let waited = run_at(&peer.url(), &home, words);
         exit(&waited, 5);
         let said = stderr(&waited);
         let way = "the task may go on; wait for it again with `longhaul task task-1 --wait`";
         assert!(said.contains(way), "{said}");
     }
-    let listed = json(&run(&peer, &home, &["tasks", "--json", "--offline"]));
+    let listed = json(&run_at(&peer.url(), &home, &["tasks", "--json", "--offline"]));
     assert_eq!(listed["calls"][0]["state"], "working");
 }
 
@@ -328,15 +319,15 @@ fn a_task_that_the_server_does_not_know_any_more_is_lost_in_every_command() {
             &["answer", "task-1", "--decline"],
         ] {
             let home = tempfile::tempdir().unwrap();
-            exit(&run(&peer, &home, &["call", "optional", "--detach"]), 0);
-            let read = run(&peer, &home, words);
+            exit(&run_at(&peer.url(), &home, &["call", "optional", "--detach"]), 0);
+            let read = run_at(&peer.url(), &home, words);
             exit(&read, 5);
             let said = stderr(&read);
             assert!(
                 said.contains("the task is lost: the server does not know the task any more"),
                 "{words:?}: {said}"
             );
-            let listed = json(&run(&peer, &home, &["tasks", "--json"]));
+            let listed = json(&run_at(&peer.url(), &home, &["tasks", "--json"]));
             let state = listed["calls"][0]["state"].as_str().unwrap();
             assert!(state.starts_with("lost"), "{words:?}: {listed}");
         }
@@ -355,7 +346,7 @@ fn the_page_that_a_call_is_refused_without_is_named_where_nobody_can_be_asked() 
         _ => plain(202, ""),
     });
     let home = tempfile::tempdir().unwrap();
-    let called = run(&peer, &home, &["call", "optional"]);
+    let called = run_at(&peer.url(), &home, &["call", "optional"]);
     exit(&called, 5);
     let said = stderr(&called);
     assert!(
@@ -392,12 +383,12 @@ fn a_detached_call_records_a_question_that_follows_at_once() {
         _ => plain(202, ""),
     });
     let home = tempfile::tempdir().unwrap();
-    let called = run(&peer, &home, &["call", "optional", "--detach"]);
+    let called = run_at(&peer.url(), &home, &["call", "optional", "--detach"]);
     exit(&called, 0);
     assert_eq!(stdout(&called), "task-1");
     let said = stderr(&called);
     assert!(said.contains("the task asks: Which one?"), "{said}");
-    let shown = json(&run(&peer, &home, &["task", "task-1", "--json"]));
+    let shown = json(&run_at(&peer.url(), &home, &["task", "task-1", "--json"]));
     assert_eq!(
         shown["inputRequests"]["q1"]["params"]["message"], "Which one?",
         "{shown}"
