@@ -88,7 +88,7 @@ impl NodeView {
     }
 }
 
-/// What becomes of the attempts of a dead node whose host is given up in so many milliseconds; `None` if the host has a server again.
+/// What becomes of the attempts of a dead node. `left` is the time until its host is given up, in milliseconds; `None` if the host has a server again.
 fn outlook(status: &NodeStatus, left: Option<Millis>) -> String {
     match left {
         _ if status.bound_attempts == 0 => "other servers take over".to_owned(),

@@ -112,7 +112,7 @@ impl Issuer {
         keys.into_iter().chain(introspection)
     }
 
-    /// Whether a client may ask both for the same scopes. Where it may not, it is told of none before it logs in.
+    /// Whether both issuers have the same scopes. If not all issuers of a server do, clients are told of no scopes before they log in.
     ///
     /// ```
     /// use longhaul_auth::oauth::{Issuer, Scopes};

@@ -118,8 +118,8 @@ impl Identity {
         self
     }
 
-    /// All scopes that its issuer has for this server, with blanks between them. If it has none of them that permits something, it is refused with them (403) instead of being
-    /// shown empty lists: so its client asks for them.
+    /// All scopes that its issuer has for this server, with blanks between them. An identity without any permission is refused with them (403), and not shown
+    /// empty lists: so its client learns which scopes to ask for.
     #[must_use]
     pub fn with_every_scope(mut self, scopes: Arc<str>) -> Self {
         self.every_scope = Some(scopes);
