@@ -51,7 +51,6 @@ impl Trial {
     fn impossible(self, client: Tasks) -> Option<&'static str> {
         match (self, client) {
             (Self::Task, Tasks::None) => Some("the client has no tasks"),
-            (Self::RestartOfGateway, Tasks::None) => Some("the call ends with its connection"),
             _ => None,
         }
     }
@@ -213,6 +212,24 @@ async fn try_it(trial: Trial, client_tasks: Tasks, side: Side) {
         }
         Trial::Progress => see_progress(&client, side.tasks(), side.work()).await,
         Trial::Cancel => cancel(&client, side.tasks(), side.work()).await,
+        // The call ends with its connection, and its client cannot find it again.
+        Trial::RestartOfGateway if client_tasks == Tasks::None => {
+            let calling = client.call("hold", json!({}));
+            let restarting = async {
+                side.work().has_begun(1).await;
+                gateway.stop().await;
+                RunningGateway::start(directory.path(), side.options()).await
+            };
+            let (ended, gateway) = guarded("both", async { tokio::join!(calling, restarting) }).await;
+            assert!(
+                !matches!(ended, Ok(Outcome::Result { is_error: false, .. })),
+                "it cannot have succeeded: {ended:?}"
+            );
+            let client = Client::connect(&gateway.url, client_tasks);
+            assert_eq!(client.text("large", json!({"bytes": 3})).await.len(), 3);
+            assert_eq!(side.work().begun(), 1, "it is not idempotent");
+            return gateway.stop().await;
+        }
         Trial::RestartOfGateway => {
             let task = started(&client, "hold", side.work()).await;
             let id = task.id().to_owned();
