@@ -4,8 +4,8 @@ use crate::{
     BoxFuture, Entry, HostId, Input, InputKey, Json, Millis, NodeId, Principal, Scope, SessionKey, SpecId, Store, Task,
     TaskId, ToolSpec, UnixMillis, Usage,
     store::{
-        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, FoundTasks, Idempotency, Lease, Listener,
-        LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits, Record, Renewal, SigningKey,
+        ApplyError, Change, Claim, Claimed, CommitCounts, Counts, CreateError, Created, FoundTasks, Idempotency, Lease,
+        Listener, LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits, Record, Renewal, SigningKey,
         StoreCapabilities, StoreError, TaskSearch, ToolLimit, UnwrittenCall,
     },
 };
@@ -36,6 +36,11 @@ macro_rules! layer {
                 self.inner().capabilities()
             }
 
+            /// [`Store::commit_counts`]. By default the inner store's.
+            fn commit_counts(&self) -> CommitCounts {
+                self.inner().commit_counts()
+            }
+
             $(
                 #[doc = concat!("[`Store::", stringify!($name), "`]. By default the inner store's.")]
                 fn $name(&self, $($argument: $of),*) $(-> $answer)? {
@@ -47,6 +52,10 @@ macro_rules! layer {
         impl<L: StoreLayer> Store for L {
             fn capabilities(&self) -> StoreCapabilities {
                 StoreLayer::capabilities(self)
+            }
+
+            fn commit_counts(&self) -> CommitCounts {
+                StoreLayer::commit_counts(self)
             }
 
             $(

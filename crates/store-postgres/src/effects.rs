@@ -2,7 +2,7 @@
 
 use longhaul_core::{
     NodeId, Outcome, SessionKey, Task, UnixMillis,
-    store::{Hint, Listener, MAX_ENDED_SESSIONS, Record, StoreEvent},
+    store::{CommitCounter, Hint, Listener, MAX_ENDED_SESSIONS, Record, StoreEvent},
 };
 use parking_lot::{Mutex, RwLock};
 use std::{
@@ -61,6 +61,7 @@ pub(crate) struct Published {
     /// Whether something did not fit there.
     overflow: AtomicBool,
     ended_sessions: RwLock<HashMap<SessionKey, UnixMillis>>,
+    pub(crate) commits: CommitCounter,
 }
 
 impl Published {
@@ -70,6 +71,7 @@ impl Published {
             outgoing,
             overflow: AtomicBool::new(false),
             ended_sessions: RwLock::default(),
+            commits: CommitCounter::default(),
         }
     }
 

@@ -16,8 +16,8 @@ use longhaul_core::{
     BoxFuture, Entry, HostId, Input, InputKey, Json, Millis, NodeId, Principal, Scope, SessionKey, SpecId, Store, Task,
     TaskId, ToolSpec, UnixMillis, Usage,
     store::{
-        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, FoundTasks, Idempotency, Lease, Listener,
-        LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits, Record, Renewal, SigningKey,
+        ApplyError, Change, Claim, Claimed, CommitCounts, Counts, CreateError, Created, FoundTasks, Idempotency, Lease,
+        Listener, LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits, Record, Renewal, SigningKey,
         StoreCapabilities, StoreError, TaskSearch, ToolLimit, UnwrittenCall,
     },
 };
@@ -466,6 +466,10 @@ impl Store for PostgresStore {
 
     fn listen(&self, listener: Listener) {
         self.published.listen(listener);
+    }
+
+    fn commit_counts(&self) -> CommitCounts {
+        self.published.commits.counts()
     }
 
     fn capabilities(&self) -> StoreCapabilities {

@@ -104,6 +104,7 @@ impl Writer {
     }
 
     fn acknowledge(&self, batch: Vec<Pending>, done: Done) {
+        self.published.commits.committed(batch.len());
         self.published.sessions_ended(done.sessions);
         for (pending, answer) in batch.into_iter().zip(done.answers) {
             pending.answer(answer);

@@ -14,6 +14,7 @@
 //!   has reached *at least* the version, and a read that begins then sees it. Whoever waits reads the store again from time to time.
 
 mod change;
+mod commit_counts;
 mod create;
 mod error;
 mod event;
@@ -23,6 +24,7 @@ mod search;
 mod signing_key;
 
 pub use change::{Change, LONGEST_DEFERRAL};
+pub use commit_counts::{CommitCounter, CommitCounts};
 pub use create::{Created, History, Idempotency, NewTask, ParentEntry, UnwrittenCall};
 pub use error::{ApplyError, CreateError, MAX_ENDED_SESSIONS, StoreError};
 pub use event::{Hint, Listener, StoreEvent};
@@ -429,5 +431,10 @@ pub trait Store: Send + Sync + 'static {
     /// What it does beyond what every store promises. Never changes.
     fn capabilities(&self) -> StoreCapabilities {
         StoreCapabilities::default()
+    }
+
+    /// What this process has committed. A store without transactions has none.
+    fn commit_counts(&self) -> CommitCounts {
+        CommitCounts::default()
     }
 }

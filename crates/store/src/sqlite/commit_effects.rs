@@ -3,7 +3,7 @@
 use super::ended::EndedRecords;
 use longhaul_core::{
     Outcome, SessionKey, Task, TaskId, UnixMillis,
-    store::{Hint, Listener, MAX_ENDED_SESSIONS, Record, StoreEvent},
+    store::{CommitCounter, Hint, Listener, MAX_ENDED_SESSIONS, Record, StoreEvent},
 };
 use parking_lot::{Mutex, RwLock};
 use rusqlite::Connection;
@@ -69,6 +69,7 @@ pub(super) struct PublishedState {
     listeners: Mutex<Vec<Listener>>,
     ended_sessions: RwLock<HashMap<SessionKey, UnixMillis>>,
     pub(super) ended: EndedRecords,
+    pub(super) commits: CommitCounter,
 }
 
 impl PublishedState {
@@ -84,6 +85,7 @@ impl PublishedState {
             listeners: Mutex::default(),
             ended_sessions: RwLock::new(ended),
             ended: EndedRecords::default(),
+            commits: CommitCounter::default(),
         })
     }
 

@@ -6,8 +6,8 @@ use longhaul_core::{
     AttemptEnd, BoxFuture, Entry, Event, HostId, Input, InputKey, Json, Millis, NodeId, Principal, Scope, SessionKey,
     SpecId, Store, Task, TaskId, ToolSpec, UnixMillis, Usage,
     store::{
-        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, FoundTasks, Idempotency, Lease, Listener,
-        LiveTasks, NewNode, NewTask, Page, Record, Renewal, SigningKey, StoreError, TaskSearch, ToolLimit,
+        ApplyError, Change, Claim, Claimed, CommitCounts, Counts, CreateError, Created, FoundTasks, Idempotency, Lease,
+        Listener, LiveTasks, NewNode, NewTask, Page, Record, Renewal, SigningKey, StoreError, TaskSearch, ToolLimit,
         UnwrittenCall,
     },
 };
@@ -332,6 +332,10 @@ impl Store for SqliteStore {
 
     fn listen(&self, listener: Listener) {
         self.published.listen(listener);
+    }
+
+    fn commit_counts(&self) -> CommitCounts {
+        self.published.commits.counts()
     }
 }
 

@@ -318,6 +318,7 @@ impl Writer {
             .on_commit
             .iter()
             .for_each(|on_commit| on_commit(&self.connection));
+        self.published.commits.committed(batch.len());
         self.published.publish_ends(&mut effects);
         self.waiting_callers = self.in_flight.fetch_sub(batch.len(), Ordering::Relaxed);
         batch.iter_mut().for_each(|operation| operation.acknowledge());
