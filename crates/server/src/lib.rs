@@ -36,7 +36,7 @@ pub mod auth {
     pub use longhaul_core::ToolPattern;
 }
 
-pub use admission::limits::Limits;
+pub use admission::limits::{Limit, Limits, Refusals};
 pub use file_version::FileVersion;
 pub use longhaul_runtime::FOLLOW_TOOLS;
 pub use longhaul_wire::ServerInfo;

@@ -2,7 +2,11 @@
 
 use super::http::{HttpContext, HttpOptions, ReplayBuffers};
 use crate::{
-    admission::{Admission, access::Authentication, limits::Limits},
+    admission::{
+        Admission,
+        access::Authentication,
+        limits::{Limits, Refusals},
+    },
     audit::{Audit, Auditor},
     dispatch::Dispatcher,
     interaction::{
@@ -123,6 +127,16 @@ impl Front {
             shutdown,
             http,
         })
+    }
+
+    /// How many HTTP connections and long-lived streams are open.
+    pub fn open(&self) -> (usize, usize) {
+        self.admission.meter.open()
+    }
+
+    /// How often the limits of this server were reached.
+    pub fn refusals(&self) -> &Refusals {
+        &self.admission.meter.refusals
     }
 
     /// Ends streams and waits for tasks, so that their connections can close. Plain calls may still complete.

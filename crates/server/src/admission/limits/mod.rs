@@ -4,6 +4,7 @@
 
 mod memory;
 mod rate;
+mod refusals;
 mod tally;
 
 use super::identity::Identity;
@@ -19,6 +20,7 @@ use std::{
 use tally::{Permit, Tally};
 
 pub(crate) use memory::{BodyReservation, ByteBudget, Exhausted, Reservation, SMALL};
+pub use refusals::{Limit, Refusals};
 pub(crate) use tally::Full;
 
 /// Limits of a server.
@@ -225,6 +227,7 @@ pub(crate) struct Meter {
     denied: Option<DeniedRates>,
     connections: Tally<Source>,
     streams: Tally<Principal>,
+    pub(crate) refusals: Refusals,
 }
 
 impl Meter {
@@ -239,12 +242,13 @@ impl Meter {
             denied: limits.denied_per_second.map(|most| DeniedRates::new(most, clock)),
             connections: Tally::new(limits.connections, limits.connections_in_all),
             streams: Tally::new(limits.streams, limits.streams_in_all),
+            refusals: Refusals::default(),
         }
     }
 
     /// Counts a message of a principal, before any work for it.
     pub(crate) fn message(&self, principal: &Principal) -> Result<(), Busy> {
-        self.requests.count(principal)
+        self.refusals.note(Limit::Requests, self.requests.count(principal))
     }
 
     /// Counts a request by its method: it calls a tool or changes a task, or it does not.
@@ -252,11 +256,13 @@ impl Meter {
         match method {
             Method::ToolsCall | Method::TasksCancel | Method::TasksUpdate | Method::TasksDelete => {
                 let busy = |(limit, wait)| Busy::Calls { limit, wait };
-                self.calls.count(principal).map_err(busy)
+                self.refusals
+                    .note(Limit::Calls, self.calls.count(principal).map_err(busy))
             }
             _ => {
                 let busy = |(limit, wait)| Busy::Reads { limit, wait };
-                self.reads.count(principal).map_err(busy)
+                self.refusals
+                    .note(Limit::Reads, self.reads.count(principal).map_err(busy))
             }
         }
     }
@@ -276,13 +282,13 @@ impl Meter {
             }
             None => self.unknown_ids.count_as(sender.principal(), sender.principal(), ids),
         };
-        counted.map_err(busy)
+        self.refusals.note(Limit::UnknownIds, counted.map_err(busy))
     }
 
     /// Counts a denied request, if it is known where it comes from.
     pub(crate) fn denied(&self, from: Option<Source>) -> Result<(), Busy> {
         match (&self.denied, from) {
-            (Some(denied), Some(from)) => denied.count(from.canonical()),
+            (Some(denied), Some(from)) => self.refusals.note(Limit::Denied, denied.count(from.canonical())),
             _ => Ok(()),
         }
     }
@@ -298,9 +304,9 @@ impl Meter {
     /// Counts a connection for as long as the permit lives, where all together may have `in_all`. One holder gets at most half of them.
     pub(crate) fn connection(&self, from: Source, in_all: usize) -> Result<ConnectionPermit, Busy> {
         let of_one = (in_all / 2).max(1);
-        self.connections
-            .enter_up_to(from.canonical(), of_one)
-            .map_err(Busy::Connections)
+        let entered = self.connections.enter_up_to(from.canonical(), of_one);
+        self.refusals
+            .note(Limit::Connections, entered.map_err(Busy::Connections))
     }
 
     /// How many connections all together may have.
@@ -308,9 +314,15 @@ impl Meter {
         self.connections.in_all
     }
 
+    /// How many connections and streams are open.
+    pub(crate) fn open(&self) -> (usize, usize) {
+        (self.connections.count(), self.streams.count())
+    }
+
     /// Counts a stream for as long as the permit lives.
     pub(crate) fn stream(&self, principal: &Principal) -> Result<StreamPermit, Busy> {
-        self.streams.enter(principal.clone()).map_err(Busy::Streams)
+        let entered = self.streams.enter(principal.clone());
+        self.refusals.note(Limit::Streams, entered.map_err(Busy::Streams))
     }
 }
 

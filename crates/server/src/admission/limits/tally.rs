@@ -45,6 +45,11 @@ impl<K: Eq + Hash + Clone> Tally<K> {
         }
     }
 
+    /// How many permits are taken.
+    pub(super) fn count(&self) -> usize {
+        self.counts.lock().in_all
+    }
+
     /// Takes a permit for `by`.
     pub(super) fn enter(&self, by: K) -> Result<Permit<K>, Full> {
         self.enter_up_to(by, usize::MAX)
