@@ -1,6 +1,9 @@
 //! Standard output for data, standard error for everything else.
 
 use crate::closed_stdout;
+use longhaul_core::push_timestamp;
+use longhaul_runtime::Ports;
+use serde_json::json;
 use std::{
     fmt::Display,
     io::{self, ErrorKind, IsTerminal, Write},
@@ -11,6 +14,13 @@ use std::{
 static FAILED: AtomicBool = AtomicBool::new(false);
 /// Whether the reader of the pipe has closed it before all was written.
 static CLOSED: AtomicBool = AtomicBool::new(false);
+/// Whether lines for people are written as JSON.
+static JSON_NOTES: AtomicBool = AtomicBool::new(false);
+
+/// From now on lines for people are JSON objects, as those of the log are.
+pub(crate) fn notes_as_json() {
+    JSON_NOTES.store(true, Ordering::Relaxed);
+}
 
 /// Whether data could not be written to standard output, for another reason than that its reader has closed it.
 pub(crate) fn has_failed() -> bool {
@@ -73,7 +83,15 @@ pub(crate) fn json_line(value: &impl Display) {
 
 /// Prints a line for people to standard error.
 pub(crate) fn note(line: &str) {
-    let _ = writeln!(io::stderr().lock(), "{}", plain(line, "\n\t"));
+    let line = match JSON_NOTES.load(Ordering::Relaxed) {
+        false => plain(line, "\n\t"),
+        true => {
+            let mut timestamp = String::new();
+            push_timestamp(&mut timestamp, Ports::system().clock.wall());
+            json!({"timestamp": timestamp, "level": "INFO", "message": line, "target": "longhaul"}).to_string()
+        }
+    };
+    let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
 /// Replaces the control characters in `text` by spaces, except those in `keep`. So are those that show the letters behind them backwards.

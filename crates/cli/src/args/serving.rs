@@ -30,6 +30,14 @@ impl Source {
     }
 }
 
+/// How lines of the log are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub(crate) enum LogFormat {
+    #[default]
+    Text,
+    Json,
+}
+
 /// `longhaul serve`
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
@@ -44,6 +52,9 @@ pub(crate) struct Serve {
     /// Print the start-up report as one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// How lines on standard error are written: for people, or each as a JSON object
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    pub(crate) log: LogFormat,
     /// Exit after this time without connections and live tasks; if the address is in use, serve only `longhaul stdio`
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) idle_exit: Option<Millis>,
@@ -94,6 +105,7 @@ impl Serve {
             listen,
             data_dir: Some(data_dir),
             json: false,
+            log: LogFormat::default(),
             idle_exit: None,
             accept_restored_database: false,
             remove_orphaned_attempts: false,

@@ -1,5 +1,6 @@
 //! The server's log and its filter.
 
+use crate::args::LogFormat;
 use std::{env, ffi::OsString, io};
 use tracing_subscriber::EnvFilter;
 
@@ -27,14 +28,16 @@ pub(crate) fn filter() -> Result<EnvFilter, InvalidFilter> {
 }
 
 /// Logs to standard error.
-pub(super) fn to_stderr(filter: EnvFilter) {
-    tracing_subscriber::fmt()
+pub(super) fn to_stderr(filter: EnvFilter, format: LogFormat) {
+    let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr)
-        .with_ansi(io::IsTerminal::is_terminal(&io::stderr()))
         // Reporting such an error would panic if standard error is closed.
-        .log_internal_errors(false)
-        .init();
+        .log_internal_errors(false);
+    match format {
+        LogFormat::Text => subscriber.with_ansi(io::IsTerminal::is_terminal(&io::stderr())).init(),
+        LogFormat::Json => subscriber.json().flatten_event(true).init(),
+    }
 }
 
 fn parse(value: Option<OsString>) -> Result<EnvFilter, InvalidFilter> {

@@ -2,6 +2,7 @@
 
 use super::support::*;
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 use std::{fs, sync::mpsc, thread, time::Duration};
 
 /// The life of each task is told at `info`, requests and plain calls at `debug`, and at no level a whole id or an argument.
@@ -51,6 +52,27 @@ fn the_log_tells_of_each_task_and_keeps_its_id() {
         assert!(ids.iter().all(|id| !log.contains(&**id)), "a whole id: {log}");
         assert!(!log.contains("s3cret"), "{log}");
     }
+}
+
+/// Each line is an object with the members that collectors look for: those of the log, and what the command says itself.
+#[test]
+fn a_log_in_json_is_one_object_a_line() {
+    let log = logged_as("json", "info", |url, _| {
+        assert_eq!(exit(&run(&["call", url, "gate", "code=0"])), 0);
+    });
+    let lines: Vec<Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).expect(line))
+        .collect();
+    for line in &lines {
+        for member in ["timestamp", "level", "message", "target"] {
+            assert!(line[member].is_string(), "{member}: {line}");
+        }
+    }
+    let created = lines.iter().find(|line| line["message"] == "created");
+    assert_eq!(created.unwrap_or_else(|| panic!("{log}"))["tool"], "gate");
+    let last = lines.last().unwrap()["message"].as_str().unwrap();
+    assert!(last.starts_with("longhaul: stopped"), "{last}");
 }
 
 /// A command keeps no journal: its history is its attempts, and how each has ended.

@@ -244,6 +244,11 @@ pub(crate) fn report(child: &mut Child) -> Value {
 
 /// What a server with `LONGHAUL_LOG` says on standard error, from its first line to its last; a file takes it, so that nobody has to read.
 pub(crate) fn logged(level: &str, while_served: impl FnOnce(&str, &Child)) -> String {
+    logged_as("text", level, while_served)
+}
+
+/// The same, in this format.
+pub(crate) fn logged_as(format: &str, level: &str, while_served: impl FnOnce(&str, &Child)) -> String {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("jobs.toml"), JOBS).unwrap();
     fs::write(folder.path().join("gate"), "").unwrap();
@@ -256,6 +261,8 @@ pub(crate) fn logged(level: &str, while_served: impl FnOnce(&str, &Child)) -> St
         "--data-dir",
         folder.path().join("data").to_str().unwrap(),
         "--json",
+        "--log",
+        format,
     ]
     .map(str::to_owned);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
