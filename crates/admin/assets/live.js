@@ -83,6 +83,8 @@ document.addEventListener("visibilitychange", listen);
 document.addEventListener("focusout", () => setTimeout(drawIfStale, 50));
 document.addEventListener("selectionchange", () => setTimeout(drawIfStale, 50));
 setInterval(drawIfStale, 5_000);
+// A log and the state of an upstream change without an event.
+setInterval(() => main.querySelector("[data-redraw]") && !document.hidden && draw(), 2_000);
 const log = main.querySelector(".log");
 if (log) log.scrollTop = log.scrollHeight;
 listen();

@@ -19,6 +19,9 @@ pub(crate) enum ActionError {
     /// It is about a tool that the server does not know.
     #[error("there is no such tool")]
     UnknownTool,
+    /// It is about an upstream that the server does not have.
+    #[error("there is no such upstream")]
+    UnknownUpstream,
     /// The engine has not done it.
     #[error(transparent)]
     Refused(#[from] OperatorError),

@@ -5,8 +5,10 @@ use crate::{
     action::{ActionError, TaskAction},
     context::AdminContext,
     details::{ReadError, Stats, TaskPage},
+    metrics::Observed,
     nodes::NodesView,
     query::TaskQuery,
+    upstreams::UpstreamView,
     view::{EntryView, TaskDetails, ToolView},
 };
 use axum::{
@@ -39,6 +41,9 @@ pub(crate) fn router() -> Router<Arc<AdminContext>> {
         .route("/tools", get(tools))
         .route("/tools/{name}/pause", post(pause))
         .route("/tools/{name}/resume", post(resume))
+        .route("/upstreams", get(upstreams))
+        .route("/upstreams/{name}/pause", post(pause_upstream))
+        .route("/upstreams/{name}/resume", post(resume_upstream))
         .route("/nodes", get(nodes))
         .route("/drain", post(drain))
         .route("/tasks", get(tasks))
@@ -103,7 +108,7 @@ impl From<ActionError> for ApiError {
     fn from(error: ActionError) -> Self {
         let (status, kind) = match &error {
             ActionError::Invalid(_) => (StatusCode::BAD_REQUEST, "invalid"),
-            ActionError::UnknownTool => (StatusCode::NOT_FOUND, "not_found"),
+            ActionError::UnknownTool | ActionError::UnknownUpstream => (StatusCode::NOT_FOUND, "not_found"),
             ActionError::Refused(error) => match error {
                 OperatorError::NotFound => (StatusCode::NOT_FOUND, "not_found"),
                 OperatorError::NoEntry { .. } => (StatusCode::BAD_REQUEST, "invalid"),
@@ -158,6 +163,28 @@ async fn resume(
 ) -> Result<Json<Value>, ApiError> {
     context.set_paused(&actor, &name, false).await?;
     Ok(Json(json!({"done": true})))
+}
+
+async fn upstreams(State(context): State<Arc<AdminContext>>) -> Result<Json<Vec<UpstreamView>>, ApiError> {
+    Ok(Json(context.upstreams().await?))
+}
+
+async fn pause_upstream(
+    State(context): State<Arc<AdminContext>>,
+    Extension(actor): Extension<Actor>,
+    Path(name): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    let tools = context.set_upstream_paused(&actor, &name, true).await?;
+    Ok(Json(json!({"done": true, "tools": tools})))
+}
+
+async fn resume_upstream(
+    State(context): State<Arc<AdminContext>>,
+    Extension(actor): Extension<Actor>,
+    Path(name): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    let tools = context.set_upstream_paused(&actor, &name, false).await?;
+    Ok(Json(json!({"done": true, "tools": tools})))
 }
 
 async fn nodes(State(context): State<Arc<AdminContext>>) -> Result<Json<NodesView>, ApiError> {
@@ -327,7 +354,12 @@ async fn answer(
 
 pub(crate) async fn metrics(State(context): State<Arc<AdminContext>>) -> Result<Response, ApiError> {
     let present = context.present().await?;
-    let text = context.metrics.encode(&present);
+    let text = context.metrics.encode(&Observed {
+        present: &present,
+        commits: context.engine.store().commit_counts(),
+        front: context.front.as_deref(),
+        upstreams: &context.upstream_reports().await,
+    });
     let text = text.map_err(|error| ApiError::of(StatusCode::INTERNAL_SERVER_ERROR, "metrics", error.to_string()))?;
     Ok(([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response())
 }

@@ -7,10 +7,11 @@ use crate::{
     live::Live,
     metrics::Metrics,
     readiness::Readiness,
+    upstream_source::UpstreamSource,
 };
 use longhaul_core::UnixMillis;
 use longhaul_runtime::Engine;
-use longhaul_server::audit::Audit;
+use longhaul_server::{Front, audit::Audit};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -21,6 +22,8 @@ pub(crate) struct AdminContext {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) access: Access,
     pub(crate) audit: Option<Arc<dyn Audit>>,
+    pub(crate) front: Option<Arc<Front>>,
+    pub(crate) upstreams: Option<Arc<dyn UpstreamSource>>,
     pub(crate) stop: CancellationToken,
     pub(crate) logins: LoginSessions,
     pub(crate) live: Live,

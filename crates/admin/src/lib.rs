@@ -29,6 +29,8 @@ mod prepared;
 mod query;
 mod readiness;
 mod serving;
+mod upstream_source;
+mod upstreams;
 mod view;
 mod words;
 
@@ -41,4 +43,5 @@ pub use metrics::Metrics;
 pub use prepared::{AdminError, AdminSettings, PreparedAdmin};
 pub use query::{InvalidQuery, TaskQuery};
 pub use serving::{Admin, AdminOptions};
+pub use upstream_source::{UpstreamReport, UpstreamSource, UpstreamState};
 pub use view::{TaskView, ToolView};

@@ -1,10 +1,14 @@
 //! What Prometheus reads.
 
-use crate::words::state_word;
+use crate::{
+    upstream_source::{UpstreamReport, UpstreamState},
+    words::state_word,
+};
 use longhaul_core::{
     State, Task, UnixMillis, Usage, Verdict,
-    store::{LiveTasks, StoreError},
+    store::{CommitCounts, LiveTasks, StoreError},
 };
+use longhaul_server::{Front, Limit};
 use parking_lot::{Mutex, RwLock};
 use prometheus_client::{
     encoding::{EncodeLabelSet, text},
@@ -46,6 +50,16 @@ struct OfToolAndOutcome {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfUpstream {
+    upstream: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfLimit {
+    limit: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OfWrite {
     write: &'static str,
 }
@@ -64,6 +78,12 @@ pub struct Metrics {
     queue_age: Family<OfTool, Gauge<f64, AtomicU64>>,
     stored_bytes: Gauge,
     running_attempts: Gauge,
+    upstream_up: Family<OfUpstream, Gauge>,
+    open_connections: Gauge,
+    open_streams: Gauge,
+    limit_refusals: Family<OfLimit, Counter>,
+    store_commits: Counter,
+    committed_changes: Counter,
     /// By [`Write`].
     writes: [Histogram; 2],
     failed_writes: Counter,
@@ -78,6 +98,14 @@ impl fmt::Debug for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Metrics").finish_non_exhaustive()
     }
+}
+
+/// What is read when Prometheus asks.
+pub(crate) struct Observed<'a> {
+    pub(crate) present: &'a Present,
+    pub(crate) commits: CommitCounts,
+    pub(crate) front: Option<&'a Front>,
+    pub(crate) upstreams: &'a [UpstreamReport],
 }
 
 /// What the server is at a moment.
@@ -147,6 +175,12 @@ impl Default for Metrics {
             queue_age: Family::default(),
             stored_bytes: Gauge::default(),
             running_attempts: Gauge::default(),
+            upstream_up: Family::default(),
+            open_connections: Gauge::default(),
+            open_streams: Gauge::default(),
+            limit_refusals: Family::default(),
+            store_commits: Counter::default(),
+            committed_changes: Counter::default(),
             writes: [write_seconds(), write_seconds()],
             failed_writes: Counter::default(),
             full_writes: AtomicU64::default(),
@@ -204,6 +238,36 @@ impl Metrics {
             "running_attempts",
             "Attempts that this process works on",
             self.running_attempts.clone(),
+        );
+        all.register(
+            "upstream_up",
+            "Whether an upstream of the gateway answers: 1 or 0",
+            self.upstream_up.clone(),
+        );
+        all.register(
+            "open_connections",
+            "HTTP connections of clients",
+            self.open_connections.clone(),
+        );
+        all.register(
+            "open_streams",
+            "Long-lived streams of clients: GET streams, subscriptions, and waits for results",
+            self.open_streams.clone(),
+        );
+        all.register(
+            "limit_refusals",
+            "Requests, connections and streams that were refused by a limit",
+            self.limit_refusals.clone(),
+        );
+        all.register(
+            "store_commits",
+            "Transactions that the store has committed",
+            self.store_commits.clone(),
+        );
+        all.register(
+            "store_committed_changes",
+            "Changes in those transactions; divided by them, the size of a batch",
+            self.committed_changes.clone(),
         );
         let (seconds, bytes) = (Unit::Seconds, Unit::Bytes);
         all.register_with_unit(
@@ -338,8 +402,9 @@ impl Metrics {
     }
 
     /// As OpenMetrics text.
-    pub(crate) fn encode(&self, present: &Present) -> Result<String, fmt::Error> {
+    pub(crate) fn encode(&self, observed: &Observed<'_>) -> Result<String, fmt::Error> {
         let _encoding = self.encoding.lock();
+        let present = observed.present;
         self.live.clear();
         self.asking.clear();
         self.queue_age.clear();
@@ -357,10 +422,36 @@ impl Metrics {
             .set(i64::try_from(present.usage.bytes).unwrap_or(i64::MAX));
         self.running_attempts
             .set(i64::try_from(present.running_attempts).unwrap_or(i64::MAX));
+        self.upstream_up.clear();
+        for UpstreamReport { name, state, .. } in observed.upstreams {
+            let upstream = name.clone();
+            let is_up = i64::from(*state == UpstreamState::Up);
+            self.upstream_up.get_or_create(&OfUpstream { upstream }).set(is_up);
+        }
+        if let Some(front) = observed.front {
+            let (connections, streams) = front.open();
+            let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+            self.open_connections.set(gauge(connections));
+            self.open_streams.set(gauge(streams));
+            for limit in Limit::ALL {
+                let of_limit = OfLimit { limit: limit.as_str() };
+                set(
+                    &self.limit_refusals.get_or_create(&of_limit),
+                    front.refusals().of(limit),
+                );
+            }
+        }
+        set(&self.store_commits, observed.commits.commits);
+        set(&self.committed_changes, observed.commits.changes);
         let mut text = String::new();
         text::encode(&mut text, &self.registry)?;
         Ok(text)
     }
+}
+
+/// Sets a counter to what was counted elsewhere.
+fn set(counter: &Counter, to: u64) {
+    counter.inner().store(to, Ordering::Relaxed);
 }
 
 /// For how long the first of a tool's queued tasks has been ready, in milliseconds.

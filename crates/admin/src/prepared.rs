@@ -1,10 +1,13 @@
 //! What a server prepares before it runs, so that it can be operated then.
 
-use crate::{Access, Admin, AdminListener, AdminOptions, AdminSocket, KeyFile, KeyFileError, MeteredStore, Metrics};
+use crate::{
+    Access, Admin, AdminListener, AdminOptions, AdminSocket, KeyFile, KeyFileError, MeteredStore, Metrics,
+    UpstreamSource,
+};
 use longhaul_auth::same_user::{SameUser, SameUserUnavailable};
 use longhaul_core::Store;
 use longhaul_runtime::{Engine, Ports};
-use longhaul_server::{audit::Audit, http::HostName};
+use longhaul_server::{Front, audit::Audit, http::HostName};
 use std::{io, net::SocketAddr, path::Path, sync::Arc};
 use tokio_util::sync::CancellationToken;
 
@@ -60,6 +63,8 @@ pub struct PreparedAdmin {
     listener: Option<AdminListener>,
     metrics: Arc<Metrics>,
     socket: Option<AdminSocket>,
+    front: Option<Arc<Front>>,
+    upstreams: Option<Arc<dyn UpstreamSource>>,
 }
 
 impl PreparedAdmin {
@@ -108,7 +113,23 @@ impl PreparedAdmin {
             listener,
             metrics: Arc::default(),
             socket,
+            front: None,
+            upstreams: None,
         })
+    }
+
+    /// Shows the upstreams of a gateway, too.
+    #[must_use]
+    pub fn with_upstreams(mut self, upstreams: Arc<dyn UpstreamSource>) -> Self {
+        self.upstreams = Some(upstreams);
+        self
+    }
+
+    /// Counts what clients have open, and how often they meet limits.
+    #[must_use]
+    pub fn with_front(mut self, front: Arc<Front>) -> Self {
+        self.front = Some(front);
+        self
     }
 
     /// What puts a layer around the engine's store that counts calls for the metrics.
@@ -131,6 +152,8 @@ impl PreparedAdmin {
             metrics: self.metrics,
             access: self.access,
             audit,
+            front: self.front,
+            upstreams: self.upstreams,
             stop: stop.clone(),
         });
         let on_address = async {

@@ -12,6 +12,7 @@ use crate::{
     metrics::Metrics,
     page,
     readiness::Readiness,
+    upstream_source::UpstreamSource,
 };
 use axum::{Extension, Router, extract::ConnectInfo, middleware, routing::get};
 use hyper::server::conn::http1;
@@ -21,7 +22,7 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use longhaul_runtime::Engine;
-use longhaul_server::audit::Audit;
+use longhaul_server::{Front, audit::Audit};
 use std::{sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -47,6 +48,10 @@ pub struct AdminOptions {
     pub access: Access,
     /// Where actions are recorded.
     pub audit: Option<Arc<dyn Audit>>,
+    /// What its clients are connected to, for the metrics.
+    pub front: Option<Arc<Front>>,
+    /// Knows its upstreams, if it is a gateway.
+    pub upstreams: Option<Arc<dyn UpstreamSource>>,
     /// Cancelled when the server stops: then it is not ready. An operator who drains the server cancels it.
     pub stop: CancellationToken,
 }
@@ -65,6 +70,8 @@ impl Admin {
             metrics,
             access,
             audit,
+            front,
+            upstreams,
             stop,
         } = options;
         Self {
@@ -75,6 +82,8 @@ impl Admin {
                 metrics,
                 access,
                 audit,
+                front,
+                upstreams,
                 stop,
                 logins: LoginSessions::default(),
                 drawn: DrawnPages::default(),

@@ -299,6 +299,22 @@ impl Gateway {
         }));
     }
 
+    /// Whether there are no upstreams now.
+    pub fn is_empty(&self) -> bool {
+        self.upstreams.all().is_empty()
+    }
+
+    /// What is known of each upstream now: its name, its status, and those of its tools that are offered, by the names that clients see.
+    pub async fn present(&self) -> Vec<(String, UpstreamStatus, Vec<String>)> {
+        let mut all = Vec::new();
+        for upstream in self.upstreams.all() {
+            let tools = upstream.offered.lock().await.keys().cloned().collect();
+            let status = upstream.status.borrow().clone();
+            all.push((upstream.name().to_owned(), status, tools));
+        }
+        all
+    }
+
     /// Waits until each upstream was reached, or could not be.
     pub async fn settled(&self) -> Vec<(String, UpstreamStatus)> {
         let mut all = Vec::new();

@@ -110,6 +110,8 @@ impl ServerHandle {
             exposure,
             tls: server.tls,
         };
+        #[cfg(feature = "admin")]
+        let admin = admin.map(|admin| admin.with_front(Arc::clone(&running.front)));
         handle.set_running(running);
         #[cfg(feature = "admin")]
         if let Some(admin) = admin {

@@ -7,6 +7,7 @@ mod reset;
 mod task;
 mod tasks;
 mod tools;
+mod upstreams;
 
 use crate::{action::ActionError, context::AdminContext, details::ReadError};
 use askama::Template;
@@ -34,6 +35,8 @@ pub(crate) fn router() -> Router<Arc<AdminContext>> {
         .route("/tasks/{id}/{action}", post(task::act))
         .route("/tools", get(tools::show))
         .route("/tools/{name}/{action}", post(tools::act))
+        .route("/upstreams", get(upstreams::show))
+        .route("/upstreams/{name}/{action}", post(upstreams::act))
         .route("/nodes", get(nodes::show))
         .route("/login", get(login::show).post(login::log_in))
         .route("/logout", post(login::log_out))
@@ -77,6 +80,8 @@ fn asset(kind: &'static str, text: &'static str) -> Response {
 pub(crate) struct Frame {
     name: String,
     place: &'static str,
+    /// Whether it is a gateway.
+    has_upstreams: bool,
     /// [`Live::version`](crate::live::Live::version) before anything of the page was read.
     version: u64,
 }
@@ -87,6 +92,10 @@ impl Frame {
         Self {
             name: context.name.clone(),
             place,
+            has_upstreams: context
+                .upstreams
+                .as_ref()
+                .is_some_and(|upstreams| !upstreams.is_empty()),
             version: context.live.version(),
         }
     }
@@ -132,7 +141,9 @@ impl From<ActionError> for PageError {
     fn from(error: ActionError) -> Self {
         let status = match &error {
             ActionError::Invalid(_) => StatusCode::BAD_REQUEST,
-            ActionError::UnknownTool | ActionError::Refused(OperatorError::NotFound) => StatusCode::NOT_FOUND,
+            ActionError::UnknownTool | ActionError::UnknownUpstream | ActionError::Refused(OperatorError::NotFound) => {
+                StatusCode::NOT_FOUND
+            }
             ActionError::Refused(OperatorError::Store(_)) => StatusCode::SERVICE_UNAVAILABLE,
             ActionError::Refused(_) => StatusCode::CONFLICT,
         };

@@ -69,6 +69,81 @@ async fn plain_calls_are_seen_and_ended() {
 }
 
 #[tokio::test]
+async fn an_upstream_is_seen_and_paused_with_all_its_tools() {
+    let world = World::new(true).await;
+    world.ended("fails", json!({"text": "no"})).await;
+    let running = world.running("runs").await;
+    let upstreams = world.json("/api/upstreams").await;
+    let [near, far] = &upstreams.as_array().unwrap()[..] else {
+        panic!("{upstreams}")
+    };
+    assert_eq!(
+        (
+            &near["name"],
+            &near["state"],
+            &near["tools"],
+            &near["running"],
+            &near["failed"]
+        ),
+        (&json!("near"), &json!("up"), &json!(2), &json!(1), &json!(1))
+    );
+    assert_eq!(
+        (&far["state"], &far["reason"]),
+        (&json!("down"), &json!("connection refused"))
+    );
+    let metrics = world.get("/metrics").await.text().await.unwrap();
+    for line in [
+        r#"longhaul_upstream_up{upstream="near"} 1"#,
+        r#"longhaul_upstream_up{upstream="far"} 0"#,
+    ] {
+        assert!(
+            metrics.lines().any(|found| found == line),
+            "{line} is not in\n{metrics}"
+        );
+    }
+
+    let (status, done) = world.act("/api/upstreams/near/pause").await;
+    assert_eq!((status, &done["tools"]), (200, &json!(["gated", "fails"])));
+    assert_eq!(world.json("/api/upstreams").await[0]["pausedTools"], 2);
+    let waiting = world.client.start("fails", json!({"text": "later"})).await.unwrap();
+    world.state(waiting.id(), "queued").await;
+    // What runs runs on.
+    world.gate.add_permits(1);
+    world.state(&running, "succeeded").await;
+    let page = world.get("/upstreams").await.text().await.unwrap();
+    for shown in [
+        "connection refused",
+        "action=\"/upstreams/near/resume\"",
+        "<a href=\"/upstreams\" aria-current=\"page\">",
+    ] {
+        assert!(page.contains(shown), "{shown} is not in\n{page}");
+    }
+    let resumed = world
+        .request(Method::POST, "/upstreams/near/resume")
+        .header("origin", format!("http://{}", world.address));
+    assert_eq!(resumed.send().await.unwrap().status(), 303);
+    world.state(waiting.id(), "failed").await;
+    let paused: Vec<_> = world
+        .audit
+        .lines()
+        .iter()
+        .map(|line| (line["action"].clone(), line["tool"].clone()))
+        .collect();
+    let expected = ["pause", "pause", "resume", "resume"]
+        .into_iter()
+        .zip(["gated", "fails", "gated", "fails"]);
+    for (action, tool) in expected {
+        assert!(
+            paused.contains(&(json!(action), json!(tool))),
+            "{action} {tool}: {paused:?}"
+        );
+    }
+
+    assert_eq!(world.act("/api/upstreams/nowhere/pause").await.0, 404);
+    assert_eq!(world.act("/api/upstreams/far/pause").await.0, 409, "it has no tools");
+}
+
+#[tokio::test]
 async fn tools_and_metrics_count_what_becomes_of_calls() {
     let world = World::new(true).await;
     let failed = world.ended("fails", json!({"text": "no"})).await;
@@ -107,6 +182,9 @@ async fn tools_and_metrics_count_what_becomes_of_calls() {
         r#"longhaul_attempts_ended_total{tool="fails",outcome="failed"} 1"#,
         r#"longhaul_task_duration_seconds_count{tool="fails"} 1"#,
         "longhaul_running_attempts 2",
+        "longhaul_open_streams 0",
+        r#"longhaul_limit_refusals_total{limit="calls"} 0"#,
+        "longhaul_store_commits_total 0",
     ] {
         assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
     }

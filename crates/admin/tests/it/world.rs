@@ -1,8 +1,12 @@
 //! A server with tools that do what a test tells them, and its admin address.
 
 use longhaul::{Era, Server, ServerHandle, StepError, TaskContext, Tool, ToolResult, testing::Client};
-use longhaul_admin::{Access, Admin, AdminListener, AdminOptions, KeyFile, MeteredStore, Metrics};
+use longhaul_admin::{
+    Access, Admin, AdminListener, AdminOptions, KeyFile, MeteredStore, Metrics, UpstreamReport, UpstreamSource,
+    UpstreamState,
+};
 use longhaul_auth::same_user::SameUser;
+use longhaul_core::BoxFuture;
 use longhaul_runtime::Ports;
 use longhaul_server::audit::{Audit, AuditEvent};
 use reqwest::{Method, RequestBuilder, Response};
@@ -37,6 +41,28 @@ impl Recorded {
             line
         };
         lines.iter().map(without_time).collect()
+    }
+}
+
+/// Two of the tools are those of an upstream.
+struct TwoUpstreams;
+
+impl UpstreamSource for TwoUpstreams {
+    fn is_empty(&self) -> bool {
+        false
+    }
+
+    fn upstreams(&self) -> BoxFuture<'_, Vec<UpstreamReport>> {
+        let report = |name: &str, state, tools: &[&str]| UpstreamReport {
+            name: name.to_owned(),
+            state,
+            tools: tools.iter().map(ToString::to_string).collect(),
+        };
+        let down = UpstreamState::Down("connection refused".to_owned());
+        Box::pin(std::future::ready(vec![
+            report("near", UpstreamState::Up, &["gated", "fails"]),
+            report("far", down, &[]),
+        ]))
     }
 }
 
@@ -135,6 +161,8 @@ impl World {
             metrics,
             access,
             audit: Some(Arc::clone(&audit) as Arc<dyn Audit>),
+            front: server.front(),
+            upstreams: Some(Arc::new(TwoUpstreams)),
             stop: stop.clone(),
         });
         let stopped = stop.clone();

@@ -42,6 +42,7 @@ pub(crate) async fn run(admin: &Admin) -> ExitCode {
         | AdminCommand::Pause(SomeTools { of, .. })
         | AdminCommand::Resume(SomeTools { of, .. })
         | AdminCommand::Tools(of)
+        | AdminCommand::Upstreams(of)
         | AdminCommand::Stats(of)
         | AdminCommand::Top(of)
         | AdminCommand::Drain(of)
@@ -94,6 +95,12 @@ async fn operate(command: &AdminCommand) -> Result<Exit, Failure> {
             let tools = Api::of(of)?.get("/api/tools").await?;
             shown(of, &tools, |tools| {
                 show::tools(tools.as_array().map_or(&[], Vec::as_slice), show::width())
+            })
+        }
+        AdminCommand::Upstreams(of) => {
+            let upstreams = Api::of(of)?.get("/api/upstreams").await?;
+            shown(of, &upstreams, |upstreams| {
+                show::upstreams(upstreams.as_array().map_or(&[], Vec::as_slice), show::width())
             })
         }
         AdminCommand::Stats(of) => shown(of, &Api::of(of)?.get("/api/stats").await?, show::stats),
@@ -190,6 +197,14 @@ async fn act(one: &OneTask, action: &str, words: &str) -> Result<Exit, Failure> 
 /// Pauses or resumes the tools that fit one of the patterns. Nothing is done if one of them fits none.
 async fn set_paused(some: &SomeTools, action: &str) -> Result<Exit, Failure> {
     let api = Api::of(&some.of)?;
+    if let Some(upstream) = &some.upstream {
+        let path = format!("/api/upstreams/{}/{action}", percent_encode(upstream));
+        let done = api.post(&path, None).await?;
+        return shown(&some.of, &done, |done| {
+            let names: Vec<&str> = show::list(done, "tools").iter().filter_map(Value::as_str).collect();
+            format!("{action}d: {}", names.join(", "))
+        });
+    }
     let tools = api.get("/api/tools").await?;
     let names: Vec<&str> = tools
         .as_array()

@@ -96,6 +96,44 @@ pub(super) fn tools(tools: &[Value], width: usize) -> String {
     table(header, &rows, width)
 }
 
+pub(super) fn upstreams(upstreams: &[Value], width: usize) -> String {
+    let row = |upstream: &Value| {
+        let count = |member: &str| upstream[member].as_u64().unwrap_or_default().to_string();
+        [
+            text(upstream, "name").to_owned(),
+            text(upstream, "state").to_owned(),
+            match upstream["pausedTools"].as_u64().unwrap_or_default() {
+                0 => count("tools"),
+                paused => format!("{} ({paused} paused)", count("tools")),
+            },
+            count("queued"),
+            count("running"),
+            count("asking"),
+            count("succeeded"),
+            count("failed"),
+            count("cancelled"),
+            text(upstream, "reason").to_owned(),
+        ]
+    };
+    if upstreams.is_empty() {
+        return "this server has no upstreams".to_owned();
+    }
+    let rows: Vec<[String; 10]> = upstreams.iter().map(row).collect();
+    let header = [
+        "UPSTREAM",
+        "STATE",
+        "TOOLS",
+        "QUEUED",
+        "RUNNING",
+        "ASKING",
+        "SUCCEEDED",
+        "FAILED",
+        "CANCELLED",
+        "WHY",
+    ];
+    table(header, &rows, width)
+}
+
 pub(super) fn nodes(found: &Value, width: usize) -> String {
     let nodes = list(found, "nodes");
     let row = |node: &Value| {

@@ -34,6 +34,8 @@ pub(crate) enum AdminCommand {
     Answer(AdminAnswer),
     /// List the tools, and what becomes of their calls
     Tools(Operated),
+    /// List the upstreams of a gateway, and whether they answer
+    Upstreams(Operated),
     /// Begin nothing of these tools until they are resumed; what runs runs on
     Pause(SomeTools),
     /// End the pause of these tools
@@ -93,8 +95,11 @@ pub(crate) struct SomeTools {
     #[command(flatten)]
     pub(crate) of: Operated,
     /// Names of tools, * for any characters: 'git_*' are those of the upstream `git`
-    #[arg(required = true, value_name = "TOOL")]
+    #[arg(required_unless_present = "upstream", value_name = "TOOL")]
     pub(crate) tools: Vec<ToolPattern>,
+    /// All tools that this upstream has now
+    #[arg(long, value_name = "NAME", conflicts_with = "tools")]
+    pub(crate) upstream: Option<String>,
 }
 
 /// `longhaul admin tasks`

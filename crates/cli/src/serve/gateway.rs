@@ -1,10 +1,12 @@
 //! The upstreams of a configuration.
 
 use crate::upstream_logins::UpstreamError;
-use longhaul_gateway::{Gateway, GatewayError, UpstreamOptions};
+use longhaul_admin::{UpstreamReport, UpstreamSource, UpstreamState};
+use longhaul_core::BoxFuture;
+use longhaul_gateway::{Gateway, GatewayError, UpstreamOptions, UpstreamStatus};
 use longhaul_private_dir::PrivateDir;
 use longhaul_runtime::Ports;
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 /// The folder of the last known lists, in the data directory.
 const FOLDER: &str = "upstreams";
@@ -19,4 +21,28 @@ pub(super) fn prepare(
     let folder = PrivateDir::create(&data_dir.join(FOLDER)).map_err(GatewayError::from)?;
     let gateway = Gateway::new(upstreams, prefix, env!("CARGO_PKG_VERSION"), Some(folder), ports);
     Ok(gateway?)
+}
+
+/// The gateway as operators see it.
+pub(super) struct Operated(pub(super) Arc<Gateway>);
+
+impl UpstreamSource for Operated {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn upstreams(&self) -> BoxFuture<'_, Vec<UpstreamReport>> {
+        Box::pin(async {
+            let report = |(name, status, tools)| UpstreamReport {
+                name,
+                state: match status {
+                    UpstreamStatus::Starting => UpstreamState::Starting,
+                    UpstreamStatus::Up { .. } => UpstreamState::Up,
+                    UpstreamStatus::Down { reason } => UpstreamState::Down(reason),
+                },
+                tools,
+            };
+            self.0.present().await.into_iter().map(report).collect()
+        })
+    }
 }

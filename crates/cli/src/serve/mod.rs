@@ -83,6 +83,9 @@ enum ServeError {
 
 /// Serves until a signal or until `idle_exit`.
 pub(crate) fn run(serve: &args::Serve) -> ExitCode {
+    if serve.log == args::LogFormat::Json {
+        output::notes_as_json();
+    }
     let mut config = match generated_config::load(&serve.source) {
         Ok(config) => config,
         Err(error) => {
@@ -114,7 +117,7 @@ pub(crate) fn run(serve: &args::Serve) -> ExitCode {
         config.server.data_dir = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.clone());
     }
     match log::filter() {
-        Ok(filter) => log::to_stderr(filter),
+        Ok(filter) => log::to_stderr(filter, serve.log),
         Err(error) => {
             output::note(&format!("longhaul: {error}"));
             return ExitCode::from(config::EXIT_INVALID);
@@ -200,7 +203,12 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     let commands = Arc::new(CommandProvider::new(attempts.clone(), launcher, ports.clone()));
     let tools = tools::build_all(tools, server.queue_timeout, &commands)?;
     let logins = UpstreamLogins::new(&server.data_dir);
-    let gateway = gateway::prepare(logins.apply(upstreams)?, prefix, &server.data_dir, &ports)?;
+    let gateway = Arc::new(gateway::prepare(
+        logins.apply(upstreams)?,
+        prefix,
+        &server.data_dir,
+        &ports,
+    )?);
     let mut building = longhaul::Server::new(server.name.clone(), env!("CARGO_PKG_VERSION"))
         .instructions("Slow tools run as tasks, which survive this server and your connection to it.")
         .tools(tools)
@@ -224,7 +232,9 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         None => None,
         Some(config) => Some(Arc::new(AuditLog::open(config, &ports.clock)?) as Arc<dyn Audit>),
     };
-    let admin = longhaul_admin::PreparedAdmin::new(admin, &server.data_dir, &ports).await?;
+    let admin = longhaul_admin::PreparedAdmin::new(admin, &server.data_dir, &ports)
+        .await?
+        .with_upstreams(Arc::new(gateway::Operated(Arc::clone(&gateway))));
     let (mut building, who) = access::apply(building, &server, &ports, audit.as_ref())?;
     if let Some(audit) = &audit {
         building = building.audit(Arc::clone(audit));
@@ -299,7 +309,9 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         audit: audit.as_ref(),
     };
     let on_hangup = stop.run_until_cancelled(reloading.on_hangup(hangup, &mut present));
-    let operated = admin.serve(name, engine.clone(), audit.clone(), stop.clone());
+    let operated = admin
+        .with_front(Arc::clone(&front))
+        .serve(name, engine.clone(), audit.clone(), stop.clone());
     tokio::join!(
         over_http,
         socket.serve(Arc::clone(&front), stop.cancelled()),

@@ -53,6 +53,36 @@ fn hang_up(folder: &Path, server: &Server, expected: &str) -> String {
 }
 
 /// Tools and upstreams come and go, the running task stays, and a broken file changes nothing.
+/// An operator sees an upstream that has gone away, and pauses one with all its tools.
+#[test]
+fn upstreams_are_seen_and_paused_from_a_shell() {
+    let folder = folder();
+    let path = folder.path();
+    let mut upstream = serve(path, &["upstream.toml"]);
+    gateway_config(path, &upstream.url);
+    let gateway = serve(path, &["gateway.toml"]);
+    let seen = || -> Value {
+        serde_json::from_str(&text(&run(path, &["admin", "upstreams", "gateway.toml", "--json"]))).unwrap()
+    };
+    let up = seen();
+    assert_eq!((&up[0]["name"], &up[0]["state"]), (&json!("up"), &json!("up")));
+    let paused = text(&run(path, &["admin", "pause", "gateway.toml", "--upstream", "up"]));
+    assert!(paused.starts_with("paused: ") && paused.contains("greet"), "{paused}");
+    let table = text(&run(path, &["admin", "upstreams", "gateway.toml"]));
+    assert!(table.contains("2 (2 paused)"), "{table}");
+    text(&run(path, &["admin", "resume", "gateway.toml", "--upstream", "up"]));
+    assert_eq!(text(&run(path, &["call", &gateway.url, "greet"])), "Hello");
+
+    upstream.child.kill().unwrap();
+    upstream.child.wait().unwrap();
+    until("the upstream to be down", || seen()[0]["state"] == "down");
+    let unknown = run(path, &["admin", "pause", "gateway.toml", "--upstream", "pu"]);
+    assert!(
+        String::from_utf8_lossy(&unknown.stderr).contains("there is no such upstream"),
+        "{unknown:?}"
+    );
+}
+
 #[test]
 fn a_hangup_reads_the_configuration_again() {
     let folder = folder();

@@ -1,0 +1,51 @@
+//! The upstreams of a gateway.
+
+use super::{Frame, PageError, drawn};
+use crate::{access::Actor, context::AdminContext, upstreams::UpstreamView};
+use askama::Template;
+use axum::{
+    Extension,
+    extract::{OriginalUri, Path, State},
+    response::{IntoResponse, Redirect, Response},
+};
+use http::StatusCode;
+use std::sync::Arc;
+
+#[derive(Template)]
+#[template(path = "upstreams.html")]
+struct UpstreamsPage {
+    frame: Frame,
+    rows: Vec<UpstreamView>,
+}
+
+pub(super) async fn show(State(context): State<Arc<AdminContext>>, OriginalUri(uri): OriginalUri) -> Response {
+    let clock = &context.engine.ports().clock;
+    let drawn = context
+        .drawn
+        .page(&context.live, &**clock, uri.path().to_owned(), draw(&context))
+        .await;
+    drawn.unwrap_or_else(|error| error.show(&context, "/"))
+}
+
+async fn draw(context: &AdminContext) -> Result<String, PageError> {
+    let frame = Frame::of(context, "upstreams");
+    let rows = context.upstreams().await?;
+    Ok(drawn(&UpstreamsPage { frame, rows }))
+}
+
+/// Pauses all tools of an upstream, or ends their pause.
+pub(super) async fn act(
+    State(context): State<Arc<AdminContext>>,
+    Extension(actor): Extension<Actor>,
+    Path((name, action)): Path<(String, String)>,
+) -> Response {
+    let paused = match action.as_str() {
+        "pause" => true,
+        "resume" => false,
+        _ => return StatusCode::NOT_FOUND.into_response(),
+    };
+    match context.set_upstream_paused(&actor, &name, paused).await {
+        Ok(_) => Redirect::to("/upstreams").into_response(),
+        Err(error) => PageError::from(error).show(&context, "/upstreams"),
+    }
+}

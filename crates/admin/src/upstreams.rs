@@ -1,0 +1,101 @@
+//! The upstreams of a gateway as operators see them: the JSON of the API, of which the page is made, too.
+
+use crate::{
+    access::Actor,
+    action::ActionError,
+    context::AdminContext,
+    upstream_source::{UpstreamReport, UpstreamState},
+    view::ToolView,
+};
+use longhaul_core::store::StoreError;
+use longhaul_runtime::OperatorError;
+use serde::Serialize;
+
+/// An upstream, and what becomes of the calls of its tools.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct UpstreamView {
+    pub(crate) name: String,
+    /// `starting`, `up` or `down`.
+    pub(crate) state: &'static str,
+    /// Why it is down.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<String>,
+    /// How many of its tools are offered, and how many of these are paused.
+    pub(crate) tools: usize,
+    pub(crate) paused_tools: usize,
+    pub(crate) queued: u64,
+    pub(crate) running: u64,
+    pub(crate) asking: u64,
+    /// Since the start of the process.
+    pub(crate) succeeded: u64,
+    pub(crate) failed: u64,
+    pub(crate) cancelled: u64,
+}
+
+impl UpstreamView {
+    fn of(report: UpstreamReport, tools: &[ToolView]) -> Self {
+        let own: Vec<&ToolView> = tools.iter().filter(|tool| report.tools.contains(&tool.name)).collect();
+        let sum = |of: fn(&ToolView) -> u64| own.iter().map(|tool| of(tool)).sum();
+        let (state, reason) = match report.state {
+            UpstreamState::Starting => ("starting", None),
+            UpstreamState::Up => ("up", None),
+            UpstreamState::Down(reason) => ("down", Some(reason)),
+        };
+        Self {
+            state,
+            reason,
+            name: report.name,
+            tools: own.len(),
+            paused_tools: own.iter().filter(|tool| tool.paused).count(),
+            queued: sum(|tool| tool.queued),
+            running: sum(|tool| tool.running),
+            asking: sum(|tool| tool.asking),
+            succeeded: sum(|tool| tool.succeeded),
+            failed: sum(|tool| tool.failed),
+            cancelled: sum(|tool| tool.cancelled),
+        }
+    }
+
+    /// Whether none of its tools begins anything.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.tools > 0 && self.paused_tools == self.tools
+    }
+}
+
+impl AdminContext {
+    pub(crate) async fn upstream_reports(&self) -> Vec<UpstreamReport> {
+        match &self.upstreams {
+            Some(upstreams) => upstreams.upstreams().await,
+            None => Vec::new(),
+        }
+    }
+
+    pub(crate) async fn upstreams(&self) -> Result<Vec<UpstreamView>, StoreError> {
+        let (reports, tools) = (self.upstream_reports().await, self.tools().await?);
+        let view = |report| UpstreamView::of(report, &tools);
+        Ok(reports.into_iter().map(view).collect())
+    }
+
+    /// Pauses all tools that an upstream has now, or ends their pause. Returns their names.
+    ///
+    /// # Errors
+    /// [`ActionError`]. Some of the tools may have been paused then.
+    pub(crate) async fn set_upstream_paused(
+        &self,
+        actor: &Actor,
+        name: &str,
+        paused: bool,
+    ) -> Result<Vec<String>, ActionError> {
+        let reports = self.upstream_reports().await;
+        let upstream = reports.into_iter().find(|report| report.name == name);
+        let upstream = upstream.ok_or(ActionError::UnknownUpstream)?;
+        if upstream.tools.is_empty() {
+            return Err(OperatorError::NotNow("the upstream offers no tools").into());
+        }
+        for tool in &upstream.tools {
+            self.set_paused(actor, tool, paused).await?;
+        }
+        Ok(upstream.tools)
+    }
+}
