@@ -225,6 +225,21 @@ async fn a_signature_that_no_known_key_has_made_has_keys_fetched_with_a_bound() 
     }
 }
 
+/// An issuer that had changed the key under its id would have signed by another algorithm, which has keys fetched as a wrong signature does; in between nobody need wait.
+#[tokio::test]
+async fn a_known_key_with_another_algorithm_is_invalid_and_no_unknown_one() {
+    let (known, other) = (Signer::new("ES256", "same"), Signer::new("ES384", "same"));
+    let setup = Setup::new(keys([&known])).await;
+    assert!(setup.identify(&setup.token(&known)).await.is_ok());
+    let forged = setup.token(&other);
+    for _ in 0..3 {
+        assert!(matches!(setup.identify(&forged).await, Err(Denied::Invalid { .. })));
+    }
+    setup.server.reply(keys([&other]));
+    setup.clock.pass(30 * SECOND);
+    assert!(setup.identify(&forged).await.is_ok());
+}
+
 #[tokio::test]
 async fn a_changed_file_is_seen_within_seconds_or_by_the_first_token_that_needs_it() {
     let dir = tempfile::tempdir().expect("a directory");

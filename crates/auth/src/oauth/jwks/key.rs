@@ -50,7 +50,7 @@ pub(crate) enum Signer<'a> {
     Key(&'a Arc<VerifyingKey>),
     /// The set has no key that the token could be signed with.
     Unknown,
-    /// None of those that it could be signed with.
+    /// None of those that it could be signed with, or the one that it names is for other algorithms.
     Other,
 }
 
@@ -89,7 +89,12 @@ impl KeySet {
             |key: &&Arc<VerifyingKey>| key.algorithms.contains(&algorithm) && (id.is_none() || key.id.as_deref() == id);
         let mut fitting = self.0.iter().filter(is_fitting).take(MOST_TRIED).peekable();
         if fitting.peek().is_none() {
-            return Signer::Unknown;
+            // The key that it names is for other algorithms.
+            let is_named = |key: &Arc<VerifyingKey>| id.is_some() && key.id.as_deref() == id;
+            return match self.0.iter().any(is_named) {
+                true => Signer::Other,
+                false => Signer::Unknown,
+            };
         }
         let Some(signature) = token.signature() else {
             return Signer::Other;
