@@ -2,7 +2,7 @@
 
 use crate::admission::limits::Source;
 use http::HeaderMap;
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 use std::{fmt, net::IpAddr, str::FromStr};
 
 /// The address of a proxy, or a network of such, in front of the server.
@@ -72,10 +72,25 @@ impl FromStr for TrustedProxy {
     fn from_str(text: &str) -> Result<Self, InvalidProxy> {
         let network = text.parse().ok().or_else(|| {
             let address: IpAddr = text.parse().ok()?;
-            Some(IpNet::from(address.to_canonical()))
+            Some(IpNet::from(address))
         });
-        network.map(Self).ok_or(InvalidProxy)
+        network.map(canonical).map(Self).ok_or(InvalidProxy)
     }
+}
+
+/// A network of IPv4 addresses that are written as IPv6 is one of IPv4, as the addresses of peers are.
+fn canonical(network: IpNet) -> IpNet {
+    /// The bits before the address of version 4.
+    const MAPPED: u8 = 96;
+    let mapped = match network.addr().to_canonical() {
+        IpAddr::V4(address) if network.max_prefix_len() == 128 => Some(address),
+        _ => None,
+    };
+    let length = network.prefix_len().checked_sub(MAPPED);
+    let narrowed = mapped
+        .zip(length)
+        .and_then(|(address, length)| Ipv4Net::new(address, length).ok());
+    narrowed.map_or(network, IpNet::V4)
 }
 
 impl fmt::Display for TrustedProxy {
@@ -294,6 +309,9 @@ mod tests {
             ("10.0.0.0/8", "10.0.0.0/8"),
             ("192.0.2.1", "192.0.2.1"),
             ("::ffff:192.0.2.1", "192.0.2.1"),
+            ("::ffff:10.0.0.0/104", "10.0.0.0/8"),
+            ("::ffff:0:0/96", "0.0.0.0/0"),
+            ("::/0", "::/0"),
             ("::1", "::1"),
         ] {
             assert_eq!(
@@ -301,6 +319,9 @@ mod tests {
                 Ok(shown.to_owned())
             );
         }
+        let parse = |text: &str| text.parse::<TrustedProxy>().expect("a network");
+        assert!(parse("::ffff:10.0.0.0/104").includes([10, 1, 2, 3].into()));
+        assert!(TrustedProxy::are_everyone(&[parse("::ffff:0:0/96")]));
         for wrong in ["", "proxy.example.com", "10.0.0.0/33", "10.0.0", "*"] {
             assert_eq!(wrong.parse::<TrustedProxy>(), Err(InvalidProxy), "{wrong}");
         }
