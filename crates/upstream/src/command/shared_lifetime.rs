@@ -10,6 +10,8 @@ use std::{
 pub enum Hazard {
     /// The server is the container's main process.
     MainProcess,
+    /// The container's main process started the server, which looks the same as one whose parent has ended.
+    ChildOfMainProcess,
     /// systemd stops everything in the unit.
     Unit {
         /// Its name.
@@ -21,7 +23,10 @@ impl fmt::Display for Hazard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::MainProcess => f.write_str(
-                "this server seems to be the main process of a container: when that ends the container ends, and running commands with it",
+                "this server is the main process of a container: when that ends the container ends, and running commands with it",
+            ),
+            Self::ChildOfMainProcess => f.write_str(
+                "the parent of this server is the main process of a container: if that ends when this server ends, as a small init does, the container ends, and running commands with it",
             ),
             Self::Unit { name } => write!(
                 f,
@@ -52,19 +57,19 @@ struct HostProcess<'a> {
 
 impl HostProcess<'_> {
     fn hazards(&self) -> Vec<Hazard> {
-        let main_process = self.pid == 1 || (self.parent == 1 && self.in_container());
+        let container = match (self.pid, self.parent) {
+            (1, _) => Some(Hazard::MainProcess),
+            (_, 1) if self.in_container() => Some(Hazard::ChildOfMainProcess),
+            _ => None,
+        };
         let unit = self
             .unit()
             .filter(|unit| !self.spares_children(unit))
             .map(|name| Hazard::Unit { name });
-        main_process
-            .then_some(Hazard::MainProcess)
-            .into_iter()
-            .chain(unit)
-            .collect()
+        container.into_iter().chain(unit).collect()
     }
 
-    /// The marks the common container runtimes leave. A small init as PID 1 ends with its child, so being that child is the same.
+    /// The marks the common container runtimes leave.
     fn in_container(&self) -> bool {
         let marks = [".dockerenv", "run/.containerenv", "run/systemd/container"];
         marks.iter().any(|mark| self.root.join(mark).exists()) || std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()
@@ -186,7 +191,7 @@ mod tests {
     #[test]
     fn the_main_process_of_a_container_takes_all_along() {
         assert_eq!(seen(&[], 1, 0), [Hazard::MainProcess]);
-        assert_eq!(seen(&[(".dockerenv", "")], 7, 1), [Hazard::MainProcess]);
+        assert_eq!(seen(&[(".dockerenv", "")], 7, 1), [Hazard::ChildOfMainProcess]);
         assert_eq!(seen(&[(".dockerenv", "")], 7, 3), []);
     }
 }
