@@ -20,9 +20,36 @@ pub(crate) fn state_word(state: State) -> &'static str {
     }
 }
 
+/// A text of somebody else on one line. What could hide or reverse the letters around it is a space: line breaks, control characters, and those that change the direction
+/// of letters.
+pub(crate) fn plain(text: &str) -> String {
+    let changes_line =
+        |char: char| matches!(char, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let shown = |char: char| {
+        if char.is_control() || changes_line(char) {
+            ' '
+        } else {
+            char
+        }
+    };
+    text.chars().map(shown).collect()
+}
+
 /// A time as RFC 3339.
 pub(crate) fn timestamp(now: Now, at: UnixMillis) -> String {
     let mut text = String::new();
     push_timestamp(&mut text, now.in_the_world(at));
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_change_the_letters_around_it_is_not_shown() {
+        let name = "oauth:https://a.example\nuser:a\u{202e}nimda\u{2066}\u{1b}[2J";
+        assert_eq!(plain(name), "oauth:https://a.example user:a nimda  [2J");
+        assert_eq!(plain("Zoë שלום"), "Zoë שלום");
+    }
 }

@@ -106,7 +106,7 @@ pub(crate) fn plain(text: &str, keep: &str) -> String {
 }
 
 fn is_reordering(char: char) -> bool {
-    matches!(char, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    matches!(char, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// A URL that a server has sent, as a browser opens it: what could be shown as something else is percent-encoded.

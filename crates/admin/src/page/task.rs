@@ -11,6 +11,7 @@ use crate::{
     context::AdminContext,
     details::ReadError,
     view::{EntryView, TaskDetails},
+    words::plain,
 };
 use askama::Template;
 use axum::{
@@ -41,6 +42,7 @@ struct TaskPage {
     blocked: Option<BlockedView>,
     outcome: Option<OutcomeView>,
     client: String,
+    principal: String,
     arguments: String,
     attempts: Vec<AttemptRow>,
     journal: Vec<EntryRow>,
@@ -131,7 +133,8 @@ async fn page(context: &AdminContext, text_of_id: &str) -> Result<TaskPage, Page
             tries: blocked["tries"].as_u64().unwrap_or_default(),
         }),
         outcome: task.outcome.as_ref().map(outcome),
-        client: client(&task),
+        client: plain(&client(&task)),
+        principal: plain(&task.task.principal),
         arguments: task
             .arguments
             .as_ref()

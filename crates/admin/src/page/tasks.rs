@@ -1,7 +1,7 @@
 //! The list of tasks. Its filter is in the address, so that it can be kept and sent.
 
 use super::{Frame, PageError, drawn, length};
-use crate::{context::AdminContext, details::ReadError, query::TaskQuery, view::TaskView};
+use crate::{context::AdminContext, details::ReadError, query::TaskQuery, view::TaskView, words::plain};
 use askama::Template;
 use axum::{
     extract::{OriginalUri, Query, State},
@@ -52,12 +52,12 @@ impl Row {
                 None => length(task.age_millis),
             },
             progress: fraction(&task),
-            status: task.status.unwrap_or_default(),
+            status: plain(&task.status.unwrap_or_default()),
             id: task.id,
             tool: task.tool,
             state: task.state,
             asks: task.asks,
-            principal: task.principal,
+            principal: plain(&task.principal),
             created_at: task.created_at,
         }
     }

@@ -1,7 +1,7 @@
 //! What the API answers, for people.
 
 use super::table::table;
-use crate::tasks::terminal_width;
+use crate::{output::plain, tasks::terminal_width};
 use serde_json::Value;
 use std::io::IsTerminal as _;
 
@@ -195,7 +195,7 @@ pub(super) fn task(task: &Value) -> String {
     let mut lines = vec![format!("{} {}", text(task, "tool"), text(task, "state"))];
     let mut member = |name: &str, value: &str| {
         if !value.is_empty() {
-            lines.push(format!("  {name:<11}{value}"));
+            lines.push(format!("  {name:<11}{}", plain(value, "\n\t")));
         }
     };
     member("id", text(task, "id"));
@@ -213,7 +213,7 @@ pub(super) fn task(task: &Value) -> String {
         );
     }
     member("waits for", text(task, "waitsFor"));
-    member("principal", text(task, "principal"));
+    member("principal", &plain(text(task, "principal"), ""));
     member("created", text(task, "createdAt"));
     member("changed", text(task, "updatedAt"));
     member("ended", text(task, "endedAt"));
