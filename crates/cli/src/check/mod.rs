@@ -161,8 +161,7 @@ pub(crate) const NOBODY: &str = "nobody: all that can connect is taken for a pro
 
 /// Whether processes of this user can come in without credentials.
 pub(crate) fn admits_same_user(server: &ServerConfig) -> bool {
-    let is_safe = server.tls.is_some() || server.http.plain_http;
-    config::admits_same_user(&server.listen, &server.http.trusted_proxies, is_safe)
+    config::admits_same_user(&server.listen, &server.http.trusted_proxies)
 }
 
 /// What proxies mean for whoever comes through them, or does not.

@@ -192,15 +192,16 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment, max_running
                 "`trusted_proxies`: {wide} has addresses of strangers, who can say there which address theirs is"
             ));
         }
-        let is_safe = tls.as_ref().is_none_or(Option::is_some) || plain_http == Some(true);
-        if auth.same_user != Some(false) && !auth.unauthenticated && !admits_same_user(listen, proxies, is_safe) {
+        let has_loopback = admits_same_user(listen, &[]);
+        if auth.same_user != Some(false) && !auth.unauthenticated && has_loopback && !admits_same_user(listen, proxies)
+        {
             let nobody = if auth.admits_remote() {
                 ""
             } else {
                 ", and so nobody is served"
             };
             entry.warn(format!(
-                "`trusted_proxies`: no program of this machine can be taken for one of this user: its requests are a proxy's, or come in plain HTTP from none{nobody}"
+                "`trusted_proxies`: no program of this machine can be taken for one of this user, since its requests come from the address of a proxy{nobody}"
             ));
         }
     }
@@ -212,6 +213,15 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment, max_running
         entry.warn(format!(
             "`socket_mode`: {who} may call every tool, since `unauthenticated` asks nobody for credentials"
         ));
+    }
+    if let (Some(listen), Some(auth), Some(entry)) = (&listen, &auth, section.get("listen"))
+        && auth.same_user == Some(true)
+        && !admits_same_user(listen, &[])
+    {
+        entry.warn(
+            "`same_user = true` means nothing here: only programs that connect to a loopback address are told apart by their user, and this address is none"
+                .to_owned(),
+        );
     }
     let audit = section.optional("audit", |entry| {
         audit::read(&entry.section("[server.audit]", "such as [server.audit]")?, environment)
@@ -365,9 +375,8 @@ impl Way {
     }
 }
 
-/// Whether a process of this machine can be taken for one of the user who runs the server: whoever connects from the address of a proxy cannot, and without a
-/// safe way nobody else is served on an address that other machines can reach.
-pub(crate) fn admits_same_user(listen: &Listen, proxies: &[TrustedProxy], is_safe: bool) -> bool {
+/// Whether a process of this machine can be taken for one of the user who runs the server: it must come from a loopback address, and not from that of a proxy.
+pub(crate) fn admits_same_user(listen: &Listen, proxies: &[TrustedProxy]) -> bool {
     let is_proxys = |address: IpAddr| proxies.iter().any(|proxy| proxy.includes(address));
     let Some(address) = listen.address().map(|address| address.ip()) else {
         return true;
@@ -375,7 +384,7 @@ pub(crate) fn admits_same_user(listen: &Listen, proxies: &[TrustedProxy], is_saf
     match address.is_unspecified() {
         true => !is_proxys(Ipv4Addr::LOCALHOST.into()) || (address.is_ipv6() && !is_proxys(Ipv6Addr::LOCALHOST.into())),
         // A program on this machine comes from the address that it connects to.
-        false => !is_proxys(address) && (is_loopback(address) || is_safe || proxies.is_empty()),
+        false => !is_proxys(address) && is_loopback(address),
     }
 }
 

@@ -500,6 +500,44 @@ fn a_user_whose_programs_are_taken_for_proxies_is_not_announced() {
     );
 }
 
+/// The system tells whose a connection is on loopback only.
+#[test]
+fn this_user_is_announced_where_connections_come_from_loopback() {
+    let checked = |listen: &str, auth: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let server = format!(
+            "[server]\nlisten = \"{listen}\"\nplain_http = \"others on the network can read tokens and results\"\n"
+        );
+        let file = folder.path().join("jobs.toml");
+        let auth = format!("\n[server.auth]\napi_keys = true\n{auth}\n");
+        fs::write(&file, JOBS.replacen("[server]\n", &server, 1) + &auth).unwrap();
+        let checked = run(&["check", file.to_str().unwrap()]);
+        assert_eq!(exit(&checked), 0, "{checked:?}");
+        (stdout(&checked).to_string(), stderr(&checked).to_string())
+    };
+    for (listen, is_announced) in [
+        ("127.0.0.1:7411", true),
+        ("0.0.0.0:7411", true),
+        ("[::]:7411", true),
+        ("192.0.2.1:7411", false),
+        ("[2001:db8::1]:7411", false),
+    ] {
+        let (told, warned) = checked(listen, "");
+        assert_eq!(
+            told.contains("processes of this user"),
+            is_announced,
+            "{listen}: {told}"
+        );
+        assert!(!warned.contains("same_user"), "{warned}");
+        let (_, warned) = checked(listen, "same_user = true");
+        assert_eq!(
+            warned.contains("`same_user = true` means nothing"),
+            !is_announced,
+            "{listen}: {warned}"
+        );
+    }
+}
+
 #[test]
 fn a_listener_for_other_machines_needs_keys_and_plain_words() {
     let plain = "plain_http = \"others on the network can read tokens and results\"";
