@@ -112,7 +112,7 @@ impl Issuer {
         keys.into_iter().chain(introspection)
     }
 
-    /// Whether both issuers have the same scopes. If not all issuers of a server do, clients are told of no scopes before they log in.
+    /// Whether both issuers have the same scopes. If not all issuers of a server do, clients are told only of those of the first before they log in.
     ///
     /// ```
     /// use longhaul_auth::oauth::{Issuer, Scopes};

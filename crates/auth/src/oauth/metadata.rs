@@ -26,15 +26,11 @@ pub struct ProtectedResource {
 }
 
 impl ProtectedResource {
-    /// The document of the server with this public address. It does not say which scopes are those of which issuer, and an issuer may refuse a login that asks for one
-    /// that it does not know. So scopes are named only if all issuers have the same; else a client asks for none at first, and is told of those of its issuer by the refusal of
-    /// a request.
+    /// The document of the server with this public address. It cannot say which scopes are those of which issuer, and an issuer may refuse a login that asks for one
+    /// that it does not know. So it names those of the first issuer, where clients log in unless they are told to choose another one.
     pub fn new(resource: impl Into<String>, issuers: &[Issuer]) -> Self {
-        let scopes_of_all = match issuers {
-            [first, others @ ..] if others.iter().all(|other| first.has_scopes_of(other)) => first.scopes.supported(),
-            _ => Vec::new(),
-        };
-        let scopes_supported = scopes_of_all.into_iter().map(str::to_owned).collect();
+        let scopes = issuers.first().map(|first| first.scopes.supported());
+        let scopes_supported = scopes.into_iter().flatten().map(str::to_owned).collect();
         Self {
             resource: resource.into(),
             authorization_servers: issuers.iter().map(|issuer| issuer.name.clone()).collect(),
@@ -60,10 +56,9 @@ mod tests {
     use super::*;
     use crate::oauth::Scopes;
 
-    /// A client asks whichever issuer it logs in at for all that is named. A strict one refuses what it does not know; with a part of its scopes it gives a token that is good
-    /// for little, and no request says so.
+    /// A client asks the issuer where it logs in for all that is named, and a strict one refuses what it does not know.
     #[test]
-    fn s_23_scopes_are_named_if_all_issuers_have_the_same() {
+    fn s_23_only_scopes_of_the_first_issuer_are_named() {
         let table = |scopes: &[&str]| {
             let given = |scope: &&str| ((*scope).to_owned(), Vec::new());
             Scopes::Mapped(scopes.iter().map(given).collect())
@@ -75,14 +70,22 @@ mod tests {
                 vec![table(&["build", "read"]), table(&["read", "build"])],
                 Some("build read"),
             ),
-            (vec![table(&["build", "read"]), table(&["admin", "read"])], None),
-            (vec![table(&["read"]), table(&["build", "read"])], None),
-            (vec![table(&["build"]), Scopes::AsNamed], None),
+            (
+                vec![table(&["build", "read"]), table(&["admin", "read"])],
+                Some("build read"),
+            ),
+            (vec![table(&["read"]), table(&["build", "read"])], Some("read")),
+            (vec![table(&["build"]), Scopes::AsNamed], Some("build")),
             (
                 vec![Scopes::AsNamed, Scopes::AsNamed],
                 Some("tools:* tasks:write resources:read"),
             ),
-            (vec![Scopes::AsNamed, Scopes::Everything], None),
+            (
+                vec![Scopes::AsNamed, Scopes::Everything],
+                Some("tools:* tasks:write resources:read"),
+            ),
+            (vec![Scopes::Everything, Scopes::AsNamed], None),
+            (vec![], None),
         ] {
             let issuers = all.iter().enumerate().map(|(nth, scopes)| {
                 let issuer = Issuer::new(&format!("https://{nth}.example")).expect("an issuer");

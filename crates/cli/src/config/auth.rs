@@ -37,7 +37,7 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<A
         let issuers: Vec<Issuer> = issuers.into_iter().collect::<Option<_>>()?;
         if issuers.windows(2).any(|pair| !pair[0].has_scopes_of(&pair[1])) {
             entry.warn(
-                "`issuer`: the issuers have different `scopes`, so clients are told of them only after a first login, and some do not log in again: give all of them the same names if you can".to_owned(),
+                "`issuer`: the issuers have different `scopes`. Clients are told of those of the first before they log in, and a client that chooses another issuer may be refused there: give all of them the same names if you can".to_owned(),
             );
         }
         Some(issuers)
