@@ -8,6 +8,7 @@ use bytes::{Bytes, BytesMut};
 use http_body::Body;
 use http_body_util::BodyExt;
 use longhaul_core::Principal;
+use longhaul_runtime::Ports;
 use longhaul_wire::RpcError;
 use std::{
     future::poll_fn,
@@ -21,9 +22,10 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a body whose Content-Length is over [`SMALL`] may wait for memory, before any of it is read.
 const MEMORY_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How much is read of the body of a request whose sender is not known, and for how long.
+/// How much is read of the body of a request whose sender is not known.
 const DENIED_BYTES: usize = 256 * 1024;
-const DENIED_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long what nobody needs is read.
+const DROP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A body, and the memory reserved for it.
 pub(super) struct ReceivedBody {
@@ -112,19 +114,24 @@ pub(super) async fn read_or_drop<B: Body<Data = Bytes> + Unpin>(
 }
 
 /// Reads and drops some of the body of a request whose sender is not known: enough for an honest client, which then reads why it is refused.
-pub(super) async fn drop_some<B: Body<Data = Bytes> + Unpin>(mut body: B, front: &Front) {
+pub(super) async fn drop_denied<B: Body<Data = Bytes> + Unpin>(body: B, front: &Front) {
+    drop_some(body, DENIED_BYTES, front.engine.ports()).await;
+}
+
+/// Reads and drops so many bytes of a body, for a short time.
+pub(super) async fn drop_some<B: Body<Data = Bytes> + Unpin>(mut body: B, most: usize, ports: &Ports) {
     if body.is_end_stream() {
         return;
     }
     let drop_some = async {
-        let mut left = DENIED_BYTES;
+        let mut left = most;
         while let Ok(Some(piece)) = next(&mut body).await
             && piece.len() <= left
         {
             left -= piece.len();
         }
     };
-    let _ = front.engine.ports().within(DENIED_TIMEOUT, drop_some).await;
+    let _ = ports.within(DROP_TIMEOUT, drop_some).await;
 }
 
 /// Reads and drops what is left, up to `max_body`: a client whose connection is reset while it writes may never read why.

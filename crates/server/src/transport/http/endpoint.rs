@@ -207,7 +207,7 @@ async fn guarded<B: Body<Data = Bytes> + Unpin>(
                 if let Some(auditor) = auditor {
                     auditor.denied(None, address_of(&parts), (AuditOutcome::Limited, None));
                 }
-                body::drop_some(body, front).await;
+                body::drop_denied(body, front).await;
                 return refuse(front, &busy.into());
             }
         },
@@ -247,7 +247,7 @@ async fn guarded<B: Body<Data = Bytes> + Unpin>(
                 }
                 // It is not needed any more, and the body may come slowly.
                 parts.headers.clear();
-                body::drop_some(body, front).await;
+                body::drop_denied(body, front).await;
                 denied(front, refused)
             }
             Ok(identity) => match front.admission.meter.message(identity.principal()) {

@@ -2,6 +2,7 @@
 
 use super::{
     connection::Connection,
+    lent_body::LentBody,
     paced_body::{Pace, PacedBody},
     serving::{HEAD_BYTES, HEAD_TIMEOUT, REFUSAL_TIMEOUT, Server},
 };
@@ -77,16 +78,22 @@ pub(super) fn protocol(connection: &Arc<Connection>, ports: &Ports) -> http2::Bu
 pub(super) fn service(
     server: Arc<Server>,
     connection: Arc<Connection>,
+    ports: Ports,
 ) -> impl Service<Request<Incoming>, Response = Response<PacedBody>, Error = h2::Error, Future: Send + 'static>
 + Send
 + 'static {
-    service_fn(move |request| {
-        let (server, connection) = (Arc::clone(&server), Arc::clone(&connection));
+    service_fn(move |request: Request<Incoming>| {
+        let (server, connection, ports) = (Arc::clone(&server), Arc::clone(&connection), ports.clone());
         async move {
             // The client may send it again: nothing was done for it.
             let head = connection.hold_head(&request);
-            let _head = head.ok_or(h2::Reason::REFUSED_STREAM)?;
-            let response = server.answer(&connection, request).await;
+            let head = head.ok_or(h2::Reason::REFUSED_STREAM)?;
+            let (parts, body) = request.into_parts();
+            let (body, lender) = LentBody::new(body);
+            let response = server.answer(&connection, Request::from_parts(parts, body)).await;
+            // What still comes takes no memory, so it must not keep others from being heard.
+            drop(head);
+            lender.drop_rest(&ports).await;
             let pace = PACE.try_with(Arc::clone).unwrap_or_default();
             Ok(response.map(|body| PacedBody::new(body, pace)))
         }

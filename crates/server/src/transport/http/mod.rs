@@ -14,6 +14,7 @@ mod exposure;
 mod get_stream;
 mod http2;
 mod legacy_sse;
+mod lent_body;
 mod listener;
 mod paced_body;
 mod public_url;

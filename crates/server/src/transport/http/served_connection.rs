@@ -37,7 +37,7 @@ pub(super) struct ServedConnection {
 impl ServedConnection {
     /// Serves its requests over HTTP/2 until it closes.
     pub(super) async fn serve_http2(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
-        let service = http2::service(self.server, Arc::clone(&self.state));
+        let service = http2::service(self.server, Arc::clone(&self.state), self.ports.clone());
         let connection = http2::protocol(&self.state, &self.ports).serve_connection(TokioIo::new(stream), service);
         tokio::select! {
             served = self.watcher.watch(connection) => ended(served),

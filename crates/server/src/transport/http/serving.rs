@@ -7,8 +7,11 @@ use super::{
     response::{Response, accepted_with, refuse},
 };
 use crate::transport::front::Front;
+use axum::BoxError;
+use bytes::Bytes;
 use http::StatusCode;
-use hyper::{Request, body::Incoming, service::Service};
+use http_body::Body;
+use hyper::{Request, service::Service};
 use hyper_util::service::TowerToHyperService;
 use longhaul_wire::RpcError;
 use std::{sync::Arc, time::Duration};
@@ -35,7 +38,10 @@ pub(super) enum Server {
 }
 
 impl Server {
-    pub(super) async fn answer(&self, connection: &Arc<Connection>, mut request: Request<Incoming>) -> Response {
+    pub(super) async fn answer<B>(&self, connection: &Arc<Connection>, mut request: Request<B>) -> Response
+    where
+        B: Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static,
+    {
         let _open = connection.begin();
         let (app, of_request) = match self {
             Self::Endpoint { front, .. } if request.uri().path() == PATH => {
@@ -46,7 +52,7 @@ impl Server {
             Self::Refusal(front, error) => return refuse(front, error),
         };
         request.extensions_mut().insert(of_request.clone());
-        let Ok(response) = Box::pin(app.call(request)).await;
+        let Ok(response) = Box::pin(app.call(request.map(axum::body::Body::new))).await;
         let response = response.map(Into::into);
         // Who is refused by the application is not to stay either.
         match of_request

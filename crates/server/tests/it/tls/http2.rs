@@ -11,7 +11,7 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::{
-    body::Incoming,
+    body::{Body, Frame, Incoming},
     client::conn::http2::{self, SendRequest},
     rt::Executor,
 };
@@ -20,7 +20,17 @@ use longhaul_core::Principal;
 use longhaul_runtime::Ports;
 use longhaul_server::auth::{Authentication, Authenticator, Decision, Identity, Permissions, RequestHead};
 use serde_json::{Value, json};
-use std::{error::Error as _, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    error::Error as _,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
 use tokio::sync::watch;
 
 const ENDPOINT: &str = "https://localhost/mcp";
@@ -244,6 +254,60 @@ async fn knowing(files: &Files) -> (Server, TestClock) {
         ..Options::default()
     };
     (files.serve_with(options).await, clock)
+}
+
+/// A body of so many pieces of 1 KiB, which counts those that were taken from it.
+struct Pieces {
+    left: usize,
+    taken: Arc<AtomicUsize>,
+}
+
+impl Body for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if self.left == 0 {
+            return Poll::Ready(None);
+        }
+        self.left -= 1;
+        self.taken.fetch_add(1, Ordering::Relaxed);
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(&[b'x'; 1024])))))
+    }
+}
+
+/// Some clients do not read an answer that comes before they have sent all, so it waits for that, if it is not too much.
+#[tokio::test]
+async fn a_request_that_is_refused_is_answered_when_it_was_sent() {
+    let files = Files::new();
+    let (server, _) = knowing(&files).await;
+    let refused = async |kibibytes: usize, uri: &str, token: &str, kind: &str| {
+        let stream = handshake(server.address, &files.authority, &["h2"]).await.unwrap();
+        let (mut requests, connection) = http2::handshake(Spawning, TokioIo::new(stream)).await.unwrap();
+        Ports::system().spawner.spawn(Box::pin(async move {
+            let _ = connection.await;
+        }));
+        let taken = Arc::new(AtomicUsize::new(0));
+        let body = Pieces {
+            left: kibibytes,
+            taken: Arc::clone(&taken),
+        };
+        let request = Request::post(uri)
+            .header("authorization", format!("Bearer {token}"))
+            .header("content-type", kind);
+        let response = requests.send_request(request.body(body).unwrap()).await.unwrap();
+        (response.status().as_u16(), taken.load(Ordering::Relaxed))
+    };
+    let json = "application/json";
+    for (uri, token, kind, status) in [
+        (ENDPOINT, "bob", json, 401),
+        ("https://elsewhere.example/mcp", "ann", json, 403),
+        (ENDPOINT, "ann", "text/plain", 415),
+    ] {
+        assert_eq!(refused(3 * 1024, uri, token, kind).await, (status, 3 * 1024));
+    }
+    let (status, taken) = refused(16 * 1024, ENDPOINT, "bob", json).await;
+    assert!(status == 401 && taken < 6 * 1024, "{status} {taken}");
 }
 
 /// Before a request was accepted, only as much is taken as a few heads may have.
