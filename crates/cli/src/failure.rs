@@ -172,6 +172,9 @@ fn way_on(error: &TokenError, address: &str) -> Option<String> {
         TokenError::LoginRequired { .. } => format!("log in with `longhaul login {address}`, or {}", by_key()),
         TokenError::NoIssuer => format!("if it takes keys, {}", by_key()),
         TokenError::NoRegistration => "ask its operator for a client id, and give it with `--client-id`".to_owned(),
+        TokenError::InvalidClient { .. } => format!(
+            "check `--client-id` and `--client-secret-file` if you gave them, else run `longhaul logout {address}` and log in again"
+        ),
         TokenError::InvalidScope { .. } => "name what to ask for with `--scope`".to_owned(),
         _ => return None,
     })

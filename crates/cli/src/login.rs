@@ -9,8 +9,8 @@ use crate::{
     waiting::{with_notice, with_notice_until},
 };
 use longhaul_client::{
-    AccessToken, ClientIdentity, Consent, LoggedIn, Login, LoginOptions, Loopback, RegisteredByHand, RequestError,
-    SystemClock, TokenError, TokenProvider, Url,
+    AccessToken, ClientIdentity, Consent, LoggedIn, Login, LoginOptions, Loopback, Refusal, RegisteredByHand,
+    RequestError, SystemClock, TokenError, TokenProvider, Url,
 };
 use longhaul_core::{BoxFuture, Clock, UnixMillis, push_timestamp};
 use serde_json::json;
@@ -18,7 +18,7 @@ use std::{
     fs,
     io::{self, BufRead, IsTerminal, Read},
     process::ExitCode,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, SystemTime},
 };
 use tokio::sync::Notify;
@@ -63,14 +63,22 @@ async fn try_log_in(args: &args::Login) -> Result<Exit, Failure> {
         login.keep_key(&key).await.map_err(|error| failed(&url, error))?;
         checked
     } else {
+        let unknown = ask(&server).await;
         let log_in = async || {
-            let logged_in = with_notice_until(&server.shown(), login.log_in(None), reached.notified()).await;
-            logged_in.map(drop).map_err(|error| failed(&url, error))
+            let logged_in = login.log_in(unknown.challenge.as_deref());
+            with_notice_until(&server.shown(), logged_in, reached.notified()).await
         };
         // Nobody is asked while the server is: it has only seconds to answer.
         let silent = Arc::new(self::login(&url, args.principal.as_deref(), LoginOptions::default())?);
         let check = || check(&server, args.principal.is_some().then(|| Arc::clone(&silent)));
-        log_in().await?;
+        match log_in().await {
+            Ok(_) => {}
+            Err(TokenError::NoIssuer) if unknown.is_served => {
+                show_unneeded(&server, args.json);
+                return Ok(Exit::Answered);
+            }
+            Err(error) => return Err(failed(&url, error)),
+        }
         let checked = check().await;
         let wanted = login.wanted().await.map_err(|error| failed(&url, error))?;
         match checked {
@@ -80,7 +88,7 @@ async fn try_log_in(args: &args::Login) -> Result<Exit, Failure> {
                     "the server wants a token that permits {}; log in again for it",
                     wanted.join(" ")
                 ));
-                log_in().await?;
+                log_in().await.map_err(|error| failed(&url, error))?;
                 check().await?
             }
             checked => checked?,
@@ -98,6 +106,52 @@ async fn try_log_in(args: &args::Login) -> Result<Exit, Failure> {
         output::note(&format!("not checked: {reason}"));
     }
     Ok(Exit::Answered)
+}
+
+/// How a server takes a request of somebody it does not know.
+#[derive(Default)]
+struct Unknown {
+    /// It answers.
+    is_served: bool,
+    /// Its `WWW-Authenticate`, if it refuses.
+    challenge: Option<String>,
+}
+
+/// Keeps what a server says of a request without a token.
+#[derive(Default)]
+struct ChallengeKeeper(Mutex<Option<String>>);
+
+impl TokenProvider for ChallengeKeeper {
+    fn token(&self) -> BoxFuture<'_, Result<Option<AccessToken>, TokenError>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    fn replace<'a>(&'a self, refusal: Refusal<'a>) -> BoxFuture<'a, Result<Option<AccessToken>, TokenError>> {
+        if let (401, Some(challenge)) = (refusal.status, refusal.challenge) {
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(challenge.to_owned());
+        }
+        Box::pin(std::future::ready(Ok(None)))
+    }
+}
+
+/// Sends the server the first request of a client without a token. A server may refuse only POST with the challenge that says where to log in, and for which permissions.
+async fn ask(server: &Server) -> Unknown {
+    let keeper = Arc::new(ChallengeKeeper::default());
+    let connection = server.connection(|options| {
+        options.request_timeout = LONGEST_CHECK;
+        options.tokens = Some(Arc::clone(&keeper) as _);
+    });
+    // What else fails here does so for the login, too, which says more about it.
+    let Ok(connection) = connection else {
+        return Unknown::default();
+    };
+    let answered = with_notice(&server.shown(), connection.server()).await;
+    connection.close().await;
+    let challenge = keeper.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+    Unknown {
+        is_served: answered.is_ok(),
+        challenge,
+    }
 }
 
 /// Whether the server was asked about a key or a token.
@@ -203,6 +257,7 @@ fn server_of(chosen: &args::ServerArgs, words: &[String]) -> Result<(Server, Str
 /// The login of this user, or of a principal of a server of theirs.
 fn login(url: &str, principal: Option<&str>, options: LoginOptions) -> Result<Login, Failure> {
     let file = principal_logins::token_file(principal).map_err(Failure::usage)?;
+    servers::tell_earlier_mode(&file);
     Login::new(url, file, options).map_err(Failure::usage)
 }
 
@@ -351,6 +406,17 @@ fn failed(url: &str, error: TokenError) -> Failure {
 fn has_ended(logged_in: &LoggedIn) -> bool {
     let end = logged_in.expires_at.map(unix_millis);
     !logged_in.refreshes && end.is_some_and(|end| end <= SystemClock.now())
+}
+
+fn show_unneeded(server: &Server, json: bool) {
+    match json {
+        true => output::json_line(&json!({"server": server.as_json(), "loggedIn": false, "needed": false})),
+        false => output::note(&format!(
+            "{} needs no login: it answers without one, and names no authorization server. Nothing is kept. If you have a key for more, keep it with `{}`",
+            server.shown(),
+            server.command_line("login", &["--key"])
+        )),
+    }
 }
 
 fn show(server: &Server, principal: Option<&str>, logged_in: Option<&LoggedIn>, json: bool, checked: Option<&Checked>) {

@@ -125,6 +125,12 @@ pub enum TokenError {
         /// What it says.
         reason: String,
     },
+    /// The authorization server does not know this client. One that registers itself has done so again before this error.
+    #[error("the login failed: {reason}")]
+    InvalidClient {
+        /// What it says.
+        reason: String,
+    },
     /// The authorization server cannot be trusted, or refuses.
     #[error("the login failed: {reason}")]
     Failed {

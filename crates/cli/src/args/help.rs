@@ -130,8 +130,10 @@ alone, refreshed when it ends, and sent to this server alone.
 
 Servers that take keys instead: `longhaul login --key SERVER < FILE`, or `headers` in servers.toml.
 
+If the authorization server says in the browser that it does not know this client, it has forgotten it: run `longhaul logout SERVER`, then log in again.
+
 Exit status:
-    0  logged in, or the key is kept
+    0  logged in, or the key is kept, or the server needs no login
     2  the command line is wrong, or the key cannot be one
     3  the server or its authorization server cannot be reached
     5  the login was refused

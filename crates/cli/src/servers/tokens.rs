@@ -15,6 +15,7 @@ pub(super) fn of(
 ) -> Result<Option<Arc<dyn TokenProvider>>, InvalidAddress> {
     match TokenFile::open_default() {
         Ok(file) => {
+            tell_earlier_mode(&file);
             let login = Login::new(url, file, LoginOptions::default())?;
             Ok(Some(match loopback {
                 Some(server) => Arc::new(LoopbackLogin { login, server }),
@@ -30,6 +31,16 @@ pub(super) fn of(
             output::note(&format!("note: logins are not used: {error}"));
             Ok(None)
         }
+    }
+}
+
+/// Tells that other users could read the tokens.
+pub(crate) fn tell_earlier_mode(file: &TokenFile) {
+    if let Some(mode) = file.earlier_mode() {
+        output::note(&format!(
+            "note: other users were permitted to read {} (mode {mode:o}); its mode is 600 now. If somebody may have copied it, end the logins and keys in it at their servers",
+            file.path().display()
+        ));
     }
 }
 

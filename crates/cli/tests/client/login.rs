@@ -143,6 +143,40 @@ async fn a_login_that_permits_too_little_is_made_again_with_more() {
     );
 }
 
+/// S-20, S-34: a server may have its challenge on POST alone, with its permissions and the place of its metadata.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_challenge_of_a_post_is_what_a_login_follows() {
+    let (server, home) = (Protected::start().await, tempdir().unwrap());
+    server.issued(|issued| issued.described_at = vec!["/elsewhere"]);
+    let url = server.url();
+    assert_eq!(client(Policy::none()).get(&url).send().await.unwrap().status(), 405);
+    let mut login = piped(longhaul(&["login", &url, "--no-browser"], &home));
+    let mut lines = BufReader::new(login.stderr.take().unwrap()).lines();
+    let line = lines.next().unwrap().unwrap();
+    let shown = Url::parse(line.strip_prefix("log in at ").unwrap()).unwrap();
+    let answer = client(Policy::none()).get(shown).send().await.unwrap();
+    let location = answer.headers()["location"].to_str().unwrap();
+    writeln!(login.stdin.take().unwrap(), "{location}").unwrap();
+    assert!(login.wait().unwrap().success());
+    assert_eq!(server.issued(|issued| issued.asked.clone()), ["read"]);
+}
+
+/// Nothing is kept of a server that serves everyone and names no authorization server.
+#[test]
+fn a_server_that_needs_no_login_says_so() {
+    let (served, home) = (crate::support::served(), tempdir().unwrap());
+    let said = longhaul(&["login", &served.url], &home).output().unwrap();
+    exit(&said, 0);
+    let text = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(
+        text.contains("needs no login") && text.contains("--key`"),
+        "{text}"
+    );
+    let said = json(&mut longhaul(&["login", &served.url, "--json"], &home), 0);
+    assert_eq!((&said["loggedIn"], &said["needed"]), (&false.into(), &false.into()));
+    exit(&longhaul(&["whoami", &served.url], &home).output().unwrap(), 5);
+}
+
 /// The URL of a server that refuses every request, and names no authorization server.
 #[expect(clippy::disallowed_methods, reason = "a peer of a test")]
 fn keys_only() -> String {
@@ -302,6 +336,11 @@ async fn a_key_is_checked_before_it_is_kept() {
         );
     }
 
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    let told = longhaul(&["whoami", &url], &home).output().unwrap();
+    assert!(stderr(&told).contains("(mode 644); its mode is 600 now"), "{told:?}");
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+
     fs::write(&file, "{").unwrap();
     exit(&with_key(&home, &["login", "--key", &url], "lhk_1"), 5);
     for words in [
@@ -312,7 +351,12 @@ async fn a_key_is_checked_before_it_is_kept() {
     ] {
         let damaged = longhaul(words, &home).output().unwrap();
         exit(&damaged, 5);
-        assert!(stderr(&damaged).contains("it is damaged"), "{words:?} {damaged:?}");
+        let said = stderr(&damaged);
+        let says = |part: &str| said.contains(part);
+        assert!(
+            says("tokens.json: it is damaged") && says("move it away"),
+            "{words:?} {said}"
+        );
     }
 }
 

@@ -2,16 +2,18 @@
 
 use super::{LoginOptions, token_file::Kept};
 use reqwest::Url;
-use rmcp::transport::auth::AuthorizationManager;
+use rmcp::transport::auth::{AuthorizationManager, AuthorizationMetadata};
 
 /// The permission to refresh tokens (OpenID Connect).
 pub(super) const OFFLINE_ACCESS: &str = "offline_access";
 
 /// The permissions that a login asks for.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct AskedScopes {
     /// These; empty for those that the server names.
     exactly: Vec<String>,
+    /// Not those that the server names.
+    omits_named: bool,
     /// And these.
     more: Vec<String>,
     /// And those that the login had before at this issuer: a token replaces the earlier one.
@@ -33,23 +35,44 @@ impl AskedScopes {
         let held = kept.credentials.as_ref().filter(|_| has_more && kept.key.is_none());
         Self {
             exactly: options.scopes.clone(),
+            omits_named: false,
             more: kept.wanted.clone(),
             held: held.map(|held| (held.issuer.clone(), held.granted_scopes.clone())),
         }
     }
 
-    /// All of them at this authorization server, which was found just now.
-    pub(super) async fn at(&self, manager: &AuthorizationManager, issuer: Option<&str>) -> Vec<String> {
+    /// The same without those that the server names; `None` if it was not asked for any.
+    pub(super) fn without_named(&self) -> Option<Self> {
+        let asks_for_named = self.exactly.is_empty() && !self.omits_named;
+        asks_for_named.then(|| Self {
+            omits_named: true,
+            ..self.clone()
+        })
+    }
+
+    /// Whether those that the server names are left out.
+    pub(super) fn omits_named(&self) -> bool {
+        self.omits_named
+    }
+
+    /// All of them at this authorization server, which was found just now. Where it issues refresh tokens for a permission, that is one of them: rmcp asks for it, so this
+    /// client has to register for it.
+    pub(super) async fn at(&self, manager: &AuthorizationManager, metadata: &AuthorizationMetadata) -> Vec<String> {
         let mut all = match self.exactly.is_empty() {
             true => manager.select_initial_scopes(&[]).await,
             false => self.exactly.clone(),
         };
-        let held = self.held.iter().filter(|(of, _)| of.as_deref() == issuer);
+        let held = self.held.iter().filter(|(of, _)| *of == metadata.issuer);
         for scope in held.flat_map(|(_, held)| held).chain(&self.more) {
-            // Some call a token without permissions one with an empty one.
+            // As in `Tokens`.
             if !scope.is_empty() && !all.contains(scope) {
                 all.push(scope.clone());
             }
+        }
+        let supported = metadata.scopes_supported.as_deref().unwrap_or_default();
+        let has_offline = |scopes: &[String]| scopes.iter().any(|scope| scope == OFFLINE_ACCESS);
+        if !all.is_empty() && !has_offline(&all) && has_offline(supported) {
+            all.push(OFFLINE_ACCESS.to_owned());
         }
         all
     }

@@ -7,6 +7,9 @@ use std::error::Error;
 
 /// The error for permissions that are not granted (RFC 6749, section 4.1.2.1).
 pub(super) const INVALID_SCOPE: &str = "invalid_scope";
+/// The errors for a client that the authorization server does not know (RFC 6749, sections 4.1.2.1 and 5.2).
+pub(super) const INVALID_CLIENT: &str = "invalid_client";
+pub(super) const UNAUTHORIZED_CLIENT: &str = "unauthorized_client";
 
 /// In the words of rmcp, with what the error hides.
 pub(super) fn refused(error: AuthError) -> TokenError {
@@ -34,11 +37,18 @@ pub(super) fn refused(error: AuthError) -> TokenError {
         source = inner.source();
     }
     match error {
+        // Their names in RFC 6749 are all that the texts of authorization servers have in common.
+        AuthError::TokenExchangeFailed(_) | AuthError::TokenRefreshFailed(_) | AuthError::ClientCredentialsError(_)
+            if [INVALID_CLIENT, UNAUTHORIZED_CLIENT]
+                .iter()
+                .any(|name| reason.contains(name)) =>
+        {
+            TokenError::InvalidClient { reason }
+        }
         AuthError::HttpError(_)
         | AuthError::DiscoveryRequestFailed { .. }
         | AuthError::AuthorizationServersUnavailable { .. }
         | AuthError::TokenRefreshFailed(_) => TokenError::Unavailable { reason },
-        // Its name in RFC 6749 is all that the texts of authorization servers have in common.
         _ if reason.contains(INVALID_SCOPE) => TokenError::InvalidScope { reason },
         _ => TokenError::Failed { reason },
     }

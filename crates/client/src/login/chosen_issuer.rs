@@ -11,8 +11,8 @@ pub(super) struct NotNamed {
     named: Vec<String>,
 }
 
-/// The metadata of a protected server, with this authorization server alone; what is something else stays as it is. rmcp would take the first one that answers.
-pub(super) fn only_issuer(issuer: &str, body: Vec<u8>) -> Result<Vec<u8>, NotNamed> {
+/// The metadata of a protected server, with this authorization server alone, and without its permissions if they are hidden; what is something else stays as it is. rmcp would take the first one that answers.
+pub(super) fn only_issuer(issuer: &str, body: Vec<u8>, hides_scopes: bool) -> Result<Vec<u8>, NotNamed> {
     let Ok(Value::Object(mut metadata)) = serde_json::from_slice(&body) else {
         return Ok(body);
     };
@@ -26,6 +26,9 @@ pub(super) fn only_issuer(issuer: &str, body: Vec<u8>) -> Result<Vec<u8>, NotNam
             metadata.insert("authorization_servers".to_owned(), chosen);
             // Of a draft, which rmcp would ask first.
             metadata.remove("authorization_server");
+            if hides_scopes {
+                metadata.remove("scopes_supported");
+            }
             Ok(Value::Object(metadata).to_string().into_bytes())
         }
         None => Err(NotNamed {
@@ -53,7 +56,7 @@ mod tests {
     #[test]
     fn s_30_only_an_issuer_that_is_named_is_chosen() {
         let named = br#"{"resource":"x","authorization_server":"https://a.example","authorization_servers":["https://a.example","https://b.example/"]}"#;
-        let chosen = only_issuer("https://b.example", named.to_vec()).unwrap();
+        let chosen = only_issuer("https://b.example", named.to_vec(), false).unwrap();
         let chosen: Value = serde_json::from_slice(&chosen).unwrap();
         assert_eq!(
             chosen,
@@ -65,12 +68,15 @@ mod tests {
             "http://b.example",
             "b.example",
         ] {
-            let refused = only_issuer(other, named.to_vec()).unwrap_err().to_string();
+            let refused = only_issuer(other, named.to_vec(), false).unwrap_err().to_string();
             let all = format!("the server does not trust {other}; it names https://a.example, https://b.example/");
             assert_eq!(refused, all);
         }
         for unchanged in [&br#"{"issuer":"https://c.example"}"#[..], b"[]", b"no JSON"] {
-            assert_eq!(only_issuer("https://b.example", unchanged.to_vec()).unwrap(), unchanged);
+            assert_eq!(
+                only_issuer("https://b.example", unchanged.to_vec(), true).unwrap(),
+                unchanged
+            );
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::token_file::{RefreshLock, TokenFile, TokenFileError};
 use async_trait::async_trait;
+use oauth2::{TokenResponse, basic::BasicTokenType};
 use rmcp::transport::auth::{AuthError, CredentialStore, StoredCredentials};
 use std::{sync::Arc, time::Duration};
 
@@ -40,6 +41,15 @@ impl CredentialStore for ServerCredentials {
     }
 
     async fn save(&self, credentials: StoredCredentials) -> Result<(), AuthError> {
+        // A client must not use a token of a type that it does not understand (RFC 6749, section 7.1).
+        if let Some(token) = &credentials.token_response
+            && *token.token_type() != BasicTokenType::Bearer
+        {
+            let kind = token.token_type().as_ref();
+            return Err(AuthError::InvalidTokenType(format!(
+                "the authorization server issued a token of the type {kind:?}, and this client can send only `Bearer` tokens"
+            )));
+        }
         let saved = self
             .file
             .update(&self.server, |kept| kept.credentials = Some(credentials));

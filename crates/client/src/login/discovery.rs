@@ -2,6 +2,7 @@
 
 use super::{
     LoginOptions,
+    asked_scopes::AskedScopes,
     auth_error::refused,
     chosen_issuer::{NotNamed, is_same},
     credential_store::ServerCredentials,
@@ -54,16 +55,27 @@ impl From<AuthError> for NotFound {
     }
 }
 
-/// Finds the authorization server: the chosen one, or the first of those that the server names that answers.
+/// Finds the authorization server: the chosen one, or the first of those that the server names that answers. rmcp is shown the permissions that the server names, unless
+/// `scopes` omits them.
 pub(super) async fn discover(
     server: &Url,
     options: &LoginOptions,
     store: &ServerCredentials,
     challenge: Option<&str>,
     issuer: Option<&str>,
+    scopes: &AskedScopes,
 ) -> Result<Manager, NotFound> {
     check_announced(challenge, server)?;
-    let client = Arc::new(LoginHttpClient::new(server, options, issuer)?);
+    let client = LoginHttpClient::new(server, options, issuer)?;
+    let bare;
+    let (client, challenge) = match scopes.omits_named() {
+        false => (client, challenge),
+        true => {
+            bare = challenge.and_then(|challenge| without_scope(challenge, server));
+            (client.hiding_scopes(), bare.as_deref())
+        }
+    };
+    let client = Arc::new(client);
     let manager =
         AuthorizationManager::new_with_oauth_http_client(server.clone(), Arc::<LoginHttpClient>::clone(&client));
     let mut manager = manager.await?;
@@ -100,6 +112,12 @@ pub(super) async fn discover(
     }
     manager.set_metadata(found.metadata.clone());
     Ok(Manager(manager, found.metadata))
+}
+
+/// What is left of a challenge without its permissions: where the metadata of the server are.
+fn without_scope(challenge: &str, server: &Url) -> Option<String> {
+    let place = WWWAuthenticateParams::parse(challenge, server).resource_metadata_url?;
+    Some(format!(r#"Bearer resource_metadata="{place}""#))
 }
 
 /// Whether an authorization server is at an address of a private network that is written in its URL. Such a one cannot be chosen.

@@ -1,35 +1,28 @@
 //! The exchanges with authorization servers, by rmcp's authorization client.
 
 use super::{
-    ClientIdentity, LoggedIn, LoginOptions,
-    asked_scopes::{AskedScopes, OFFLINE_ACCESS, with_prompt},
-    auth_error::{INVALID_SCOPE, refused},
+    LoggedIn, LoginOptions,
+    asked_scopes::{AskedScopes, OFFLINE_ACCESS},
+    auth_error::refused,
     credential_store::ServerCredentials,
     discovery::{Manager, NotFound, discover, is_written_as_private},
-    loopback::query_value,
-    registered_client::{OwnLogin, RegisteredByHand, RegisteredClient},
+    registered_client::{OwnLogin, RegisteredClient},
     token_file::{Kept, TokenFile, TokenFileError},
 };
-use crate::{AccessToken, Address, TokenError, challenge, other_login};
+use crate::{AccessToken, Address, TokenError, other_login};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use oauth2::TokenResponse;
 use reqwest::Url;
-use rmcp::transport::auth::{
-    AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationRequest, AuthorizationSession,
-    ClientCredentialsConfig, OAuthClientConfig, WWWAuthenticateParams,
-};
+use rmcp::transport::auth::{AuthError, ClientCredentialsConfig, OAuthClientConfig, WWWAuthenticateParams};
 use sha2::{Digest, Sha256};
 use std::time::{Duration, SystemTime};
 
 /// A token that ends within this time is refreshed before it is used.
 const REFRESH_BEFORE: Duration = Duration::from_secs(30);
-/// What authorization servers show to users.
-const CLIENT_NAME: &str = "Longhaul";
-
 pub(super) struct Flow {
     server: Url,
-    store: ServerCredentials,
-    options: LoginOptions,
+    pub(super) store: ServerCredentials,
+    pub(super) options: LoginOptions,
 }
 
 /// The tokens of a login.
@@ -48,7 +41,7 @@ pub(super) struct Tokens {
     life: Option<Duration>,
     issuer: Option<String>,
     /// `None` for a key.
-    client_id: Option<String>,
+    pub(super) client_id: Option<String>,
     subject: Option<String>,
     /// Who calls are recorded as.
     pub(super) login: Option<String>,
@@ -71,7 +64,11 @@ impl Tokens {
         };
         Some(Self {
             access: AccessToken::new(response.access_token().secret()).ok()?,
-            scopes: stored.granted_scopes.clone(),
+            // Some issue a token without permissions with an empty one.
+            scopes: (stored.granted_scopes.iter())
+                .filter(|scope| !scope.is_empty())
+                .cloned()
+                .collect(),
             refreshes: response.refresh_token().is_some(),
             is_own: kept.own_login.is_some(),
             is_new: received_at
@@ -212,7 +209,10 @@ impl Flow {
         }
         let chosen = self.chosen_issuer()?;
         let own = tokens.issuer.as_deref().filter(|issuer| !is_written_as_private(issuer));
-        let Manager(mut manager, metadata) = match self.discover(None, chosen.as_deref().or(own)).await {
+        let Manager(mut manager, metadata) = match self
+            .discover(None, chosen.as_deref().or(own), &AskedScopes::default())
+            .await
+        {
             // As below.
             Err(NotFound::NotNamed(reason)) if chosen.is_none() => return self.after_move(reason),
             found => found?,
@@ -240,8 +240,31 @@ impl Flow {
         match manager.refresh_token().await {
             Ok(_) => self.stored(),
             Err(AuthError::AuthorizationRequired | AuthError::TokenRefreshRejected(_)) => Ok(None),
-            Err(error) => Err(refused(error)),
+            Err(error) => match refused(error) {
+                // It has forgotten a registration, and with it the login.
+                TokenError::InvalidClient { .. }
+                    if self.forget_client(issuer.as_deref().unwrap_or_default(), client_id)? =>
+                {
+                    Ok(None)
+                }
+                error => Err(error),
+            },
         }
+    }
+
+    /// Forgets how this client has registered itself at an authorization server, with what it got there. Returns whether that was this client.
+    pub(super) fn forget_client(&self, issuer: &str, client_id: &str) -> Result<bool, TokenError> {
+        let forgotten = self.store.file.update(&self.store.server, |kept| {
+            let has_registered =
+                |client: &RegisteredClient| client.client_id == client_id && client.registered_for.is_some();
+            let is_known = kept.clients.get(issuer).is_some_and(has_registered);
+            if is_known {
+                kept.clients.remove(issuer);
+                kept.credentials.take_if(|stored| stored.client_id == client_id);
+            }
+            is_known
+        });
+        forgotten.map_err(unusable)
     }
 
     /// The server has another authorization server than the one of the login. Only somebody who can be asked can log in there.
@@ -270,7 +293,13 @@ impl Flow {
             false => AskedScopes::exactly(scopes),
         };
         let wanted = kept.wanted.clone();
-        let logged_in = self.log_in(kept, challenge, &asked, issuer.as_deref()).await;
+        let mut logged_in = self.log_in(kept.clone(), challenge, &asked, issuer.as_deref()).await;
+        // A server of several authorization servers cannot say which permissions are whose, and names those of the first. One that was chosen may know none of them.
+        if let (Err(TokenError::InvalidScope { .. }), Some(_), Some(asked)) =
+            (&logged_in, &issuer, asked.without_named())
+        {
+            logged_in = self.log_in(kept, challenge, &asked, issuer.as_deref()).await;
+        }
         if let (Err(TokenError::InvalidScope { .. }), false) = (&logged_in, wanted.is_empty()) {
             // It would be in the way of every other login.
             self.keep_wanted(Vec::new())?;
@@ -335,14 +364,14 @@ impl Flow {
             names_issuers: true,
         };
         let named = of_secret.filter(|issuer| !is_written_as_private(issuer));
-        let Manager(mut manager, metadata) = match self.discover(challenge, issuer.or(named)).await {
+        let Manager(mut manager, metadata) = match self.discover(challenge, issuer.or(named), scopes).await {
             Err(NotFound::NotNamed(reason)) if issuer.is_none() => return Err(refuse(reason)),
             found => found?,
         };
         if let Some(earlier) = of_secret.filter(|earlier| Some(*earlier) != metadata.issuer.as_deref()) {
             return Err(refuse(moved(earlier, metadata.issuer.as_deref())));
         }
-        let mut scopes = scopes.at(&manager, metadata.issuer.as_deref()).await;
+        let mut scopes = scopes.at(&manager, &metadata).await;
         // There is nobody who goes off line, and no refresh token (RFC 6749, section 4.4.3).
         scopes.retain(|scope| scope != OFFLINE_ACCESS || self.options.scopes.contains(scope));
         let config = ClientCredentialsConfig::ClientSecret {
@@ -359,113 +388,15 @@ impl Flow {
         })
     }
 
-    async fn log_in_as_user(
+    /// `scopes` are those that are to be asked for there.
+    pub(super) async fn discover(
         &self,
         challenge: Option<&str>,
-        scopes: &AskedScopes,
         issuer: Option<&str>,
-    ) -> Result<(), TokenError> {
-        let Some(consent) = &self.options.consent else {
-            let wanted = scopes_of(challenge);
-            let said = challenge::reason(challenge).map(|said| format!(" ({said})"));
-            let said = said.unwrap_or_default();
-            let reason = match self.stored()? {
-                Some(key) if key.client_id.is_none() => format!("it does not accept the key that is kept for it{said}"),
-                Some(_) if wanted.is_empty() => format!("the token that is kept for it is not accepted{said}"),
-                _ if !wanted.is_empty() => format!("it wants a token that permits {}{said}", wanted.join(" ")),
-                _ => "there is no token for it, and no key".to_owned(),
-            };
-            return Err(TokenError::LoginRequired {
-                reason,
-                names_issuers: challenge::names_issuers(challenge),
-            });
-        };
-        let Manager(manager, metadata) = self.discover(challenge, issuer).await?;
-        if metadata.code_challenge_methods_supported.is_none() {
-            return Err(refused(AuthError::PkceUnsupported));
-        }
-        let issuer = metadata.issuer.clone().unwrap_or_default();
-        let known = self.store.file.get(&self.store.server).map_err(unusable)?;
-        let known = known.clients.get(&issuer).cloned();
-        let preferred = known.as_ref().map(|client| client.redirect_uri.as_str());
-        let redirect_uri = consent.redirect_uri(preferred).await?;
-        let scopes = scopes.at(&manager, metadata.issuer.as_deref()).await;
-        let (manager, client) = self
-            .client(manager, &metadata, known, redirect_uri.clone(), &scopes)
-            .await?;
-        let client = RegisteredClient { redirect_uri, ..client };
-        let mut request = AuthorizationRequest::new(&client.redirect_uri)
-            .with_preregistered_client(&client.client_id)
-            .with_scopes(scopes)
-            .with_initial_scope_selection();
-        request.client_secret.clone_from(&client.client_secret);
-        // Before the login, so that a crash in the middle of it does not register this client again.
-        let recorded = (self.store.file).update(&self.store.server, |kept| kept.clients.insert(issuer, client));
-        recorded.map_err(unusable)?;
-        let session = AuthorizationSession::new(manager, request).await;
-        let session = session.map_err(|(_, error)| refused(error))?;
-        let url = Url::parse(session.get_authorization_url()).map_err(|error| TokenError::Failed {
-            reason: format!("the address of its login is no URL: {error}"),
-        })?;
-        let url = with_prompt(url);
-        let answer = consent.authorize(&url).await?;
-        check_answer(&url, &answer, &metadata)?;
-        session.handle_callback_url(answer.as_str()).await.map_err(refused)?;
-        Ok(())
-    }
-
-    /// How this client is known to the authorization server: registered by hand, by its metadata document, by an earlier registration, or now (S-33).
-    async fn client(
-        &self,
-        mut manager: AuthorizationManager,
-        metadata: &AuthorizationMetadata,
-        known: Option<RegisteredClient>,
-        redirect_uri: String,
-        scopes: &[String],
-    ) -> Result<(AuthorizationManager, RegisteredClient), TokenError> {
-        let ClientIdentity {
-            registered,
-            metadata_url,
-        } = &self.options.identity;
-        let client = |client_id: String, client_secret| RegisteredClient {
-            client_id,
-            client_secret,
-            redirect_uri: redirect_uri.clone(),
-        };
-        if let Some(RegisteredByHand {
-            client_id,
-            client_secret,
-        }) = registered.clone()
-        {
-            return Ok((manager, client(client_id, client_secret)));
-        }
-        let reads_documents = metadata.additional_fields.get("client_id_metadata_document_supported");
-        if let Some(url) = metadata_url {
-            ClientIdentity::check_metadata_url(url).map_err(|error| TokenError::Failed {
-                reason: error.to_string(),
-            })?;
-        }
-        if let (Some(url), Some(true)) = (metadata_url, reads_documents.and_then(serde_json::Value::as_bool)) {
-            return Ok((manager, client(url.clone(), None)));
-        }
-        if let Some(known) = known.filter(|known| known.redirect_uri == redirect_uri) {
-            return Ok((manager, known));
-        }
-        if metadata.registration_endpoint.is_none() {
-            return Err(TokenError::NoRegistration);
-        }
-        let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
-        let registered = manager.register_client(CLIENT_NAME, &redirect_uri, &scopes).await;
-        let OAuthClientConfig {
-            client_id,
-            client_secret,
-            ..
-        } = registered.map_err(refused)?;
-        Ok((manager, client(client_id, client_secret)))
-    }
-
-    async fn discover(&self, challenge: Option<&str>, issuer: Option<&str>) -> Result<Manager, NotFound> {
-        discover(&self.server, &self.options, &self.store, challenge, issuer).await
+        scopes: &AskedScopes,
+    ) -> Result<Manager, NotFound> {
+        let (server, store) = (&self.server, &self.store);
+        discover(server, &self.options, store, challenge, issuer, scopes).await
     }
 }
 
@@ -485,49 +416,6 @@ fn new_login_id() -> String {
     format!("{:08x}", fastrand::u32(..))
 }
 
-/// Checks that the browser brings the answer to this login, and not an error. Who answers is checked first: the error of another server means nothing (S-32).
-fn check_answer(asked: &Url, answer: &Url, metadata: &AuthorizationMetadata) -> Result<(), TokenError> {
-    let failed = |reason: String| Err(TokenError::Failed { reason });
-    if query_value(answer, "state") != query_value(asked, "state") {
-        return failed("the browser brought the answer of another login".to_owned());
-    }
-    let issuer = metadata.issuer.as_deref();
-    let announced = metadata
-        .additional_fields
-        .get("authorization_response_iss_parameter_supported");
-    match query_value(answer, "iss") {
-        Some(answering) if Some(answering.as_str()) != issuer => {
-            return failed(format!(
-                "another authorization server has answered: {answering} instead of {}",
-                issuer.unwrap_or("one without a name")
-            ));
-        }
-        None if announced.and_then(serde_json::Value::as_bool) == Some(true) => {
-            return failed(
-                "the answer does not say which authorization server it is from, as that server's answers do".to_owned(),
-            );
-        }
-        _ => {}
-    }
-    let Some(error) = query_value(answer, "error") else {
-        return Ok(());
-    };
-    let text = query_value(answer, "error_description").map(|text| format!(": {text}"));
-    // Some issue no token without a scope, and a server of several authorization servers may name none.
-    let hint = match query_value(asked, "scope") {
-        None => "; the server names no permission to ask for, so name some with `--scope`",
-        Some(_) => "",
-    };
-    let reason = format!(
-        "the authorization server says {error}{}{hint}",
-        text.unwrap_or_default()
-    );
-    match error.as_str() {
-        INVALID_SCOPE => Err(TokenError::InvalidScope { reason }),
-        _ => failed(reason),
-    }
-}
-
 /// The scopes that a challenge asks for.
 pub(super) fn scopes_of(challenge: Option<&str>) -> Vec<String> {
     let Some(challenge) = challenge else { return Vec::new() };
@@ -543,7 +431,7 @@ pub(super) fn scopes_of(challenge: Option<&str>) -> Vec<String> {
         .collect()
 }
 
-fn unusable(error: TokenFileError) -> TokenError {
+pub(super) fn unusable(error: TokenFileError) -> TokenError {
     TokenError::Failed {
         reason: error.to_string(),
     }

@@ -33,7 +33,7 @@ pub(super) async fn refuse(server: &Url, client: &FilteredClient) -> Result<(), 
             let resource = metadata["resource"].as_str().unwrap_or("no server");
             return Err(TokenError::Failed {
                 reason: format!(
-                    "the metadata at {place} are those of {resource}; the operator of the server has to correct that"
+                    "the metadata at {place} are those of {resource} and not of {server}; its operator has to correct that, or you use the other address"
                 ),
             });
         }

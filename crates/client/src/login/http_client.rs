@@ -3,7 +3,7 @@
 use super::{LoginOptions, chosen_issuer::only_issuer, filtered_client::FilteredClient};
 use crate::TokenError;
 use futures_util::StreamExt;
-use http::Method;
+use http::{HeaderName, Method, header};
 use longhaul_core::BoxFuture;
 use parking_lot::Mutex;
 use reqwest::{Request, Response, Url};
@@ -26,6 +26,8 @@ pub(super) struct LoginHttpClient {
     client: FilteredClient,
     /// The only authorization server that is shown to rmcp.
     issuer: Option<String>,
+    /// The permissions that the server names are not shown to rmcp.
+    hides_scopes: bool,
     /// The server has named several authorization servers.
     has_several: AtomicBool,
     /// Those that did not answer: where their metadata should be, and why not.
@@ -37,9 +39,15 @@ impl LoginHttpClient {
         Ok(Self {
             client: FilteredClient::new(server, options, issuer)?,
             issuer: issuer.map(str::to_owned),
+            hides_scopes: false,
             has_several: AtomicBool::new(false),
             silent: Mutex::default(),
         })
+    }
+
+    pub(super) fn hiding_scopes(mut self) -> Self {
+        self.hides_scopes = true;
+        self
     }
 
     pub(super) fn client(&self) -> &FilteredClient {
@@ -77,8 +85,15 @@ impl LoginHttpClient {
 
     async fn read(&self, response: Response) -> Result<http::Response<Vec<u8>>, OAuthHttpClientError> {
         let mut head = http::Response::builder().status(response.status());
-        for (name, value) in response.headers() {
+        // Of a challenge nothing is used but where metadata and permissions are.
+        let is_hidden = |name: &HeaderName| self.hides_scopes && name == header::WWW_AUTHENTICATE;
+        for (name, value) in response.headers().iter().filter(|(name, _)| !is_hidden(name)) {
             head = head.header(name, value);
+        }
+        let kind = response.headers().get(header::CONTENT_TYPE);
+        if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream")) {
+            // The protected server itself was asked, and has no end to tell.
+            return Ok(head.body(Vec::new())?);
         }
         let (mut body, mut parts) = (Vec::new(), response.bytes_stream());
         while let Some(part) = parts.next().await {
@@ -88,7 +103,7 @@ impl LoginHttpClient {
             }
         }
         if let Some(issuer) = &self.issuer {
-            body = only_issuer(issuer, body)?;
+            body = only_issuer(issuer, body, self.hides_scopes)?;
         } else if let Ok(metadata) = serde_json::from_slice::<Value>(&body)
             && let Some(named) = metadata["authorization_servers"].as_array()
         {

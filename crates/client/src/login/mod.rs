@@ -13,6 +13,7 @@ mod http_client;
 mod loopback;
 mod registered_client;
 mod token_file;
+mod user_login;
 
 pub use consent::Consent;
 pub use loopback::Loopback;

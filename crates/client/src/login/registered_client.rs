@@ -88,6 +88,17 @@ pub(super) struct RegisteredClient {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) client_secret: Option<String>,
     pub(super) redirect_uri: String,
+    /// The permissions that it has registered itself for; `None` if it was given, or has a metadata document.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) registered_for: Option<Vec<String>>,
+}
+
+impl RegisteredClient {
+    /// Whether it may ask for these permissions: some authorization servers hold a client to those that it has registered for (RFC 7591, section 2).
+    pub(super) fn may_ask_for(&self, scopes: &[String]) -> bool {
+        let registered = self.registered_for.as_ref();
+        registered.is_none_or(|registered| scopes.iter().all(|scope| registered.contains(scope)))
+    }
 }
 
 /// A login of the client itself: what is needed to do it again when its token has ended.

@@ -1,16 +1,16 @@
 //! The tokens of a user, kept in one file.
 
 use super::registered_client::{OwnLogin, RegisteredClient};
-use longhaul_private_dir::PrivateDir;
+use longhaul_private_dir::{PrivateDir, open_file};
 use rmcp::transport::auth::StoredCredentials;
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::{
     collections::BTreeMap,
-    fs::{self, File, OpenOptions},
-    io::{self, Write},
-    os::unix::fs::OpenOptionsExt,
+    fs::{self, File, OpenOptions, Permissions},
+    io::{self, Read, Write},
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -31,6 +31,7 @@ pub struct TokenFileError {
 pub struct TokenFile {
     directory: Arc<PrivateDir>,
     path: PathBuf,
+    earlier_mode: Option<u32>,
 }
 
 /// What is kept of one server.
@@ -101,7 +102,7 @@ impl TokenFile {
         Self::open(&journal.with_file_name("tokens.json"))
     }
 
-    /// The file at `path`, which need not be there yet. All permissions of other users are removed from its directory.
+    /// The file at `path`, which need not be there yet. All permissions of other users are removed from its directory, and those to read from the file.
     ///
     /// # Errors
     /// [`TokenFileError`] if the directory or a file in it cannot be made private.
@@ -117,7 +118,15 @@ impl TokenFile {
         Ok(Self {
             directory: Arc::new(directory),
             path: path.to_owned(),
+            // One that cannot be opened is explained when it is read.
+            earlier_mode: make_private(path).ok().flatten(),
         })
+    }
+
+    /// The mode of the file until [`open`](Self::open) has changed it to 600, if other users were permitted to read it. They can have read it only if they could enter its
+    /// directory, too.
+    pub fn earlier_mode(&self) -> Option<u32> {
+        self.earlier_mode
     }
 
     /// Where it is.
@@ -162,21 +171,30 @@ impl TokenFile {
     }
 
     fn read(&self) -> io::Result<Content> {
-        let text = match longhaul_private_dir::read_file(&self.path) {
-            Ok(text) => text,
+        let mut file = match open_file(&self.path, OpenOptions::new().read(true)) {
+            Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Content::default()),
             Err(error) => return Err(error),
         };
+        let invalid = |reason: String| io::Error::new(io::ErrorKind::InvalidData, reason);
+        let mode = mode_of(&file)?;
+        if mode & 0o022 != 0 {
+            return Err(invalid(format!(
+                "other users may write to it (mode {mode:o}). If you trust what it contains, run `chmod 600` on it; otherwise move it away and log in again"
+            )));
+        }
+        let mut text = Vec::new();
+        file.read_to_end(&mut text)?;
         let content: Content = serde_json::from_slice(&text).map_err(|error| {
-            let reason = format!("it is damaged ({error}); move it away and log in again");
-            io::Error::new(io::ErrorKind::InvalidData, reason)
+            invalid(format!(
+                "it is damaged ({error}); move it away, and log in again at your servers"
+            ))
         })?;
         if content.version > VERSION {
-            let reason = format!(
-                "a newer version of this program has written it (format {})",
+            return Err(invalid(format!(
+                "a newer version of this program has written it (format {}); use that one, or move the file away and log in again",
                 content.version
-            );
-            return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+            )));
         }
         Ok(content)
     }
@@ -217,16 +235,32 @@ impl TokenFile {
     }
 }
 
+fn mode_of(file: &File) -> io::Result<u32> {
+    Ok(file.metadata()?.permissions().mode() & 0o777)
+}
+
+/// Lets no other user read the file. Returns its mode if others could; whoever could write to it may have done so, which is for its owner to judge.
+fn make_private(path: &Path) -> io::Result<Option<u32>> {
+    let file = open_file(path, OpenOptions::new().read(true))?;
+    let mode = mode_of(&file)?;
+    if mode & 0o077 == 0 || mode & 0o022 != 0 {
+        return Ok(None);
+    }
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    tracing::warn!(path = %path.display(), "other users could read this file (mode {mode:o}); its mode is now 600");
+    Ok(Some(mode))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     fn registered(id: &str) -> RegisteredClient {
         RegisteredClient {
             client_id: id.to_owned(),
             client_secret: None,
             redirect_uri: "http://127.0.0.1:1/callback".to_owned(),
+            registered_for: None,
         }
     }
 
@@ -265,6 +299,30 @@ mod tests {
             let error = file.get("http://a/").unwrap_err().to_string();
             assert!(error.contains("tokens.json: "), "{error}");
             assert_eq!(fs::read_to_string(file.path()).unwrap(), damaged);
+        }
+    }
+
+    #[test]
+    fn s_36_a_file_that_others_could_read_is_made_private_and_one_that_they_could_change_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tokens.json");
+        let opened = |mode: u32| {
+            fs::write(&path, "{\"version\":1}").unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            TokenFile::open(&path).unwrap()
+        };
+        for (mode, told) in [(0o644, Some(0o644)), (0o640, Some(0o640)), (0o600, None), (0o400, None)] {
+            let file = opened(mode);
+            assert_eq!(file.earlier_mode(), told, "{mode:o}");
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o077, 0);
+            assert!(file.get("http://a/").unwrap().clients.is_empty());
+        }
+        for mode in [0o666, 0o660] {
+            let error = opened(mode).get("http://a/").unwrap_err().to_string();
+            assert!(
+                error.contains("tokens.json: ") && error.contains("chmod 600"),
+                "{error}"
+            );
         }
     }
 

@@ -1,7 +1,7 @@
 //! HTTP requests with the token of their server.
 
 use crate::{AccessToken, Refusal, TokenError, TokenProvider};
-use http::header;
+use http::{HeaderMap, header};
 use reqwest::{Client, Request, RequestBuilder, Response, StatusCode};
 use std::sync::Arc;
 
@@ -55,14 +55,13 @@ impl AuthorizedClient {
             let Some(attempt) = request.try_clone() else { break };
             let response = self.execute(attempt, token.as_ref()).await?;
             let status = response.status();
-            let challenge = response.headers().get(header::WWW_AUTHENTICATE);
-            let challenge = challenge.and_then(|challenge| challenge.to_str().ok());
-            if !is_refusal(status, challenge) {
+            let challenge = challenges(response.headers());
+            if !is_refusal(status, challenge.as_deref()) {
                 return Ok(response);
             }
             let refusal = Refusal {
                 status: status.as_u16(),
-                challenge,
+                challenge: challenge.as_deref(),
                 sent: token.as_ref(),
             };
             match tokens.replace(refusal).await? {
@@ -79,6 +78,13 @@ impl AuthorizedClient {
         }
         self.client.execute(request).await
     }
+}
+
+/// What a server says of its refusal. Each scheme may have a header of its own, and they are a list then (RFC 9110, section 5.3).
+fn challenges(headers: &HeaderMap) -> Option<String> {
+    let all = headers.get_all(header::WWW_AUTHENTICATE).iter();
+    let all: Vec<&str> = all.filter_map(|challenge| challenge.to_str().ok()).collect();
+    (!all.is_empty()).then(|| all.join(", "))
 }
 
 /// Whether another token may help: 403 is also the answer to what nobody may do.

@@ -3,7 +3,7 @@
 use axum::{
     Form, Json, Router,
     extract::{Query, State},
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, HeaderValue, StatusCode, Uri, header},
     response::{IntoResponse, Redirect, Response},
     routing::{get, post},
 };
@@ -55,6 +55,28 @@ pub(crate) struct Issued {
     /// How often a token was asked for, by grant.
     pub(crate) grants: Vec<String>,
     pub(crate) registrations: usize,
+    /// Clients that have registered themselves, with the scopes they registered for. A test that removes one makes the server forget it.
+    pub(crate) clients: HashMap<String, String>,
+    /// A login may ask only for what its client has registered for.
+    pub(crate) holds_to_registration: bool,
+    /// The permissions that the authorization server knows; another one is refused.
+    pub(crate) knows_scopes: Option<Vec<&'static str>>,
+    /// A client that is not known is refused when it asks for tokens, and not before.
+    pub(crate) checks_clients_late: bool,
+    /// The type of the tokens.
+    pub(crate) token_type: Option<&'static str>,
+    /// The server takes names and passwords, too, and says so first.
+    pub(crate) has_other_scheme: bool,
+    /// Where the metadata of the protected server are, of `/elsewhere` and the two usual places. The challenge names the first.
+    pub(crate) described_at: Vec<&'static str>,
+    /// The only place where the metadata of the authorization server are; `None` for the first one.
+    pub(crate) issuer_described_at: Option<String>,
+    /// Where metadata were asked for.
+    pub(crate) places_asked: Vec<String>,
+    /// The permissions that the metadata of the protected server name.
+    pub(crate) scopes_supported: Option<Vec<&'static str>>,
+    /// What clients have registered.
+    pub(crate) registered: Vec<Value>,
     /// As whom tokens were asked for without a user.
     pub(crate) clients_asked: Vec<String>,
     /// The scopes of each login.
@@ -68,13 +90,18 @@ impl Issued {
         format!("{kind}-{}", self.next)
     }
 
+    /// Whether a client has registered itself, and was forgotten.
+    fn has_forgotten(&self, client: &str) -> bool {
+        client.starts_with("client-") && !self.clients.contains_key(client)
+    }
+
     fn issue(&mut self, scope: &str) -> Value {
         let scope = self.grants_only.unwrap_or(scope);
         let (access, refresh) = (self.name("access"), self.name("refresh"));
         self.access.insert(access.clone(), scope.to_owned());
         self.refresh.insert(refresh.clone(), scope.to_owned());
         json!({
-            "access_token": access, "token_type": "Bearer", "expires_in": self.lifetime,
+            "access_token": access, "token_type": self.token_type.unwrap_or("Bearer"), "expires_in": self.lifetime,
             "refresh_token": refresh, "scope": scope,
         })
     }
@@ -98,6 +125,7 @@ impl Protected {
             lifetime: 3600,
             call_scope: "read",
             has_pkce: true,
+            described_at: vec!["/.well-known/oauth-protected-resource/mcp"],
             ..Issued::default()
         };
         let server = Self {
@@ -106,11 +134,10 @@ impl Protected {
         };
         let app = Router::new()
             .route("/mcp", post(mcp))
-            .route("/.well-known/oauth-protected-resource/mcp", get(resource_metadata))
-            .route("/.well-known/oauth-authorization-server", get(server_metadata))
             .route("/register", post(register))
             .route("/authorize", get(authorize))
             .route("/token", post(token))
+            .fallback(get(metadata))
             .with_state(server.clone());
         tokio::spawn(async move { axum::serve(listener, app).await });
         server
@@ -131,6 +158,21 @@ impl Protected {
     }
 }
 
+async fn metadata(server: State<Protected>, uri: Uri) -> Response {
+    let place = uri.path();
+    let (is_of_resource, is_of_issuer) = server.issued(|issued| {
+        issued.places_asked.push(place.to_owned());
+        let usual = "/.well-known/oauth-authorization-server";
+        let of_issuer = issued.issuer_described_at.as_deref().unwrap_or(usual);
+        (issued.described_at.contains(&place), of_issuer == place)
+    });
+    match (is_of_resource, is_of_issuer) {
+        (true, _) => resource_metadata(server).await.into_response(),
+        (_, true) => server_metadata(server).await.into_response(),
+        _ => StatusCode::NOT_FOUND.into_response(),
+    }
+}
+
 async fn resource_metadata(State(server): State<Protected>) -> Json<Value> {
     let issuer = server.issued(|issued| issued.named_issuer.map(str::to_owned));
     let issuer = issuer.unwrap_or_else(|| server.origin.clone());
@@ -139,8 +181,13 @@ async fn resource_metadata(State(server): State<Protected>) -> Json<Value> {
     let mut issuers = vec![issuer];
     issuers.extend(server.issued(|issued| issued.more_issuers.clone()));
     let mut metadata = json!({"resource": resource, "authorization_servers": issuers});
-    if !server.issued(|issued| issued.names_scopes_late) {
-        metadata["scopes_supported"] = json!(["read"]);
+    let scopes = server.issued(|issued| match &issued.scopes_supported {
+        None if issued.names_scopes_late => Vec::new(),
+        None => vec!["read"],
+        Some(scopes) => scopes.clone(),
+    });
+    if !scopes.is_empty() {
+        metadata["scopes_supported"] = json!(scopes);
     }
     Json(metadata)
 }
@@ -168,7 +215,11 @@ async fn server_metadata(State(server): State<Protected>) -> Json<Value> {
 async fn register(State(server): State<Protected>, Json(client): Json<Value>) -> Json<Value> {
     let client_id = server.issued(|issued| {
         issued.registrations += 1;
-        issued.name("client")
+        issued.registered.push(client.clone());
+        let client_id = issued.name("client");
+        let scope = client["scope"].as_str().unwrap_or_default();
+        issued.clients.insert(client_id.clone(), scope.to_owned());
+        client_id
     });
     Json(json!({"client_id": client_id, "redirect_uris": client["redirect_uris"]}))
 }
@@ -178,10 +229,29 @@ async fn authorize(State(server): State<Protected>, Query(mut asked): Query<Hash
     asked.entry("scope".to_owned()).or_default();
     assert_eq!(asked["code_challenge_method"], "S256");
     assert_eq!(asked["resource"], server.resource());
-    let to = format!(
-        "{}?state={}&iss={}",
-        asked["redirect_uri"], asked["state"], server.origin
-    );
+    let named = server.issued(|issued| issued.metadata["issuer"].as_str().map(str::to_owned));
+    let issuer = named.as_ref().unwrap_or(&server.origin);
+    let to = format!("{}?state={}&iss={issuer}", asked["redirect_uri"], asked["state"]);
+    let refused = server.issued(|issued| {
+        let registered = issued.clients.get(&asked["client_id"]);
+        let may =
+            |scope: &str| registered.is_some_and(|scopes| scopes.split(' ').any(|registered| registered == scope));
+        if issued.has_forgotten(&asked["client_id"]) && !issued.checks_clients_late {
+            return Some("unauthorized_client");
+        }
+        let is_strict = issued.holds_to_registration && !asked["scope"].is_empty();
+        let knows = |scope: &str| {
+            issued
+                .knows_scopes
+                .as_ref()
+                .is_none_or(|known| scope.is_empty() || known.contains(&scope))
+        };
+        let is_invalid = (is_strict && !asked["scope"].split(' ').all(may)) || !asked["scope"].split(' ').all(knows);
+        is_invalid.then_some("invalid_scope")
+    });
+    if let Some(error) = refused {
+        return Redirect::to(&format!("{to}&error={error}"));
+    }
     let code = server.issued(|issued| {
         issued.asked.push(asked["scope"].clone());
         let code = issued.name("code");
@@ -198,6 +268,10 @@ async fn token(State(server): State<Protected>, Form(asked): Form<HashMap<String
         issued.grants.push(asked["grant_type"].clone());
         if issued.is_down {
             return StatusCode::SERVICE_UNAVAILABLE.into_response();
+        }
+        if issued.has_forgotten(&asked["client_id"]) {
+            let error = json!({"error": "invalid_client", "error_description": "no such client"});
+            return (StatusCode::UNAUTHORIZED, Json(error)).into_response();
         }
         let scope = match asked["grant_type"].as_str() {
             "client_credentials" => {
@@ -244,7 +318,7 @@ async fn mcp(State(server): State<Protected>, headers: HeaderMap, Json(message):
         (scope, wanted)
     });
     let refuse = |status: StatusCode, error: &str| {
-        let metadata = format!("{}/.well-known/oauth-protected-resource/mcp", server.origin);
+        let metadata = format!("{}{}", server.origin, server.issued(|issued| issued.described_at[0]));
         let is_late = server.issued(|issued| issued.names_scopes_late) && status == StatusCode::UNAUTHORIZED;
         let scope = if is_late {
             String::new()
@@ -252,7 +326,15 @@ async fn mcp(State(server): State<Protected>, headers: HeaderMap, Json(message):
             format!(r#", scope="{wanted}""#)
         };
         let challenge = format!(r#"Bearer {error}resource_metadata="{metadata}"{scope}"#);
-        (status, [(header::WWW_AUTHENTICATE, challenge)]).into_response()
+        let mut response = (status, [(header::WWW_AUTHENTICATE, challenge)]).into_response();
+        if server.issued(|issued| issued.has_other_scheme) {
+            let bearer = response.headers_mut().remove(header::WWW_AUTHENTICATE);
+            for challenge in [Some(HeaderValue::from_static(r#"Basic realm="tools""#)), bearer] {
+                let challenge = challenge.unwrap();
+                response.headers_mut().append(header::WWW_AUTHENTICATE, challenge);
+            }
+        }
+        response
     };
     if let Some(reason) = server
         .issued(|issued| issued.refuses_because)

@@ -173,3 +173,35 @@ async fn s_30_the_first_authorization_server_that_answers_is_taken() {
         }
     }
 }
+
+/// S-34: a server names the permissions of its first authorization server, and a strict second one knows others.
+#[tokio::test]
+async fn s_34_an_authorization_server_that_was_chosen_need_not_know_the_permissions_of_the_first() {
+    let two = Two::start().await;
+    two.second.issued(|issued| issued.knows_scopes = Some(vec!["build"]));
+    let choosing = two.login(|options| options.issuer = Some(two.second.origin.clone()));
+    choosing.log_in(None).await.unwrap();
+    assert_eq!(two.second.issued(|issued| issued.asked.clone()), [""]);
+
+    // The refusal of a request names them.
+    two.trust();
+    two.server.issued(|issued| issued.call_scope = "build");
+    two.second.issued(|issued| issued.access.clear());
+    two.server.issued(|issued| {
+        for scope in issued.access.values_mut() {
+            "read".clone_into(scope);
+        }
+    });
+    // What it issues is accepted once the server knows it, after the refusal.
+    let refused = call(&two.server.connect(&choosing)).await;
+    assert!(refused.is_err());
+    assert_eq!(two.second.issued(|issued| issued.asked.clone()), ["", "build"]);
+
+    // What the user names is asked for.
+    let naming = two.login(|options| {
+        options.issuer = Some(two.second.origin.clone());
+        options.scopes = vec!["wrong".to_owned()];
+    });
+    let error = naming.log_in(None).await.unwrap_err();
+    assert!(matches!(error, TokenError::InvalidScope { .. }), "{error}");
+}

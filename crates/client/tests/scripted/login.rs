@@ -80,7 +80,7 @@ impl Consent for NoBrowser {
 }
 
 /// The words of a scope, in no order.
-fn words(scope: &str) -> BTreeSet<&str> {
+pub(crate) fn words(scope: &str) -> BTreeSet<&str> {
     scope.split(' ').collect()
 }
 
