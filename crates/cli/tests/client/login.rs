@@ -168,10 +168,7 @@ fn a_server_that_needs_no_login_says_so() {
     let said = longhaul(&["login", &served.url], &home).output().unwrap();
     exit(&said, 0);
     let text = String::from_utf8_lossy(&said.stderr).into_owned();
-    assert!(
-        text.contains("needs no login") && text.contains("--key`"),
-        "{text}"
-    );
+    assert!(text.contains("needs no login") && text.contains("--key`"), "{text}");
     let said = json(&mut longhaul(&["login", &served.url, "--json"], &home), 0);
     assert_eq!((&said["loggedIn"], &said["needed"]), (&false.into(), &false.into()));
     exit(&longhaul(&["whoami", &served.url], &home).output().unwrap(), 5);

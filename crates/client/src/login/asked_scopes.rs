@@ -12,6 +12,8 @@ pub(super) const OFFLINE_ACCESS: &str = "offline_access";
 pub(super) struct AskedScopes {
     /// These; empty for those that the server names.
     exactly: Vec<String>,
+    /// They are those of a new login.
+    is_new: bool,
     /// Not those that the server names.
     omits_named: bool,
     /// And these.
@@ -35,6 +37,7 @@ impl AskedScopes {
         let held = kept.credentials.as_ref().filter(|_| has_more && kept.key.is_none());
         Self {
             exactly: options.scopes.clone(),
+            is_new: true,
             omits_named: false,
             more: kept.wanted.clone(),
             held: held.map(|held| (held.issuer.clone(), held.granted_scopes.clone())),
@@ -48,6 +51,11 @@ impl AskedScopes {
             omits_named: true,
             ..self.clone()
         })
+    }
+
+    /// Whether they are those of a new login, and not of more permissions for the present one.
+    pub(super) fn are_of_new(&self) -> bool {
+        self.is_new
     }
 
     /// Whether those that the server names are left out.

@@ -1,8 +1,8 @@
 //! Why an authorization server gave no token.
 
-use super::{chosen_issuer::NotNamed, filtered_client::NotAnswered};
+use super::{chosen_issuer::NotNamed, filtered_client::NotAnswered, foreign_metadata};
 use crate::{RequestError, TokenError};
-use rmcp::transport::auth::AuthError;
+use rmcp::transport::auth::{AuthError, ProtectedResourceMetadataInvalidReason};
 use std::error::Error;
 
 /// The error for permissions that are not granted (RFC 6749, section 4.1.2.1).
@@ -13,6 +13,13 @@ pub(super) const UNAUTHORIZED_CLIENT: &str = "unauthorized_client";
 
 /// In the words of rmcp, with what the error hides.
 pub(super) fn refused(error: AuthError) -> TokenError {
+    if let AuthError::ProtectedResourceMetadataInvalid { url, reason } = &error
+        && let ProtectedResourceMetadataInvalidReason::ResourceMismatch { reference, permitted } = &**reason
+    {
+        return TokenError::Failed {
+            reason: foreign_metadata::describe(url, permitted.as_str(), reference),
+        };
+    }
     let mut reason = error.to_string();
     let mut source = Error::source(&error);
     while let Some(inner) = source {

@@ -8,6 +8,13 @@ use serde_json::Value;
 /// Where a server says which authorization servers it trusts (RFC 9728).
 const PLACE: &str = "/.well-known/oauth-protected-resource";
 
+/// Metadata of `resource` at a place of `server`.
+pub(super) fn describe(place: &Url, resource: &str, server: &Url) -> String {
+    format!(
+        "the metadata at {place} are those of {resource} and not of {server}: use that address, or tell the server's operator if it should be this one"
+    )
+}
+
 /// Refuses a login that was found at the origin of the server, if the server's own metadata name authorization servers: rmcp has left them out because they are not
 /// those of this server (RFC 9728, section 3.3).
 pub(super) async fn refuse(server: &Url, client: &FilteredClient) -> Result<(), TokenError> {
@@ -32,9 +39,7 @@ pub(super) async fn refuse(server: &Url, client: &FilteredClient) -> Result<(), 
         {
             let resource = metadata["resource"].as_str().unwrap_or("no server");
             return Err(TokenError::Failed {
-                reason: format!(
-                    "the metadata at {place} are those of {resource} and not of {server}; its operator has to correct that, or you use the other address"
-                ),
+                reason: describe(&place, resource, server),
             });
         }
     }

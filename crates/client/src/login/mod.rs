@@ -9,6 +9,7 @@ mod discovery;
 mod filtered_client;
 mod flow;
 mod foreign_metadata;
+mod forgotten_client;
 mod http_client;
 mod loopback;
 mod registered_client;

@@ -5,7 +5,9 @@ use super::{
     asked_scopes::{AskedScopes, with_prompt},
     auth_error::{INVALID_CLIENT, INVALID_SCOPE, UNAUTHORIZED_CLIENT, refused},
     discovery::Manager,
+    filtered_client::FilteredClient,
     flow::{Flow, scopes_of, unusable},
+    forgotten_client::is_forgotten,
     loopback::query_value,
     registered_client::{RegisteredByHand, RegisteredClient},
 };
@@ -76,11 +78,20 @@ impl Flow {
         let known = known.clients.get(&issuer).cloned();
         let preferred = known.as_ref().map(|client| client.redirect_uri.as_str());
         let redirect_uri = consent.redirect_uri(preferred).await?;
+        // A client that asks for more has a token that was issued to it just now.
+        let scopes_are_new = scopes.are_of_new();
         let scopes = scopes.at(&manager, &metadata).await;
         let (manager, client) = self
             .client(manager, &metadata, known.clone(), redirect_uri, &scopes)
             .await?;
         let is_kept = client.registered_for.is_some() && known.as_ref() == Some(&client);
+        if is_kept && scopes_are_new {
+            let http = FilteredClient::new(self.server(), &self.options, self.options.issuer.as_deref())?;
+            if is_forgotten(&client, self.server(), &metadata, &http).await {
+                self.forget_client(&issuer, &client.client_id)?;
+                return Ok(Known::Forgotten);
+            }
+        }
         let mut request = AuthorizationRequest::new(&client.redirect_uri)
             .with_preregistered_client(&client.client_id)
             .with_scopes(scopes)

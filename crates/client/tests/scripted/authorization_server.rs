@@ -63,6 +63,8 @@ pub(crate) struct Issued {
     pub(crate) knows_scopes: Option<Vec<&'static str>>,
     /// A client that is not known is refused when it asks for tokens, and not before.
     pub(crate) checks_clients_late: bool,
+    /// A code that is not known is refused before the client is looked at.
+    pub(crate) checks_codes_first: bool,
     /// The type of the tokens.
     pub(crate) token_type: Option<&'static str>,
     /// The server takes names and passwords, too, and says so first.
@@ -269,7 +271,8 @@ async fn token(State(server): State<Protected>, Form(asked): Form<HashMap<String
         if issued.is_down {
             return StatusCode::SERVICE_UNAVAILABLE.into_response();
         }
-        if issued.has_forgotten(&asked["client_id"]) {
+        let has_code = asked.get("code").is_none_or(|code| issued.codes.contains_key(code));
+        if issued.has_forgotten(&asked["client_id"]) && (has_code || !issued.checks_codes_first) {
             let error = json!({"error": "invalid_client", "error_description": "no such client"});
             return (StatusCode::UNAUTHORIZED, Json(error)).into_response();
         }

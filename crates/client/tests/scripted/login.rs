@@ -242,6 +242,10 @@ async fn s_30_metadata_of_another_server_or_issuer_is_refused_before_anything_is
             false => login.log_in(None).await.unwrap_err().to_string(),
         };
         assert!(error.contains(named), "{named}: {error}");
+        if server.issued(|issued| issued.named_resource.is_some()) {
+            let both = error.contains("are those of") && error.contains(&format!("not of {}", server.url()));
+            assert!(both, "{error}");
+        }
         server.issued(|issued| {
             assert_eq!(
                 (issued.registrations, issued.asked.len(), issued.grants.len()),
