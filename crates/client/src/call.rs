@@ -6,6 +6,7 @@ use crate::{
 };
 use longhaul_core::{Json, Millis};
 use longhaul_wire::{Method, jsonrpc::Notification, meta};
+use parking_lot::Mutex;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Map, Value, json};
 use std::sync::{
@@ -106,6 +107,7 @@ impl Connection {
     ) -> Result<CallResponse, RequestError> {
         // Each try has an id of its own, which is also the token of its progress.
         let token = AtomicU64::new(0);
+        let on_event = Mutex::new(on_event);
         let build_of = |era: &Era, tool: &Tool| {
             let id = self.next_id();
             token.store(id, Ordering::Relaxed);
@@ -115,22 +117,29 @@ impl Connection {
             }
         };
         let build = |era: &Era| build_of(era, tool);
-        let on_notification = &mut |notification: Notification<'_>| report_progress(&notification, on_event);
-        let (result, era) = match self
-            .exchange_with_pages(build, on_notification, options.source, record)
-            .await
-        {
-            Err(RequestError::Rpc(failure)) if failure.code == HEADER_MISMATCH => {
-                // The annotations may have changed since the tool was listed. The call was refused, so it has not run.
-                let Some(tool) = self.with_other_headers(tool).await? else {
-                    return Err(RequestError::Rpc(failure));
-                };
-                let build = |era: &Era| build_of(era, &tool);
-                self.exchange_with_pages(build, on_notification, options.source, record)
-                    .await?
+        let on_notification =
+            &mut |notification: Notification<'_>| report_progress(&notification, &mut **on_event.lock());
+        let answered = async {
+            match self
+                .exchange_with_pages(build, on_notification, options.source, record)
+                .await
+            {
+                Err(RequestError::Rpc(failure)) if failure.code == HEADER_MISMATCH => {
+                    // The annotations may have changed since the tool was listed. The call was refused, so it has not run.
+                    let Some(tool) = self.with_other_headers(tool).await? else {
+                        return Err(RequestError::Rpc(failure));
+                    };
+                    let build = |era: &Era| build_of(era, &tool);
+                    self.exchange_with_pages(build, on_notification, options.source, record)
+                        .await
+                }
+                answered => answered,
             }
-            answered => answered?,
         };
+        let mut streams = self.listening().losses.changes();
+        let (result, era) = streams
+            .during(answered, |change| change.report(&mut **on_event.lock()))
+            .await?;
         let era = self.era_of_result(era, &result).await;
         let response = match (self.interpret(result, &era, tool, options), record) {
             // The tool has run, and its result was received: nothing is unknown.

@@ -281,6 +281,12 @@ impl CallRecord {
         self.0.journal.ask_in_call(self.call(), key, request).await
     }
 
+    /// Whether the server has acknowledged an answer to the question, as far as that is known.
+    pub(crate) async fn is_answer_accepted(&self, key: &str) -> bool {
+        let accepted = self.0.journal.is_answer_accepted(self.call(), key.to_owned()).await;
+        accepted.unwrap_or_default()
+    }
+
     /// Whether a question has an answer, or its recorded `request` a response, perhaps from another process.
     pub(crate) async fn has_answer(&self, key: &str, request: Option<RequestNumber>) -> Result<bool, JournalError> {
         self.0.journal.has_answer(self.call(), key, request).await

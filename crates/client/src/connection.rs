@@ -14,6 +14,7 @@ use crate::{
     response_cache::{Key, Lookup, ResponseCache},
     server_change::Changes,
     stale_era::{self, Doubt},
+    stream_losses::StreamLosses,
     task_pushes::TaskPushes,
     tools::ToolList,
     transport::{Http, Observed, Outgoing, Reply, Transport},
@@ -66,12 +67,6 @@ struct Shared {
     resumed_sessions: ResumedSessions,
 }
 
-/// A stream of notifications that a modern server was asked for. Dropping it ends the subscription.
-pub(crate) struct OpenSubscription {
-    pub(crate) reply: Reply,
-    _subscribed: Option<Subscribed>,
-}
-
 impl Connection {
     /// Creates a connection over HTTP without sending anything: the era is detected with the first request. Use it for a server that may be
     /// down at the moment.
@@ -80,8 +75,9 @@ impl Connection {
     /// [`InvalidAddress`] when `url` is not an `http://` or `https://` URL.
     pub fn lazy(url: &str, options: Options) -> Result<Self, InvalidAddress> {
         let address: Address = url.parse()?;
-        let http = Http::new(address, &options);
-        Ok(Self::over(http, options))
+        let losses = StreamLosses::default();
+        let http = Http::new(address, &options, losses.clone());
+        Ok(Self::over_watched(http, options, losses))
     }
 
     /// Connects over HTTP to the server and detects its era, unless [`Options::era_cache`] knows it: nothing is sent to a modern server then.
@@ -96,14 +92,18 @@ impl Connection {
 
     /// Creates a connection over a transport, such as a [`ChildProcess`](crate::ChildProcess), without sending anything.
     pub fn over(transport: impl Transport, options: Options) -> Self {
+        Self::over_watched(transport, options, StreamLosses::default())
+    }
+
+    fn over_watched(transport: impl Transport, options: Options, losses: StreamLosses) -> Self {
         let transport: Arc<dyn Transport> = match &options.wire {
             Some(observer) => Arc::new(Observed::new(transport, Arc::clone(observer))),
             None => Arc::new(transport),
         };
-        Self::with(transport, options)
+        Self::with(transport, options, losses)
     }
 
-    pub(crate) fn with(transport: Arc<dyn Transport>, options: Options) -> Self {
+    pub(crate) fn with(transport: Arc<dyn Transport>, options: Options, losses: StreamLosses) -> Self {
         let hosted = Arc::new(HostedTasks::new(Arc::clone(&options.clock)));
         Self(Arc::new(Shared {
             transport,
@@ -113,7 +113,7 @@ impl Connection {
             next_id: AtomicU64::new(fastrand::u64(1..1 << 50)),
             jitter: Jitter::new(options.jitter_seed),
             options,
-            listening: Listening::default(),
+            listening: Listening::new(losses),
             task_pushes: TaskPushes::default(),
             legacy_tasks: Arc::default(),
             cache: ResponseCache::default(),
@@ -396,34 +396,6 @@ impl Connection {
         }
     }
 
-    /// Opens a stream of notifications.
-    pub(crate) async fn open_subscription(
-        &self,
-        era: &Arc<Era>,
-        params: Map<String, Value>,
-    ) -> Result<OpenSubscription, RequestError> {
-        let id = self.next_id();
-        let (method, mut params) = (Method::SubscriptionsListen.as_str(), params);
-        era.add_meta(&mut params, &self.0.options);
-        let outgoing = Outgoing {
-            headers: era.headers(method, &params),
-            body: era::build_message(method, Some(id), params),
-            id: Some(id),
-            timeout: None,
-        };
-        let reply = self.0.transport.send(outgoing).await?;
-        // Over HTTP the disconnection ends it.
-        let subscribed = self.0.transport.is_session().then(|| Subscribed {
-            connection: self.downgrade(),
-            era: Arc::clone(era),
-            id,
-        });
-        Ok(OpenSubscription {
-            reply,
-            _subscribed: subscribed,
-        })
-    }
-
     /// The era, if it is known.
     pub(crate) async fn known_era(&self) -> Option<Arc<Era>> {
         self.0.era.lock().await.clone()
@@ -575,21 +547,6 @@ impl Drop for Cancellation<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id {
             self.connection.cancel_by_message(self.era, id, None);
-        }
-    }
-}
-
-/// Ends a subscription on a pipe when it is dropped.
-struct Subscribed {
-    connection: WeakConnection,
-    era: Arc<Era>,
-    id: u64,
-}
-
-impl Drop for Subscribed {
-    fn drop(&mut self) {
-        if let Some(connection) = self.connection.upgrade() {
-            connection.cancel_by_message(&self.era, self.id, None);
         }
     }
 }

@@ -9,12 +9,14 @@ use std::borrow::Cow;
 #[non_exhaustive]
 pub enum RequestError {
     /// The server could not be reached, or closed the connection.
-    #[error("{address} cannot be reached: {reason}")]
+    #[error("{address} cannot be reached: {reason}{}", describe_stderr(.stderr.as_deref()))]
     Unreachable {
         /// The server's address.
         address: String,
         /// The innermost cause.
         reason: String,
+        /// The last that a child process has written to its standard error, if it has ended. It may be secret.
+        stderr: Option<String>,
         /// Whether there was a connection, so that the server may have received the request.
         connected: bool,
     },
@@ -147,6 +149,19 @@ pub enum RequestError {
         /// The key of the question.
         key: String,
     },
+    /// The task asks under a key again to which the server has acknowledged the answer, which MCP forbids, and does not stop. Each key is answered once, so nobody
+    /// was asked again, and nothing was sent. The task goes on at the server, and can be cancelled.
+    #[error(
+        "the server has acknowledged the answer to {key:?} of the task {task}, and still asks it after {polls} polls; a key must not be used again, and is answered once"
+    )]
+    AsksAgain {
+        /// The task.
+        task: String,
+        /// The beginning of the key.
+        key: String,
+        /// How many polls have shown the question since.
+        polls: u32,
+    },
     /// The server does not declare that its clients may delete tasks, so nothing was sent.
     #[error("the server does not let its clients delete tasks: only Longhaul servers do")]
     NoDeletion,
@@ -221,20 +236,6 @@ impl RequestError {
         }
     }
 
-    /// Why the server could not be reached, without its address.
-    pub fn reason(&self) -> Option<&str> {
-        match self {
-            Self::Unreachable { reason, .. } => Some(reason),
-            _ => None,
-        }
-    }
-
-    /// As [`reason`](Self::reason), without what a child process has written to its standard error, which may be secret.
-    pub fn reason_without_stderr(&self) -> Option<&str> {
-        let reason = self.reason()?;
-        Some(reason.split_once(STDERR).map_or(reason, |(reason, _)| reason))
-    }
-
     /// How long the server asks to wait before the request is sent again, in milliseconds: its `Retry-After`, or `retryAfterMs` in the data of its error.
     pub fn retry_after(&self) -> Option<Millis> {
         let in_data = |failure: &RpcFailure| {
@@ -270,9 +271,6 @@ pub enum OpenError {
     Request(#[from] RequestError),
 }
 
-/// Stands in a reason before what a child process has written to its standard error.
-pub(crate) const STDERR: &str = "; its last words on standard error: ";
-
 pub(crate) const INVALID_PARAMS: i32 = -32602;
 
 /// Whether a server that answers a call with this code has not started it: the message, its method, its parameters or its headers are not accepted, or the
@@ -287,6 +285,13 @@ const LIMIT_REACHED: i32 = 429;
 /// Whether a request with this status may succeed later.
 pub(crate) fn is_transient_status(status: u16) -> bool {
     matches!(status, 408 | 429 | 500..=599)
+}
+
+fn describe_stderr(stderr: Option<&str>) -> String {
+    match stderr {
+        None => String::new(),
+        Some(stderr) => format!("; its last words on standard error: {stderr}"),
+    }
 }
 
 fn describe_body(body: &str) -> String {

@@ -1,6 +1,6 @@
 //! Events while waiting for a result.
 
-use crate::{JournalError, RequestError, TaskSnapshot};
+use crate::{JournalError, RequestError, TaskSnapshot, stream_losses::StreamChange};
 use longhaul_core::Millis;
 use longhaul_wire::{Method, jsonrpc::Notification};
 use serde::Deserialize;
@@ -26,6 +26,14 @@ pub enum Event<'a> {
     },
     /// A request succeeded after [`Retrying`](Self::Retrying).
     Recovered,
+    /// A stream on which the server pushes, or on which it answers this call, was lost, and is being opened again. Told once for each loss. What was missed
+    /// meanwhile is read again.
+    StreamLost {
+        /// Why.
+        reason: &'a str,
+    },
+    /// A stream is open again after [`StreamLost`](Self::StreamLost).
+    StreamReopened,
     /// The server refused an answer to a question of the task. The question is put to the handler again if it is still open, at most twice.
     AnswerRefused {
         /// Why.
@@ -71,6 +79,16 @@ impl Progress {
             total,
             message,
         })
+    }
+}
+
+impl StreamChange {
+    /// Tells it as an event.
+    pub(crate) fn report(&self, on_event: Observer<'_>) {
+        on_event(match self {
+            Self::Lost(reason) => Event::StreamLost { reason },
+            Self::Reopened => Event::StreamReopened,
+        });
     }
 }
 

@@ -84,6 +84,8 @@ mod serving;
 mod session_check;
 mod snapshot;
 mod stale_era;
+mod stream_losses;
+mod subscription;
 mod task;
 mod task_log;
 mod task_progress;

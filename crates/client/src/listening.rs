@@ -5,6 +5,7 @@ use crate::{
     call_record::CallRecord,
     finished_pages::FinishedPages,
     legacy_questions::{Moment, RequestDigest, SentResponses, ServedAnswer, TakenAnswers},
+    stream_losses::StreamLosses,
 };
 use futures_util::future::join_all;
 use parking_lot::Mutex;
@@ -44,6 +45,8 @@ pub(crate) struct Listening {
     /// The latest answers that the server has taken.
     pub(crate) taken_answers: Mutex<TakenAnswers>,
     pub(crate) finished_pages: FinishedPages,
+    /// What has become of the streams.
+    pub(crate) losses: StreamLosses,
     /// The next [`Moment`].
     moment: AtomicU64,
     /// Cancellations that are being sent.
@@ -95,8 +98,8 @@ impl ServedRequest {
     }
 }
 
-impl Default for Listening {
-    fn default() -> Self {
+impl Listening {
+    pub(crate) fn new(losses: StreamLosses) -> Self {
         Self {
             stream: Mutex::default(),
             served: Arc::new(Semaphore::new(MAX_SERVED)),
@@ -105,15 +108,14 @@ impl Default for Listening {
             sent_responses: Mutex::default(),
             taken_answers: Mutex::default(),
             finished_pages: FinishedPages::default(),
+            losses,
             moment: AtomicU64::new(0),
             sending: Mutex::default(),
             is_wanted: AtomicBool::new(false),
             opening: watch::Sender::new(false),
         }
     }
-}
 
-impl Listening {
     /// The push stream is wanted from now on, also after a new handshake.
     pub(crate) fn want(&self) {
         self.is_wanted.store(true, Ordering::Relaxed);

@@ -164,7 +164,9 @@ async fn discover(transport: &dyn Transport, options: &Options, id: u64) -> Resu
         }
         Err(error @ RequestError::Invalid(_)) => Ok(Finding::NotModern(describe(&error))),
         // A legacy server may ignore the request, or exit.
-        Err(error @ (RequestError::Unreachable { .. } | RequestError::TimedOut { .. })) if transport.is_session() => {
+        Err(error @ (RequestError::Unreachable { .. } | RequestError::TimedOut { .. }))
+            if transport.is_session() && options.era != EraChoice::Modern =>
+        {
             Ok(Finding::NotModern(describe(&error)))
         }
         Err(error) => Err(error),
@@ -222,7 +224,8 @@ fn describe(error: &RequestError) -> String {
             format!("HTTP status {status} {}", excerpt(body)).trim_end().to_owned()
         }
         RequestError::Rpc(failure) => format!("error {} {}", failure.code, excerpt(&failure.message)),
-        RequestError::Invalid(reason) => reason.clone(),
+        RequestError::Invalid(reason) | RequestError::Unreachable { reason, .. } => reason.clone(),
+        RequestError::TimedOut { .. } => "nothing in time".to_owned(),
         error => error.to_string(),
     }
 }

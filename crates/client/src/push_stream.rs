@@ -20,8 +20,9 @@ impl Connection {
         }
         let connection = self.downgrade();
         let mut opening = Some(self.listening().open());
+        let watched = self.listening().losses.push_stream();
         let listening = tokio::spawn(async move {
-            let mut wait = OPEN_AGAIN.0;
+            let (mut wait, mut was_open) = (OPEN_AGAIN.0, false);
             loop {
                 // The connection is held only while there is something to do, so that dropping it ends this.
                 let Some(used) = connection.upgrade() else { return };
@@ -38,16 +39,32 @@ impl Connection {
                 drop(opening.take());
                 match opened {
                     Ok(Some(mut reply)) => {
-                        wait = OPEN_AGAIN.0;
-                        while let Ok(Some(message)) = reply.next().await {
-                            let Some(connection) = connection.upgrade() else { return };
-                            connection.receive(&message, &era);
+                        (wait, was_open) = (OPEN_AGAIN.0, true);
+                        watched.opened();
+                        loop {
+                            match reply.next().await {
+                                Ok(Some(message)) => {
+                                    let Some(connection) = connection.upgrade() else { return };
+                                    connection.receive(&message, &era);
+                                }
+                                // Some servers end it when nothing was sent for a while.
+                                Ok(None) => break,
+                                Err(error) => {
+                                    if !transport.is_session() {
+                                        watched.lost(&error);
+                                    }
+                                    break;
+                                }
+                            }
                         }
                     }
                     // The server has no push stream, or another process has it.
                     Ok(None) => return,
                     Err(error) => {
                         tracing::debug!(%error, "the push stream could not be opened");
+                        if was_open {
+                            watched.lost(&error);
+                        }
                         asked = error.retry_after().unwrap_or(0).min(polling::MAX_INTERVAL);
                     }
                 }

@@ -128,6 +128,7 @@ pub(crate) async fn read_message(
         200 => Err(RequestError::Unreachable {
             address: "the server".to_owned(),
             reason: "it closed the connection before it answered".to_owned(),
+            stderr: None,
             connected: true,
         }),
         status => Err(RequestError::Http {

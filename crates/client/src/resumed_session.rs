@@ -33,7 +33,8 @@ impl Connection {
         if let Some(connection) = sessions.get(&session.id) {
             return connection.clone();
         }
-        let connection = Self::with(Arc::clone(self.transport()), self.options().clone());
+        let losses = self.listening().losses.clone();
+        let connection = Self::with(Arc::clone(self.transport()), self.options().clone(), losses);
         connection.resume(session).await;
         sessions.insert(session.id.clone(), connection.clone());
         connection

@@ -1,20 +1,14 @@
 //! Multi-round requests (MRTR): a modern server answers a request with questions, and the request is sent again with the answers.
 
 use crate::{
-    Connection, InputRequest, InputResponse, RequestError,
-    asking::{Answered, HeldQuestion},
-    call_record::CallRecord,
-    era::Era,
-    error::excerpt,
-    input::NOT_OFFERED,
-    request::Request,
-    response::OnNotification,
+    Connection, InputRequest, InputResponse, RequestError, asking::HeldQuestion, call_record::CallRecord, era::Era,
+    error::excerpt, input::NOT_OFFERED, request::Request, response::OnNotification,
 };
 use futures_util::future::try_join_all;
 use longhaul_core::{Json, canonical_digest};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 /// How often a server may ask within one request.
 const MAX_ROUNDS: usize = 32;
@@ -27,6 +21,31 @@ struct Answers {
     responses: Option<Map<String, Value>>,
     /// Kept until the server has answered.
     _held: Vec<HeldQuestion>,
+}
+
+/// The answers to the questions of earlier rounds, by their names without the round.
+#[derive(Default)]
+struct Given(HashMap<String, GivenAnswer>);
+
+struct GivenAnswer {
+    response: InputResponse,
+    /// It was given again already.
+    is_repeated: bool,
+}
+
+impl Given {
+    /// The answer that was given to the same question under the same key. The user is not asked again: the server, which may keep nothing between two rounds,
+    /// gets the same answer, once.
+    fn again(&mut self, question: &str, key: &str) -> Result<Option<InputResponse>, RequestError> {
+        let Some(given) = self.0.get_mut(question) else {
+            return Ok(None);
+        };
+        if std::mem::replace(&mut given.is_repeated, true) {
+            let reason = format!("it asks {:?} again, which was answered twice", excerpt(key));
+            return Err(RequestError::Invalid(reason));
+        }
+        Ok(Some(given.response.clone()))
+    }
 }
 
 #[derive(Deserialize, Default)]
@@ -47,13 +66,13 @@ impl Connection {
         source: Option<u64>,
         record: Option<&CallRecord>,
     ) -> Result<(Json, Arc<Era>), RequestError> {
-        let mut answers = Answers::default();
+        let (mut answers, mut given) = (Answers::default(), Given::default());
         for number in 0..MAX_ROUNDS {
             let build = |era: &Era| answers.add_to(build(era));
             let (result, era) = self.exchange(build, on_notification, record).await?;
             match questions(&result, &era) {
                 None => return Ok((result, era)),
-                Some(round) => answers = self.answer_round(number, round, source, record).await?,
+                Some(round) => answers = self.answer_round(number, round, &mut given, source, record).await?,
             }
         }
         Err(RequestError::Invalid(format!(
@@ -66,6 +85,7 @@ impl Connection {
         &self,
         number: usize,
         round: Round,
+        given: &mut Given,
         source: Option<u64>,
         record: Option<&CallRecord>,
     ) -> Result<Answers, RequestError> {
@@ -75,8 +95,16 @@ impl Connection {
                 "it asks for input and does not say which".to_owned(),
             ));
         }
-        let answers = requests.into_iter().map(|(key, request)| async move {
-            let recorded_as = question_name(number, &key, &request);
+        let (mut responses, mut held, mut new) = (Map::new(), Vec::new(), Vec::new());
+        for (key, request) in requests {
+            let question = question_name(&key, &request);
+            match given.again(&question, &key)? {
+                Some(response) => drop(responses.insert(key, response.into_value())),
+                None => new.push((key, question, request)),
+            }
+        }
+        let answers = new.into_iter().map(|(key, question, request)| async move {
+            let recorded_as = format!("round {number} {question}");
             let mut request = InputRequest::new(Some(key.clone()), None, request);
             request.source = source;
             let answered = self.ask_once(request, record, &recorded_as).await?;
@@ -84,19 +112,17 @@ impl Connection {
             let answered = answered.ok_or_else(|| {
                 RequestError::Invalid(format!("it asks {:?} again, which was answered", excerpt(&key)))
             })?;
-            Ok::<_, RequestError>((key, answered))
+            Ok::<_, RequestError>((key, question, answered))
         });
-        let (mut responses, mut held) = (Map::new(), Vec::new());
-        for (
-            key,
-            Answered {
-                response,
-                held: question,
-            },
-        ) in try_join_all(answers).await?
-        {
+        for (key, question, answered) in try_join_all(answers).await? {
+            let response = answered.response;
+            let answer = GivenAnswer {
+                response: response.clone(),
+                is_repeated: false,
+            };
+            given.0.insert(question, answer);
             responses.insert(key, response.into_value());
-            held.extend(question);
+            held.extend(answered.held);
         }
         Ok(Answers {
             state: round.request_state,
@@ -143,11 +169,11 @@ impl Answers {
     }
 }
 
-/// The name of a question in the journal. If the call is made again and the server then asks something else, that is another question.
-fn question_name(round: usize, key: &str, request: &Value) -> String {
+/// The name of a question, in the journal behind that of its round. If the call is made again and the server then asks something else, that is another question.
+fn question_name(key: &str, request: &Value) -> String {
     let digest = canonical_digest(&Json::from(request));
     let digest: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    format!("round {round} {digest} {key}")
+    format!("{digest} {key}")
 }
 
 /// The questions in a result, if it is not the final one.

@@ -223,8 +223,12 @@ async fn drive(
                 tracing::warn!(%error, "the server refused an answer");
                 return;
             }
+            Event::StreamLost { reason } => {
+                tracing::debug!(reason, "a stream of the server was lost");
+                return;
+            }
             // The status of the task says it.
-            Event::TaskProgress(_) | Event::Recovered => return,
+            Event::TaskProgress(_) | Event::Recovered | Event::StreamReopened => return,
         };
         status.send_replace(now);
     };

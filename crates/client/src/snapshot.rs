@@ -10,8 +10,10 @@ use serde_json::{Map, Value, value::RawValue};
 pub struct TaskSnapshot {
     /// The server's id for it.
     pub id: String,
-    /// Its status.
+    /// Its status. A task whose status this client does not know is [`TaskStatus::Working`]: it has not ended.
     pub status: TaskStatus,
+    /// The status as the server wrote it, if this client does not know it.
+    pub unknown_status: Option<String>,
     /// The server's status message.
     pub message: Option<String>,
     /// When it was created, as the server wrote it (ISO 8601).
@@ -55,7 +57,8 @@ impl TaskSnapshot {
     pub(crate) fn read(json: &str) -> Result<Self, RequestError> {
         let fields: Fields<'_> =
             serde_json::from_str(json).map_err(|error| RequestError::Invalid(format!("its task: {error}")))?;
-        let status = TaskStatus::parse(&fields.status).unwrap_or(TaskStatus::Working);
+        let known = TaskStatus::parse(&fields.status);
+        let status = known.unwrap_or(TaskStatus::Working);
         let outcome = match (status, fields.result, fields.error) {
             (TaskStatus::Completed, Some(result), _) => Some(Outcome::result(Json::from(result))),
             (TaskStatus::Failed, _, Some(error)) => Some(Outcome::RpcError(read_failure(error)?)),
@@ -71,6 +74,7 @@ impl TaskSnapshot {
             id: fields.task_id,
             input_requests,
             status,
+            unknown_status: known.is_none().then_some(fields.status),
             message: fields.status_message,
             created_at: fields.created_at,
             last_updated_at: fields.last_updated_at,
@@ -94,6 +98,7 @@ impl TaskSnapshot {
             Ok(Self {
                 id: task_id,
                 status: TaskStatus::Working,
+                unknown_status: None,
                 message: None,
                 created_at: None,
                 last_updated_at: None,
@@ -162,6 +167,7 @@ mod tests {
         }
         let unknown = TaskSnapshot::read(r#"{"taskId":"t","status":"submitted"}"#).unwrap();
         assert_eq!(unknown.status, TaskStatus::Working);
+        assert_eq!(unknown.unknown_status.as_deref(), Some("submitted"));
         let odd = TaskSnapshot::read(r#"{"taskId":"t","status":"working","ttl":-1,"pollInterval":12.5}"#).unwrap();
         assert_eq!((odd.ttl, odd.poll_interval), (None, Some(12)));
     }

@@ -8,7 +8,7 @@ use crate::TaskSnapshot;
 use parking_lot::Mutex;
 use std::{
     collections::{HashMap, HashSet},
-    sync::Arc,
+    sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
 use tokio::{
@@ -31,6 +31,8 @@ pub(crate) struct TaskPushes {
     /// There are tasks without a stream.
     pub(crate) wake: Arc<Notify>,
     pub(crate) opener: Mutex<Option<AbortHandle>>,
+    /// Whether a stream was open before.
+    pub(crate) was_open: AtomicBool,
 }
 
 /// The state of [`TaskPushes`].
@@ -95,6 +97,7 @@ impl Default for TaskPushes {
             shared: Arc::default(),
             wake: Arc::new(Notify::new()),
             opener: Mutex::new(None),
+            was_open: AtomicBool::new(false),
         }
     }
 }

@@ -27,6 +27,8 @@ const MAX_KEY: usize = 1_024;
 /// How many polls in a row may show a question whose answer the server has acknowledged. It may acknowledge an answer before its effects can be seen (G2-39),
 /// but a key is not used again (G2-34), and no client answers it again (G2-37).
 const MAX_REPEATS: u32 = 30;
+/// How often such a question may be gone, and come again. One replica of a server may know of the answer before another one does.
+const MAX_RETURNS: u32 = 30;
 /// How many answers to one question the server may refuse.
 const MAX_REFUSALS: u32 = 3;
 
@@ -41,8 +43,31 @@ enum Standing {
     Open(AbortHandle),
     /// The handler has answered, and the server has not acknowledged it.
     Closed,
-    /// The server has acknowledged the answer, and so many polls in a row have shown the question since.
-    Acknowledged(u32),
+    /// The server has acknowledged the answer.
+    Acknowledged(Repeats),
+}
+
+/// How a question was shown since its answer was acknowledged.
+#[derive(Default)]
+struct Repeats {
+    /// By so many polls, the latest ones, in a row.
+    polls: u32,
+    /// So often after it was gone.
+    returns: u32,
+    /// The latest poll has not shown it.
+    is_gone: bool,
+}
+
+impl Repeats {
+    fn note(&mut self, is_shown: bool) {
+        self.polls = if is_shown { self.polls + 1 } else { 0 };
+        self.returns += u32::from(is_shown && self.is_gone);
+        self.is_gone = !is_shown;
+    }
+
+    fn is_too_much(&self) -> bool {
+        self.polls > MAX_REPEATS || self.returns > MAX_RETURNS
+    }
 }
 
 /// The questions of one task. Each is put to the handler once.
@@ -133,20 +158,20 @@ impl Questions {
     /// Counts how often a poll shows a question whose answer was acknowledged.
     ///
     /// # Errors
-    /// [`RequestError::Invalid`] if the server does not take it away.
+    /// [`RequestError::AsksAgain`] if the server does not take it away.
     pub(crate) fn check_repeats(&mut self, task: &TaskHandle, snapshot: &TaskSnapshot) -> Result<(), RequestError> {
         let listed: HashSet<&str> = keys(snapshot).collect();
         for (key, standing) in &mut self.asked {
             let Standing::Acknowledged(repeats) = standing else {
                 continue;
             };
-            *repeats = if listed.contains(key.as_str()) { *repeats + 1 } else { 0 };
-            if *repeats > MAX_REPEATS {
-                let key = excerpt(key);
-                let reason = format!(
-                    "it has acknowledged the answer to {key:?}, and still asks it after {MAX_REPEATS} polls; a key must not be used again"
-                );
-                return Err(invalid(task, &reason));
+            repeats.note(listed.contains(key.as_str()));
+            if repeats.is_too_much() {
+                return Err(RequestError::AsksAgain {
+                    task: excerpt(task.id()).into_owned(),
+                    key: excerpt(key).into_owned(),
+                    polls: MAX_REPEATS,
+                });
             }
         }
         Ok(())
@@ -162,7 +187,7 @@ impl Questions {
                 Some(Ok((request, took, answer))) => {
                     let key = request.key.clone().unwrap_or_default();
                     let Some(Answered { response, held }) = answer? else {
-                        self.asked.insert(key, Standing::Acknowledged(0));
+                        self.asked.insert(key, Standing::Acknowledged(Repeats::default()));
                         continue;
                     };
                     self.asked.insert(key.clone(), Standing::Closed);
@@ -248,7 +273,8 @@ impl Questions {
         self.unsent.remove(key);
         let held = self.held.remove(key);
         if is_accepted {
-            self.asked.insert(key.to_owned(), Standing::Acknowledged(0));
+            self.asked
+                .insert(key.to_owned(), Standing::Acknowledged(Repeats::default()));
         } else {
             self.asked.remove(key);
             *self.refusals.entry(key.to_owned()).or_default() += 1;
@@ -306,6 +332,27 @@ impl TaskHandle {
             }
         }
         sent
+    }
+
+    /// Whether the journal says that the server has acknowledged an answer to this question of the task, so that [`answer`](Self::answer) sends no other one.
+    /// A server may show the question for a moment longer; one that goes on asks under a key that it must not use again. `false` for what the journal does not
+    /// know.
+    ///
+    /// ```no_run
+    /// # async fn example(task: longhaul_client::TaskHandle) -> Result<(), longhaul_client::RequestError> {
+    /// for question in task.get().await?.input_requests {
+    ///     let key = question.key.as_deref().unwrap_or_default();
+    ///     if !task.has_taken_answer(key).await {
+    ///         println!("{key}: {}", question.message());
+    ///     }
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn has_taken_answer(&self, key: &str) -> bool {
+        match self.record() {
+            Some(record) => record.is_answer_accepted(&recorded_as(key)).await,
+            None => false,
+        }
     }
 
     async fn update(&self, responses: Map<String, Value>) -> Result<(), RequestError> {

@@ -1,16 +1,20 @@
 //! Opening and reading the streams on which a modern server pushes the changes of tasks.
 
 use crate::{
-    Connection, TaskSnapshot,
-    connection::{OpenSubscription, WeakConnection},
+    Connection, RequestError, TaskSnapshot,
+    connection::WeakConnection,
     polling,
+    subscription::OpenSubscription,
     task_pushes::{Push, Shared},
 };
 use longhaul_core::Millis;
 use longhaul_wire::{Message, Method};
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 use tokio::{sync::Notify, task::AbortHandle};
 
 /// How long tasks are gathered for a new stream.
@@ -43,9 +47,16 @@ impl Connection {
             let (tasks, replaces) = shared.lock().next_batch()?;
             let params = Map::from_iter([("notifications".to_owned(), json!({"taskIds": tasks}))]);
             match self.open_subscription(&era, params).await {
-                Ok(subscription) => self.read_stream(subscription, &tasks, replaces),
+                Ok(subscription) => {
+                    self.task_pushes().was_open.store(true, Ordering::Relaxed);
+                    self.listening().losses.push_stream().opened();
+                    self.read_stream(subscription, &tasks, replaces);
+                }
                 Err(error) => {
                     tracing::debug!(%error, "the server pushes no changes of tasks");
+                    if error.is_transient() && self.task_pushes().was_open.load(Ordering::Relaxed) {
+                        self.listening().losses.push_stream().lost(&error);
+                    }
                     let mut shared = shared.lock();
                     shared.put_back(tasks);
                     if !error.is_transient() {
@@ -69,8 +80,11 @@ impl Connection {
         let number = shared.begin_stream(tasks, replaces, clock.monotonic());
         let reader = tokio::spawn({
             let (shared, wake) = (Arc::clone(&pushes.shared), Arc::clone(&pushes.wake));
+            let watched = self.listening().losses.push_stream();
             async move {
-                read_messages(subscription, number, &shared).await;
+                if let Err(error) = read_messages(subscription, number, &shared).await {
+                    watched.lost(&error);
+                }
                 shared.lock().ended(number, clock.monotonic());
                 wake.notify_one();
             }
@@ -94,14 +108,18 @@ async fn open_streams(connection: WeakConnection, wake: Arc<Notify>) {
     }
 }
 
-/// Reads the stream up to its end.
-async fn read_messages(mut subscription: OpenSubscription, stream: u64, shared: &Mutex<Shared>) {
-    while let Ok(Some(message)) = subscription.reply.next().await {
+/// Reads the stream up to its end, which is an error if it broke off.
+async fn read_messages(
+    mut subscription: OpenSubscription,
+    stream: u64,
+    shared: &Mutex<Shared>,
+) -> Result<(), RequestError> {
+    while let Some(message) = subscription.reply.next().await? {
         let Ok(Message::Notification(notification)) = Message::parse(&message) else {
-            return;
+            return Ok(());
         };
         let Some(params) = notification.raw_params() else {
-            return;
+            return Ok(());
         };
         if notification.method == Method::SubscriptionsAcknowledged.as_str() {
             let accepted: Value = serde_json::from_str(params.get()).unwrap_or_default();
@@ -113,4 +131,5 @@ async fn read_messages(mut subscription: OpenSubscription, stream: u64, shared: 
             shared.lock().deliver(task);
         }
     }
+    Ok(())
 }

@@ -6,6 +6,7 @@ use crate::{
     journal::JournalWatch,
     polling,
     serving::RecordedRequests,
+    stream_losses::{StreamChange, StreamChanges},
     task_pushes::{Change, Push},
     task_questions::Questions,
 };
@@ -28,8 +29,8 @@ impl TaskHandle {
     /// [`Options::inputs`](crate::Options::inputs), each question once. To stop waiting, drop the future; the task is not affected.
     ///
     /// # Errors
-    /// A [`RequestError`] that is not transient, for example for an unknown task, or when the server has refused three answers to a question; [`RequestError::Invalid`] also for a task that asks without end, or asks
-    /// again what the server has taken the answer to. [`RequestError::Unanswered`] if the task asks something that has
+    /// A [`RequestError`] that is not transient, for example for an unknown task, or when the server has refused three answers to a question; [`RequestError::Invalid`] also for a task that asks without end;
+    /// [`RequestError::AsksAgain`] for one that goes on asking what the server has taken the answer to. [`RequestError::Unanswered`] if the task asks something that has
     /// no answer; it is cancelled then. [`RequestError::InvalidOutput`] if the result does not fit the output schema of the tool, which is known to
     /// handles that a call returned.
     pub async fn wait(&self, on_event: Observer<'_>) -> Result<Outcome, RequestError> {
@@ -50,6 +51,7 @@ impl TaskHandle {
             others: None,
             cancelled: self.cancel_requested(),
             progress: None,
+            streams: self.connection().listening().losses.changes(),
         };
         wait.follow_progress();
         if let Some(created) = self.created() {
@@ -92,6 +94,7 @@ enum Woken {
     Answered(Result<(), RequestError>),
     Held(HoldEnd),
     Progress(Progress),
+    Stream(StreamChange),
     /// Another process wants the task to be cancelled.
     Cancelled,
     /// Another process may have been asked.
@@ -132,6 +135,8 @@ struct Wait<'a> {
     others: Option<JournalWatch>,
     /// Completes when another process wants a task to be cancelled that only this one reaches.
     cancelled: Option<BoxFuture<'a, ()>>,
+    /// What becomes of the streams of the connection.
+    streams: StreamChanges,
     /// The progress that a legacy server reports.
     progress: Option<watch::Receiver<Option<Progress>>>,
 }
@@ -242,6 +247,7 @@ impl Wait<'_> {
                 ended = held(&mut self.held) => Woken::Held(ended),
                 () = requested(&mut self.cancelled) => Woken::Cancelled,
                 progress = next_progress(&mut self.progress) => Woken::Progress(progress),
+                change = self.streams.next() => Woken::Stream(change),
                 () = &mut pause => Woken::Time,
                 () = look_again => Woken::LookAgain,
             };
@@ -261,6 +267,7 @@ impl Wait<'_> {
                     }
                     return Ok(());
                 }
+                Woken::Stream(change) => change.report(self.on_event),
                 Woken::Progress(progress) => (self.on_event)(Event::TaskProgress(progress)),
                 Woken::LookAgain => {
                     serve_recorded(self.handle, snapshot, RecordedRequests::Unanswered).await?;
@@ -398,7 +405,9 @@ impl Wait<'_> {
             attempt: self.failures,
             retry_in,
         });
-        connection.sleep(retry_in).await;
+        let on_event = &mut *self.on_event;
+        let pause = connection.sleep(retry_in);
+        self.streams.during(pause, |change| change.report(on_event)).await;
     }
 }
 

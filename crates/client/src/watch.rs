@@ -1,6 +1,8 @@
 //! Watching what a server offers for changes.
 
-use crate::{Connection, RequestError, ServerChange, connection::OpenSubscription, polling, rpc_failure::read_failure};
+use crate::{
+    Connection, RequestError, ServerChange, polling, rpc_failure::read_failure, subscription::OpenSubscription,
+};
 use longhaul_core::Millis;
 use longhaul_wire::{Message, Method};
 use serde_json::{Map, Value, json};

@@ -12,13 +12,10 @@ pub(crate) fn public(upstream: &str, error: &RequestError, principal: &Principal
 /// The error as the user who runs this server is told it, or as anyone else is.
 pub(crate) fn words(error: &RequestError, is_local: bool) -> String {
     match error {
-        RequestError::Unreachable { .. } => {
-            let reason = match is_local {
-                true => error.reason(),
-                false => error.reason_without_stderr(),
-            };
-            format!("it cannot be reached: {}", reason.unwrap_or_default())
-        }
+        RequestError::Unreachable { reason, stderr, .. } => match stderr.as_ref().filter(|_| is_local) {
+            Some(stderr) => format!("it cannot be reached: {reason}; its last words on standard error: {stderr}"),
+            None => format!("it cannot be reached: {reason}"),
+        },
         RequestError::TimedOut { .. } => "it did not answer in time".to_owned(),
         RequestError::NotStarted { reason, .. } => format!("its command could not be started: {reason}"),
         RequestError::NoKeysAnyMore { .. } => {
@@ -43,11 +40,11 @@ mod tests {
     #[test]
     fn no_error_tells_an_address_or_a_command_line() {
         let address = || "sh server.sh --token SECRET".to_owned();
-        let printed = "it ended with exit status: 3; its last words on standard error: PRINTED";
         let errors = [
             RequestError::Unreachable {
                 address: address(),
-                reason: printed.to_owned(),
+                reason: "it ended with exit status: 3".to_owned(),
+                stderr: Some("PRINTED".to_owned()),
                 connected: true,
             },
             RequestError::TimedOut { address: address() },
@@ -75,7 +72,11 @@ mod tests {
                 let told = public("up", &error, &principal);
                 assert!(!told.contains("SECRET"), "{told}");
                 let is_own = principal == Principal::local();
-                assert_eq!(told.contains("PRINTED"), is_own && error.reason().is_some(), "{told}");
+                assert_eq!(
+                    told.contains("PRINTED"),
+                    is_own && matches!(error, RequestError::Unreachable { .. }),
+                    "{told}"
+                );
             }
         }
     }

@@ -2,7 +2,8 @@
 
 use crate::{
     CallFilter, CallState, Client, ClientJournal, Connection, EraChoice, Finished, InputRequest, InputResponse, Inputs,
-    Options, Outgoing, Reply, RequestError, SystemClock, Transport, journal::crash_point_reached, transport::Http,
+    Options, Outgoing, Reply, RequestError, SystemClock, Transport, journal::crash_point_reached,
+    stream_losses::StreamLosses, transport::Http,
 };
 use act::{Act, has_detached};
 use axum::http::HeaderMap;
@@ -115,7 +116,7 @@ async fn work(directory: &Path, url: &str, kind: Kind, act: Act) {
         }),
     };
     options.inputs = Some(inputs.into());
-    let http = Http::new(url.parse().unwrap(), &options);
+    let http = Http::new(url.parse().unwrap(), &options, StreamLosses::default());
     let client = Client::recorded(Connection::over(Places(http), options), journal.clone());
     for task in client.tasks().await.unwrap() {
         act.go_on(&task, &person).await;

@@ -95,6 +95,13 @@ impl ClientJournal {
         async move { forgotten.await.unwrap_or(Ok(())) }
     }
 
+    /// Whether the server has acknowledged an answer to a question.
+    pub(crate) async fn is_answer_accepted(&self, call: CallId, name: String) -> Result<bool, JournalError> {
+        let sql = "SELECT 1 FROM questions WHERE call = ?1 AND key = ?2 AND state = 3";
+        let read = move |scope: &Scope<'_>| Ok(scope.connection.prepare_cached(sql)?.exists((call.number(), &name))?);
+        self.0.read(read).await
+    }
+
     /// Whether a question has an answer, or the server a response to the `request` that asks it.
     pub(crate) async fn has_answer(
         &self,

@@ -1,8 +1,8 @@
 //! A server that is a child process, with messages on its standard input and output.
 #![expect(clippy::disallowed_methods, reason = "real pipes and processes are not simulated")]
 
-use super::{Outgoing, Reply, StreamTransport, Transport};
-use crate::{RequestError, error::STDERR};
+use super::{Outgoing, Reply, StreamTransport, Transport, demultiplexer::StreamEnd};
+use crate::RequestError;
 use http::HeaderMap;
 use longhaul_core::BoxFuture;
 use parking_lot::Mutex;
@@ -127,6 +127,7 @@ impl ChildProcess {
             None => Err(RequestError::Unreachable {
                 address: self.address.clone(),
                 reason: "it has ended".to_owned(),
+                stderr: None,
                 connected: true,
             }),
         }
@@ -160,12 +161,15 @@ impl ChildProcess {
             async move {
                 let status = timeout(STATUS_GRACE, async { child.lock().await.wait().await }).await;
                 let _ = timeout(STATUS_GRACE, reading).await;
-                let ended = match status {
+                let reason = match status {
                     Ok(Ok(status)) => format!("it ended with {status}"),
                     _ => "it closed its output".to_owned(),
                 };
                 let kept: Vec<u8> = kept.lock().iter().copied().collect();
-                describe_end(&ended, &String::from_utf8_lossy(&kept))
+                StreamEnd {
+                    reason,
+                    stderr: last_words(&String::from_utf8_lossy(&kept)),
+                }
             }
         };
         let transport = StreamTransport::with_end(self.address.clone(), stdout, stdin, self.options.max_message, ended);
@@ -177,14 +181,11 @@ impl ChildProcess {
     }
 }
 
-/// Why a child has ended, with the last lines that it wrote to its standard error.
-fn describe_end(ended: &str, stderr: &str) -> String {
+/// The last that a child wrote to its standard error, in one line.
+fn last_words(stderr: &str) -> Option<String> {
     let stderr = stderr.trim();
-    if stderr.is_empty() {
-        return ended.to_owned();
-    }
     let shown = &stderr[stderr.ceil_char_boundary(stderr.len().saturating_sub(SHOWN_STDERR))..];
-    format!("{ended}{STDERR}{}", shown.replace(char::is_control, " "))
+    Some(shown.replace(char::is_control, " ")).filter(|shown| !shown.is_empty())
 }
 
 impl Running {

@@ -62,12 +62,29 @@ pub(super) struct Demultiplexer {
     state: Mutex<State>,
 }
 
+/// Why a stream has ended.
+#[derive(Debug, Clone)]
+pub(super) struct StreamEnd {
+    pub(super) reason: String,
+    /// The last that its child process has written to its standard error.
+    pub(super) stderr: Option<String>,
+}
+
+impl<T: Into<String>> From<T> for StreamEnd {
+    fn from(reason: T) -> Self {
+        Self {
+            reason: reason.into(),
+            stderr: None,
+        }
+    }
+}
+
 struct State {
     open: HashMap<u64, Messages>,
     /// Gets what belongs to no request.
     others: Option<Others>,
     /// Why the stream has ended, if it has.
-    ended: Option<String>,
+    ended: Option<StreamEnd>,
     /// How many messages were dropped because they were not read in time.
     dropped: u64,
 }
@@ -92,8 +109,8 @@ impl Demultiplexer {
     pub(super) fn open(self: &Arc<Self>, id: u64) -> Result<Reply, RequestError> {
         let (sender, receiver) = mpsc::channel(MAX_WAITING);
         let mut state = self.state.lock();
-        if let Some(reason) = &state.ended {
-            return Err(self.unreachable(reason));
+        if let Some(end) = &state.ended {
+            return Err(self.unreachable(end));
         }
         state.open.insert(id, sender);
         let open = OpenRequest {
@@ -119,8 +136,8 @@ impl Demultiplexer {
     pub(super) fn listen(&self) -> Result<Reply, RequestError> {
         let (sender, receiver) = mpsc::channel(MAX_WAITING);
         let mut state = self.state.lock();
-        if let Some(reason) = &state.ended {
-            return Err(self.unreachable(reason));
+        if let Some(end) = &state.ended {
+            return Err(self.unreachable(end));
         }
         let (done, handled) = watch::channel(0);
         state.others = Some(Others {
@@ -179,22 +196,23 @@ impl Demultiplexer {
     }
 
     /// Ends the stream: all requests fail.
-    pub(super) fn end(&self, reason: &str) {
+    pub(super) fn end(&self, end: StreamEnd) {
         let mut state = self.state.lock();
-        state.ended.get_or_insert_with(|| reason.to_owned());
+        state.ended.get_or_insert_with(|| end.clone());
         state.others = None;
         for (_, reader) in state.open.drain() {
             let _ = reader.try_send(Delivery {
-                message: Err(self.unreachable(reason)),
+                message: Err(self.unreachable(&end)),
                 behind: None,
             });
         }
     }
 
-    fn unreachable(&self, reason: &str) -> RequestError {
+    fn unreachable(&self, end: &StreamEnd) -> RequestError {
         RequestError::Unreachable {
             address: self.address.clone(),
-            reason: reason.to_owned(),
+            reason: end.reason.clone(),
+            stderr: end.stderr.clone(),
             connected: true,
         }
     }

@@ -15,6 +15,7 @@ use crate::{
     challenge,
     error::{excerpt, is_transient_status},
     rpc_failure::read_failure,
+    stream_losses::StreamLosses,
 };
 use futures_util::StreamExt;
 use http::{HeaderMap, header};
@@ -56,10 +57,11 @@ pub(crate) struct Http {
     request_timeout: Duration,
     max_response: usize,
     clock: Arc<dyn Clock>,
+    losses: StreamLosses,
 }
 
 impl Http {
-    pub(crate) fn new(address: Address, options: &Options) -> Self {
+    pub(crate) fn new(address: Address, options: &Options, losses: StreamLosses) -> Self {
         let (client, proxy) = match build_client(&address, options) {
             Ok((client, proxy)) => (Ok(AuthorizedClient::new(client, options.tokens.clone())), proxy),
             Err(reason) => (Err(reason), None),
@@ -74,6 +76,7 @@ impl Http {
             request_timeout: options.request_timeout,
             max_response: options.max_response,
             clock: Arc::clone(&options.clock),
+            losses,
         }
     }
 
@@ -195,6 +198,10 @@ impl Http {
             headers: headers.clone(),
             deadline: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
             clock: Arc::clone(&self.clock),
+            watched: match is_request {
+                true => self.losses.stream(),
+                false => self.losses.push_stream(),
+            },
             is_request,
         })
     }

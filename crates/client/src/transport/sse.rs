@@ -1,7 +1,11 @@
 //! Server-sent events, and opening a broken stream again where it broke off.
 
-use super::{authorized::AuthorizedClient, retry_after::retry_after, unreachable::unreachable};
-use crate::{RequestError, error::is_transient_status, polling};
+use super::{
+    authorized::{AuthorizedClient, SendError},
+    retry_after::retry_after,
+    unreachable::unreachable,
+};
+use crate::{RequestError, error::is_transient_status, polling, stream_losses::WatchedStream};
 use bytes::Bytes;
 use futures_util::{StreamExt, stream::BoxStream};
 use http::{HeaderMap, HeaderValue, header};
@@ -55,6 +59,7 @@ pub(super) struct Resume {
     pub(super) clock: Arc<dyn Clock>,
     /// When the time of the request is over.
     pub(super) deadline: Option<Instant>,
+    pub(super) watched: WatchedStream,
     /// Whether it is the stream of a request, and not the push stream.
     pub(super) is_request: bool,
 }
@@ -100,7 +105,13 @@ impl EventStream {
             match self.next_event().await {
                 Ok(Some(message)) => return Ok(Some(message)),
                 Ok(None) => {}
-                Err(error @ RequestError::Unreachable { .. }) => broken = Some(error),
+                Err(error @ RequestError::Unreachable { .. }) => {
+                    // It is opened again. What cannot be ends the request, which says so.
+                    if let (Some(resume), Some(_)) = (&self.resume, &self.last_id) {
+                        resume.watched.lost(&error);
+                    }
+                    broken = Some(error);
+                }
                 Err(error) => return Err(error),
             }
             self.events = None;
@@ -159,17 +170,25 @@ impl EventStream {
         };
         match sent {
             Ok(response) if response.status().is_success() => {
+                resume.watched.opened();
                 self.events = Some(Events::new(response, self.max_message, &self.address));
                 true
             }
             // The server may be restarting, or too busy.
             Ok(response) if is_transient_status(response.status().as_u16()) => {
+                let status = response.status().as_u16();
+                resume
+                    .watched
+                    .lost(&format_args!("the server answers with HTTP status {status}"));
                 self.retry_after = retry_after(response.headers(), resume.clock.now());
                 true
             }
             Ok(_) => false,
             // The next read ends at once, and this is tried again.
-            Err(_) => true,
+            Err(error) => {
+                resume.watched.lost(&describe(&self.address, error));
+                true
+            }
         }
     }
 
@@ -218,12 +237,21 @@ impl Events {
     }
 }
 
+/// Why a stream could not be opened again.
+fn describe(address: &str, error: SendError) -> String {
+    match error {
+        SendError::Http(error) => unreachable(address, None, &error).to_string(),
+        SendError::Token(error) => error.to_string(),
+    }
+}
+
 /// The error for a stream that has ended in the middle. What reads it only says how it is cut off.
 fn broken(address: &str, error: &reqwest::Error) -> RequestError {
     match unreachable(address, None, error) {
         RequestError::Unreachable { address, .. } => RequestError::Unreachable {
             address,
             reason: "it closed the connection before it answered".to_owned(),
+            stderr: None,
             connected: true,
         },
         other => other,

@@ -67,7 +67,7 @@ impl SsePair {
                         Err(error) => break error.to_string(),
                     }
                 };
-                messages.end(&reason);
+                messages.end(reason.into());
             }
         };
         tokio::spawn(dropped.clone().run_until_cancelled_owned(reading));
@@ -96,6 +96,6 @@ impl SsePair {
 
     /// Ends all requests.
     pub(super) fn close(&self) {
-        self.messages.end("the connection was closed");
+        self.messages.end("the connection was closed".into());
     }
 }

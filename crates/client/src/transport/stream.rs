@@ -1,7 +1,10 @@
 //! Messages over a pair of byte streams, a line each.
 #![expect(clippy::disallowed_methods, reason = "real pipes and processes are not simulated")]
 
-use super::{Outgoing, Reply, Transport, demultiplexer::Demultiplexer};
+use super::{
+    Outgoing, Reply, Transport,
+    demultiplexer::{Demultiplexer, StreamEnd},
+};
 use crate::{RequestError, error::excerpt};
 use futures_util::StreamExt;
 use http::HeaderMap;
@@ -52,7 +55,7 @@ impl StreamTransport {
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
-        let ended = async { "it closed the connection".to_owned() };
+        let ended = async { StreamEnd::from("it closed the connection") };
         Self::with_end(address.into(), reader, writer, max_message, ended)
     }
 
@@ -62,7 +65,7 @@ impl StreamTransport {
         reader: R,
         writer: W,
         max_message: usize,
-        ended: impl Future<Output = String> + Send + 'static,
+        ended: impl Future<Output = StreamEnd> + Send + 'static,
     ) -> Self
     where
         R: AsyncRead + Send + Unpin + 'static,
@@ -76,14 +79,15 @@ impl StreamTransport {
             let demultiplexer = Arc::clone(&demultiplexer);
             async move {
                 let mut foreign = None;
-                let reason = match read(reader, &demultiplexer, max_message, &mut foreign).await {
-                    Some(reason) => reason,
+                let mut end = match read(reader, &demultiplexer, max_message, &mut foreign).await {
+                    Some(reason) => StreamEnd::from(reason),
                     None => ended.await,
                 };
-                demultiplexer.end(&match foreign {
-                    Some(line) => format!("{reason}; it speaks no MCP: the first line of its output is {line:?}"),
-                    None => reason,
-                });
+                if let Some(line) = foreign {
+                    let speaks = format!("; it speaks no MCP: the first line of its output is {line:?}");
+                    end.reason.push_str(&speaks);
+                }
+                demultiplexer.end(end);
             }
         };
         tokio::spawn(dropped.clone().run_until_cancelled_owned(reading));
@@ -115,7 +119,7 @@ impl Transport for StreamTransport {
     }
 
     fn close(&self, _: HeaderMap) -> BoxFuture<'_, ()> {
-        self.demultiplexer.end("the connection was closed");
+        self.demultiplexer.end("the connection was closed".into());
         Box::pin(std::future::ready(()))
     }
 

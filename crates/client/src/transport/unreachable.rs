@@ -36,6 +36,7 @@ pub(crate) fn unreachable(address: &str, proxy: Option<&str>, error: &reqwest::E
     RequestError::Unreachable {
         address: address.to_owned(),
         reason,
+        stderr: None,
         connected: !error.is_connect(),
     }
 }

@@ -8,7 +8,7 @@ use crate::{
 use longhaul_client::{
     CallResponse, ClientCapabilities, InputHandler, InputRequest, InputResponse, RpcFailure, SystemClock, TaskHandle,
 };
-use longhaul_core::BoxFuture;
+use longhaul_core::{BoxFuture, Clock, UnixMillis};
 use serde_json::{Map, Value, json};
 use std::{
     sync::{
@@ -136,9 +136,30 @@ fn legacy_peer(task: &Arc<Asking>) -> Peer {
     })
 }
 
+/// A clock that is ahead by as many milliseconds as a test says.
+struct AheadClock(Arc<AtomicU64>);
+
+impl Clock for AheadClock {
+    fn now(&self) -> UnixMillis {
+        SystemClock.now()
+    }
+
+    fn monotonic(&self) -> Duration {
+        SystemClock.monotonic() + Duration::from_millis(self.0.load(Ordering::SeqCst))
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        SystemClock.sleep(duration)
+    }
+}
+
 async fn call(peer: &Peer, user: &Arc<Slow>) -> TaskHandle {
+    call_by(peer, user, Arc::new(SystemClock)).await
+}
+
+async fn call_by(peer: &Peer, user: &Arc<Slow>, clock: Arc<dyn Clock>) -> TaskHandle {
     let (connection, _) = peer.connection_with(|options| {
-        options.clock = Arc::new(SystemClock);
+        options.clock = clock;
         options.inputs = Some(user.clone());
     });
     let tools = connection.list_tools().await.unwrap();
@@ -215,11 +236,12 @@ async fn a_late_answer_to_a_modern_task_that_asks_no_more_is_not_sent() {
             _ => seen.error(404, -32601, Value::Null),
         }
     });
-    let handle = call(&peer, &user).await;
+    let ahead = Arc::new(AtomicU64::new(0));
+    let handle = call_by(&peer, &user, Arc::new(AheadClock(Arc::clone(&ahead)))).await;
     let waiting = tokio::spawn(async move { handle.wait(&mut |_| {}).await });
     once(&user.asked).await;
     task.is_answered.store(true, Ordering::SeqCst);
-    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    ahead.store(60_000, Ordering::SeqCst);
     user.may_answer.add_permits(1);
     once(&user.late).await;
     assert_eq!(peer.calls_of("tasks/update").len(), 0);

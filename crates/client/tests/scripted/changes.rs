@@ -2,7 +2,7 @@
 
 use crate::peer::{Peer, ReceivedRequest, event_stream, legacy, modern, plain};
 use axum::{body::Body, http::Response};
-use futures_util::{TryStreamExt, pin_mut};
+use futures_util::{FutureExt, TryStreamExt, pin_mut};
 use longhaul_client::{LogLevel, Logging, RequestError, ServerChange, WatchFilter};
 use longhaul_core::{BoxFuture, Clock, UnixMillis};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use std::{
     },
     time::Duration,
 };
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 /// A clock that a test moves.
 #[derive(Default)]
@@ -207,6 +207,62 @@ async fn changes_on_a_legacy_server_come_on_its_push_stream() {
         connection.send("ping", Value::Null).await.unwrap();
     }
     panic!("the subscription to the resource was not ended");
+}
+
+/// A clock whose pauses last until the test ends them.
+struct HeldClock(Arc<Semaphore>);
+
+impl Clock for HeldClock {
+    fn now(&self) -> UnixMillis {
+        UnixMillis(0)
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        let pauses = Arc::clone(&self.0);
+        Box::pin(async move { pauses.acquire().await.unwrap().forget() })
+    }
+}
+
+/// What changes within the pause behind the first change is reported with it, each once.
+#[tokio::test]
+async fn changes_soon_after_each_other_are_reported_once() {
+    let stream: Arc<Mutex<Option<mpsc::UnboundedSender<String>>>> = Arc::default();
+    let opened = Arc::clone(&stream);
+    let peer = legacy(Value::Null, move |seen| match seen.verb.as_str() {
+        "GET" => {
+            let (sender, receiver) = mpsc::unbounded_channel();
+            *opened.lock().unwrap() = Some(sender);
+            event_stream(receiver)
+        }
+        _ => seen.result(json!({})),
+    });
+    let pauses = Arc::new(Semaphore::new(0));
+    let (connection, _) = peer.connection_with(|options| {
+        options.clock = Arc::new(HeldClock(Arc::clone(&pauses)));
+        // The last one of a burst, which says that the others were received.
+        options.logging = Some(Logging::new(LogLevel::Info, {
+            let pauses = Arc::clone(&pauses);
+            move |_| pauses.add_permits(1)
+        }));
+    });
+    let mut watch = connection.watch(everything()).await.unwrap();
+    let send = |text| stream.lock().unwrap().as_ref().unwrap().send(text).unwrap();
+    for _ in 0..2 {
+        for list in ["tools", "prompts", "tools", "prompts", "tools"] {
+            send(notification(&format!("{list}/list_changed"), json!({})));
+        }
+        send(notification(
+            "message",
+            json!({"level": "info", "data": "that was all"}),
+        ));
+        let reported = [watch.next().await.unwrap(), watch.next().await.unwrap()];
+        assert_eq!(reported, [ServerChange::Tools, ServerChange::Prompts]);
+        assert!(watch.next().now_or_never().is_none(), "reported again");
+    }
 }
 
 #[tokio::test]

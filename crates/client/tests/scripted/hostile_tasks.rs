@@ -6,9 +6,10 @@ use crate::{
     task::{created, modern_task},
 };
 use axum::{body::Body, http::Response};
+use futures_util::StreamExt;
 use longhaul_client::{
-    CallError, CallFilter, CallOptions, CallResponse, CallState, Client, ClientJournal, InputResponse, Inputs, Outcome,
-    RequestError,
+    CallError, CallFilter, CallOptions, CallResponse, CallState, CallStatus, Client, ClientJournal, InputResponse,
+    Inputs, Outcome, RequestError, TaskStatus,
 };
 use serde_json::{Map, Value, json};
 use std::{
@@ -61,17 +62,26 @@ type Case = (&'static str, fn(usize) -> Value);
 
 #[tokio::test]
 async fn every_broken_rule_of_tasks_is_an_error_that_names_it() {
-    let cases: [Case; 3] = [
+    let cases: [Case; 4] = [
         ("still asks it after 30 polls", |_| asking(["q".to_owned()])),
+        // It takes the question away, and asks it under its key again, without end.
+        ("still asks it after 30 polls", |poll| match poll % 3 {
+            0 => asking(["q".to_owned()]),
+            _ => modern_task("working", json!({})),
+        }),
         ("has asked 10000 questions", |poll| {
             asking((0..500).map(|nth| format!("q-{poll}-{nth}")))
         }),
         ("longer than 1024 bytes", |_| asking(["q".repeat(2_000)])),
     ];
     for (expected, get) in cases {
-        let (waited, _) = wait(&server(get)).await;
-        let error = waited.unwrap_err().to_string();
-        assert!(error.contains(expected), "expected {expected:?}: {error}");
+        let peer = server(get);
+        let (waited, asked) = wait(&peer).await;
+        let error = waited.unwrap_err();
+        assert!(error.to_string().contains(expected), "expected {expected:?}: {error}");
+        if let RequestError::AsksAgain { key, .. } = error {
+            assert_eq!((key.as_str(), asked, peer.calls_of("tasks/update").len()), ("q", 1, 1));
+        }
     }
 }
 
@@ -96,7 +106,15 @@ async fn an_unknown_status_is_that_of_a_task_that_has_not_ended() {
             .unwrap();
         let client = Client::recorded(peer.connection().0, journal.clone());
         let call = client.start("optional", Value::Null).await.unwrap();
+        let mut status = std::pin::pin!(call.status());
         let task = call.task().await.expect("a task");
+        let mut unknown = None;
+        while unknown.as_deref() != Some("paused") {
+            if let Some(CallStatus::Task(task)) = status.next().await {
+                assert_eq!(task.status, TaskStatus::Working);
+                unknown.clone_from(&task.unknown_status);
+            }
+        }
         assert_eq!(
             journal.find(task.id()).await.unwrap().len(),
             1,

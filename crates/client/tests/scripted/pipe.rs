@@ -309,6 +309,59 @@ impl Transport for Seen {
     }
 }
 
+/// A child that goes on without input, and writes down each SIGTERM; so does what it has started.
+#[cfg(unix)]
+const STUBBORN: &str = r#"
+trap 'echo term >> "$0/signals"' TERM
+sh -c 'trap "" TERM; while :; do sleep 1; done' &
+echo "$$ $!" > "$0/pids"
+while read -r line; do
+  id=$(printf %s "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+  case "$line" in
+    *'"initialize"'*) result='{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"sh","version":"0"}}';;
+    *) result='{"tools":[]}';;
+  esac
+  test -n "$id" && printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$result"
+done
+while :; do sleep 1; done"#;
+
+/// Whether a process has ended, also if nobody has asked for its status yet.
+#[cfg(target_os = "linux")]
+fn has_ended(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(") ")
+        .next()
+        .is_none_or(|state| state.is_empty() || state.starts_with('Z'))
+}
+
+/// SIGTERM comes first, and SIGKILL to the whole process group.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_child_that_ignores_sigterm_is_killed_with_all_that_it_has_started() {
+    let folder = tempfile::tempdir().unwrap();
+    let child = ChildProcess::new(ChildOptions::new(
+        "sh",
+        ["-c", STUBBORN, folder.path().to_str().unwrap()],
+    ));
+    let mut options = Options::named("test", "0");
+    options.era = longhaul_client::EraChoice::Legacy;
+    let connection = Connection::over(child, options);
+    connection.list_tools().await.unwrap();
+    let pids = std::fs::read_to_string(folder.path().join("pids")).unwrap();
+    let pids: Vec<&str> = pids.split_whitespace().collect();
+    assert!(pids.len() == 2 && !pids.iter().any(|pid| has_ended(pid)), "{pids:?}");
+    connection.close().await;
+    let signals = std::fs::read_to_string(folder.path().join("signals")).unwrap();
+    assert_eq!(signals, "term\n");
+    let killed = async {
+        while !pids.iter().all(|pid| has_ended(pid)) {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    let killed = tokio::time::timeout(std::time::Duration::from_secs(60), killed).await;
+    killed.expect("bounded time");
+}
+
 /// A child that has died between two requests.
 #[cfg(unix)]
 #[tokio::test]

@@ -85,6 +85,52 @@ async fn a_modern_request_is_sent_again_with_the_answers() {
     assert_eq!(*asked.lock().unwrap(), ["A?", "B?"]);
 }
 
+/// Each key is asked once. A server that keeps nothing between two rounds gets the answer once more, and then it has asked too often.
+#[tokio::test]
+async fn a_round_that_asks_the_same_again_asks_the_user_once() {
+    for repeats in [1, usize::MAX] {
+        let rounds = AtomicUsize::new(0);
+        let peer = modern(move |seen| match rounds.fetch_add(1, Ordering::SeqCst) <= repeats {
+            true => seen.result(json!({"resultType": "input_required", "inputRequests": {"a": elicitation("A?")}})),
+            false => seen.result(done()),
+        });
+        let (inputs, asked) = echoing();
+        let called = call(&peer, inputs).await;
+        let calls = peer.calls_of("tools/call");
+        assert_eq!(calls.len(), 3);
+        for again in &calls[1..] {
+            assert_eq!(again.params()["inputResponses"], json!({"a": accepted("A?")}));
+        }
+        assert_eq!(*asked.lock().unwrap(), ["A?"]);
+        match repeats {
+            1 => assert!(matches!(called.unwrap(), Outcome::Result { .. })),
+            _ => {
+                let error = called.unwrap_err().to_string();
+                assert!(
+                    error.contains("it asks \"a\" again, which was answered twice"),
+                    "{error}"
+                );
+            }
+        }
+    }
+}
+
+/// A round has keys of its own, so another question may have the key of an earlier one.
+#[tokio::test]
+async fn another_question_under_the_key_of_an_earlier_round_is_asked() {
+    let peer = modern(|seen| {
+        let text = match seen.params()["inputResponses"]["a"]["content"]["said"].as_str() {
+            None => "A?",
+            Some("A?") => "B?",
+            Some(_) => return seen.result(done()),
+        };
+        seen.result(json!({"resultType": "input_required", "inputRequests": {"a": elicitation(text)}}))
+    });
+    let (inputs, asked) = echoing();
+    call(&peer, inputs).await.unwrap();
+    assert_eq!(*asked.lock().unwrap(), ["A?", "B?"]);
+}
+
 /// C-33: an elicitation without an answer is answered with `cancel`; for sampling there is no such answer.
 #[tokio::test]
 async fn what_has_no_answer_is_cancelled() {

@@ -1,0 +1,62 @@
+//! Streams of notifications that a modern server is asked for.
+
+use crate::{
+    Connection, RequestError,
+    connection::WeakConnection,
+    era::{self, Era},
+    transport::{Outgoing, Reply},
+};
+use longhaul_wire::Method;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// A stream of notifications that a modern server was asked for. Dropping it ends the subscription.
+pub(crate) struct OpenSubscription {
+    pub(crate) reply: Reply,
+    _subscribed: Option<Subscribed>,
+}
+
+impl Connection {
+    /// Opens a stream of notifications.
+    pub(crate) async fn open_subscription(
+        &self,
+        era: &Arc<Era>,
+        params: Map<String, Value>,
+    ) -> Result<OpenSubscription, RequestError> {
+        let id = self.next_id();
+        let (method, mut params) = (Method::SubscriptionsListen.as_str(), params);
+        era.add_meta(&mut params, self.options());
+        let outgoing = Outgoing {
+            headers: era.headers(method, &params),
+            body: era::build_message(method, Some(id), params),
+            id: Some(id),
+            timeout: None,
+        };
+        let reply = self.transport().send(outgoing).await?;
+        // Over HTTP the disconnection ends it.
+        let subscribed = self.transport().is_session().then(|| Subscribed {
+            connection: self.downgrade(),
+            era: Arc::clone(era),
+            id,
+        });
+        Ok(OpenSubscription {
+            reply,
+            _subscribed: subscribed,
+        })
+    }
+}
+
+/// Ends a subscription on a pipe when it is dropped.
+struct Subscribed {
+    connection: WeakConnection,
+    era: Arc<Era>,
+    id: u64,
+}
+
+impl Drop for Subscribed {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.upgrade() {
+            connection.cancel_by_message(&self.era, self.id, None);
+        }
+    }
+}
