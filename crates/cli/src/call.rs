@@ -31,6 +31,8 @@ use std::{
 
 /// How long a detached call looks for a question of its new task.
 const EARLY: Duration = Duration::from_secs(1);
+/// Said once of a call that is sent again.
+const SENT_AGAIN: &str = "the server may have the call; it is sent again under its idempotency key, so it runs once, for up to a minute. Ctrl-C gives it up";
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// Calls the tool, waits, prints the result.
@@ -262,10 +264,6 @@ impl Called<'_> {
                 false => Exit::NotWritten,
             });
         }
-        self.display.note(&output::plain(
-            &format!("task {} on {}", task.id(), self.client.connection().address()),
-            "",
-        ));
         let mut waiting = Waiting {
             server: self.server,
             tool: Some(&tool.name),
@@ -290,7 +288,18 @@ impl Called<'_> {
         until: Deadline,
     ) -> (Option<Result<CallResponse, RequestError>>, Ended<()>) {
         let (display, interrupt, unasked) = (&mut self.display, &mut self.interrupt, &mut self.unasked);
-        let mut show = |event: Event<'_>| display.show(&event);
+        let has_key = pending.idempotency_key().is_some();
+        let mut is_said = false;
+        let mut show = |event: Event<'_>| {
+            display.show(&event);
+            if let Event::Retrying { error, .. } = &event
+                && has_key
+                && may_have_run(error)
+                && !std::mem::replace(&mut is_said, true)
+            {
+                display.note(SENT_AGAIN);
+            }
+        };
         let mut ended = Ended::Done(());
         // A legacy task may ask before the answer names it. Then it is on its way.
         let mut early = Vec::new();

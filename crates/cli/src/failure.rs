@@ -193,6 +193,8 @@ fn kind_of(error: &RequestError) -> &'static str {
         | RequestError::NotAsked { .. }
         | RequestError::Unanswered { .. }
         | RequestError::LostWithSession
+        | RequestError::InvalidTaskId
+        | RequestError::NoDeletion
         | RequestError::Http { status: 403 | 413, .. } => "refused",
         RequestError::Http {
             status: 408 | 429 | 500..,
@@ -200,6 +202,7 @@ fn kind_of(error: &RequestError) -> &'static str {
         } => "unavailable",
         RequestError::InvalidOutput { .. } => "invalid_output",
         RequestError::Invalid(_)
+        | RequestError::AsksAgain { .. }
         | RequestError::UnexpectedTask { .. }
         | RequestError::TooLarge { .. }
         | RequestError::Http { .. } => "invalid_answer",
@@ -256,6 +259,8 @@ impl From<RequestError> for Failure {
             RequestError::Unauthorized { .. }
             | RequestError::Http { status: 403 | 413, .. }
             | RequestError::NotAsked { .. }
+            | RequestError::InvalidTaskId
+            | RequestError::NoDeletion
             | RequestError::LostWithSession => Self::refused(message).of_kind(kind),
             _ => Self {
                 exit: Exit::NoServer,

@@ -8,8 +8,8 @@ use crate::{
     states,
 };
 use longhaul_client::{
-    CallFilter, CallState, Client, ClientJournal, Connection, JournalError, PendingCall, RecordedCall, RequestError,
-    SystemClock, TaskHandle, TaskSnapshot, TaskStatus,
+    CallFilter, CallState, Client, ClientJournal, Connection, InputRequest, JournalError, PendingCall, RecordedCall,
+    RequestError, SystemClock, TaskHandle, TaskSnapshot, TaskStatus,
 };
 use longhaul_core::{Clock, Millis, UnixMillis, format_duration};
 use std::collections::HashSet;
@@ -70,7 +70,7 @@ pub(crate) fn repeated(server: &Server, call: &PendingCall, earlier: &[RecordedC
     };
     let more = match tasks.len() - 1 {
         0 => String::new(),
-        more => format!(" ({more} more: {})", server.command_line("tasks", &[])),
+        more => format!(" ({more} more: `{}`)", server.command_line("tasks", &[])),
     };
     Some(format!(
         "the same call was made {} ago, and its task {state}; this is a new call. To wait for that task instead:\n  {}{more}",
@@ -268,6 +268,22 @@ pub(crate) async fn read(task: &TaskHandle) -> Result<TaskSnapshot, RequestError
         }
     }
     Ok(snapshot)
+}
+
+/// Which of these questions of a task are open, and to which the server has acknowledged an answer already. It may show those for a moment longer.
+pub(crate) async fn open_and_answered(
+    task: &TaskHandle,
+    asked: Vec<InputRequest>,
+) -> (Vec<InputRequest>, Vec<InputRequest>) {
+    let (mut open, mut answered) = (Vec::new(), Vec::new());
+    for question in asked {
+        let key = question.key.as_deref().unwrap_or_default();
+        match task.has_taken_answer(key).await {
+            true => answered.push(question),
+            false => open.push(question),
+        }
+    }
+    (open, answered)
 }
 
 /// The latest call of each task: a call that was made twice under one idempotency key has one task.

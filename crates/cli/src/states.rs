@@ -13,20 +13,29 @@ pub(crate) fn of_task(status: TaskStatus) -> &'static str {
 /// How a message begins that says that a task waits for its turn: MCP has no status for that.
 const QUEUED: &str = "queued";
 
-/// The state of a task, as its server tells it.
-pub(crate) fn of_snapshot(task: &TaskSnapshot) -> &'static str {
+/// The letters of a status that MCP does not know that are shown.
+const SHOWN_STATUS: usize = 40;
+
+/// The state of a task, as its server tells it: also in a word that MCP does not know.
+pub(crate) fn of_snapshot(task: &TaskSnapshot) -> &str {
     let message = task.message.as_deref().unwrap_or_default();
-    match task.status {
-        TaskStatus::Working if message.starts_with(QUEUED) => QUEUED,
-        status => of_task(status),
+    match (task.status, &task.unknown_status) {
+        (_, Some(status)) => &status[..status.floor_char_boundary(SHOWN_STATUS)],
+        (TaskStatus::Working, None) if message.starts_with(QUEUED) => QUEUED,
+        (status, None) => of_task(status),
     }
+}
+
+/// The status by its name in MCP, or as the server writes it.
+pub(crate) fn in_mcp(task: &TaskSnapshot) -> &str {
+    task.unknown_status.as_deref().unwrap_or(task.status.as_str())
 }
 
 /// What the message says beside the state.
 pub(crate) fn detail(task: &TaskSnapshot) -> Option<&str> {
     let message = task.message.as_deref()?;
     let detail = match of_snapshot(task) {
-        QUEUED => message[QUEUED.len()..].trim_start_matches([' ', ';', ':', ',']),
+        QUEUED if message.starts_with(QUEUED) => message[QUEUED.len()..].trim_start_matches([' ', ';', ':', ',']),
         _ => message,
     };
     Some(detail).filter(|detail| !detail.is_empty())

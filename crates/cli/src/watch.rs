@@ -75,7 +75,7 @@ struct Watched {
     named: Named,
     task: TaskHandle,
     /// What it is now: a word of [`states`], or one that says why that is not known.
-    state: &'static str,
+    state: String,
     /// The status message, or why the state is not known.
     detail: Option<String>,
     snapshot: Option<TaskSnapshot>,
@@ -112,7 +112,7 @@ async fn connect(named: Vec<Named>) -> Result<Vec<Watched>, Failure> {
         tasks.push(Watched {
             named,
             task,
-            state: "",
+            state: String::new(),
             detail: None,
             snapshot: None,
             has_ended: false,
@@ -143,7 +143,7 @@ impl Watched {
             Ok(snapshot) => {
                 self.has_ended = snapshot.status.is_final();
                 let told = (
-                    states::of_snapshot(&snapshot),
+                    states::of_snapshot(&snapshot).to_owned(),
                     states::detail(&snapshot).map(str::to_owned),
                 );
                 self.snapshot = Some(snapshot);
@@ -151,11 +151,11 @@ impl Watched {
             }
             // One that was never seen may not be there at all.
             Err(error) if error.is_transient() && (self.snapshot.is_some() || self.named.call().is_some()) => {
-                ("not reached", Some(format!("{error}; retrying")))
+                ("not reached".to_owned(), Some(format!("{error}; retrying")))
             }
             Err(error) if error.is_unknown_task() && self.task.fetched().await.is_some() => {
                 self.has_ended = true;
-                ("fetched", Some(record::FETCHED.to_owned()))
+                ("fetched".to_owned(), Some(record::FETCHED.to_owned()))
             }
             Err(error) => {
                 self.has_ended = true;
@@ -167,10 +167,10 @@ impl Watched {
                     Exit::NoServer => "not reached",
                     _ => "refused",
                 };
-                (state, Some(failure.to_string()))
+                (state.to_owned(), Some(failure.to_string()))
             }
         };
-        self.has_changed |= (self.state, &self.detail) != (state, &detail);
+        self.has_changed |= (&self.state, &self.detail) != (&state, &detail);
         (self.state, self.detail) = (state, detail);
     }
 
@@ -190,7 +190,7 @@ impl Watched {
     fn in_words(&self) -> String {
         match &self.detail {
             Some(detail) => format!("{}: {detail}", self.state),
-            None => self.state.to_owned(),
+            None => self.state.clone(),
         }
     }
 
@@ -199,10 +199,10 @@ impl Watched {
             "taskId": self.named.id,
             "tool": self.named.call().map(|call| &call.tool),
             "server": self.named.server.as_json(),
-            "status": self.snapshot.as_ref().map(|task| task.status.as_str()),
+            "status": self.snapshot.as_ref().map(states::in_mcp),
             "statusMessage": self.snapshot.as_ref().and_then(|task| task.message.as_ref()),
             // The status by its name in MCP.
-            "state": self.snapshot.as_ref().filter(|task| states::of_snapshot(task) == self.state).map_or(self.state, |task| task.status.as_str()),
+            "state": self.snapshot.as_ref().filter(|task| states::of_snapshot(task) == self.state).map_or(self.state.as_str(), states::in_mcp),
             "detail": self.detail,
             "ended": self.has_ended,
         })

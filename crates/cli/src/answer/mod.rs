@@ -14,7 +14,7 @@ use crate::{
     result::Exit,
     servers::{self, Server},
     states, tasks,
-    waiting::with_notice,
+    waiting::{asked_again, with_notice},
 };
 use longhaul_client::{InputRequest, InputResponse, RequestError, SystemClock, TaskHandle, TaskSnapshot, TaskStatus};
 use longhaul_core::{BoxFuture, Clock};
@@ -98,6 +98,16 @@ async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
         client.close().await;
         return answered;
     }
+    let (open, taken) = record::open_and_answered(&task, std::mem::take(&mut snapshot.input_requests)).await;
+    let is_named = |question: &&InputRequest| args.question.is_none() || question.key == args.question;
+    if let Some(question) = taken
+        .iter()
+        .find(is_named)
+        .filter(|_| open.iter().all(|open| !is_named(&open)))
+    {
+        return Err(Failure::refused(asked_again(&named.server, task.id(), question)));
+    }
+    snapshot.input_requests = open;
     // The session of the task, which may be of another revision than a new one. A modern task lists its open questions.
     let is_modern = task.connection().server().await?.is_modern();
     if !is_modern && args.question.is_none() && !words.is_empty() {
@@ -115,7 +125,7 @@ async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
     }
     let mut keys = Vec::new();
     let asks_nothing = || {
-        let state = states::of_task(snapshot.status);
+        let state = output::plain(states::of_snapshot(&snapshot), "");
         let lost = match is_modern || snapshot.status.is_final() {
             true => "",
             false => ". Some servers send a question once: if nobody waited for the task then, it is lost",

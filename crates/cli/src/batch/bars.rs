@@ -22,7 +22,7 @@ pub(super) struct Bars {
 impl Bars {
     pub(super) fn new(total: usize) -> Self {
         let table = io::stderr().is_terminal().then(|| {
-            let style = ProgressStyle::with_template("{elapsed} [{bar:30}] {pos} of {len} calls have ended");
+            let style = ProgressStyle::with_template("{elapsed} [{bar:30}] {pos} of {len} lines done{msg}");
             let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
             let table = MultiProgress::new();
             let whole = table.add(ProgressBar::new(total as u64).with_style(style));
@@ -57,13 +57,20 @@ impl Bars {
         }
     }
 
-    pub(super) fn ended(&self, line: usize, exit: Exit, ended: usize, total: usize) {
+    /// A line has ended: `ended` of `total` so far, some of them with another exit than success, which `others` counts.
+    pub(super) fn ended(&self, line: usize, exit: Exit, ended: usize, total: usize, others: &str) {
         match &self.table {
-            Some((_, whole)) => whole.inc(1),
+            Some((_, whole)) => {
+                if !others.is_empty() {
+                    whole.set_message(format!(": {others}"));
+                }
+                whole.set_position(ended as u64);
+            }
             None => {
                 let how = match exit {
                     Exit::Answered => "completed",
                     Exit::ToolError => "failed with an error of the tool",
+                    Exit::NoServer => "without an answer",
                     Exit::Asks => "asks",
                     Exit::Cancelled => "cancelled",
                     _ => "refused or failed without a result",

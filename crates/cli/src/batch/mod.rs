@@ -181,7 +181,7 @@ impl Batch<'_> {
                 ended = calls.next() => match ended {
                     Some(ended) => {
                         tally.add(&ended);
-                        self.bars.ended(ended.line, ended.exit, tally.ended, total);
+                        self.bars.ended(ended.line, ended.exit, tally.ended, total, &tally.others());
                     }
                     None => break None,
                 },
@@ -463,26 +463,39 @@ impl Tally {
     fn add(&mut self, ended: &Ended) {
         self.ended += 1;
         self.over += usize::from(ended.is_over);
-        *self.counts.entry(ended.exit as u8).or_default() += 1;
+        // Every line is counted under one of the names.
+        let has_name = Self::NAMES.iter().any(|(exit, _)| *exit == ended.exit);
+        let exit = if has_name { ended.exit } else { Exit::Refused };
+        *self.counts.entry(exit as u8).or_default() += 1;
         if ended.exit != Exit::Answered && self.first_failure.is_none_or(|(line, _)| ended.line < line) {
             self.first_failure = Some((ended.line, ended.exit));
         }
     }
 
-    fn summary(&self, total: usize) -> String {
-        let names = [
-            (Exit::Answered, "completed"),
-            (Exit::ToolError, "failed with an error of the tool"),
-            (Exit::NoServer, "without an answer"),
-            (Exit::Cancelled, "cancelled"),
-            (Exit::Refused, "refused or failed without a result"),
-            (Exit::Asks, "asking"),
-        ];
+    /// Those that have not succeeded.
+    fn others(&self) -> String {
+        self.counts_of(&Self::NAMES[1..]).join(", ")
+    }
+
+    fn counts_of(&self, names: &[(Exit, &str)]) -> Vec<String> {
         let counts = names.iter().filter_map(|(exit, name)| {
             let count = self.counts.get(&(*exit as u8))?;
             Some(format!("{count} {name}"))
         });
-        let mut parts: Vec<String> = counts.collect();
+        counts.collect()
+    }
+
+    const NAMES: [(Exit, &'static str); 6] = [
+        (Exit::Answered, "completed"),
+        (Exit::ToolError, "failed with an error of the tool"),
+        (Exit::NoServer, "without an answer"),
+        (Exit::Cancelled, "cancelled"),
+        (Exit::Refused, "refused or failed without a result"),
+        (Exit::Asks, "asking"),
+    ];
+
+    fn summary(&self, total: usize) -> String {
+        let mut parts = self.counts_of(&Self::NAMES);
         if self.ended < total {
             parts.push(format!("{} not ended or not sent", total - self.ended));
         }

@@ -4,14 +4,13 @@ use super::show::{describe_questions, key_line, questions_as_json};
 use crate::{
     args,
     failure::Failure,
-    fields, output, record,
+    output, record,
     result::Exit,
     servers,
     tasks::{Row, name_of},
+    waiting::answer_line,
 };
-use longhaul_client::{
-    CallCancellation, CallState, ClientJournal, Finished, InputRequest, RecordedCall, SystemClock, TaskStatus,
-};
+use longhaul_client::{CallCancellation, CallState, ClientJournal, Finished, RecordedCall, SystemClock, TaskStatus};
 use longhaul_core::{Clock, format_duration};
 use serde_json::json;
 use std::time::Duration;
@@ -78,22 +77,9 @@ async fn show(call: &RecordedCall, json: bool) -> Result<Exit, Failure> {
     let text: String = lines.chain(key_line(call)).chain(describe_questions(&asked)).collect();
     output::text(&text);
     for question in &asked {
-        output::note(&how_to_answer(call, question));
+        output::note(&answer_line(&servers::recorded(call), &name_of(call), question));
     }
     Ok(Exit::Answered)
-}
-
-fn how_to_answer(call: &RecordedCall, question: &InputRequest) -> String {
-    let (name, values) = (name_of(call), fields::values(question));
-    let mut words = vec![name.as_str()];
-    if let Some(key) = &question.key {
-        words.extend(["--question", key]);
-    }
-    words.extend(values.iter().map(String::as_str));
-    format!(
-        "to answer:\n  {}",
-        servers::recorded(call).command_line("answer", &words)
-    )
 }
 
 /// Has the program that makes the call cancel it, and says what has become of it.

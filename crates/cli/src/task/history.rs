@@ -1,12 +1,15 @@
 //! The history of a task.
 
 use crate::{failure::Failure, output, result::Exit, waiting::with_notice};
-use longhaul_client::{HistoryEntry, TaskHandle};
+use longhaul_client::{HistoryEntry, RequestError, TaskHandle};
 use serde_json::json;
 
 /// Prints the history so far.
 pub(super) async fn print(task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
-    let entries = with_notice(task.connection().address(), task.history()).await?;
+    let entries = match with_notice(task.connection().address(), task.history()).await {
+        Err(error) => return Err(no_history(task, error).await),
+        Ok(entries) => entries,
+    };
     if json {
         output::json_line(&json!({"taskId": task.id(), "entries": entries}));
     } else {
@@ -14,6 +17,14 @@ pub(super) async fn print(task: &TaskHandle, json: bool) -> Result<Exit, Failure
         output::text(&lines);
     }
     Ok(Exit::Answered)
+}
+
+/// Why there is no history. Of a task that the server knows, it refuses the history alone.
+async fn no_history(task: &TaskHandle, error: RequestError) -> Failure {
+    match matches!(error, RequestError::Rpc(_)) && task.get().await.is_ok() {
+        true => Failure::refused("the task has no history: only Longhaul servers keep one".to_owned()),
+        false => error.into(),
+    }
 }
 
 /// Formats an entry as lines: the entry and its state, then the reason and its failed tries.

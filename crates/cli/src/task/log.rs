@@ -4,6 +4,7 @@ use crate::{failure::Failure, output, pace::Pace, record::Named, result::Exit, s
 use longhaul_client::{RequestError, SystemClock, TaskHandle, TaskSnapshot};
 use longhaul_core::Clock;
 use serde_json::json;
+
 /// Prints the end of the log.
 pub(super) async fn print(named: &Named, task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
     let log = match with_notice(task.connection().address(), task.log()).await {
@@ -24,10 +25,14 @@ async fn no_log(named: &Named, task: &TaskHandle, error: RequestError) -> Failur
     if !matches!(error, RequestError::Rpc(_)) || task.get().await.is_err() {
         return error.into();
     }
-    Failure::refused(format!(
-        "the task has no log: only commands have one, once they have started. The history has the steps of a durable tool:\n  {}",
-        named.server.task_line("task", task.id(), &["--history"])
-    ))
+    let no_log = "the task has no log: only commands of Longhaul servers have one, once they have started";
+    match task.history().await {
+        Ok(steps) if !steps.is_empty() => Failure::refused(format!(
+            "{no_log}. The history has the steps of a durable tool:\n  {}",
+            named.server.task_line("task", task.id(), &["--history"])
+        )),
+        _ => Failure::refused(no_log.to_owned()),
+    }
 }
 
 /// Prints the end of the log, and then what is added to it until the task ends.

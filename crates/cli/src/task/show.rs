@@ -3,37 +3,46 @@
 use crate::{
     ask::text_of,
     failure::Failure,
-    fields, output,
+    fields, fraction, output,
     record::{self, Named},
     result::{self, Exit},
     states,
-    waiting::{MOST_SHOWN, how_to_answer, how_to_be_asked, more_questions, with_notice},
+    waiting::{MOST_SHOWN, asked_again, how_to_answer, how_to_be_asked, more_questions, with_notice},
 };
 use longhaul_client::{InputRequest, Outcome, RecordedCall, TaskHandle, TaskSnapshot, TaskStatus};
 use serde_json::{Value, json};
 
 /// Reads the task and prints it.
 pub(super) async fn show(named: &Named, task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
-    let snapshot = match with_notice(task.connection().address(), record::read(task)).await {
+    let mut snapshot = match with_notice(task.connection().address(), record::read(task)).await {
         Ok(snapshot) => snapshot,
         Err(error) => return Err(record::unread(task, error).await),
     };
+    let (open, answered) = record::open_and_answered(task, snapshot.input_requests.clone()).await;
     if json {
         let mut shown = as_json(&snapshot);
         if let Some(call) = named.call() {
             shown["tool"] = call.tool.as_str().into();
         }
         shown["server"] = named.server.as_json();
+        if !answered.is_empty() {
+            shown["answered"] = answered.iter().filter_map(|question| question.key.clone()).collect();
+        }
         output::json_line(&shown);
     } else {
+        let is_asked_elsewhere = snapshot.status == TaskStatus::InputRequired && snapshot.input_requests.is_empty();
+        snapshot.input_requests = open;
         output::text(&describe(named, &snapshot));
-        if snapshot.status == TaskStatus::InputRequired && snapshot.input_requests.is_empty() {
+        if is_asked_elsewhere {
             output::note(&how_to_be_asked(&named.server, task.id()));
         }
         for question in snapshot.input_requests.iter().take(MOST_SHOWN) {
             output::note(&how_to_answer(&named.server, task.id(), question));
         }
         more_questions(&named.server, task.id(), snapshot.input_requests.len());
+        for question in answered.iter().take(MOST_SHOWN) {
+            output::note(&asked_again(&named.server, task.id(), question));
+        }
     }
     Ok(Exit::Answered)
 }
@@ -46,6 +55,7 @@ fn describe(named: &Named, task: &TaskSnapshot) -> String {
         ("server", Some(named.server.shown())),
         ("status", Some(states::of_snapshot(task).to_owned())),
         ("message", task.message.clone()),
+        ("progress", progress(task)),
         ("ended", task.outcome.as_ref().and_then(describe_outcome)),
         ("created", task.created_at.clone()),
         ("changed", task.last_updated_at.clone()),
@@ -63,6 +73,12 @@ fn describe(named: &Named, task: &TaskSnapshot) -> String {
         .chain(key)
         .chain(describe_questions(&task.input_requests))
         .collect()
+}
+
+/// How far a live task is, as far as its status message says that in numbers.
+fn progress(task: &TaskSnapshot) -> Option<String> {
+    let message = task.message.as_ref().filter(|_| !task.status.is_final())?;
+    fraction::fraction_in(message).map(fraction::bar)
 }
 
 pub(super) fn key_line(call: &RecordedCall) -> Option<String> {
@@ -101,7 +117,7 @@ fn describe_outcome(outcome: &Outcome) -> Option<String> {
 
 /// The task with the member names of the modern generation.
 pub(super) fn as_json(task: &TaskSnapshot) -> Value {
-    let mut shown = json!({"taskId": task.id, "status": task.status.as_str(), "ttlMs": task.ttl});
+    let mut shown = json!({"taskId": task.id, "status": states::in_mcp(task), "ttlMs": task.ttl});
     let optional = [
         ("statusMessage", task.message.clone().map(Value::from)),
         ("createdAt", task.created_at.clone().map(Value::from)),

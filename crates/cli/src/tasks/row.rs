@@ -239,7 +239,10 @@ impl Row {
         let call = self.call.as_ref();
         // The status by its name in MCP.
         let (state, detail) = match (call.map(|call| &call.state), self.status()) {
-            (None | Some(CallState::Task), Some(status)) => (status.as_str().to_owned(), None),
+            (None | Some(CallState::Task), Some(status)) => {
+                let told = self.snapshot.as_ref().map(states::in_mcp);
+                (told.unwrap_or(status.as_str()).to_owned(), None)
+            }
             _ => self.state(),
         };
         json!({

@@ -3,15 +3,21 @@
 use super::with_notice;
 use crate::{fraction::fraction_in, output, states};
 use indicatif::{ProgressBar, ProgressStyle};
-use longhaul_client::{Event, Progress, TaskSnapshot, TaskStatus};
-use longhaul_core::{Millis, format_duration};
+use longhaul_client::{Event, Progress, SystemClock, TaskSnapshot, TaskStatus};
+use longhaul_core::{Clock, Millis, format_duration};
 use std::{
     io::{self, IsTerminal},
     time::Duration,
 };
 
 /// Shows events as they come.
-pub(crate) enum Display {
+pub(crate) struct Display {
+    shown: Shown,
+    /// `None` if nothing is said of streams.
+    streams: Option<StreamNotes>,
+}
+
+enum Shown {
     /// A terminal: one line that is updated.
     Bar(ProgressBar),
     /// A file or a pipe: a line for each change.
@@ -21,47 +27,67 @@ pub(crate) enum Display {
     },
 }
 
+/// What is said of streams that were lost. A server whose streams are lost all the time is not worth a line for each.
+#[derive(Default)]
+struct StreamNotes {
+    said_at: Option<Duration>,
+    /// The latest loss was said.
+    is_said: bool,
+}
+
+/// Between two losses that are said.
+const BETWEEN_LOSSES: Duration = Duration::from_secs(60);
+
 const TICK: Duration = Duration::from_millis(120);
 const LENGTH: u64 = 1000;
 
 impl Display {
     /// Chooses by whether standard error is a terminal.
     pub(crate) fn new() -> Self {
-        if !io::stderr().is_terminal() {
-            return Self::Lines { last: String::new() };
+        let shown = match io::stderr().is_terminal() {
+            false => Shown::Lines { last: String::new() },
+            true => {
+                let bar = ProgressBar::new_spinner();
+                bar.set_style(spinner_style());
+                bar.enable_steady_tick(TICK);
+                Shown::Bar(bar)
+            }
+        };
+        Self {
+            shown,
+            streams: Some(StreamNotes::default()),
         }
-        let bar = ProgressBar::new_spinner();
-        bar.set_style(spinner_style());
-        bar.enable_steady_tick(TICK);
-        Self::Bar(bar)
     }
 
-    /// A line of a table on the terminal, which begins with this name.
+    /// A line of a table on the terminal, which begins with this name. The calls of a table share their streams, so nothing is said of those.
     pub(crate) fn in_table(bar: ProgressBar, name: String) -> Self {
         bar.set_style(spinner_style());
         bar.set_prefix(name);
         bar.enable_steady_tick(TICK);
-        Self::Bar(bar)
+        Self {
+            shown: Shown::Bar(bar),
+            streams: None,
+        }
     }
 
     /// The line on the terminal, if there is one.
     pub(crate) fn bar(&self) -> Option<ProgressBar> {
-        match self {
-            Self::Bar(bar) => Some(bar.clone()),
-            Self::Lines { .. } => None,
+        match &self.shown {
+            Shown::Bar(bar) => Some(bar.clone()),
+            Shown::Lines { .. } => None,
         }
     }
 
     /// Does the work, and shows meanwhile that the server is waited for.
     pub(crate) async fn waits_for<T>(&self, address: &str, work: impl Future<Output = T>) -> T {
-        match self {
-            Self::Bar(bar) => {
+        match &self.shown {
+            Shown::Bar(bar) => {
                 bar.set_message(output::plain(&format!("waiting for {address} to answer"), ""));
                 let done = work.await;
                 bar.set_message("");
                 done
             }
-            Self::Lines { .. } => with_notice(address, work).await,
+            Shown::Lines { .. } => with_notice(address, work).await,
         }
     }
 
@@ -69,8 +95,18 @@ impl Display {
     pub(crate) fn show(&mut self, event: &Event<'_>) {
         match event {
             Event::Progress(progress) => {
-                self.progress(progress.message.as_deref().unwrap_or("running"), fraction(progress))
+                let fraction = fraction(progress);
+                let message = match (&progress.message, fraction, &self.shown) {
+                    (Some(message), ..) => message.clone(),
+                    (None, Some(fraction), Shown::Lines { .. }) => {
+                        format!("running, {:.0}%", (fraction * 100.0).floor())
+                    }
+                    (None, ..) => "running".to_owned(),
+                };
+                self.progress(&message, fraction);
             }
+            // Its status says the same in words, or nothing.
+            Event::TaskProgress(progress) => self.fill(fraction(progress)),
             Event::Status(task) if !task.status.is_final() => {
                 let message = status_line(task);
                 let fraction = fraction_in(&message);
@@ -82,6 +118,8 @@ impl Display {
                 retry_in,
             } => self.show_retry(&error.to_string(), *attempt, *retry_in),
             Event::Recovered => self.note("the server answers again"),
+            Event::StreamLost { reason } => self.stream_lost(reason),
+            Event::StreamReopened => self.stream_reopened(),
             Event::AnswerRefused { error } => self.note(&format!("longhaul: the answer was refused: {error}")),
             Event::NotRecorded { error } => self.note(&format!("longhaul: this task is not recorded: {error}")),
             _ => {}
@@ -90,15 +128,15 @@ impl Display {
 
     /// Prints a line that stays.
     pub(crate) fn note(&mut self, line: &str) {
-        match self {
-            Self::Bar(bar) => bar.suspend(|| output::note(line)),
-            Self::Lines { .. } => output::note(line),
+        match &self.shown {
+            Shown::Bar(bar) => bar.suspend(|| output::note(line)),
+            Shown::Lines { .. } => output::note(line),
         }
     }
 
     /// Removes the bar, so that later output begins on an empty line.
     pub(crate) fn finish(&mut self) {
-        if let Self::Bar(bar) = self {
+        if let Shown::Bar(bar) = &self.shown {
             bar.finish_and_clear();
         }
     }
@@ -106,22 +144,46 @@ impl Display {
     fn progress(&mut self, message: &str, fraction: Option<f64>) {
         // A server's text may hold terminal control sequences.
         let message = output::plain(message, "");
-        match self {
-            Self::Bar(bar) => {
-                if let Some(fraction) = fraction {
-                    if bar.length().is_none() {
-                        bar.set_length(LENGTH);
-                        bar.set_style(bar_style());
-                    }
-                    bar.set_position((fraction * LENGTH as f64) as u64);
-                }
-                bar.set_message(message);
-            }
-            Self::Lines { last } if *last != message => {
+        self.fill(fraction);
+        match &mut self.shown {
+            Shown::Bar(bar) => bar.set_message(message),
+            Shown::Lines { last } if *last != message => {
                 output::note(&message);
                 *last = message;
             }
-            Self::Lines { .. } => {}
+            Shown::Lines { .. } => {}
+        }
+    }
+
+    /// Fills the bar so far.
+    fn fill(&self, fraction: Option<f64>) {
+        let (Shown::Bar(bar), Some(fraction)) = (&self.shown, fraction) else {
+            return;
+        };
+        if bar.length().is_none() {
+            bar.set_length(LENGTH);
+            bar.set_style(bar_style());
+        }
+        bar.set_position((fraction * LENGTH as f64) as u64);
+    }
+
+    fn stream_lost(&mut self, reason: &str) {
+        let Some(streams) = &mut self.streams else { return };
+        let now = SystemClock.monotonic();
+        let is_recent = |said_at| now.saturating_sub(said_at) < BETWEEN_LOSSES;
+        streams.is_said = !streams.said_at.is_some_and(is_recent);
+        if streams.is_said {
+            streams.said_at = Some(now);
+            self.note(&format!(
+                "the stream of the server was lost, and is opened again: {reason}"
+            ));
+        }
+    }
+
+    fn stream_reopened(&mut self) {
+        let streams = self.streams.as_mut();
+        if streams.is_some_and(|streams| std::mem::take(&mut streams.is_said)) {
+            self.note("the stream of the server is open again");
         }
     }
 
@@ -129,13 +191,13 @@ impl Display {
     fn show_retry(&mut self, error: &str, attempt: u32, retry_in: Millis) {
         let wait = format_duration(retry_in.div_ceil(1000).max(1) * 1000);
         let line = format!("{error}; retrying");
-        match self {
-            Self::Bar(bar) => bar.set_message(output::plain(&format!("{error}; retrying in {wait}"), "")),
-            Self::Lines { last } if attempt == 1 => {
+        match &mut self.shown {
+            Shown::Bar(bar) => bar.set_message(output::plain(&format!("{error}; retrying in {wait}"), "")),
+            Shown::Lines { last } if attempt == 1 => {
                 output::note(&line);
                 *last = line;
             }
-            Self::Lines { .. } => {}
+            Shown::Lines { .. } => {}
         }
     }
 }
@@ -157,8 +219,11 @@ fn status_line(task: &TaskSnapshot) -> String {
     match (task.status, &task.message) {
         (TaskStatus::InputRequired, Some(question)) => format!("asks: {question}"),
         (TaskStatus::InputRequired, None) => "asks".to_owned(),
-        (_, Some(message)) => message.clone(),
-        (status, None) => states::of_task(status).to_owned(),
+        (_, Some(message)) => match &task.unknown_status {
+            Some(_) => format!("{}: {message}", states::of_snapshot(task)),
+            None => message.clone(),
+        },
+        (_, None) => states::of_snapshot(task).to_owned(),
     }
 }
 

@@ -94,6 +94,11 @@ impl<T> Ended<T> {
 
 /// How to answer a question of a task.
 pub(crate) fn how_to_answer(server: &Server, id: &str, question: &InputRequest) -> String {
+    format!("{}; {}", what_goes_on(server), answer_line(server, id, question))
+}
+
+/// The command that answers a question of a task, or of a call that is no task.
+pub(crate) fn answer_line(server: &Server, id: &str, question: &InputRequest) -> String {
     let values = fields::values(question);
     let key = question.key.as_deref().unwrap_or_default();
     let in_one_word = format!("--question={key}");
@@ -104,11 +109,10 @@ pub(crate) fn how_to_answer(server: &Server, id: &str, question: &InputRequest) 
     };
     words.extend(values.iter().map(String::as_str));
     let answer = server.task_line("answer", id, &words);
-    let how = match values.is_empty() {
-        true => "to answer",
-        false => "to answer, with your own values",
-    };
-    format!("{}; {how}:\n  {answer}", what_goes_on(server))
+    match values.is_empty() {
+        true => format!("to answer:\n  {answer}"),
+        false => format!("to answer, with your own values:\n  {answer}"),
+    }
 }
 
 /// What to do about a question that the server shows only to the client that answers it, as legacy servers do.
@@ -116,6 +120,15 @@ pub(crate) fn how_to_be_asked(server: &Server, id: &str) -> String {
     format!(
         "the server shows the question only to the client that answers it; to answer, on a terminal or with NAME=VALUE:\n  {}",
         server.task_line("answer", id, &[])
+    )
+}
+
+/// What to do about a question that the server shows after it has acknowledged the answer.
+pub(crate) fn asked_again(server: &Server, id: &str, question: &InputRequest) -> String {
+    let key = output::plain(question.key.as_deref().unwrap_or_default(), "");
+    format!(
+        "`{key}` is answered, and the server has acknowledged that, so it is not answered again. If the task goes on asking it, its server is at fault; to end the task:\n  {}",
+        server.task_line("cancel", id, &[])
     )
 }
 
@@ -163,6 +176,10 @@ impl Waiting<'_> {
                 self.server.login_line(),
                 again()
             ),
+            RequestError::AsksAgain { .. } => format!(
+                "the wait has failed, and the task cannot go on; end it with `{}`",
+                self.server.task_line("cancel", task.id(), &[])
+            ),
             // The task has ended, or was cancelled.
             RequestError::InvalidOutput { .. } | RequestError::Unanswered { .. } => return error.into(),
             // Other requests than `tasks/get` are refused with the same code.
@@ -177,12 +194,36 @@ impl Waiting<'_> {
         Failure::from(error).explained(&first)
     }
 
+    /// That the task is waited for, how to stop that, and how to come back.
+    async fn notice(&self, task: &TaskHandle) -> String {
+        let id = task.id();
+        let address = match self.server.is_child() {
+            true => String::new(),
+            false => format!(" on {}", task.connection().address()),
+        };
+        let waiting = output::plain(&format!("task {id}{address} is waited for"), "");
+        // The connection may have ended meanwhile.
+        let is_kept = task.connection().keeps_tasks().await.unwrap_or(true);
+        match is_kept {
+            true => format!(
+                "{waiting}; Ctrl-C stops the wait, not the task; `{}` waits again",
+                self.server.task_line("task", id, &["--wait"])
+            ),
+            false => format!("{waiting}; Ctrl-C stops the wait, and the task ends with this command"),
+        }
+    }
+
     /// Waits for the task and prints its outcome. If something else comes first, the commands that go on with the task are printed.
     pub(crate) async fn wait(&mut self, task: &TaskHandle, until: Deadline) -> Result<Exit, Failure> {
         let ended = {
+            let notice = self.notice(task).await;
             let display = &mut *self.display;
-            let mut is_said = false;
+            let (mut is_said, mut is_begun) = (false, false);
             let mut show = |event: Event<'_>| {
+                let has_ended = matches!(&event, Event::Status(task) if task.status.is_final());
+                if !has_ended && !std::mem::replace(&mut is_begun, true) {
+                    display.note(&notice);
+                }
                 let asked = match &event {
                     Event::Status(task) if !task.status.is_final() => task.poll_interval.unwrap_or_default(),
                     _ => 0,
@@ -244,6 +285,7 @@ impl Waiting<'_> {
                         .unwrap_or_default(),
                     false => Vec::new(),
                 };
+                asked = record::open_and_answered(task, asked).await.0;
                 if asked.iter().all(|other| other.key != question.key) {
                     asked.insert(0, question.clone());
                 }

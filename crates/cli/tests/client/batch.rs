@@ -3,6 +3,7 @@
 use crate::{
     scripted::{Received, Reply, scripted, scripted_legacy, task},
     support::*,
+    terminal::{Keys, Terminal},
 };
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -522,4 +523,47 @@ fn a_call_of_a_batch_that_may_have_run_is_not_repeated_by_itself() {
     // The run is over.
     exit(&served.run(&words), 0);
     assert_eq!(calls(), 7);
+}
+
+/// Each line counts once, however its call ends, and in a run that is continued, too.
+#[test]
+fn the_bar_counts_each_line_once() {
+    let served = served();
+    let file = write(
+        &served,
+        "{\"tool\": \"echo\", \"arguments\": {\"text\": \"one\"}}\n{\"tool\": \"fail\"}\n{\"tool\": \"fail\"}\n{\"tool\": \"book\"}\n{\"tool\": \"wait\"}\n",
+    );
+    let file = file.to_str().unwrap().to_owned();
+    let mut terminal = Terminal::wide(&served, "bar", 120);
+    for _ in 0..2 {
+        terminal.clear();
+        let mut run = terminal.begin(&["call", "--batch", &file, "--concurrency", "5"]);
+        run.until("4 of 5 lines done: 2 failed with an error of the tool, 1 asking");
+        run.press(&Keys::ctrl('c'));
+        run.ends(130);
+    }
+}
+
+/// Whatever its exit status, each line is in the last message.
+#[test]
+fn the_summary_counts_every_line() {
+    let calls = AtomicUsize::new(0);
+    let served = scripted(move |seen| match calls.fetch_add(1, Ordering::SeqCst) {
+        0 => seen.result(json!({"resultType": "complete", "content": []})),
+        1 => seen.error(200, -32602),
+        2 => Reply::empty(403),
+        3 => seen.result(json!({"resultType": "unheard of"})),
+        _ => seen.result(json!({"resultType": "complete", "content": [], "isError": true})),
+    });
+    let file = served.home.path().join("calls.jsonl");
+    fs::write(&file, "{}\n{}\n{}\n{}\n{}\n").unwrap();
+    let run = served.run(&["call", "t", "--batch", file.to_str().unwrap(), "--concurrency", "1"]);
+    let said = stderr(&run);
+    let summary = said.lines().find(|line| line.starts_with("5 calls: ")).unwrap();
+    let counts = summary.trim_start_matches("5 calls: ").split(", ");
+    let counted: usize = counts
+        .map(|count| count.split(' ').next().unwrap().parse::<usize>().unwrap())
+        .sum();
+    assert_eq!(counted, 5, "{said}");
+    assert!(said.contains("line 4: without an answer (4 of 5)"), "{said}");
 }

@@ -8,36 +8,69 @@ use crate::{
 use serde_json::{Value, json};
 use std::{
     io::{BufRead, BufReader},
-    process::Command,
+    process::{Child, ChildStderr, Command},
     sync::{Arc, Mutex},
 };
 use tempfile::TempDir;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-/// A server of 2025-11-25 on its standard input and output, with one tool and one task, which has the status `STATUS`.
+/// A server of 2025-11-25 on its standard input and output, with one tool and one task. `CASES` are those of a request, by its line.
 const SERVER: &str = r#"
 task() { printf '{"taskId":"t-1","status":"%s","createdAt":"2026-11-20T09:00:00Z","lastUpdatedAt":"2026-11-20T09:00:00Z","ttl":null,"pollInterval":50}' "$1"; }
 answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
+result() { answer "{\"content\":[{\"type\":\"text\",\"text\":\"$said\"}]}"; }
 while read -r line; do
   id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
   case "$line" in
     *'"initialize"'*) answer '{"protocolVersion":"2025-11-25","serverInfo":{"name":"s","version":"0"},"capabilities":{"tools":{},"tasks":{"requests":{"tools":{"call":{}}},"cancel":{}}}}' ;;
     *'"tools/list"'*) answer '{"tools":[{"name":"t","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}]}' ;;
-    *'"tools/call"'*) made=1; answer "{\"task\":$(task working)}" ;;
+    CASES
+    *) [ -n "$id" ] && printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}\n' "$id" ;;
+  esac
+done"#;
+
+/// Its task has the status `STATUS` until it is cancelled.
+const PLAIN: &str = r#"*'"tools/call"'*) made=1; answer "{\"task\":$(task working)}" ;;
     *'"tasks/get"'*) case "$made" in
       1) answer "$(task STATUS)" ;;
       2) answer "$(task cancelled)" ;;
       *) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"Task not found"}}\n' "$id" ;;
     esac ;;
-    *'"tasks/cancel"'*) made=2; answer "$(task cancelled)" ;;
-    *) [ -n "$id" ] && printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}\n' "$id" ;;
-  esac
-done"#;
+    *'"tasks/cancel"'*) made=2; answer "$(task cancelled)" ;;"#;
+
+/// Its task asks a name and ends with it.
+const ASKING: &str = r#"*'"id":"ask-1"'*)
+      said=$(printf '%s' "$line" | sed -n 's/.*"name":"\([a-z]*\)".*/\1/p')
+      id=$held; result ;;
+    *'"tools/call"'*) answer "{\"task\":$(task input_required)}" ;;
+    *'"tasks/get"'*) case "$said" in
+      '') answer "$(task input_required)" ;;
+      *) answer "$(task completed)" ;;
+    esac ;;
+    *'"tasks/result"'*) [ -n "$said" ] && result && continue
+      held=$id
+      printf '{"jsonrpc":"2.0","id":"ask-1","method":"elicitation/create","params":{"message":"Who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]},"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t-1"}}}}\n' ;;"#;
+
+fn with(cases: &str) -> String {
+    SERVER.replace("CASES", cases)
+}
 
 fn call(home: &TempDir, status: &str, options: &[&str]) -> Command {
-    let server = SERVER.replace("STATUS", status);
+    let server = with(&PLAIN.replace("STATUS", status));
     let words = [&["call", "t"], options, &["--", "sh", "-c", &server]].concat();
     longhaul(&words, home)
+}
+
+/// Makes a call whose task works, and waits until it does.
+fn begin_call(home: &TempDir) -> (Child, BufReader<ChildStderr>) {
+    let mut running = call(home, "working", &[]).spawn().unwrap();
+    let mut said = BufReader::new(running.stderr.take().unwrap());
+    let mut line = String::new();
+    while line.trim() != "working" {
+        line.clear();
+        assert!(said.read_line(&mut line).unwrap() > 0);
+    }
+    (running, said)
 }
 
 fn states(home: &TempDir) -> Vec<Value> {
@@ -62,36 +95,11 @@ fn a_task_of_a_child_that_asks_without_a_terminal_is_cancelled() {
     assert_eq!(states(&home)[0]["state"], "cancelled");
 }
 
-/// A server of 2025-11-25 on its standard input and output, whose task asks a name and ends with it.
-const ASKING: &str = r#"
-task() { printf '{"taskId":"t-1","status":"%s","createdAt":"2026-11-20T09:00:00Z","lastUpdatedAt":"2026-11-20T09:00:00Z","ttl":null,"pollInterval":50}' "$1"; }
-answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
-result() { answer "{\"content\":[{\"type\":\"text\",\"text\":\"$said\"}]}"; }
-while read -r line; do
-  id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
-  case "$line" in
-    *'"id":"ask-1"'*)
-      said=$(printf '%s' "$line" | sed -n 's/.*"name":"\([a-z]*\)".*/\1/p')
-      id=$held; result ;;
-    *'"initialize"'*) answer '{"protocolVersion":"2025-11-25","serverInfo":{"name":"s","version":"0"},"capabilities":{"tools":{},"tasks":{"requests":{"tools":{"call":{}}},"cancel":{}}}}' ;;
-    *'"tools/list"'*) answer '{"tools":[{"name":"t","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}]}' ;;
-    *'"tools/call"'*) answer "{\"task\":$(task input_required)}" ;;
-    *'"tasks/get"'*) case "$said" in
-      '') answer "$(task input_required)" ;;
-      *) answer "$(task completed)" ;;
-    esac ;;
-    *'"tasks/result"'*) [ -n "$said" ] && result && continue
-      held=$id
-      printf '{"jsonrpc":"2.0","id":"ask-1","method":"elicitation/create","params":{"message":"Who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]},"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t-1"}}}}\n' ;;
-    *) [ -n "$id" ] && printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}\n' "$id" ;;
-  esac
-done"#;
-
 /// The question is shown, although nobody can answer it.
 #[test]
 fn what_a_task_of_a_child_has_asked_without_a_terminal_is_shown() {
     let home = tempfile::tempdir().unwrap();
-    let called = longhaul(&["call", "t", "--json", "--", "sh", "-c", ASKING], &home)
+    let called = longhaul(&["call", "t", "--json", "--", "sh", "-c", &with(ASKING)], &home)
         .output()
         .unwrap();
     let shown: Value = serde_json::from_str(&exit(&called, 5)).unwrap();
@@ -105,7 +113,7 @@ fn what_a_task_of_a_child_has_asked_without_a_terminal_is_shown() {
 fn a_task_of_a_child_is_answered_from_another_terminal() {
     let served = served();
     let mut terminal = Terminal::new(&served, "child");
-    let mut call = terminal.begin(&["call", "t", "--", "sh", "-c", ASKING]);
+    let mut call = terminal.begin(&["call", "t", "--", "sh", "-c", &with(ASKING)]);
     call.until("Who?");
     call.until("? name");
     let shown = json(&served.run(&["task", "t-1", "--json"]));
@@ -123,13 +131,7 @@ fn a_task_of_a_child_is_answered_from_another_terminal() {
 #[test]
 fn a_task_of_a_child_is_cancelled_from_another_terminal() {
     let home = tempfile::tempdir().unwrap();
-    let mut running = call(&home, "working", &[]).spawn().unwrap();
-    let mut said = BufReader::new(running.stderr.take().unwrap());
-    let mut line = String::new();
-    while !line.contains("working") {
-        line.clear();
-        assert!(said.read_line(&mut line).unwrap() > 0);
-    }
+    let (mut running, _said) = begin_call(&home);
     let cancelled = longhaul(&["cancel", "t-1"], &home).output().unwrap();
     exit(&cancelled, 0);
     assert_eq!(stderr(&cancelled), "t-1 is cancelled");
@@ -140,13 +142,7 @@ fn a_task_of_a_child_is_cancelled_from_another_terminal() {
 #[test]
 fn a_task_of_a_child_is_not_lost_while_its_command_runs() {
     let home = tempfile::tempdir().unwrap();
-    let mut running = call(&home, "working", &[]).spawn().unwrap();
-    let mut said = BufReader::new(running.stderr.take().unwrap());
-    let mut line = String::new();
-    while !line.contains("working") {
-        line.clear();
-        assert!(said.read_line(&mut line).unwrap() > 0);
-    }
+    let (mut running, _said) = begin_call(&home);
     let shown = longhaul(&["task"], &home).output().unwrap();
     assert!(exit(&shown, 0).contains("status    working"), "{shown:?}");
     let refused = longhaul(&["task", "--wait"], &home).output().unwrap();
@@ -162,13 +158,7 @@ fn a_task_of_a_child_is_not_lost_while_its_command_runs() {
 #[test]
 fn a_task_of_a_child_is_lost_when_the_command_was_killed() {
     let home = tempfile::tempdir().unwrap();
-    let mut running = call(&home, "working", &[]).spawn().unwrap();
-    let mut said = BufReader::new(running.stderr.take().unwrap());
-    let mut line = String::new();
-    while !line.contains("working") {
-        line.clear();
-        assert!(said.read_line(&mut line).unwrap() > 0);
-    }
+    let (mut running, _said) = begin_call(&home);
     assert_eq!(states(&home)[0]["state"], "working");
     running.kill().unwrap();
     running.wait().unwrap();

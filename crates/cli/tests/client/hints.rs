@@ -1,11 +1,14 @@
 //! The commands that are printed for what to do next.
 
 use crate::{
-    scripted::{Scripted, scripted, scripted_legacy, task},
+    scripted::{Received, Reply, Scripted, scripted, scripted_legacy, task},
     support::*,
 };
 use serde_json::{Value, json};
-use std::process::{Command, Output, Stdio};
+use std::{
+    process::{Command, Output, Stdio},
+    sync::{Arc, Mutex},
+};
 
 /// The ids of FastMCP 4 are base64url: one of 64 begins with a dash.
 const ID: &str = "-UnsR-w=";
@@ -24,16 +27,326 @@ fn follow(server: &Scripted, output: &Output, count: usize) {
     let hints = hints(output);
     assert_eq!(hints.len(), count, "{output:?}");
     for hint in hints {
-        let line = hint.replacen("longhaul", env!("CARGO_BIN_EXE_longhaul"), 1);
-        let mut command = Command::new("sh");
-        command.args(["-c", &line]).stdin(Stdio::null());
-        let command = command.env("XDG_CONFIG_HOME", server.home.path());
-        let run = command
-            .env("XDG_STATE_HOME", server.home.path())
-            .env("LONGHAUL_SERVER", &server.url);
-        let run = run.output().unwrap();
-        assert_ne!(run.status.code(), Some(2), "{hint}: {run:?}");
-        assert!(!stderr(&run).contains("lost"), "{hint}: {run:?}");
+        follow_hint(server, &hint);
+    }
+}
+
+fn follow_hint(server: &Scripted, hint: &str) {
+    let line = hint.replacen("longhaul", env!("CARGO_BIN_EXE_longhaul"), 1);
+    let mut command = Command::new("sh");
+    command.args(["-c", &line]).stdin(Stdio::null());
+    let command = command.env("XDG_CONFIG_HOME", server.home.path());
+    let run = command
+        .env("XDG_STATE_HOME", server.home.path())
+        .env("LONGHAUL_SERVER", &server.url);
+    let run = run.output().unwrap();
+    assert_ne!(run.status.code(), Some(2), "{hint}: {run:?}");
+    assert!(!stderr(&run).contains("lost"), "{hint}: {run:?}");
+}
+
+/// How the task of a server stands.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Mode {
+    Working,
+    Asks,
+    /// More questions than are explained.
+    AsksMuch,
+    /// Every poll is an error.
+    Fails,
+    LoggedOut,
+    Completed,
+}
+
+/// A server of either era with one task, `ID`.
+fn modal(is_legacy: bool) -> (Scripted, Arc<Mutex<Mode>>) {
+    let mode = Arc::new(Mutex::new(Mode::Working));
+    let now = Arc::clone(&mode);
+    let script = move |seen: &Received| {
+        let mode = *now.lock().unwrap();
+        let result = json!({"content": []});
+        match (seen.method(), mode) {
+            ("tools/call", _) if is_legacy => seen.result(json!({"task": task(ID, "working", json!({}))})),
+            ("tools/call", _) => seen.result(task(ID, "working", json!({"resultType": "task"}))),
+            ("tasks/get", Mode::LoggedOut) => Reply::empty(401),
+            ("tasks/get", Mode::Fails) => seen.error(200, -32603),
+            ("tasks/get", Mode::Working) => seen.result(task(ID, "working", json!({}))),
+            ("tasks/get", Mode::Asks | Mode::AsksMuch) if is_legacy => {
+                seen.result(task(ID, "input_required", json!({})))
+            }
+            ("tasks/get", Mode::Asks) => seen.result(task(ID, "input_required", json!({"inputRequests": question()}))),
+            ("tasks/get", Mode::AsksMuch) => {
+                let asked = question()["-q"].clone();
+                let asked: serde_json::Map<_, _> = (0..12).map(|nth| (format!("q-{nth}"), asked.clone())).collect();
+                seen.result(task(ID, "input_required", json!({"inputRequests": asked})))
+            }
+            ("tasks/get", Mode::Completed) => seen.result(task(ID, "completed", json!({"result": result}))),
+            ("tasks/result", Mode::Completed) => seen.result(result),
+            ("tasks/result" | "resources/read" | "resources/templates/list", _) => seen.error(200, -32602),
+            ("tasks/update" | "tasks/cancel", _) => seen.result(json!({"resultType": "complete"})),
+            ("", _) => Reply::empty(405),
+            _ => seen.error(200, -32601),
+        }
+    };
+    let server = match is_legacy {
+        true => scripted_legacy(script),
+        false => scripted(script),
+    };
+    (server, mode)
+}
+
+/// What is done, with what exit status, and the commands that it names: they begin like this.
+struct Case {
+    name: &'static str,
+    is_legacy: bool,
+    /// What is done before, each with success.
+    before: &'static [&'static [&'static str]],
+    mode: Mode,
+    words: &'static [&'static str],
+    exit: i32,
+    hints: &'static [&'static str],
+}
+
+const IDENTIFIED: &str = "--id=-UnsR-w=";
+const DETACH: &[&str] = &["call", "t", "--detach"];
+const WAIT: &str = "longhaul task --id=-UnsR-w= --wait";
+const ANSWER: &str = "longhaul answer --id=-UnsR-w=";
+const CANCEL: &str = "longhaul cancel --id=-UnsR-w=";
+
+/// Every hint that a server over HTTP provokes, for both eras where they differ. A hint that is missing here fails the test of its case, and one that cannot be
+/// followed, too.
+const CASES: [Case; 17] = [
+    Case {
+        name: "a detached call",
+        is_legacy: false,
+        before: &[],
+        mode: Mode::Working,
+        words: DETACH,
+        exit: 0,
+        hints: &[WAIT],
+    },
+    Case {
+        name: "a call that asks",
+        is_legacy: false,
+        before: &[],
+        mode: Mode::Asks,
+        words: &["call", "t"],
+        exit: 7,
+        hints: &[WAIT, ANSWER],
+    },
+    Case {
+        name: "a legacy call that asks",
+        is_legacy: true,
+        before: &[],
+        mode: Mode::Asks,
+        words: &["call", "t"],
+        exit: 7,
+        hints: &[WAIT, ANSWER],
+    },
+    Case {
+        name: "the time is over",
+        is_legacy: false,
+        before: &[],
+        mode: Mode::Working,
+        words: &["call", "t", "--timeout=1s"],
+        exit: 124,
+        hints: &[WAIT, WAIT],
+    },
+    Case {
+        name: "the same call again",
+        is_legacy: false,
+        before: &[DETACH],
+        mode: Mode::Working,
+        words: DETACH,
+        exit: 0,
+        hints: &[WAIT, WAIT],
+    },
+    Case {
+        name: "a task that asks",
+        is_legacy: false,
+        before: &[DETACH],
+        mode: Mode::Asks,
+        words: &["task", IDENTIFIED],
+        exit: 0,
+        hints: &[ANSWER],
+    },
+    Case {
+        name: "a legacy task that asks",
+        is_legacy: true,
+        before: &[DETACH],
+        mode: Mode::Asks,
+        words: &["task", IDENTIFIED],
+        exit: 0,
+        hints: &[ANSWER],
+    },
+    Case {
+        name: "a task that asks much",
+        is_legacy: false,
+        before: &[DETACH],
+        mode: Mode::AsksMuch,
+        words: &["task", IDENTIFIED],
+        exit: 0,
+        hints: &[
+            ANSWER,
+            ANSWER,
+            ANSWER,
+            ANSWER,
+            ANSWER,
+            ANSWER,
+            ANSWER,
+            ANSWER,
+            ANSWER,
+            ANSWER,
+            "longhaul task --id=-UnsR-w= --json",
+        ],
+    },
+    Case {
+        name: "a poll that fails",
+        is_legacy: false,
+        before: &[DETACH],
+        mode: Mode::Fails,
+        words: &["task", IDENTIFIED, "--wait"],
+        exit: 5,
+        hints: &[WAIT],
+    },
+    Case {
+        name: "a login that has ended",
+        is_legacy: false,
+        before: &[DETACH],
+        mode: Mode::LoggedOut,
+        words: &["task", IDENTIFIED, "--wait"],
+        exit: 5,
+        hints: &["longhaul login ", WAIT],
+    },
+    Case {
+        name: "a question that is asked again",
+        is_legacy: false,
+        before: &[DETACH, &["answer", IDENTIFIED, "--decline"]],
+        mode: Mode::Asks,
+        words: &["answer", IDENTIFIED, "day=mo"],
+        exit: 5,
+        hints: &[CANCEL],
+    },
+    Case {
+        name: "a task whose question is asked again",
+        is_legacy: false,
+        before: &[DETACH, &["answer", IDENTIFIED, "--decline"]],
+        mode: Mode::Asks,
+        words: &["task", IDENTIFIED],
+        exit: 0,
+        hints: &[CANCEL],
+    },
+    Case {
+        name: "a wait for such a task",
+        is_legacy: false,
+        before: &[DETACH, &["answer", IDENTIFIED, "--decline"]],
+        mode: Mode::Asks,
+        words: &["task", IDENTIFIED, "--wait"],
+        exit: 3,
+        hints: &[WAIT, CANCEL],
+    },
+    Case {
+        name: "no log",
+        is_legacy: true,
+        before: &[DETACH],
+        mode: Mode::Working,
+        words: &["task", IDENTIFIED, "--log"],
+        exit: 5,
+        hints: &[],
+    },
+    Case {
+        name: "no log to follow",
+        is_legacy: false,
+        before: &[DETACH],
+        mode: Mode::Working,
+        words: &["task", IDENTIFIED, "--log", "--follow"],
+        exit: 5,
+        hints: &[],
+    },
+    Case {
+        name: "no history",
+        is_legacy: true,
+        before: &[DETACH],
+        mode: Mode::Working,
+        words: &["task", IDENTIFIED, "--history"],
+        exit: 5,
+        hints: &[],
+    },
+    Case {
+        name: "an id that is too short",
+        is_legacy: false,
+        before: &[],
+        mode: Mode::Working,
+        words: &["task", "x"],
+        exit: 2,
+        hints: &["longhaul tasks"],
+    },
+];
+
+#[test]
+fn every_command_that_is_suggested_runs() {
+    for case in CASES {
+        let (server, mode) = modal(case.is_legacy);
+        // An answer wants a task that asks.
+        let first = match case.before.len() {
+            2 => Mode::Asks,
+            _ => Mode::Working,
+        };
+        *mode.lock().unwrap() = first;
+        for words in case.before {
+            exit(&server.run(words), 0);
+        }
+        *mode.lock().unwrap() = case.mode;
+        let mut command = server.command(case.words);
+        if case.words == ["task", "x"] {
+            // The default server is asked otherwise.
+            command.env_remove("LONGHAUL_SERVER");
+        }
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(case.exit), "{}: {output:?}", case.name);
+        let (mut named, mut wanted) = (hints(&output), case.hints.to_vec());
+        named.sort();
+        wanted.sort_unstable();
+        let fits = |(named, wanted): (&String, &&str)| named.starts_with(wanted);
+        let fits = named.len() == wanted.len() && named.iter().zip(&wanted).all(fits);
+        assert!(fits, "{}: {named:?}: {output:?}", case.name);
+        // What waits comes to an end.
+        if !matches!(case.mode, Mode::Asks | Mode::AsksMuch) || case.exit == 3 {
+            *mode.lock().unwrap() = Mode::Completed;
+        }
+        for hint in named {
+            follow_hint(
+                &server,
+                &match hint.starts_with(ANSWER) && case.is_legacy {
+                    // It asks on a terminal; without one it wants an answer.
+                    true => {
+                        *mode.lock().unwrap() = Mode::Completed;
+                        format!("{hint} --decline")
+                    }
+                    false => hint,
+                },
+            );
+        }
+    }
+}
+
+/// The steps of a durable tool are named only where there are some.
+#[test]
+fn a_history_is_suggested_only_where_there_is_one() {
+    let served = served();
+    let durable = served.detach("book");
+    served.asks(&durable, 1);
+    let plain = served.detach("wait");
+    for (id, has_history) in [(durable, true), (plain, false)] {
+        let refused = served.run(&["task", &id, "--log"]);
+        exit(&refused, 5);
+        let hints = hints(&refused);
+        match has_history {
+            true => {
+                assert_eq!(hints, [format!("longhaul task {id} --history")]);
+                exit(&served.run(&["task", &id, "--history"]), 0);
+            }
+            false => assert!(hints.is_empty(), "{hints:?}"),
+        }
     }
 }
 
@@ -58,7 +371,7 @@ fn ids_that_begin_with_a_dash_are_written_as_options() {
     exit(&again, 7);
     let shown = server.run(&["task", &id]);
     exit(&shown, 0);
-    for (output, count) in [(&called, 1), (&again, 2), (&shown, 1)] {
+    for (output, count) in [(&called, 1), (&again, 3), (&shown, 1)] {
         follow(&server, output, count);
     }
     let watched = server.command(&["watch", &id, "--json"]).stdout(Stdio::piped()).spawn();
@@ -83,7 +396,7 @@ fn hints_for_legacy_tasks_take_ids_that_begin_with_a_dash() {
         (_, "tools/call") => seen.result(json!({"task": task(ID, "working", json!({}))})),
         (_, "tasks/get") => seen.result(task(ID, "input_required", json!({}))),
         ("POST", _) => seen.error(200, -32602),
-        _ => crate::scripted::Reply::empty(405),
+        _ => Reply::empty(405),
     });
     let called = server.run(&["call", "t", "--detach"]);
     assert_eq!(exit(&called, 0), ID);

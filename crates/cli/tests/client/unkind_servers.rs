@@ -128,7 +128,6 @@ fn a_server_that_is_not_available_has_one_exit_status() {
         for words in [
             &["call", "required"][..],
             &["task", "task-1"],
-            &["task", "task-1", "--history"],
             &["answer", "task-1", "a=b"],
             &["cancel", "task-1"],
             &["resources"],
@@ -281,6 +280,177 @@ fn legacy_task(id: &str, status: &str) -> Value {
 
 fn with_tasks() -> Value {
     json!({"requests": {"tools": {"call": {}}}})
+}
+
+/// The server puts a question again, under the same key, whose answer it has acknowledged.
+#[test]
+fn a_question_that_is_asked_again_is_answered_once() {
+    let is_cancelled = AtomicBool::new(false);
+    let peer = modern(move |seen| match seen.method() {
+        "tools/call" => seen.result(created("task-1")),
+        "tasks/get" if is_cancelled.load(Ordering::SeqCst) => seen.result(task("task-1", "cancelled", json!({}))),
+        "tasks/get" => {
+            let question = json!({"method": "elicitation/create", "params": {
+                "message": "Which?", "requestedSchema": {"type": "object", "properties": {"a": {"type": "string"}}},
+            }});
+            seen.result(task(
+                "task-1",
+                "input_required",
+                json!({"inputRequests": {"q": question}}),
+            ))
+        }
+        "tasks/cancel" => {
+            is_cancelled.store(true, Ordering::SeqCst);
+            seen.result(json!({"resultType": "complete"}))
+        }
+        _ => seen.result(json!({"resultType": "complete"})),
+    });
+    let home = tempfile::tempdir().unwrap();
+    exit(&run_at(&peer.url(), &home, &["call", "optional"]), 7);
+    exit(&run_at(&peer.url(), &home, &["answer", "task-1", "a=b"]), 0);
+    let way = "longhaul cancel task-1";
+    for words in [
+        &["answer", "task-1", "a=c"][..],
+        &["answer", "task-1", "--question=q", "--decline"],
+    ] {
+        let again = run_at(&peer.url(), &home, words);
+        exit(&again, 5);
+        let said = stderr(&again);
+        assert!(
+            said.contains("`q` is answered, and the server has acknowledged that") && said.contains(way),
+            "{said}"
+        );
+    }
+    let shown = run_at(&peer.url(), &home, &["task", "task-1"]);
+    assert!(!exit(&shown, 0).contains("Which?"), "{shown:?}");
+    assert!(
+        stderr(&shown).contains(way) && !stderr(&shown).contains("longhaul answer"),
+        "{shown:?}"
+    );
+    let shown = json(&run_at(&peer.url(), &home, &["task", "task-1", "--json"]));
+    assert_eq!(shown["answered"], json!(["q"]), "{shown}");
+    assert_eq!(shown["inputRequests"]["q"]["params"]["message"], "Which?", "{shown}");
+    let waited = run_at(&peer.url(), &home, &["task", "task-1", "--wait", "--json"]);
+    let failed: Value = serde_json::from_str(&exit(&waited, 3)).unwrap();
+    assert_eq!(failed["error"]["kind"], "invalid_answer");
+    let said = stderr(&waited);
+    assert!(
+        said.contains("the task cannot go on; end it with `longhaul cancel task-1`"),
+        "{said}"
+    );
+    assert_eq!(peer.calls_of("tasks/update").len(), 1);
+    exit(&run_at(&peer.url(), &home, &["cancel", "task-1"]), 0);
+}
+
+/// Everywhere in the server's own word, without what a terminal would do with it.
+#[test]
+fn a_status_that_mcp_does_not_know_is_shown_as_the_server_says_it() {
+    const STATUS: &str = "paused\u{1b}[31m";
+    let polls = AtomicUsize::new(usize::MAX);
+    let polls = Arc::new(polls);
+    let left = Arc::clone(&polls);
+    let peer = modern(move |seen| match seen.method() {
+        "tools/call" => seen.result(created("task-1")),
+        "tasks/get" if left.fetch_sub(1, Ordering::SeqCst) > 0 => seen.result(task("task-1", STATUS, json!({}))),
+        "tasks/get" => {
+            left.store(0, Ordering::SeqCst);
+            let built = json!({"content": [{"type": "text", "text": "built"}]});
+            seen.result(task("task-1", "completed", json!({"result": built})))
+        }
+        _ => seen.error(404, -32601, Value::Null),
+    });
+    let home = tempfile::tempdir().unwrap();
+    exit(&run_at(&peer.url(), &home, &["call", "optional", "--detach"]), 0);
+    let shown = exit(&run_at(&peer.url(), &home, &["task", "task-1"]), 0);
+    assert!(shown.contains("status    paused [31m"), "{shown}");
+    let listed = exit(&run_at(&peer.url(), &home, &["tasks"]), 0);
+    assert!(listed.starts_with("task-1  optional  paused [31m  "), "{listed}");
+    let shown = json(&run_at(&peer.url(), &home, &["task", "task-1", "--json"]));
+    assert_eq!(shown["status"], STATUS);
+    let listed = json(&run_at(&peer.url(), &home, &["tasks", "--json"]));
+    assert_eq!(listed["calls"][0]["state"], STATUS);
+    let answered = run_at(&peer.url(), &home, &["answer", "task-1", "--decline"]);
+    exit(&answered, 5);
+    assert!(stderr(&answered).contains("it is paused [31m"), "{answered:?}");
+    for words in [&["task", "task-1", "--wait"][..], &["watch", "task-1"]] {
+        polls.store(3, Ordering::SeqCst);
+        let waited = run_at(&peer.url(), &home, words);
+        exit(&waited, 0);
+        let said = format!("{}{}", stderr(&waited), stdout(&waited));
+        assert!(said.contains("paused [31m") && !said.contains('\u{1b}'), "{said}");
+    }
+}
+
+/// At once, and once; not of a task that has ended.
+#[test]
+fn a_wait_says_that_it_waits() {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let over = Arc::clone(&is_over);
+    let peer = modern(move |seen| match seen.method() {
+        "tools/call" => seen.result(created("task-1")),
+        "tasks/get" => {
+            let built = json!({"content": [{"type": "text", "text": "built"}]});
+            match over.swap(true, Ordering::SeqCst) {
+                true => seen.result(task("task-1", "completed", json!({"result": built}))),
+                false => seen.result(task("task-1", "working", json!({}))),
+            }
+        }
+        _ => seen.error(404, -32601, Value::Null),
+    });
+    let home = tempfile::tempdir().unwrap();
+    let notice = format!(
+        "task task-1 on {} is waited for; Ctrl-C stops the wait, not the task; `longhaul task task-1 --wait` waits again",
+        peer.url()
+    );
+    for words in [&["call", "optional"][..], &["task", "task-1", "--wait"]] {
+        is_over.store(false, Ordering::SeqCst);
+        let waited = run_at(&peer.url(), &home, words);
+        assert_eq!(exit(&waited, 0), "built");
+        let said = stderr(&waited);
+        assert!(
+            said.starts_with(&notice) && said.matches("is waited for").count() == 1,
+            "{said}"
+        );
+    }
+    let waited = run_at(&peer.url(), &home, &["task", "task-1", "--wait"]);
+    assert_eq!((exit(&waited, 0).as_str(), stderr(&waited).as_str()), ("built", ""));
+}
+
+/// The connection breaks before there is an answer, twice.
+#[test]
+fn a_call_that_is_sent_again_under_its_key_says_so_once() {
+    for has_keys in [true, false] {
+        let calls = AtomicUsize::new(0);
+        let peer = Peer::start(move |seen| match seen.method() {
+            "server/discover" => {
+                let extensions = match has_keys {
+                    true => json!({"dev.longhaul/idempotency": {}}),
+                    false => json!({}),
+                };
+                seen.result(json!({
+                    "resultType": "complete", "supportedVersions": ["2026-07-28"],
+                    "capabilities": {"tools": {}, "extensions": extensions},
+                }))
+            }
+            "tools/list" => seen.result(json!({"tools": [{"name": "t", "inputSchema": {"type": "object"}}]})),
+            _ if calls.fetch_add(1, Ordering::SeqCst) < 2 => event_stream(unbounded_channel().1),
+            _ => seen.result(json!({"content": [{"type": "text", "text": "built"}]})),
+        });
+        let home = tempfile::tempdir().unwrap();
+        let called = run_at(&peer.url(), &home, &["call", "t"]);
+        let said = stderr(&called);
+        let notes = said
+            .matches("it is sent again under its idempotency key, so it runs once")
+            .count();
+        match has_keys {
+            true => assert_eq!((exit(&called, 0).as_str(), notes), ("built", 1), "{said}"),
+            false => {
+                exit(&called, 3);
+                assert!(notes == 0 && said.contains("was not sent again"), "{said}");
+                assert_eq!(peer.calls_of("tools/call").len(), 1);
+            }
+        }
+    }
 }
 
 #[test]
