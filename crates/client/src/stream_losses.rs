@@ -1,5 +1,6 @@
 //! Streams of a server that were lost, and are open again: for those that wait on a connection.
 
+use futures_util::FutureExt;
 use std::{
     fmt::Display,
     pin::pin,
@@ -115,7 +116,13 @@ impl StreamChanges {
         loop {
             tokio::select! {
                 biased;
-                done = &mut work => return done,
+                done = &mut work => {
+                    // The stream that has brought the end may have been opened again just before it.
+                    while let Some(change) = self.next().now_or_never() {
+                        report(change);
+                    }
+                    return done;
+                }
                 change = self.next() => report(change),
             }
         }

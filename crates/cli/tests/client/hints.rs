@@ -81,8 +81,16 @@ fn modal(is_legacy: bool) -> (Scripted, Arc<Mutex<Mode>>) {
             }
             ("tasks/get", Mode::Completed) => seen.result(task(ID, "completed", json!({"result": result}))),
             ("tasks/result", Mode::Completed) => seen.result(result),
+            ("tasks/result", Mode::Asks) => {
+                let mut asked = question()["-q"].clone();
+                asked["jsonrpc"] = "2.0".into();
+                asked["id"] = "ask-1".into();
+                asked["params"]["_meta"] = json!({"io.modelcontextprotocol/related-task": {"taskId": ID}});
+                Reply::stream(&asked)
+            }
             ("tasks/result" | "resources/read" | "resources/templates/list", _) => seen.error(200, -32602),
             ("tasks/update" | "tasks/cancel", _) => seen.result(json!({"resultType": "complete"})),
+            ("", _) if seen.verb == "POST" => Reply::empty(202),
             ("", _) => Reply::empty(405),
             _ => seen.error(200, -32601),
         }
@@ -215,7 +223,12 @@ const CASES: [Case; 17] = [
         mode: Mode::LoggedOut,
         words: &["task", IDENTIFIED, "--wait"],
         exit: 5,
-        hints: &["longhaul login ", WAIT],
+        hints: &[
+            "longhaul login --key ",
+            "longhaul login http",
+            "longhaul login http",
+            WAIT,
+        ],
     },
     Case {
         name: "a question that is asked again",
@@ -314,17 +327,17 @@ fn every_command_that_is_suggested_runs() {
             *mode.lock().unwrap() = Mode::Completed;
         }
         for hint in named {
-            follow_hint(
-                &server,
-                &match hint.starts_with(ANSWER) && case.is_legacy {
-                    // It asks on a terminal; without one it wants an answer.
-                    true => {
-                        *mode.lock().unwrap() = Mode::Completed;
-                        format!("{hint} --decline")
-                    }
-                    false => hint,
-                },
-            );
+            let line = match hint.as_str() {
+                // It asks on a terminal; without one it wants an answer.
+                ANSWER => {
+                    *mode.lock().unwrap() = Mode::Completed;
+                    format!("{hint} --decline")
+                }
+                // So does this want a key.
+                key if key.contains(" --key ") => format!("echo lhk_key | {hint}"),
+                _ => hint,
+            };
+            follow_hint(&server, &line);
         }
     }
 }

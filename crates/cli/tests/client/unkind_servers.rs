@@ -8,6 +8,7 @@ use crate::{
 use axum::{body::Body, http::Response};
 use serde_json::{Value, json};
 use std::{
+    io::{BufRead, BufReader},
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -564,4 +565,54 @@ fn a_detached_call_records_a_question_that_follows_at_once() {
         "{shown}"
     );
     drop(streams);
+}
+
+/// The server is killed while a task is waited for, and comes back after several tries.
+#[test]
+fn a_stream_that_is_lost_is_told_once_and_that_it_is_open_again() {
+    let (is_over, opened) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let (over, opens, streams) = (Arc::clone(&is_over), Arc::clone(&opened), Mutex::new(Vec::new()));
+    let mut peer = modern(move |seen| match seen.method() {
+        "tools/call" => seen.result(created("task-1")),
+        "tasks/get" if over.load(Ordering::SeqCst) => {
+            let built = json!({"content": [{"type": "text", "text": "built"}]});
+            seen.result(task("task-1", "completed", json!({"result": built})))
+        }
+        "tasks/get" => seen.result(task("task-1", "working", json!({}))),
+        "subscriptions/listen" => {
+            let (stream, events) = unbounded_channel();
+            let accepted = json!({
+                "jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
+                "params": {"notifications": {"taskIds": ["task-1"]}},
+            });
+            stream.send(format!("data: {accepted}\n\n")).unwrap();
+            streams.lock().unwrap().push(stream);
+            opens.fetch_add(1, Ordering::SeqCst);
+            event_stream(events)
+        }
+        _ => seen.error(404, -32601, Value::Null),
+    });
+    let home = tempfile::tempdir().unwrap();
+    exit(&run_at(&peer.url(), &home, &["call", "optional", "--detach"]), 0);
+    let mut waiting = longhaul(&["task", "task-1", "--wait"], &home);
+    let mut waiting = waiting.env("LONGHAUL_SERVER", peer.url()).spawn().unwrap();
+    let mut said = BufReader::new(waiting.stderr.take().unwrap()).lines();
+    let mut lines = Vec::new();
+    let mut until = |text: &str| {
+        while !lines.last().is_some_and(|line: &String| line.contains(text)) {
+            lines.push(said.next().unwrap().unwrap());
+        }
+    };
+    while opened.load(Ordering::SeqCst) == 0 {
+        std::thread::yield_now();
+    }
+    peer.kill();
+    until("the stream of the server was lost, and is opened again: ");
+    peer.restart();
+    until("the stream of the server is open again");
+    is_over.store(true, Ordering::SeqCst);
+    assert_eq!(waiting.wait_with_output().unwrap().stdout, b"built\n");
+    lines.extend(said.map(Result::unwrap));
+    let told = |text: &str| lines.iter().filter(|line| line.contains(text)).count();
+    assert_eq!((told("was lost"), told("is open again")), (1, 1), "{lines:?}");
 }
