@@ -59,6 +59,8 @@ pub(crate) struct ServerConfig {
     pub(crate) tls: Option<TlsConfig>,
     /// Where the audit log goes, if there is one.
     pub(crate) audit: Option<AuditConfig>,
+    /// The collector that traces are sent to, if there is one.
+    pub(crate) otlp: Option<String>,
     /// Allowed hosts and origins, and HTTP endpoints.
     pub(crate) http: HttpOptions,
     /// How long a server that `longhaul stdio` started stays idle before it exits, in milliseconds.
@@ -226,6 +228,7 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment, max_running
     let audit = section.optional("audit", |entry| {
         audit::read(&entry.section("[server.audit]", "such as [server.audit]")?, environment)
     });
+    let otlp = section.optional("otlp", |entry| collector(&entry));
     let limits = section.get_or("limits", LimitsConfig::default(), |entry| {
         limits::read(&entry.section("[server.limits]", "such as [server.limits]")?)
     });
@@ -254,6 +257,7 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment, max_running
         auth: auth?,
         tls: tls?,
         audit: audit?,
+        otlp: otlp?,
         http: HttpOptions {
             public_url: public_url?,
             plain_http: plain_http?,
@@ -267,6 +271,24 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment, max_running
         idle_exit: idle_exit?,
         limits: limits?,
     })
+}
+
+/// The URL of a collector.
+fn collector(entry: &Entry<'_>) -> Option<String> {
+    const LIKE: &str = "the URL of an OpenTelemetry collector, such as \"http://127.0.0.1:4318\"";
+    let text = entry.text_like(LIKE)?;
+    if !cfg!(feature = "otlp") {
+        entry.report("`otlp`: this program was built without the feature `otlp`, so it sends no traces".to_owned());
+        return None;
+    }
+    let is_url = ["http://", "https://"].iter().any(|scheme| text.starts_with(scheme));
+    match text.parse::<http::Uri>() {
+        Ok(uri) if is_url && uri.query().is_none() => Some(text.to_owned()),
+        _ => {
+            entry.report(format!("`otlp` must be {LIKE}"));
+            None
+        }
+    }
 }
 
 /// The server's name.

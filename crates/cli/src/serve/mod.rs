@@ -12,6 +12,7 @@ mod reload;
 mod report;
 mod shared_store;
 mod tools;
+mod traces;
 
 use crate::{
     amounts::count,
@@ -38,6 +39,7 @@ use sha2::{Digest as _, Sha256};
 use std::{io, path::Path, process::ExitCode, sync::Arc, time::Duration};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+use traces::Traces;
 
 /// Exit status for `longhaul stdio` when another process owns the data directory.
 pub(crate) const IN_USE: u8 = 75;
@@ -69,6 +71,8 @@ enum ServeError {
     SharedStore(#[from] shared_store::SharedStoreError),
     #[error(transparent)]
     Audit(#[from] AuditError),
+    #[error(transparent)]
+    Traces(#[from] traces::TracerError),
     #[error(transparent)]
     Tool(#[from] tools::UnusableTool),
     #[error(transparent)]
@@ -239,9 +243,11 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     if let Some(audit) = &audit {
         building = building.audit(Arc::clone(audit));
     }
+    let traces = Traces::new(server.otlp.clone(), &server.name)?;
+    let (metering, noting) = (admin.metering(&ports), traces.noting());
     building = building
         .provider(gateway.provider())
-        .wrap_engine_store(admin.metering(&ports));
+        .wrap_engine_store(move |store| noting(metering(store)));
     #[cfg(debug_assertions)]
     {
         building = injected_fault::plant(building);
@@ -316,7 +322,8 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         over_http,
         socket.serve(Arc::clone(&front), stop.cancelled()),
         on_hangup,
-        operated
+        operated,
+        traces.send(engine.clone(), stop.clone())
     );
     gateway.stop().await;
     let mut commands_left = running.stop().await;

@@ -3,7 +3,14 @@
 use super::support::*;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use std::{fs, sync::mpsc, thread, time::Duration};
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::TcpListener,
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
 
 /// The life of each task is told at `info`, requests and plain calls at `debug`, and at no level a whole id or an argument.
 #[test]
@@ -73,6 +80,42 @@ fn a_log_in_json_is_one_object_a_line() {
     assert_eq!(created.unwrap_or_else(|| panic!("{log}"))["tool"], "gate");
     let last = lines.last().unwrap()["message"].as_str().unwrap();
     assert!(last.starts_with("longhaul: stopped"), "{last}");
+}
+
+/// The spans of a task are posted to the collector of the configuration.
+#[test]
+fn a_collector_is_sent_the_trace_of_a_task() {
+    let collector = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", collector.local_addr().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let jobs = JOBS.replace("[server]", &format!("[server]\notlp = \"{url}\""));
+    fs::write(folder.path().join("jobs.toml"), jobs).unwrap();
+    fs::write(folder.path().join("gate"), "").unwrap();
+    let (mut server, address) = serve(folder.path(), "127.0.0.1:0");
+    let called = run(&["call", &format!("http://{address}/mcp"), "gate", "code=0"]);
+    assert_eq!(exit(&called), 0, "{called:?}");
+    let mut sent = String::new();
+    while !sent.contains("tools/call gate") {
+        let (mut connection, _) = collector.accept().unwrap();
+        let mut request = vec![0; 64 << 10];
+        let mut length = 0;
+        // The head and the small body come in one or two parts.
+        while length == 0 || !String::from_utf8_lossy(&request[..length]).contains("longhaul.task") {
+            match connection.read(&mut request[length..]).unwrap() {
+                0 => break,
+                read => length += read,
+            }
+        }
+        sent = String::from_utf8_lossy(&request[..length]).into_owned();
+        assert!(sent.starts_with("POST /v1/traces HTTP/1.1"), "{sent}");
+        let _ = connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    }
+    assert!(
+        sent.contains("application/x-protobuf") && sent.contains("longhaul.task.state"),
+        "{sent}"
+    );
+    server.kill().unwrap();
+    server.wait().unwrap();
 }
 
 /// A command keeps no journal: its history is its attempts, and how each has ended.

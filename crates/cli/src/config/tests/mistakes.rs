@@ -89,6 +89,10 @@ fn bad_files_are_explained() {
             ],
         ),
         (
+            "+server\notlp = \"127.0.0.1:4318\"\n+tool",
+            &["jobs.toml:3: `otlp` must be the URL of an OpenTelemetry collector, such as \"http://127.0.0.1:4318\""],
+        ),
+        (
             "+server\ndata_dir = \"~you/x\"\n+tool",
             &["jobs.toml:3: `data_dir`: only `~` and `~/...` stand for a home folder; write the path in full"],
         ),

@@ -26,6 +26,7 @@ fn the_smallest_file_gets_every_default() {
             auth: AuthConfig::default(),
             tls: None,
             audit: None,
+            otlp: None,
             http: HttpOptions::default(),
             idle_exit: 60_000,
             limits: LimitsConfig::default(),
@@ -72,6 +73,7 @@ trusted_proxies = ["10.0.0.0/8", "::1"]
 legacy_sse = true
 stateful_mode = false
 json_response = true
+otlp = "http://127.0.0.1:4318"
 idle_exit = "5m"
 
 [server.limits]
@@ -158,6 +160,7 @@ task = "always"
         json_response: true,
     };
     assert_eq!((config.server.http, config.server.idle_exit), (http, 300_000));
+    assert_eq!(config.server.otlp.as_deref(), Some("http://127.0.0.1:4318"));
     let auth = AuthConfig {
         api_keys: true,
         same_user: Some(false),

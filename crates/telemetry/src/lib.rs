@@ -1,0 +1,16 @@
+//! Traces of a server's tasks, sent to an OpenTelemetry collector over OTLP (HTTP, protobuf).
+//!
+//! A task is a span from its creation to its end. Below it, each attempt is a span, and below an attempt each operation of a durable tool that it recorded: steps,
+//! timers, questions, polls and children. A task continues the trace of its caller (`traceparent` in `_meta`, W3C Trace Context), and a child that of the task
+//! that started it. Ids of spans follow from the ids of tasks, so what several processes send of one task is one trace.
+//!
+//! A span is sent when it has ended. What a process has not sent when it dies is not sent by the next one; the task itself is complete in the store.
+
+mod ids;
+mod operations;
+mod span;
+mod trace;
+mod traced_store;
+mod tracer;
+
+pub use tracer::{Tracer, TracerError, TracerSettings};

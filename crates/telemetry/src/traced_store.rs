@@ -1,0 +1,183 @@
+//! A store that notes which tasks and attempts have ended.
+
+use foldhash::HashMap;
+use longhaul_core::{
+    AttemptEnd, BoxFuture, Event, HostId, NodeId, Store, StoreLayer, Task, TaskId, UnixMillis,
+    store::{ApplyError, Change, Claim, Claimed, CreateError, Created, NewTask, StoreError},
+};
+use parking_lot::Mutex;
+use std::{
+    collections::hash_map::Entry,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+use tokio::sync::mpsc::{self, Receiver, Sender};
+
+/// What waits to be sent. When a collector is slow, what does not fit is dropped.
+const MOST_WAITING: usize = 16_384;
+
+/// Around the engine's store: notes what has ended. Tasks whose ids clients may know are traced, and what they start; plain calls are not.
+pub(crate) struct TracedStore {
+    inner: Arc<dyn Store>,
+    notes: Notes,
+    /// When the active attempts of this process began.
+    began: Mutex<HashMap<TaskId, UnixMillis>>,
+}
+
+/// Where what has ended is noted.
+#[derive(Clone)]
+pub(crate) struct Notes {
+    sender: Sender<Ended>,
+    /// How much did not fit since it was last asked.
+    dropped: Arc<AtomicU64>,
+}
+
+impl Notes {
+    /// The receiver gets what is noted.
+    pub(crate) fn new() -> (Self, Receiver<Ended>) {
+        let (sender, ended) = mpsc::channel(MOST_WAITING);
+        let dropped = Arc::default();
+        (Self { sender, dropped }, ended)
+    }
+
+    fn note(&self, ended: Ended) {
+        if self.sender.try_send(ended).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// How much did not fit since this was last asked.
+    pub(crate) fn take_dropped(&self) -> u64 {
+        self.dropped.swap(0, Ordering::Relaxed)
+    }
+}
+
+/// Something that has ended, and the task as it was left.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    Task(Task),
+    Attempt {
+        task: Task,
+        began: UnixMillis,
+        at: UnixMillis,
+        how: &'static str,
+    },
+}
+
+impl TracedStore {
+    /// Notes what happens in `inner`.
+    pub(crate) fn around(inner: Arc<dyn Store>, notes: Notes) -> Self {
+        Self {
+            inner,
+            notes,
+            began: Mutex::default(),
+        }
+    }
+
+    fn begins(&self, task: &Task, at: UnixMillis) {
+        self.began.lock().insert(task.id.clone(), at);
+    }
+
+    fn changed(&self, task: &Task, at: UnixMillis, end: Option<&'static str>) {
+        if let Some(how) = end {
+            let began = match self.began.lock().entry(task.id.clone()) {
+                Entry::Occupied(began) => began.remove(),
+                // Not by this process.
+                Entry::Vacant(_) => at,
+            };
+            if is_traced(task) {
+                let task = task.clone();
+                self.notes.note(Ended::Attempt { task, began, at, how });
+            }
+        }
+        // A legacy cancel ends a task before its attempt: the end of that attempt is not another end of the task.
+        let ended_before = end.is_some() && task.stop.is_some_and(|stop| Some(stop.at) == task.ended_at);
+        if is_traced(task) && task.is_done() && task.ended_at == Some(at) && !ended_before {
+            self.notes.note(Ended::Task(task.clone()));
+        }
+    }
+}
+
+/// A task that clients may know, or that such a one has started.
+fn is_traced(task: &Task) -> bool {
+    task.announced || task.lineage.is_some()
+}
+
+fn word(end: &AttemptEnd) -> &'static str {
+    match end {
+        AttemptEnd::Finished(_) => "finished",
+        AttemptEnd::Failed { .. } => "failed",
+        AttemptEnd::Stopped(_) => "stopped",
+        AttemptEnd::NeverStarted { .. } => "never_started",
+        AttemptEnd::Suspended { .. } => "suspended",
+        AttemptEnd::Blocked(_) => "blocked",
+    }
+}
+
+impl StoreLayer for TracedStore {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
+
+    fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
+        let creating = self.inner.create(new);
+        Box::pin(async move {
+            let created = creating.await;
+            if let Ok(Created::New(task)) = &created
+                && task.active_attempt().is_some()
+            {
+                self.begins(task, task.created_at);
+            }
+            created
+        })
+    }
+
+    fn apply(&self, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
+        let (at, end) = (
+            change.at,
+            change.events.iter().find_map(|event| match event {
+                Event::AttemptEnded(end) => Some(word(end)),
+                _ => None,
+            }),
+        );
+        let applying = self.inner.apply(change);
+        Box::pin(async move {
+            let applied = applying.await;
+            if let Ok(task) = &applied {
+                self.changed(task, at, end);
+            }
+            applied
+        })
+    }
+
+    fn claim(&self, claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
+        let at = claim.at;
+        let claiming = self.inner.claim(claim);
+        Box::pin(async move {
+            let claimed = claiming.await;
+            for claimed in claimed.iter().flatten() {
+                self.begins(&claimed.task, at);
+            }
+            claimed
+        })
+    }
+
+    fn adopt(
+        &self,
+        node: NodeId,
+        host: &HostId,
+        limit: usize,
+        at: UnixMillis,
+    ) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
+        let adopting = self.inner.adopt(node, host, limit, at);
+        Box::pin(async move {
+            let adopted = adopting.await;
+            for adopted in adopted.iter().flatten() {
+                self.begins(&adopted.task, at);
+            }
+            adopted
+        })
+    }
+}
