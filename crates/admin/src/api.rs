@@ -3,6 +3,7 @@
 use crate::{
     access::Actor,
     action::{ActionError, TaskAction},
+    audit_view::{AuditLines, AuditQuery, AuditReadError},
     context::AdminContext,
     details::{ReadError, Stats, TaskPage},
     metrics::Observed,
@@ -41,6 +42,7 @@ pub(crate) fn router() -> Router<Arc<AdminContext>> {
         .route("/tools", get(tools))
         .route("/tools/{name}/pause", post(pause))
         .route("/tools/{name}/resume", post(resume))
+        .route("/audit", get(audit))
         .route("/upstreams", get(upstreams))
         .route("/upstreams/{name}/pause", post(pause_upstream))
         .route("/upstreams/{name}/resume", post(resume_upstream))
@@ -104,6 +106,15 @@ impl From<ReadError> for ApiError {
     }
 }
 
+impl From<AuditReadError> for ApiError {
+    fn from(error: AuditReadError) -> Self {
+        match error {
+            AuditReadError::None => Self::of(StatusCode::NOT_FOUND, "no_audit_log", error.to_string()),
+            AuditReadError::Io(_) => Self::of(StatusCode::SERVICE_UNAVAILABLE, "audit_log", error.to_string()),
+        }
+    }
+}
+
 impl From<ActionError> for ApiError {
     fn from(error: ActionError) -> Self {
         let (status, kind) = match &error {
@@ -163,6 +174,13 @@ async fn resume(
 ) -> Result<Json<Value>, ApiError> {
     context.set_paused(&actor, &name, false).await?;
     Ok(Json(json!({"done": true})))
+}
+
+async fn audit(
+    State(context): State<Arc<AdminContext>>,
+    Query(query): Query<AuditQuery>,
+) -> Result<Json<AuditLines>, ApiError> {
+    Ok(Json(context.audit_lines(&query)?))
 }
 
 async fn upstreams(State(context): State<Arc<AdminContext>>) -> Result<Json<Vec<UpstreamView>>, ApiError> {

@@ -2,6 +2,7 @@
 
 use crate::{
     context::AdminContext,
+    masking::{mask, mask_result},
     metrics::{Present, queue_age},
     query::{InvalidQuery, TaskQuery},
     view::{self, EntryView, QuestionView, TaskDetails, TaskView, ToolView},
@@ -11,7 +12,7 @@ use longhaul_core::{
     State, Task, TaskId,
     store::{LiveTasks, Record, StoreError},
 };
-use longhaul_runtime::Requestor;
+use longhaul_runtime::{Engine, Requestor};
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 use std::{collections::BTreeMap, sync::Arc};
@@ -37,6 +38,52 @@ pub(crate) enum ReadError {
     NotFound,
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// The schemas of a tool, which say what of its arguments and results is secret; none of a tool that is not offered any more.
+#[derive(Default)]
+struct Schemas {
+    input: Value,
+    output: Value,
+}
+
+impl Schemas {
+    fn of(engine: &Engine, tool: &str) -> Self {
+        let offered = engine.catalog().snapshot();
+        let Some(settings) = offered.tools.get(tool).map(|tool| tool.settings()) else {
+            return Self::default();
+        };
+        match &settings.listed {
+            Some(listed) => {
+                let mut listed: Value = serde_json::from_str(listed.as_str()).unwrap_or_default();
+                Self {
+                    input: listed["inputSchema"].take(),
+                    output: listed["outputSchema"].take(),
+                }
+            }
+            None => Self {
+                input: settings.input_schema.clone(),
+                output: settings.output_schema.clone().unwrap_or_default(),
+            },
+        }
+    }
+}
+
+/// The arguments as they came, unless a part of them is secret.
+fn shown_arguments(json: &str, schemas: &Schemas) -> Option<Box<RawValue>> {
+    let mut value: Value = serde_json::from_str(json).ok()?;
+    match mask(&mut value, &schemas.input) {
+        true => serde_json::value::to_raw_value(&value).ok(),
+        false => RawValue::from_string(json.to_owned()).ok(),
+    }
+}
+
+fn shown_outcome(record: &Record, schemas: &Schemas) -> Option<Value> {
+    let mut outcome = view::outcome(record)?;
+    if let Some(result) = outcome.get_mut("result") {
+        mask_result(result, &schemas.output);
+    }
+    Some(outcome)
 }
 
 /// The server at a glance.
@@ -92,6 +139,7 @@ impl AdminContext {
             ),
             _ => (None, None),
         };
+        let schemas = Schemas::of(engine, &task.tool);
         let waits_for = engine.describe_wait(task).await?;
         Ok(TaskDetails {
             task: TaskView::of(task, now),
@@ -106,8 +154,8 @@ impl AdminContext {
             reset_before: requestor.reset_before,
             reset_as: reset.map(|reset| reset.to_string()),
             retried_as: retry.map(|retry| retry.to_string()),
-            arguments: arguments.and_then(|json| RawValue::from_string(json.as_str().to_owned()).ok()),
-            outcome: view::outcome(&record),
+            arguments: arguments.and_then(|json| shown_arguments(json.as_str(), &schemas)),
+            outcome: shown_outcome(&record, &schemas),
             questions: record
                 .inputs
                 .iter()

@@ -11,7 +11,7 @@ use rustix::{
 };
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, Write as _},
+    io::{self, Read as _, Seek as _, SeekFrom, Write as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::Arc,
@@ -26,6 +26,9 @@ const WARN_EVERY: Duration = Duration::from_secs(60);
 const LOCK_EVERY: Duration = Duration::from_millis(1);
 /// How often that is tried until the line counts as lost. A program that keeps the lock must not stop the server.
 const LOCK_ATTEMPTS: u32 = 1_000;
+
+/// The end of the file that operators are shown, in bytes.
+const SHOWN: u64 = 1 << 20;
 
 /// The audit log cannot be opened or written.
 #[derive(Debug, thiserror::Error)]
@@ -121,6 +124,36 @@ impl Audit for AuditLog {
     fn records_reads(&self) -> bool {
         self.reads
     }
+
+    fn latest(&self, most: usize) -> io::Result<Option<Vec<String>>> {
+        let Some(path) = self.file.as_ref().map(|file| file.lock().path.clone()) else {
+            return Ok(None);
+        };
+        let mut lines = last_lines(&path, most)?;
+        if lines.len() < most
+            && let Ok(older) = last_lines(&rotated(&path, 1), most - lines.len())
+        {
+            lines.extend(older);
+        }
+        Ok(Some(lines))
+    }
+}
+
+/// The last whole lines of a file, the last one first: as many as fit into [`SHOWN`] bytes.
+fn last_lines(path: &Path, most: usize) -> io::Result<Vec<String>> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    let from = length.saturating_sub(SHOWN);
+    file.seek(SeekFrom::Start(from))?;
+    let mut bytes = Vec::new();
+    file.take(SHOWN).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    // The first one may be cut off.
+    let whole = text.lines().skip(usize::from(from > 0));
+    let mut lines: Vec<String> = whole.map(str::to_owned).collect();
+    lines.reverse();
+    lines.truncate(most);
+    Ok(lines)
 }
 
 impl AuditFile {
@@ -218,14 +251,7 @@ impl AuditFile {
 
     /// `audit.jsonl` becomes `audit.jsonl.1`, that `audit.jsonl.2`, and so on; the oldest one goes.
     fn rotate(&mut self) -> io::Result<()> {
-        let numbered = |nth: u32| match nth {
-            0 => self.path.clone(),
-            nth => {
-                let mut name = self.path.clone().into_os_string();
-                name.push(format!(".{nth}"));
-                PathBuf::from(name)
-            }
-        };
+        let numbered = |nth: u32| rotated(&self.path, nth);
         match fs::remove_file(numbered(self.keep)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -238,6 +264,18 @@ impl AuditFile {
         }
         self.file = append_to(&self.path)?;
         Ok(())
+    }
+}
+
+/// The path of the log after so many rotations.
+fn rotated(path: &Path, nth: u32) -> PathBuf {
+    match nth {
+        0 => path.to_owned(),
+        nth => {
+            let mut name = path.to_owned().into_os_string();
+            name.push(format!(".{nth}"));
+            PathBuf::from(name)
+        }
     }
 }
 
@@ -312,6 +350,12 @@ mod tests {
             "{details:?}"
         );
         assert!(read("audit.jsonl.1").len() <= 300);
+        let latest = log.latest(3).unwrap().unwrap();
+        let shown = |nth: usize| latest[nth].contains(&format!("\"detail\":\"{}\"", 19 - nth));
+        assert!(
+            latest.len() == 3 && (0..3).all(shown),
+            "newest first, over a rotation: {latest:?}"
+        );
         let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&path).unwrap().permissions());
         assert_eq!(mode & 0o777, 0o600);
     }

@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use std::{
     collections::HashMap,
-    fmt,
+    fmt, io,
     net::IpAddr,
     sync::{
         Arc,
@@ -51,6 +51,15 @@ pub trait Audit: Send + Sync {
     /// Whether [`AuditAction::Read`] is wanted, which outnumbers all others: clients poll. Asked once.
     fn records_reads(&self) -> bool {
         true
+    }
+
+    /// The latest events as [`AuditEvent::to_json`] writes them, newest first and at most so many, for operators; `None` of a log that is not read here.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    fn latest(&self, most: usize) -> io::Result<Option<Vec<String>>> {
+        let _ = most;
+        Ok(None)
     }
 }
 

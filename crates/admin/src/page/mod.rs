@@ -1,5 +1,6 @@
 //! The pages. They work without a script, which only draws them anew when something has changed.
 
+mod audit;
 mod login;
 mod nodes;
 mod question;
@@ -9,7 +10,7 @@ mod tasks;
 mod tools;
 mod upstreams;
 
-use crate::{action::ActionError, context::AdminContext, details::ReadError};
+use crate::{action::ActionError, audit_view::AuditReadError, context::AdminContext, details::ReadError};
 use askama::Template;
 use axum::{
     Router,
@@ -35,6 +36,7 @@ pub(crate) fn router() -> Router<Arc<AdminContext>> {
         .route("/tasks/{id}/{action}", post(task::act))
         .route("/tools", get(tools::show))
         .route("/tools/{name}/{action}", post(tools::act))
+        .route("/audit", get(audit::show))
         .route("/upstreams", get(upstreams::show))
         .route("/upstreams/{name}/{action}", post(upstreams::act))
         .route("/nodes", get(nodes::show))
@@ -82,6 +84,7 @@ pub(crate) struct Frame {
     place: &'static str,
     /// Whether it is a gateway.
     has_upstreams: bool,
+    has_audit: bool,
     /// [`Live::version`](crate::live::Live::version) before anything of the page was read.
     version: u64,
 }
@@ -96,6 +99,7 @@ impl Frame {
                 .upstreams
                 .as_ref()
                 .is_some_and(|upstreams| !upstreams.is_empty()),
+            has_audit: context.audit.is_some(),
             version: context.live.version(),
         }
     }
@@ -134,6 +138,19 @@ impl From<ReadError> for PageError {
             error => error.to_string(),
         };
         Self { status, text }
+    }
+}
+
+impl From<AuditReadError> for PageError {
+    fn from(error: AuditReadError) -> Self {
+        let status = match &error {
+            AuditReadError::None => StatusCode::NOT_FOUND,
+            AuditReadError::Io(_) => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        Self {
+            status,
+            text: error.to_string(),
+        }
     }
 }
 

@@ -144,6 +144,49 @@ async fn an_upstream_is_seen_and_paused_with_all_its_tools() {
 }
 
 #[tokio::test]
+async fn the_latest_lines_of_the_audit_log_are_shown() {
+    let world = World::new(true).await;
+    let id = world.running("<b>runs</b>").await;
+    world.act("/api/tools/gated/pause").await;
+    world.act(&format!("/api/tasks/{id}/cancel")).await;
+    let all = world.json("/api/audit").await;
+    let actions: Vec<&str> = all["lines"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|line| line["action"].as_str().unwrap())
+        .collect();
+    assert_eq!(actions, ["cancel", "pause"], "newest first");
+    let of_task = world.json(&format!("/api/audit?task={id}")).await;
+    assert_eq!(of_task["lines"].as_array().unwrap().len(), 1);
+    assert_eq!(world.json("/api/audit?limit=1").await["lines"][0]["action"], "cancel");
+    assert_eq!(
+        world.get("/api/audit?taks=x").await.status(),
+        400,
+        "a parameter that is mistyped"
+    );
+    let page = world.get("/audit?action=cancel").await.text().await.unwrap();
+    assert!(
+        page.contains(&format!("<a class=\"id\" href=\"/tasks/{id}\">")),
+        "{page}"
+    );
+    assert!(!page.contains("<td data-label=\"Action\">pause"), "{page}");
+    let task = world.get(&format!("/tasks/{id}")).await.text().await.unwrap();
+    assert!(task.contains(&format!("href=\"/audit?task={id}\"")), "{task}");
+}
+
+#[tokio::test]
+async fn arguments_that_a_schema_marks_as_secret_are_hidden() {
+    let world = World::new(true).await;
+    let id = world.ended("signs", json!({"key": "s3cret", "user": "me"})).await;
+    let task = world.json(&format!("/api/tasks/{id}")).await;
+    assert_eq!(task["arguments"], json!({"key": "(hidden)", "user": "me"}));
+    assert_eq!(task["outcome"]["result"]["content"][0]["text"], "6");
+    let page = world.get(&format!("/tasks/{id}")).await.text().await.unwrap();
+    assert!(page.contains("(hidden)") && !page.contains("s3cret"), "{page}");
+}
+
+#[tokio::test]
 async fn tools_and_metrics_count_what_becomes_of_calls() {
     let world = World::new(true).await;
     let failed = world.ended("fails", json!({"text": "no"})).await;

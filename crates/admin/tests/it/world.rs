@@ -29,6 +29,10 @@ impl Audit for Recorded {
     fn record(&self, event: &AuditEvent) {
         self.0.lock().unwrap().push(event.to_json());
     }
+
+    fn latest(&self, most: usize) -> std::io::Result<Option<Vec<String>>> {
+        Ok(Some(self.0.lock().unwrap().iter().rev().take(most).cloned().collect()))
+    }
 }
 
 impl Recorded {
@@ -88,6 +92,14 @@ pub(crate) struct Text {
 }
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Secret {
+    #[schemars(extend("writeOnly" = true))]
+    key: String,
+    #[expect(dead_code, reason = "it is only shown")]
+    user: String,
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Choice {
     sure: bool,
     count: u32,
@@ -129,6 +141,7 @@ impl World {
         let server = Server::new("operated", "1.0.0")
             .tool(Tool::new("gated", gated).concurrency(2))
             .tool(Tool::new("fails", fails))
+            .tool(Tool::new("signs", async |secret: Secret| secret.key.len().to_string()))
             .tool(Tool::new("asks", asks))
             .tool(Tool::durable("stepped", stepped))
             .wrap_engine_store(move |store| Arc::new(MeteredStore::around(store, counted, clock)))

@@ -9,7 +9,7 @@ mod top;
 
 use crate::{
     answer_format,
-    args::{Admin, AdminAnswer, AdminCommand, AdminReset, AdminTasks, OneTask, Operated, SomeTools},
+    args::{Admin, AdminAnswer, AdminAudit, AdminCommand, AdminReset, AdminTasks, OneTask, Operated, SomeTools},
     arguments::{self, Taker},
     failure::Failure,
     output,
@@ -28,6 +28,7 @@ const LOG_PART: u64 = 1 << 20;
 pub(crate) async fn run(admin: &Admin) -> ExitCode {
     let of = match &admin.command {
         AdminCommand::Tasks(AdminTasks { of, .. })
+        | AdminCommand::Audit(AdminAudit { of, .. })
         | AdminCommand::Task(OneTask { of, .. })
         | AdminCommand::Log(OneTask { of, .. })
         | AdminCommand::Cancel(OneTask { of, .. })
@@ -95,6 +96,24 @@ async fn operate(command: &AdminCommand) -> Result<Exit, Failure> {
             let tools = Api::of(of)?.get("/api/tools").await?;
             shown(of, &tools, |tools| {
                 show::tools(tools.as_array().map_or(&[], Vec::as_slice), show::width())
+            })
+        }
+        AdminCommand::Audit(wanted) => {
+            let members = [
+                ("task", &wanted.task),
+                ("principal", &wanted.principal),
+                ("action", &wanted.action),
+                ("outcome", &wanted.outcome),
+            ];
+            let mut path = format!("/api/audit?limit={}", wanted.limit);
+            for (member, text) in members {
+                if let Some(text) = text {
+                    path.push_str(&format!("&{member}={}", percent_encode(text)));
+                }
+            }
+            let found = Api::of(&wanted.of)?.get(&path).await?;
+            shown(&wanted.of, &found, |found| {
+                show::audit(show::list(found, "lines"), show::width())
             })
         }
         AdminCommand::Upstreams(of) => {

@@ -96,6 +96,40 @@ pub(super) fn tools(tools: &[Value], width: usize) -> String {
     table(header, &rows, width)
 }
 
+pub(super) fn audit(lines: &[Value], width: usize) -> String {
+    let row = |line: &Value| {
+        let first_of = |members: &[&str]| {
+            let mut found = members.iter().map(|member| text(line, member));
+            found.find(|text| !text.is_empty()).unwrap_or("-").to_owned()
+        };
+        [
+            text(line, "time").to_owned(),
+            text(line, "action").to_owned(),
+            match line["code"].as_i64() {
+                Some(code) => format!("{} ({code})", text(line, "outcome")),
+                None => text(line, "outcome").to_owned(),
+            },
+            first_of(&["principal"]),
+            first_of(&["tool", "resource", "prompt", "method"]),
+            first_of(&["task"]),
+            first_of(&["client", "address"]),
+            text(line, "detail").to_owned(),
+        ]
+    };
+    let rows: Vec<[String; 8]> = lines.iter().map(row).collect();
+    let header = [
+        "TIME",
+        "ACTION",
+        "OUTCOME",
+        "PRINCIPAL",
+        "ABOUT",
+        "TASK",
+        "FROM",
+        "MORE",
+    ];
+    table(header, &rows, width)
+}
+
 pub(super) fn upstreams(upstreams: &[Value], width: usize) -> String {
     let row = |upstream: &Value| {
         let count = |member: &str| upstream[member].as_u64().unwrap_or_default().to_string();

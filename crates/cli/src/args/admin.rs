@@ -36,6 +36,8 @@ pub(crate) enum AdminCommand {
     Tools(Operated),
     /// List the upstreams of a gateway, and whether they answer
     Upstreams(Operated),
+    /// Print the latest lines of the audit log, newest first
+    Audit(AdminAudit),
     /// Begin nothing of these tools until they are resumed; what runs runs on
     Pause(SomeTools),
     /// End the pause of these tools
@@ -143,6 +145,28 @@ pub(crate) struct AdminTasks {
     /// Behind this task: where the page before ended
     #[arg(long, value_name = "ID")]
     pub(crate) after: Option<String>,
+}
+
+/// `longhaul admin audit`
+#[derive(Debug, Args)]
+pub(crate) struct AdminAudit {
+    #[command(flatten)]
+    pub(crate) of: Operated,
+    /// About this task: its whole id
+    #[arg(long, value_name = "ID")]
+    pub(crate) task: Option<String>,
+    /// Of this principal
+    #[arg(long)]
+    pub(crate) principal: Option<String>,
+    /// Such as create, cancel or denied
+    #[arg(long)]
+    pub(crate) action: Option<String>,
+    /// ok, unknown, denied, limited or failed
+    #[arg(long)]
+    pub(crate) outcome: Option<String>,
+    /// So many at most, up to 1000
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) limit: u16,
 }
 
 /// `longhaul admin answer`

@@ -12,6 +12,39 @@ use std::{
     thread,
 };
 
+/// An operator reads the log from a shell.
+#[test]
+fn s_07_the_latest_lines_are_printed() {
+    let audited = "api_keys = true\n[server.audit]\nfile = \"audit.jsonl\"";
+    let server = Protected::start_in(tempfile::tempdir().unwrap(), "", audited, "127.0.0.1:0");
+    let (file, data) = (
+        server.folder.path().join("jobs.toml"),
+        server.folder.path().join("data"),
+    );
+    let printed = |words: &[&str]| {
+        let target = [
+            "admin",
+            "audit",
+            file.to_str().unwrap(),
+            "--data-dir",
+            data.to_str().unwrap(),
+        ];
+        run(&[&target[..], words].concat())
+    };
+    server.post(&bearer("lhk_wrong"), "tools/list", json!({}));
+    let denied = printed(&["--outcome", "denied", "--json"]);
+    let lines = json(&denied);
+    assert_eq!(lines["lines"][0]["action"], "denied", "{lines}");
+    assert_eq!(lines["lines"].as_array().unwrap().len(), 1, "{lines}");
+    let table = printed(&[]);
+    let rows: Vec<&str> = stdout(&table).lines().collect();
+    assert!(rows[0].starts_with("TIME") && rows[1].contains("denied"), "{rows:?}");
+    assert!(
+        rows.last().unwrap().contains("configuration"),
+        "the start comes last: {rows:?}"
+    );
+}
+
 /// A server and `longhaul keys` append to one file, and either rotates it. Each line is there once, in a file that was the current one when it was written.
 #[test]
 fn s_07_a_server_and_longhaul_keys_write_one_audit_log() {
