@@ -1,7 +1,7 @@
 //! Who did what to which task.
 
 use super::{Frame, PageError, render};
-use crate::{audit_view::AuditQuery, context::AdminContext};
+use crate::{audit_view::AuditQuery, context::AdminContext, words::plain};
 use askama::Template;
 use axum::{
     extract::{Query, State},
@@ -23,6 +23,8 @@ struct Row {
     action: String,
     outcome: String,
     principal: String,
+    /// As the log has it.
+    of_principal: String,
     task: String,
     /// The tool, the resource, the prompt or the method.
     what: String,
@@ -32,7 +34,7 @@ struct Row {
 
 impl Row {
     fn of(line: &Value) -> Self {
-        let text = |member: &str| line[member].as_str().unwrap_or_default().to_owned();
+        let text = |member: &str| plain(line[member].as_str().unwrap_or_default());
         let first_of = |members: &[&str]| {
             let mut found = members.iter().map(|member| text(member));
             found.find(|text| !text.is_empty()).unwrap_or_default()
@@ -50,6 +52,7 @@ impl Row {
             action: text("action"),
             outcome,
             principal: text("principal"),
+            of_principal: line["principal"].as_str().unwrap_or_default().to_owned(),
             task: text("task"),
             what: first_of(&["tool", "resource", "prompt", "method"]),
             from: first_of(&["client", "address"]),
