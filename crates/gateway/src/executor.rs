@@ -354,8 +354,8 @@ impl UpstreamExecutor {
 
     /// The end of a call of a tool that its client's connection to the upstream does not have.
     fn unknown_tool(&self) -> ExecutionEnd {
-        let tool = &self.tool;
-        let is_listed = self.upstream.lists().is_some_and(|lists| lists.has_tool(tool));
+        let tool = self.upstream.offered_name(&self.tool);
+        let is_listed = self.upstream.lists().is_some_and(|lists| lists.has_tool(&self.tool));
         let why = match is_listed {
             true => ": the upstream offers it to clients with other capabilities",
             false => "",

@@ -9,21 +9,23 @@ use crate::{
     loops,
     names::Naming,
     provider::UpstreamProvider,
-    supervision,
+    supervision, unavailable,
     upstream::Upstream,
     upstreams::Upstreams,
 };
-use futures_util::future::join_all;
+use futures_util::future::{join_all, select_all};
 use longhaul_client::InvalidAddress;
 use longhaul_core::BoxFuture;
 use longhaul_private_dir::PrivateDir;
-use longhaul_runtime::{Engine, Ports, Provider, SessionChange};
+use longhaul_runtime::{Completeness, Engine, Ports, Provider, SessionChange};
 use std::{io, sync::Arc, time::Duration};
 use tokio::sync::{Mutex, broadcast::error::RecvError};
 use tokio_util::sync::CancellationToken;
 
 /// How long a start waits for upstreams that were never seen.
 const LONGEST_FIRST_WAIT: Duration = Duration::from_secs(10);
+/// How much longer a list of tools waits while there are none: the first start of a server may download it. Hosts give up after a minute.
+const LONGEST_WAIT_FOR_TOOLS: Duration = Duration::from_secs(35);
 
 /// Passes on which log messages clients ask for, that their roots have changed, and that their sessions have ended. An upstream that hangs does not delay the others.
 async fn follow_clients(upstreams: Arc<Upstreams>, engine: Engine) {
@@ -59,6 +61,39 @@ async fn follow_clients(upstreams: Arc<Upstreams>, engine: Engine) {
             },
         }
     }
+}
+
+async fn settled_all(upstreams: Vec<Arc<Upstream>>) {
+    join_all(upstreams.iter().map(|upstream| settled(upstream))).await;
+}
+
+/// Waits until there are tools, or until it is known why there are none.
+async fn wait_for_tools(upstreams: Arc<Upstreams>, engine: Engine, unknown: Vec<Arc<Upstream>>) {
+    let has_tools = select_all(unknown.iter().map(|upstream| {
+        let mut status = upstream.status.subscribe();
+        Box::pin(async move {
+            // The sender lives as long as the upstream.
+            let _ = status
+                .wait_for(|status| matches!(status, UpstreamStatus::Up { tools: 1.. }))
+                .await;
+        })
+    }));
+    let known = async {
+        tokio::select! {
+            biased;
+            () = settled_all(unknown.clone()) => {}
+            _ = has_tools => {}
+        }
+    };
+    if engine.ports().within(LONGEST_WAIT_FOR_TOOLS, known).await.is_none() {
+        for upstream in unknown {
+            if *upstream.status.borrow() == UpstreamStatus::Starting {
+                *upstream.failure.write() = Some(unavailable::of_silent(upstream.name()));
+            }
+        }
+        unavailable::offer(&upstreams, &engine);
+    }
+    engine.catalog().set_completeness(Completeness::Complete);
 }
 
 /// Waits until the upstream was reached, or could not be.
@@ -164,8 +199,10 @@ impl Gateway {
     }
 
     /// Offers what is known of the upstreams, and follows them until [`stop`](Self::stop). When this completes, the tools of before are offered, and those of
-    /// upstreams that were never seen, if they answer within ten seconds; else they come later.
+    /// upstreams that were never seen, if they answer within ten seconds; else they come later. Until then requests for what is offered wait, if the server is
+    /// reached already, and while there are no tools at all, those for tools wait for 35 seconds more. Calls and tasks do not wait.
     pub async fn start(&self, engine: &Engine) {
+        engine.catalog().set_completeness(Completeness::Starting);
         let mut unknown = Vec::new();
         let upstreams = &self.upstreams;
         for upstream in &upstreams.all() {
@@ -179,12 +216,13 @@ impl Gateway {
             .catalog()
             .set_follower(Arc::new(UpstreamResources(Arc::clone(upstreams))));
         self.spawn(follow_clients(Arc::clone(upstreams), engine.clone()));
-        let answered = join_all(unknown.iter().map(|upstream| settled(upstream)));
-        tokio::select! {
-            biased;
-            _ = answered => {}
-            () = engine.ports().clock.sleep(LONGEST_FIRST_WAIT) => {}
+        let ports = engine.ports();
+        let answered = ports.within(LONGEST_FIRST_WAIT, settled_all(unknown.clone())).await;
+        if answered.is_some() || !engine.catalog().snapshot().tools.is_empty() {
+            return engine.catalog().set_completeness(Completeness::Complete);
         }
+        engine.catalog().set_completeness(Completeness::WithoutTools);
+        self.spawn(wait_for_tools(Arc::clone(upstreams), engine.clone(), unknown));
     }
 
     /// Has these upstreams from now on. Those with the same settings as before stay connected. The tools of the others come and go, and calls of theirs that run go on

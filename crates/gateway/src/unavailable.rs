@@ -3,6 +3,7 @@
 use crate::{public_error::words, upstreams::Upstreams};
 use longhaul_client::RequestError;
 use longhaul_runtime::{Engine, Unavailable};
+use std::sync::Arc;
 
 /// Why one upstream cannot be reached.
 pub(crate) fn of_upstream(name: &str, error: &RequestError) -> Unavailable {
@@ -10,6 +11,16 @@ pub(crate) fn of_upstream(name: &str, error: &RequestError) -> Unavailable {
     Unavailable {
         for_local: told(true),
         for_others: told(false),
+    }
+}
+
+/// That an upstream was started or connected to, and says nothing.
+pub(crate) fn of_silent(name: &str) -> Unavailable {
+    let told: Arc<str> =
+        format!("upstream `{name}`: it has not answered since it was started, and may still do so").into();
+    Unavailable {
+        for_local: Arc::clone(&told),
+        for_others: told,
     }
 }
 

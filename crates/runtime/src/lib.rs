@@ -59,11 +59,11 @@ pub use backoff::Backoff;
 pub use build_id::BuildId;
 pub use call::{Call, CancelError};
 pub use catalog::{
-    ArgumentError, BLOCKED_TIMEOUT, Catalog, Completer, CustomMethod, Duplicate, FOLLOW_TOOLS, FollowError, Followed,
-    HandlerError, INPUT_TIMEOUT, Intake, InvalidMethodName, InvalidTemplate, MethodHandler, Prompt, PromptHandler,
-    Resource, ResourceFollower, ResourceHandler, ResourceTemplate, ResourceUpdate, SessionChange, SessionLog,
-    SessionLogs, Snapshot, Subscriber, Tool, ToolError, ToolSettings, Unavailable, UriTemplate, Versions,
-    executor_definition,
+    ArgumentError, BLOCKED_TIMEOUT, Catalog, Completeness, Completer, CustomMethod, Duplicate, FOLLOW_TOOLS,
+    FollowError, Followed, HandlerError, INPUT_TIMEOUT, Intake, InvalidMethodName, InvalidTemplate, MethodHandler,
+    Prompt, PromptHandler, Resource, ResourceFollower, ResourceHandler, ResourceTemplate, ResourceUpdate,
+    SessionChange, SessionLog, SessionLogs, Snapshot, Subscriber, Tool, ToolError, ToolSettings, Unavailable,
+    UriTemplate, Versions, executor_definition,
 };
 pub use change_feed::Watch;
 pub use context::{

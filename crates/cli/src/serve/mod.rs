@@ -254,14 +254,6 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     }
     let running = building.start().await?;
     let engine = running.engine().ok_or(longhaul::ServeError::Stopped)?;
-    gateway.start(&engine).await;
-    let tool_names = engine
-        .catalog()
-        .snapshot()
-        .tools
-        .keys()
-        .map(ToString::to_string)
-        .collect();
     if let Some(audit) = &audit {
         let event = AuditEvent::new(ports.clock.wall(), AuditAction::Configuration, AuditOutcome::Ok);
         let digest = digest(asked.source.path());
@@ -281,22 +273,33 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     })?;
     let queue_timeout = server.queue_timeout;
     let name = server.name.clone();
-    let report = report::Report {
+    let mut report = report::Report {
         name: server.name,
         url,
         admin: admin.url(),
         who,
         data_dir: server.data_dir,
         store: server.shared_store.as_ref().map(SharedStore::shown),
-        tools: tool_names,
+        tools: Vec::new(),
         recovered: running.recovered(),
         bytes_held: commands.bytes_held().await.ok(),
         hazards: hazards().iter().map(ToString::to_string).collect(),
         orphans,
         reads_only: store.disagreement().map(|why| why.to_string()),
     };
-    report.print(asked.json);
     let stop = stop(&front, &running, asked.idle_exit)?;
+    // Beside serving: an upstream that does not answer must not keep clients of the others waiting.
+    let starting = async {
+        gateway.start(&engine).await;
+        report.tools = engine
+            .catalog()
+            .snapshot()
+            .tools
+            .keys()
+            .map(ToString::to_string)
+            .collect();
+        report.print(asked.json);
+    };
     let over_http = async {
         match listener {
             Some(Bound::Address(listener)) => listener.serve(Arc::clone(&front), stop.cancelled()).await,
@@ -314,14 +317,18 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         engine: &engine,
         audit: audit.as_ref(),
     };
-    let on_hangup = stop.run_until_cancelled(reloading.on_hangup(hangup, &mut present));
+    let started = async {
+        starting.await;
+        reloading.on_hangup(hangup, &mut present).await;
+    };
+    let started = stop.run_until_cancelled(started);
     let operated = admin
         .with_front(Arc::clone(&front))
         .serve(name, engine.clone(), audit.clone(), stop.clone());
     tokio::join!(
+        started,
         over_http,
         socket.serve(Arc::clone(&front), stop.cancelled()),
-        on_hangup,
         operated,
         traces.send(engine.clone(), stop.clone())
     );

@@ -9,11 +9,15 @@ mod jobs;
 mod logins;
 mod support;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Pid, Signal, kill_process},
+};
 use serde_json::{Value, json};
 use std::{
     fs,
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader, Read as _, Write},
+    os::unix::net::UnixStream,
     path::Path,
     process::Stdio,
 };
@@ -245,37 +249,80 @@ fn a_wrapped_server_hands_long_calls_off() {
     let folder = folder();
     let folder = folder.path();
     let wrap = ["wrap", "--handoff", "10ms", "--", LONGHAUL, "stdio", "upstream.toml"];
-    let mut child = longhaul(folder)
-        .args(wrap)
-        .stdin(Stdio::piped())
+    let mut host = Host::start(folder, &wrap);
+    let tools = host.exchange("tools/list", json!({}))["result"].to_string();
+    assert!(tools.contains("\"task_wait\""), "{tools}");
+    let handed_off = host.exchange("tools/call", json!({"name": "gate", "arguments": {}}))["result"].to_string();
+    assert!(handed_off.contains("task_wait"), "{handed_off}");
+    fs::write(folder.join("gate"), "").unwrap();
+    host.leave();
+}
+
+/// The first start of a server may download it. A host that asks once must not see an empty list.
+#[test]
+fn a_list_of_tools_waits_for_a_wrapped_server_that_starts_slowly() {
+    let folder = folder();
+    let folder = folder.path();
+    let script =
+        format!("while [ -e upstream.toml ] && [ ! -e go ]; do sleep 0.05; done; exec {LONGHAUL} stdio upstream.toml");
+    // It is answered while the server has said nothing.
+    let mut host = Host::start(folder, &["wrap", "--", "sh", "-c", &script]);
+    let sent = host.send("tools/list", json!({}));
+    fs::write(folder.join("go"), "").unwrap();
+    let listed = host.answer(sent);
+    assert!(listed["result"].to_string().contains("\"greet\""), "{listed}");
+    host.leave();
+}
+
+/// One that never answers keeps nobody waiting who calls a tool of another.
+#[test]
+fn a_silent_upstream_does_not_delay_the_calls_of_others() {
+    let folder = folder();
+    let path = folder.path();
+    let upstream = serve(path, &["upstream.toml"]);
+    gateway_config(path, &upstream.url);
+    // Its tools are known from now on.
+    drop(serve(path, &["gateway.toml"]));
+    let config = fs::read_to_string(path.join("gateway.toml")).unwrap();
+    let silent =
+        "\n[upstream.silent]\ncommand = [\"sh\", \"-c\", \"while [ -e upstream.toml ]; do sleep 0.05; done\"]\n";
+    let socket = path.join("mcp.sock");
+    let config = config.replace("127.0.0.1:0", &format!("unix:{}", socket.display()));
+    fs::write(path.join("gateway.toml"), [&config, silent].concat()).unwrap();
+    let mut gateway = longhaul(path)
+        .args(["serve", "gateway.toml", "--json"])
+        .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let mut requests = child.stdin.take().unwrap();
-    let mut responses = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut exchange = |id: u32, method: &str, params: Value| -> Value {
-        writeln!(
-            requests,
-            "{}",
-            json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
-        )
-        .unwrap();
-        let mut messages = responses
-            .by_ref()
-            .map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
-        messages.find(|message| message["id"] == id).unwrap()["result"].take()
+    let mut connection = None;
+    until("the socket", || {
+        connection = UnixStream::connect(&socket).ok();
+        connection.is_some()
+    });
+    let mut connection = connection.unwrap();
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "up_greet", "arguments": {}, "_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}}});
+    let body = body.to_string();
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
+         MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: up_greet\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    connection.write_all([head, body].concat().as_bytes()).unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("Hello"), "{answer}");
+    // The gateway says that it has started when it does not wait any more.
+    let report = gateway.stdout.take().unwrap();
+    let is_quiet = {
+        let fd = PollFd::new(&report, PollFlags::IN);
+        poll(&mut [fd], Some(&Timespec::default())).unwrap() == 0
     };
-    let client =
-        json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "host", "version": "1"}});
-    exchange(1, "initialize", client);
-    let tools = exchange(2, "tools/list", json!({})).to_string();
-    assert!(tools.contains("\"task_wait\""), "{tools}");
-    let handed_off = exchange(3, "tools/call", json!({"name": "gate", "arguments": {}})).to_string();
-    assert!(handed_off.contains("task_wait"), "{handed_off}");
-    fs::write(folder.join("gate"), "").unwrap();
-    drop(requests);
-    child.wait().unwrap();
+    assert!(is_quiet, "it was answered after the start");
+    gateway.kill().unwrap();
+    gateway.wait().unwrap();
 }
 
 #[test]

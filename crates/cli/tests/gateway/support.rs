@@ -1,12 +1,12 @@
 //! A folder with an upstream and a gateway, and the command run in it.
 
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{
     fs,
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Lines, Write as _},
     path::Path,
-    process::{Child, Command, Output, Stdio},
+    process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -165,4 +165,65 @@ pub(crate) fn gateway_config(folder: &Path, url: &str) {
         "[server]\nname = \"gateway\"\nlisten = \"127.0.0.1:0\"\ndata_dir = \"gateway-data\"\n\n[upstream.up]\nurl = \"{url}\"\ntask = \"optional\"\n"
     );
     fs::write(folder.join("gateway.toml"), config).unwrap();
+}
+
+/// A host that speaks with a server over a pipe, in revision 2025-11-25.
+pub(crate) struct Host {
+    child: Child,
+    requests: ChildStdin,
+    responses: Lines<BufReader<ChildStdout>>,
+    sent: u64,
+}
+
+impl Host {
+    /// Starts the command, and initializes the session.
+    pub(crate) fn start(folder: &Path, command: &[&str]) -> Self {
+        let mut child = longhaul(folder)
+            .args(command)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut host = Self {
+            requests: child.stdin.take().unwrap(),
+            responses: BufReader::new(child.stdout.take().unwrap()).lines(),
+            child,
+            sent: 0,
+        };
+        let client = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "host", "version": "1"}});
+        host.exchange("initialize", client);
+        host
+    }
+
+    /// Sends a request; its id.
+    pub(crate) fn send(&mut self, method: &str, params: Value) -> u64 {
+        self.sent += 1;
+        let request = json!({"jsonrpc": "2.0", "id": self.sent, "method": method, "params": params});
+        writeln!(self.requests, "{request}").unwrap();
+        self.sent
+    }
+
+    /// The response to the request with this id. What else comes before it is left out.
+    pub(crate) fn answer(&mut self, id: u64) -> Value {
+        let mut messages = self
+            .responses
+            .by_ref()
+            .map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+        messages.find(|message| message["id"] == id).unwrap()
+    }
+
+    pub(crate) fn exchange(&mut self, method: &str, params: Value) -> Value {
+        let sent = self.send(method, params);
+        self.answer(sent)
+    }
+
+    /// Closes its end, and waits for the command.
+    pub(crate) fn leave(self) {
+        let Self {
+            mut child, requests, ..
+        } = self;
+        drop(requests);
+        child.wait().unwrap();
+    }
 }

@@ -2,6 +2,7 @@
 //!
 //! Readers take a [`Snapshot`], which never changes. A writer replaces the snapshot, and increments the version of what it has changed.
 
+mod completeness;
 mod follower;
 mod handler;
 mod method;
@@ -13,6 +14,7 @@ mod unavailable;
 mod uri_template;
 mod violation;
 
+pub use completeness::Completeness;
 pub use follower::{FollowError, Followed, ResourceFollower, ResourceUpdate, Subscriber};
 pub use handler::{Completer, HandlerError, Intake};
 pub use method::{CustomMethod, InvalidMethodName, MethodHandler};
@@ -81,6 +83,7 @@ pub struct Catalog {
     /// One writer at a time.
     writing: Mutex<()>,
     changed: watch::Sender<Versions>,
+    completeness: watch::Sender<Completeness>,
     updated: broadcast::Sender<ResourceUpdate>,
     log_level: watch::Sender<LogLevel>,
     session_changed: broadcast::Sender<SessionChange>,
@@ -117,6 +120,7 @@ impl Catalog {
     fn of(snapshot: Snapshot) -> Self {
         Self {
             changed: watch::Sender::new(snapshot.versions),
+            completeness: watch::Sender::default(),
             now: ArcSwap::from_pointee(snapshot),
             writing: Mutex::new(()),
             updated: broadcast::Sender::new(UPDATES_KEPT),
@@ -248,6 +252,22 @@ impl Catalog {
     /// Sets why there are no tools, for as long as there are none: a list of them, and calls, are answered with it.
     pub fn set_unavailable(&self, unavailable: Option<Unavailable>) {
         self.change(|new| new.unavailable = unavailable);
+    }
+
+    /// Says whether all that is offered is known. Requests for it wait until then.
+    pub fn set_completeness(&self, completeness: Completeness) {
+        self.completeness.send_replace(completeness);
+    }
+
+    /// Whether at least so much is known of what is offered. Costs no more than an atomic read once it is.
+    pub fn is_known(&self, wanted: Completeness) -> bool {
+        *self.completeness.borrow() >= wanted
+    }
+
+    /// Completes when at least so much is known.
+    pub async fn known(&self, wanted: Completeness) {
+        // The sender lives as long as the catalog.
+        let _ = self.completeness.subscribe().wait_for(|now| *now >= wanted).await;
     }
 
     /// A client asks for log messages of `level` and above.

@@ -11,6 +11,7 @@ use crate::{
     response::Answer,
 };
 use longhaul_core::BoxFuture;
+use longhaul_runtime::Completeness;
 use longhaul_wire::{Method, RpcError};
 
 type Answered = Result<Answer, RpcError>;
@@ -19,6 +20,8 @@ type Answered = Result<Answer, RpcError>;
 enum Handler {
     /// It waits for nothing.
     Sync(fn(&Methods, &AdmittedRequest<'_>) -> Answered),
+    /// It waits for nothing once what is asked for is known.
+    Offered(Completeness, fn(&Methods, &AdmittedRequest<'_>) -> Answered),
     /// Boxed, because its future is large and the future of a request is moved several times on its way through HTTP.
     Boxed(for<'a> fn(&'a Methods, &'a AdmittedRequest<'_>) -> BoxFuture<'a, Answered>),
     /// `tasks/get` outnumbers all others and its future is small.
@@ -26,12 +29,13 @@ enum Handler {
 }
 
 fn handler(method: Method) -> Option<Handler> {
-    use Handler::{Boxed, Sync, TasksGet};
+    use Completeness::{Complete, WithoutTools};
+    use Handler::{Boxed, Offered, Sync, TasksGet};
     Some(match method {
-        Method::Initialize => Sync(initialize::answer),
-        Method::Discover => Sync(server_discover::answer),
+        Method::Initialize => Offered(WithoutTools, initialize::answer),
+        Method::Discover => Offered(WithoutTools, server_discover::answer),
         Method::Ping => Sync(ping::answer),
-        Method::ToolsList => Sync(tools_list::answer),
+        Method::ToolsList => Offered(Complete, tools_list::answer),
         Method::ToolsCall => Boxed(|methods, request| Box::pin(tools_call::answer(methods, request))),
         Method::TasksGet => TasksGet,
         Method::TasksResult => Boxed(|methods, request| Box::pin(tasks_result::answer(methods, request))),
@@ -39,8 +43,8 @@ fn handler(method: Method) -> Option<Handler> {
         Method::TasksCancel => Boxed(|methods, request| Box::pin(tasks_cancel::answer(methods, request))),
         Method::TasksDelete => Boxed(|methods, request| Box::pin(tasks_delete::answer(methods, request))),
         Method::TasksUpdate => Boxed(|methods, request| Box::pin(tasks_update::answer(methods, request))),
-        Method::ResourcesList => Sync(resources_list::answer),
-        Method::ResourceTemplatesList => Sync(resources_templates_list::answer),
+        Method::ResourcesList => Offered(WithoutTools, resources_list::answer),
+        Method::ResourceTemplatesList => Offered(WithoutTools, resources_templates_list::answer),
         Method::ResourcesRead => Boxed(|methods, request| Box::pin(resources_read::answer(methods, request))),
         Method::ResourcesSubscribe => Boxed(|methods, request| Box::pin(resources_subscribe::answer(methods, request))),
         Method::ResourcesUnsubscribe => Sync(resources_unsubscribe::answer),
@@ -48,7 +52,7 @@ fn handler(method: Method) -> Option<Handler> {
         Method::SubscriptionsListen => {
             Boxed(|methods, request| Box::pin(subscriptions_listen::answer(methods, request)))
         }
-        Method::PromptsList => Sync(prompts_list::answer),
+        Method::PromptsList => Offered(WithoutTools, prompts_list::answer),
         Method::PromptsGet => Sync(prompts_get::answer),
         Method::CompletionComplete => Sync(completion_complete::answer),
         // Notifications, and requests that servers send.
@@ -66,6 +70,13 @@ pub(super) async fn call(methods: &Methods, method: Method, request: &AdmittedRe
         Some(Handler::TasksGet) => tasks_get::answer(methods, request).await,
         Some(Handler::Boxed(answer)) => answer(methods, request).await,
         Some(Handler::Sync(answer)) => answer(methods, request),
+        Some(Handler::Offered(wanted, answer)) => {
+            let catalog = methods.engine.catalog();
+            if !catalog.is_known(wanted) {
+                Box::pin(catalog.known(wanted)).await;
+            }
+            answer(methods, request)
+        }
         None => Err(RpcError::method_not_found(request.caller.generation, method.as_str())),
     }
 }
