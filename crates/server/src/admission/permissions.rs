@@ -10,6 +10,8 @@ const TASKS_WRITE: &str = "tasks:write";
 /// Resources that are not those of tasks, prompts, and completion.
 const RESOURCES_READ: &str = "resources:read";
 const TOOLS: &str = "tools:";
+/// Of the name of a tool in a scope, in bytes (MCP 2025-11-25, Tools, "Tool Names").
+const LONGEST_TOOL_NAME: usize = 128;
 
 /// What a sender may do. Whatever is not named here, such as custom methods, every sender that the server lets in may use.
 ///
@@ -41,6 +43,20 @@ pub enum Permission<'a> {
     WriteTasks,
     /// To read and subscribe to resources that are not those of tasks, to get prompts, and to complete their arguments.
     ReadResources,
+}
+
+impl Permission<'_> {
+    /// Whether a scope can be named after it. The name of a tool comes from the request: it must be a part of one scope (RFC 6749, section 3.3), and no
+    /// pattern.
+    pub(crate) fn is_nameable(&self) -> bool {
+        match self {
+            Self::Call(name) => {
+                let fits = |char: char| char.is_ascii_graphic() && !['"', '\\', '*'].contains(&char);
+                (1..=LONGEST_TOOL_NAME).contains(&name.len()) && name.chars().all(fits)
+            }
+            Self::ReadTasks | Self::WriteTasks | Self::ReadResources => true,
+        }
+    }
 }
 
 /// Something that is granted: `tools:NAME`, where `*` in the name stands for any characters, `tasks:read`, `tasks:write` or `resources:read`.

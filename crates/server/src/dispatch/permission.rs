@@ -68,7 +68,7 @@ pub(super) fn hides_list(method: Method, identity: &Identity) -> bool {
 /// The refusal of a response to a request of ours: whoever may neither call a tool nor change a task was asked nothing.
 pub(super) fn refuse_response(interaction: &Interaction, identity: &Identity) -> Answer {
     let needed = [Permission::WriteTasks];
-    refusal(interaction, None, identity, &needed, &needed)
+    refusal(interaction, None, identity.scope_for(&needed), &needed)
 }
 
 /// The refusal of a stream whose reader lacks these permissions, if it lacks any. It belongs to no message.
@@ -77,7 +77,7 @@ pub(crate) fn refuse_stream(
     identity: &Identity,
     missing: &[Permission<'_>],
 ) -> Option<Answer> {
-    (!missing.is_empty()).then(|| refusal(interaction, None, identity, missing, missing))
+    (!missing.is_empty()).then(|| refusal(interaction, None, identity.scope_for(missing), missing))
 }
 
 /// What it takes to read or to follow the resource.
@@ -110,19 +110,22 @@ fn need_all(interaction: &Interaction, request: &AdmittedRequest<'_>, needed: &[
     }
     let lacks = |permission: &Permission<'_>| !identity.permissions().allows(*permission);
     let missing: Vec<Permission<'_>> = once.iter().copied().filter(lacks).collect();
-    (!missing.is_empty()).then(|| refusal(interaction, Some(request.id), identity, &once, &missing))
+    // Some clients ask their user for what the challenge names, so it names nothing that a sender has made up.
+    let scope = match once.iter().all(|permission| permission.is_nameable()) {
+        true => identity.scope_for(&once),
+        false => None,
+    };
+    (!missing.is_empty()).then(|| refusal(interaction, Some(request.id), scope, &missing))
 }
 
 /// The error says what is missing. The challenge names all that is needed (S-22), since some clients ask for exactly what it names, and lose what they had.
 fn refusal(
     interaction: &Interaction,
     id: Option<RequestId<'_>>,
-    identity: &Identity,
-    needed: &[Permission<'_>],
+    scope: Option<String>,
     missing: &[Permission<'_>],
 ) -> Answer {
     let names: Vec<String> = missing.iter().map(ToString::to_string).collect();
-    let scope = identity.scope_for(needed);
     let challenge = interaction.admission.access.insufficient(scope.as_deref());
     Answer::challenge(id, &RpcError::not_permitted(&names.join(" ")), challenge)
 }

@@ -24,6 +24,7 @@ const EXPIRES_SOON: Duration = Duration::from_secs(14 * SECONDS_PER_DAY);
 const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 /// Others than the owner and the group can read the file.
 const READABLE_BY_ALL: u32 = 0o004;
+const WRITABLE_BY_ALL: u32 = 0o002;
 
 /// The certificate or the key of a server cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -115,9 +116,9 @@ impl CertificateFiles {
     pub(super) fn warnings(&self, certified: &CertifiedKey, now: UnixMillis) -> Vec<String> {
         let mut warnings = Vec::new();
         let mode = fs::metadata(&self.key).map(|metadata| metadata.permissions().mode());
-        if mode.is_ok_and(|mode| mode & READABLE_BY_ALL != 0) {
+        if mode.is_ok_and(|mode| mode & (READABLE_BY_ALL | WRITABLE_BY_ALL) != 0) {
             warnings.push(format!(
-                "every user of this machine can read the key {}: `chmod o-r` it",
+                "every user of this machine can read or replace the key {}: `chmod o-rw` it",
                 self.key.display()
             ));
         }

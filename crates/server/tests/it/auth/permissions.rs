@@ -119,6 +119,14 @@ async fn s_22_what_is_missing_is_asked_for_at_once() {
             post.body
         );
     }
+    // Names that are none of a tool are in no challenge: they could name other scopes.
+    for name in ["*", "x tasks:write", "say*", "a\", scope=\"x", "", &"n".repeat(129)] {
+        let post = legacy("tools/call", act(name, "say"));
+        let reply = connection.exchange(&of("ann-reader", post)).await;
+        assert_eq!(reply.head.status, 403, "{name}");
+        let challenge = format!("Bearer error=\"insufficient_scope\", resource_metadata=\"{METADATA}\"");
+        assert_eq!(reply.head.header("www-authenticate"), Some(&*challenge), "{name}");
+    }
     let mapped = of("ann-mapped", Post::modern("tools/call", act("optional", "say")));
     let reply = connection.exchange(&mapped).await;
     let challenge = reply.head.header("www-authenticate").unwrap();
