@@ -189,6 +189,14 @@ impl Flow {
 /// Checks that the browser brings the answer to this login, and not an error. Who answers is checked first: the error of another server means nothing (S-32).
 fn check_answer(asked: &Url, answer: &Url, metadata: &AuthorizationMetadata) -> Result<(), TokenError> {
     let failed = |reason: String| Err(TokenError::Failed { reason });
+    // Which of two is meant, nobody can tell (RFC 6749, section 3.1).
+    for name in ["state", "iss", "code", "error"] {
+        if answer.query_pairs().filter(|(key, _)| key == name).count() > 1 {
+            return failed(format!(
+                "the browser brought an answer that has `{name}` more than once"
+            ));
+        }
+    }
     if query_value(answer, "state") != query_value(asked, "state") {
         return failed("the browser brought the answer of another login".to_owned());
     }

@@ -395,8 +395,13 @@ async fn s_33_a_refresh_token_is_not_shown_to_another_authorization_server() {
 /// S-31, S-32: no login is made with a server that cannot be trusted, and the texts of a stranger are not shown.
 #[tokio::test]
 async fn an_answer_that_does_not_fit_the_login_is_refused() {
-    let tampered: [(Tamper, &str); 6] = [
+    let tampered: [(Tamper, &str); 8] = [
         (|to| to.replace("state=", "state=x"), "another login"),
+        (|to| format!("{to}&code=another"), "`code` more than once"),
+        (
+            |to| to.replace("iss=", "iss=https://evil.example&iss="),
+            "`iss` more than once",
+        ),
         (
             |to| to.replace("iss=", "iss=https://evil.example"),
             "another authorization server",
