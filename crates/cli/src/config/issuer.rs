@@ -27,16 +27,25 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<I
         let text = entry.text_like("a URL or the path of a file")?;
         match text.contains("://") {
             true => Some(text.to_owned()),
-            false => path(&entry, section, environment)?.to_str().map(str::to_owned),
+            false => {
+                let file = path(&entry, section, environment)?;
+                if is_permitted_to_others(&file, 0o002) {
+                    entry.warn(format!(
+                        "`jwks`: every user of this machine can put a key into {}, and make tokens with it: take the permission away with `chmod o-w`",
+                        file.display()
+                    ));
+                }
+                file.to_str().map(str::to_owned)
+            }
         }
     });
     let introspection = section.optional("introspection", |entry| entry.text().map(str::to_owned));
     let client_id = section.optional("client_id", |entry| entry.filled_text().map(str::to_owned));
     let client_secret = section.optional("client_secret_file", |entry| {
         let file = path(&entry, section, environment)?;
-        if is_readable_by_others(&file) {
+        if is_permitted_to_others(&file, 0o006) {
             entry.warn(format!(
-                "`client_secret_file`: every user of this machine can read {}: take the permission away with `chmod o-r`",
+                "`client_secret_file`: every user of this machine can read or replace {}: take the permission away with `chmod o-rw`",
                 file.display()
             ));
         }
@@ -70,15 +79,15 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<I
     build().map_err(|error| section.report(error.to_string())).ok()
 }
 
-/// Whether users who are neither its owner nor of its group may read a file.
+/// Whether users who are neither its owner nor of its group may do something of `mode` with a file.
 #[cfg(unix)]
-fn is_readable_by_others(file: &Path) -> bool {
+fn is_permitted_to_others(file: &Path, mode: u32) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
-    fs::metadata(file).is_ok_and(|file| file.permissions().mode() & 0o004 != 0)
+    fs::metadata(file).is_ok_and(|file| file.permissions().mode() & mode != 0)
 }
 
 #[cfg(not(unix))]
-fn is_readable_by_others(_: &Path) -> bool {
+fn is_permitted_to_others(_: &Path, _: u32) -> bool {
     false
 }
 

@@ -184,7 +184,13 @@ fn a_certificate_for_another_host_than_that_of_clients_is_pointed_out() {
 #[test]
 fn a_secret_that_every_user_can_read_is_pointed_out() {
     use std::os::unix::fs::PermissionsExt as _;
-    for (mode, warned) in [(0o644, true), (0o604, true), (0o640, false), (0o600, false)] {
+    for (mode, warned) in [
+        (0o644, true),
+        (0o604, true),
+        (0o662, true),
+        (0o640, false),
+        (0o600, false),
+    ] {
         let folder = folder_with(&format!(
             "{SERVER}public_url = \"https://box.example/mcp\"\n[[server.auth.issuer]]\nissuer = \"https://login.example\"\n\
              introspection = \"https://login.example/introspect\"\nclient_id = \"mcp\"\nclient_secret_file = \"secret\"\n\
@@ -198,6 +204,26 @@ fn a_secret_that_every_user_can_read_is_pointed_out() {
         let is_warned = found
             .iter()
             .any(|found| found.contains("every user of this machine can read"));
+        assert_eq!(is_warned, warned, "{mode:o}: {found:?}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn keys_of_an_issuer_that_every_user_can_replace_are_pointed_out() {
+    use std::os::unix::fs::PermissionsExt as _;
+    for (mode, warned) in [(0o666, true), (0o646, true), (0o664, false), (0o644, false)] {
+        let folder = folder_with(&format!(
+            "{SERVER}public_url = \"https://box.example/mcp\"\n[[server.auth.issuer]]\nissuer = \"https://login.example\"\njwks = \"keys.json\"\n\
+             {TOOL}command = [\"true\"]\n"
+        ));
+        let keys = folder.path().join("keys.json");
+        let key = r#"{"keys":[{"kty":"EC","crv":"P-256","kid":"a","alg":"ES256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]}"#;
+        fs::write(&keys, key).unwrap();
+        fs::set_permissions(&keys, fs::Permissions::from_mode(mode)).unwrap();
+        let config = load(&folder.path().join("jobs.toml"), &environment()).unwrap();
+        let found: Vec<&str> = config.warnings.iter().map(|warning| &*warning.message).collect();
+        let is_warned = found.iter().any(|found| found.contains("can put a key into"));
         assert_eq!(is_warned, warned, "{mode:o}: {found:?}");
     }
 }
