@@ -105,6 +105,24 @@ await step("a tool is paused and resumed", async () => {
   await Promise.all([page.close(), task.close()]);
 });
 
+await step("an upstream that is away says why, and a log that is written to follows", async () => {
+  const page = await open("/upstreams");
+  await page.waitForFunction(() => document.body.textContent.includes("API_KEY is missing"), { timeout: 20_000 });
+  await page.close();
+  const task = await open(`/tasks/${await start("counts", "words=x")}`);
+  await task.waitForFunction(() => /7/.test(document.querySelector(".log")?.textContent ?? ""), { timeout: 30_000 });
+  await task.close();
+});
+
+await step("who did what is found by its task", async () => {
+  const id = await start("quick", "words=audited");
+  const page = await open(`/tasks/${id}`, { scripts: false });
+  await Promise.all([page.waitForNavigation(), page.click('a[href^="/audit?task="]')]);
+  const rows = await page.$$eval("tbody tr", (rows) => rows.map((row) => row.textContent));
+  equal(rows.some((row) => row.includes("create") && row.includes("quick")), true, rows.join("\n"));
+  await page.close();
+});
+
 await step("a log is shown, and what failed is in red without a script", async () => {
   const id = await start("fail", "words=five");
   const page = await open(`/tasks/${id}`, { scripts: false });
@@ -132,7 +150,7 @@ await step("the keyboard reaches everything in its order", async () => {
 
 await step("nothing is wider than the screen, and colours have contrast, in both themes", async () => {
   const id = await start("hold", "words=a-very-long-word-without-a-break-".repeat(10));
-  for (const path of ["/", `/tasks/${id}`, "/tools", "/login"]) {
+  for (const path of ["/", `/tasks/${id}`, "/tools", "/upstreams", "/nodes", "/audit", "/login"]) {
     for (const [width, dark] of [[1200, false], [1200, true], [360, false], [360, true]]) {
       const page = await open(path, { width, dark });
       const scroll = await page.evaluate(() => document.documentElement.scrollWidth);

@@ -74,8 +74,11 @@ pub(crate) fn run(args: &Args) -> Result<(), PageError> {
     let screenshots = args.screenshots.clone().unwrap_or_else(|| work.join("screenshots"));
     let data = work.join(format!("data-{}", std::process::id()));
     fs::create_dir_all(&data).map_err(PageError::Server)?;
+    // Beside its audit log.
+    let configuration = data.join(CONFIGURATION);
+    fs::copy(source("page").join(CONFIGURATION), &configuration).map_err(PageError::Server)?;
     let mut serve = Command::new(&program);
-    serve.arg("serve").arg(source("page").join(CONFIGURATION));
+    serve.arg("serve").arg(&configuration);
     serve
         .args(["--json", "--listen", "127.0.0.1:0", "--data-dir"])
         .arg(&data);

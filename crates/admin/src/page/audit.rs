@@ -19,7 +19,9 @@ struct AuditPage {
 }
 
 struct Row {
+    /// As RFC 3339.
     time: String,
+    shown_time: String,
     action: String,
     outcome: String,
     principal: String,
@@ -48,6 +50,7 @@ impl Row {
             None => text("detail"),
         };
         Self {
+            shown_time: shown_time(&text("time")),
             time: text("time"),
             action: text("action"),
             outcome,
@@ -59,6 +62,11 @@ impl Row {
             detail,
         }
     }
+}
+
+/// `2026-11-26 10:49:50`: in UTC, whole seconds.
+fn shown_time(time: &str) -> String {
+    time.get(..19).unwrap_or(time).replace('T', " ")
 }
 
 pub(super) async fn show(State(context): State<Arc<AdminContext>>, Query(query): Query<AuditQuery>) -> Response {
