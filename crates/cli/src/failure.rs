@@ -15,9 +15,11 @@ pub(crate) struct Failure {
     kind: &'static str,
     message: String,
     /// The server's JSON-RPC error, for `--json`.
-    error: Option<serde_json::Value>,
+    error: Option<Box<serde_json::Value>>,
     /// Whether the call may have run, if this is the failure of one.
     may_have_run: Option<bool>,
+    /// The task that was waited for, which may go on.
+    task: Option<String>,
 }
 
 impl Failure {
@@ -28,6 +30,7 @@ impl Failure {
             message: message.to_string(),
             error: None,
             may_have_run: None,
+            task: None,
         }
     }
 
@@ -38,6 +41,7 @@ impl Failure {
             message,
             error: None,
             may_have_run: None,
+            task: None,
         }
     }
 
@@ -62,6 +66,7 @@ impl Failure {
             message,
             error: None,
             may_have_run: None,
+            task: None,
         }
     }
 
@@ -110,6 +115,14 @@ impl Failure {
         }
     }
 
+    /// The same, with the task that it is about.
+    pub(crate) fn of_task(self, id: &str) -> Self {
+        Self {
+            task: Some(id.to_owned()),
+            ..self
+        }
+    }
+
     /// Whether the call may have run, as far as that is said.
     pub(crate) fn may_have_run(&self) -> bool {
         self.may_have_run.unwrap_or_default()
@@ -133,10 +146,13 @@ impl Failure {
     /// The server's JSON-RPC error, else the message; with the kind.
     pub(crate) fn as_json(&self) -> serde_json::Value {
         let message = || json!({"message": self.message});
-        let mut shown = self.error.clone().unwrap_or_else(message);
+        let mut shown = self.error.as_deref().cloned().unwrap_or_else(message);
         shown["kind"] = self.kind.into();
         if let Some(may_have_run) = self.may_have_run {
             shown["mayHaveRun"] = may_have_run.into();
+        }
+        if let Some(task) = &self.task {
+            shown["taskId"] = task.as_str().into();
         }
         shown
     }
@@ -221,26 +237,29 @@ impl From<RequestError> for Failure {
                 exit: Exit::Refused,
                 kind,
                 message,
-                error: Some(rpc_error(&failure)),
+                error: Some(Box::new(rpc_error(&failure))),
                 may_have_run: None,
+                task: None,
             },
             // As without a JSON-RPC error.
             RequestError::Unavailable { failure, .. } => Self {
                 exit: Exit::NoServer,
                 kind,
                 message,
-                error: Some(rpc_error(&failure)),
+                error: Some(Box::new(rpc_error(&failure))),
                 may_have_run: None,
+                task: None,
             },
             RequestError::InvalidOutput { result, .. } => Self {
                 exit: Exit::Refused,
                 kind,
-                error: Some(json!({
+                error: Some(Box::new(json!({
                     "message": message,
                     "result": serde_json::from_str::<serde_json::Value>(result.as_str()).ok(),
-                })),
+                }))),
                 message: format!("{message}; --json prints the result"),
                 may_have_run: None,
+                task: None,
             },
             RequestError::Unanswered { .. } => Self::refused(message).of_kind(kind),
             RequestError::CancelledElsewhere => Self {
@@ -268,6 +287,7 @@ impl From<RequestError> for Failure {
                 message,
                 error: None,
                 may_have_run: None,
+                task: None,
             },
         }
     }

@@ -4,6 +4,9 @@ use crate::{answer_format::format_example, output::plain};
 use longhaul_client::InputRequest;
 use serde_json::Value;
 
+/// The letters of a server's schema that are shown where it is wrong.
+const SHOWN_REASON: usize = 80;
+
 /// A value that can be chosen, and its title.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Choice {
@@ -100,6 +103,22 @@ fn kind(schema: &Value) -> String {
         Value::Array(kinds) => kinds.iter().map(as_word).collect::<Vec<_>>().join("|"),
         _ => "JSON".to_owned(),
     }
+}
+
+/// Why the form of a question cannot be answered, whatever the values: its schema is none of an object with fields.
+pub(crate) fn invalid_form(schema: &Value) -> Option<String> {
+    let why = match schema {
+        Value::Object(members) => match (members.get("type"), members.get("properties")) {
+            (Some(kind), _) if kind != "object" => format!("its type is {kind}"),
+            (_, Some(Value::Object(_)) | None) => return None,
+            _ => "its `properties` are no object".to_owned(),
+        },
+        _ => "it is no object".to_owned(),
+    };
+    let shown = plain(&why.chars().take(SHOWN_REASON).collect::<String>(), "");
+    Some(format!(
+        "the form is invalid: its requestedSchema must be that of an object, and {shown}"
+    ))
 }
 
 /// The fields of a question, as [`describe`] writes them.

@@ -286,6 +286,11 @@ pub(crate) async fn open_and_answered(
     (open, answered)
 }
 
+/// Whether a task asks: by its status, or because a question of it is `open`. Some legacy servers ask while the task is `working`.
+pub(crate) fn asks(task: &TaskSnapshot, open: &[InputRequest]) -> bool {
+    task.status == TaskStatus::InputRequired || (!task.status.is_final() && !open.is_empty())
+}
+
 /// The latest call of each task: a call that was made twice under one idempotency key has one task.
 fn distinct<'a>(calls: impl Iterator<Item = &'a RecordedCall>) -> Vec<&'a RecordedCall> {
     let mut seen = HashSet::new();

@@ -26,6 +26,14 @@ pub(crate) fn of_snapshot(task: &TaskSnapshot) -> &str {
     }
 }
 
+/// The same of a task of which it is known otherwise whether it asks.
+pub(crate) fn of_asking(task: &TaskSnapshot, asks: bool) -> &str {
+    match asks {
+        true => of_task(TaskStatus::InputRequired),
+        false => of_snapshot(task),
+    }
+}
+
 /// The status by its name in MCP, or as the server writes it.
 pub(crate) fn in_mcp(task: &TaskSnapshot) -> &str {
     task.unknown_status.as_deref().unwrap_or(task.status.as_str())

@@ -66,8 +66,10 @@ async fn watch(args: &args::Watch) -> Result<Exit, Failure> {
         look(&mut tasks).await;
     }
     screen.finish(&tasks);
-    let refused = tasks.iter().find_map(|task| task.refused);
-    Ok(refused.unwrap_or(Exit::Answered))
+    match tasks.into_iter().find_map(|task| task.refused) {
+        Some(failure) => Err(failure),
+        None => Ok(Exit::Answered),
+    }
 }
 
 /// A task that is watched.
@@ -79,9 +81,11 @@ struct Watched {
     /// The status message, or why the state is not known.
     detail: Option<String>,
     snapshot: Option<TaskSnapshot>,
+    /// Whether it asks: by its status, or by what a legacy server has asked meanwhile.
+    asks: bool,
     has_ended: bool,
     /// Why it cannot be watched: the server does not know it, or cannot be reached.
-    refused: Option<Exit>,
+    refused: Option<Failure>,
     has_changed: bool,
     pace: Pace,
     /// When it is looked at again.
@@ -115,6 +119,7 @@ async fn connect(named: Vec<Named>) -> Result<Vec<Watched>, Failure> {
             state: String::new(),
             detail: None,
             snapshot: None,
+            asks: false,
             has_ended: false,
             refused: None,
             has_changed: false,
@@ -130,7 +135,7 @@ async fn look(tasks: &mut [Watched]) {
     let now = SystemClock.monotonic();
     let due = tasks.iter_mut().filter(|task| !task.has_ended && task.due_at <= now);
     let reading = due.map(|task| async {
-        let read = task.task.get().await;
+        let read = record::read(&task.task).await;
         task.due_at = SystemClock.monotonic() + task.pace.after(read.as_ref());
         task.take(read).await;
     });
@@ -142,8 +147,10 @@ impl Watched {
         let (state, detail) = match read {
             Ok(snapshot) => {
                 self.has_ended = snapshot.status.is_final();
+                let (open, _) = record::open_and_answered(&self.task, snapshot.input_requests.clone()).await;
+                self.asks = record::asks(&snapshot, &open);
                 let told = (
-                    states::of_snapshot(&snapshot).to_owned(),
+                    states::of_asking(&snapshot, self.asks).to_owned(),
                     states::detail(&snapshot).map(str::to_owned),
                 );
                 self.snapshot = Some(snapshot);
@@ -160,14 +167,15 @@ impl Watched {
             Err(error) => {
                 self.has_ended = true;
                 let is_lost = error.is_unknown_task();
-                let failure = self.named.explain(error.into());
-                self.refused = Some(failure.exit());
+                let failure = self.named.explain(error.into()).of_task(&self.named.id);
                 let state = match failure.exit() {
                     _ if is_lost => "lost",
                     Exit::NoServer => "not reached",
                     _ => "refused",
                 };
-                (state.to_owned(), Some(failure.to_string()))
+                let reason = failure.to_string();
+                self.refused = Some(failure);
+                (state.to_owned(), Some(reason))
             }
         };
         self.has_changed |= (&self.state, &self.detail) != (&state, &detail);
@@ -202,8 +210,9 @@ impl Watched {
             "status": self.snapshot.as_ref().map(states::in_mcp),
             "statusMessage": self.snapshot.as_ref().and_then(|task| task.message.as_ref()),
             // The status by its name in MCP.
-            "state": self.snapshot.as_ref().filter(|task| states::of_snapshot(task) == self.state).map_or(self.state.as_str(), states::in_mcp),
+            "state": self.snapshot.as_ref().filter(|task| states::of_asking(task, self.asks) == self.state).map_or(self.state.as_str(), states::in_mcp),
             "detail": self.detail,
+            "asks": self.asks,
             "ended": self.has_ended,
         })
     }

@@ -141,14 +141,7 @@ impl Connection {
             .during(answered, |change| change.report(&mut **on_event.lock()))
             .await?;
         let era = self.era_of_result(era, &result).await;
-        let response = match (self.interpret(result, &era, tool, options), record) {
-            // The tool has run, and its result was received: nothing is unknown.
-            (Err(error @ RequestError::Invalid(_)), Some(record)) => {
-                record.received_unusable().await;
-                return Err(error);
-            }
-            (interpreted, _) => interpreted?,
-        };
+        let response = self.interpret(result, &era, tool, options)?;
         if let (CallResponse::Task(task), Era::Legacy(_)) = (&response, &*era) {
             let token = token.load(Ordering::Relaxed);
             self.legacy_tasks().progress.expect(task.id(), token);

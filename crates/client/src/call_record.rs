@@ -210,11 +210,6 @@ impl CallRecord {
         Ok(())
     }
 
-    /// The server has answered with a result that cannot be used.
-    pub(crate) async fn received_unusable(&self) {
-        warn(self.finish(Finished::Failed).await);
-    }
-
     /// Leaves the call to whoever makes the same one.
     pub(crate) async fn release(&self) {
         let released = self.0.journal.release_call(self.call()).await;

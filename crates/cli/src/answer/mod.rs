@@ -257,6 +257,10 @@ fn is_withdrawn(key: Option<&str>) -> String {
 }
 
 async fn response(question: &InputRequest, args: &args::Answer, words: Words) -> Result<InputResponse, Failure> {
+    let says_no = args.decline || args.cancel;
+    if let Some(invalid) = question.schema().and_then(fields::invalid_form).filter(|_| !says_no) {
+        return Err(Failure::usage(format!("{invalid}; {NOTHING_ANSWERED}")));
+    }
     match (args.decline, args.cancel) {
         (true, _) => Ok(InputResponse::decline()),
         (_, true) => Ok(InputResponse::cancel()),

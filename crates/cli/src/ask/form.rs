@@ -2,7 +2,7 @@
 
 use crate::{
     answer_format::format_problem,
-    fields::{Choice, choices},
+    fields::{Choice, choices, invalid_form},
     output::{note, plain},
 };
 use inquire::{Confirm, CustomType, InquireError, MultiSelect, Select, Text, validator::Validation};
@@ -130,6 +130,10 @@ fn can_stay_open(request: &InputRequest) -> bool {
 /// Asks for each field of the form.
 pub(super) fn fill_in(question: &Question) -> Result<Map<String, Value>, FormError> {
     note(&plain(&question.message, "\n"));
+    if let Some(invalid) = invalid_form(&question.schema).filter(|_| !question.schema.is_null()) {
+        note(&invalid);
+        return Err(FormError::Dismissed);
+    }
     let nothing = Map::new();
     let schema = &question.schema;
     let fields = schema["properties"].as_object().unwrap_or(&nothing);

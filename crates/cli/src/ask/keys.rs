@@ -7,7 +7,7 @@ use rustix::{
     fs::{Mode, OFlags},
     io::fcntl_dupfd_cloexec,
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
-    termios::{OptionalActions, tcgetattr, tcsetattr},
+    termios::{OptionalActions, QueueSelector, tcflush, tcgetattr, tcsetattr},
 };
 use std::{
     fs::File,
@@ -33,6 +33,8 @@ pub(super) fn read_through_filter() -> io::Result<()> {
     let filtered = rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?;
     make_raw(&filtered)?;
     make_raw(&real)?;
+    // What was typed before the form can be seen is no answer to it: nobody consents to what they have not read.
+    tcflush(&real, QueueSelector::IFlush)?;
     rustix::stdio::dup2_stdin(&filtered)?;
     thread::Builder::new().spawn(move || {
         let _ = copy(File::from(real), File::from(keyboard));

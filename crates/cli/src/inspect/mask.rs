@@ -1,14 +1,16 @@
 //! Hiding secrets in what is shown.
 
+use crate::fields::as_word;
+use parking_lot::Mutex;
 use serde_json::Value;
-use std::borrow::Cow;
+use std::{borrow::Cow, ops::Range};
 
 /// Shown in place of a secret.
 const MASK: &str = "***";
 /// The letters of a session id that are shown.
 const SHOWN: usize = 8;
 /// How the names of secrets end, in lower case and without `-` and `_`.
-const SECRETS: [&str; 12] = [
+const SECRETS: [&str; 13] = [
     "authorization",
     "cookie",
     "token",
@@ -18,20 +20,97 @@ const SECRETS: [&str; 12] = [
     "passphrase",
     "passcode",
     "credential",
+    "credentials",
     "apikey",
     "accesskey",
     "privatekey",
 ];
-/// No secret, although its name ends like one.
+/// Names of secrets that are also how other words end: the whole name, or its last word.
+const SHORT_SECRETS: [&str; 4] = ["pwd", "otp", "pin", "sig"];
+/// No secrets, although their names are like those of some: the token of a request's progress, and the folder of a process.
 const PROGRESS_TOKEN: &str = "progresstoken";
+const WORKING_FOLDER: &str = "PWD";
+/// How tokens begin that can be known by that.
+const TOKENS: [&str; 9] = [
+    "ghp_",
+    "gho_",
+    "ghu_",
+    "ghs_",
+    "ghr_",
+    "github_pat_",
+    "glpat-",
+    "xoxb-",
+    "xoxp-",
+];
 const SESSION_ID: &str = "mcp-session-id";
+/// A shorter value is in too many texts to be hidden wherever it is.
+const SHORTEST_ECHO: usize = 4;
 
-/// The value of a header.
-pub(super) fn header<'a>(name: &str, value: &'a str) -> Cow<'a, str> {
-    match name {
-        SESSION_ID => Cow::Owned(session(value)),
-        _ if is_secret(name) => Cow::Borrowed(MASK),
-        _ => text(value),
+/// Hides secrets, also where the server tells one that was sent.
+#[derive(Default)]
+pub(super) struct Mask {
+    /// What was hidden in what was sent: the longest first, since it may contain another one.
+    sent: Mutex<Vec<String>>,
+}
+
+impl Mask {
+    /// The value of a header that is sent.
+    pub(super) fn header<'a>(&self, name: &str, value: &'a str) -> Cow<'a, str> {
+        if name == SESSION_ID {
+            return Cow::Owned(session(value));
+        }
+        let mut hiding = Hiding::default();
+        let shown = match is_secret(name) {
+            true => {
+                // `Bearer` and such are no secrets.
+                hiding.found(value.rsplit(' ').next().unwrap_or(value));
+                Cow::Borrowed(MASK)
+            }
+            false => hiding.text(value),
+        };
+        self.keep(hiding.hidden);
+        shown
+    }
+
+    /// A message that is sent, byte by byte unless there is a secret in it.
+    pub(super) fn sent<'a>(&self, message: &'a str) -> Cow<'a, str> {
+        let mut hiding = Hiding::default();
+        let shown = hiding.message(message);
+        self.keep(hiding.hidden);
+        shown
+    }
+
+    /// The same of one that was received.
+    pub(super) fn received<'a>(&self, message: &'a str) -> Cow<'a, str> {
+        self.hiding().message(message)
+    }
+
+    /// A text that tells what was received, without the secrets in it.
+    pub(super) fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        self.hiding().text(text)
+    }
+
+    /// The same of a value.
+    pub(super) fn value(&self, mut value: Value) -> Value {
+        self.hiding().value(&mut value);
+        value
+    }
+
+    fn hiding(&self) -> Hiding {
+        Hiding {
+            echoes: self.sent.lock().clone(),
+            ..Hiding::default()
+        }
+    }
+
+    fn keep(&self, hidden: Vec<String>) {
+        let mut sent = self.sent.lock();
+        for secret in hidden {
+            if secret.chars().count() >= SHORTEST_ECHO && !sent.contains(&secret) {
+                sent.push(secret);
+            }
+        }
+        sent.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
     }
 }
 
@@ -41,80 +120,103 @@ pub(super) fn session(id: &str) -> String {
     format!("{shown}…")
 }
 
-/// The message, byte by byte unless there is a secret in it.
-pub(super) fn message(message: &str) -> Cow<'_, str> {
-    // What cannot be read is shown, to find out what is wrong with it.
-    let Ok(mut value) = serde_json::from_str::<Value>(message) else {
-        return text(message);
-    };
-    match hide(&mut value) {
-        true => Cow::Owned(value.to_string()),
-        false => Cow::Borrowed(message),
-    }
+#[derive(Default)]
+struct Hiding {
+    /// Hidden wherever they are.
+    echoes: Vec<String>,
+    /// What was hidden.
+    hidden: Vec<String>,
 }
 
-/// Whether there was something to hide.
-fn hide(value: &mut Value) -> bool {
-    let mut found = false;
-    match value {
-        Value::Object(members) => {
-            for (name, value) in members {
-                if (value.is_string() || value.is_number()) && is_secret(name) {
-                    *value = MASK.into();
-                    found = true;
-                } else {
-                    found |= hide(value);
+impl Hiding {
+    fn found(&mut self, secret: &str) {
+        self.hidden.push(secret.to_owned());
+    }
+
+    fn message<'a>(&mut self, message: &'a str) -> Cow<'a, str> {
+        // What cannot be read is shown, to find out what is wrong with it.
+        let Ok(mut value) = serde_json::from_str::<Value>(message) else {
+            return self.text(message);
+        };
+        match self.value(&mut value) {
+            true => Cow::Owned(value.to_string()),
+            false => Cow::Borrowed(message),
+        }
+    }
+
+    /// Whether there was something to hide.
+    fn value(&mut self, value: &mut Value) -> bool {
+        let mut found = false;
+        match value {
+            Value::Object(members) => {
+                for (name, value) in members {
+                    if (value.is_string() || value.is_number()) && is_secret(name) {
+                        self.found(&as_word(value));
+                        *value = MASK.into();
+                        found = true;
+                    } else {
+                        found |= self.value(value);
+                    }
                 }
             }
-        }
-        Value::Array(values) => {
-            for value in values {
-                found |= hide(value);
+            Value::Array(values) => {
+                for value in values {
+                    found |= self.value(value);
+                }
             }
-        }
-        Value::String(shown) => {
-            if let Cow::Owned(hidden) = text(shown) {
-                *shown = hidden;
+            Value::String(shown) => {
+                if let Cow::Owned(hidden) = self.text(shown) {
+                    *shown = hidden;
+                    found = true;
+                }
+            }
+            Value::Number(number) if self.echoes.contains(&number.to_string()) => {
+                *value = MASK.into();
                 found = true;
             }
+            _ => {}
         }
-        _ => {}
+        found
     }
-    found
+
+    /// A text without the secrets in it: those of JSON in it, what follows `Bearer`, `token=` or `--token`, the password of a URL, and known tokens.
+    fn text<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
+        if text.trim_start().starts_with(['{', '['])
+            && let Ok(mut value) = serde_json::from_str::<Value>(text)
+        {
+            return match self.value(&mut value) {
+                true => Cow::Owned(format!("{value:#}")),
+                false => Cow::Borrowed(text),
+            };
+        }
+        let (mut shown, mut rest) = (String::new(), text);
+        while let Some(secret) = first_secret(rest) {
+            self.found(&rest[secret.clone()]);
+            shown.push_str(&rest[..secret.start]);
+            shown.push_str(MASK);
+            rest = &rest[secret.end..];
+        }
+        shown.push_str(rest);
+        for echo in &self.echoes {
+            if shown.contains(echo) {
+                shown = shown.replace(echo, MASK);
+            }
+        }
+        match shown == text {
+            true => Cow::Borrowed(text),
+            false => Cow::Owned(shown),
+        }
+    }
 }
 
-/// A text without the secrets in it: those of JSON in it, and what follows `Bearer`, `token=` or `--token`.
-pub(super) fn text(text: &str) -> Cow<'_, str> {
-    if text.trim_start().starts_with(['{', '['])
-        && let Ok(mut value) = serde_json::from_str::<Value>(text)
-    {
-        return match hide(&mut value) {
-            true => Cow::Owned(format!("{value:#}")),
-            false => Cow::Borrowed(text),
-        };
-    }
-    let (mut shown, mut rest) = (String::new(), text);
-    while let Some(start) = secret_in(rest) {
-        let (before, secret) = rest.split_at(start);
-        let quote = secret.chars().next().filter(|first| "\"'".contains(*first));
-        let secret = &secret[quote.map_or(0, char::len_utf8)..];
-        let ends = |char: char| match quote {
-            Some(quote) => char == quote,
-            None => char.is_whitespace() || "&;,\"'<>)`".contains(char),
-        };
-        shown.push_str(before);
-        shown.extend(quote);
-        shown.push_str(MASK);
-        rest = &secret[secret.find(ends).unwrap_or(secret.len())..];
-    }
-    match shown.is_empty() {
-        true => Cow::Borrowed(text),
-        false => Cow::Owned(shown + rest),
-    }
+/// Where the first secret of a text is.
+fn first_secret(text: &str) -> Option<Range<usize>> {
+    let all = [introduced(text), password_of_url(text), token(text)];
+    all.into_iter().flatten().min_by_key(|secret| secret.start)
 }
 
-/// Where the first secret of a text begins.
-fn secret_in(text: &str) -> Option<usize> {
+/// What follows `Bearer`, `token=` or `--token`.
+fn introduced(text: &str) -> Option<Range<usize>> {
     let is_name = |char: char| char.is_ascii_alphanumeric() || "-_".contains(char);
     text.match_indices(['=', ' ']).find_map(|(place, sign)| {
         let before = &text[..place];
@@ -125,22 +227,86 @@ fn secret_in(text: &str) -> Option<usize> {
         };
         let secret = &text[place + 1..];
         let is_there = secret.starts_with(|first: char| !first.is_whitespace() && (sign == "=" || first != '-'));
-        (is_introduced && is_there).then_some(place + 1)
+        if !is_introduced || !is_there || secret.starts_with(MASK) {
+            return None;
+        }
+        let quote = secret.chars().next().filter(|first| "\"'".contains(*first));
+        let ends = |char: char| match quote {
+            Some(quote) => char == quote,
+            None => char.is_whitespace() || "&;,\"'<>)`".contains(char),
+        };
+        let start = place + 1 + quote.map_or(0, char::len_utf8);
+        let length = text[start..].find(ends).unwrap_or(text.len() - start);
+        Some(start..start + length)
     })
 }
 
+/// That of `https://user:password@host`.
+fn password_of_url(text: &str) -> Option<Range<usize>> {
+    const SIGN: &str = "://";
+    text.match_indices(SIGN).find_map(|(place, _)| {
+        let start = place + SIGN.len();
+        let ends = |char: char| char.is_whitespace() || "/?#\"'<>)`".contains(char);
+        let authority = &text[start..];
+        let authority = &authority[..authority.find(ends).unwrap_or(authority.len())];
+        let user = &authority[..authority.rfind('@')?];
+        let colon = user.find(':')?;
+        let secret = start + colon + 1..start + user.len();
+        (!secret.is_empty() && &text[secret.clone()] != MASK).then_some(secret)
+    })
+}
+
+/// What follows the beginning of a known kind of tokens.
+fn token(text: &str) -> Option<Range<usize>> {
+    let is_of_token = |char: char| char.is_ascii_alphanumeric() || "-_".contains(char);
+    let found = TOKENS.iter().flat_map(|begins| {
+        text.match_indices(begins).filter_map(move |(place, _)| {
+            let is_whole = !text[..place].ends_with(is_of_token);
+            let start = place + begins.len();
+            let length = text[start..]
+                .find(|char| !is_of_token(char))
+                .unwrap_or(text.len() - start);
+            (is_whole && length > 0).then_some(start..start + length)
+        })
+    });
+    found.min_by_key(|secret| secret.start)
+}
+
 fn is_secret(name: &str) -> bool {
-    let name: String = name
-        .chars()
-        .filter(|char| !"-_".contains(*char))
-        .collect::<String>()
-        .to_lowercase();
-    name != PROGRESS_TOKEN && SECRETS.iter().any(|secret| name.ends_with(secret))
+    let whole: String = name.chars().filter(|char| !"-_".contains(*char)).collect();
+    let whole = whole.to_lowercase();
+    let is_short = || {
+        SHORT_SECRETS.iter().any(|secret| {
+            let last = name.len().checked_sub(secret.len()).and_then(|start| name.get(start..));
+            let is_last = last.is_some_and(|last| last.eq_ignore_ascii_case(secret));
+            let before = &name[..name.len().saturating_sub(secret.len())];
+            // `user_pin` and `userPin`, and not `spin`.
+            let is_word = before.ends_with(['-', '_'])
+                || (before.ends_with(char::is_lowercase)
+                    && last.is_some_and(|last| last.starts_with(char::is_uppercase)));
+            is_last && (whole == *secret || is_word)
+        })
+    };
+    whole != PROGRESS_TOKEN
+        && name != WORKING_FOLDER
+        && (SECRETS.iter().any(|secret| whole.ends_with(secret)) || is_short())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn message(message: &str) -> Cow<'_, str> {
+        Mask::default().sent(message).into_owned().into()
+    }
+
+    fn text(text: &str) -> Cow<'_, str> {
+        Mask::default().text(text).into_owned().into()
+    }
+
+    fn header(name: &str, value: &str) -> String {
+        Mask::default().header(name, value).into_owned()
+    }
 
     #[test]
     fn secrets_are_hidden_and_everything_else_is_shown_as_it_came() {
@@ -174,6 +340,13 @@ mod tests {
             ),
             ("--password 'S3 CRET' b", "--password '***' b"),
             ("DB_PASSWD=S3CRET MY_TOKEN=S3CRET", "DB_PASSWD=*** MY_TOKEN=***"),
+            ("at https://ann:S3CRET@h/x?a=b@c ok", "at https://ann:***@h/x?a=b@c ok"),
+            (
+                "https://h/blob?sv=1&sig=S3CRET%3D&se=2",
+                "https://h/blob?sv=1&sig=***&se=2",
+            ),
+            ("with ghp_S3CRET, end", "with ghp_***, end"),
+            ("token=ghp_S3CRET ghp_S3CRET", "token=*** ghp_***"),
         ] {
             assert_eq!(text(shown), hidden);
             let message = message(&serde_json::json!({"content": [{"text": shown}]}).to_string()).into_owned();
@@ -182,5 +355,40 @@ mod tests {
         let environment = serde_json::json!({"MY_TOKEN": "S3CRET", "passwd": "S3CRET", "PATH": "/bin"});
         let shown = text(&environment.to_string()).into_owned();
         assert!(!shown.contains("S3CRET") && shown.contains("/bin"), "{shown}");
+    }
+
+    #[test]
+    fn short_names_of_secrets_are_whole_words() {
+        for name in [
+            "pwd",
+            "otp",
+            "PIN",
+            "sig",
+            "user_pin",
+            "userPin",
+            "smtp-pwd",
+            "credentials",
+            "awsCredentials",
+        ] {
+            assert!(is_secret(name), "{name}");
+        }
+        for name in ["spin", "PWD", "OLDPWD", "signature", "shipping", "progressToken", "ß"] {
+            assert!(!is_secret(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_was_hidden_is_hidden_where_the_server_tells_it() {
+        let mask = Mask::default();
+        mask.header("authorization", "Bearer abcdef");
+        mask.sent(r#"{"arguments":{"password":"hunter2","pin":1234,"otp":"1","url":"https://u:hunter2+@h"}}"#);
+        let shown =
+            mask.received(r#"{"text":"1: hunter2, hunter2+ and abcdef","n":1234,"m":12345,"list":["hunter2"]}"#);
+        assert_eq!(
+            serde_json::from_str::<Value>(&shown).unwrap(),
+            serde_json::json!({"text": "1: ***, *** and ***", "n": "***", "m": 12345, "list": ["***"]})
+        );
+        assert_eq!(mask.text("failed: hunter2"), "failed: ***");
+        assert_eq!(mask.received(r#"{ "n": 1.0 }"#), r#"{ "n": 1.0 }"#);
     }
 }

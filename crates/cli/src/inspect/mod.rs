@@ -12,6 +12,7 @@ use crate::{
     servers,
 };
 use longhaul_client::{Connection, RequestError};
+use mask::Mask;
 use printer::Printer;
 use serde_json::{Map, Value, json};
 use std::{process::ExitCode, sync::Arc, time::Duration};
@@ -21,22 +22,31 @@ const TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Runs the command.
 pub(crate) async fn run(args: &args::Inspect) -> ExitCode {
-    match inspect(args).await {
+    let mask = Arc::new(Mask::default());
+    match inspect(args, &mask).await {
         Ok(exit) => exit,
-        // With `json` the failure is among the messages.
-        Err(failure) => failure.report(false),
+        Err(failure) => report(&failure, &mask, args.json),
     }
     .into()
 }
 
-async fn inspect(args: &args::Inspect) -> Result<Exit, Failure> {
+/// As other commands do, without the secrets that are hidden in the messages, too.
+fn report(failure: &Failure, mask: &Mask, json: bool) -> Exit {
+    output::note(&format!("longhaul: {}", mask.text(&failure.to_string())));
+    if json {
+        output::json_line(&mask.value(json!({"error": failure.as_json()})));
+    }
+    failure.exit()
+}
+
+async fn inspect(args: &args::Inspect, mask: &Arc<Mask>) -> Result<Exit, Failure> {
     let (server, words) = servers::choose(&args.server, &args.words)?;
     let request = words
         .split_first()
         .map(|(method, words)| Ok::<_, Failure>((method, params(words)?)));
     let request = request.transpose()?;
     let connection = server.connection(|options| {
-        options.wire = Some(Arc::new(Printer::new(server.shown(), args.json)));
+        options.wire = Some(Arc::new(Printer::new(&server.shown(), Arc::clone(mask), args.json)));
         if request.is_some() {
             options.request_timeout = TIMEOUT;
         }

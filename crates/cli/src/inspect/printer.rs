@@ -1,23 +1,26 @@
 //! Prints messages as they are sent and received.
 
-use super::mask;
+use super::mask::{self, Mask};
 use crate::output;
 use http::{HeaderMap, HeaderValue};
 use longhaul_client::{SystemClock, WireEvent, WireObserver};
 use longhaul_core::{Clock, UnixMillis};
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 
 /// Prints to standard output.
 pub(super) struct Printer {
     server: String,
+    mask: Arc<Mask>,
     json: bool,
     began: UnixMillis,
 }
 
 impl Printer {
-    pub(super) fn new(server: String, json: bool) -> Self {
+    pub(super) fn new(server: &str, mask: Arc<Mask>, json: bool) -> Self {
         Self {
-            server: mask::text(&server).into_owned(),
+            server: mask.text(server).into_owned(),
+            mask,
             json,
             began: SystemClock.now(),
         }
@@ -34,6 +37,19 @@ impl Printer {
             lines.push_str(&format!("          {message}\n"));
         }
         output::text(&lines);
+    }
+
+    fn masked(&self, headers: Option<&HeaderMap>) -> Vec<(String, String)> {
+        let shown = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+        let headers = headers.into_iter().flatten();
+        headers
+            .map(|(name, value)| {
+                (
+                    name.to_string(),
+                    self.mask.header(name.as_str(), &shown(value)).into_owned(),
+                )
+            })
+            .collect()
     }
 
     fn print_json(&self, direction: &str, headers: &[(String, String)], more: Value) {
@@ -57,9 +73,9 @@ impl WireObserver for Printer {
     fn observe(&self, event: WireEvent<'_>) {
         match event {
             WireEvent::Sent { message, headers } => {
-                let shown = mask::message(message);
+                let shown = self.mask.sent(message);
                 let verb = if headers.is_some() { "POST " } else { "" };
-                let headers = masked(headers);
+                let headers = self.masked(headers);
                 match self.json {
                     true => self.print_json("sent", &headers, json!({"message": as_value(&shown)})),
                     false => self.print(&format!("--> {verb}{}", self.server), &headers, Some(&shown)),
@@ -67,7 +83,7 @@ impl WireObserver for Printer {
             }
             WireEvent::Received { message } => {
                 let text = String::from_utf8_lossy(message);
-                let shown = mask::message(&text);
+                let shown = self.mask.received(&text);
                 match self.json {
                     true => self.print_json("received", &[], json!({"message": as_value(&shown)})),
                     false => self.print("<--", &[], Some(&shown)),
@@ -93,7 +109,7 @@ impl WireObserver for Printer {
                 let Some(headers) = headers.filter(|headers| headers.contains_key("mcp-session-id")) else {
                     return;
                 };
-                let headers = masked(Some(headers));
+                let headers = self.masked(Some(headers));
                 match self.json {
                     true => self.print_json(direction, &headers, json!({})),
                     false => self.print(&format!("--> {verb} {}", self.server), &headers, None),
@@ -101,7 +117,7 @@ impl WireObserver for Printer {
             }
             WireEvent::Failed { error } => {
                 let error = error.to_string();
-                let shown = mask::text(&error);
+                let shown = self.mask.text(&error);
                 match self.json {
                     true => self.print_json("failed", &[], json!({"error": shown})),
                     false => self.print(&format!("<-- {shown}"), &[], None),
@@ -115,17 +131,4 @@ impl WireObserver for Printer {
 /// What is no JSON is a string.
 fn as_value(message: &str) -> Value {
     serde_json::from_str(message).unwrap_or_else(|_| message.into())
-}
-
-fn masked(headers: Option<&HeaderMap>) -> Vec<(String, String)> {
-    let shown = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-    let headers = headers.into_iter().flatten();
-    headers
-        .map(|(name, value)| {
-            (
-                name.to_string(),
-                mask::header(name.as_str(), &shown(value)).into_owned(),
-            )
-        })
-        .collect()
 }

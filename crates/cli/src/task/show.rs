@@ -19,12 +19,14 @@ pub(super) async fn show(named: &Named, task: &TaskHandle, json: bool) -> Result
         Err(error) => return Err(record::unread(task, error).await),
     };
     let (open, answered) = record::open_and_answered(task, snapshot.input_requests.clone()).await;
+    let asks = record::asks(&snapshot, &open);
     if json {
         let mut shown = as_json(&snapshot);
         if let Some(call) = named.call() {
             shown["tool"] = call.tool.as_str().into();
         }
         shown["server"] = named.server.as_json();
+        shown["asks"] = asks.into();
         if !answered.is_empty() {
             shown["answered"] = answered.iter().filter_map(|question| question.key.clone()).collect();
         }
@@ -32,7 +34,7 @@ pub(super) async fn show(named: &Named, task: &TaskHandle, json: bool) -> Result
     } else {
         let is_asked_elsewhere = snapshot.status == TaskStatus::InputRequired && snapshot.input_requests.is_empty();
         snapshot.input_requests = open;
-        output::text(&describe(named, &snapshot));
+        output::text(&describe(named, &snapshot, asks));
         if is_asked_elsewhere {
             output::note(&how_to_be_asked(&named.server, task.id()));
         }
@@ -47,13 +49,13 @@ pub(super) async fn show(named: &Named, task: &TaskHandle, json: bool) -> Result
     Ok(Exit::Answered)
 }
 
-fn describe(named: &Named, task: &TaskSnapshot) -> String {
+fn describe(named: &Named, task: &TaskSnapshot, asks: bool) -> String {
     let call = named.call();
     let lines = [
         ("task", Some(task.id.clone())),
         ("tool", call.map(|call| call.tool.clone())),
         ("server", Some(named.server.shown())),
-        ("status", Some(states::of_snapshot(task).to_owned())),
+        ("status", Some(states::of_asking(task, asks).to_owned())),
         ("message", task.message.clone()),
         ("progress", progress(task)),
         ("ended", task.outcome.as_ref().and_then(describe_outcome)),

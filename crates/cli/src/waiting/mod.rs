@@ -97,9 +97,28 @@ pub(crate) fn how_to_answer(server: &Server, id: &str, question: &InputRequest) 
     format!("{}; {}", what_goes_on(server), answer_line(server, id, question))
 }
 
+/// The letters of an unknown method that are shown.
+const SHOWN_METHOD: usize = 80;
+
 /// The command that answers a question of a task, or of a call that is no task.
 pub(crate) fn answer_line(server: &Server, id: &str, question: &InputRequest) -> String {
-    let values = fields::values(question);
+    if !question.is_elicitation() {
+        let method = output::plain(&question.method.chars().take(SHOWN_METHOD).collect::<String>(), "");
+        let wait = question
+            .task
+            .as_ref()
+            .map(|_| server.task_line("task", id, &["--wait"]));
+        let wait = wait.map_or_else(String::new, |wait| format!("\n  {wait}"));
+        let cancel = server.task_line("cancel", id, &[]);
+        return format!(
+            "this command does not offer {method}, so only another client can answer; to wait for that, or to end it:{wait}\n  {cancel}"
+        );
+    }
+    let invalid = question.schema().and_then(fields::invalid_form);
+    let values = match &invalid {
+        Some(_) => vec!["--decline".to_owned()],
+        None => fields::values(question),
+    };
     let key = question.key.as_deref().unwrap_or_default();
     let in_one_word = format!("--question={key}");
     let mut words = match question.key {
@@ -109,6 +128,9 @@ pub(crate) fn answer_line(server: &Server, id: &str, question: &InputRequest) ->
     };
     words.extend(values.iter().map(String::as_str));
     let answer = server.task_line("answer", id, &words);
+    if let Some(invalid) = invalid {
+        return format!("{invalid}; to say no:\n  {answer}");
+    }
     match values.is_empty() {
         true => format!("to answer:\n  {answer}"),
         false => format!("to answer, with your own values:\n  {answer}"),
@@ -181,7 +203,16 @@ impl Waiting<'_> {
                 self.server.task_line("cancel", task.id(), &[])
             ),
             // The task has ended, or was cancelled.
-            RequestError::InvalidOutput { .. } | RequestError::Unanswered { .. } => return error.into(),
+            RequestError::InvalidOutput { .. } => return error.into(),
+            // It is cancelled then, and its server may take its time.
+            RequestError::Unanswered { .. } if record::read(task).await.is_ok_and(|now| now.status.is_final()) => {
+                return Failure::from(error).explained("the task was cancelled, since it asks what nobody can answer");
+            }
+            RequestError::Unanswered { .. } => format!(
+                "the wait has failed, and the task stays open, although it was asked to be cancelled; wait for it again with `{}`, or end it with `{}`",
+                again(),
+                self.server.task_line("cancel", task.id(), &[])
+            ),
             // Other requests than `tasks/get` are refused with the same code.
             _ if error.is_unknown_task() && matches!(task.get().await, Err(now) if now.is_unknown_task()) => {
                 return record::unread(task, error).await;
@@ -243,7 +274,7 @@ impl Waiting<'_> {
                 self.display.finish();
                 let outcome = match outcome {
                     Ok(outcome) => outcome,
-                    Err(error) => return Err(self.wait_failed(error, task).await),
+                    Err(error) => return Err(self.wait_failed(error, task).await.of_task(task.id())),
                 };
                 let exit = print_outcome(&outcome, self.json);
                 if !output::is_written() {

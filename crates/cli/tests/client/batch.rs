@@ -270,6 +270,32 @@ fn a_legacy_task_that_asks_while_it_works_ends_its_line() {
     assert_eq!(lines(&run)[0]["asks"], json!(["q1"]), "{run:?}");
     let listed = json(&served.run(&["tasks", "--json"]));
     assert_eq!(listed["calls"][0]["asks"], true, "{listed}");
+    // The other commands say the same.
+    let told = exit(&served.run(&["task", "task-1"]), 0);
+    assert!(told.contains("status    asks\n"), "{told}");
+    let told = json(&served.run(&["task", "task-1", "--json"]));
+    assert_eq!(
+        (&told["status"], &told["asks"]),
+        (&"working".into(), &true.into()),
+        "{told}"
+    );
+    let first_line = |words: &[&str]| {
+        let mut watching = served.command(words).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(watching.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        watching.kill().unwrap();
+        watching.wait().unwrap();
+        line
+    };
+    assert_eq!(first_line(&["watch", "task-1"]), "task-1  t  asks\n");
+    let watched: Value = serde_json::from_str(&first_line(&["watch", "task-1", "--json"])).unwrap();
+    assert_eq!(
+        (&watched["state"], &watched["asks"]),
+        (&"working".into(), &true.into()),
+        "{watched}"
+    );
 }
 
 /// Of several tasks none is answered by chance: what asks is read from the servers, and named.

@@ -291,3 +291,22 @@ fn the_list_fits_a_terminal_of_100_columns() {
     list.ends(0);
     terminal.screen("listed");
 }
+
+/// What is typed while a command works is no answer to what it asks later.
+#[test]
+fn what_is_typed_before_the_question_does_not_answer_it() {
+    let served = served();
+    let mut terminal = Terminal::new(&served, "typed-early");
+    let mut call = terminal.begin(&["call", "late"]);
+    call.until("is waited for");
+    call.press("2026-01-01\r1\r");
+    call.until("2026-01-01");
+    served.may_ask.send(true).unwrap();
+    call.until("? day");
+    call.press("2026-02-13");
+    call.press(Keys::ENTER);
+    call.until("? people");
+    call.press(Keys::ENTER);
+    call.until("booked for 2026-02-13");
+    call.ends(0);
+}

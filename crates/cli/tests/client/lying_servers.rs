@@ -4,6 +4,7 @@ use crate::{
     peer::{Peer, legacy, modern, plain},
     scripted::task,
     support::*,
+    terminal::Terminal,
 };
 use serde_json::{Value, json};
 use std::sync::{
@@ -166,4 +167,65 @@ fn an_id_with_control_characters_forges_no_line() {
     assert!(said.lines().all(|line| !line.starts_with("longhaul: forged")), "{said}");
     let quoted = r"longhaul task $'task\x1b[31m\x0alonghaul: forged' --wait";
     assert!(said.contains(quoted), "{said}");
+}
+
+/// It may have run: what `call` says, and what is recorded.
+#[test]
+fn a_result_of_an_unknown_type_is_of_unknown_outcome() {
+    let peer = modern(|seen| match seen.method() {
+        "tools/call" => seen.result(json!({"resultType": "surprise", "content": []})),
+        _ => seen.error(404, -32601, Value::Null),
+    });
+    let home = tempfile::tempdir().unwrap();
+    let called = run_at(&peer.url(), &home, &["call", "optional", "--json"]);
+    exit(&called, 3);
+    assert_eq!(json(&called)["error"]["mayHaveRun"], true, "{called:?}");
+    let listed = json(&run_at(&peer.url(), &home, &["tasks", "--json", "--offline"]));
+    assert_eq!(listed["calls"][0]["state"], "outcome unknown", "{listed}");
+}
+
+/// Who has waited for it is told what becomes of the task, and which it is.
+#[test]
+fn a_task_that_asks_what_nobody_can_answer_is_named() {
+    let asked = json!({"q": {"method": "foo/bar", "params": {}}});
+    let peer = telling("task-one", move || {
+        task("task-one", "input_required", json!({"inputRequests": asked}))
+    });
+    let home = tempfile::tempdir().unwrap();
+    let served = served();
+    let mut terminal = Terminal::new(&served, "unknown-method");
+    let url = peer.url();
+    let mut called = terminal.begin(&["call", &url, "optional", "--json"]);
+    called.until("the task stays open");
+    called.until("task-one --wait`, or end it with `longhaul cancel");
+    called.until(r#""taskId":"task-one""#);
+    called.ends(5);
+    let asked = run_at(&url, &home, &["call", "optional"]);
+    let said = stderr(&asked);
+    assert!(
+        said.contains("task-one --wait`, or end it with `longhaul cancel"),
+        "{said}"
+    );
+}
+
+/// No value fits it, so only a refusal is offered.
+#[test]
+fn a_form_that_is_no_object_can_only_be_declined() {
+    let asked = json!({"q": {"method": "elicitation/create", "params": {"message": "Which?", "requestedSchema": {"type": "string"}}}});
+    let peer = telling("task-one", move || {
+        task("task-one", "input_required", json!({"inputRequests": asked}))
+    });
+    let home = tempfile::tempdir().unwrap();
+    let asked = run_at(&peer.url(), &home, &["call", "optional"]);
+    exit(&asked, 7);
+    let said = stderr(&asked);
+    assert!(
+        said.contains("the form is invalid") && said.contains("longhaul answer task-one --question q --decline"),
+        "{said}"
+    );
+    let refused = run_at(&peer.url(), &home, &["answer", "task-one", "a=b"]);
+    exit(&refused, 2);
+    assert!(stderr(&refused).contains("the form is invalid"), "{refused:?}");
+    assert!(peer.calls_of("tasks/update").is_empty());
+    exit(&run_at(&peer.url(), &home, &["answer", "task-one", "--decline"]), 0);
 }

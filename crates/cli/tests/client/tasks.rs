@@ -311,6 +311,15 @@ fn tasks_are_watched_until_all_have_ended() {
     let nothing = served.run(&["watch"]);
     assert_eq!(exit(&nothing, 0), "", "{nothing:?}");
     exit(&served.run(&["watch", "no-such-task"]), 5);
+    let refused = served.run(&["watch", "no-such-task", "--json"]);
+    exit(&refused, 5);
+    let last: serde_json::Value = serde_json::from_str(stdout(&refused).lines().last().unwrap()).unwrap();
+    assert_eq!(
+        (&last["error"]["kind"], &last["error"]["taskId"]),
+        (&"refused".into(), &"no-such-task".into()),
+        "{last}"
+    );
+    assert!(stderr(&refused).contains("no-such-task"), "{refused:?}");
 }
 
 /// Two calls under one key are one task, which has one id.

@@ -83,6 +83,15 @@ fn the_wire_is_shown_with_its_secrets_hidden() {
     let refused = served.run(&["inspect", "no/such/method"]);
     exit(&refused, 5);
     assert!(stdout(&refused).contains("-32601"), "{refused:?}");
+    let refused = served.run(&["inspect", "no/such/method", "--json"]);
+    exit(&refused, 5);
+    let last = messages(&refused).pop().unwrap();
+    assert_eq!(
+        (&last["error"]["kind"], &last["error"]["code"]),
+        (&"refused".into(), &(-32601).into()),
+        "{last}"
+    );
+    assert!(stderr(&refused).contains("-32601"), "{refused:?}");
     let home = tempfile::tempdir().unwrap();
     let gone = longhaul(&["inspect", "http://127.0.0.1:1/mcp"], &home)
         .output()
