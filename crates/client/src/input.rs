@@ -1,6 +1,6 @@
 //! What a server asks of the client's user: elicitation, sampling and roots.
 
-use crate::{RequestError, RpcFailure};
+use crate::{RequestError, RequestRef, RpcFailure};
 use longhaul_core::{BoxFuture, ClientCapabilities, Json};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -33,6 +33,9 @@ pub trait InputHandler: Send + Sync + 'static {
     /// The answer came too late and was not sent, or is ignored: another client has answered, or the task does not ask any more.
     fn not_taken(&self, _request: &InputRequest) {}
 
+    /// The answer cannot be sent: the legacy server has ended the session that the request came in. It may ask again in another one.
+    fn lost_with_session(&self, _request: &InputRequest) {}
+
     /// Whether legacy servers are told that they will be notified when the roots change: see [`Connection::roots_changed`](crate::Connection::roots_changed).
     /// Default: `false`.
     fn roots_change(&self) -> bool {
@@ -61,6 +64,9 @@ pub struct InputRequest {
     pub task: Option<String>,
     /// The [number](crate::CallOptions::source) of the call or request that asks, if it has one and the server asks in a response to it, or on its stream.
     pub source: Option<u64>,
+    /// By what it can be answered from another process, if it is a request of a legacy server over HTTP: see
+    /// [`TaskHandle::with_earlier_requests`](crate::TaskHandle::with_earlier_requests).
+    pub request: Option<Box<RequestRef>>,
     /// `elicitation/create`, `sampling/createMessage` or `roots/list`.
     pub method: String,
     /// The request's params, as they came.
@@ -74,6 +80,7 @@ impl InputRequest {
                 key,
                 task,
                 source: None,
+                request: None,
                 method: String::new(),
                 params: Value::Null,
             };
@@ -86,6 +93,7 @@ impl InputRequest {
             key,
             task,
             source: None,
+            request: None,
             method,
             params: request.remove("params").unwrap_or_default(),
         }

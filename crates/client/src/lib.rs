@@ -39,6 +39,7 @@ mod clock;
 mod connection;
 #[cfg(test)]
 mod crash_tests;
+mod earlier_requests;
 mod era;
 mod era_cache;
 mod error;
@@ -70,6 +71,7 @@ mod push_stream;
 mod recorded_call;
 mod recorded_questions;
 mod request;
+mod request_ref;
 mod required_pages;
 mod response;
 mod response_cache;
@@ -108,6 +110,7 @@ pub use call_error::CallError;
 pub use client::Client;
 pub use clock::SystemClock;
 pub use connection::Connection;
+pub use earlier_requests::EarlierRequest;
 pub use era_cache::EraCache;
 pub use error::{OpenError, RequestError};
 pub use event::{Event, Observer, Progress};
@@ -130,6 +133,7 @@ pub use proxy::Proxy;
 pub use recorded_call::{
     BatchLine, CallFilter, CallId, CallState, Finished, NewCall, RecordedCall, SessionRef, TakenOver, TaskRef,
 };
+pub use request_ref::RequestRef;
 /// The URLs of [`Consent`].
 #[cfg(feature = "login")]
 pub use reqwest::Url;

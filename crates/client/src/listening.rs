@@ -85,6 +85,10 @@ pub(crate) struct ServedRequest {
     pub(crate) unique_name: Option<String>,
     /// A poll has shown since that the task asks. Some servers never say so.
     pub(crate) was_seen: bool,
+    /// An earlier process got it, and it has no response yet: if the server asks the same again, that gets the answer instead.
+    pub(crate) yields: bool,
+    /// The server has asked the same again while it yields.
+    pub(crate) was_asked_again: bool,
     /// The answer, once there is one.
     pub(crate) answer: watch::Receiver<Option<ServedAnswer>>,
     /// When it was first sent, if it was.
@@ -92,6 +96,12 @@ pub(crate) struct ServedRequest {
 }
 
 impl ServedRequest {
+    /// The answer, for another request that asks the same.
+    pub(crate) fn share_answer(&mut self) -> watch::Receiver<Option<ServedAnswer>> {
+        self.was_asked_again |= self.yields;
+        self.answer.clone()
+    }
+
     /// Whether it is a question of the task, and has no answer.
     fn is_open_for(&self, task: &str) -> bool {
         self.task.as_deref() == Some(task) && self.answer.borrow().is_none()
@@ -220,12 +230,12 @@ impl Listening {
         digest: &RequestDigest,
         came_at: Moment,
     ) -> Option<watch::Receiver<Option<ServedAnswer>>> {
-        let serving = self.serving.lock();
-        let found = serving.iter().find(|(other, served)| {
+        let mut serving = self.serving.lock();
+        let found = serving.iter_mut().find(|(other, served)| {
             let is_same = served.task.as_deref() == Some(task) && served.digest == *digest;
             is_same && other.as_str() != id && served.sent_at.is_none_or(|sent_at| sent_at > came_at)
         });
-        found.map(|(_, served)| served.answer.clone())
+        found.map(|(_, served)| served.share_answer())
     }
 
     /// Closes the push stream.

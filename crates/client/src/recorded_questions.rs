@@ -1,7 +1,7 @@
 //! What legacy servers have asked about recorded tasks: listing it, and answering it from any process.
 
 use crate::{
-    InputRequest, InputResponse, JournalError, RequestError, TaskHandle,
+    InputRequest, InputResponse, JournalError, RequestError, RequestRef, TaskHandle,
     asking::{HeldQuestion, claim_answer},
     call_record::CallRecord,
     journal::{RequestNumber, ServerRequestRecord},
@@ -115,10 +115,15 @@ impl TaskHandle {
         Ok(first
             .map(|known| {
                 let request = read_again(&known);
+                let reference = RequestRef {
+                    session: known.request.session.clone(),
+                    id: known.request.id.clone(),
+                };
                 InputRequest {
                     key: Some(known.first.key()),
                     task: Some(self.id().to_owned()),
                     source: None,
+                    request: Some(Box::new(reference)),
                     method: request.method,
                     params: request.params,
                 }

@@ -2,7 +2,13 @@
 
 use crate::{
     Connection, Finished, Generation, JournalError, OtherLogin, Outcome, RequestError, TaskRef, TaskSnapshot,
-    TaskStatus, Tool, call_record::CallRecord, era::Era, error::excerpt, output_schema::OutputSchema, request::Request,
+    TaskStatus, Tool,
+    call_record::CallRecord,
+    earlier_requests::{EarlierRequest, Undealt},
+    era::Era,
+    error::excerpt,
+    output_schema::OutputSchema,
+    request::Request,
     result_request::ResultRequest,
 };
 use longhaul_core::Json;
@@ -24,6 +30,7 @@ pub struct TaskHandle {
     output: Option<OutputSchema>,
     record: Option<CallRecord>,
     other_login: Option<OtherLogin>,
+    earlier_requests: Undealt,
 }
 
 impl Connection {
@@ -68,6 +75,7 @@ impl TaskHandle {
             output: None,
             record: None,
             other_login: None,
+            earlier_requests: Undealt::default(),
         }
     }
 
@@ -110,6 +118,27 @@ impl TaskHandle {
 
     pub(crate) fn record(&self) -> Option<&CallRecord> {
         self.record.as_ref()
+    }
+
+    /// The same task, about which a legacy server has asked this, and an earlier process may not have answered it: some servers ask once. [`wait`](Self::wait)
+    /// puts it to the handler, and sends the answer in the session that it came in, unless the server asks the same again meanwhile: then that gets the answer.
+    /// For tasks that no journal has.
+    ///
+    /// ```no_run
+    /// # async fn example(connection: longhaul_client::Connection, stored: longhaul_client::TaskRef, asked: longhaul_client::EarlierRequest) -> Result<(), longhaul_client::RequestError> {
+    /// let task = connection.resume_task(&stored).await.with_earlier_requests([asked]);
+    /// println!("{:?}", task.wait(&mut |_| {}).await?);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn with_earlier_requests(self, requests: impl IntoIterator<Item = EarlierRequest>) -> Self {
+        self.earlier_requests().lock().extend(requests);
+        self
+    }
+
+    /// What an earlier process was asked about it, until it is dealt with here.
+    pub(crate) fn earlier_requests(&self) -> &Undealt {
+        &self.earlier_requests
     }
 
     /// Whether a journal has the call that has created the task.

@@ -185,6 +185,10 @@ impl Wait<'_> {
             if is_new {
                 serve_recorded(self.handle, &snapshot, which).await?;
             }
+            let earlier = std::mem::take(&mut *self.handle.earlier_requests().lock());
+            if !earlier.is_empty() {
+                self.handle.connection().serve_earlier(&snapshot, earlier).await?;
+            }
         }
         self.has_asked_again = true;
         if !snapshot.status.is_final() {

@@ -6,11 +6,13 @@
 //! A log message is not answered, so no doubt within one principal matters: without a number it goes to each client that has a call on the connection, and else
 //! to the sessions to which the connection belongs. On a connection that all share it goes where a question would.
 
-use crate::question::UpstreamQuestion;
+use crate::{checkpoint::OpenQuestion, open_questions::OpenQuestions, question::UpstreamQuestion};
 use futures_util::{FutureExt, future::Shared};
-use longhaul_client::{InputHandler, InputRequest, InputResponse, LogMessage, RpcFailure};
-use longhaul_core::{BoxFuture, ClientCapabilities, Clock, Json, Principal, SessionKey, TaskId};
-use longhaul_runtime::{AskError, Question, RequestContext, Requestor, SessionLog, SessionLogs, TaskContext};
+use longhaul_client::{InputRequest, LogMessage, RequestRef, TaskHandle};
+use longhaul_core::{BoxFuture, Clock, Json, Principal, SessionKey, TaskId};
+use longhaul_runtime::{
+    AskError, JournalError, Question, RequestContext, Requestor, SessionLog, SessionLogs, TaskContext,
+};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{
@@ -23,8 +25,11 @@ use std::{
 };
 use tokio::sync::Notify;
 
+mod answers;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use answers::ClientsOfConnection;
 
 /// How long a question may come before the answer that names its task.
 const LONGEST_WAIT_FOR_TASK: Duration = Duration::from_secs(2);
@@ -91,14 +96,18 @@ pub(crate) struct Asker {
     unsettled: Mutex<HashMap<String, Unsettled>>,
     /// How many of the answers the upstream has taken.
     delivered: Mutex<BTreeMap<String, u32>>,
-    /// Notified when that has changed.
-    pub(crate) was_delivered: Notify,
+    /// The requests without a key that have no answer.
+    pub(crate) open: OpenQuestions,
+    /// Notified when one of the two has changed.
+    pub(crate) was_settled: Notify,
 }
 
 type Answer = Shared<BoxFuture<'static, Result<Json, AskError>>>;
 
 struct Unsettled {
     answer: Answer,
+    /// Its number among the questions with its text.
+    nth: u32,
     /// How many requests of the upstream wait for it.
     waiting: usize,
 }
@@ -107,6 +116,7 @@ struct Unsettled {
 struct Waiting {
     asker: Arc<Asker>,
     digest: String,
+    request: Option<Box<RequestRef>>,
     is_answered: bool,
 }
 
@@ -117,6 +127,8 @@ impl Drop for Waiting {
             question.waiting -= 1;
             if question.waiting == 0 && !self.is_answered {
                 unsettled.remove(&self.digest);
+                drop(unsettled);
+                self.asker.withdrawn(self.request.as_deref());
             }
         }
     }
@@ -224,7 +236,8 @@ impl Askers {
             rounds: Mutex::default(),
             unsettled: Mutex::default(),
             delivered: Mutex::new(delivered),
-            was_delivered: Notify::new(),
+            open: OpenQuestions::default(),
+            was_settled: Notify::new(),
         });
         state.by_number.insert(number, Arc::clone(&asker));
         Registration {
@@ -259,6 +272,18 @@ impl Askers {
             known = known => known,
             () = self.clock.sleep(LONGEST_WAIT_FOR_TASK) => self.state.lock().by_number.get(&request.source?).cloned(),
         }
+    }
+
+    /// The call that has asked something which is settled now.
+    fn of_settled(&self, request: &InputRequest, asked: &UpstreamQuestion) -> Option<Arc<Asker>> {
+        let state = self.state.lock();
+        let of_task = request.task.as_deref().and_then(|task| state.of_task(task));
+        let by_number = || state.by_number.get(&request.source?).cloned();
+        // More calls may have begun since it was asked.
+        let asks = |asker: &&Arc<Asker>| asker.unsettled.lock().contains_key(&asked.digest);
+        of_task
+            .or_else(by_number)
+            .or_else(|| state.by_number.values().rev().find(asks).cloned())
     }
 
     /// The call with this number; without one, a call of the only client that it can be.
@@ -389,8 +414,10 @@ impl State {
 
 impl Registration {
     /// The upstream has made a task of the call.
-    pub(crate) fn is_task(&self, task: &str) {
-        self.askers.state.lock().by_task.insert(task.to_owned(), self.number);
+    pub(crate) fn is_task(&self, task: &TaskHandle) {
+        self.asker.open.is_task(task.reference());
+        let id = task.id().to_owned();
+        self.askers.state.lock().by_task.insert(id, self.number);
         self.askers.changed.notify_waiters();
     }
 
@@ -424,10 +451,39 @@ impl Drop for Registration {
 }
 
 impl Asker {
-    pub(crate) fn delivered(&self) -> BTreeMap<String, u32> {
-        self.delivered.lock().clone()
+    /// Goes on with what an earlier process was asked, under the same names.
+    pub(crate) fn resume(&self, open: &[OpenQuestion]) {
+        let mut put = self.put.lock();
+        for OpenQuestion { digest, nth, .. } in open {
+            put.insert(digest.clone(), nth.saturating_sub(1));
+        }
+        self.open.resume(open);
     }
 
+    /// The upstream wants no answer any more.
+    fn withdrawn(&self, request: Option<&RequestRef>) {
+        if self.open.settle(request) {
+            self.was_settled.notify_one();
+        }
+    }
+
+    /// Records the task of the upstream, so that it is found again.
+    pub(crate) async fn store(&self) -> Result<(), JournalError> {
+        match &self.context {
+            Context::Task(cx) => self.open.store(&self.delivered, cx).await,
+            Context::Request(_) => Ok(()),
+        }
+    }
+
+    /// The number of the next question with this text.
+    fn next(&self, asked: &UpstreamQuestion) -> u32 {
+        let mut put = self.put.lock();
+        let nth = put.entry(asked.digest.clone()).or_default();
+        *nth += 1;
+        *nth
+    }
+
+    /// One with a key.
     fn question(&self, asked: &UpstreamQuestion) -> Question {
         if let Some(key) = asked.round_key() {
             let mut rounds = self.rounds.lock();
@@ -439,149 +495,42 @@ impl Asker {
             });
             return asked.put(u32::try_from(nth + 1).unwrap_or(u32::MAX));
         }
-        if asked.has_key() {
-            return asked.put(1);
-        }
-        let mut put = self.put.lock();
-        let nth = put.entry(asked.digest.clone()).or_default();
-        *nth += 1;
-        asked.put(*nth)
+        asked.put(1)
     }
 
     /// Puts a question to the client, once.
-    async fn ask(self: &Arc<Self>, asked: &UpstreamQuestion) -> Result<Json, AskError> {
+    async fn ask(self: &Arc<Self>, request: &InputRequest) -> Result<Json, AskError> {
+        let asked = &UpstreamQuestion::of(request);
         if asked.has_key() {
             return self.context.clone().ask(self.question(asked)).await;
         }
         let digest = asked.digest.clone();
-        let answer = {
+        let (answer, nth) = {
             let mut unsettled = self.unsettled.lock();
-            let question = unsettled.entry(digest.clone()).or_insert_with(|| Unsettled {
-                answer: self.context.clone().ask(self.question(asked)).boxed().shared(),
-                waiting: 0,
+            let question = unsettled.entry(digest.clone()).or_insert_with(|| {
+                let nth = self.next(asked);
+                Unsettled {
+                    answer: self.context.clone().ask(asked.put(nth)).boxed().shared(),
+                    nth,
+                    waiting: 0,
+                }
             });
             question.waiting += 1;
-            question.answer.clone()
+            (question.answer.clone(), question.nth)
         };
         let mut waiting = Waiting {
             asker: Arc::clone(self),
             digest,
+            request: request.request.clone(),
             is_answered: false,
         };
+        let is_kept = self.open.add(request, &asked.digest, nth);
+        // Some upstreams ask once: before anyone can answer, so that the answer finds its way after a restart.
+        if is_kept && let Err(error) = self.store().await {
+            tracing::warn!(%error, "a question of an upstream is not kept over a restart");
+        }
         let answer = answer.await;
         waiting.is_answered = answer.is_ok();
         answer
-    }
-}
-
-/// Answers what an upstream asks on one connection.
-pub(crate) struct ClientsOfConnection {
-    pub(crate) askers: Arc<Askers>,
-    /// What all of them have declared.
-    pub(crate) capabilities: ClientCapabilities,
-}
-
-impl InputHandler for ClientsOfConnection {
-    fn capabilities(&self) -> ClientCapabilities {
-        // The gateway relays what its clients declare, and hosts no tasks for upstreams.
-        ClientCapabilities {
-            elicitation_tasks: false,
-            sampling_tasks: false,
-            tasks: false,
-            legacy_tasks: false,
-            ..self.capabilities
-        }
-    }
-
-    fn answer(&self, request: InputRequest) -> BoxFuture<'static, Result<InputResponse, RpcFailure>> {
-        let askers = Arc::clone(&self.askers);
-        Box::pin(async move {
-            let is_elicitation = request.is_elicitation();
-            let is_roots = request.method == "roots/list";
-            if is_roots && request.source.is_none() && request.task.is_none() {
-                askers.asks_for_roots.store(true, Ordering::Relaxed);
-                let roots = askers.roots.lock().clone();
-                if let Some(roots) = roots {
-                    return Ok(InputResponse::result(roots));
-                }
-            }
-            let Some(asker) = askers.find(&request).await else {
-                let (upstream, method) = (&askers.upstream, &request.method);
-                match is_roots {
-                    // The gateway itself has none.
-                    true => tracing::debug!(upstream, "no client can be asked for its roots"),
-                    false => tracing::warn!(
-                        upstream,
-                        method,
-                        "cancelled a question: it names no call, and calls of different clients may have asked it, or none"
-                    ),
-                }
-                return without_answer(is_elicitation, "nobody can be asked");
-            };
-            match asker.ask(&UpstreamQuestion::of(&request)).await {
-                Ok(answer) => match serde_json::from_str::<Value>(answer.as_str()) {
-                    Ok(answer) => {
-                        if is_roots {
-                            *askers.roots.lock() = Some(answer.clone());
-                        }
-                        Ok(InputResponse::result(answer))
-                    }
-                    Err(error) => without_answer(is_elicitation, &error.to_string()),
-                },
-                Err(AskError::Refused(failure)) => Err(failure),
-                Err(error) => without_answer(is_elicitation, &error.to_string()),
-            }
-        })
-    }
-
-    fn delivered(&self, request: &InputRequest) {
-        let asked = UpstreamQuestion::of(request);
-        if asked.has_key() {
-            return;
-        }
-        let asker = {
-            let state = self.askers.state.lock();
-            let of_task = request.task.as_deref().and_then(|task| state.of_task(task));
-            let by_number = || state.by_number.get(&request.source?).cloned();
-            // More calls may have begun since it was asked.
-            let asks = |asker: &&Arc<Asker>| asker.unsettled.lock().contains_key(&asked.digest);
-            of_task
-                .or_else(by_number)
-                .or_else(|| state.by_number.values().rev().find(asks).cloned())
-        };
-        if let Some(asker) = asker {
-            // From now on the same text is another question.
-            asker.unsettled.lock().remove(&asked.digest);
-            *asker.delivered.lock().entry(asked.digest).or_default() += 1;
-            asker.was_delivered.notify_one();
-        }
-    }
-
-    fn roots_change(&self) -> bool {
-        self.capabilities.roots
-    }
-
-    fn elicitation_complete(&self, elicitation_id: &str) {
-        let id = Arc::from(elicitation_id);
-        let all: Vec<Arc<Asker>> = self.askers.state.lock().by_number.values().cloned().collect();
-        // It names no call. All of them are calls of one principal, whose client knows its questions by their ids.
-        for asker in all {
-            match &asker.context {
-                Context::Task(cx) => cx.elicitation_complete(&id),
-                Context::Request(cx) => cx.elicitation_complete(&id),
-            }
-        }
-    }
-}
-
-/// What an upstream is told if there is no answer: that an elicitation was dismissed, or an error.
-fn without_answer(is_elicitation: bool, why: &str) -> Result<InputResponse, RpcFailure> {
-    match is_elicitation {
-        true => Ok(InputResponse::cancel()),
-        false => Err(RpcFailure {
-            code: -32603,
-            message: why.into(),
-            data: None,
-        }),
     }
 }

@@ -1,9 +1,9 @@
 //! What the task of a call on an upstream is found again by after a restart of the gateway.
 
-use longhaul_client::{Generation, SessionRef, TaskRef};
+use longhaul_client::{EarlierRequest, Generation, RequestRef, SessionRef, TaskRef};
 use longhaul_core::{Json, Millis};
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 use std::collections::BTreeMap;
 
 /// The stored form, version 1.
@@ -21,6 +21,33 @@ struct Layout {
     /// How many answers to a legacy question of this text the upstream has taken.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     delivered: BTreeMap<String, u32>,
+    /// What the upstream has asked in requests, and has no answer to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    open: Vec<OpenLayout>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct OpenLayout {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    session: Option<String>,
+    /// The id of the request, as JSON.
+    id: String,
+    method: String,
+    params: Value,
+    /// Whether the task was seen asking.
+    seen: bool,
+    digest: String,
+    nth: u32,
+}
+
+/// A request of a legacy upstream that has no answer: some upstreams ask once, so it is kept for the next process.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct OpenQuestion {
+    pub(crate) request: EarlierRequest,
+    /// That of its text.
+    pub(crate) digest: String,
+    /// Its number among the questions of this text. Both make its name in our store.
+    pub(crate) nth: u32,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -31,11 +58,12 @@ struct SessionLayout {
 }
 
 /// A task on an upstream.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct UpstreamTask {
     pub(crate) task: TaskRef,
     /// By the digest of their text.
     pub(crate) delivered: BTreeMap<String, u32>,
+    pub(crate) open: Vec<OpenQuestion>,
 }
 
 impl UpstreamTask {
@@ -47,6 +75,7 @@ impl UpstreamTask {
                 capabilities: serde_json::from_str(session.capabilities.as_str()).ok()?,
             })
         });
+        let open = self.open.iter().map(OpenLayout::of).collect();
         let layout = Layout {
             version: 1,
             task: self.task.task_id.clone(),
@@ -55,6 +84,7 @@ impl UpstreamTask {
             created_at: self.task.created_at.clone(),
             ttl: self.task.ttl,
             delivered: self.delivered.clone(),
+            open,
         };
         Json::trusted(serde_json::to_string(&layout).unwrap_or_default())
     }
@@ -82,7 +112,41 @@ impl UpstreamTask {
                 ttl: layout.ttl,
             },
             delivered: layout.delivered,
+            open: layout.open.into_iter().map(OpenQuestion::from).collect(),
         })
+    }
+}
+
+impl OpenLayout {
+    fn of(open: &OpenQuestion) -> Self {
+        let OpenQuestion { request, digest, nth } = open.clone();
+        Self {
+            session: request.request.session,
+            id: request.request.id,
+            method: request.method,
+            params: request.params,
+            seen: request.was_seen,
+            digest,
+            nth,
+        }
+    }
+}
+
+impl From<OpenLayout> for OpenQuestion {
+    fn from(layout: OpenLayout) -> Self {
+        Self {
+            request: EarlierRequest {
+                request: RequestRef {
+                    session: layout.session,
+                    id: layout.id,
+                },
+                method: layout.method,
+                params: layout.params,
+                was_seen: layout.seen,
+            },
+            digest: layout.digest,
+            nth: layout.nth,
+        }
     }
 }
 
@@ -113,6 +177,19 @@ mod tests {
                     ttl: Some(60_000),
                 },
                 delivered: BTreeMap::from([("d".to_owned(), 2)]),
+                open: vec![OpenQuestion {
+                    request: EarlierRequest {
+                        request: RequestRef {
+                            session: Some("s".to_owned()),
+                            id: "7".to_owned(),
+                        },
+                        method: "elicitation/create".to_owned(),
+                        params: serde_json::json!({"message": "Which?"}),
+                        was_seen: true,
+                    },
+                    digest: "d".to_owned(),
+                    nth: 3,
+                }],
             };
             assert_eq!(UpstreamTask::from_json(&task.to_json()), Some(task));
         }

@@ -13,7 +13,7 @@ use crate::{
 };
 use longhaul_client::{CallOptions, CallResponse, Event, RequestError, TaskHandle, TaskStatus, TaskSupport};
 use longhaul_core::{BoxFuture, Json, MISSING_CAPABILITY, Millis, Outcome, RpcFailure, StopReason, whole_millis};
-use longhaul_runtime::{Attempt, ExecutionEnd, Executor, JournalError, STOP_GRACE, TaskContext};
+use longhaul_runtime::{Attempt, ExecutionEnd, Executor, STOP_GRACE, TaskContext};
 use longhaul_wire::relayed;
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, sync::Arc};
@@ -83,25 +83,34 @@ impl Executor for UpstreamExecutor {
             let slot =
                 (self.upstream.running.as_ref()).and_then(|running| Arc::clone(running).try_acquire_owned().ok());
             let stored = attempt.checkpoint.as_ref().and_then(UpstreamTask::from_json);
-            if let Some(UpstreamTask { task, delivered }) = stored {
+            let mut has_asked = false;
+            if let Some(UpstreamTask { task, delivered, open }) = stored {
                 let (connection, registration) = match self.register(&cx, &delivered).await {
                     Ok(registered) => registered,
                     Err(end) => return end,
                 };
                 registration.begins();
+                registration.asker.resume(&open);
                 let handle = connection.connection.resume_task(&task).await;
+                let handle = handle.with_earlier_requests(open.into_iter().map(|open| open.request));
                 match self.follow(&handle, &registration, &cx).await {
                     Followed::Ended(end) => return end,
-                    Followed::Lost(error) => tracing::warn!(
-                        upstream = self.upstream.name(), %error, task = cx.task().short(),
-                        "the upstream does not know a task of before the restart any more"
-                    ),
+                    Followed::Lost(error) => {
+                        has_asked = !registration.asker.open.is_empty();
+                        tracing::warn!(
+                            upstream = self.upstream.name(), %error, task = cx.task().short(),
+                            "the upstream does not know a task of before the restart any more"
+                        );
+                    }
                 }
             }
             drop(slot);
             match cx.stop_requested() {
                 Some(reason) => ExecutionEnd::Stopped(reason),
                 None if self.idempotent => self.run(attempt, cx).await,
+                None if has_asked => self.lost(
+                    "the gateway was stopped while it asked something, and the upstream knows its task, or its session, no more: it did not get the answer",
+                ),
                 None => self.lost("the gateway was stopped while it ran"),
             }
         })
@@ -157,8 +166,8 @@ impl UpstreamExecutor {
             let error = match self.call(connection, &registration, attempt, cx).await {
                 Called::Ended(end) => return end,
                 Called::Task(handle) => {
-                    registration.is_task(handle.id());
-                    if let Err(error) = store(&handle, &registration, cx).await {
+                    registration.is_task(&handle);
+                    if let Err(error) = registration.asker.store().await {
                         // Nobody would find it again: the attempt has ended, or is another node's by now.
                         tracing::warn!(%error, task = cx.task().short(), "a task of an upstream was not recorded");
                     }
@@ -391,18 +400,24 @@ impl UpstreamExecutor {
     }
 
     async fn follow_to_end(&self, handle: &TaskHandle, registration: &Registration, cx: &TaskContext) -> Followed {
-        registration.is_task(handle.id());
+        registration.is_task(handle);
         let mut stopping: Option<StopReason> = None;
         loop {
-            let on_event = &mut |event: Event<'_>| report(cx, &event);
+            let on_event = &mut |event: Event<'_>| {
+                if let Event::Status(task) = &event {
+                    let asks = task.status == TaskStatus::InputRequired;
+                    registration.asker.open.was_seen(asks);
+                }
+                report(cx, &event);
+            };
             let waiting = handle.wait(on_event);
             tokio::pin!(waiting);
             let ended = loop {
                 tokio::select! {
                     biased;
                     ended = &mut waiting => break ended,
-                    () = registration.asker.was_delivered.notified() => {
-                        if let Err(error) = store(handle, registration, cx).await {
+                    () = registration.asker.was_settled.notified() => {
+                        if let Err(error) = registration.asker.store().await {
                             tracing::debug!(%error, "an answer that the upstream has taken was not recorded");
                         }
                     }
@@ -500,16 +515,6 @@ impl UpstreamExecutor {
 async fn is_cancelled(handle: &TaskHandle) -> bool {
     let task = handle.get().await;
     task.is_ok_and(|task| task.status == TaskStatus::Cancelled)
-}
-
-/// Records the task of the upstream, so that it is found again.
-async fn store(handle: &TaskHandle, registration: &Registration, cx: &TaskContext) -> Result<(), JournalError> {
-    let Some(task) = handle.reference() else { return Ok(()) };
-    let stored = UpstreamTask {
-        task: task.clone(),
-        delivered: registration.asker.delivered(),
-    };
-    cx.checkpoint(stored.to_json()).await
 }
 
 /// Whether the client of the call has a task of it, or can be given one. One that waits is sent progress and log messages, which no upstream sends for a task.

@@ -25,6 +25,7 @@ mod loops;
 mod methods;
 mod names;
 mod offering;
+mod open_questions;
 mod options;
 mod provider;
 mod public_error;

@@ -133,6 +133,7 @@ fn open(scope: &Scope<'_>, call: CallId) -> Result<Vec<InputRequest>, Refusal> {
             key: row.get(0)?,
             task: None,
             source: None,
+            request: None,
             method: row.get(1)?,
             params: serde_json::from_str(&params).unwrap_or_default(),
         })

@@ -1,10 +1,11 @@
 //! Serving the requests of a legacy server, each beside everything else. One that belongs to a recorded task is recorded before anyone is asked.
 
 mod answer;
+mod earlier;
 mod send;
 
 use crate::{
-    Connection, RequestError, RpcFailure, TaskSnapshot, TaskStatus,
+    Connection, RequestError, RequestRef, RpcFailure, TaskSnapshot, TaskStatus,
     asking::HeldQuestion,
     call_record::CallRecord,
     era::Era,
@@ -16,6 +17,7 @@ use crate::{
     response::ServerRequest,
 };
 use answer::reply;
+use earlier::until_not_asked_again;
 use longhaul_wire::meta;
 use std::sync::Arc;
 use tokio::sync::{Notify, watch};
@@ -27,6 +29,8 @@ struct Serving {
     task: Option<String>,
     /// The number of the request on whose stream it came.
     source: Option<u64>,
+    /// By what other processes can answer it.
+    reference: Option<Box<RequestRef>>,
     /// The plain call that asks, if it is recorded.
     call: Option<CallRecord>,
     digest: RequestDigest,
@@ -40,6 +44,8 @@ struct Stream {
     source: Option<u64>,
     /// The recorded plain call that it belongs to.
     call: Option<CallRecord>,
+    /// An earlier process without a journal got it.
+    is_earlier: bool,
 }
 
 /// The task that a question belongs to has ended: nobody waits for the answer.
@@ -70,7 +76,12 @@ impl Connection {
             (true, Some(call)) => Some(call.clone()),
             (true, None) => self.legacy_tasks().only_plain_call(),
         };
-        self.serve_request(request, era, task, Stream { source, call }, None);
+        let stream = Stream {
+            source,
+            call,
+            is_earlier: false,
+        };
+        self.serve_request(request, era, task, stream, None);
     }
 
     /// Cancels the requests for the result of a task that earlier processes have left open in the present session: the server may send its next question on a
@@ -164,7 +175,7 @@ impl Connection {
         match entries.get_mut(&id) {
             Some(served) if served.digest == digest => {
                 // The server may have taken the response already, and ask the same again under the same id.
-                served.came_again |= known.is_none() && served.answer.borrow().is_some();
+                served.came_again |= known.is_none() && !served.yields && served.answer.borrow().is_some();
                 tracing::debug!(id, "a request of the server came twice");
                 return;
             }
@@ -174,16 +185,17 @@ impl Connection {
         // The user is being asked the same under another id.
         let open_answer = match task.is_some() && is_question(&request.method) {
             // What comes after the answer may be another question.
-            true => entries.values().find(|open| {
+            true => entries.values_mut().find(|open| {
                 let is_same_question = unique_name.is_some() && open.unique_name == unique_name;
-                let is_open = known.is_some() || open.answer.borrow().is_none();
+                let is_open = known.is_some() || open.yields || open.answer.borrow().is_none();
                 open.task == task && open.digest == digest && (is_same_question || is_open)
             }),
             false => None,
         };
-        let open_answer = open_answer.map(|open| open.answer.clone());
+        let open_answer = open_answer.map(ServedRequest::share_answer);
         let (answer_sender, answer) = watch::channel(None);
         let (withdrawn, is_recorded) = (Arc::new(Notify::new()), known.is_some());
+        let is_earlier = stream.is_earlier;
         let entry = |running| ServedRequest {
             running,
             withdrawn: Arc::clone(&withdrawn),
@@ -194,11 +206,20 @@ impl Connection {
             digest,
             unique_name: unique_name.clone(),
             was_seen: false,
+            yields: is_earlier,
+            was_asked_again: false,
             answer,
             sent_at: None,
         };
+        let reference = (!self.transport().is_session()).then(|| {
+            Box::new(RequestRef {
+                session: self.session_of(era).map(|session| session.id),
+                id: request.id.clone(),
+            })
+        });
         let mut serving = Serving {
             request,
+            reference,
             era: Arc::clone(era),
             task: task.clone(),
             source: stream.source,
@@ -223,6 +244,12 @@ impl Connection {
                 let reply = match &permit {
                     Ok(_) => {
                         let reply = reply(&connection, &serving, recorded.as_ref(), open_answer, &answer_sender);
+                        let reply = async {
+                            match is_earlier {
+                                true => tokio::join!(reply, until_not_asked_again(&connection)).0,
+                                false => reply.await,
+                            }
+                        };
                         tokio::select! {
                             biased;
                             () = withdrawn.notified() => {
@@ -241,7 +268,8 @@ impl Connection {
                     }),
                 };
                 let Some(used) = connection.upgrade() else { return };
-                if let Some(reply) = reply {
+                let is_sent = !is_earlier || earlier::is_wanted(&used, &serving);
+                if let Some(reply) = reply.filter(|_| is_sent) {
                     let recorded = recorded.filter(|_| permit.is_ok());
                     used.send_reply(&serving, reply, recorded).await;
                 }
@@ -377,6 +405,7 @@ fn asked_by(serving: &Serving, recorded: Option<&Recorded>) -> InputRequest {
         key: recorded.and_then(Recorded::key).cloned(),
         task: serving.task.clone(),
         source: serving.source,
+        request: serving.reference.clone(),
         method: serving.request.method.clone(),
         params: serving.request.params.clone(),
     }

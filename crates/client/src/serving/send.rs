@@ -61,10 +61,22 @@ impl Connection {
         match (&sent, &connection.options().inputs) {
             (Ok(true), Some(inputs)) => inputs.delivered(&asked_by(serving, recorded.as_ref())),
             (Ok(true), None) => {}
-            (Ok(false), _) => tracing::debug!(
-                method = request.method,
-                "a request of the server was not answered: its session has ended"
-            ),
+            (Ok(false), inputs) => {
+                tracing::debug!(
+                    method = request.method,
+                    "a request of the server was not answered: its session has ended"
+                );
+                if let Some(inputs) = inputs {
+                    inputs.lost_with_session(&asked_by(serving, recorded.as_ref()));
+                }
+            }
+            (Err(RequestError::Http { status: 404, .. }), Some(inputs)) => {
+                tracing::debug!(
+                    method = request.method,
+                    "a request of the server was not answered: the server knows its session no more"
+                );
+                inputs.lost_with_session(&asked_by(serving, recorded.as_ref()));
+            }
             (Err(error), _) => {
                 tracing::warn!(%error, method = request.method, "the server did not get the answer to its request");
             }

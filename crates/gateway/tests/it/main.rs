@@ -1,6 +1,7 @@
 //! The gateway between real clients and real servers, over HTTP on this machine.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod asks_once;
 mod cells;
 mod check;
 mod client;
@@ -14,6 +15,7 @@ mod loops;
 mod passed_on;
 mod reload;
 mod restart;
+mod restart_with_question;
 #[cfg(unix)]
 mod revisions;
 #[cfg(unix)]

@@ -1,0 +1,36 @@
+//! What a legacy server has asked an earlier process about a task that no journal has: it can be answered in the same session.
+
+use crate::{InputRequest, RequestRef};
+use parking_lot::Mutex;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// A request of a legacy server about a task that an earlier process got, and may not have answered.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EarlierRequest {
+    /// By what it can be answered.
+    pub request: RequestRef,
+    /// `elicitation/create`, `sampling/createMessage` or `roots/list`.
+    pub method: String,
+    /// The request's params, as they came.
+    pub params: Value,
+    /// Whether the task was seen asking when it came. Then it is over once the task does not ask. Some servers never say that a task asks.
+    pub was_seen: bool,
+}
+
+impl EarlierRequest {
+    /// As the handler is asked.
+    pub(crate) fn asked(&self, task: &str) -> InputRequest {
+        InputRequest {
+            key: None,
+            task: Some(task.to_owned()),
+            source: None,
+            request: Some(Box::new(self.request.clone())),
+            method: self.method.clone(),
+            params: self.params.clone(),
+        }
+    }
+}
+
+/// The requests that nobody in this process has dealt with.
+pub(crate) type Undealt = Arc<Mutex<Vec<EarlierRequest>>>;

@@ -1,0 +1,130 @@
+//! What a connection to an upstream answers its questions with.
+
+use super::{Asker, Askers, Context};
+use crate::question::UpstreamQuestion;
+use longhaul_client::{InputHandler, InputRequest, InputResponse, RpcFailure};
+use longhaul_core::{BoxFuture, ClientCapabilities};
+use longhaul_runtime::AskError;
+use serde_json::Value;
+use std::sync::{Arc, atomic::Ordering};
+
+/// Answers what an upstream asks on one connection.
+pub(crate) struct ClientsOfConnection {
+    pub(crate) askers: Arc<Askers>,
+    /// What all of them have declared.
+    pub(crate) capabilities: ClientCapabilities,
+}
+
+impl InputHandler for ClientsOfConnection {
+    fn capabilities(&self) -> ClientCapabilities {
+        // The gateway relays what its clients declare, and hosts no tasks for upstreams.
+        ClientCapabilities {
+            elicitation_tasks: false,
+            sampling_tasks: false,
+            tasks: false,
+            legacy_tasks: false,
+            ..self.capabilities
+        }
+    }
+
+    fn answer(&self, request: InputRequest) -> BoxFuture<'static, Result<InputResponse, RpcFailure>> {
+        let askers = Arc::clone(&self.askers);
+        Box::pin(async move {
+            let is_elicitation = request.is_elicitation();
+            let is_roots = request.method == "roots/list";
+            if is_roots && request.source.is_none() && request.task.is_none() {
+                askers.asks_for_roots.store(true, Ordering::Relaxed);
+                let roots = askers.roots.lock().clone();
+                if let Some(roots) = roots {
+                    return Ok(InputResponse::result(roots));
+                }
+            }
+            let Some(asker) = askers.find(&request).await else {
+                let (upstream, method) = (&askers.upstream, &request.method);
+                match is_roots {
+                    // The gateway itself has none.
+                    true => tracing::debug!(upstream, "no client can be asked for its roots"),
+                    false => tracing::warn!(
+                        upstream,
+                        method,
+                        "cancelled a question: it names no call, and calls of different clients may have asked it, or none"
+                    ),
+                }
+                return without_answer(is_elicitation, "nobody can be asked");
+            };
+            match asker.ask(&request).await {
+                Ok(answer) => match serde_json::from_str::<Value>(answer.as_str()) {
+                    Ok(answer) => {
+                        if is_roots {
+                            *askers.roots.lock() = Some(answer.clone());
+                        }
+                        Ok(InputResponse::result(answer))
+                    }
+                    Err(error) => without_answer(is_elicitation, &error.to_string()),
+                },
+                Err(AskError::Refused(failure)) => Err(failure),
+                Err(error) => without_answer(is_elicitation, &error.to_string()),
+            }
+        })
+    }
+
+    fn delivered(&self, request: &InputRequest) {
+        let asked = UpstreamQuestion::of(request);
+        if asked.has_key() {
+            return;
+        }
+        if let Some(asker) = self.askers.of_settled(request, &asked) {
+            // From now on the same text is another question.
+            asker.unsettled.lock().remove(&asked.digest);
+            *asker.delivered.lock().entry(asked.digest).or_default() += 1;
+            asker.open.settle(request.request.as_deref());
+            asker.was_settled.notify_one();
+        }
+    }
+
+    fn not_taken(&self, request: &InputRequest) {
+        let asker = self.askers.of_settled(request, &UpstreamQuestion::of(request));
+        if let Some(asker) = asker.filter(|asker| asker.open.settle(request.request.as_deref())) {
+            asker.was_settled.notify_one();
+        }
+    }
+
+    fn lost_with_session(&self, request: &InputRequest) {
+        self.not_taken(request);
+        let asker = self.askers.of_settled(request, &UpstreamQuestion::of(request));
+        if let Some(Context::Task(cx)) = asker.as_ref().map(|asker| &asker.context) {
+            cx.status(format!(
+                "upstream `{}` has ended the session in which it asked: it gets the answer only if it asks again",
+                self.askers.upstream
+            ));
+        }
+    }
+
+    fn roots_change(&self) -> bool {
+        self.capabilities.roots
+    }
+
+    fn elicitation_complete(&self, elicitation_id: &str) {
+        let id = Arc::from(elicitation_id);
+        let all: Vec<Arc<Asker>> = self.askers.state.lock().by_number.values().cloned().collect();
+        // It names no call. All of them are calls of one principal, whose client knows its questions by their ids.
+        for asker in all {
+            match &asker.context {
+                Context::Task(cx) => cx.elicitation_complete(&id),
+                Context::Request(cx) => cx.elicitation_complete(&id),
+            }
+        }
+    }
+}
+
+/// What an upstream is told if there is no answer: that an elicitation was dismissed, or an error.
+fn without_answer(is_elicitation: bool, why: &str) -> Result<InputResponse, RpcFailure> {
+    match is_elicitation {
+        true => Ok(InputResponse::cancel()),
+        false => Err(RpcFailure {
+            code: -32603,
+            message: why.into(),
+            data: None,
+        }),
+    }
+}
