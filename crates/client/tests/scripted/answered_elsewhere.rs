@@ -116,8 +116,10 @@ fn legacy_peer(task: &Arc<Asking>) -> Peer {
         match seen.method() {
             "tools/call" => seen.result(json!({"task": now()})),
             "tasks/get" => {
+                let answer = seen.result(now());
+                // Only now: what a test changes after this poll is in the next answer.
                 task.polls.fetch_add(1, Ordering::SeqCst);
-                seen.result(now())
+                answer
             }
             "tasks/result" if task.has_ended.load(Ordering::SeqCst) => seen.result(json!({"content": []})),
             "tasks/result" => {
