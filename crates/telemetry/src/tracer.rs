@@ -78,6 +78,8 @@ pub struct Tracer {
     notes: Notes,
     ended: Receiver<Ended>,
     complained: Option<Duration>,
+    /// Where spans go, for the log.
+    endpoint: String,
 }
 
 impl Tracer {
@@ -98,7 +100,10 @@ impl Tracer {
             .with_endpoint(&endpoint)
             .with_timeout(TIMEOUT)
             .build();
-        let mut exporter = exporter.map_err(|source| TracerError { endpoint, source })?;
+        let mut exporter = match exporter {
+            Ok(exporter) => exporter,
+            Err(source) => return Err(TracerError { endpoint, source }),
+        };
         exporter.set_resource(
             &Resource::builder_empty()
                 .with_service_name(settings.service)
@@ -111,6 +116,7 @@ impl Tracer {
             notes,
             ended,
             complained: None,
+            endpoint,
         })
     }
 
@@ -166,7 +172,7 @@ impl Tracer {
         let is_recent = |at: Duration| now.saturating_sub(at) < COMPLAINT_INTERVAL;
         if !self.complained.is_some_and(is_recent) {
             self.complained = Some(now);
-            tracing::warn!(why, "traces were not sent");
+            tracing::warn!(why, collector = self.endpoint, "traces were not sent");
         }
     }
 }
