@@ -1,9 +1,9 @@
 //! A store that counts what becomes of tasks.
 
-use crate::metrics::{AttemptOutcome, Metrics, Write};
+use crate::metrics::{Metrics, Write};
 use longhaul_core::{
-    AttemptEnd, BoxFuture, Clock, Event, Store, StoreLayer, Task, UnixMillis,
-    store::{ApplyError, Change, Claim, Claimed, CreateError, Created, NewTask, StoreError},
+    BoxFuture, Clock, Store, StoreLayer, Task,
+    store::{ApplyError, Change, ChangeEnds, Claim, Claimed, CreateError, Created, NewTask, StoreError},
 };
 use std::sync::Arc;
 
@@ -23,42 +23,13 @@ impl MeteredStore {
     }
 }
 
-/// What is counted of a change.
-struct Counted {
-    at: UnixMillis,
-    end: Option<AttemptOutcome>,
-}
-
-impl Counted {
-    fn of(change: &Change) -> Self {
-        let end = change.events.iter().find_map(|event| match event {
-            Event::AttemptEnded(end) => Some(outcome(end)),
-            _ => None,
-        });
-        Self { at: change.at, end }
+/// Counts what a change did to `task`, which is as it was left.
+fn count(metrics: &Metrics, ends: ChangeEnds, task: &Task) {
+    if let Some(outcome) = ends.attempt {
+        metrics.attempt_ended(&task.tool, outcome);
     }
-
-    /// Counts what the change did to `task`, which is as it was left.
-    fn count(&self, metrics: &Metrics, task: &Task) {
-        if let Some(end) = self.end {
-            metrics.attempt_ended(&task.tool, end);
-        }
-        // A legacy cancel ends a task before its attempt: the end of that attempt is not another end of the task.
-        let ended_before = self.end.is_some() && task.stop.is_some_and(|stop| Some(stop.at) == task.ended_at);
-        if task.is_done() && task.ended_at == Some(self.at) && !ended_before {
-            metrics.task_ended(task);
-        }
-    }
-}
-
-fn outcome(end: &AttemptEnd) -> AttemptOutcome {
-    match end {
-        AttemptEnd::Finished(_) => AttemptOutcome::Finished,
-        AttemptEnd::Failed { .. } => AttemptOutcome::Failed,
-        AttemptEnd::Stopped(_) => AttemptOutcome::Stopped,
-        AttemptEnd::NeverStarted { .. } => AttemptOutcome::NeverStarted,
-        AttemptEnd::Suspended { .. } => AttemptOutcome::Suspended,
-        AttemptEnd::Blocked(_) => AttemptOutcome::Blocked,
+    if ends.ended(task) {
+        metrics.task_ended(task);
     }
 }
 
@@ -92,12 +63,12 @@ impl StoreLayer for MeteredStore {
 
     fn apply(&self, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
         let began = self.clock.monotonic();
-        let (counted, can_wait) = (Counted::of(&change), change.can_wait);
+        let (ends, can_wait) = (change.ends(), change.can_wait);
         let applying = self.inner.apply(change);
         Box::pin(async move {
             let applied = applying.await;
             if let Ok(task) = &applied {
-                counted.count(&self.metrics, task);
+                count(&self.metrics, ends, task);
             }
             if !can_wait {
                 let failed = match &applied {

@@ -5,7 +5,7 @@ use crate::{
     words::state_word,
 };
 use longhaul_core::{
-    State, Task, UnixMillis, Usage, Verdict,
+    AttemptOutcome, State, Task, UnixMillis, Usage, Verdict,
     store::{CommitCounts, LiveTasks, StoreError},
 };
 use longhaul_server::{Front, Limit};
@@ -127,22 +127,8 @@ struct ToolMetrics {
     /// For the mean, which a histogram does not tell.
     total_seconds: Counter<f64, AtomicU64>,
     /// By [`AttemptOutcome`].
-    attempts: [Counter; 6],
+    attempts: [Counter; AttemptOutcome::ALL.len()],
 }
-
-/// How an attempt has ended.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum AttemptOutcome {
-    Finished,
-    Failed,
-    Stopped,
-    NeverStarted,
-    Suspended,
-    Blocked,
-}
-
-/// Their words, in the same order.
-const ATTEMPT_OUTCOMES: [&str; 6] = ["finished", "failed", "stopped", "never_started", "suspended", "blocked"];
 
 /// A kind of write that is acknowledged after its commit.
 #[derive(Debug, Clone, Copy)]
@@ -323,8 +309,8 @@ impl Metrics {
             task_seconds: self.task_seconds.get_or_create(&label).clone(),
             queue_seconds: self.queue_seconds.get_or_create(&label).clone(),
             total_seconds: Counter::default(),
-            attempts: ATTEMPT_OUTCOMES.map(|outcome| {
-                let tool = tool.to_string();
+            attempts: AttemptOutcome::ALL.map(|outcome| {
+                let (tool, outcome) = (tool.to_string(), outcome.as_str());
                 self.attempts.get_or_create(&OfToolAndOutcome { tool, outcome }).clone()
             }),
         });

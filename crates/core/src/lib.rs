@@ -8,6 +8,7 @@
 //! Time, randomness and identity come in from outside ([`Clock`], [`Entropy`]), so that a simulation can own them.
 
 mod attempt;
+mod attempt_outcome;
 mod blocked;
 mod canonical;
 mod capability;
@@ -39,6 +40,7 @@ mod tool_pattern;
 mod transition;
 
 pub use attempt::{Attempt, AttemptState, Fence, HostId, NodeId};
+pub use attempt_outcome::AttemptOutcome;
 pub use blocked::{Block, BlockReason, Blocked, CodeFingerprint};
 pub use canonical::canonical_digest;
 pub use capability::{Capability, ClientCapabilities, MISSING_CAPABILITY};

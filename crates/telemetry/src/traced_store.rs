@@ -2,8 +2,8 @@
 
 use foldhash::HashMap;
 use longhaul_core::{
-    AttemptEnd, BoxFuture, Event, HostId, NodeId, Store, StoreLayer, Task, TaskId, UnixMillis,
-    store::{ApplyError, Change, Claim, Claimed, CreateError, Created, NewTask, StoreError},
+    AttemptOutcome, BoxFuture, HostId, NodeId, Store, StoreLayer, Task, TaskId, UnixMillis,
+    store::{ApplyError, Change, ChangeEnds, Claim, Claimed, CreateError, Created, NewTask, StoreError},
 };
 use parking_lot::Mutex;
 use std::{
@@ -62,7 +62,7 @@ pub(crate) enum Ended {
         task: Task,
         began: UnixMillis,
         at: UnixMillis,
-        how: &'static str,
+        how: AttemptOutcome,
     },
 }
 
@@ -80,8 +80,9 @@ impl TracedStore {
         self.began.lock().insert(task.id.clone(), at);
     }
 
-    fn changed(&self, task: &Task, at: UnixMillis, end: Option<&'static str>) {
-        if let Some(how) = end {
+    fn changed(&self, task: &Task, ends: ChangeEnds) {
+        let at = ends.at;
+        if let Some(how) = ends.attempt {
             let began = match self.began.lock().entry(task.id.clone()) {
                 Entry::Occupied(began) => began.remove(),
                 // Not by this process.
@@ -92,9 +93,7 @@ impl TracedStore {
                 self.notes.note(Ended::Attempt { task, began, at, how });
             }
         }
-        // A legacy cancel ends a task before its attempt: the end of that attempt is not another end of the task.
-        let ended_before = end.is_some() && task.stop.is_some_and(|stop| Some(stop.at) == task.ended_at);
-        if is_traced(task) && task.is_done() && task.ended_at == Some(at) && !ended_before {
+        if is_traced(task) && ends.ended(task) {
             self.notes.note(Ended::Task(task.clone()));
         }
     }
@@ -103,17 +102,6 @@ impl TracedStore {
 /// A task that clients may know, or that such a one has started.
 fn is_traced(task: &Task) -> bool {
     task.announced || task.lineage.is_some()
-}
-
-fn word(end: &AttemptEnd) -> &'static str {
-    match end {
-        AttemptEnd::Finished(_) => "finished",
-        AttemptEnd::Failed { .. } => "failed",
-        AttemptEnd::Stopped(_) => "stopped",
-        AttemptEnd::NeverStarted { .. } => "never_started",
-        AttemptEnd::Suspended { .. } => "suspended",
-        AttemptEnd::Blocked(_) => "blocked",
-    }
 }
 
 impl StoreLayer for TracedStore {
@@ -135,18 +123,12 @@ impl StoreLayer for TracedStore {
     }
 
     fn apply(&self, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
-        let (at, end) = (
-            change.at,
-            change.events.iter().find_map(|event| match event {
-                Event::AttemptEnded(end) => Some(word(end)),
-                _ => None,
-            }),
-        );
+        let ends = change.ends();
         let applying = self.inner.apply(change);
         Box::pin(async move {
             let applied = applying.await;
             if let Ok(task) = &applied {
-                self.changed(task, at, end);
+                self.changed(task, ends);
             }
             applied
         })

@@ -6,7 +6,7 @@ use crate::{
     trace::TraceOfTask,
     traced_store::{Ended, Notes, TracedStore},
 };
-use longhaul_core::{State, Store, Verdict, store::StoreError};
+use longhaul_core::{AttemptOutcome, State, Store, Verdict, store::StoreError};
 use longhaul_runtime::Engine;
 use opentelemetry::{
     KeyValue,
@@ -204,9 +204,10 @@ async fn spans_of(engine: &Engine, ended: &Ended) -> Result<Vec<SpanData>, Store
             whose(&mut span);
             span.attributes
                 .push(KeyValue::new("longhaul.attempt", i64::from(epoch)));
-            span.attributes.push(KeyValue::new("longhaul.attempt.outcome", *how));
-            span.status = match *how {
-                "failed" | "blocked" => Status::error(*how),
+            span.attributes
+                .push(KeyValue::new("longhaul.attempt.outcome", how.as_str()));
+            span.status = match how {
+                AttemptOutcome::Failed | AttemptOutcome::Blocked => Status::error(how.as_str()),
                 _ => Status::Unset,
             };
             Ok(vec![span])

@@ -1,6 +1,6 @@
 //! Changes to a task.
 
-use crate::{Event, Fence, TaskId, UnixMillis};
+use crate::{AttemptOutcome, Event, Fence, Task, TaskId, UnixMillis};
 use std::time::Duration;
 
 /// How long a store may defer a change that [can wait](Change::can_wait).
@@ -37,5 +37,34 @@ impl Change {
             number: None,
             can_wait: false,
         }
+    }
+
+    /// What it may end. A layer around a store asks before the change is made, and looks at the task afterwards.
+    pub fn ends(&self) -> ChangeEnds {
+        ChangeEnds {
+            at: self.at,
+            attempt: self.events.iter().find_map(|event| match event {
+                Event::AttemptEnded(end) => Some(end.into()),
+                _ => None,
+            }),
+        }
+    }
+}
+
+/// What a [`Change`] may end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChangeEnds {
+    /// When.
+    pub at: UnixMillis,
+    /// How the attempt has ended, if it ends one.
+    pub attempt: Option<AttemptOutcome>,
+}
+
+impl ChangeEnds {
+    /// Whether the change has ended `task`, which is as it was left. A legacy cancel ends a task before its attempt: the end of that attempt is not another
+    /// end of the task.
+    pub fn ended(&self, task: &Task) -> bool {
+        let ended_before = self.attempt.is_some() && task.stop.is_some_and(|stop| Some(stop.at) == task.ended_at);
+        task.is_done() && task.ended_at == Some(self.at) && !ended_before
     }
 }

@@ -23,7 +23,7 @@ mod permits;
 mod search;
 mod signing_key;
 
-pub use change::{Change, LONGEST_DEFERRAL};
+pub use change::{Change, ChangeEnds, LONGEST_DEFERRAL};
 pub use commit_counts::{CommitCounter, CommitCounts};
 pub use create::{Created, History, Idempotency, NewTask, ParentEntry, UnwrittenCall};
 pub use error::{ApplyError, CreateError, MAX_ENDED_SESSIONS, StoreError};
