@@ -188,6 +188,26 @@ impl PageError {
     }
 }
 
+/// The page at `address`, drawn anew if something has changed since it was drawn last; else what went wrong.
+async fn shown(
+    context: &AdminContext,
+    address: String,
+    draw: impl Future<Output = Result<String, PageError>>,
+) -> Response {
+    let clock = &context.engine.ports().clock;
+    let page = context.drawn.page(&context.live, &**clock, address, draw).await;
+    page.unwrap_or_else(|error| error.show(context, "/"))
+}
+
+/// Whether the last part of an address pauses something, or ends its pause; `None` if it does neither.
+fn pauses(action: &str) -> Option<bool> {
+    match action {
+        "pause" => Some(true),
+        "resume" => Some(false),
+        _ => None,
+    }
+}
+
 /// A page as text. The templates are part of the program, so they can be drawn.
 fn drawn(page: &impl Template) -> String {
     page.render().unwrap_or_else(|error| error.to_string())

@@ -1,6 +1,6 @@
 //! The servers of the store.
 
-use super::{Frame, PageError, drawn, length};
+use super::{Frame, PageError, drawn, length, shown};
 use crate::{context::AdminContext, nodes::NodeView};
 use askama::Template;
 use axum::{
@@ -23,12 +23,7 @@ struct Row {
 }
 
 pub(super) async fn show(State(context): State<Arc<AdminContext>>, OriginalUri(uri): OriginalUri) -> Response {
-    let clock = &context.engine.ports().clock;
-    let drawn = context
-        .drawn
-        .page(&context.live, &**clock, uri.path().to_owned(), draw(&context))
-        .await;
-    drawn.unwrap_or_else(|error| error.show(&context, "/"))
+    shown(&context, uri.path().to_owned(), draw(&context)).await
 }
 
 async fn draw(context: &AdminContext) -> Result<String, PageError> {

@@ -3,6 +3,7 @@
 use super::{
     Frame, PageError, drawn, length,
     question::{self, Question},
+    shown,
     tasks::fraction,
 };
 use crate::{
@@ -100,13 +101,8 @@ fn text(value: &Value) -> String {
 }
 
 pub(super) async fn show(State(context): State<Arc<AdminContext>>, Path(id): Path<String>) -> Response {
-    let clock = &context.engine.ports().clock;
     let draw = async { Ok(drawn(&page(&context, &id).await?)) };
-    let shown: Result<Response, PageError> = context
-        .drawn
-        .page(&context.live, &**clock, format!("/tasks/{id}"), draw)
-        .await;
-    shown.unwrap_or_else(|error| error.show(&context, "/"))
+    shown(&context, format!("/tasks/{id}"), draw).await
 }
 
 async fn page(context: &AdminContext, text_of_id: &str) -> Result<TaskPage, PageError> {

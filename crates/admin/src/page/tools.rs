@@ -1,6 +1,6 @@
 //! The tools and what becomes of their calls.
 
-use super::{Frame, PageError, drawn, length};
+use super::{Frame, PageError, drawn, length, pauses, shown};
 use crate::{access::Actor, context::AdminContext, view::ToolView};
 use askama::Template;
 use axum::{
@@ -25,12 +25,7 @@ struct Row {
 }
 
 pub(super) async fn show(State(context): State<Arc<AdminContext>>, OriginalUri(uri): OriginalUri) -> Response {
-    let clock = &context.engine.ports().clock;
-    let drawn = context
-        .drawn
-        .page(&context.live, &**clock, uri.path().to_owned(), draw(&context))
-        .await;
-    drawn.unwrap_or_else(|error| error.show(&context, "/"))
+    shown(&context, uri.path().to_owned(), draw(&context)).await
 }
 
 async fn draw(context: &AdminContext) -> Result<String, PageError> {
@@ -52,10 +47,8 @@ pub(super) async fn act(
     Extension(actor): Extension<Actor>,
     Path((name, action)): Path<(String, String)>,
 ) -> Response {
-    let paused = match action.as_str() {
-        "pause" => true,
-        "resume" => false,
-        _ => return StatusCode::NOT_FOUND.into_response(),
+    let Some(paused) = pauses(&action) else {
+        return StatusCode::NOT_FOUND.into_response();
     };
     match context.set_paused(&actor, &name, paused).await {
         Ok(()) => Redirect::to("/tools").into_response(),

@@ -1,6 +1,6 @@
 //! The upstreams of a gateway.
 
-use super::{Frame, PageError, drawn};
+use super::{Frame, PageError, drawn, pauses, shown};
 use crate::{access::Actor, context::AdminContext, upstreams::UpstreamView};
 use askama::Template;
 use axum::{
@@ -19,12 +19,7 @@ struct UpstreamsPage {
 }
 
 pub(super) async fn show(State(context): State<Arc<AdminContext>>, OriginalUri(uri): OriginalUri) -> Response {
-    let clock = &context.engine.ports().clock;
-    let drawn = context
-        .drawn
-        .page(&context.live, &**clock, uri.path().to_owned(), draw(&context))
-        .await;
-    drawn.unwrap_or_else(|error| error.show(&context, "/"))
+    shown(&context, uri.path().to_owned(), draw(&context)).await
 }
 
 async fn draw(context: &AdminContext) -> Result<String, PageError> {
@@ -39,10 +34,8 @@ pub(super) async fn act(
     Extension(actor): Extension<Actor>,
     Path((name, action)): Path<(String, String)>,
 ) -> Response {
-    let paused = match action.as_str() {
-        "pause" => true,
-        "resume" => false,
-        _ => return StatusCode::NOT_FOUND.into_response(),
+    let Some(paused) = pauses(&action) else {
+        return StatusCode::NOT_FOUND.into_response();
     };
     match context.set_upstream_paused(&actor, &name, paused).await {
         Ok(_) => Redirect::to("/upstreams").into_response(),
