@@ -63,6 +63,20 @@ async fn invariant_1_nothing_is_acknowledged_before_it_is_committed() {
     assert_eq!(acknowledged_too_early(None).await, 0);
 }
 
+/// Changes that are sent together share commits.
+#[tokio::test]
+async fn commits_and_the_changes_in_them_are_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, node) = open(directory.path(), SqliteOptions::default()).await;
+    let before = store.commit_counts();
+    let created = (0..50).map(async |n| create(&store, &format!("t{n}"), node, 10).await.unwrap());
+    futures_util::future::join_all(created).await;
+    let after = store.commit_counts();
+    let (commits, changes) = (after.commits - before.commits, after.changes - before.changes);
+    assert_eq!(changes, 50);
+    assert!((1..50).contains(&commits), "{commits}");
+}
+
 /// Proves that the test above can fail.
 #[tokio::test]
 async fn invariant_1_a_planted_early_acknowledgement_is_seen() {
