@@ -61,7 +61,7 @@ fn call(home: &TempDir, status: &str, options: &[&str]) -> Command {
     longhaul(&words, home)
 }
 
-/// Makes a call whose task works, and waits until it does.
+/// Makes a call, and waits until its task is working.
 fn begin_call(home: &TempDir) -> (Child, BufReader<ChildStderr>) {
     let mut running = call(home, "working", &[]).spawn().unwrap();
     let mut said = BufReader::new(running.stderr.take().unwrap());

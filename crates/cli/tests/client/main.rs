@@ -28,4 +28,5 @@ mod tasks;
 mod terminal;
 mod unkind_servers;
 mod unwritten;
+mod waits;
 mod wire;

@@ -224,3 +224,8 @@ impl Scripted {
         self.seen.lock().unwrap().clone()
     }
 }
+
+/// The answer to a call that has become this task.
+pub(crate) fn created(id: &str) -> Value {
+    task(id, "working", json!({"resultType": "task"}))
+}
