@@ -32,5 +32,5 @@ impl EarlierRequest {
     }
 }
 
-/// The requests that nobody in this process has dealt with.
-pub(crate) type Undealt = Arc<Mutex<Vec<EarlierRequest>>>;
+/// The requests that nobody in this process has answered yet.
+pub(crate) type UnansweredRequests = Arc<Mutex<Vec<EarlierRequest>>>;

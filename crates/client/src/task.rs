@@ -4,7 +4,7 @@ use crate::{
     Connection, Finished, Generation, JournalError, OtherLogin, Outcome, RequestError, TaskRef, TaskSnapshot,
     TaskStatus, Tool,
     call_record::CallRecord,
-    earlier_requests::{EarlierRequest, Undealt},
+    earlier_requests::{EarlierRequest, UnansweredRequests},
     era::Era,
     error::excerpt,
     output_schema::OutputSchema,
@@ -30,7 +30,7 @@ pub struct TaskHandle {
     output: Option<OutputSchema>,
     record: Option<CallRecord>,
     other_login: Option<OtherLogin>,
-    earlier_requests: Undealt,
+    earlier_requests: UnansweredRequests,
 }
 
 impl Connection {
@@ -75,7 +75,7 @@ impl TaskHandle {
             output: None,
             record: None,
             other_login: None,
-            earlier_requests: Undealt::default(),
+            earlier_requests: UnansweredRequests::default(),
         }
     }
 
@@ -137,7 +137,7 @@ impl TaskHandle {
     }
 
     /// What an earlier process was asked about it, until it is dealt with here.
-    pub(crate) fn earlier_requests(&self) -> &Undealt {
+    pub(crate) fn earlier_requests(&self) -> &UnansweredRequests {
         &self.earlier_requests
     }
 

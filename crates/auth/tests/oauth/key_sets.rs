@@ -225,7 +225,7 @@ async fn a_signature_that_no_known_key_has_made_has_keys_fetched_with_a_bound() 
     }
 }
 
-/// An issuer that had changed the key under its id would have signed by another algorithm, which has keys fetched as a wrong signature does; in between nobody need wait.
+/// The issuer may have changed the key under its id. So the keys are fetched again, as after a wrong signature, and at most as often.
 #[tokio::test]
 async fn a_known_key_with_another_algorithm_is_invalid_and_no_unknown_one() {
     let (known, other) = (Signer::new("ES256", "same"), Signer::new("ES384", "same"));

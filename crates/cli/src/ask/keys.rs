@@ -33,7 +33,7 @@ pub(super) fn read_through_filter() -> io::Result<()> {
     let filtered = rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?;
     make_raw(&filtered)?;
     make_raw(&real)?;
-    // What was typed before the form can be seen is no answer to it: nobody consents to what they have not read.
+    // Keys that were pressed before the form was shown must not answer it: the user has not read it.
     tcflush(&real, QueueSelector::IFlush)?;
     rustix::stdio::dup2_stdin(&filtered)?;
     thread::Builder::new().spawn(move || {

@@ -27,7 +27,7 @@ enum Shown {
     },
 }
 
-/// What is said of streams that were lost. A server whose streams are lost all the time is not worth a line for each.
+/// The lines about lost streams: at most one a minute, since a server may lose its streams again and again.
 #[derive(Default)]
 struct StreamNotes {
     said_at: Option<Duration>,

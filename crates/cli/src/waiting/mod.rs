@@ -149,7 +149,7 @@ pub(crate) fn how_to_be_asked(server: &Server, id: &str) -> String {
 pub(crate) fn asked_again(server: &Server, id: &str, question: &InputRequest) -> String {
     let key = output::plain(question.key.as_deref().unwrap_or_default(), "");
     format!(
-        "`{key}` is answered, and the server has acknowledged that, so it is not answered again. If the task goes on asking it, its server is at fault; to end the task:\n  {}",
+        "`{key}` is answered, and the server has acknowledged that, so it is not answered again. If the task still asks it, the server is broken; to end the task:\n  {}",
         server.task_line("cancel", id, &[])
     )
 }
@@ -206,7 +206,7 @@ impl Waiting<'_> {
             RequestError::InvalidOutput { .. } => return error.into(),
             // It is cancelled then, and its server may take its time.
             RequestError::Unanswered { .. } if record::read(task).await.is_ok_and(|now| now.status.is_final()) => {
-                return Failure::from(error).explained("the task was cancelled, since it asks what nobody can answer");
+                return Failure::from(error).explained("the task was cancelled, since nobody can answer what it asks");
             }
             RequestError::Unanswered { .. } => format!(
                 "the wait has failed, and the task stays open, although it was asked to be cancelled; wait for it again with `{}`, or end it with `{}`",

@@ -259,7 +259,7 @@ impl Catalog {
         self.completeness.send_replace(completeness);
     }
 
-    /// Whether at least so much is known of what is offered. Costs no more than an atomic read once it is.
+    /// Whether at least so much is known of what is offered.
     pub fn is_known(&self, wanted: Completeness) -> bool {
         *self.completeness.borrow() >= wanted
     }
