@@ -37,6 +37,7 @@ pub(crate) enum TaskAction {
         before: u32,
     },
     Release,
+    Raise,
     Delete,
     Answer {
         key: InputKey,
@@ -51,6 +52,7 @@ impl TaskAction {
             Self::Retry => AuditAction::Retry,
             Self::Reset { .. } => AuditAction::Reset,
             Self::Release => AuditAction::Release,
+            Self::Raise => AuditAction::Raise,
             Self::Delete => AuditAction::Delete,
             Self::Answer { .. } => AuditAction::Answer,
         }
@@ -98,6 +100,7 @@ impl AdminContext {
         match action {
             TaskAction::Cancel => engine.cancel_any(id).await.map(|_| ())?,
             TaskAction::Release => engine.release_any(id).await?,
+            TaskAction::Raise => engine.raise_any(id).await?,
             TaskAction::Delete => engine.delete_any(id).await?,
             TaskAction::Retry => return Ok(Some(engine.retry_any(id).await?)),
             TaskAction::Reset { before } => return Ok(Some(engine.reset_any(id, before).await?)),

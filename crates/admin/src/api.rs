@@ -56,6 +56,7 @@ pub(crate) fn router() -> Router<Arc<AdminContext>> {
         .route("/tasks/{id}/retry", post(retry))
         .route("/tasks/{id}/reset", post(reset))
         .route("/tasks/{id}/release", post(release))
+        .route("/tasks/{id}/raise", post(raise))
         .route("/tasks/{id}/answer", post(answer))
         .fallback(async || {
             ApiError::of(
@@ -341,6 +342,14 @@ async fn release(
     Path(text): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
     act(&context, &actor, &text, TaskAction::Release).await
+}
+
+async fn raise(
+    State(context): State<Arc<AdminContext>>,
+    Extension(actor): Extension<Actor>,
+    Path(text): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    act(&context, &actor, &text, TaskAction::Raise).await
 }
 
 async fn delete_task(

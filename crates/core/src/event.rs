@@ -108,6 +108,11 @@ pub enum Event {
         /// When: until then it stays blocked.
         ready_at: UnixMillis,
     },
+    /// An operator wants a queued task to run before those that are ready later.
+    Raised {
+        /// Its new place: just before the first task of the queue. A later one than it has changes nothing.
+        ready_at: UnixMillis,
+    },
     /// A task has been blocked for too long.
     BlockedTimedOut,
     /// A task that this one started is over.
@@ -171,6 +176,7 @@ impl Event {
             Self::Advanced => "advanced",
             Self::TimerFired => "timer_fired",
             Self::Unblocked { .. } => "unblocked",
+            Self::Raised { .. } => "raised",
             Self::BlockedTimedOut => "blocked_timed_out",
             Self::ChildEnded { .. } => "child_ended",
             Self::AttemptEnded(_) => "attempt_ended",

@@ -187,12 +187,13 @@ impl Task {
         self.deadline.map(|deadline| self.created_at.plus(deadline))
     }
 
-    /// When its wait for a slot times out. Work with journal entries never does.
+    /// When its wait for a slot times out: counted from when it was queued, or raised. Work with journal entries never does.
     pub fn queue_until(&self) -> Option<UnixMillis> {
         let timeout = self
             .queue_timeout
             .filter(|_| self.state == State::Queued && self.journaled == 0)?;
-        Some(self.ready_at.plus(timeout))
+        // An operator who raises a task sets `ready_at` back.
+        Some(self.ready_at.max(self.updated_at).plus(timeout))
     }
 
     /// The announced time to live, in milliseconds from creation.

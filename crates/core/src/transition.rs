@@ -59,6 +59,7 @@ pub struct IllegalEvent {
 /// | `Advanced` | – | attempts and blocks before it cleared | – | – | – |
 /// | `TimerFired` | – | – | Queued, if it is time | Queued, if it is time | – |
 /// | `Unblocked` | – | – | – | Queued; Blocked, if it is for later | – |
+/// | `Raised` | ready earlier | – | – | – | – |
 /// | `ChildEnded` | noted | noted | noted, Queued | noted | – |
 /// | `AttemptEnded` | – | Done, or Queued again | – | – | attempt Ended, the outcome is dropped |
 /// | `AttemptEnded(Suspended)` | – | Suspended; Queued, if something came since; Done, if it is to stop | – | – | attempt Ended |
@@ -200,6 +201,10 @@ impl Task {
                 } else {
                     self.resume(at);
                 }
+            }
+            Event::Raised { ready_at } => {
+                self.require(State::Queued)?;
+                self.ready_at = self.ready_at.min(*ready_at);
             }
             Event::BlockedTimedOut => {
                 self.require(State::Blocked)?;

@@ -2,8 +2,8 @@
 
 use crate::{Call, DeleteError, Engine, engine::Inner, requestor::Requestor};
 use longhaul_core::{
-    CancelMode, EntryKey, InputKey, Json, Millis, NodeId, Scope, State, Task, TaskId, Verdict,
-    store::{ApplyError, CreateError, LeaseStatus, NodeStatus, Record, StoreError},
+    CancelMode, EntryKey, Event, InputKey, Json, Millis, NodeId, Scope, State, Task, TaskId, UnixMillis, Verdict,
+    store::{ApplyError, Change, CreateError, LeaseStatus, NodeStatus, Record, StoreError},
 };
 use std::sync::Arc;
 
@@ -100,6 +100,25 @@ impl Engine {
         match kept.map(|input| input.state) {
             Some(longhaul_core::InputState::Answered(kept)) if kept == answer => Ok(()),
             _ => Err(CLOSED),
+        }
+    }
+
+    /// Moves a queued task to the front of its tool's queue, before those that are ready earlier. One that waits until it is tried again need not wait any
+    /// more. Its queue timeout counts anew.
+    ///
+    /// # Errors
+    /// [`OperatorError`]; [`OperatorError::NotNow`] if it is not queued.
+    pub async fn raise_any(&self, id: &TaskId) -> Result<(), OperatorError> {
+        let node = &self.0.node;
+        let task = self.any_task(id).await?.task;
+        let at = node.now();
+        let first = node.store.next_ready(&task.tool).await?;
+        let ready_at = first.map_or(at, |first| UnixMillis(first.0.saturating_sub(1)).min(at));
+        match node.commit(Change::of(id, Event::Raised { ready_at }, at)).await {
+            Ok(_) => Ok(()),
+            Err(ApplyError::NotFound) => Err(OperatorError::NotFound),
+            Err(ApplyError::Store(error)) => Err(error.into()),
+            Err(ApplyError::Illegal(_) | ApplyError::Stale) => Err(OperatorError::NotNow("the task is not queued")),
         }
     }
 

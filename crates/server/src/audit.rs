@@ -85,6 +85,8 @@ pub enum AuditAction {
     Reset,
     /// A blocked task was tried again by an operator.
     Release,
+    /// A queued task was moved to the front of its queue by an operator.
+    Raise,
     /// An operator has paused a tool.
     Pause,
     /// An operator has ended the pause of a tool.
@@ -112,6 +114,7 @@ impl AuditAction {
             Self::Retry => "retry",
             Self::Reset => "reset",
             Self::Release => "release",
+            Self::Raise => "raise",
             Self::Pause => "pause",
             Self::Resume => "resume",
             Self::Drain => "drain",

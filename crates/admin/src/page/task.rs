@@ -51,6 +51,7 @@ struct TaskPage {
     can_cancel: bool,
     can_retry: bool,
     can_release: bool,
+    can_raise: bool,
     can_delete: bool,
     can_reset: bool,
     task: TaskDetails,
@@ -141,6 +142,7 @@ async fn page(context: &AdminContext, text_of_id: &str) -> Result<TaskPage, Page
         can_cancel: is_live,
         can_retry: ["failed", "cancelled"].contains(&state) && task.task.parent.is_none() && task.retried_as.is_none(),
         can_release: state == "blocked",
+        can_raise: state == "queued",
         can_delete: !is_live && task.task.announced,
         can_reset: state != "running"
             && task.task.parent.is_none()
@@ -323,6 +325,7 @@ pub(super) async fn act(
         "cancel" => TaskAction::Cancel,
         "retry" => TaskAction::Retry,
         "release" => TaskAction::Release,
+        "raise" => TaskAction::Raise,
         "delete" => TaskAction::Delete,
         _ => return StatusCode::NOT_FOUND.into_response(),
     };

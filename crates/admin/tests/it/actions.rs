@@ -170,6 +170,45 @@ async fn nothing_of_a_paused_tool_begins() {
 }
 
 #[tokio::test]
+async fn a_queued_task_is_raised() {
+    let world = World::new(true).await;
+    let running = world.running("runs").await;
+    assert_eq!(
+        world.act(&format!("/api/tasks/{running}/raise")).await.1["error"]["message"],
+        "the task is not queued"
+    );
+    world.running("runs, too").await;
+    let mut ids = Vec::new();
+    for text in ["first", "second"] {
+        let task = world.client.start("gated", json!({"text": text})).await.unwrap();
+        world.state(task.id(), "queued").await;
+        ids.push(task.id().to_owned());
+    }
+    let raised = world.act(&format!("/api/tasks/{}/raise", ids[1])).await;
+    assert_eq!(raised, (200, json!({"done": true})));
+    let page = world.page(&format!("/tasks/{}", ids[0])).await;
+    let form = format!(r#"action="/tasks/{}/raise""#, ids[0]);
+    assert!(page.contains(&form), "{page}");
+    let waits = async || {
+        let of = async |id: &String| world.json(&format!("/api/tasks/{id}")).await["waitsFor"].clone();
+        (of(&ids[0]).await, of(&ids[1]).await)
+    };
+    let (front, behind) = (json!("queued"), json!("queued behind 1 of your tasks"));
+    assert_eq!(waits().await, (behind.clone(), front.clone()));
+    assert_eq!(
+        world.submit(&format!("/tasks/{}/raise", ids[0]), "").await,
+        (303, format!("/tasks/{}", ids[0]))
+    );
+    assert_eq!(waits().await, (front, behind));
+    let raises = world.audit.lines();
+    let raises = raises.iter().filter(|line| line["action"] == "raise");
+    assert_eq!(
+        raises.map(|line| line["outcome"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["failed", "ok", "ok"]
+    );
+}
+
+#[tokio::test]
 async fn a_durable_task_is_reset_to_before_an_entry() {
     let world = World::new(true).await;
     let id = world.ended("stepped", json!({"text": "s"})).await;

@@ -5,7 +5,7 @@ use reqwest::{Method, header};
 use serde_json::json;
 
 impl World {
-    async fn page(&self, path: &str) -> String {
+    pub(crate) async fn page(&self, path: &str) -> String {
         let answer = self.get(path).await;
         assert_eq!(answer.status(), 200, "{path}");
         let policy = answer.headers()["content-security-policy"].to_str().unwrap().to_owned();
@@ -22,7 +22,7 @@ impl World {
     }
 
     /// Sends a form; returns the status and where it leads to.
-    async fn submit(&self, path: &str, form: &str) -> (u16, String) {
+    pub(crate) async fn submit(&self, path: &str, form: &str) -> (u16, String) {
         let request = self
             .request(Method::POST, path)
             .header(header::ORIGIN, format!("http://{}", self.address));

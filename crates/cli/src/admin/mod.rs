@@ -38,6 +38,7 @@ pub(crate) async fn run(admin: &Admin) -> ExitCode {
             ..
         })
         | AdminCommand::Release(OneTask { of, .. })
+        | AdminCommand::Raise(OneTask { of, .. })
         | AdminCommand::Delete(OneTask { of, .. })
         | AdminCommand::Answer(AdminAnswer { of, .. })
         | AdminCommand::Pause(SomeTools { of, .. })
@@ -84,6 +85,7 @@ async fn operate(command: &AdminCommand) -> Result<Exit, Failure> {
         AdminCommand::Retry(one) => act(one, "retry", "is made again").await,
         AdminCommand::Reset(args) => reset::run(args).await,
         AdminCommand::Release(one) => act(one, "release", "is tried again").await,
+        AdminCommand::Raise(one) => act(one, "raise", "is the first of its queue").await,
         AdminCommand::Delete(one) => {
             let (api, id) = found(one).await?;
             let done = api.delete(&task_path(&id)?).await?;

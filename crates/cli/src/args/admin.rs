@@ -28,6 +28,8 @@ pub(crate) enum AdminCommand {
     Reset(AdminReset),
     /// Try a blocked task again now
     Release(OneTask),
+    /// Move a queued task to the front of its tool's queue
+    Raise(OneTask),
     /// Delete a finished task with all that it has left
     Delete(OneTask),
     /// Answer or decline a question of a task

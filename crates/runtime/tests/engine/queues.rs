@@ -4,7 +4,7 @@ use crate::support::{CallOf, Run, Runs, Script, World, settle, tool};
 use longhaul_core::{
     Clock, Event, Failure, Json, Outcome, Retry, RetryOn, State, Task, TaskId, push_timestamp, store::Change,
 };
-use longhaul_runtime::{Call, Engine, ExecutionEnd, Executor, Provider, ToolSettings};
+use longhaul_runtime::{Call, Engine, ExecutionEnd, Executor, OperatorError, Provider, ToolSettings};
 use proptest::prelude::*;
 use std::{
     collections::BTreeMap,
@@ -43,6 +43,70 @@ async fn a_task_waits_for_a_slot_at_most_its_queue_timeout() {
     world.outcome(&engine, &first.id).await;
     settle().await;
     assert!(runs.started().is_none());
+}
+
+/// It begins before those that were ready earlier, also before a plain call, and its queue timeout counts anew. The last one raised is the first.
+#[tokio::test]
+async fn a_raised_task_is_the_first_of_its_queue() {
+    let world = World::in_memory().with_slots(1);
+    let (script, mut runs) = Script::new();
+    let settings = ToolSettings {
+        queue_timeout: Some(10_000),
+        ..tool("a", script)
+    };
+    let engine = world.start([settings]).await;
+    let running = engine.create(engine.call("a")).await.unwrap();
+    let first = engine.create(engine.call("a")).await.unwrap();
+    let plain = engine.begin(engine.call("a")).await.unwrap();
+    world.clock.advance(5_000);
+    let (second, third) = (
+        engine.create(engine.call("a")).await.unwrap(),
+        engine.create(engine.call("a")).await.unwrap(),
+    );
+    world.clock.advance(4_000);
+    for raised in [&first, &second, &third] {
+        engine.raise_any(&raised.id).await.unwrap();
+    }
+    engine.raise_any(plain.id()).await.unwrap();
+    // The time of all of them is over but for the raise.
+    world.clock.advance(9_000);
+    settle().await;
+    let not_queued = Err(OperatorError::NotNow("the task is not queued"));
+    assert_eq!(engine.raise_any(&running.id).await, not_queued);
+    let mut run = runs.next().await;
+    for expected in [plain.id(), &third.id, &second.id, &first.id] {
+        run.finish("done");
+        run = runs.next().await;
+        assert_eq!(run.attempt.task, *expected);
+    }
+    run.finish("done");
+    world.outcome(&engine, &first.id).await;
+    assert_eq!(engine.raise_any(&first.id).await, not_queued);
+    let unknown = engine.raise_any(&"t00000000".parse().unwrap()).await;
+    assert_eq!(unknown, Err(OperatorError::NotFound));
+}
+
+/// Whoever raises it does not wait for its backoff.
+#[tokio::test]
+async fn a_raised_task_that_waits_for_its_retry_begins() {
+    let world = World::in_memory();
+    let (script, mut runs) = Script::new();
+    let retry = Retry {
+        attempts: 2,
+        backoff: 30_000,
+        on: vec![RetryOn::Crash],
+    };
+    let settings = ToolSettings {
+        retry,
+        ..tool("a", script)
+    };
+    let engine = world.start([settings]).await;
+    let task = engine.create(engine.call("a")).await.unwrap();
+    runs.next().await.end(ExecutionEnd::Crashed);
+    world.until(&engine, &task.id, |task| task.state == State::Queued).await;
+    engine.raise_any(&task.id).await.unwrap();
+    runs.next().await.finish("done");
+    world.outcome(&engine, &task.id).await;
 }
 
 /// Of a principal that nobody is any more nothing begins. What has begun is tried again.

@@ -40,6 +40,9 @@ pub async fn invariant_2_a_done_task_never_changes(new_subject: NewSubject) {
         Event::CancelRequested(CancelMode::Cooperative),
         Event::DeadlinePassed,
         Event::QueueTimedOut,
+        Event::Raised {
+            ready_at: UnixMillis(0),
+        },
         Event::Promoted,
         Event::Abandoned(answer_text("late")),
         Event::RetryAwaited {

@@ -321,6 +321,7 @@ fn stays_in_memory(event: &Event) -> bool {
         | Event::Started
         | Event::Reported { .. }
         | Event::CancelRequested(_)
+        | Event::Raised { .. }
         | Event::DeadlinePassed
         | Event::QueueTimedOut
         | Event::Abandoned(_) => true,

@@ -101,6 +101,7 @@ fn event() -> impl Strategy<Value = Event> {
         Just(Event::Advanced),
         Just(Event::TimerFired),
         moment().prop_map(|ready_at| Event::Unblocked { ready_at }),
+        moment().prop_map(|ready_at| Event::Raised { ready_at }),
         Just(Event::BlockedTimedOut),
         (0u32..4).prop_map(|entry| Event::ChildEnded {
             entry,

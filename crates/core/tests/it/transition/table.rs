@@ -18,7 +18,7 @@ use std::sync::Arc;
 ///
 /// A stopping attempt in a live task has been asked to by a cancel. The last but one column is a task that was cancelled at once.
 #[rustfmt::skip]
-const TABLE: [(&str, &str); 52] = [
+const TABLE: [(&str, &str); 53] = [
     //                      Queued          Running                 Suspended  Blocked Done
     //                      None    Ended   Start   Live    Stop    Ended   Ended   None    Stop    Ended
     ("claimed",            "RS      RS      state   state   state   state   state   done    done    done"),
@@ -42,6 +42,7 @@ const TABLE: [(&str, &str); 52] = [
     ("timer too early",    "state   state   state   state   state   early   early   done    done    done"),
     ("unblocked, later",   "state   state   state   state   state   state   BE      done    done    done"),
     ("unblocked",          "state   state   state   state   state   state   QE      done    done    done"),
+    ("raised",             "QN      QE      state   state   state   state   state   done    done    done"),
     ("child ended",        "QN      QE      RS      RL      RT      QE      BE      done    done    done"),
     ("child of no place",  "key     key     key     key     key     key     key     done    done    done"),
     ("finished",           "attempt attempt sE      sE      sE      attempt attempt attempt DE      attempt"),
@@ -113,18 +114,18 @@ fn the_table_has_every_event() {
         .map(|(name, _)| event_named(name, &mut task).name())
         .collect();
     // Exhaustive, so that a new event does not compile until it has its rows here.
-    let twenty_two = |event: &Event| match event {
+    let all = |event: &Event| match event {
         Event::Claimed { .. } | Event::Adopted { .. } | Event::Reclaimed { .. } => {}
         Event::Started | Event::Reported { .. } => {}
         Event::InputRequested { .. } | Event::InputAnswered { .. } | Event::InputWithdrawn { .. } => {}
         Event::AttemptEnded(_) | Event::CancelRequested(_) => {}
         Event::DeadlinePassed | Event::QueueTimedOut | Event::Promoted => {}
         Event::Abandoned(_) | Event::RetryAwaited { .. } | Event::TtlExtended { .. } => {}
-        Event::Unblocked { .. } | Event::BlockedTimedOut => {}
+        Event::Unblocked { .. } | Event::Raised { .. } | Event::BlockedTimedOut => {}
         Event::Journaled(_) | Event::Advanced | Event::TimerFired | Event::ChildEnded { .. } => {}
     };
-    twenty_two(&Event::Started);
-    assert_eq!(in_table.len(), 22);
+    all(&Event::Started);
+    assert_eq!(in_table.len(), 23);
 }
 
 fn cell(before: &Task, after: &Task) -> String {
@@ -253,6 +254,9 @@ pub(crate) fn event_named(name: &str, task: &mut Task) -> Event {
         "blocked" => Event::AttemptEnded(AttemptEnd::Blocked(block(NOW.plus(1), NOW.plus(2)))),
         "unblocked, later" => Event::Unblocked { ready_at: NOW.plus(1) },
         "unblocked" => Event::Unblocked { ready_at: NOW },
+        "raised" => Event::Raised {
+            ready_at: UnixMillis(-1),
+        },
         "blocked too long" => Event::BlockedTimedOut,
         "blocked, too early" => {
             if task.state == State::Blocked {

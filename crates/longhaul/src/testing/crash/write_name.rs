@@ -36,6 +36,7 @@ fn name_event(event: &Event) -> Option<String> {
         Event::AttemptEnded(AttemptEnd::Suspended { .. }) => SUSPENSION.to_owned(),
         Event::AttemptEnded(AttemptEnd::Blocked(_)) => "the block of the task".to_owned(),
         Event::Unblocked { .. } => "the retry of a blocked task".to_owned(),
+        Event::Raised { .. } => "the raise of a queued task".to_owned(),
         Event::BlockedTimedOut => "the end of a blocked task".to_owned(),
         Event::AttemptEnded(_) => "the end of an attempt".to_owned(),
         Event::Abandoned(_) => "giving up the task".to_owned(),

@@ -47,6 +47,7 @@ const ALL: &[&str] = &[
     "apply: child_ended",
     "apply: blocked",
     "apply: unblocked",
+    "apply: raised",
     "apply: blocked_timed_out",
     "apply: suspended",
     "apply: suspended, woken",

@@ -41,6 +41,7 @@ impl Chooser {
         match (task.state, task.open_inputs.is_empty(), self.rng.u32(0..4)) {
             (State::Queued, _, 0) => Event::Abandoned(self.outcome()),
             (_, _, 3) if !task.is_done() && task.journaled > 0 && self.rng.bool() => self.child_ended(Some(task)),
+            (State::Queued, _, 1) => self.raised(),
             (State::Queued, ..) => Event::Claimed {
                 node: NodeId(self.node),
                 host: self.host(),
@@ -112,7 +113,8 @@ impl Chooser {
             64..68 => self.child_ended(task),
             68..69 => Event::TimerFired,
             69..70 => self.unblocked(),
-            70..82 => Event::AttemptEnded(self.attempt_end()),
+            70..72 => self.raised(),
+            72..82 => Event::AttemptEnded(self.attempt_end()),
             82..85 => Event::CancelRequested(self.pick(&[CancelMode::AtOnce, CancelMode::Cooperative])),
             85..88 => Event::DeadlinePassed,
             88..91 => Event::QueueTimedOut,
@@ -147,6 +149,12 @@ impl Chooser {
             retry_at: UnixMillis(self.now + self.rng.i64(-10..50_000)),
             until: UnixMillis(self.now + self.rng.i64(-10..100_000)),
         })
+    }
+
+    fn raised(&mut self) -> Event {
+        Event::Raised {
+            ready_at: UnixMillis(self.now - self.rng.i64(-10..5_000)),
+        }
     }
 
     pub(super) fn unblocked(&mut self) -> Event {
