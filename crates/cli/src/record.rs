@@ -56,13 +56,18 @@ pub(crate) fn age(begun_at: UnixMillis) -> Millis {
     age - age % 1000
 }
 
-/// What to say before a call that was made before, if that has a task whose end was not fetched.
+/// What to say before a call that was made before, if nobody has seen how that one ended: it has a task, or was interrupted and cannot be continued.
 pub(crate) fn repeated(server: &Server, call: &PendingCall, earlier: &[RecordedCall]) -> Option<String> {
-    let tasks = earlier
-        .iter()
-        .filter(|earlier| earlier.state == CallState::Task && call.repeats(earlier));
-    let tasks = distinct(tasks);
-    let latest = tasks.first()?;
+    let same = || earlier.iter().filter(|earlier| call.repeats(earlier));
+    let tasks = distinct(same().filter(|earlier| earlier.state == CallState::Task));
+    let Some(latest) = tasks.first() else {
+        let is_open = |call: &&RecordedCall| matches!(call.state, CallState::Interrupted | CallState::Unknown { .. });
+        let latest = same().filter(is_open).max_by_key(|call| call.begun_at)?;
+        return Some(format!(
+            "the same call was interrupted {} ago, and may have been carried out; this is a new call",
+            format_duration(age(latest.begun_at)),
+        ));
+    };
     let id = &latest.task.as_ref()?.task_id;
     let state = match latest.status.filter(|status| status.is_final()) {
         Some(status) => format!("is {}", states::of_task(status)),

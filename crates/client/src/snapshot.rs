@@ -5,6 +5,9 @@ use longhaul_core::{Json, Millis};
 use serde::Deserialize;
 use serde_json::{Map, Value, value::RawValue};
 
+/// The longest id in bytes. It is written to the journal, and to the terminal as a whole.
+const LONGEST_ID: usize = 1_024;
+
 /// A task when it was last read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskSnapshot {
@@ -57,6 +60,7 @@ impl TaskSnapshot {
     pub(crate) fn read(json: &str) -> Result<Self, RequestError> {
         let fields: Fields<'_> =
             serde_json::from_str(json).map_err(|error| RequestError::Invalid(format!("its task: {error}")))?;
+        check_id(&fields.task_id)?;
         let known = TaskStatus::parse(&fields.status);
         let status = known.unwrap_or(TaskStatus::Working);
         let outcome = match (status, fields.result, fields.error) {
@@ -95,6 +99,7 @@ impl TaskSnapshot {
         }
         Self::read(json).or_else(|error| {
             let Id { task_id } = serde_json::from_str(json).map_err(|_| error)?;
+            check_id(&task_id)?;
             Ok(Self {
                 id: task_id,
                 status: TaskStatus::Working,
@@ -108,6 +113,15 @@ impl TaskSnapshot {
                 outcome: None,
             })
         })
+    }
+}
+
+fn check_id(id: &str) -> Result<(), RequestError> {
+    match id.len() {
+        1..=LONGEST_ID => Ok(()),
+        length => Err(RequestError::Invalid(format!(
+            "its task: an id of {length} bytes, and this client takes 1 to {LONGEST_ID}"
+        ))),
     }
 }
 
@@ -165,6 +179,14 @@ mod tests {
                 "{bad}"
             );
         }
+        for length in [0, LONGEST_ID + 1] {
+            let bad = serde_json::json!({"taskId": "t".repeat(length), "status": "working"}).to_string();
+            let error = TaskSnapshot::read(&bad).unwrap_err().to_string();
+            assert!(error.contains(&format!("an id of {length} bytes")), "{error}");
+            assert!(TaskSnapshot::read_created(&bad.replace("status", "other")).is_err());
+        }
+        let longest = serde_json::json!({"taskId": "t".repeat(LONGEST_ID), "status": "working"}).to_string();
+        assert!(TaskSnapshot::read(&longest).is_ok());
         let unknown = TaskSnapshot::read(r#"{"taskId":"t","status":"submitted"}"#).unwrap();
         assert_eq!(unknown.status, TaskStatus::Working);
         assert_eq!(unknown.unknown_status.as_deref(), Some("submitted"));

@@ -10,7 +10,7 @@ const MASK: &str = "***";
 /// The letters of a session id that are shown.
 const SHOWN: usize = 8;
 /// How the names of secrets end, in lower case and without `-` and `_`.
-const SECRETS: [&str; 13] = [
+const SECRETS: [&str; 20] = [
     "authorization",
     "cookie",
     "token",
@@ -24,9 +24,18 @@ const SECRETS: [&str; 13] = [
     "apikey",
     "accesskey",
     "privatekey",
+    "secretkey",
+    "signingkey",
+    "encryptionkey",
+    "licensekey",
+    "authkey",
+    "sharedkey",
+    "connectionstring",
 ];
 /// Names of secrets that are also how other words end: the whole name, or its last word.
-const SHORT_SECRETS: [&str; 4] = ["pwd", "otp", "pin", "sig"];
+const SHORT_SECRETS: [&str; 14] = [
+    "pwd", "pw", "pass", "otp", "totp", "pin", "sig", "auth", "jwt", "bearer", "creds", "cvv", "cvc", "dsn",
+];
 /// No secrets, although their names are like those of some: the token of a request's progress, and the folder of a process.
 const PROGRESS_TOKEN: &str = "progresstoken";
 const WORKING_FOLDER: &str = "PWD";
@@ -74,10 +83,14 @@ impl Mask {
 
     /// A message that is sent, byte by byte unless there is a secret in it.
     pub(super) fn sent<'a>(&self, message: &'a str) -> Cow<'a, str> {
-        let mut hiding = Hiding::default();
+        let mut hiding = self.hiding();
         let shown = hiding.message(message);
+        if hiding.hidden.is_empty() {
+            return shown;
+        }
         self.keep(hiding.hidden);
-        shown
+        // It may also stand where nothing tells that it is a secret.
+        self.hiding().message(message)
     }
 
     /// The same of one that was received.
@@ -369,10 +382,31 @@ mod tests {
             "smtp-pwd",
             "credentials",
             "awsCredentials",
+            "auth",
+            "basic_auth",
+            "dbPass",
+            "jwt",
+            "mfa-otp",
+            "secretKey",
+            "SECRET_KEY",
+            "signing-key",
         ] {
             assert!(is_secret(name), "{name}");
         }
-        for name in ["spin", "PWD", "OLDPWD", "signature", "shipping", "progressToken", "ß"] {
+        for name in [
+            "spin",
+            "PWD",
+            "OLDPWD",
+            "signature",
+            "shipping",
+            "progressToken",
+            "ß",
+            "compass",
+            "oauth",
+            "author",
+            "key",
+            "forbearer",
+        ] {
             assert!(!is_secret(name), "{name}");
         }
     }
@@ -381,6 +415,8 @@ mod tests {
     fn what_was_hidden_is_hidden_where_the_server_tells_it() {
         let mask = Mask::default();
         mask.header("authorization", "Bearer abcdef");
+        let shown = mask.sent(r#"{"client_secret":"twofold","x":"twofold and abcdef"}"#);
+        assert_eq!(shown, r#"{"client_secret":"***","x":"*** and ***"}"#);
         mask.sent(r#"{"arguments":{"password":"hunter2","pin":1234,"otp":"1","url":"https://u:hunter2+@h"}}"#);
         let shown =
             mask.received(r#"{"text":"1: hunter2, hunter2+ and abcdef","n":1234,"m":12345,"list":["hunter2"]}"#);

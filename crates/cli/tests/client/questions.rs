@@ -286,12 +286,15 @@ fn a_call_whose_program_was_killed_is_listed_as_unknown() {
         .unwrap();
     assert_eq!(kept_for, 24 * 60 * 60 * 1000);
     // So is one that is no longer waited for: the tool may have run.
-    let shown = exit(
-        &longhaul(&["call", &url, "optional", "--timeout", "5s", "--json"], &served.home)
-            .output()
-            .unwrap(),
-        124,
+    let again = longhaul(&["call", &url, "optional", "--timeout", "5s", "--json"], &served.home)
+        .output()
+        .unwrap();
+    let warned = stderr(&again);
+    assert!(
+        warned.contains("ago, and may have been carried out; this is a new call"),
+        "{warned}"
     );
+    let shown = exit(&again, 124);
     let shown: Value = serde_json::from_str(&shown).unwrap();
     assert_eq!((&shown["taskId"], &shown["interrupted"]), (&Value::Null, &true.into()));
     assert_eq!(listed().matches("outcome unknown").count(), 2, "{}", listed());
