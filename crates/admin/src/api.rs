@@ -6,7 +6,7 @@ use crate::{
     audit_view::{AuditLines, AuditQuery, AuditReadError},
     context::AdminContext,
     details::{ReadError, Stats, TaskPage},
-    metrics::Observed,
+    metrics::MetricsError,
     nodes::NodesView,
     query::TaskQuery,
     upstreams::UpstreamView,
@@ -380,13 +380,9 @@ async fn answer(
 }
 
 pub(crate) async fn metrics(State(context): State<Arc<AdminContext>>) -> Result<Response, ApiError> {
-    let present = context.present().await?;
-    let text = context.metrics.encode(&Observed {
-        present: &present,
-        commits: context.engine.store().commit_counts(),
-        front: context.front.as_deref(),
-        upstreams: &context.upstream_reports().await,
-    });
-    let text = text.map_err(|error| ApiError::of(StatusCode::INTERNAL_SERVER_ERROR, "metrics", error.to_string()))?;
+    let text = context.metrics_text().await.map_err(|error| match error {
+        MetricsError::Store(error) => ApiError::from(error),
+        MetricsError::Text(error) => ApiError::of(StatusCode::INTERNAL_SERVER_ERROR, "metrics", error.to_string()),
+    })?;
     Ok(([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response())
 }

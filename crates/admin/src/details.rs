@@ -3,7 +3,7 @@
 use crate::{
     context::AdminContext,
     masking::{mask, mask_result},
-    metrics::{Present, queue_age},
+    metrics::{MetricsError, Observed, Present, queue_age},
     query::{InvalidQuery, TaskQuery},
     view::{self, EntryView, QuestionView, TaskDetails, TaskView, ToolView},
     words,
@@ -216,6 +216,18 @@ impl AdminContext {
 
     pub(crate) async fn present(&self) -> Result<Arc<Present>, StoreError> {
         self.counted.present(&self.engine).await
+    }
+
+    /// The metrics, as OpenMetrics text.
+    pub(crate) async fn metrics_text(&self) -> Result<String, MetricsError> {
+        let present = self.present().await?;
+        let upstreams = self.upstream_reports().await;
+        Ok(self.metrics.encode(&Observed {
+            present: &present,
+            commits: self.engine.store().commit_counts(),
+            front: self.front.as_deref(),
+            upstreams: &upstreams,
+        })?)
     }
 
     pub(crate) async fn stats(&self) -> Result<Stats, StoreError> {

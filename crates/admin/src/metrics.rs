@@ -108,6 +108,17 @@ pub(crate) struct Observed<'a> {
     pub(crate) upstreams: &'a [UpstreamReport],
 }
 
+/// The metrics cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum MetricsError {
+    /// What is true at a moment is in the store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// They cannot be written as text.
+    #[error(transparent)]
+    Text(#[from] fmt::Error),
+}
+
 /// What the server is at a moment.
 pub(crate) struct Present {
     pub(crate) live: Vec<LiveTasks>,

@@ -144,9 +144,15 @@ impl PreparedAdmin {
         Some(format!("http://{address}/"))
     }
 
-    /// Serves until `stop`, which an operator can cancel: a drain.
-    pub async fn serve(self, name: String, engine: Engine, audit: Option<Arc<dyn Audit>>, stop: CancellationToken) {
-        let admin = Admin::new(AdminOptions {
+    /// For the server that runs now. An operator can cancel `stop`: a drain.
+    pub fn operate(
+        self,
+        name: String,
+        engine: Engine,
+        audit: Option<Arc<dyn Audit>>,
+        stop: CancellationToken,
+    ) -> OperatedServer {
+        let admin = Arc::new(Admin::new(AdminOptions {
             name,
             engine,
             metrics: self.metrics,
@@ -155,15 +161,40 @@ impl PreparedAdmin {
             front: self.front,
             upstreams: self.upstreams,
             stop: stop.clone(),
-        });
+        }));
+        OperatedServer {
+            admin,
+            listener: self.listener,
+            socket: self.socket,
+            stop,
+        }
+    }
+}
+
+/// A server that runs, and that operators reach once it is [served](Self::serve).
+pub struct OperatedServer {
+    admin: Arc<Admin>,
+    listener: Option<AdminListener>,
+    socket: Option<AdminSocket>,
+    stop: CancellationToken,
+}
+
+impl OperatedServer {
+    /// What operators see.
+    pub fn admin(&self) -> Arc<Admin> {
+        Arc::clone(&self.admin)
+    }
+
+    /// Serves operators until the server stops.
+    pub async fn serve(self) {
         let on_address = async {
             if let Some(listener) = self.listener {
-                admin.serve(listener, stop.clone()).await;
+                self.admin.serve(listener, self.stop.clone()).await;
             }
         };
         let on_socket = async {
             if let Some(socket) = self.socket {
-                admin.serve_socket(socket, stop.clone()).await;
+                self.admin.serve_socket(socket, self.stop.clone()).await;
             }
         };
         tokio::join!(on_address, on_socket);

@@ -9,7 +9,7 @@ use crate::{
     health,
     listener::{AdminListener, AdminSocket, ConnectedPeer, Connections},
     live::Live,
-    metrics::Metrics,
+    metrics::{Metrics, MetricsError},
     page,
     readiness::Readiness,
     upstream_source::UpstreamSource,
@@ -92,6 +92,14 @@ impl Admin {
                 denials: Denials::default(),
             }),
         }
+    }
+
+    /// What `/metrics` says, as OpenMetrics text.
+    ///
+    /// # Errors
+    /// [`MetricsError`].
+    pub async fn metrics_text(&self) -> Result<String, MetricsError> {
+        self.context.metrics_text().await
     }
 
     fn router(&self) -> Router {

@@ -118,7 +118,8 @@ impl ServerHandle {
             if let Some(url) = admin.url() {
                 tracing::info!(url, "operated");
             }
-            engine.spawn(Box::pin(admin.serve(name, engine.clone(), audit, handle.drain())));
+            let operated = admin.operate(name, engine.clone(), audit, handle.drain());
+            engine.spawn(Box::pin(operated.serve()));
         }
         for begin in server.background_tasks {
             engine.spawn(begin(handle.clone()));

@@ -1,6 +1,8 @@
 //! Makes spans of what has ended, and sends them.
 
 use crate::{
+    collector::{CollectorError, CollectorSettings, TIMEOUT, prepare_cryptography},
+    complaints::Complaints,
     ids, operations,
     span::span,
     trace::TraceOfTask,
@@ -12,57 +14,30 @@ use opentelemetry::{
     KeyValue,
     trace::{SpanKind, Status},
 };
-use opentelemetry_otlp::{ExporterBuildError, Protocol, SpanExporter, WithExportConfig as _};
+use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig as _};
 use opentelemetry_sdk::{
     Resource,
     error::OTelSdkError,
     trace::{SpanData, SpanExporter as _},
 };
-use rustls::crypto::{CryptoProvider, ring};
 use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
 
-/// How long a collector may take for a request.
-const TIMEOUT: Duration = Duration::from_secs(10);
 /// What has ended meanwhile is sent together, up to so many.
 const TOGETHER: usize = 256;
-/// A collector that cannot be reached is logged once in this time.
-const COMPLAINT_INTERVAL: Duration = Duration::from_secs(60);
 /// How long sending may take once the server stops.
 const LAST_SENDING: Duration = Duration::from_secs(2);
-
-/// Where traces are sent, and as whose.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TracerSettings {
-    /// The collector's URL for OTLP over HTTP, such as `http://127.0.0.1:4318`. Spans go to `/v1/traces` below it. Headers for it come from the variable
-    /// `OTEL_EXPORTER_OTLP_HEADERS`.
-    pub endpoint: String,
-    /// The server's name: `service.name`.
-    pub service: String,
-    /// Its version: `service.version`.
-    pub version: String,
-}
-
-/// Traces cannot be sent.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot send traces to {endpoint}: {source}")]
-pub struct TracerError {
-    /// The collector's URL.
-    endpoint: String,
-    /// Why not.
-    source: ExporterBuildError,
-}
 
 /// Sends spans to a collector. See the [crate](crate).
 ///
 /// ```no_run
 /// use longhaul::Server;
-/// use longhaul_telemetry::{Tracer, TracerSettings};
+/// use longhaul_telemetry::{CollectorSettings, Tracer};
 /// use tokio_util::sync::CancellationToken;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// let tracer = Tracer::new(TracerSettings {
+/// let tracer = Tracer::new(CollectorSettings {
 ///     endpoint: "http://127.0.0.1:4318".into(),
 ///     service: "jobs".into(),
 ///     version: "1.0.0".into(),
@@ -77,23 +52,17 @@ pub struct Tracer {
     exporter: SpanExporter,
     notes: Notes,
     ended: Receiver<Ended>,
-    complained: Option<Duration>,
-    /// Where spans go, for the log.
-    endpoint: String,
+    complaints: Complaints,
 }
 
 impl Tracer {
     /// Sends what has ended, once it [runs](Self::run).
     ///
     /// # Errors
-    /// [`TracerError`] for a URL that is none. Whether a collector is there is seen later.
-    pub fn new(settings: TracerSettings) -> Result<Self, TracerError> {
-        // Our `reqwest` has no provider of cryptography of its own, and then a client cannot be built.
-        if CryptoProvider::get_default().is_none() {
-            // Fails if another thread was faster, and then there is one.
-            let _ = ring::default_provider().install_default();
-        }
-        let endpoint = format!("{}/v1/traces", settings.endpoint.trim_end_matches('/'));
+    /// [`CollectorError`] for a URL that is none. Whether a collector is there is seen later.
+    pub fn new(settings: CollectorSettings) -> Result<Self, CollectorError> {
+        prepare_cryptography();
+        let endpoint = settings.address("/v1/traces");
         let exporter = SpanExporter::builder()
             .with_http()
             .with_protocol(Protocol::HttpBinary)
@@ -102,7 +71,7 @@ impl Tracer {
             .build();
         let mut exporter = match exporter {
             Ok(exporter) => exporter,
-            Err(source) => return Err(TracerError { endpoint, source }),
+            Err(error) => return Err(CollectorError::new(endpoint, error.to_string())),
         };
         exporter.set_resource(
             &Resource::builder_empty()
@@ -115,8 +84,7 @@ impl Tracer {
             exporter,
             notes,
             ended,
-            complained: None,
-            endpoint,
+            complaints: Complaints::about(endpoint),
         })
     }
 
@@ -168,12 +136,7 @@ impl Tracer {
     }
 
     fn complain(&mut self, engine: &Engine, why: &str) {
-        let now = engine.ports().clock.monotonic();
-        let is_recent = |at: Duration| now.saturating_sub(at) < COMPLAINT_INTERVAL;
-        if !self.complained.is_some_and(is_recent) {
-            self.complained = Some(now);
-            tracing::warn!(why, collector = self.endpoint, "traces were not sent");
-        }
+        self.complaints.log(&*engine.ports().clock, why, "traces were not sent");
     }
 }
 

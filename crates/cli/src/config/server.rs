@@ -278,7 +278,9 @@ fn collector(entry: &Entry<'_>) -> Option<String> {
     const LIKE: &str = "the URL of an OpenTelemetry collector, such as \"http://127.0.0.1:4318\"";
     let text = entry.text_like(LIKE)?;
     if !cfg!(feature = "otlp") {
-        entry.report("`otlp`: this program was built without the feature `otlp`, so it sends no traces".to_owned());
+        entry.report(
+            "`otlp`: this program was built without the feature `otlp`, so it sends nothing to a collector".to_owned(),
+        );
         return None;
     }
     let is_url = ["http://", "https://"].iter().any(|scheme| text.starts_with(scheme));

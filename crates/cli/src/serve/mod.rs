@@ -11,8 +11,8 @@ mod port_owner;
 mod reload;
 mod report;
 mod shared_store;
+mod telemetry;
 mod tools;
-mod traces;
 
 use crate::{
     amounts::count,
@@ -37,9 +37,9 @@ use longhaul_upstream::command::{Attempts, CommandProvider, Launcher, hazards};
 use rustix::process::Signal;
 use sha2::{Digest as _, Sha256};
 use std::{io, path::Path, process::ExitCode, sync::Arc, time::Duration};
+use telemetry::Telemetry;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
-use traces::Traces;
 
 /// Exit status for `longhaul stdio` when another process owns the data directory.
 pub(crate) const IN_USE: u8 = 75;
@@ -72,7 +72,7 @@ enum ServeError {
     #[error(transparent)]
     Audit(#[from] AuditError),
     #[error(transparent)]
-    Traces(#[from] traces::TracerError),
+    Telemetry(#[from] telemetry::CollectorError),
     #[error(transparent)]
     Tool(#[from] tools::UnusableTool),
     #[error(transparent)]
@@ -243,8 +243,8 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     if let Some(audit) = &audit {
         building = building.audit(Arc::clone(audit));
     }
-    let traces = Traces::new(server.otlp.clone(), &server.name)?;
-    let (metering, noting) = (admin.metering(&ports), traces.noting());
+    let telemetry = Telemetry::new(server.otlp.clone(), &server.name)?;
+    let (metering, noting) = (admin.metering(&ports), telemetry.noting());
     building = building
         .provider(gateway.provider())
         .wrap_engine_store(move |store| noting(metering(store)));
@@ -324,13 +324,15 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     let started = stop.run_until_cancelled(started);
     let operated = admin
         .with_front(Arc::clone(&front))
-        .serve(name, engine.clone(), audit.clone(), stop.clone());
+        .operate(name, engine.clone(), audit.clone(), stop.clone());
+    let shown = operated.admin();
+    let metrics = async || shown.metrics_text().await.map_err(|error| error.to_string());
     tokio::join!(
         started,
         over_http,
         socket.serve(Arc::clone(&front), stop.cancelled()),
-        operated,
-        traces.send(engine.clone(), stop.clone())
+        operated.serve(),
+        telemetry.send(&engine, metrics, &stop)
     );
     gateway.stop().await;
     let mut commands_left = running.stop().await;

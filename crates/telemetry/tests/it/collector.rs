@@ -1,9 +1,13 @@
-//! A collector: keeps the spans that it is sent.
+//! A collector: keeps what it is sent.
 
-use axum::{Router, body::Bytes, routing::post};
+use axum::{Json, Router, body::Bytes, routing::post};
 use opentelemetry_proto::tonic::{
-    collector::trace::v1::{ExportTraceServiceRequest, ExportTraceServiceResponse},
+    collector::{
+        metrics::v1::{ExportMetricsServiceRequest, ExportMetricsServiceResponse},
+        trace::v1::{ExportTraceServiceRequest, ExportTraceServiceResponse},
+    },
     common::v1::any_value::Value,
+    metrics::v1::ResourceMetrics,
     trace::v1::{ResourceSpans, Span},
 };
 use prost::Message as _;
@@ -13,6 +17,7 @@ use tokio::{net::TcpListener, sync::watch};
 pub(crate) struct Collector {
     pub(crate) url: String,
     received: watch::Receiver<Vec<ResourceSpans>>,
+    metrics: watch::Receiver<Vec<ResourceMetrics>>,
 }
 
 impl Collector {
@@ -27,11 +32,30 @@ impl Collector {
                 ExportTraceServiceResponse::default().encode_to_vec()
             }
         };
+        let (measured, metrics) = watch::channel(Vec::new());
+        let measured = Arc::new(measured);
+        let measure = move |Json(request): Json<ExportMetricsServiceRequest>| {
+            let measured = Arc::clone(&measured);
+            async move {
+                measured.send_modify(|received: &mut Vec<ResourceMetrics>| received.extend(request.resource_metrics));
+                Json(ExportMetricsServiceResponse::default())
+            }
+        };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let router = Router::new().route("/v1/traces", post(take));
+        let router = Router::new()
+            .route("/v1/traces", post(take))
+            .route("/v1/metrics", post(measure));
         tokio::spawn(async move { axum::serve(listener, router).await });
-        Self { url, received }
+        Self { url, received, metrics }
+    }
+
+    /// What the first `count` requests with metrics had.
+    pub(crate) async fn metrics(&self, count: usize) -> Vec<ResourceMetrics> {
+        let mut metrics = self.metrics.clone();
+        let met = metrics.wait_for(|received| received.len() >= count);
+        let met = tokio::time::timeout(Duration::from_secs(30), met).await;
+        met.expect("metrics").unwrap()[..count].to_vec()
     }
 
     fn spans(received: &[ResourceSpans]) -> Vec<Span> {

@@ -3,10 +3,11 @@
 #![expect(clippy::disallowed_methods, reason = "these tests run on the real runtime")]
 
 mod collector;
+mod metrics;
 
 use collector::Collector;
 use longhaul::{Era, Server, StepError, TaskContext, TaskPolicy, Tool, ToolResult, testing::Client};
-use longhaul_telemetry::{Tracer, TracerSettings};
+use longhaul_telemetry::{CollectorSettings, Tracer};
 use opentelemetry_proto::tonic::trace::v1::{Span, status::StatusCode};
 use serde_json::{Value, json};
 use std::{path::Path, time::Duration};
@@ -46,7 +47,7 @@ struct Traced {
 
 impl Traced {
     async fn start(directory: &Path, collector: &str) -> Self {
-        let tracer = Tracer::new(TracerSettings {
+        let tracer = Tracer::new(CollectorSettings {
             endpoint: collector.to_owned(),
             service: "traced".to_owned(),
             version: "1.0.0".to_owned(),
