@@ -47,6 +47,7 @@ pub(crate) fn router() -> Router<Arc<AdminContext>> {
         .route("/upstreams/{name}/pause", post(pause_upstream))
         .route("/upstreams/{name}/resume", post(resume_upstream))
         .route("/nodes", get(nodes))
+        .route("/problems", get(problems))
         .route("/drain", post(drain))
         .route("/tasks", get(tasks))
         .route("/tasks/{id}", get(task).delete(delete_task))
@@ -204,6 +205,11 @@ async fn resume_upstream(
 ) -> Result<Json<Value>, ApiError> {
     let tools = context.set_upstream_paused(&actor, &name, false).await?;
     Ok(Json(json!({"done": true, "tools": tools})))
+}
+
+async fn problems(State(context): State<Arc<AdminContext>>) -> Result<Json<Value>, ApiError> {
+    let problems = context.problems().await?;
+    Ok(Json(json!({"problems": *problems})))
 }
 
 async fn nodes(State(context): State<Arc<AdminContext>>) -> Result<Json<NodesView>, ApiError> {

@@ -4,6 +4,7 @@ use crate::{
     access::{Access, Denials, LoginSessions},
     counted_tasks::CountedTasks,
     drawn_pages::DrawnPages,
+    known_problems::Problems,
     live::Live,
     metrics::Metrics,
     readiness::Readiness,
@@ -24,12 +25,15 @@ pub(crate) struct AdminContext {
     pub(crate) audit: Option<Arc<dyn Audit>>,
     pub(crate) front: Option<Arc<Front>>,
     pub(crate) upstreams: Option<Arc<dyn UpstreamSource>>,
+    /// Why the server only reads, if it does.
+    pub(crate) reads_only: Option<String>,
     pub(crate) stop: CancellationToken,
     pub(crate) logins: LoginSessions,
     pub(crate) live: Live,
     pub(crate) drawn: DrawnPages,
     pub(crate) readiness: Readiness,
     pub(crate) counted: CountedTasks,
+    pub(crate) problems: Problems,
     pub(crate) denials: Denials,
 }
 

@@ -12,7 +12,7 @@ use longhaul_core::{
     State, Task, TaskId,
     store::{LiveTasks, Record, StoreError},
 };
-use longhaul_runtime::{Engine, Requestor};
+use longhaul_runtime::{Engine, QueueWait, Requestor};
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 use std::{collections::BTreeMap, sync::Arc};
@@ -108,8 +108,19 @@ impl AdminContext {
     pub(crate) async fn tasks(&self, query: &TaskQuery) -> Result<TaskPage, ReadError> {
         let now = self.engine.ports().clock.read();
         let found = self.engine.store().search(query.search(now)?).await?;
+        let mut tasks = Vec::with_capacity(found.tasks.len());
+        for task in &found.tasks {
+            let question = match task.open_inputs.first() {
+                Some(key) => self.engine.store().input(&task.id, key).await?,
+                None => None,
+            };
+            tasks.push(TaskView {
+                question: question.map(|input| asked(&question_view(&input, String::new()))),
+                ..TaskView::of(task, now)
+            });
+        }
         Ok(TaskPage {
-            tasks: found.tasks.iter().map(|task| TaskView::of(task, now)).collect(),
+            tasks,
             next: found.next.map(|next| next.to_string()),
         })
     }
@@ -140,11 +151,14 @@ impl AdminContext {
             _ => (None, None),
         };
         let schemas = Schemas::of(engine, &task.tool);
-        let waits_for = engine.describe_wait(task).await?;
+        let waits_for = engine.queue_wait(task).await?;
         Ok(TaskDetails {
             task: TaskView::of(task, now),
             runs_at: self.runs_at(task).await?,
-            waits_for: waits_for.map(|waits_for| waits_for.to_string()),
+            waits_for: match waits_for {
+                Some(wait) => Some(self.wait_in_words(&task.tool, &wait).await?),
+                None => None,
+            },
             deadline_at: task.deadline_at().map(time),
             resumes_at: task.resume_at.filter(|_| !task.is_done()).map(time),
             deleted_at: task.delete_at().map(time),
@@ -159,7 +173,7 @@ impl AdminContext {
             questions: record
                 .inputs
                 .iter()
-                .map(|input| question(input, time(input.asked_at)))
+                .map(|input| question_view(input, time(input.asked_at)))
                 .collect(),
             attempts: attempts.iter().map(|attempt| view::attempt(attempt, now)).collect(),
             journal: history
@@ -171,6 +185,27 @@ impl AdminContext {
             children: children.iter().map(|child| TaskView::of(child, now)).collect(),
             has_log: self.has_log(task),
         })
+    }
+
+    /// What a queued task waits for, and what is before it in all.
+    async fn wait_in_words(&self, tool: &str, wait: &QueueWait) -> Result<String, StoreError> {
+        let QueueWait::Behind { tasks, or_more } = wait else {
+            return Ok(wait.to_string());
+        };
+        let mut words = match (tasks, or_more) {
+            (0, _) => "queued".to_owned(),
+            (tasks, false) => format!("queued behind {tasks} of its principal's tasks"),
+            (tasks, true) => format!("queued behind over {tasks} of its principal's tasks"),
+        };
+        let tools = self.tools().await?;
+        if let Some(tool) = tools.iter().find(|known| known.name == *tool) {
+            let limit = match tool.concurrency {
+                Some(limit) => format!("at most {limit} of its tool run at once, "),
+                None => String::new(),
+            };
+            words.push_str(&format!("; {limit}{} run and {} are queued", tool.running, tool.queued));
+        }
+        Ok(words)
     }
 
     fn has_log(&self, task: &Task) -> bool {
@@ -252,7 +287,13 @@ impl AdminContext {
     }
 }
 
-fn question(input: &longhaul_core::Input, asked_at: String) -> QuestionView {
+/// What a question asks, in a line.
+fn asked(question: &QuestionView) -> String {
+    let message = question.params["message"].as_str();
+    message.unwrap_or(&question.method).to_owned()
+}
+
+fn question_view(input: &longhaul_core::Input, asked_at: String) -> QuestionView {
     let request: Value = serde_json::from_str(input.request.as_str()).unwrap_or_default();
     QuestionView {
         key: input.key.as_str().to_owned(),

@@ -17,13 +17,18 @@ pub(crate) async fn alive() -> &'static str {
 }
 
 pub(crate) async fn ready(State(context): State<Arc<AdminContext>>) -> impl IntoResponse {
+    if context.reads_only.is_some() {
+        let why = "the server only reads: its database was restored, and was not accepted\n";
+        return (StatusCode::SERVICE_UNAVAILABLE, why);
+    }
     match why_not_ready(&context).await {
         None => (StatusCode::OK, "ready\n"),
         Some(why) => (StatusCode::SERVICE_UNAVAILABLE, why),
     }
 }
 
-async fn why_not_ready(context: &AdminContext) -> Option<&'static str> {
+/// Why the server takes no work, as a line; `None` if it does.
+pub(crate) async fn why_not_ready(context: &AdminContext) -> Option<&'static str> {
     if context.stop.is_cancelled() {
         return Some("the server is stopping\n");
     }

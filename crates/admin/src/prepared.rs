@@ -65,6 +65,7 @@ pub struct PreparedAdmin {
     socket: Option<AdminSocket>,
     front: Option<Arc<Front>>,
     upstreams: Option<Arc<dyn UpstreamSource>>,
+    reads_only: Option<String>,
 }
 
 impl PreparedAdmin {
@@ -115,6 +116,7 @@ impl PreparedAdmin {
             socket,
             front: None,
             upstreams: None,
+            reads_only: None,
         })
     }
 
@@ -122,6 +124,13 @@ impl PreparedAdmin {
     #[must_use]
     pub fn with_upstreams(mut self, upstreams: Arc<dyn UpstreamSource>) -> Self {
         self.upstreams = Some(upstreams);
+        self
+    }
+
+    /// Says why the server only reads, if it does.
+    #[must_use]
+    pub fn with_reads_only(mut self, why: Option<String>) -> Self {
+        self.reads_only = why;
         self
     }
 
@@ -160,6 +169,7 @@ impl PreparedAdmin {
             audit,
             front: self.front,
             upstreams: self.upstreams,
+            reads_only: self.reads_only,
             stop: stop.clone(),
         }));
         OperatedServer {

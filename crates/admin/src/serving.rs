@@ -7,6 +7,7 @@ use crate::{
     counted_tasks::CountedTasks,
     drawn_pages::DrawnPages,
     health,
+    known_problems::Problems,
     listener::{AdminListener, AdminSocket, ConnectedPeer, Connections},
     live::Live,
     metrics::{Metrics, MetricsError},
@@ -29,8 +30,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Connections at once of processes of the server's own user, and of all others together: browsers behind a proxy, and Prometheus. Theirs are fewer than descriptors,
 /// so they take none from clients of MCP.
-const MOST_OWN: usize = 256;
-const MOST_OTHERS: usize = 128;
+const MOST_OWN: usize = 1_024;
+const MOST_OTHERS: usize = 256;
 /// How long a connection may take to send the head of a request, and be idle.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long requests may take after the server was told to stop.
@@ -52,6 +53,8 @@ pub struct AdminOptions {
     pub front: Option<Arc<Front>>,
     /// Knows its upstreams, if it is a gateway.
     pub upstreams: Option<Arc<dyn UpstreamSource>>,
+    /// Why it only reads, if it does: its database was restored.
+    pub reads_only: Option<String>,
     /// Cancelled when the server stops: then it is not ready. An operator who drains the server cancels it.
     pub stop: CancellationToken,
 }
@@ -72,6 +75,7 @@ impl Admin {
             audit,
             front,
             upstreams,
+            reads_only,
             stop,
         } = options;
         Self {
@@ -84,11 +88,13 @@ impl Admin {
                 audit,
                 front,
                 upstreams,
+                reads_only,
                 stop,
                 logins: LoginSessions::default(),
                 drawn: DrawnPages::default(),
                 readiness: Readiness::default(),
                 counted: CountedTasks::default(),
+                problems: Problems::default(),
                 denials: Denials::default(),
             }),
         }

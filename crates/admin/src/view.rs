@@ -21,6 +21,9 @@ pub struct TaskView {
     pub state: &'static str,
     /// Whether a question is open.
     pub asks: bool,
+    /// What the first open question asks, in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub question: Option<String>,
     /// Whose it is.
     pub principal: String,
     /// Which generation created it: `legacy` or `modern`.
@@ -71,6 +74,7 @@ impl TaskView {
             tool: task.tool.to_string(),
             state: state_word(task.state),
             asks: !task.open_inputs.is_empty(),
+            question: None,
             principal: task.owner.principal.as_str().to_owned(),
             origin: match task.origin {
                 Origin::Legacy => words::LEGACY,

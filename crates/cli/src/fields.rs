@@ -123,9 +123,11 @@ pub(crate) fn invalid_form(schema: &Value) -> Option<String> {
 
 /// The fields of a question, as [`describe`] writes them.
 pub(crate) fn of_question(question: &InputRequest) -> Vec<String> {
-    let Some(schema) = question.schema() else {
-        return Vec::new();
-    };
+    question.schema().map_or_else(Vec::new, of_schema)
+}
+
+/// The same of the schema of its form.
+pub(crate) fn of_schema(schema: &Value) -> Vec<String> {
     let fields = schema["properties"].as_object().into_iter().flatten();
     fields
         .map(|(name, field)| describe(name, field, is_required(schema, name)))

@@ -14,8 +14,8 @@ use crate::{
     step_observer::StepObserver,
 };
 use longhaul_core::{
-    HostId, Millis, NodeId, Now, OnNonDeterminism, Principal, Quota, Retry, Scope, SpecId, State, Store, Task,
-    TaskHeader, TaskId, ToolSpec, push_timestamp,
+    HostId, Millis, NodeId, Now, OnNonDeterminism, Principal, Quota, Retry, Scope, SpecId, Store, Task, TaskHeader,
+    TaskId, ToolSpec, push_timestamp,
     store::{ApplyError, NewNode, Page, Record, StoreError, ToolLimit},
 };
 use parking_lot::{Mutex, MutexGuard};
@@ -24,8 +24,6 @@ use tracing::warn;
 
 /// How long [`Engine::end`] waits for work that has not noticed the stop.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
-/// The longest queue that [`Engine::describe_wait`] counts.
-const MOST_COUNTED: usize = 100;
 
 /// The parts and settings of an engine.
 pub struct EngineOptions {
@@ -160,30 +158,6 @@ impl Engine {
         self.0.node.store.list(scope, before, limit).await
     }
 
-    /// What a queued task waits for, for people; `None` for one that is not queued. It counts the tasks of its principal only, so that nobody
-    /// learns from it what others do. Nothing of it is stored, and it costs little however long the queue is.
-    ///
-    /// # Errors
-    /// The store's.
-    pub async fn describe_wait(&self, task: &Task) -> Result<Option<Arc<str>>, StoreError> {
-        if task.state != State::Queued {
-            return Ok(None);
-        }
-        if self.is_paused(&task.tool) {
-            return Ok(Some("queued; the tool is paused".into()));
-        }
-        let now = self.ports().clock.read();
-        if task.ready_at > now.at {
-            return Ok(Some(self.0.next_try(task, now).into()));
-        }
-        let before = self.store().queued_before(task, MOST_COUNTED + 1).await?;
-        Ok(Some(match before {
-            0 => "queued".into(),
-            1..=MOST_COUNTED => format!("queued behind {before} of your tasks").into(),
-            _ => format!("queued behind over {MOST_COUNTED} of your tasks").into(),
-        }))
-    }
-
     /// Watches a task for changes. Get it *after* this call, then wait for the watch, and no change is missed.
     pub fn watch(&self, id: &TaskId) -> Watch {
         self.0.node.change_feed.watch(id)
@@ -310,7 +284,7 @@ impl Inner {
     }
 
     /// When a task that waits for its time is tried again.
-    fn next_try(&self, task: &Task, now: Now) -> String {
+    pub(crate) fn next_try(&self, task: &Task, now: Now) -> String {
         let mut at = String::new();
         push_timestamp(&mut at, now.in_the_world(task.ready_at));
         let attempt = task.attempts_used + 1;

@@ -222,28 +222,3 @@ fn render(page: &impl Template) -> Response {
         }
     }
 }
-
-/// A length of time for people: its two largest units.
-fn length(millis: u64) -> String {
-    const UNITS: [(&str, u64); 4] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
-    let Some(first) = UNITS.iter().position(|(_, unit)| millis >= *unit) else {
-        return format!("{millis} ms");
-    };
-    let (name, unit) = UNITS[first];
-    let mut text = format!("{} {name}", millis / unit);
-    if let Some((name, smaller)) = UNITS.get(first + 1).filter(|(_, smaller)| millis % unit >= *smaller) {
-        text.push_str(&format!(" {} {name}", millis % unit / smaller));
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::length;
-
-    #[test]
-    fn lengths_have_two_units() {
-        let shown = [0, 999, 1_000, 61_000, 3_600_000, 3_661_000, 90_000_000].map(length);
-        assert_eq!(shown, ["0 ms", "999 ms", "1 s", "1 m 1 s", "1 h", "1 h 1 m", "1 d 1 h"]);
-    }
-}

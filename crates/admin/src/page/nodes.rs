@@ -1,7 +1,7 @@
 //! The servers of the store.
 
-use super::{Frame, PageError, drawn, length, shown};
-use crate::{context::AdminContext, nodes::NodeView};
+use super::{Frame, PageError, drawn, shown};
+use crate::{context::AdminContext, nodes::NodeView, words::length};
 use askama::Template;
 use axum::{
     extract::{OriginalUri, State},

@@ -1,7 +1,7 @@
 //! One task, and the actions on it.
 
 use super::{
-    Frame, PageError, drawn, length,
+    Frame, PageError, drawn,
     question::{self, Question},
     shown,
     tasks::fraction,
@@ -12,7 +12,7 @@ use crate::{
     context::AdminContext,
     details::ReadError,
     view::{EntryView, TaskDetails},
-    words::plain,
+    words::{length, plain},
 };
 use askama::Template;
 use axum::{

@@ -1,7 +1,14 @@
 //! The list of tasks. Its filter is in the address, so that it can be kept and sent.
 
-use super::{Frame, PageError, drawn, length};
-use crate::{context::AdminContext, details::ReadError, query::TaskQuery, view::TaskView, words::plain};
+use super::{Frame, PageError, drawn};
+use crate::{
+    context::AdminContext,
+    details::ReadError,
+    known_problems::ProblemView,
+    query::TaskQuery,
+    view::TaskView,
+    words::{length, plain},
+};
 use askama::Template;
 use axum::{
     extract::{OriginalUri, Query, State},
@@ -14,6 +21,7 @@ use std::sync::Arc;
 #[template(path = "tasks.html")]
 struct TasksPage {
     frame: Frame,
+    problems: Arc<Vec<ProblemView>>,
     tabs: Vec<Tab>,
     queue_age: Option<String>,
     is_filtered: bool,
@@ -52,7 +60,10 @@ impl Row {
                 None => length(task.age_millis),
             },
             progress: fraction(&task),
-            status: plain(&task.status.unwrap_or_default()),
+            status: match task.question {
+                Some(question) => plain(&format!("asks: {question}")),
+                None => plain(&task.status.unwrap_or_default()),
+            },
             id: task.id,
             tool: task.tool,
             state: task.state,
@@ -144,6 +155,7 @@ async fn draw(context: &AdminContext, query: TaskQuery) -> Result<String, Refusa
     let is_invalid = error.is_some();
     let page = TasksPage {
         frame,
+        problems: context.problems().await.map_err(|error| Refusal::Page(error.into()))?,
         tabs,
         queue_age: stats.queue_age_millis.filter(|age| *age >= 60_000).map(length),
         is_filtered,

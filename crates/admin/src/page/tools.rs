@@ -1,7 +1,7 @@
 //! The tools and what becomes of their calls.
 
-use super::{Frame, PageError, drawn, length, pauses, shown};
-use crate::{access::Actor, context::AdminContext, view::ToolView};
+use super::{Frame, PageError, drawn, pauses, shown};
+use crate::{access::Actor, context::AdminContext, view::ToolView, words::length};
 use askama::Template;
 use axum::{
     Extension,

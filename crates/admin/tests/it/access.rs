@@ -172,13 +172,13 @@ async fn connections_that_say_nothing_are_bounded_and_do_not_hold_up_the_end() {
     // Each one too many is closed by the other end; the rest waits for a request.
     let is_closed = |stream: &tokio::net::TcpStream| matches!(stream.try_read(&mut [0]), Ok(0));
     let mut closed = 0;
-    while closed < 300 - 128 {
+    while closed < 300 - 256 {
         let open = silent.len();
         silent.retain(|stream| !is_closed(stream));
         closed += open - silent.len();
         tokio::task::yield_now().await;
     }
-    assert_eq!(silent.len(), 128);
+    assert_eq!(silent.len(), 256);
     world.stop.cancel();
     world.served.take().unwrap().await.unwrap();
 }

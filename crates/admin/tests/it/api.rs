@@ -143,6 +143,61 @@ async fn an_upstream_is_seen_and_paused_with_all_its_tools() {
     assert_eq!(world.act("/api/upstreams/far/pause").await.0, 409, "it has no tools");
 }
 
+/// The page and the doctor have it from one place.
+#[tokio::test]
+async fn what_is_wrong_is_said_with_what_to_do() {
+    let world = World::new(true).await;
+    let found = async || {
+        world.json("/api/problems").await["problems"]
+            .as_array()
+            .unwrap()
+            .clone()
+    };
+    let [far] = &found().await[..] else {
+        panic!("{:?}", found().await)
+    };
+    assert_eq!(far["what"], "the upstream far does not answer: connection refused");
+    assert_eq!(far["command"], json!(["pause", "--upstream", "far"]));
+    world.act("/api/tools/gated/pause").await;
+    let task = world.client.start("gated", json!({"text": "waits"})).await.unwrap();
+    world.state(task.id(), "queued").await;
+    // What was found a moment ago is said again.
+    let problems = loop {
+        let problems = found().await;
+        if problems.len() > 1 {
+            break problems;
+        }
+    };
+    let what = problems[1]["what"].as_str().unwrap();
+    assert!(
+        what.starts_with("1 tasks of gated are queued, the first for "),
+        "{what}"
+    );
+    assert_eq!(problems[1]["command"], json!(["resume", "gated"]));
+    let page = world.page("/").await;
+    for problem in &problems[..1] {
+        assert!(page.contains(problem["what"].as_str().unwrap()), "{page}");
+    }
+    assert!(page.contains(r#"<a href="/upstreams">show</a>"#), "{page}");
+}
+
+#[tokio::test]
+async fn a_queued_task_says_what_is_before_it_in_all() {
+    let world = World::new(true).await;
+    for text in ["one", "two"] {
+        world.running(text).await;
+    }
+    let mut last = String::new();
+    for _ in 0..2 {
+        let task = world.client.start("gated", json!({"text": "waits"})).await.unwrap();
+        last = task.id().to_owned();
+        world.state(&last, "queued").await;
+    }
+    let expected =
+        "queued behind 1 of its principal's tasks; at most 2 of its tool run at once, 2 run and 2 are queued";
+    while world.json(&format!("/api/tasks/{last}")).await["waitsFor"] != expected {}
+}
+
 #[tokio::test]
 async fn the_latest_lines_of_the_audit_log_are_shown() {
     let world = World::new(true).await;

@@ -176,6 +176,7 @@ impl World {
             audit: Some(Arc::clone(&audit) as Arc<dyn Audit>),
             front: server.front(),
             upstreams: Some(Arc::new(TwoUpstreams)),
+            reads_only: None,
             stop: stop.clone(),
         });
         let stopped = stop.clone();

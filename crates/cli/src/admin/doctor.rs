@@ -2,9 +2,9 @@
 
 use super::{
     api::{Api, Local, data_dir},
-    show::{length, list, text},
+    show::{list, text},
 };
-use crate::{args::Operated, failure::Failure, output, result::Exit};
+use crate::{args::Operated, failure::Failure, fields::as_word, output, result::Exit, servers::shell_word};
 use serde_json::{Value, json};
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
@@ -12,10 +12,6 @@ use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 const LITTLE_SPACE: u64 = 1 << 30;
 /// A write-ahead log beyond this means that something holds an old state of the database, in bytes.
 const LONG_LOG: u64 = 1 << 30;
-/// A queue that old waits for something, in milliseconds.
-const OLD_QUEUE: u64 = 10 * 60_000;
-/// A question nobody has answered for so long.
-const OLD_QUESTION: &str = "1h";
 
 /// Something that is wrong.
 struct Finding {
@@ -131,82 +127,22 @@ fn look_at_directory(path: &Path, findings: &mut Vec<Finding>) {
     }
 }
 
+/// What the server knows itself.
 async fn look_at_server(api: &Api, target: &str) -> Result<Vec<Finding>, Failure> {
-    let mut findings = Vec::new();
-    let command = |words: &str| format!("longhaul admin {words} {target}");
-    let blocked = api.get("/api/tasks?state=blocked&limit=500").await?;
-    for task in list(&blocked, "tasks").iter().take(20) {
-        let reason = text(&task["blocked"], "reason");
-        let advice = match reason {
-            "unavailable" => "offer its tool again, or cancel it".to_owned(),
-            "poisoned" => format!(
-                "each try crashes the process at the same point: mend the tool, then `{} {}`, or cancel it",
-                command("release"),
-                text(task, "id")
+    let found = api.get("/api/problems").await?;
+    let finding = |problem: &Value| {
+        let advice = text(problem, "advice").to_owned();
+        let words = problem["command"].as_array().into_iter().flatten();
+        let words: Vec<String> = words.map(|word| shell_word(&as_word(word))).collect();
+        let advice = match words.split_first() {
+            None => advice,
+            Some((command, rest)) => format!(
+                "{advice}: `longhaul admin {command} {} {}`",
+                shell_word(target),
+                rest.join(" ")
             ),
-            _ => "deploy code that fits the task's journal: it is tried again by itself; or cancel it".to_owned(),
         };
-        findings.push(Finding::new(
-            format!(
-                "{} {} is blocked ({reason}): {}",
-                text(task, "tool"),
-                text(task, "id"),
-                text(&task["blocked"], "message")
-            ),
-            advice,
-        ));
-    }
-    for tool in api.get("/api/tools").await?.as_array().into_iter().flatten() {
-        let age = tool["queueAgeMillis"].as_u64().unwrap_or_default();
-        let is_paused = tool["paused"] == true;
-        if age >= OLD_QUEUE || (is_paused && tool["queued"] != 0) {
-            let limit = tool["concurrency"]
-                .as_u64()
-                .map_or_else(String::new, |limit| format!(" of {limit}"));
-            findings.push(Finding::new(
-                format!(
-                    "{} tasks of {} are queued, the first for {}; {}{limit} run",
-                    tool["queued"],
-                    text(tool, "name"),
-                    length(age),
-                    tool["running"]
-                ),
-                match (is_paused, tool["offered"] == true) {
-                    (true, _) => format!(
-                        "the tool is paused, and what waits fails after `queue_timeout`: {} '{}'",
-                        command("resume"),
-                        text(tool, "name")
-                    ),
-                    (false, true) => format!("raise `concurrency` or `max_running`, or see what runs for long: `{} --state running --oldest`", command("tasks")),
-                    (false, false) => "the tool is not offered any more: configure it again, or cancel its tasks".to_owned(),
-                },
-            ));
-        }
-    }
-    for node in list(&api.get("/api/nodes").await?, "nodes") {
-        if node["state"] == "dead" && node["boundAttempts"] != 0 {
-            findings.push(Finding::new(
-                format!(
-                    "{} attempts are bound to the host {}, whose server is away",
-                    node["boundAttempts"],
-                    text(node, "host")
-                ),
-                text(node, "outlook"),
-            ));
-        }
-    }
-    let asking = api
-        .get(&format!("/api/tasks?asks=yes&older={OLD_QUESTION}&limit=500"))
-        .await?;
-    if let Some(first) = list(&asking, "tasks").last() {
-        findings.push(Finding::new(
-            format!(
-                "{} tasks ask, and are older than {OLD_QUESTION}; the oldest is {}",
-                list(&asking, "tasks").len(),
-                text(first, "id")
-            ),
-            format!("`{} ID name=value` answers one of them", command("answer")),
-        ));
-    }
-    Ok(findings)
+        Finding::new(text(problem, "what"), advice)
+    };
+    Ok(list(&found, "problems").iter().map(finding).collect())
 }

@@ -12,7 +12,7 @@ use crate::{
     args::{Admin, AdminAnswer, AdminAudit, AdminCommand, AdminReset, AdminTasks, OneTask, Operated, SomeTools},
     arguments::{self, Taker},
     failure::Failure,
-    output,
+    fields, output,
     result::Exit,
 };
 use api::{Api, task_path};
@@ -310,6 +310,14 @@ async fn answer(args: &AdminAnswer) -> Result<Exit, Failure> {
         }
     };
     let schema = &question["params"]["requestedSchema"];
+    let fields = fields::of_schema(schema);
+    if args.words.is_empty() && !args.decline && !args.cancel && !fields.is_empty() {
+        return Err(Failure::usage(format!(
+            "{id} asks: {}\n  {}\nanswer with name=value for these, or with --decline or --cancel; nothing was answered",
+            question["params"]["message"].as_str().unwrap_or_default(),
+            fields.join("\n  ")
+        )));
+    }
     let answer = if args.decline {
         json!({"action": "decline"})
     } else if args.cancel {

@@ -1,7 +1,7 @@
 //! What the API answers, for people.
 
 use super::table::table;
-use crate::{output::plain, tasks::terminal_width};
+use crate::{fields, output::plain, tasks::terminal_width};
 use serde_json::Value;
 use std::io::IsTerminal as _;
 
@@ -46,7 +46,10 @@ pub(super) fn tasks(tasks: &[Value], width: usize) -> String {
                 None => length(task["ageMillis"].as_u64().unwrap_or_default()),
             },
             text(task, "principal").to_owned(),
-            text(task, "status").to_owned(),
+            match text(task, "question") {
+                "" => text(task, "status").to_owned(),
+                question => format!("asks: {question}"),
+            },
         ]
     };
     let rows: Vec<[String; 6]> = tasks.iter().map(row).collect();
@@ -284,6 +287,10 @@ pub(super) fn task(task: &Value) -> String {
             .as_str()
             .unwrap_or(text(question, "method"));
         member("asks", &format!("{} ({})", message, text(question, "key")));
+        for field in fields::of_schema(&question["params"]["requestedSchema"]) {
+            member("", &field);
+        }
+        member("", text(&question["params"], "url"));
     }
     for attempt in list(task, "attempts") {
         let exit = if attempt["exit"].is_null() {

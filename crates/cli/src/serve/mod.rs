@@ -324,6 +324,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     let started = stop.run_until_cancelled(started);
     let operated = admin
         .with_front(Arc::clone(&front))
+        .with_reads_only(store.disagreement().map(|why| why.to_string()))
         .operate(name, engine.clone(), audit.clone(), stop.clone());
     let shown = operated.admin();
     let metrics = async || shown.metrics_text().await.map_err(|error| error.to_string());

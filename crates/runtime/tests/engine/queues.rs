@@ -301,7 +301,7 @@ async fn a_queued_task_shows_what_it_waits_for() {
     let said = async |nth: usize| {
         let task = world.task(&tasks[nth]).await;
         assert_eq!(task.status, None);
-        engine.describe_wait(&task).await.unwrap().map(|said| said.to_string())
+        engine.queue_wait(&task).await.unwrap().map(|said| said.to_string())
     };
     assert_eq!(said(0).await, None, "it runs");
     for (nth, words) in [

@@ -72,8 +72,8 @@ pub(super) fn write_core(
 
 /// Puts what a queued task waits for into its status message. It would be out of date at once, so it is neither stored nor pushed.
 async fn say_what_it_waits_for(engine: &Engine, task: &mut Task) -> Result<(), RpcError> {
-    if let Some(wait) = engine.describe_wait(task).await.map_err(store_failed)? {
-        task.status = Some(wait);
+    if let Some(wait) = engine.queue_wait(task).await.map_err(store_failed)? {
+        task.status = Some(wait.to_string().into());
     }
     Ok(())
 }

@@ -1,0 +1,158 @@
+//! What keeps work from going on, and what to do about it. The page, the API and `longhaul admin doctor` say the same.
+
+use crate::{
+    context::AdminContext,
+    details::ReadError,
+    health::why_not_ready,
+    known_problems::ProblemView,
+    query::TaskQuery,
+    upstreams::UpstreamView,
+    view::{TaskView, ToolView},
+    words::length,
+};
+use longhaul_core::Millis;
+use std::sync::Arc;
+
+/// A queue that old waits for something, in milliseconds.
+const OLD_QUEUE: Millis = 10 * 60_000;
+/// A question that nobody has answered for so long.
+const OLD_QUESTION: &str = "1h";
+/// Blocked tasks that are named one by one.
+const NAMED: usize = 20;
+
+impl AdminContext {
+    /// What is wrong now, the worst first.
+    pub(crate) async fn problems(&self) -> Result<Arc<Vec<ProblemView>>, ReadError> {
+        let clock = &self.engine.ports().clock;
+        self.problems.known_or(&**clock, self.find_problems()).await
+    }
+
+    async fn find_problems(&self) -> Result<Vec<ProblemView>, ReadError> {
+        let mut problems = Vec::new();
+        if let Some(why) = why_not_ready(self).await
+            && !self.stop.is_cancelled()
+        {
+            let advice =
+                "calls are refused until that is over: look at the disk, at the database, and at the server's log";
+            problems.push(ProblemView::new(why.trim_end().to_owned(), advice, "/"));
+        }
+        if let Some(why) = &self.reads_only {
+            let what = format!("the server only reads, it takes no calls: {why}");
+            let advice = "start it with --accept-restored to say that this is the data it shall go on with";
+            problems.push(ProblemView::new(what, advice, "/"));
+        }
+        for upstream in self.upstreams().await? {
+            problems.extend(of_upstream(&upstream));
+        }
+        let stats = self.stats().await?;
+        if stats.blocked > 0 {
+            let blocked = TaskQuery {
+                state: "blocked".into(),
+                limit: NAMED.to_string(),
+                ..TaskQuery::default()
+            };
+            problems.extend(self.tasks(&blocked).await?.tasks.iter().filter_map(of_blocked));
+        }
+        problems.extend(self.tools().await?.iter().filter_map(of_tool));
+        for node in self.nodes().await?.nodes {
+            if node.state == "dead" && node.bound_attempts > 0 {
+                let what = format!(
+                    "{} attempts are bound to the host {}, whose server is away",
+                    node.bound_attempts, node.host
+                );
+                problems.push(ProblemView::new(what, node.outlook.unwrap_or_default(), "/nodes"));
+            }
+        }
+        if stats.asking > 0 {
+            problems.extend(self.old_questions().await?);
+        }
+        Ok(problems)
+    }
+
+    async fn old_questions(&self) -> Result<Option<ProblemView>, ReadError> {
+        let asking = TaskQuery {
+            asks: "yes".into(),
+            older: OLD_QUESTION.into(),
+            order: "oldest".into(),
+            limit: "500".into(),
+            ..TaskQuery::default()
+        };
+        let found = self.tasks(&asking).await?.tasks;
+        Ok(found.first().map(|oldest| {
+            let what = format!(
+                "{} tasks ask, and are older than {OLD_QUESTION}; the oldest is {} {}",
+                found.len(),
+                oldest.tool,
+                oldest.id
+            );
+            let advice = "answer its question with name=value, or decline it";
+            ProblemView::new(what, advice, format!("/tasks/{}", oldest.id)).with_command(&["answer", &oldest.id])
+        }))
+    }
+}
+
+fn of_upstream(upstream: &UpstreamView) -> Option<ProblemView> {
+    let reason = upstream.reason.as_deref()?;
+    let what = format!("the upstream {} does not answer: {reason}", upstream.name);
+    let advice = "mend or start it. It is tried again by itself; a pause lets its calls wait instead of fail";
+    let problem = ProblemView::new(what, advice, "/upstreams");
+    Some(match upstream.is_paused() {
+        true => problem,
+        false => problem.with_command(&["pause", "--upstream", &upstream.name]),
+    })
+}
+
+fn of_blocked(task: &TaskView) -> Option<ProblemView> {
+    let blocked = task.blocked.as_ref()?;
+    let text = |member: &str| blocked[member].as_str().unwrap_or_default();
+    let reason = text("reason");
+    let what = format!("{} {} is blocked ({reason}): {}", task.tool, task.id, text("message"));
+    let page = format!("/tasks/{}", task.id);
+    Some(match reason {
+        "unavailable" => ProblemView::new(what, "offer its tool again, or cancel it", page),
+        "poisoned" => {
+            let advice =
+                "each try crashes the process at the same point: mend the tool and release the task, or cancel it";
+            ProblemView::new(what, advice, page).with_command(&["release", &task.id])
+        }
+        _ => {
+            let advice = "deploy code that fits the task's journal: it is tried again by itself; or reset or cancel it";
+            ProblemView::new(what, advice, page)
+        }
+    })
+}
+
+fn of_tool(tool: &ToolView) -> Option<ProblemView> {
+    let age = tool.queue_age_millis.unwrap_or_default();
+    if tool.queued == 0 || (age < OLD_QUEUE && !tool.paused) {
+        return None;
+    }
+    let limit = tool
+        .concurrency
+        .map_or_else(String::new, |limit| format!(" of {limit}"));
+    let what = format!(
+        "{} tasks of {} are queued, the first for {}; {}{limit} run",
+        tool.queued,
+        tool.name,
+        length(age),
+        tool.running
+    );
+    Some(if tool.paused {
+        let advice = "the tool is paused, and what waits fails after `queue_timeout`: resume it";
+        ProblemView::new(what, advice, "/tools").with_command(&["resume", &tool.name])
+    } else if tool.offered {
+        let running = TaskQuery {
+            state: "running".into(),
+            tool: tool.name.clone(),
+            order: "oldest".into(),
+            ..TaskQuery::default()
+        };
+        let advice = "see what runs for long and cancel it, or raise `concurrency` or `max_running`";
+        let page = format!("/?{}", running.to_url());
+        ProblemView::new(what, advice, page)
+            .with_command(&["tasks", "--state", "running", "--oldest", "--tool", &tool.name])
+    } else {
+        let advice = "the tool is not offered any more: configure it again, or cancel its tasks";
+        ProblemView::new(what, advice, "/tools")
+    })
+}
