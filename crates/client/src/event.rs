@@ -1,7 +1,7 @@
 //! Events while waiting for a result.
 
 use crate::{JournalError, RequestError, TaskSnapshot, stream_losses::StreamChange};
-use longhaul_core::Millis;
+use longhaul_core::{Json, Millis};
 use longhaul_wire::{Method, jsonrpc::Notification};
 use serde::Deserialize;
 
@@ -55,6 +55,8 @@ pub struct Progress {
     pub total: Option<f64>,
     /// The tool's message.
     pub message: Option<String>,
+    /// All of it, as the server wrote it.
+    pub params: Json,
 }
 
 impl Progress {
@@ -78,6 +80,7 @@ impl Progress {
             progress,
             total,
             message,
+            params: Json::from(notification.raw_params()?),
         })
     }
 }

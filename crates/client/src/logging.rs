@@ -1,10 +1,10 @@
 //! Log messages of servers.
 
-use longhaul_core::LogLevel;
+use longhaul_core::{Json, LogLevel};
 use longhaul_wire::{Method, jsonrpc::Notification};
 use parking_lot::Mutex;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 use std::sync::Arc;
 
 /// Which log messages servers are asked for, and who gets them: [`Options::logging`](crate::Options::logging).
@@ -32,6 +32,8 @@ pub struct LogMessage {
     pub logger: Option<String>,
     /// What it says: often a text, but any JSON.
     pub data: Value,
+    /// All of it, as the server wrote it.
+    pub params: Json,
     /// The [number](crate::CallOptions::source) of the request on whose stream it came, if it has one.
     pub source: Option<u64>,
 }
@@ -57,24 +59,29 @@ impl Logging {
     /// Passes a notification on, if it is a log message of a wanted level.
     pub(crate) fn notify(&self, notification: &Notification<'_>, source: Option<u64>) {
         #[derive(Deserialize)]
-        struct Params {
+        struct Params<'a> {
             level: String,
             logger: Option<String>,
-            #[serde(default)]
-            data: Value,
+            #[serde(borrow)]
+            data: Option<&'a RawValue>,
         }
         if notification.method != Method::LogMessage.as_str() {
             return;
         }
-        let params = notification.raw_params();
-        let Some(params) = params.and_then(|params| serde_json::from_str::<Params>(params.get()).ok()) else {
+        let Some(written) = notification.raw_params() else {
             return;
         };
+        let Ok(params) = serde_json::from_str::<Params<'_>>(written.get()) else {
+            return;
+        };
+        // A number may be too large for a `Value`.
+        let value = |data: &RawValue| serde_json::from_str(data.get()).unwrap_or_else(|_| data.get().into());
         match LogLevel::parse(&params.level) {
             Some(level) if level >= self.level() => (self.handler)(LogMessage {
                 level,
                 logger: params.logger,
-                data: params.data,
+                data: params.data.map(value).unwrap_or_default(),
+                params: Json::from(written),
                 source,
             }),
             _ => {}

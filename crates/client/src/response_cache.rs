@@ -74,7 +74,7 @@ impl Key {
             ServerChange::Resources => {
                 matches!(self.method, Method::ResourcesList | Method::ResourceTemplatesList)
             }
-            ServerChange::Resource(uri) => {
+            ServerChange::Resource { uri, .. } => {
                 let is_uri = || serde_json::from_str::<Value>(&self.params).is_ok_and(|params| params["uri"] == **uri);
                 self.method == Method::ResourcesRead && is_uri()
             }

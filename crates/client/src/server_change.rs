@@ -1,5 +1,6 @@
 //! What a server says has changed.
 
+use longhaul_core::Json;
 use longhaul_wire::jsonrpc::Notification;
 use serde::Deserialize;
 use tokio::sync::broadcast;
@@ -17,11 +18,24 @@ pub enum ServerChange {
     Prompts,
     /// The list of resources.
     Resources,
-    /// The resource with this URI.
-    Resource(String),
+    /// A resource.
+    Resource {
+        /// Its URI.
+        uri: String,
+        /// All of the notification, as the server wrote it; `None` if notifications may have been missed.
+        params: Option<Json>,
+    },
 }
 
 impl ServerChange {
+    /// The URI of the resource, if it is one that has changed.
+    pub fn uri(&self) -> Option<&str> {
+        match self {
+            Self::Resource { uri, .. } => Some(uri),
+            _ => None,
+        }
+    }
+
     pub(crate) fn read(notification: &Notification<'_>) -> Option<Self> {
         #[derive(Deserialize)]
         struct Params {
@@ -32,8 +46,10 @@ impl ServerChange {
             "notifications/prompts/list_changed" => Some(Self::Prompts),
             "notifications/resources/list_changed" => Some(Self::Resources),
             "notifications/resources/updated" => {
-                let params: Params = serde_json::from_str(notification.raw_params()?.get()).ok()?;
-                Some(Self::Resource(params.uri))
+                let written = notification.raw_params()?;
+                let Params { uri } = serde_json::from_str(written.get()).ok()?;
+                let params = Some(Json::from(written));
+                Some(Self::Resource { uri, params })
             }
             _ => None,
         }

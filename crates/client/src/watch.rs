@@ -35,14 +35,14 @@ impl WatchFilter {
             ServerChange::Tools => self.tools,
             ServerChange::Prompts => self.prompts,
             ServerChange::Resources => self.resources,
-            ServerChange::Resource(uri) => self.uris.contains(uri),
+            ServerChange::Resource { uri, .. } => self.uris.contains(uri),
         }
     }
 
     /// Everything that is watched.
     fn all(&self) -> Vec<ServerChange> {
         let lists = [ServerChange::Tools, ServerChange::Prompts, ServerChange::Resources];
-        let uris = self.uris.iter().cloned().map(ServerChange::Resource);
+        let uris = (self.uris.iter().cloned()).map(|uri| ServerChange::Resource { uri, params: None });
         lists
             .into_iter()
             .filter(|list| self.includes(list))

@@ -11,8 +11,9 @@ use futures_util::{FutureExt, future::Shared};
 use longhaul_client::{InputRequest, LogMessage, RequestRef, TaskHandle};
 use longhaul_core::{BoxFuture, Clock, Json, Principal, SessionKey, TaskId};
 use longhaul_runtime::{
-    AskError, JournalError, Question, RequestContext, Requestor, SessionLog, SessionLogs, TaskContext,
+    AskError, JournalError, Question, RequestContext, Requestor, SessionLog, SessionLogs, TaskContext, ToolMessage,
 };
+use longhaul_wire::relayed;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{
@@ -160,6 +161,13 @@ impl Context {
         match self {
             Self::Task(cx) => cx.requestor(),
             Self::Request(cx) => cx.requestor(),
+        }
+    }
+
+    fn send(&self, message: ToolMessage) {
+        match self {
+            Self::Task(cx) => cx.send(message),
+            Self::Request(cx) => cx.send(message),
         }
     }
 
@@ -331,16 +339,19 @@ impl Askers {
         let LogMessage {
             level, logger, data, ..
         } = &message;
-        let data = Json::from(data);
+        let (data, relayed) = (Json::from(data), Some(relayed::params(&message.params)));
+        let logger: Option<Arc<str>> = logger.as_deref().map(Arc::from);
         let askers: Vec<_> = match (message.source, &self.listeners) {
             (None, Some(_)) => self.state.lock().newest_of_each(),
             (source, _) => self.of_source(source).into_iter().collect(),
         };
         for asker in &askers {
-            match &asker.context {
-                Context::Task(cx) => cx.log(*level, logger.as_deref(), data.clone()),
-                Context::Request(cx) => cx.log(*level, logger.as_deref(), data.clone()),
-            }
+            asker.context.send(ToolMessage::Log {
+                level: *level,
+                logger: logger.clone(),
+                data: data.clone(),
+                relayed: relayed.clone(),
+            });
         }
         if !askers.is_empty() {
             return;
@@ -356,8 +367,9 @@ impl Askers {
             principal: listeners.principal.clone(),
             session: listeners.session.clone(),
             level: *level,
-            logger: logger.as_deref().map(Arc::from),
+            logger,
             data,
+            relayed,
         });
     }
 

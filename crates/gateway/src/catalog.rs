@@ -94,6 +94,22 @@ pub(crate) async fn offer_tools(
     engine.catalog().order_tools(&names_in_order(upstreams));
 }
 
+/// Has `tools/list` show what the lists of upstreams have besides their tools. Of several the first one counts.
+pub(crate) fn offer_members(upstreams: &Upstreams, engine: &Engine) {
+    let mut all: Option<Json> = None;
+    for upstream in upstreams.all() {
+        let lists = upstream.lists();
+        let Some(members) = lists.as_ref().and_then(|lists| lists.members.get("tools")) else {
+            continue;
+        };
+        all = Some(match all {
+            Some(earlier) => Json::trusted(relayed::with_members(earlier.as_str(), members)),
+            None => members.clone(),
+        });
+    }
+    engine.catalog().set_tool_list_members(all);
+}
+
 /// The names of all tools that may be offered, in the order of the configuration and of each upstream: the list does not depend on who was connected first.
 fn names_in_order(upstreams: &Upstreams) -> Vec<String> {
     let mut names = Vec::new();

@@ -6,6 +6,7 @@ use crate::{
     checkpoint::UpstreamTask,
     connections::UpstreamConnection,
     loops,
+    progress::report,
     public_error::public,
     question::strip_meta,
     sign_of_life::SignOfLife,
@@ -538,21 +539,6 @@ fn passed_on(outcome: Outcome) -> Outcome {
             is_error,
         },
         other => other,
-    }
-}
-
-fn report(cx: &TaskContext, event: &Event<'_>) {
-    match event {
-        Event::Progress(progress) | Event::TaskProgress(progress) => {
-            cx.report(progress.progress, progress.total, progress.message.as_deref())
-        }
-        Event::Status(task) => {
-            if let Some(message) = &task.message {
-                cx.status(message.as_str());
-            }
-        }
-        Event::Retrying { error, .. } => tracing::debug!(%error, "an upstream is asked again"),
-        _ => {}
     }
 }
 

@@ -1,9 +1,10 @@
 //! Subscriptions to resources of upstreams. Changes are told to the principal of the connection on which they were seen.
 
 use crate::{connections::UpstreamConnection, methods, public_error::public, upstream::Upstream, upstreams::Upstreams};
-use longhaul_client::{RequestError, Watch, WatchFilter};
-use longhaul_core::{BoxFuture, Millis};
+use longhaul_client::{RequestError, ServerChange, Watch, WatchFilter};
+use longhaul_core::{BoxFuture, Json, Millis};
 use longhaul_runtime::{FollowError, Followed, ResourceFollower, Subscriber};
+use longhaul_wire::relayed;
 use serde_json::json;
 use std::sync::Arc;
 
@@ -97,8 +98,11 @@ impl Following {
                 Some(watch) => tokio::select! {
                     biased;
                     change = watch.next() => match change {
-                        Some(_) => {
-                            self.report();
+                        Some(change) => {
+                            self.report(match &change {
+                                ServerChange::Resource { params, .. } => params.as_ref(),
+                                _ => None,
+                            });
                             false
                         }
                         None => true,
@@ -114,14 +118,15 @@ impl Following {
                 watch = subscribe(&self.connection, &self.uri).await.ok();
                 if watch.is_some() {
                     // It may have changed meanwhile.
-                    self.report();
+                    self.report(None);
                 }
             }
         }
     }
 
-    fn report(&self) {
-        self.subscriber.notify(Arc::clone(&self.uri));
+    fn report(&self, params: Option<&Json>) {
+        self.subscriber
+            .notify(Arc::clone(&self.uri), params.map(relayed::params));
     }
 
     /// Subscribes again at a server of 2025-11-25. Whether that failed.

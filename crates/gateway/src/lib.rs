@@ -27,6 +27,7 @@ mod names;
 mod offering;
 mod open_questions;
 mod options;
+mod progress;
 mod provider;
 mod public_error;
 mod question;

@@ -4,6 +4,7 @@ use longhaul_client::{Connection, RequestError};
 use longhaul_core::Json;
 use longhaul_private_dir::PrivateDir;
 use longhaul_runtime::UriTemplate;
+use longhaul_wire::relayed;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::RawValue};
 use std::{
@@ -35,6 +36,8 @@ pub(crate) struct Lists {
     pub(crate) prompts: Vec<Json>,
     pub(crate) resources: Vec<Json>,
     pub(crate) templates: Vec<Json>,
+    /// What its lists have besides their entries, by the members that have the entries.
+    pub(crate) members: BTreeMap<String, Json>,
     index: IndexCell,
 }
 
@@ -113,12 +116,17 @@ impl Lists {
             if !offers {
                 continue;
             }
-            let entries = match read_list(connection, method, member).await {
+            match read_list(connection, method, member).await {
                 // Some servers declare resources and have no templates.
-                Err(RequestError::Rpc(failure)) if failure.code == -32601 => Vec::new(),
-                entries => entries?,
-            };
-            *lists.list_mut(member) = entries;
+                Err(RequestError::Rpc(failure)) if failure.code == -32601 => {}
+                read => {
+                    let (entries, members) = read?;
+                    *lists.list_mut(member) = entries;
+                    lists
+                        .members
+                        .extend(members.map(|members| (member.to_owned(), members)));
+                }
+            }
         }
         Ok(lists)
     }
@@ -154,15 +162,23 @@ impl Lists {
     }
 }
 
-/// The entries of a list, of all its pages.
-async fn read_list(connection: &Connection, method: &str, member: &str) -> Result<Vec<Json>, RequestError> {
-    let (mut entries, mut cursor) = (Vec::new(), None);
+/// The entries of a list, and what it has besides them, of all its pages.
+async fn read_list(
+    connection: &Connection,
+    method: &str,
+    member: &str,
+) -> Result<(Vec<Json>, Option<Json>), RequestError> {
+    let (mut entries, mut members, mut cursor): (_, Option<Json>, _) = (Vec::new(), None, None);
     for _ in 0..MAX_PAGES {
         let params = match cursor.take() {
             Some(cursor) => Value::from(Map::from_iter([("cursor".to_owned(), cursor)])),
             None => Value::Null,
         };
         let page = connection.send(method, params).await?;
+        members = match (members, relayed::list_members(&page, member)) {
+            (Some(before), Some(more)) => Some(Json::trusted(relayed::with_members(before.as_str(), &more))),
+            (before, more) => before.or(more),
+        };
         let invalid = |why: &str| RequestError::Invalid(format!("its {method}: {why}"));
         let page: HashMap<String, Box<RawValue>> =
             serde_json::from_str(page.as_str()).map_err(|error| invalid(&error.to_string()))?;
@@ -177,7 +193,7 @@ async fn read_list(connection: &Connection, method: &str, member: &str) -> Resul
             .and_then(|next| serde_json::from_str(next.get()).ok());
         cursor = next.filter(Value::is_string);
         if cursor.is_none() {
-            return Ok(entries);
+            return Ok((entries, members));
         }
     }
     Err(RequestError::Invalid(format!(
@@ -205,6 +221,8 @@ struct Layout {
     prompts: Vec<Box<RawValue>>,
     resources: Vec<Box<RawValue>>,
     templates: Vec<Box<RawValue>>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    members: BTreeMap<String, Box<RawValue>>,
 }
 
 fn raw(entries: &[Json]) -> Vec<Box<RawValue>> {
@@ -235,6 +253,11 @@ impl StoredLists {
             prompts: json(layout.prompts),
             resources: json(layout.resources),
             templates: json(layout.templates),
+            members: layout
+                .members
+                .iter()
+                .map(|(list, members)| (list.clone(), Json::from(&**members)))
+                .collect(),
             index: IndexCell::default(),
         })
     }
@@ -250,6 +273,11 @@ impl StoredLists {
             prompts: raw(&lists.prompts),
             resources: raw(&lists.resources),
             templates: raw(&lists.templates),
+            members: lists
+                .members
+                .iter()
+                .filter_map(|(list, members)| Some((list.clone(), serde_json::from_str(members.as_str()).ok()?)))
+                .collect(),
         };
         let text = serde_json::to_string(&layout)?;
         let (name, new) = (file_name(upstream), format!("{}.new", file_name(upstream)));

@@ -5,6 +5,7 @@ use crate::{
     claims::EarlierNames,
     listed::{Lists, text_member},
     loops,
+    progress::relayed_progress,
     public_error::public,
     question::strip_meta,
     upstream::Upstream,
@@ -125,6 +126,12 @@ fn list(upstreams: &Upstreams, member: &str, entries: impl Fn(&Lists) -> &Vec<Js
         uris.extend(own_uris);
     }
     out.push_str("]}");
+    for upstream in upstreams.all() {
+        let lists = upstream.lists();
+        if let Some(members) = lists.as_ref().and_then(|lists| lists.members.get(member)) {
+            out = relayed::with_members(&out, members);
+        }
+    }
     Json::trusted(out)
 }
 
@@ -252,7 +259,7 @@ async fn forward(
     options.meta = meta;
     let on_event = &mut |event: Event<'_>| {
         if let Event::Progress(progress) = event {
-            cx.progress(progress.progress, progress.total, progress.message.as_deref());
+            cx.send(relayed_progress(&progress));
         }
     };
     registration.begins();

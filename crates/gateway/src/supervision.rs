@@ -2,7 +2,7 @@
 
 use crate::{
     UpstreamStatus,
-    catalog::{offer_tools, offer_with_later},
+    catalog::{offer_members, offer_tools, offer_with_later},
     connections::UpstreamConnection,
     instructions,
     listed::Lists,
@@ -77,6 +77,7 @@ pub(crate) async fn follow(upstreams: Arc<Upstreams>, engine: Engine, upstream: 
 /// Offers what follows from the lists of all upstreams.
 pub(crate) fn offer_lists(upstreams: &Arc<Upstreams>, engine: &Engine) {
     methods::offer(upstreams, engine);
+    offer_members(upstreams, engine);
     instructions::offer(upstreams, engine);
     unavailable::offer(upstreams, engine);
 }
@@ -134,10 +135,15 @@ async fn read(
         offer_lists(upstreams, engine);
         let catalog = engine.catalog();
         // What was never offered is not declared.
-        if before.prompts != lists.prompts {
+        let differs = |list: &str| before.members.get(list) != lists.members.get(list);
+        if before.prompts != lists.prompts || differs("prompts") {
             catalog.prompt_list_changed();
         }
-        if before.resources != lists.resources || before.templates != lists.templates {
+        if before.resources != lists.resources
+            || before.templates != lists.templates
+            || differs("resources")
+            || differs("resourceTemplates")
+        {
             catalog.resource_list_changed();
         }
     }

@@ -60,17 +60,7 @@ impl RequestChannel for WithinTask {
         Box::pin(async move { cx.ask(question).await })
     }
 
-    fn send(&self, said: ToolMessage) {
-        match said {
-            ToolMessage::Progress {
-                current,
-                total,
-                message,
-            } => self.0.report(current, total, message.as_deref()),
-            ToolMessage::Log { level, logger, data } => self.0.log(level, logger.as_deref(), data),
-            ToolMessage::ElicitationComplete { id } => self.0.elicitation_complete(&id),
-            ToolMessage::CloseStream => self.0.close_stream(),
-            ToolMessage::BecomesTask => self.0.becomes_task(),
-        }
+    fn send(&self, message: ToolMessage) {
+        self.0.send(message);
     }
 }

@@ -28,6 +28,8 @@ pub enum ToolMessage {
         total: Option<f64>,
         /// A line for people.
         message: Option<Arc<str>>,
+        /// The params of the notification, if another server reported it.
+        relayed: Option<Json>,
     },
     /// A log message for the client.
     Log {
@@ -37,6 +39,8 @@ pub enum ToolMessage {
         logger: Option<Arc<str>>,
         /// Any JSON.
         data: Json,
+        /// The params of the notification, if another server sent it.
+        relayed: Option<Json>,
     },
     /// The user has finished with a page that the client was asked to open.
     ElicitationComplete {
@@ -56,6 +60,7 @@ impl ToolMessage {
             current,
             total: total.filter(|total| total.is_finite()),
             message,
+            relayed: None,
         })
     }
 }

@@ -76,24 +76,28 @@ impl RequestContext {
     /// Reports progress. NaN and infinities are ignored.
     pub fn progress(&self, current: f64, total: Option<f64>, message: Option<&str>) {
         if let Some(message) = ToolMessage::progress(current, total, message.map(Arc::from)) {
-            self.0.channel.send(message);
+            self.send(message);
         }
+    }
+
+    /// Sends a message to the client, if it wants it.
+    pub fn send(&self, message: ToolMessage) {
+        self.0.channel.send(message);
     }
 
     /// Reports that the user has finished with a page that a question sent them to; `id` is the question's `elicitationId`. Only clients of
     /// 2025-11-25 are sent this. It is not stored.
     pub fn elicitation_complete(&self, id: &Arc<str>) {
-        self.0
-            .channel
-            .send(ToolMessage::ElicitationComplete { id: Arc::clone(id) });
+        self.send(ToolMessage::ElicitationComplete { id: Arc::clone(id) });
     }
 
     /// Sends a log message to the client, if it wants those.
     pub fn log(&self, level: LogLevel, logger: Option<&str>, data: Json) {
-        self.0.channel.send(ToolMessage::Log {
+        self.send(ToolMessage::Log {
             level,
             logger: logger.map(Arc::from),
             data,
+            relayed: None,
         });
     }
 }

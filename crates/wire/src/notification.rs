@@ -1,10 +1,15 @@
 //! Notifications that are the same in both generations.
 
 use crate::{
-    json, jsonrpc::write_notification, legacy::push_related_task, meta::ProgressToken,
-    modern::subscription::push_subscription, request_id::RequestId,
+    json,
+    jsonrpc::write_notification,
+    legacy::{push_related_task, push_task_ref},
+    meta::{ProgressToken, RELATED_TASK, SUBSCRIPTION_ID},
+    modern::subscription::push_subscription,
+    request_id::RequestId,
+    splice::{Edit, splice},
 };
-use longhaul_core::{LogLevel, Progress, TaskId};
+use longhaul_core::{Json, LogLevel, Progress, TaskId};
 
 /// A list that has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -38,9 +43,14 @@ pub fn write_list_changed(out: &mut String, change: ListChange, listen: Option<R
     });
 }
 
-/// Appends `notifications/resources/updated`. `listen` is as for [`write_list_changed`].
-pub fn write_resource_updated(out: &mut String, uri: &str, listen: Option<RequestId<'_>>) {
+/// Appends `notifications/resources/updated`. `listen` is as for [`write_list_changed`]. `relayed` are the params of another server
+/// ([`relayed::params`](crate::relayed::params)), if it is one of its notifications: their bytes stay.
+pub fn write_resource_updated(out: &mut String, uri: &str, listen: Option<RequestId<'_>>, relayed: Option<&Json>) {
     write_notification(out, "notifications/resources/updated", |out| {
+        let subscription = listen.map(|listen| (SUBSCRIPTION_ID, listen.as_json().to_owned()));
+        if push_relayed(out, relayed, None, subscription) {
+            return;
+        }
         out.push_str(r#"{"uri":"#);
         json::push_string(out, uri);
         if let Some(listen) = listen {
@@ -52,9 +62,19 @@ pub fn write_resource_updated(out: &mut String, uri: &str, listen: Option<Reques
 }
 
 /// Appends `notifications/message`. `data` is JSON text. `related` is the task it comes from, on a legacy stream; on a modern one
-/// it is `None`.
-pub fn write_log(out: &mut String, level: LogLevel, logger: Option<&str>, data: &str, related: Option<&TaskId>) {
+/// it is `None`. `relayed` is as for [`write_resource_updated`].
+pub fn write_log(
+    out: &mut String,
+    level: LogLevel,
+    logger: Option<&str>,
+    data: &str,
+    related: Option<&TaskId>,
+    relayed: Option<&Json>,
+) {
     write_notification(out, "notifications/message", |out| {
+        if push_relayed(out, relayed, None, related.map(related_member)) {
+            return;
+        }
         out.push_str(r#"{"level":""#);
         out.push_str(level.as_str());
         out.push('"');
@@ -69,15 +89,20 @@ pub fn write_log(out: &mut String, level: LogLevel, logger: Option<&str>, data: 
     });
 }
 
-/// Appends `notifications/progress`. `related` is the task it is about, on a legacy stream; on a modern one it is `None`.
+/// Appends `notifications/progress`. `related` is the task it is about, on a legacy stream; on a modern one it is `None`. `relayed` is as for
+/// [`write_resource_updated`].
 pub fn write_progress(
     out: &mut String,
     token: ProgressToken<'_>,
     progress: Progress,
     message: Option<&str>,
     related: Option<&TaskId>,
+    relayed: Option<&Json>,
 ) {
     write_notification(out, "notifications/progress", |out| {
+        if push_relayed(out, relayed, Some(token), related.map(related_member)) {
+            return;
+        }
         out.push_str(r#"{"progressToken":"#);
         out.push_str(token.as_json());
         out.push_str(r#","progress":"#);
@@ -93,6 +118,27 @@ pub fn write_progress(
         push_related(out, related);
         out.push('}');
     });
+}
+
+/// Appends the params that another server wrote, with this token and this member of `_meta`. `false` if there are none.
+fn push_relayed(
+    out: &mut String,
+    relayed: Option<&Json>,
+    token: Option<ProgressToken<'_>>,
+    meta: Option<(&str, String)>,
+) -> bool {
+    let Some(params) = relayed else { return false };
+    let mut edits = Vec::with_capacity(2);
+    edits.extend(token.as_ref().map(|token| Edit::Set("progressToken", token.as_json())));
+    let within = meta.as_ref().map(|(key, value)| [Edit::Set(key, value)]);
+    edits.extend(within.as_ref().map(|within| Edit::Within("_meta", within)));
+    splice(out, params.as_str(), &edits).is_ok()
+}
+
+fn related_member(task: &TaskId) -> (&'static str, String) {
+    let mut value = String::new();
+    push_task_ref(&mut value, task);
+    (RELATED_TASK, value)
 }
 
 /// Appends `,"_meta":{…related-task…}` if there is a task.

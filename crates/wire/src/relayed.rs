@@ -33,6 +33,75 @@ pub fn entry(entry: &Json, member: &str, value: &str) -> Json {
     edited(entry, &[Edit::Set(member, value)])
 }
 
+/// The params of a notification of another server, without the progress token and the members of `_meta` that MCP and Longhaul define.
+///
+/// ```
+/// use longhaul_core::Json;
+/// use longhaul_wire::relayed;
+/// let params = Json::parse(r#"{"progressToken":7,"progress":1.0,"com.acme/eta":[3E0]}"#).unwrap();
+/// assert_eq!(relayed::params(&params).as_str(), r#"{"progress":1.0,"com.acme/eta":[3E0]}"#);
+/// ```
+pub fn params(params: &Json) -> Json {
+    edited(params, &[Edit::Remove("progressToken")])
+}
+
+/// What a page of a list of another server has besides its `entries` and what a page has for its connection; `None` if there is nothing.
+///
+/// ```
+/// use longhaul_core::Json;
+/// use longhaul_wire::relayed;
+/// let page = Json::parse(r#"{"tools":[],"nextCursor":"2","com.acme/k":1.0}"#).unwrap();
+/// assert_eq!(relayed::list_members(&page, "tools").unwrap().as_str(), r#"{"com.acme/k":1.0}"#);
+/// ```
+pub fn list_members(page: &Json, entries: &str) -> Option<Json> {
+    let of_page = ["resultType", "nextCursor", "ttlMs", "cacheScope", entries].map(Edit::Remove);
+    let members = edited(page, &of_page);
+    let mut is_empty = true;
+    object::for_each_member(members.as_str(), |_, _| is_empty = false).ok()?;
+    (!is_empty).then_some(members)
+}
+
+/// The object `result` with those `members` of another one that it does not have, also in `_meta`. Beyond 60 they are left out, since an edit is a bit.
+///
+/// ```
+/// use longhaul_core::Json;
+/// use longhaul_wire::relayed;
+/// let members = Json::parse(r#"{"tools":1,"com.acme/k":1.0,"_meta":{"a":1E2}}"#).unwrap();
+/// let result = relayed::with_members(r#"{"tools":[],"_meta":{"b":2}}"#, &members);
+/// assert_eq!(result, r#"{"tools":[],"_meta":{"b":2,"a":1E2},"com.acme/k":1.0}"#);
+/// ```
+pub fn with_members(result: &str, members: &Json) -> String {
+    let (all, meta) = (
+        owned_members(members.as_str()),
+        object::find(members.as_str(), &["_meta"]),
+    );
+    let of_meta = meta.map(|meta| owned_members(meta.get())).unwrap_or_default();
+    let within: Vec<Edit<'_>> = of_meta.iter().map(|(key, value)| Edit::Default(key, value)).collect();
+    let edits: Vec<Edit<'_>> = all
+        .iter()
+        .map(|(key, value)| match key.as_str() {
+            "_meta" if !within.is_empty() => Edit::Within("_meta", &within),
+            key => Edit::Default(key, value),
+        })
+        .collect();
+    let mut out = String::with_capacity(result.len() + members.as_str().len());
+    match splice(&mut out, result, &edits) {
+        Ok(()) => out,
+        Err(_) => result.to_owned(),
+    }
+}
+
+/// Up to 60 members of an object with their values; none if it is no object.
+fn owned_members(text: &str) -> Vec<(String, &str)> {
+    let mut members = Vec::new();
+    let _ = object::for_each_member(text, |key, value| {
+        if members.len() < 60 {
+            members.push((key.to_owned(), value.get()));
+        }
+    });
+    members
+}
+
 fn edited(json: &Json, edits: &[Edit<'_>]) -> Json {
     let (bound, is_all) = bound_keys(json.as_str());
     let within: Vec<Edit<'_>> = bound.iter().map(|key| Edit::Remove(key)).collect();

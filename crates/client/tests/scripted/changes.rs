@@ -4,7 +4,7 @@ use crate::peer::{Peer, ReceivedRequest, event_stream, legacy, modern, plain};
 use axum::{body::Body, http::Response};
 use futures_util::{FutureExt, TryStreamExt, pin_mut};
 use longhaul_client::{LogLevel, Logging, RequestError, ServerChange, WatchFilter};
-use longhaul_core::{BoxFuture, Clock, UnixMillis};
+use longhaul_core::{BoxFuture, Clock, Json, UnixMillis};
 use serde_json::{Value, json};
 use std::{
     sync::{
@@ -157,14 +157,23 @@ async fn changes_on_a_modern_server_are_reported_once_and_make_results_stale() {
     for _ in 0..3 {
         send(notification("tools/list_changed", json!({})));
     }
-    let a = ServerChange::Resource("test://a".to_owned());
-    assert_eq!(watch.next().await, Some(a.clone()));
+    let a = |params| ServerChange::Resource {
+        uri: "test://a".to_owned(),
+        params,
+    };
+    let written = Json::from(json!({"uri": "test://a"}));
+    assert_eq!(watch.next().await, Some(a(Some(written))));
     assert_eq!(watch.next().await, Some(ServerChange::Tools));
     assert_eq!(use_all().await, [2, 3]);
 
     // What happened while there was no stream is not known.
     streams.lock().unwrap()[0] = mpsc::unbounded_channel().0;
-    for expected in [ServerChange::Tools, ServerChange::Prompts, ServerChange::Resources, a] {
+    for expected in [
+        ServerChange::Tools,
+        ServerChange::Prompts,
+        ServerChange::Resources,
+        a(None),
+    ] {
         assert_eq!(watch.next().await, Some(expected));
     }
     assert_eq!(use_all().await, [3, 4]);

@@ -129,7 +129,8 @@ async fn a_direct_response_is_json_or_a_stream_with_progress() {
         [Progress {
             progress: 1.0,
             total: Some(4.0),
-            message: Some("going".to_owned())
+            message: Some("going".to_owned()),
+            params: heard[0].params.clone(),
         }]
     );
 }

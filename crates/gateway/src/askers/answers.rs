@@ -4,7 +4,7 @@ use super::{Asker, Askers, Context};
 use crate::question::UpstreamQuestion;
 use longhaul_client::{InputHandler, InputRequest, InputResponse, RpcFailure};
 use longhaul_core::{BoxFuture, ClientCapabilities};
-use longhaul_runtime::AskError;
+use longhaul_runtime::{AskError, ToolMessage};
 use serde_json::Value;
 use std::sync::{Arc, atomic::Ordering};
 
@@ -105,14 +105,13 @@ impl InputHandler for ClientsOfConnection {
     }
 
     fn elicitation_complete(&self, elicitation_id: &str) {
-        let id = Arc::from(elicitation_id);
+        let id: Arc<str> = Arc::from(elicitation_id);
         let all: Vec<Arc<Asker>> = self.askers.state.lock().by_number.values().cloned().collect();
         // It names no call. All of them are calls of one principal, whose client knows its questions by their ids.
         for asker in all {
-            match &asker.context {
-                Context::Task(cx) => cx.elicitation_complete(&id),
-                Context::Request(cx) => cx.elicitation_complete(&id),
-            }
+            asker
+                .context
+                .send(ToolMessage::ElicitationComplete { id: Arc::clone(&id) });
         }
     }
 }

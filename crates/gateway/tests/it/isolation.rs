@@ -6,7 +6,7 @@ use crate::{
     world::{RunningGateway, guarded, options},
 };
 use longhaul::auth::{Authenticator, Decision, Denied, Identity, Permissions, RequestHead};
-use longhaul_client::{ServerChange, WatchFilter};
+use longhaul_client::WatchFilter;
 use longhaul_core::{Owner, Principal};
 use serde_json::json;
 use std::sync::Arc;
@@ -82,10 +82,10 @@ async fn s_01_changes_of_resources_are_told_to_their_principal_alone() {
             ..WatchFilter::default()
         };
         let mut watch = guarded("the subscription", bob.connection.watch(filter)).await.unwrap();
-        subscriber("alice").notify("note://1".into());
-        subscriber("bob").notify("note://2".into());
+        subscriber("alice").notify("note://1".into(), None);
+        subscriber("bob").notify("note://2".into(), None);
         let change = guarded("the change", watch.next()).await;
-        assert_eq!(change, Some(ServerChange::Resource("note://2".to_owned())));
+        assert_eq!(change.unwrap().uri(), Some("note://2"));
     }
     drop(engine);
     gateway.stop().await;

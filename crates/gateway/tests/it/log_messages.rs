@@ -89,6 +89,7 @@ async fn an_upstream_over_http_is_heard_between_calls() {
         level: LogLevel::Warning,
         logger: Some("up".into()),
         data: Json::from(&json!("the news")),
+        relayed: None,
     };
     // The streams may open after the call.
     let heard = async {

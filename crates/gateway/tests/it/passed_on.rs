@@ -6,10 +6,12 @@ use crate::{
     world::{RunningGateway, Seen, guarded, options},
 };
 use http::HeaderMap;
-use longhaul_client::{CallOptions, CallResponse, ChildOptions, Connection, LogLevel, Logging, Options, Outcome};
+use longhaul_client::{
+    CallOptions, CallResponse, ChildOptions, Connection, Event, LogLevel, Logging, Options, Outcome, WatchFilter,
+};
 use longhaul_core::Json;
 use longhaul_gateway::{Target, UpstreamOptions};
-use serde_json::Map;
+use serde_json::{Map, Value};
 
 async fn instructions(gateway: &RunningGateway, tasks: Tasks) -> Option<String> {
     let client = Client::connect(&gateway.url, tasks);
@@ -135,4 +137,95 @@ async fn numbers_pass_byte_for_byte() {
         std::fs::remove_file(&seen).unwrap();
     }
     gateway.stop().await;
+}
+
+/// A client that notes log messages as they were written.
+fn recorder(url: &str, tasks: Tasks) -> (Connection, Seen<Json>) {
+    let seen = Seen::<Json>::default();
+    let list = seen.clone();
+    let mut options = Options::named("client", "1.0.0");
+    options.era = tasks.era();
+    options.logging = Some(Logging::new(LogLevel::Info, move |message| {
+        list.lock().unwrap().push(message.params);
+    }));
+    (Connection::lazy(url, options).unwrap(), seen)
+}
+
+/// What lists and notifications have that nobody here knows, whatever the two sides speak.
+#[cfg(unix)]
+#[tokio::test]
+async fn unknown_members_of_lists_and_notifications_pass_byte_for_byte() {
+    for upstream_speaks in [Tasks::Legacy, Tasks::Modern] {
+        for client_speaks in [Tasks::Legacy, Tasks::Modern] {
+            let directory = tempfile::tempdir().unwrap();
+            let mut child = ChildOptions::new("sh", ["-c", include_str!("unknown_members.sh")]);
+            if matches!(upstream_speaks, Tasks::Modern) {
+                child.env.push(("MODERN".into(), "yes".into()));
+            }
+            let upstream = UpstreamOptions {
+                era: upstream_speaks.era(),
+                ..UpstreamOptions::new("child", Target::Command(child))
+            };
+            let gateway = RunningGateway::start(directory.path(), vec![upstream]).await;
+            let (client, logged) = recorder(&gateway.url, client_speaks);
+            let has_all = |what: &str, text: &str, parts: &[&str]| {
+                for part in parts {
+                    assert!(
+                        text.contains(part),
+                        "{upstream_speaks:?}, {client_speaks:?}, {what}: no {part} in {text}"
+                    );
+                }
+                assert!(!text.contains("dev.longhaul/"), "{what}: {text}");
+            };
+            for list in ["tools", "prompts", "resources", "resources/templates"] {
+                let listed = guarded(list, client.send(&format!("{list}/list"), Value::Null))
+                    .await
+                    .unwrap();
+                let members = [r#""com.acme/n":1.50E2"#, r#""com.acme/k":[1.0,-0.0]"#];
+                has_all(list, listed.as_str(), &members);
+            }
+
+            let tool = guarded("the tool", client.tool("report")).await.unwrap().unwrap();
+            let mut options = CallOptions::default();
+            options.without_task = true;
+            let mut reported = Vec::new();
+            let on_event = &mut |event: Event<'_>| {
+                if let Event::Progress(progress) = event {
+                    reported.push(progress.params);
+                }
+            };
+            let arguments = Map::new();
+            let called = client.call_tool_with(&tool, &arguments, &options, on_event);
+            guarded("the call", called).await.unwrap();
+            let progress = [r#""progress":1E0"#, r#""com.acme/eta":[3E0]"#, r#""com.acme/k":1.0"#];
+            has_all("progress", reported[0].as_str(), &progress);
+            let log = [r#""data":{"a":1e400}"#, r#""com.acme/line":2.0"#, r#""com.acme/k":1.0"#];
+            has_all("log", logged.lock().unwrap()[0].as_str(), &log);
+
+            let filter = WatchFilter {
+                uris: vec!["own://1".to_owned()],
+                ..WatchFilter::default()
+            };
+            let mut watch = guarded("the subscription", client.watch(filter)).await.unwrap();
+            let updated = async {
+                loop {
+                    // The first may be one of ours, since some may have been missed.
+                    if let Some(longhaul_client::ServerChange::Resource {
+                        params: Some(params), ..
+                    }) = watch.next().await
+                        && params.as_str().contains("com.acme")
+                    {
+                        return params;
+                    }
+                }
+            };
+            let updated = guarded("the update", updated).await;
+            has_all(
+                "updated",
+                updated.as_str(),
+                &[r#""com.acme/n":1E2"#, r#""com.acme/k":1.0"#],
+            );
+            gateway.stop().await;
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Following resources whose changes are seen only while somebody asks for them.
 
 use crate::requestor::Requestor;
-use longhaul_core::{BoxFuture, Owner, Principal};
+use longhaul_core::{BoxFuture, Json, Owner, Principal};
 use std::sync::Arc;
 use tokio::sync::broadcast;
 
@@ -16,11 +16,16 @@ pub struct Subscriber {
 }
 
 impl Subscriber {
-    /// Notifies the principal, and nobody else, that the content of a resource has changed. Only its subscriptions to this resource are notified.
-    pub fn notify(&self, uri: Arc<str>) {
+    /// Notifies the principal, and nobody else, that the content of a resource has changed. Only its subscriptions to this resource are notified. `relayed` are
+    /// the params of the notification, if another server sent one.
+    pub fn notify(&self, uri: Arc<str>, relayed: Option<Json>) {
         let principal = Some(self.owner.principal.clone());
         // Nobody may be listening.
-        let _ = self.updated.send(ResourceUpdate { uri, principal });
+        let _ = self.updated.send(ResourceUpdate {
+            uri,
+            principal,
+            relayed,
+        });
     }
 }
 
@@ -61,6 +66,8 @@ pub struct ResourceUpdate {
     pub uri: Arc<str>,
     /// For whom; `None` for everybody.
     pub principal: Option<Principal>,
+    /// The params of the notification, if another server sent it.
+    pub relayed: Option<Json>,
 }
 
 impl ResourceUpdate {

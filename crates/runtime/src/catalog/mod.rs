@@ -32,7 +32,7 @@ pub(crate) use tool::{is_durable, retry_and_definition};
 use crate::requestor::Requestor;
 use arc_swap::ArcSwap;
 use indexmap::IndexMap;
-use longhaul_core::{LogLevel, Owner};
+use longhaul_core::{Json, LogLevel, Owner};
 use parking_lot::Mutex;
 use std::{collections::HashMap, sync::Arc};
 use tokio::sync::{broadcast, watch};
@@ -71,6 +71,8 @@ pub struct Snapshot {
     pub follower: Option<Arc<dyn ResourceFollower>>,
     /// What the model is told of how to use what is offered, in place of the instructions that the server was made with.
     pub instructions: Option<Arc<str>>,
+    /// What `tools/list` has besides the tools: an object.
+    pub tool_list_members: Option<Json>,
     /// Why there are no tools, if that is a failure.
     pub unavailable: Option<Unavailable>,
     /// A list that was made from a snapshot of the same version is still valid.
@@ -224,9 +226,12 @@ impl Catalog {
 
     /// Reports that the content of a resource has changed.
     pub fn resource_updated(&self, uri: impl Into<Arc<str>>) {
-        let (uri, principal) = (uri.into(), None);
         // Nobody may be listening.
-        let _ = self.updated.send(ResourceUpdate { uri, principal });
+        let _ = self.updated.send(ResourceUpdate {
+            uri: uri.into(),
+            principal: None,
+            relayed: None,
+        });
     }
 
     /// A subscriber, for a [`ResourceFollower`].
@@ -247,6 +252,14 @@ impl Catalog {
     /// not told: MCP has no notification of it.
     pub fn set_instructions(&self, instructions: Option<Arc<str>>) {
         self.change(|new| new.instructions = instructions);
+    }
+
+    /// Sets what `tools/list` has besides the tools: the members of this object, unless the server writes them itself.
+    pub fn set_tool_list_members(&self, members: Option<Json>) {
+        self.change(|new| {
+            new.versions.tools += u64::from(new.tool_list_members != members);
+            new.tool_list_members = members;
+        });
     }
 
     /// Sets why there are no tools, for as long as there are none: a list of them, and calls, are answered with it.

@@ -26,6 +26,8 @@ pub struct SessionLog {
     pub logger: Option<Arc<str>>,
     /// The message.
     pub data: Json,
+    /// The params of the notification, if another server sent it.
+    pub relayed: Option<Json>,
 }
 
 impl SessionLog {

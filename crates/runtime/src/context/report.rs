@@ -61,33 +61,21 @@ impl TaskContext {
     /// As [`progress`](Self::progress), with a message, which becomes the status message too.
     pub fn report(&self, current: f64, total: Option<f64>, message: Option<&str>) {
         let message: Option<Arc<str>> = message.map(Arc::from);
-        let sent = ToolMessage::progress(current, total, message.clone());
-        self.update_report(|report| {
-            if let Some(ToolMessage::Progress { current, total, .. }) = sent {
-                report.progress(Progress { current, total });
-            }
-            if let Some(line) = message {
-                report.status(line);
-            }
-        });
-        if let Some(sent) = sent
-            && self.shared.node.progress_streams.has_subscribers()
-            && !self.is_branch_replaying()
-        {
-            self.send(sent);
+        match ToolMessage::progress(current, total, message.clone()) {
+            Some(progress) => self.send(progress),
+            None => message.into_iter().for_each(|line| self.status(line)),
         }
     }
 
     /// Sends a log message to the clients that wait for the task and have asked for such messages. It is not stored. Suppressed during
     /// replay.
     pub fn log(&self, level: LogLevel, logger: Option<&str>, data: Json) {
-        if self.shared.node.progress_streams.has_subscribers() && !self.is_branch_replaying() {
-            self.send(ToolMessage::Log {
-                level,
-                logger: logger.map(Arc::from),
-                data,
-            });
-        }
+        self.send(ToolMessage::Log {
+            level,
+            logger: logger.map(Arc::from),
+            data,
+            relayed: None,
+        });
     }
 
     /// Reports that the user has finished with a page that a question sent them to; `id` is the question's `elicitationId`. Only clients of
@@ -107,7 +95,31 @@ impl TaskContext {
         self.send(ToolMessage::CloseStream);
     }
 
-    fn send(&self, message: ToolMessage) {
+    /// Sends a message to the clients that follow the task. Progress is reported as by [`report`](Self::report). During replay progress and log messages are
+    /// suppressed.
+    pub fn send(&self, message: ToolMessage) {
+        if let ToolMessage::Progress {
+            current,
+            total,
+            message,
+            ..
+        } = &message
+        {
+            let progress = Progress {
+                current: *current,
+                total: *total,
+            };
+            self.update_report(|report| {
+                report.progress(progress);
+                if let Some(line) = message {
+                    report.status(Arc::clone(line));
+                }
+            });
+        }
+        let is_suppressed = matches!(message, ToolMessage::Progress { .. } | ToolMessage::Log { .. });
+        if !self.shared.node.progress_streams.has_subscribers() || is_suppressed && self.is_branch_replaying() {
+            return;
+        }
         self.shared
             .node
             .progress_streams

@@ -321,8 +321,7 @@ async fn wait(lookup: Lookup, id: TaskId, seconds: u64, cx: RequestContext) -> R
             }
             () = watch.changed() => {}
             message = tool_messages.next() => match message {
-                ToolMessage::Progress { current, total, message } => cx.progress(current, total, message.as_deref()),
-                ToolMessage::ElicitationComplete { id } => cx.elicitation_complete(&id),
+                message @ (ToolMessage::Progress { .. } | ToolMessage::ElicitationComplete { .. }) => cx.send(message),
                 ToolMessage::Log { .. } | ToolMessage::CloseStream | ToolMessage::BecomesTask => {}
             },
         }

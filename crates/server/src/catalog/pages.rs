@@ -17,7 +17,7 @@ use crate::{
 use longhaul_core::{Json, Principal};
 use longhaul_runtime::{Engine, Snapshot, Tool};
 use longhaul_wire::{
-    CacheHints, CacheScope, Generation, ListKind, RpcError, ServerInfo, ToolEntry, Version, legacy, modern,
+    CacheHints, CacheScope, Generation, ListKind, RpcError, ServerInfo, ToolEntry, Version, legacy, modern, relayed,
 };
 use parking_lot::Mutex;
 use std::{collections::HashMap, sync::Arc};
@@ -161,7 +161,10 @@ impl PageRequest<'_> {
         let kind = match list {
             List::Tools => {
                 let has_more = self.write_tools(&mut out);
-                return (out, has_more);
+                return match &snapshot.tool_list_members {
+                    Some(members) => (relayed::with_members(&out, members), has_more),
+                    None => (out, has_more),
+                };
             }
             List::Prompts => ListKind::Prompts,
             List::Resources => ListKind::Resources,

@@ -2,7 +2,7 @@
 
 use super::progress::HighestProgress;
 use crate::{admission::request::AdmittedRequest, interaction::Interaction, response::OwnedRequestId};
-use longhaul_core::{LogLevel, Progress};
+use longhaul_core::{Json, LogLevel, Progress};
 use longhaul_runtime::ToolMessage;
 use longhaul_wire::{Generation, RpcError, legacy::input_request::write_elicitation_complete, notification};
 
@@ -53,11 +53,23 @@ impl RequestNotifications {
                 current,
                 total,
                 message,
-            } => self.progress(*current, *total, message.as_deref()),
-            ToolMessage::Log { level, logger, data } => {
+                relayed,
+            } => {
+                let progress = Progress {
+                    current: *current,
+                    total: *total,
+                };
+                self.progress(progress, message.as_deref(), relayed.as_ref())
+            }
+            ToolMessage::Log {
+                level,
+                logger,
+                data,
+                relayed,
+            } => {
                 self.level.filter(|least| level >= least)?;
-                let mut text = String::new();
-                notification::write_log(&mut text, *level, logger.as_deref(), data.as_str(), None);
+                let (mut text, data) = (String::new(), data.as_str());
+                notification::write_log(&mut text, *level, logger.as_deref(), data, None, relayed.as_ref());
                 Some(text)
             }
             ToolMessage::ElicitationComplete { id } => {
@@ -69,13 +81,13 @@ impl RequestNotifications {
         }
     }
 
-    fn progress(&mut self, current: f64, total: Option<f64>, message: Option<&str>) -> Option<String> {
+    fn progress(&mut self, progress: Progress, message: Option<&str>, relayed: Option<&Json>) -> Option<String> {
         let token = self.token.as_ref()?;
-        if !self.highest.rises_to(current) {
+        if !self.highest.rises_to(progress.current) {
             return None;
         }
         let mut text = String::new();
-        notification::write_progress(&mut text, token.get(), Progress { current, total }, message, None);
+        notification::write_progress(&mut text, token.get(), progress, message, None, relayed);
         Some(text)
     }
 }
@@ -83,7 +95,6 @@ impl RequestNotifications {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use longhaul_core::Json;
     use longhaul_wire::RequestId;
     use serde_json::value::RawValue;
 
@@ -102,6 +113,7 @@ mod tests {
             current,
             total: None,
             message: None,
+            relayed: None,
         }
     }
 
@@ -139,6 +151,7 @@ mod tests {
             level,
             logger: None,
             data: Json::trusted("1"),
+            relayed: None,
         };
         let sent = |wanted| LogLevel::ALL.map(|level| notifications(None, wanted).message_for(&log(level)).is_some());
         assert_eq!(sent(None), [false; 8]);

@@ -28,7 +28,7 @@ pub(crate) fn push_related_task(out: &mut String, task: &TaskId) {
 }
 
 /// Appends `{"taskId":…}`.
-fn push_task_ref(out: &mut String, task: &TaskId) {
+pub(crate) fn push_task_ref(out: &mut String, task: &TaskId) {
     out.push_str(r#"{"taskId":"#);
     json::push_string(out, task.as_str());
     out.push('}');

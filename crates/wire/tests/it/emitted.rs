@@ -171,7 +171,7 @@ fn notifications_match_both_schemas() {
     let asking = request(r#"{"jsonrpc":"2.0","id":"a\u002f","method":"m"}"#);
     for current in [0.0, 0.1, -3.0, 1e300, f64::NAN, f64::INFINITY] {
         let progress = Progress { current, total: None };
-        let got = written(|out| write_progress(out, asking.id, progress, None, None));
+        let got = written(|out| write_progress(out, asking.id, progress, None, None, None));
         schema::check("25:msg:ProgressNotification", &got);
         schema::check("26:msg:ProgressNotification", &got);
         assert_eq!(

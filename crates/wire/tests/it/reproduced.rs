@@ -210,7 +210,7 @@ fn legacy_handshake_tools_questions_and_progress() {
         current: 60.0,
         total: Some(100.0),
     };
-    let got = written(|out| write_progress(out, token, progress, Some("Encoding"), Some(&task)));
+    let got = written(|out| write_progress(out, token, progress, Some("Encoding"), Some(&task), None));
     assert_eq!(
         got,
         serde_json::from_str::<Value>(example(LEGACY, "notifications/progress", 0)).unwrap()

@@ -145,11 +145,12 @@ fn legacy_messages(id: RequestId<'_>) -> Vec<String> {
             },
             None,
             Some(&task.id),
+            None,
         )
     });
-    all.add(|out| write_log(out, LogLevel::Info, None, "1", Some(&task.id)));
+    all.add(|out| write_log(out, LogLevel::Info, None, "1", Some(&task.id), None));
     all.add(|out| write_list_changed(out, ListChange::Tools, None));
-    all.add(|out| write_resource_updated(out, "a:b", None));
+    all.add(|out| write_resource_updated(out, "a:b", None, None));
     all.add(|out| write_cancelled(out, id, None));
     all.add(|out| legacy::input_request::write_elicitation_complete(out, "e"));
     all.add(|out| legacy::write_ping(out, "p"));
@@ -203,11 +204,12 @@ fn modern_messages(id: RequestId<'_>) -> Vec<String> {
             },
             None,
             None,
+            None,
         )
     });
-    all.add(|out| write_log(out, LogLevel::Info, None, "1", None));
+    all.add(|out| write_log(out, LogLevel::Info, None, "1", None, None));
     all.add(|out| write_list_changed(out, ListChange::Resources, Some(id)));
-    all.add(|out| write_resource_updated(out, "a:b", Some(id)));
+    all.add(|out| write_resource_updated(out, "a:b", Some(id), None));
     all.add(|out| write_cancelled(out, id, None));
     for record in &records {
         all.add(|out| modern::tasks::write_created(out, &record.task, &identity(), NINE));

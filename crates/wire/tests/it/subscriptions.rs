@@ -94,11 +94,11 @@ fn list_changes_match_both_schemas() {
         }
     }
     let uri = "acme://\"a\"";
-    let got = written(|out| write_resource_updated(out, uri, None));
+    let got = written(|out| write_resource_updated(out, uri, None, None));
     schema::check("25:msg:ResourceUpdatedNotification", &got);
     assert_eq!(got["params"], json!({"uri": uri}));
     for (id, meant) in listeners() {
-        let got = written(|out| write_resource_updated(out, uri, Some(id)));
+        let got = written(|out| write_resource_updated(out, uri, Some(id), None));
         schema::check("26:msg:ResourceUpdatedNotification", &got);
         assert_eq!(got["params"], json!({"uri": uri, "_meta": {SUBSCRIPTION: meant}}));
     }
@@ -110,7 +110,7 @@ fn log_messages_name_level_logger_and_task() {
     let task: TaskId = "tsk_1".parse().unwrap();
     for level in LogLevel::ALL {
         for data in ["null", r#""a\nb""#, r#"{"k":[1e2]}"#] {
-            let got = written(|out| write_log(out, level, Some("db\""), data, None));
+            let got = written(|out| write_log(out, level, Some("db\""), data, None, None));
             for schema in ["25", "26"] {
                 schema::check(&format!("{schema}:msg:LoggingMessageNotification"), &got);
             }
@@ -121,7 +121,7 @@ fn log_messages_name_level_logger_and_task() {
             );
         }
     }
-    let got = written(|out| write_log(out, LogLevel::Info, None, "1", Some(&task)));
+    let got = written(|out| write_log(out, LogLevel::Info, None, "1", Some(&task), None));
     schema::check("25:msg:LoggingMessageNotification", &got);
     let related = json!({"io.modelcontextprotocol/related-task": {"taskId": "tsk_1"}});
     assert_eq!(got["params"], json!({"level": "info", "data": 1, "_meta": related}));

@@ -14,10 +14,10 @@ use crate::{
     response::stream::{Events, Gone, Sink},
     session::Session,
 };
-use longhaul_core::{Scope, Task, TaskId, store::StoreError};
+use longhaul_core::{Json, Scope, Task, TaskId, store::StoreError};
 use longhaul_runtime::{ResourceUpdate, SessionLog, Versions};
 use longhaul_wire::{Generation, ListChange, TaskUri, notification};
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::sync::{
     broadcast::{
         self,
@@ -195,7 +195,7 @@ impl SessionStream {
             warn!(%error, "the live tasks of a session cannot be read");
         }
         loop {
-            let mut updated = BTreeSet::new();
+            let mut updated = BTreeMap::new();
             tokio::select! {
                 // The sender lives in the engine.
                 _ = changes.changed() => {}
@@ -208,9 +208,9 @@ impl SessionStream {
             let now = *changes.borrow_and_update();
             if self.is_newest() {
                 self.send_list_changes(sent, now).await?;
-                for uri in &updated {
+                for (uri, relayed) in &updated {
                     let mut text = String::new();
-                    notification::write_resource_updated(&mut text, uri, None);
+                    notification::write_resource_updated(&mut text, uri, None, relayed.as_ref());
                     self.sink.message(text).await?;
                 }
             }
@@ -234,9 +234,14 @@ impl SessionStream {
             if is_wanted {
                 let mut text = String::new();
                 let SessionLog {
-                    level, logger, data, ..
+                    level,
+                    logger,
+                    data,
+                    relayed,
+                    ..
                 } = &*message;
-                notification::write_log(&mut text, *level, logger.as_deref(), data.as_str(), None);
+                let (logger, data) = (logger.as_deref(), data.as_str());
+                notification::write_log(&mut text, *level, logger, data, None, relayed.as_ref());
                 self.sink.message(text).await?;
             }
         }
@@ -259,7 +264,7 @@ impl SessionStream {
     }
 
     /// Records an update of a resource that the session has subscribed to. If updates were missed, any of its resources may have changed.
-    fn note(&self, update: Result<ResourceUpdate, RecvError>, updated: &mut BTreeSet<Arc<str>>) {
+    fn note(&self, update: Result<ResourceUpdate, RecvError>, updated: &mut BTreeMap<Arc<str>, Option<Json>>) {
         let (preferences, session) = (&self.interaction.sessions.preferences, &self.session.key);
         match update {
             Ok(update)
@@ -267,12 +272,12 @@ impl SessionStream {
                     && self.may_name(&update.uri)
                     && preferences.is_subscribed(session, &update.uri) =>
             {
-                updated.insert(update.uri);
+                updated.insert(update.uri, update.relayed);
             }
             Ok(_) | Err(RecvError::Closed) => {}
             Err(RecvError::Lagged(_)) => {
                 let subscribed = preferences.subscriptions(session).into_iter();
-                updated.extend(subscribed.filter(|uri| self.may_name(uri)));
+                updated.extend(subscribed.filter(|uri| self.may_name(uri)).map(|uri| (uri, None)));
             }
         }
     }

@@ -9,7 +9,7 @@ use crate::{
     },
     session::Session,
 };
-use longhaul_core::{Input, InputKey, Progress, Task, TaskId, store::Record, store::StoreError};
+use longhaul_core::{Input, InputKey, Json, Progress, Task, TaskId, store::Record, store::StoreError};
 use longhaul_runtime::{ProgressStream, Requestor, ToolMessage};
 use longhaul_wire::{
     InputRequest, RequestId,
@@ -91,7 +91,9 @@ impl TaskMessages {
             }
         }
         match record.task.progress {
-            Some(progress) if self.candidate.carries() => self.progress(progress, record.task.status.as_deref()).await,
+            Some(progress) if self.candidate.carries() => {
+                self.progress(progress, record.task.status.as_deref(), None).await
+            }
             _ => Ok(()),
         }
     }
@@ -106,13 +108,23 @@ impl TaskMessages {
                 current,
                 total,
                 message,
-            } => self.progress(Progress { current, total }, message.as_deref()).await,
-            ToolMessage::Log { level, logger, data } => {
+                relayed,
+            } => {
+                let progress = Progress { current, total };
+                self.progress(progress, message.as_deref(), relayed.as_ref()).await
+            }
+            ToolMessage::Log {
+                level,
+                logger,
+                data,
+                relayed,
+            } => {
                 if level < self.interaction.sessions.preferences.level(&self.session.key) {
                     return Ok(());
                 }
-                let mut text = String::new();
-                notification::write_log(&mut text, level, logger.as_deref(), data.as_str(), Some(&self.task));
+                let (mut text, related) = (String::new(), Some(&self.task));
+                let (logger, data) = (logger.as_deref(), data.as_str());
+                notification::write_log(&mut text, level, logger, data, related, relayed.as_ref());
                 self.candidate.sink().message(text).await
             }
             ToolMessage::ElicitationComplete { id } if self.session.capabilities.elicitation_url => {
@@ -124,13 +136,13 @@ impl TaskMessages {
         }
     }
 
-    async fn progress(&self, progress: Progress, message: Option<&str>) -> Result<(), Gone> {
+    async fn progress(&self, progress: Progress, message: Option<&str>, relayed: Option<&Json>) -> Result<(), Gone> {
         let Some(token) = &self.token else { return Ok(()) };
         if !self.candidate.rises_to(progress.current) {
             return Ok(());
         }
         let mut text = String::new();
-        notification::write_progress(&mut text, token.get(), progress, message, Some(&self.task));
+        notification::write_progress(&mut text, token.get(), progress, message, Some(&self.task), relayed);
         self.candidate.sink().message(text).await
     }
 

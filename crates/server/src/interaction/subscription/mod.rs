@@ -11,7 +11,7 @@ use crate::{
     },
     session::preferences::SubscriptionGuard,
 };
-use longhaul_core::{BoxFuture, Scope, TaskId, store::StoreError};
+use longhaul_core::{BoxFuture, Json, Scope, TaskId, store::StoreError};
 use longhaul_runtime::{ResourceUpdate, Versions};
 use longhaul_wire::{modern::subscription, notification, notification::ListChange, params::SubscriptionFilter};
 use std::{collections::HashSet, sync::Arc, time::Duration};
@@ -43,7 +43,7 @@ enum Event {
     /// Lists have changed.
     Lists(Vec<ListChange>),
     /// A resource has changed.
-    Resource(Arc<str>),
+    Resource(ResourceUpdate),
     /// Some resources may have changed: there were more changes than we could take.
     Resources,
     /// A task has changed.
@@ -103,10 +103,13 @@ impl Subscription {
                         sink.message(text).await?;
                     }
                 }
-                Event::Resource(uri) => sink.message(self.resource(&uri)).await?,
+                Event::Resource(update) => {
+                    sink.message(self.resource(&update.uri, update.relayed.as_ref()))
+                        .await?;
+                }
                 Event::Resources => {
                     for uri in &self.updated {
-                        sink.message(self.resource(uri)).await?;
+                        sink.message(self.resource(uri, None)).await?;
                     }
                 }
                 Event::Task(changed) => sink.message(changed.message(&self.interaction, self.id.get())).await?,
@@ -132,7 +135,7 @@ impl Subscription {
                 changes = self.lists.changed(&self.interaction) => return Event::Lists(changes),
                 update = self.updates.recv() => match update {
                     Ok(update) if update.concerns(self.sender.principal()) && self.updated.contains(&update.uri) => {
-                        return Event::Resource(update.uri);
+                        return Event::Resource(update);
                     }
                     Ok(_) => {}
                     Err(broadcast::error::RecvError::Lagged(_)) => return Event::Resources,
@@ -146,9 +149,9 @@ impl Subscription {
         }
     }
 
-    fn resource(&self, uri: &str) -> String {
+    fn resource(&self, uri: &str, relayed: Option<&Json>) -> String {
         let mut text = String::new();
-        notification::write_resource_updated(&mut text, uri, Some(self.id.get()));
+        notification::write_resource_updated(&mut text, uri, Some(self.id.get()), relayed);
         text
     }
 }

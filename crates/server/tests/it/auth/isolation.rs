@@ -512,7 +512,9 @@ async fn s_02_an_update_for_one_principal_is_told_to_no_other() {
         principal: Principal::named("key:ann"),
         session: None,
     };
-    catalog.subscriber(ann, Arc::default()).notify("test://a-of-ann".into());
+    catalog
+        .subscriber(ann, Arc::default())
+        .notify("test://a-of-ann".into(), None);
     for (name, stream) in &mut streams {
         if *name == "ann" {
             assert_eq!(stream.message().await.unwrap()["params"]["uri"], "test://a-of-ann");
@@ -540,6 +542,7 @@ async fn s_02_a_log_message_for_one_principal_is_told_to_no_other() {
             level: LogLevel::Error,
             logger: None,
             data: Json::from(json!(name)),
+            relayed: None,
         });
     }
     for (name, stream) in &mut streams {
