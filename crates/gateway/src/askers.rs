@@ -15,7 +15,7 @@ use longhaul_runtime::{
 };
 use longhaul_wire::relayed;
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{
@@ -34,7 +34,7 @@ pub(crate) use answers::ClientsOfConnection;
 
 /// How long a question may come before the answer that names its task.
 const LONGEST_WAIT_FOR_TASK: Duration = Duration::from_secs(2);
-/// How long a client may take to tell its roots.
+/// How long an upstream may take to ask for roots, and a client to tell them, before a call goes on without them.
 const LONGEST_WAIT_FOR_ROOTS: Duration = Duration::from_secs(5);
 /// How long a call that the upstream has not answered counts as running after its client has left. An upstream is asked to cancel such a call, and does not say
 /// when it has.
@@ -49,10 +49,14 @@ pub(crate) struct Askers {
     changed: Notify,
     /// The client's last answer to `roots/list`, which upstreams also ask outside of calls.
     roots: Mutex<Option<Value>>,
-    /// Whether this upstream has asked for roots outside of calls, on any connection.
+    /// Whether this upstream asks for roots outside of calls, such as when it is connected.
     asks_for_roots: Arc<AtomicBool>,
-    /// The client has not told its roots when it was asked for them before a call, so it is not asked again until they change.
-    withholds_roots: AtomicBool,
+    /// Whether the upstream has asked for the roots on this connection and has the answer, as they are now, or has not asked in time.
+    has_roots: AtomicBool,
+    /// Notified when it has.
+    roots_given: Notify,
+    /// Whether the upstream has to be told that it should ask for the roots again: they have changed, or nobody could be asked.
+    must_ask_again: AtomicBool,
     /// Whose connection it is, and where log messages that belong to no call go.
     listeners: Option<Listeners>,
 }
@@ -88,6 +92,8 @@ enum Client {
 pub(crate) struct Asker {
     context: Context,
     client: Client,
+    /// Whether it was sent, and has no answer.
+    runs: AtomicBool,
     /// How often each legacy question without a key was put, by the digest of its text: those that an earlier process has had answered included.
     put: Mutex<BTreeMap<String, u32>>,
     /// The texts of the questions with each key of a round, by their digests.
@@ -184,8 +190,6 @@ pub(crate) struct Registration {
     askers: Arc<Askers>,
     pub(crate) number: u64,
     pub(crate) asker: Arc<Asker>,
-    /// Whether it was sent, and has no answer.
-    runs: AtomicBool,
 }
 
 impl Askers {
@@ -202,7 +206,9 @@ impl Askers {
             changed: Notify::new(),
             roots: Mutex::default(),
             asks_for_roots,
-            withholds_roots: AtomicBool::new(false),
+            has_roots: AtomicBool::new(false),
+            roots_given: Notify::new(),
+            must_ask_again: AtomicBool::new(false),
             listeners,
         })
     }
@@ -240,6 +246,7 @@ impl Askers {
         let asker = Arc::new(Asker {
             context,
             client,
+            runs: AtomicBool::new(false),
             put: Mutex::new(delivered.clone()),
             rounds: Mutex::default(),
             unsettled: Mutex::default(),
@@ -252,7 +259,6 @@ impl Askers {
             askers: Arc::clone(self),
             number,
             asker,
-            runs: AtomicBool::new(false),
         }
     }
 
@@ -303,35 +309,51 @@ impl Askers {
         }
     }
 
-    /// Asks the client for its roots, if the upstream will want them when it is connected, and they are not known. A call goes on without them if the client
-    /// does not answer.
-    pub(crate) async fn learn_roots(&self, context: &Context) {
-        let has_roots = context.requestor().capabilities.roots && !self.withholds_roots.load(Ordering::Relaxed);
-        if !has_roots || !self.asks_for_roots.load(Ordering::Relaxed) || self.roots.lock().is_some() {
+    /// Waits until the upstream has the roots of the client, if it is one that asks for them outside of calls: else a call could be there before they are. A call
+    /// goes on without them if the upstream does not ask on this connection, or the client does not answer.
+    pub(crate) async fn wait_for_roots(&self, context: &Context) {
+        let given = self.roots_given.notified();
+        let waits = context.requestor().capabilities.roots
+            && self.asks_for_roots.load(Ordering::Relaxed)
+            && !self.has_roots.load(Ordering::Relaxed);
+        if !waits {
             return;
         }
-        let question = Question {
-            name: Some("roots".into()),
-            ..Question::new(Json::from(&json!({"method": "roots/list"})))
-        };
-        let answered = tokio::select! {
+        tokio::select! {
             biased;
-            answered = context.clone().ask(question) => answered.map_err(|error| error.to_string()),
-            () = self.clock.sleep(LONGEST_WAIT_FOR_ROOTS) => Err("it has not answered".to_owned()),
-        };
-        match answered {
-            Ok(roots) => *self.roots.lock() = serde_json::from_str(roots.as_str()).ok(),
-            Err(why) => {
-                tracing::debug!(upstream = self.upstream, why, "a client does not tell its roots");
-                self.withholds_roots.store(true, Ordering::Relaxed);
+            () = given => {}
+            () = self.clock.sleep(LONGEST_WAIT_FOR_ROOTS) => {
+                tracing::debug!(upstream = self.upstream, "an upstream has not got the roots of a client in time");
+                self.has_roots.store(true, Ordering::Relaxed);
             }
         }
     }
 
-    /// The roots of the client have changed, so it is asked for them the next time.
+    /// The upstream has the answer to its question for the roots.
+    fn roots_were_given(&self) {
+        self.has_roots.store(true, Ordering::Relaxed);
+        self.roots_given.notify_waiters();
+    }
+
+    /// The upstream does not have the roots of the client. Before the next call it is told to ask again.
     pub(crate) fn forget_roots(&self) {
         *self.roots.lock() = None;
-        self.withholds_roots.store(false, Ordering::Relaxed);
+        self.must_ask_again.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the upstream has to be told that it should ask for the roots again. It is asked once.
+    pub(crate) fn takes_new_roots(&self) -> bool {
+        let must_ask_again = self.must_ask_again.swap(false, Ordering::Relaxed);
+        if must_ask_again {
+            self.has_roots.store(false, Ordering::Relaxed);
+        }
+        must_ask_again
+    }
+
+    /// Whether a call was sent and has no answer: then what is asked may be asked for it.
+    fn has_running_call(&self) -> bool {
+        let state = self.state.lock();
+        state.by_number.values().any(|asker| asker.runs.load(Ordering::Relaxed))
     }
 
     /// Passes a log message on.
@@ -435,17 +457,17 @@ impl Registration {
 
     /// The call is sent. Until it has ended, it may ask, also after this value is dropped.
     pub(crate) fn begins(&self) {
-        self.runs.store(true, Ordering::Relaxed);
+        self.asker.runs.store(true, Ordering::Relaxed);
     }
 
     /// Whether it was sent, and has no answer.
     pub(crate) fn runs(&self) -> bool {
-        self.runs.load(Ordering::Relaxed)
+        self.asker.runs.load(Ordering::Relaxed)
     }
 
     /// The upstream has answered it for good, or has not received it.
     pub(crate) fn ends(&self) {
-        self.runs.store(false, Ordering::Relaxed);
+        self.asker.runs.store(false, Ordering::Relaxed);
     }
 }
 
@@ -453,7 +475,7 @@ impl Drop for Registration {
     fn drop(&mut self) {
         let mut state = self.askers.state.lock();
         state.by_number.remove(&self.number);
-        if *self.runs.get_mut() {
+        if self.runs() {
             let now = self.askers.clock.monotonic();
             state.forget(now);
             state.left.insert(self.asker.client.clone(), now + MAY_STILL_RUN);

@@ -58,8 +58,6 @@ pub(crate) struct UpstreamConnection {
     used: Mutex<Duration>,
     /// Whether the upstream says for which call it asks, as far as is known.
     names_calls: AtomicBool,
-    /// Whether the roots of its client have changed, and the upstream does not know it yet.
-    roots_have_changed: AtomicBool,
     /// Whether its session has ended.
     is_over: AtomicBool,
     /// The resources that are followed on it.
@@ -112,12 +110,12 @@ impl UpstreamConnection {
         self.askers.is_idle()
     }
 
-    /// Asks the client for its roots, if the upstream will want them when it is connected, and they are not known.
-    pub(crate) async fn learn_roots(&self, context: &Context) {
-        self.askers.learn_roots(context).await;
-        if self.roots_have_changed.swap(false, Ordering::Relaxed) {
+    /// Before a call, when it is connected: tells the upstream if the roots of its client have changed, and waits until it has them, if it asks for them.
+    pub(crate) async fn give_roots(&self, context: &Context) {
+        if self.askers.takes_new_roots() {
             self.tell_changed_roots().await;
         }
+        self.askers.wait_for_roots(context).await;
     }
 
     async fn tell_changed_roots(&self) {
@@ -143,7 +141,7 @@ pub(crate) struct Connections {
     spawner: Arc<dyn Spawner>,
     /// Where log messages go that belong to no call.
     pub(crate) logs: Arc<OnceLock<SessionLogs>>,
-    /// Whether the upstream has asked for roots outside of calls.
+    /// Whether the upstream asks for roots outside of calls.
     asks_for_roots: Arc<AtomicBool>,
     /// Whether clients of 2025-11-25 have connections of that revision.
     follows_client: AtomicBool,
@@ -337,7 +335,6 @@ impl Connections {
             askers,
             used: Mutex::new(self.clock.monotonic()),
             names_calls: AtomicBool::new(false),
-            roots_have_changed: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             followed: FollowedResources::default(),
         }))
@@ -402,9 +399,8 @@ impl Connections {
         for connection in of_session {
             connection.askers.forget_roots();
             // The upstream asks for the new ones, and the client can be asked only during a call.
-            match connection.askers.is_idle() {
-                true => connection.roots_have_changed.store(true, Ordering::Relaxed),
-                false => connection.tell_changed_roots().await,
+            if !connection.askers.is_idle() && connection.askers.takes_new_roots() {
+                connection.tell_changed_roots().await;
             }
         }
     }

@@ -225,12 +225,12 @@ impl UpstreamExecutor {
     ) -> Called {
         let life = SignOfLife::new(&self.upstream);
         let called = async {
-            connection.learn_roots(&Context::Task(cx.clone())).await;
             let mut waiting = self.upstream.waiting();
             loop {
                 if let Err(down) = self.upstream.connect(connection, &mut waiting, Some(cx)).await {
                     return Called::Ended(self.failed_with(&down.error, cx));
                 }
+                connection.give_roots(&Context::Task(cx.clone())).await;
                 match self.send(connection, registration, attempt, cx, &life).await {
                     Called::Unknown(error) if error.is_refusal() && error.is_transient() => {
                         let pause = error.retry_after().unwrap_or(PAUSE);

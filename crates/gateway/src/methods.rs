@@ -235,11 +235,11 @@ async fn forward(
         .register(&context, &BTreeMap::new())
         .await
         .map_err(|error| failed(upstream, &error.to_string()))?;
-    connection.learn_roots(&context).await;
     upstream
         .connect(&connection, &mut upstream.waiting(), None)
         .await
         .map_err(|down| failed(upstream, &public(upstream.name(), &down.error, cx.principal())))?;
+    connection.give_roots(&context).await;
     let received = params
         .get("_meta")
         .and_then(Value::as_object)

@@ -33,7 +33,9 @@ impl InputHandler for ClientsOfConnection {
             let is_elicitation = request.is_elicitation();
             let is_roots = request.method == "roots/list";
             if is_roots && request.source.is_none() && request.task.is_none() {
-                askers.asks_for_roots.store(true, Ordering::Relaxed);
+                if !askers.has_running_call() {
+                    askers.asks_for_roots.store(true, Ordering::Relaxed);
+                }
                 let roots = askers.roots.lock().clone();
                 if let Some(roots) = roots {
                     return Ok(InputResponse::result(roots));
@@ -42,8 +44,11 @@ impl InputHandler for ClientsOfConnection {
             let Some(asker) = askers.find(&request).await else {
                 let (upstream, method) = (&askers.upstream, &request.method);
                 match is_roots {
-                    // The gateway itself has none.
-                    true => tracing::debug!(upstream, "no client can be asked for its roots"),
+                    // The gateway itself has none; of another one's client it is asked again before a call.
+                    true => {
+                        askers.forget_roots();
+                        tracing::debug!(upstream, "no client can be asked for its roots");
+                    }
                     false => tracing::warn!(
                         upstream,
                         method,
@@ -69,6 +74,9 @@ impl InputHandler for ClientsOfConnection {
     }
 
     fn delivered(&self, request: &InputRequest) {
+        if request.method == "roots/list" {
+            self.askers.roots_were_given();
+        }
         let asked = UpstreamQuestion::of(request);
         if asked.has_key() {
             return;

@@ -4,18 +4,22 @@ use crate::{
     client::{Called, Client},
     passed_on::listener,
     upstream::Tasks,
-    world::{RunningGateway, Seen, guarded, until},
+    world::{RunningGateway, Seen, guarded, until, with_every_call_a_task},
 };
+use longhaul::{Era, testing};
 use longhaul_client::{
     ChildOptions, ClientCapabilities, Connection, InputHandler, InputRequest, InputResponse, Inputs, Options, Outcome,
     RpcFailure, TaskHandle, TaskStatus,
 };
-use longhaul_core::{BoxFuture, LogLevel, TaskPolicy};
-use longhaul_gateway::{Target, ToolRule, UpstreamOptions};
+use longhaul_core::{BoxFuture, LogLevel};
+use longhaul_gateway::{Target, UpstreamOptions};
 use serde_json::{Value, json};
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 /// Where the child notes that `hang` was called.
@@ -30,18 +34,24 @@ async fn gateway(directory: &Path) -> RunningGateway {
 
 /// The same. A call is given up after a silence of `hung_after` milliseconds.
 async fn gateway_with(directory: &Path, hung_after: Option<u64>) -> RunningGateway {
+    let options = UpstreamOptions {
+        hung_after,
+        ..child(directory, &[])
+    };
+    RunningGateway::start(directory, vec![options]).await
+}
+
+/// The child with these variables.
+fn child(directory: &Path, variables: &[(&str, &str)]) -> UpstreamOptions {
     let mut child = ChildOptions::new("sh", ["-c", include_str!("stdio.sh")]);
     child
         .env
         .push(("HANGS".into(), hangs(directory).to_string_lossy().into_owned()));
-    let mut every_tool = ToolRule::new("*".parse().unwrap());
-    every_tool.task = Some(TaskPolicy::Optional);
-    let options = UpstreamOptions {
-        rules: vec![every_tool],
-        hung_after,
-        ..UpstreamOptions::new("child", Target::Command(child))
-    };
-    RunningGateway::start(directory, vec![options]).await
+    let variables = variables
+        .iter()
+        .map(|(name, value)| (name.to_string(), value.to_string()));
+    child.env.extend(variables);
+    with_every_call_a_task(UpstreamOptions::new("child", Target::Command(child)))
 }
 
 /// Waits until `hang` was called this often.
@@ -137,14 +147,44 @@ async fn the_roots_of_each_session_are_its_own() {
         options.era = Tasks::Legacy.era();
         options.inputs = Some(Inputs::new().roots([(uri, "root")]).into());
         let connection = Connection::lazy(&gateway.url, options).unwrap();
-        // The child may get the call before the answer.
-        while call(&connection, "roots").await != uri {}
+        assert_eq!(call(&connection, "roots").await, uri);
+    }
+    gateway.stop().await;
+}
+
+/// The child asks in a call, and not when it is connected.
+#[tokio::test]
+async fn a_client_is_asked_for_its_roots_only_if_the_upstream_asks() {
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = RunningGateway::start(directory.path(), vec![child(directory.path(), &[("QUIET", "yes")])]).await;
+    for (tool, asked) in [("where", 1), ("log", 0)] {
+        let moving = Arc::new(Moving::new("file:///one"));
+        let mut options = Options::named("client", "1.0.0");
+        options.era = Tasks::Legacy.era();
+        options.inputs = Some(moving.clone());
+        let connection = Connection::lazy(&gateway.url, options).unwrap();
+        let expected = if asked == 1 { "file:///one" } else { "logged" };
+        assert_eq!(call(&connection, tool).await, expected);
+        assert_eq!(moving.asked.load(Ordering::Relaxed), asked, "{tool}");
     }
     gateway.stop().await;
 }
 
 /// A client whose root changes.
-struct Moving(Mutex<&'static str>);
+struct Moving {
+    root: Mutex<&'static str>,
+    /// How often it was asked.
+    asked: AtomicUsize,
+}
+
+impl Moving {
+    fn new(root: &'static str) -> Self {
+        Self {
+            root: Mutex::new(root),
+            asked: AtomicUsize::new(0),
+        }
+    }
+}
 
 impl InputHandler for Moving {
     fn capabilities(&self) -> ClientCapabilities {
@@ -155,7 +195,8 @@ impl InputHandler for Moving {
     }
 
     fn answer(&self, _: InputRequest) -> BoxFuture<'static, Result<InputResponse, RpcFailure>> {
-        let roots = InputResponse::roots([(*self.0.lock().unwrap(), "root")]);
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let roots = InputResponse::roots([(*self.root.lock().unwrap(), "root")]);
         Box::pin(std::future::ready(Ok(roots)))
     }
 }
@@ -164,7 +205,7 @@ impl InputHandler for Moving {
 async fn changed_roots_reach_the_upstream() {
     let directory = tempfile::tempdir().unwrap();
     let gateway = gateway(directory.path()).await;
-    let moving = Arc::new(Moving(Mutex::new("file:///one")));
+    let moving = Arc::new(Moving::new("file:///one"));
     let mut options = Options::named("client", "1.0.0");
     options.era = Tasks::Legacy.era();
     options.inputs = Some(moving.clone());
@@ -174,7 +215,7 @@ async fn changed_roots_reach_the_upstream() {
         guarded("the roots", known).await;
     };
     until_known("file:///one").await;
-    *moving.0.lock().unwrap() = "file:///two";
+    *moving.root.lock().unwrap() = "file:///two";
     connection.roots_changed().await.unwrap();
     until_known("file:///two").await;
     gateway.stop().await;

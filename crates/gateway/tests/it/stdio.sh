@@ -1,6 +1,6 @@
 # A legacy MCP server over stdio, whose questions do not say which call they belong to.
-# Tools: `log` sends a log message before it answers; `ask` asks for a confirmation, and tells the answer; `hang` has no end; `freeze` has none either, and nothing else is answered then; `roots` tells the roots of the client, once they are known; `sampled` is
-# offered only to clients with sampling.
+# Tools: `log` sends a log message before it answers; `ask` asks for a confirmation, and tells the answer; `hang` has no end; `freeze` has none either, and nothing else is answered then; `roots` tells the roots of the client, once they are known; `where` asks for them; `sampled` is
+# offered only to clients with sampling. With $QUIET it does not ask for roots when it is connected.
 echo $$ >> "$HANGS.pids"
 log() { say '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"'"$1"'"}}'; }
 declared=; call=; roots=; roots_call=
@@ -15,9 +15,9 @@ while read -r line; do
       declared=$line
       result "$id" '{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"stdio","version":"1"}}' ;;
     *'"method":"notifications/initialized"'*)
-      case $declared in *'"roots":{'*) say '{"jsonrpc":"2.0","id":"roots","method":"roots/list"}' ;; esac ;;
+      case $QUIET$declared in yes*) ;; *'"roots":{'*) say '{"jsonrpc":"2.0","id":"roots","method":"roots/list"}' ;; esac ;;
     *'"method":"tools/list"'*)
-      tools="$(tool log),$(tool ask),$(tool hang),$(tool freeze),$(tool roots)"
+      tools="$(tool log),$(tool ask),$(tool hang),$(tool freeze),$(tool roots),$(tool where)"
       case $declared in *'"sampling":{'*) tools="$tools,$(tool sampled)" ;; esac
       result "$id" '{"tools":['"$tools"']}' ;;
     *'"method":"tools/call"'*'"name":"ask"'* | *'"name":"ask"'*'"method":"tools/call"'*)
@@ -25,6 +25,9 @@ while read -r line; do
       say '{"jsonrpc":"2.0","id":"asked","method":"elicitation/create","params":{"message":"Really?","requestedSchema":{"type":"object","properties":{"confirm":{"type":"boolean"}}}}}' ;;
     *'"method":"tools/call"'*'"name":"roots"'* | *'"name":"roots"'*'"method":"tools/call"'*)
       text "$id" "\"$roots\"" ;;
+    *'"method":"tools/call"'*'"name":"where"'* | *'"name":"where"'*'"method":"tools/call"'*)
+      call=$id
+      say '{"jsonrpc":"2.0","id":"where","method":"roots/list"}' ;;
     *'"method":"tools/call"'*'"name":"log"'* | *'"name":"log"'*'"method":"tools/call"'*)
       log during; text "$id" '"logged"' ;;
     *'"method":"tools/call"'*'"name":"sampled"'* | *'"name":"sampled"'*'"method":"tools/call"'*)
@@ -37,6 +40,8 @@ while read -r line; do
     *'"method":'*) say '{"jsonrpc":"2.0","id":'"$id"',"error":{"code":-32601,"message":"Method not found"}}' ;;
     *'"id":"asked"'*)
       text "$call" "\"$(printf '%s' "$line" | sed -nE 's/.*"action":"([a-z]*)".*/\1/p')\"" ;;
+    *'"id":"where"'*)
+      text "$call" "\"$(printf '%s' "$line" | sed -nE 's/.*"uri":"([^"]*)".*/\1/p')\"" ;;
     *'"id":"roots"'*)
       roots=$(printf '%s' "$line" | sed -nE 's/.*"uri":"([^"]*)".*/\1/p') ;;
   esac
