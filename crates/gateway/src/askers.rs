@@ -27,10 +27,13 @@ use std::{
 use tokio::sync::Notify;
 
 mod answers;
+mod retry;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use answers::ClientsOfConnection;
+
+use retry::AwaitedRetry;
 
 /// How long a question may come before the answer that names its task.
 const LONGEST_WAIT_FOR_TASK: Duration = Duration::from_secs(2);
@@ -107,6 +110,8 @@ pub(crate) struct Asker {
     pub(crate) open: OpenQuestions,
     /// Notified when one of the two has changed.
     pub(crate) was_settled: Notify,
+    /// Whether its client must come back with an answer.
+    retry: AwaitedRetry,
 }
 
 type Answer = Shared<BoxFuture<'static, Result<Json, AskError>>>;
@@ -253,6 +258,7 @@ impl Askers {
             delivered: Mutex::new(delivered),
             open: OpenQuestions::default(),
             was_settled: Notify::new(),
+            retry: AwaitedRetry::default(),
         });
         state.by_number.insert(number, Arc::clone(&asker));
         Registration {

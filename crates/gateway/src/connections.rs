@@ -22,8 +22,9 @@ use std::{
     time::Duration,
 };
 
-/// The most connections of one principal, over all of its sessions and sets of capabilities. For one more, one is closed that nobody uses. If there is none, a call
-/// shares a connection of its kind, where its questions are cancelled if it is not known whose they are, or waits.
+/// The most connections of one principal, over all of its sessions and sets of capabilities. For one more, one is closed that nobody uses. If there is none, the
+/// call ends that has waited longest for its client to come back with an answer; without such a call the new one shares a connection of its kind, where its
+/// questions are cancelled if it is not known whose they are, or waits.
 const MOST: usize = 16;
 /// How long a connection is kept that nobody uses.
 const IDLE: Duration = Duration::from_secs(300);
@@ -202,6 +203,8 @@ impl Connections {
             }
         }
         let connection = match self.open_another(&mut open, &key) {
+            // The caller tries again.
+            Err(RegisterError::TooMany) if self.give_up_longest(&open, &key) => return Err(RegisterError::TooMany),
             Err(RegisterError::TooMany) => {
                 let first = open.get(&key).and_then(|alike| alike.first());
                 self.used(first.ok_or(RegisterError::TooMany)?)
@@ -298,6 +301,30 @@ impl Connections {
         let connection = self.unused(key)?;
         open.entry(key.clone()).or_default().push(Arc::clone(&connection));
         Ok(connection)
+    }
+
+    /// Ends the call of the principal that has waited longest for its client to come back with an answer. Whether one ends, or is about to.
+    fn give_up_longest(&self, open: &Open, key: &Key) -> bool {
+        let of_principal = open.iter().filter(|(other, _)| other.principal == key.principal);
+        let askers = || {
+            of_principal
+                .clone()
+                .flat_map(|(_, alike)| alike)
+                .map(|connection| &connection.askers)
+        };
+        if askers().any(|askers| askers.has_given_up()) {
+            return true;
+        }
+        let waiting = askers().filter_map(|askers| Some((askers.awaits_retry_since()?, askers)));
+        let Some((_, longest)) = waiting.min_by_key(|(since, _)| *since) else {
+            return false;
+        };
+        tracing::info!(
+            upstream = self.options.name,
+            "a call that waits for an answer of its client ends: another call of the principal needs its connection"
+        );
+        longest.give_up();
+        true
     }
 
     /// Closes a connection, which nobody finds any more.

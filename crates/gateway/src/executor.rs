@@ -133,9 +133,29 @@ impl UpstreamExecutor {
 
     /// Makes the call until it has an end.
     pub(crate) async fn call_to_end(&self, attempt: &Attempt, cx: &TaskContext) -> ExecutionEnd {
-        match self.register(cx, &BTreeMap::new()).await {
-            Ok((connection, registration)) => self.call_and_follow(&connection, registration, attempt, cx).await,
-            Err(end) => end,
+        let (connection, registration) = match self.register(cx, &BTreeMap::new()).await {
+            Ok(registered) => registered,
+            Err(end) => return end,
+        };
+        let asker = Arc::clone(&registration.asker);
+        match self.call_and_follow(&connection, registration, attempt, cx).await {
+            ExecutionEnd::Stopped(_) if asker.is_given_up() && cx.stop_requested().is_none() => {
+                let text = format!(
+                    "upstream `{}`: its question was not answered, and the call was cancelled since another call of this client needs the connection",
+                    self.upstream.name()
+                );
+                ExecutionEnd::Finished(Outcome::tool_error(&text))
+            }
+            end => end,
+        }
+    }
+
+    /// Completes when the call is to stop.
+    async fn stopped(&self, registration: &Registration, cx: &TaskContext) -> StopReason {
+        tokio::select! {
+            biased;
+            reason = cx.stopped() => reason,
+            () = registration.asker.given_up() => StopReason::Cancel,
         }
     }
 
@@ -208,7 +228,7 @@ impl UpstreamExecutor {
             ));
             tokio::select! {
                 biased;
-                reason = cx.stopped() => return ExecutionEnd::Stopped(reason),
+                reason = self.stopped(&registration, cx) => return ExecutionEnd::Stopped(reason),
                 () = self.upstream.pause(pause) => {}
             }
             registration = connection.register(Context::Task(cx.clone()), BTreeMap::new());
@@ -253,7 +273,7 @@ impl UpstreamExecutor {
             biased;
             called = &mut called => return called,
             why = life.ends(connection, cx) => return Called::Hung(why),
-            reason = cx.stopped() => reason,
+            reason = self.stopped(registration, cx) => reason,
         };
         // Its task, if the upstream makes one of it, runs on unless it is cancelled.
         let ended = Called::Stopped(reason);
@@ -284,9 +304,15 @@ impl UpstreamExecutor {
         if !matches!(options.target, Target::Command(_)) || !options.jobs.is_empty() {
             return;
         }
+        // Another call waits for the connection.
+        let grace = if registration.asker.is_given_up() {
+            0
+        } else {
+            CANCEL_GRACE
+        };
         // From now on it counts as given up.
         drop(registration);
-        self.upstream.pause(CANCEL_GRACE).await;
+        self.upstream.pause(grace).await;
         cx.status(match self.upstream.connections.end_child(connection) {
             true => format!("the call was cancelled: its process of upstream `{name}` was ended, in which nothing else ran"),
             false => format!(
@@ -422,7 +448,7 @@ impl UpstreamExecutor {
                             tracing::debug!(%error, "an answer that the upstream has taken was not recorded");
                         }
                     }
-                    reason = cx.stopped(), if stopping.is_none() => {
+                    reason = self.stopped(registration, cx), if stopping.is_none() => {
                         stopping = Some(reason);
                         if let Err(error) = handle.cancel().await {
                             tracing::debug!(%error, "an upstream did not take the cancellation of a task");
@@ -481,7 +507,7 @@ impl UpstreamExecutor {
             };
             tokio::select! {
                 biased;
-                reason = cx.stopped(), if stopping.is_none() => return Followed::Ended(ExecutionEnd::Stopped(reason)),
+                reason = self.stopped(registration, cx), if stopping.is_none() => return Followed::Ended(ExecutionEnd::Stopped(reason)),
                 () = self.upstream.pause(pause) => {}
             }
         }

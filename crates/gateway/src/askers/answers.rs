@@ -57,7 +57,10 @@ impl InputHandler for ClientsOfConnection {
                 }
                 return without_answer(is_elicitation, "nobody can be asked");
             };
-            match asker.ask(&request).await {
+            let round = asker.begin_round(askers.clock.monotonic()).await;
+            let answered = asker.ask(&request).await;
+            drop(round);
+            match answered {
                 Ok(answer) => match serde_json::from_str::<Value>(answer.as_str()) {
                     Ok(answer) => {
                         if is_roots {

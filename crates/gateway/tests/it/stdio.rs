@@ -322,6 +322,47 @@ async fn a_principal_has_sixteen_children_at_most_and_they_end_with_their_sessio
     gateway.stop().await;
 }
 
+/// Calls `ask` as a client without tasks, again with an answer to what it was asked before.
+async fn ask(client: &testing::Client, asked: Option<&Value>) -> Value {
+    let mut params = json!({"name": "ask", "arguments": {}});
+    if let Some(asked) = asked {
+        let names = asked["inputRequests"].as_object().unwrap().keys().cloned();
+        let answer = json!({"action": "accept", "content": {"confirm": true}});
+        params["inputResponses"] = names.map(|name| (name, answer.clone())).collect();
+        params["requestState"] = asked["requestState"].clone();
+    }
+    guarded("the response", client.request("tools/call", params))
+        .await
+        .unwrap()
+}
+
+/// The sixteen questions before it were never answered.
+#[tokio::test]
+async fn a_question_is_put_though_sixteen_before_it_were_abandoned() {
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = gateway(directory.path()).await;
+    let client = testing::Client::connect(&gateway.server, Era::Modern);
+    let client = client.declaring(json!({"elicitation": {"form": {}}})).await.unwrap();
+    let mut rounds = Vec::new();
+    for nth in 0..20 {
+        let asked = ask(&client, None).await;
+        assert_eq!(asked["resultType"], "input_required", "call {nth}: {asked}");
+        rounds.push(asked);
+    }
+    until("the oldest to end", || children(directory.path()) <= 17).await;
+    // The oldest is told why it has no result, and the newest goes on.
+    let oldest = ask(&client, rounds.first()).await;
+    let why = oldest["content"][0]["text"].as_str().unwrap_or_default();
+    assert!(
+        why.contains("another call of this client needs the connection"),
+        "{oldest}"
+    );
+    assert_eq!(oldest["isError"], true, "{oldest}");
+    let newest = ask(&client, rounds.last()).await;
+    assert_eq!(newest["content"][0]["text"], "accept", "{newest}");
+    gateway.stop().await;
+}
+
 #[tokio::test]
 async fn a_child_that_ignores_a_cancellation_is_ended_if_nothing_else_runs_in_it() {
     let directory = tempfile::tempdir().unwrap();
