@@ -13,7 +13,9 @@ use crate::{
     upstream::Upstream,
 };
 use longhaul_client::{CallOptions, CallResponse, Event, RequestError, TaskHandle, TaskStatus, TaskSupport};
-use longhaul_core::{BoxFuture, Json, MISSING_CAPABILITY, Millis, Outcome, RpcFailure, StopReason, whole_millis};
+use longhaul_core::{
+    AttemptState, BoxFuture, Json, MISSING_CAPABILITY, Millis, Outcome, RpcFailure, StopReason, whole_millis,
+};
 use longhaul_runtime::{Attempt, ExecutionEnd, Executor, STOP_GRACE, TaskContext};
 use longhaul_wire::relayed;
 use serde_json::{Map, Value, json};
@@ -73,7 +75,6 @@ impl Executor for UpstreamExecutor {
                 Ok(slot) => slot,
                 Err(reason) => return ExecutionEnd::Stopped(reason),
             };
-            cx.started();
             self.call_to_end(&attempt, &cx).await
         })
     }
@@ -108,6 +109,8 @@ impl Executor for UpstreamExecutor {
             drop(slot);
             match cx.stop_requested() {
                 Some(reason) => ExecutionEnd::Stopped(reason),
+                // Nothing was sent.
+                None if attempt.state == AttemptState::Starting => self.run(attempt, cx).await,
                 None if self.idempotent => self.run(attempt, cx).await,
                 None if has_asked => self.lost(
                     "the gateway was stopped while it asked something, and the upstream knows its task, or its session, no more: it did not get the answer",
@@ -367,6 +370,10 @@ impl UpstreamExecutor {
             life.seen();
             report(cx, &event);
         };
+        // From here on a later process does not take it for one that was never sent.
+        if let Err(end) = cx.record_start().await {
+            return Called::Ended(end);
+        }
         registration.begins();
         let mut called = (connection.connection)
             .call_tool_with(&tool, &arguments, &options, on_event)

@@ -8,7 +8,7 @@ use crate::{
     public_error::public,
 };
 use longhaul_client::{CallOptions, CallResponse};
-use longhaul_core::{BoxFuture, Json, Outcome};
+use longhaul_core::{AttemptState, BoxFuture, Json, Outcome};
 use longhaul_runtime::{Attempt, ExecutionEnd, Executor, TaskContext};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -52,7 +52,6 @@ impl Executor for JobExecutor {
                 Ok(slot) => slot,
                 Err(reason) => return ExecutionEnd::Stopped(reason),
             };
-            cx.started();
             let submitted = match self.submit.call_to_end(&attempt, &cx).await {
                 ExecutionEnd::Finished(Outcome::Result { json, is_error: false }) => json,
                 end => return end,
@@ -84,7 +83,9 @@ impl Executor for JobExecutor {
             }
             match cx.stop_requested() {
                 Some(reason) => ExecutionEnd::Stopped(reason),
-                None if self.submit.idempotent => self.run(attempt, cx).await,
+                None if attempt.state == AttemptState::Starting || self.submit.idempotent => {
+                    self.run(attempt, cx).await
+                }
                 None => self.submit.lost("the gateway was stopped while it submitted the job"),
             }
         })

@@ -166,3 +166,43 @@ async fn a_task_that_the_upstream_has_cancelled_itself_has_failed() {
         gateway.stop().await;
     }
 }
+
+/// It waited for its upstream when the gateway was stopped, so nobody is in doubt whether it has run.
+#[tokio::test]
+async fn a_call_that_was_not_sent_before_a_restart_is_sent_after_it() {
+    for upstream_tasks in Tasks::ALL {
+        let upstream = Upstream::start(upstream_tasks).await;
+        let directory = tempfile::tempdir().unwrap();
+        let upstreams = options(&[("up", &upstream)]);
+        let gateway = RunningGateway::start(directory.path(), upstreams.clone()).await;
+        let client = Client::connect(&gateway.url, Tasks::Modern);
+        // Its tools are known, and nothing was sent on the connection of the client yet.
+        let address = upstream.stop().await;
+        let Called::Task(task) = client.start("hold", json!({})).await.unwrap() else {
+            panic!("no task")
+        };
+        let id = task.id().to_owned();
+        let waits = async {
+            while !(task.get().await.unwrap().message)
+                .is_some_and(|message| message.starts_with("waiting for upstream"))
+            {
+                tokio::task::yield_now().await;
+            }
+        };
+        guarded("the status", waits).await;
+        gateway.stop().await;
+
+        let upstream = Upstream::start_at(&address, upstream_tasks).await;
+        let gateway = RunningGateway::start(directory.path(), upstreams).await;
+        upstream.has_begun(1).await;
+        upstream.release();
+        let task = Client::connect(&gateway.url, Tasks::Modern).connection.task(id);
+        let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
+        assert!(
+            matches!(outcome, Outcome::Result { is_error: false, .. }),
+            "{upstream_tasks:?}: {outcome:?}"
+        );
+        assert_eq!(upstream.begun(), 1);
+        gateway.stop().await;
+    }
+}
