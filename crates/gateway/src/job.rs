@@ -105,7 +105,7 @@ enum Told {
 impl JobExecutor {
     /// Asks for the state of the job until it has an end. While the upstream is away, the job goes on.
     async fn follow(&self, id: &Value, attempt: &Attempt, cx: &TaskContext) -> ExecutionEnd {
-        let (mut refusals, mut last_state) = (0, None);
+        let (mut refusals, mut last_message) = (0, None);
         // A child in which the job runs must not be closed between the calls that ask for its state.
         let _in_use = self
             .submit
@@ -133,7 +133,7 @@ impl JobExecutor {
                         "upstream `{}` cannot be asked for the state of the job; it is asked again",
                         self.submit.upstream.name()
                     ));
-                    last_state = None;
+                    last_message = None;
                     Ok((String::new(), Json::trusted("{}")))
                 }
             };
@@ -151,11 +151,12 @@ impl JobExecutor {
                         Told::End(_) => {}
                     },
                 },
-                Ok((state, _)) => {
+                Ok((state, status)) => {
                     refusals = 0;
-                    if !state.is_empty() && last_state.as_ref() != Some(&state) {
-                        cx.status(state.as_str());
-                        last_state = Some(state);
+                    let message = self.job.status_message(&document(&status), &state);
+                    if !state.is_empty() && last_message.as_ref() != Some(&message) {
+                        cx.status(message.as_str());
+                        last_message = Some(message);
                     }
                 }
                 Err(end) => {

@@ -29,6 +29,9 @@ pub struct JobTools {
     pub id_argument: String,
     /// Where the state is in what `status` returns.
     pub state: String,
+    /// Where a line for people is in what `status` returns; by default `message` beside the state. It need not be there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_at: Option<String>,
     /// The states of a job that is done.
     pub done: Vec<String>,
     /// The states of a job that has failed.
@@ -50,6 +53,20 @@ impl JobTools {
         [self.submit.as_str(), self.status.as_str()]
             .into_iter()
             .chain(others.into_iter().flatten())
+    }
+
+    /// The status message of the task of a job in this state.
+    pub(crate) fn status_message(&self, status: &Value, state: &str) -> String {
+        let beside = || match self.state.rsplit_once('/') {
+            Some((parent, _)) => format!("{parent}/message"),
+            None => "/message".to_owned(),
+        };
+        let at = self.message_at.clone().unwrap_or_else(beside);
+        let message = text_at(status, &at).filter(|message| !message.is_empty() && at != self.state);
+        match message {
+            Some(message) => format!("{state}: {message}"),
+            None => state.to_owned(),
+        }
     }
 }
 

@@ -49,6 +49,7 @@ fn read(section: &Section<'_>, name: &str) -> Option<JobTools> {
     let id = section.require("id").and_then(|entry| read_pointer(&entry));
     let state = section.require("state").and_then(|entry| read_pointer(&entry));
     let id_argument = section.optional("id_argument", |entry| read_text(&entry));
+    let message_at = section.optional("message_at", |entry| read_pointer(&entry));
     let done = section.require("done").and_then(|entry| read_states(&entry));
     let failed = section.get_or("failed", Vec::new(), |entry| read_states(&entry));
     let result_at = section.optional("result_at", |entry| read_pointer(&entry));
@@ -77,6 +78,7 @@ fn read(section: &Section<'_>, name: &str) -> Option<JobTools> {
         id,
         id_argument,
         state: state?,
+        message_at: message_at?,
         done: done?,
         failed: failed?,
         result_at: result_at?,

@@ -26,6 +26,7 @@ async fn gateway(directory: &Path) -> RunningGateway {
         id: "/job/id".to_owned(),
         id_argument: "job_id".to_owned(),
         state: "/state".to_owned(),
+        message_at: None,
         done: vec!["completed".to_owned()],
         failed: vec!["failed".to_owned()],
         result_at: Some("/video".to_owned()),
@@ -82,6 +83,13 @@ async fn a_job_is_one_tool_and_its_parts_are_hidden() {
         let before = submitted(directory.path());
         let task = begin(&client).await;
         let job = format!("job-{}", before + 1);
+        std::fs::write(directory.path().join(format!("{job}.message")), "frame 3").unwrap();
+        let tells = async {
+            while task.get().await.unwrap().message.as_deref() != Some("running: frame 3") {
+                tokio::task::yield_now().await;
+            }
+        };
+        guarded("the message of the job", tells).await;
         touch(directory.path(), &format!("{job}.done"));
         assert_eq!(end(&task).await["structuredContent"], json!({"of": job}));
     }

@@ -21,7 +21,9 @@ while read -r line; do
           state=running
           [ -e "$JOBS/$job.done" ] && state=completed
           [ -e "$JOBS/$job.failed" ] && state=failed
-          structured "$id" '{"state":"'"$state"'","error":"no ink"}' ;;
+          message=
+          [ -e "$JOBS/$job.message" ] && message=',"message":"'"$(cat "$JOBS/$job.message")"'"'
+          structured "$id" '{"state":"'"$state"'","error":"no ink"'"$message"'}' ;;
         cancel_render)
           printf '%s' "$line" > "$JOBS/cancelling"
           mv "$JOBS/cancelling" "$JOBS/$job.cancelled"
