@@ -3,6 +3,7 @@
 use crate::{
     GatewayError, JobTools, UpstreamOptions,
     catalog::{UpstreamTool, upstream_tool},
+    claims::Owners,
     gateway::make_all,
     listed::{Lists, text_member},
     offering::{Offering, offering},
@@ -195,16 +196,13 @@ fn unused(options: &UpstreamOptions, names: &BTreeSet<String>) -> Vec<String> {
 }
 
 fn find_collisions(reports: &mut [UpstreamReport]) {
-    let mut owners: BTreeMap<String, String> = BTreeMap::new();
+    let mut owners = Owners::default();
     for report in reports {
         for tool in &report.tools {
-            match owners.get(&tool.offered) {
-                Some(owner) => report.collisions.push(format!(
-                    "its tool `{}` is not offered: upstream `{owner}` has one of the name `{}`; rename it with `tools.rename`, or use prefixes",
-                    tool.name, tool.offered
-                )),
-                None => drop(owners.insert(tool.offered.clone(), report.name.clone())),
-            }
+            let collision = owners.claim(&report.name, &tool.name, &tool.offered);
+            report
+                .collisions
+                .extend(collision.map(|collision| collision.to_string()));
         }
     }
 }

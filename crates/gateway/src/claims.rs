@@ -6,7 +6,10 @@ use crate::{
     upstream::Upstream,
     upstreams::Upstreams,
 };
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 /// The names of the upstreams that come before one in the configuration.
 pub(crate) struct EarlierNames(Vec<EarlierUpstream>);
@@ -26,6 +29,51 @@ pub(crate) enum Claim {
         "upstream `{0}` comes first in the configuration and was never seen, so it is not known whether it has one of this name: this one is offered once it was, or with prefixes"
     )]
     Unknown(String),
+}
+
+/// A tool that is not offered, since an earlier upstream has one that is offered under its name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "its tool `{tool}` is not offered: upstream `{owner}` has one of the name `{shown}`; rename it with `tools.rename`, or use prefixes"
+)]
+pub(crate) struct Collision {
+    tool: String,
+    shown: String,
+    owner: String,
+}
+
+/// The names of tools, each with the upstream whose it is.
+#[derive(Default)]
+pub(crate) struct Owners(HashMap<String, String>);
+
+impl Owners {
+    /// Gives the name to this upstream, unless another tool has it.
+    pub(crate) fn claim(&mut self, upstream: &str, tool: &str, shown: &str) -> Option<Collision> {
+        let Some(owner) = self.0.get(shown) else {
+            self.0.insert(shown.to_owned(), upstream.to_owned());
+            return None;
+        };
+        Some(Collision {
+            tool: tool.to_owned(),
+            shown: shown.to_owned(),
+            owner: owner.clone(),
+        })
+    }
+}
+
+/// The tools of upstreams, in the order of the configuration, that would not be offered.
+pub(crate) fn collisions(all: &[(Arc<Upstream>, Arc<Lists>)]) -> Vec<String> {
+    let (mut owners, mut found) = (Owners::default(), Vec::new());
+    for (upstream, lists) in all {
+        for name in lists.tools.iter().filter_map(|tool| text_member(tool, "name")) {
+            let Offering::Tool { shown, .. } = offering(upstream, &name) else {
+                continue;
+            };
+            let collision = owners.claim(upstream.name(), &name, &shown);
+            found.extend(collision.map(|collision| format!("upstream `{}`: {collision}", upstream.name())));
+        }
+    }
+    found
 }
 
 impl EarlierNames {

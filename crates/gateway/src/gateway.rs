@@ -3,6 +3,7 @@
 use crate::{
     InvalidNames, UpstreamOptions, UpstreamStatus,
     catalog::{offer_tools, offer_with_later},
+    claims::collisions,
     connections::Connections,
     follower::UpstreamResources,
     listed::{Lists, StoredLists},
@@ -14,7 +15,7 @@ use crate::{
     upstreams::Upstreams,
 };
 use futures_util::future::{join_all, select_all};
-use longhaul_client::InvalidAddress;
+use longhaul_client::{InvalidAddress, RequestError};
 use longhaul_core::BoxFuture;
 use longhaul_private_dir::PrivateDir;
 use longhaul_runtime::{Completeness, Engine, Ports, Provider, SessionChange};
@@ -142,9 +143,19 @@ pub enum GatewayError {
         /// What is wrong.
         error: InvalidAddress,
     },
+    /// Upstreams have tools of one name, and no prefixes.
+    #[error("{}", .0.join("\n"))]
+    Collisions(Vec<String>),
     /// Where the lists of upstreams are stored.
     #[error("cannot use the folder of upstreams: {0}")]
     Folder(#[from] io::Error),
+}
+
+/// What an upstream offers now.
+async fn read_lists(upstream: &Upstream) -> Result<Lists, RequestError> {
+    let own = upstream.connections.own();
+    let own = own.map_err(|error| RequestError::Setup(error.to_string()))?;
+    Lists::read(&own.connection).await
 }
 
 /// What a reload has changed, by the names of the upstreams.
@@ -228,8 +239,10 @@ impl Gateway {
     /// Has these upstreams from now on. Those with the same settings as before stay connected. The tools of the others come and go, and calls of theirs that run go on
     /// to their end; after a restart, they are found again only if there is an upstream of their name.
     ///
+    /// Without prefixes the lists of new upstreams are read before anything changes, as far as they answer within ten seconds.
+    ///
     /// # Errors
-    /// As [`new`](Self::new). Nothing has changed then.
+    /// As [`new`](Self::new), and [`GatewayError::Collisions`]. Nothing has changed then.
     pub async fn reload(
         &self,
         engine: &Engine,
@@ -248,6 +261,16 @@ impl Gateway {
                 Some(same) => Arc::clone(same),
                 None => make(options, naming, self.version, &self.ports)?,
             });
+        }
+        if naming == Naming::Bare && all.len() > 1 {
+            let collisions = self.collisions(&all, &before).await;
+            if !collisions.is_empty() {
+                let others = all
+                    .iter()
+                    .filter(|upstream| !before.iter().any(|known| Arc::ptr_eq(known, upstream)));
+                join_all(others.map(|upstream| upstream.connections.close())).await;
+                return Err(GatewayError::Collisions(collisions));
+            }
         }
         let is_in = |all: &[Arc<Upstream>], one: &Arc<Upstream>| all.iter().any(|other| Arc::ptr_eq(other, one));
         let mut reloaded = Reloaded::default();
@@ -304,6 +327,28 @@ impl Gateway {
             gone.connections.close().await;
         }
         Ok(reloaded)
+    }
+
+    /// The tools of `all` that would not be offered because another one has their name, as far as the upstreams answer or are known.
+    async fn collisions(&self, all: &[Arc<Upstream>], before: &[Arc<Upstream>]) -> Vec<String> {
+        let read = all.iter().map(async |upstream| {
+            if before.iter().any(|known| Arc::ptr_eq(known, upstream)) {
+                return upstream.last_lists();
+            }
+            match self.ports.within(LONGEST_FIRST_WAIT, read_lists(upstream)).await {
+                Some(Ok(lists)) => Some(Arc::new(lists)),
+                _ => {
+                    let stored = self.upstreams.stored.as_ref()?;
+                    stored.load(upstream.name()).map(Arc::new)
+                }
+            }
+        });
+        let read = join_all(read).await;
+        let known = all.iter().zip(read);
+        let known: Vec<_> = known
+            .filter_map(|(upstream, lists)| Some((Arc::clone(upstream), lists?)))
+            .collect();
+        collisions(&known)
     }
 
     /// Offers what is known of an upstream, and begins to follow it. Returns whether anything is known of it.

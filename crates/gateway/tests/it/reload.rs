@@ -103,3 +103,29 @@ async fn a_wrong_configuration_changes_nothing() {
     client.text("echo", json!({})).await;
     gateway.stop().await;
 }
+
+/// Without prefixes: a new upstream has tools of the names of another one's.
+#[tokio::test]
+async fn a_configuration_with_names_that_collide_changes_nothing() {
+    let [one, two] = [
+        Upstream::start(Tasks::Legacy).await,
+        Upstream::start(Tasks::Modern).await,
+    ];
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = RunningGateway::start_bare(directory.path(), options(&[("one", &one)])).await;
+    let both = options(&[("one", &one), ("two", &two)]);
+    let error = gateway.reload_bare(both.clone()).await.unwrap_err();
+    let expected = "upstream `two`: its tool `echo` is not offered: upstream `one` has one of the name `echo`; rename it with `tools.rename`, or use prefixes";
+    assert!(error.to_string().lines().any(|line| line == expected), "{error}");
+    let names: Vec<String> = gateway.statuses().await.into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["one"]);
+    Client::connect(&gateway.url, Tasks::None).text("echo", json!({})).await;
+
+    let mut renamed = both;
+    renamed[1].tools.allow = vec!["echo".parse().unwrap()];
+    renamed[1].tools.rename.insert("echo".to_owned(), "parrot".to_owned());
+    let reloaded = gateway.reload_bare(renamed).await.unwrap();
+    assert_eq!(reloaded.added, ["two"]);
+    until("the tools", || offers(&gateway, "parrot") && offers(&gateway, "echo")).await;
+    gateway.stop().await;
+}

@@ -81,6 +81,12 @@ impl RunningGateway {
         guarded("the reload", self.gateway.reload(&engine, upstreams, true)).await
     }
 
+    /// The same, without prefixes.
+    pub(crate) async fn reload_bare(&self, upstreams: Vec<UpstreamOptions>) -> Result<Reloaded, GatewayError> {
+        let engine = self.server.engine().unwrap();
+        guarded("the reload", self.gateway.reload(&engine, upstreams, false)).await
+    }
+
     /// What is known of each upstream.
     pub(crate) async fn statuses(&self) -> Vec<(String, UpstreamStatus)> {
         guarded("the upstreams", self.gateway.settled()).await
