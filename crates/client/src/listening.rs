@@ -38,6 +38,8 @@ pub(crate) struct Listening {
     pub(crate) stream: Mutex<Option<AbortHandle>>,
     pub(crate) served: Arc<Semaphore>,
     pub(crate) refusals: Arc<Semaphore>,
+    /// Whether a request was ignored because there were too many.
+    pub(crate) has_ignored: AtomicBool,
     /// The requests that are being served, by their id.
     pub(crate) serving: Arc<Mutex<HashMap<String, ServedRequest>>>,
     /// The latest responses that the server has not taken.
@@ -114,6 +116,7 @@ impl Listening {
             stream: Mutex::default(),
             served: Arc::new(Semaphore::new(MAX_SERVED)),
             refusals: Arc::new(Semaphore::new(MAX_REFUSALS)),
+            has_ignored: AtomicBool::new(false),
             serving: Arc::default(),
             sent_responses: Mutex::default(),
             taken_answers: Mutex::default(),

@@ -19,7 +19,7 @@ use crate::{
 use answer::reply;
 use earlier::until_not_asked_again;
 use longhaul_wire::meta;
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 use tokio::sync::{Notify, watch};
 
 /// A request that is being served.
@@ -160,10 +160,17 @@ impl Connection {
             .map(Ok)
             .or_else(|_| Arc::clone(&self.listening().refusals).try_acquire_owned().map(Err));
         let Ok(permit) = permit else {
-            tracing::warn!(
-                method = request.method,
-                "ignored a request of the server: it sends too many"
-            );
+            // A server that sends too many is told of once.
+            match self.listening().has_ignored.swap(true, Ordering::Relaxed) {
+                false => tracing::warn!(
+                    method = request.method,
+                    "ignored a request of the server: it sends too many; others that are ignored are not reported"
+                ),
+                true => tracing::debug!(
+                    method = request.method,
+                    "ignored a request of the server: it sends too many"
+                ),
+            }
             return;
         };
         let (id, digest) = (request.id.clone(), digest(&request));
