@@ -6,6 +6,7 @@ use crate::{
     upstream::{Tasks, Upstream, Work, server},
     world::{RunningGateway, guarded, options, until, with_every_call_a_task},
 };
+use futures_util::future::join_all;
 use longhaul_client::{CallResponse, ChildOptions, Event, Outcome, RequestError, TaskStatus};
 use longhaul_core::{TaskPolicy, Verdict};
 use longhaul_gateway::{Target, UpstreamOptions};
@@ -46,14 +47,6 @@ impl Trial {
         Self::RestartOfGateway,
         Self::RestartOfUpstream,
     ];
-
-    /// Why there is no such thing in a cell.
-    fn impossible(self, client: Tasks) -> Option<&'static str> {
-        match (self, client) {
-            (Self::Task, Tasks::None) => Some("the client has no tasks"),
-            _ => None,
-        }
-    }
 }
 
 /// An upstream over HTTP, or a folder for children.
@@ -150,41 +143,49 @@ async fn a_child() {
     std::process::exit(0);
 }
 
+/// Tries everything in each cell, and prints the table. A trial that fails is the last one that has begun on its transport.
 #[tokio::test]
-async fn all_cells_over_http() {
-    all_cells(Transport::Http).await;
+async fn all_cells() {
+    // Not on the stack of the thread, which is too small for the state of two.
+    let transports = [Transport::Http, Transport::Stdio]
+        .into_iter()
+        .filter(|transport| *transport == Transport::Http || cfg!(unix));
+    let tables = join_all(transports.map(|transport| Box::pin(rows(transport)))).await;
+    let trials = Trial::ALL.map(|trial| format!("{trial:?}")).join("  ");
+    println!("{:<8}{:<10}{:<11}{trials}", "client", "upstream", "transport");
+    for row in tables.iter().flatten() {
+        println!("{row}");
+    }
 }
 
-#[cfg(unix)]
-#[tokio::test]
-async fn all_cells_with_a_child() {
-    all_cells(Transport::Stdio).await;
-}
-
-/// Tries everything in each cell, and prints the table. A trial that fails is the last line.
-async fn all_cells(transport: Transport) {
+/// The rows of the table for upstreams that are reached in this way.
+async fn rows(transport: Transport) -> Vec<String> {
+    let mut rows = Vec::new();
     for upstream in Tasks::ALL {
         for client in Tasks::ALL {
+            let [of_client, of_upstream] = [client, upstream].map(|tasks| format!("{tasks:?}"));
+            let mut row = format!("{of_client:<8}{of_upstream:<10}{:<11}", format!("{transport:?}"));
             for trial in Trial::ALL {
-                let cell = format!("{transport:?}  client {client:?} x upstream {upstream:?}  {trial:?}");
-                match trial.impossible(client) {
-                    Some(why) => println!("{cell:<64} cannot be: {why}"),
-                    None => {
-                        println!("{cell:<64} …");
-                        let side = Side::start(transport, upstream).await;
-                        // On the heap: it has the state of every trial, which is more than a thread's stack takes.
-                        Box::pin(try_it(trial, client, side)).await;
-                        println!("{cell:<64} passed");
-                    }
-                }
+                let name = format!("{trial:?}");
+                println!("{transport:?}: client {client:?}, upstream {upstream:?}: {name}");
+                let side = Side::start(transport, upstream).await;
+                // On the heap: it has the state of every trial, which is more than a thread's stack takes.
+                Box::pin(try_it(trial, client, side)).await;
+                row.push_str(&format!("{:<1$}", "passed", name.len() + 2));
             }
+            rows.push(row.trim_end().to_owned());
         }
     }
+    rows
 }
 
 async fn try_it(trial: Trial, client_tasks: Tasks, side: Side) {
     let directory = tempfile::tempdir().unwrap();
-    let gateway = RunningGateway::start(directory.path(), side.options()).await;
+    let mut upstreams = side.options();
+    if (trial, client_tasks) == (Trial::Task, Tasks::None) {
+        upstreams[0].rules[0].handoff = Some(1);
+    }
+    let gateway = RunningGateway::start(directory.path(), upstreams).await;
     let client = Client::connect(&gateway.url, client_tasks);
     match trial {
         Trial::Call => {
@@ -203,6 +204,18 @@ async fn try_it(trial: Trial, client_tasks: Tasks, side: Side) {
         Trial::Question => {
             assert_eq!(client.text("confirm", json!({})).await, "confirmed: true");
             assert_eq!(*client.asked.lock().unwrap(), ["Really?"]);
+        }
+        // A client without tasks is told how to follow it.
+        Trial::Task if client_tasks == Tasks::None => {
+            let told = client.text("hold", json!({})).await;
+            let (_, id) = told.split_once("as task ").unwrap();
+            let task = json!({"task": id.split_once(". ").unwrap().0});
+            side.work().has_begun(1).await;
+            let status = client.text("task_status", task.clone()).await;
+            assert!(status.contains("running"), "{status}");
+            side.work().release();
+            assert_eq!(client.text("task_wait", task).await, "held");
+            assert_eq!(side.work().begun(), 1);
         }
         Trial::Task => {
             let task = started(&client, "hold", side.work()).await;

@@ -6,8 +6,13 @@ use crate::{
     world::{RunningGateway, guarded, options, until},
 };
 use http::HeaderMap;
-use longhaul_client::RequestError;
-use longhaul_gateway::Target;
+use longhaul::{Era, Server, testing};
+use longhaul_client::{AccessToken, Refusal, RequestError, TokenError, TokenProvider};
+use longhaul_core::BoxFuture;
+use longhaul_gateway::{Gateway, Target, UpstreamOptions, UpstreamTokens};
+use longhaul_runtime::Ports;
+use serde_json::json;
+use std::{sync::Arc, time::Duration};
 
 /// A list without tools would look as if nothing was wrong.
 #[tokio::test]
@@ -48,4 +53,47 @@ async fn a_gateway_without_any_upstream_says_why_it_has_no_tools() {
         "{refused:?}"
     );
     gateway.stop().await;
+}
+
+/// A login that is not done. So nothing is sent.
+struct Pending;
+
+impl TokenProvider for Pending {
+    fn token(&self) -> BoxFuture<'_, Result<Option<AccessToken>, TokenError>> {
+        Box::pin(std::future::pending())
+    }
+
+    fn replace<'a>(&'a self, _: Refusal<'a>) -> BoxFuture<'a, Result<Option<AccessToken>, TokenError>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// Nobody waits for these 45 seconds: the clock goes on when nothing else does.
+#[tokio::test(start_paused = true)]
+#[expect(clippy::disallowed_methods, reason = "the test reads the paused clock")]
+async fn a_list_of_tools_waits_for_a_silent_upstream_until_it_is_named() {
+    let target = Target::Http {
+        url: "http://127.0.0.1:1/mcp".to_owned(),
+        headers: HeaderMap::new(),
+        tokens: Some(UpstreamTokens::Shared(Arc::new(Pending))),
+    };
+    let silent = UpstreamOptions::new("silent", target);
+    let ports = Ports::system();
+    let gateway = Gateway::new(vec![silent], true, "1.0.0", None, &ports).unwrap();
+    let server = Server::new("gateway", "1.0.0").provider(gateway.provider());
+    let server = server.start().await.unwrap();
+    let engine = server.engine().unwrap();
+    let begun = tokio::time::Instant::now();
+    let list = async {
+        let client = testing::Client::connect(&server, Era::Modern).await.unwrap();
+        let refused = client.request("tools/list", json!({})).await.unwrap_err();
+        (refused, begun.elapsed())
+    };
+    let ((), (refused, waited)) = tokio::join!(gateway.start(&engine), list);
+    let why = "There are no tools: upstream `silent`: it has not answered since it was started, and may still do so";
+    assert_eq!(refused.message, why);
+    assert!(waited >= Duration::from_secs(45), "{waited:?}");
+    drop(engine);
+    gateway.stop().await;
+    server.stop().await;
 }
