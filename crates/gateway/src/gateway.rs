@@ -158,6 +158,10 @@ async fn read_lists(upstream: &Upstream) -> Result<Lists, RequestError> {
     Lists::read(&own.connection).await
 }
 
+/// The upstreams of which nothing is known at the start.
+#[must_use = "requests for what is offered wait until they were waited for"]
+pub struct Unseen(Vec<Arc<Upstream>>);
+
 /// What a reload has changed, by the names of the upstreams.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Reloaded {
@@ -209,10 +213,9 @@ impl Gateway {
         Arc::new(UpstreamProvider(Arc::clone(&self.upstreams)))
     }
 
-    /// Offers what is known of the upstreams, and follows them until [`stop`](Self::stop). When this completes, the tools of before are offered, and those of
-    /// upstreams that were never seen, if they answer within ten seconds; else they come later. Until then requests for what is offered wait, if the server is
-    /// reached already, and while there are no tools at all, those for tools wait for 35 seconds more. Calls and tasks do not wait.
-    pub async fn start(&self, engine: &Engine) {
+    /// Offers what is known of the upstreams, and follows them until [`stop`](Self::stop). When this completes, the tools of before are offered, so a server that
+    /// is reached from then on has them for calls. Go on with [`wait`](Self::wait).
+    pub async fn start(&self, engine: &Engine) -> Unseen {
         engine.catalog().set_completeness(Completeness::Starting);
         let mut unknown = Vec::new();
         let upstreams = &self.upstreams;
@@ -227,7 +230,14 @@ impl Gateway {
             .catalog()
             .set_follower(Arc::new(UpstreamResources(Arc::clone(upstreams))));
         self.spawn(follow_clients(Arc::clone(upstreams), engine.clone()));
-        let ports = engine.ports();
+        Unseen(unknown)
+    }
+
+    /// Waits for upstreams that were never seen: their tools are offered when this completes, if they answer within ten seconds; else they come later. Until then
+    /// requests for what is offered wait, if the server is reached already, and while there are no tools at all, those for tools wait for 35 seconds more. Calls and
+    /// tasks do not wait.
+    pub async fn wait(&self, engine: &Engine, Unseen(unknown): Unseen) {
+        let (upstreams, ports) = (&self.upstreams, engine.ports());
         let answered = ports.within(LONGEST_FIRST_WAIT, settled_all(unknown.clone())).await;
         if answered.is_some() || !engine.catalog().snapshot().tools.is_empty() {
             return engine.catalog().set_completeness(Completeness::Complete);

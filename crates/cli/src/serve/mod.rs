@@ -288,9 +288,11 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         reads_only: store.disagreement().map(|why| why.to_string()),
     };
     let stop = stop(&front, &running, asked.idle_exit)?;
+    // Before serving: a call of a tool of before must not find it unknown.
+    let unseen = gateway.start(&engine).await;
     // Beside serving: an upstream that does not answer must not keep clients of the others waiting.
     let starting = async {
-        gateway.start(&engine).await;
+        gateway.wait(&engine, unseen).await;
         report.tools = engine
             .catalog()
             .snapshot()

@@ -89,7 +89,8 @@ async fn a_list_of_tools_waits_for_a_silent_upstream_until_it_is_named() {
         let refused = client.request("tools/list", json!({})).await.unwrap_err();
         (refused, begun.elapsed())
     };
-    let ((), (refused, waited)) = tokio::join!(gateway.start(&engine), list);
+    let unseen = gateway.start(&engine).await;
+    let ((), (refused, waited)) = tokio::join!(gateway.wait(&engine, unseen), list);
     let why = "There are no tools: upstream `silent`: it has not answered since it was started, and may still do so";
     assert_eq!(refused.message, why);
     assert!(waited >= Duration::from_secs(45), "{waited:?}");

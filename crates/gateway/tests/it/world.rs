@@ -116,7 +116,10 @@ impl RunningGateway {
             server = server.authenticator(authenticator);
         }
         let server = server.start().await.unwrap();
-        gateway.start(&server.engine().unwrap()).await;
+        let engine = server.engine().unwrap();
+        let unseen = gateway.start(&engine).await;
+        gateway.wait(&engine, unseen).await;
+        drop(engine);
         guarded("the upstreams", gateway.settled()).await;
         let listener = server.listen(address).await.unwrap();
         let url = listener.url();
