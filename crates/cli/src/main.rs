@@ -67,7 +67,7 @@ fn main() -> ExitCode {
     match &cli.command {
         args::Command::Serve(serve) => serve::run(serve),
         #[cfg(unix)]
-        args::Command::Stdio(stdio) => stdio::run(stdio),
+        args::Command::Stdio(stdio) => stdio::run(stdio, false),
         #[cfg(unix)]
         args::Command::Wrap(wrap) => wrap::run(wrap),
         #[cfg(unix)]

@@ -65,10 +65,10 @@ pub(crate) fn run(wrap: &args::Wrap) -> ExitCode {
     }
     match &wrap.listen {
         Some(listen) => serve::run(&args::Serve::of_file(file, Some(listen.clone()), data_dir)),
-        None => stdio::run(&args::Stdio {
-            file,
-            data_dir: Some(data_dir),
-        }),
+        None => {
+            let data_dir = Some(data_dir);
+            stdio::run(&args::Stdio { file, data_dir }, true)
+        }
     }
 }
 

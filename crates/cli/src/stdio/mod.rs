@@ -1,22 +1,25 @@
 //! `longhaul stdio`: relays standard input and output to the process that owns the data directory, and starts that process if needed.
 //!
-//! Several clients can connect to one owner, and tasks keep running when a client disconnects.
+//! Several clients can connect to one owner, and tasks keep running when a client disconnects. When the owner is killed, what it has not answered is answered with
+//! an error; `longhaul wrap` starts another one then.
 
 mod owner;
+mod relay;
 
 use crate::{
     args, check,
     config::{self, Environment},
     output,
 };
+use relay::{Closed, Input, Session};
 use std::{path::PathBuf, process::ExitCode};
-use tokio::{
-    io::{self, AsyncWriteExt},
-    net::UnixStream,
-};
+use tokio::io::{BufReader, stdin, stdout};
 
-/// Relays until one side closes.
-pub(crate) fn run(stdio: &args::Stdio) -> ExitCode {
+/// So many owners in a row may exit without an answer to the client before this process gives up.
+const MOST_EXITS: u32 = 3;
+
+/// Relays until the client leaves, or the owner exits. `takes_over`: whether another one is started then.
+pub(crate) fn run(stdio: &args::Stdio, takes_over: bool) -> ExitCode {
     let config = match config::load(&stdio.file, &Environment::of_this_process()) {
         Ok(config) => config,
         Err(error) => {
@@ -38,6 +41,7 @@ pub(crate) fn run(stdio: &args::Stdio) -> ExitCode {
         file: stdio.file.clone(),
         data_dir,
         idle_exit: config.server.idle_exit,
+        takes_over,
     };
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -53,73 +57,39 @@ pub(crate) fn run(stdio: &args::Stdio) -> ExitCode {
 }
 
 async fn relay(target: &owner::Target) -> ExitCode {
-    let owner = match owner::find_or_start(target).await {
-        Ok(owner) => owner,
-        Err(error) => {
-            output::note(&format!("longhaul: {error}"));
-            return ExitCode::FAILURE;
+    let (session, mut input, mut output) = (Session::default(), Input::new(BufReader::new(stdin())), stdout());
+    // Owners that have exited in a row.
+    let mut exits = 0;
+    loop {
+        let mut owner = match owner::find_or_start(target).await {
+            Ok(owner) => BufReader::new(owner),
+            Err(error) => {
+                output::note(&format!("longhaul: {error}"));
+                return ExitCode::FAILURE;
+            }
+        };
+        if session.begin_again(&mut owner).await.is_ok() {
+            match session.relay(&mut input, &mut output, owner).await {
+                Closed::ByClient => return ExitCode::SUCCESS,
+                Closed::ByOwner if session.takes_heard() => exits = 0,
+                Closed::ByOwner => {}
+            }
         }
-    };
-    match copy_both_ways(owner).await {
-        Closed::ByClient => ExitCode::SUCCESS,
-        Closed::ByOwner => {
-            let log: PathBuf = target.log();
+        exits += 1;
+        if session.fail_open(&mut output).await.is_err() {
+            return ExitCode::SUCCESS;
+        }
+        let log: PathBuf = target.log();
+        if !target.takes_over || exits >= MOST_EXITS {
             output::note(&format!(
                 "longhaul: the server has exited; its tasks resume when it is started again (log: {})",
                 log.display()
             ));
-            ExitCode::FAILURE
+            return ExitCode::FAILURE;
         }
-    }
-}
-
-/// The side that closed the connection first.
-enum Closed {
-    ByClient,
-    ByOwner,
-}
-
-async fn copy_both_ways(owner: UnixStream) -> Closed {
-    let (mut from_owner, mut to_owner) = owner.into_split();
-    let up = async {
-        // If the owner is gone, its last responses must still be read.
-        if io::copy(&mut io::stdin(), &mut to_owner).await.is_err() {
-            return std::future::pending().await;
-        }
-        let _ = to_owner.shutdown().await;
-    };
-    let down = async {
-        let mut out = io::stdout();
-        loop {
-            match copy_chunk(&mut from_owner, &mut out).await {
-                None => {}
-                Some(closed) => return closed,
-            }
-        }
-    };
-    tokio::pin!(down);
-    tokio::select! {
-        () = up => {
-            down.await;
-            Closed::ByClient
-        }
-        end = &mut down => end,
-    }
-}
-
-async fn copy_chunk(from_owner: &mut (impl io::AsyncRead + Unpin), out: &mut io::Stdout) -> Option<Closed> {
-    use tokio::io::AsyncReadExt;
-    let mut bytes = [0; 16 * 1024];
-    let length = match from_owner.read(&mut bytes).await {
-        Ok(0) | Err(_) => return Some(Closed::ByOwner),
-        Ok(length) => length,
-    };
-    let written = async {
-        out.write_all(&bytes[..length]).await?;
-        out.flush().await
-    };
-    match written.await {
-        Ok(()) => None,
-        Err::<_, io::Error>(_) => Some(Closed::ByClient),
+        output::note(&format!(
+            "longhaul: the server has exited, and is started again (log: {})",
+            log.display()
+        ));
     }
 }

@@ -32,6 +32,8 @@ pub(super) struct Target {
     pub(super) data_dir: PathBuf,
     /// After how long it exits when idle.
     pub(super) idle_exit: Millis,
+    /// Whether another one is started when it has exited. One that a service manager starts would find its directory in use.
+    pub(super) takes_over: bool,
 }
 
 /// No owner could be connected to.

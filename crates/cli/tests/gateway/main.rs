@@ -7,6 +7,7 @@
 mod authorization_server;
 mod jobs;
 mod logins;
+mod owners;
 mod support;
 
 use rustix::{

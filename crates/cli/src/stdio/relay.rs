@@ -1,0 +1,233 @@
+//! Relays the messages of one client to the owner of a data directory, and goes on with another owner when that one has exited.
+
+use longhaul_wire::{Message, RequestId, RpcError};
+use parking_lot::Mutex;
+use serde_json::value::RawValue;
+use std::{collections::BTreeSet, io};
+use tokio::{
+    io::{AsyncBufRead, AsyncBufReadExt, AsyncWrite, AsyncWriteExt, BufReader},
+    net::UnixStream,
+};
+
+/// The side that closed the connection first.
+pub(super) enum Closed {
+    ByClient,
+    ByOwner,
+}
+
+/// Lines of the client. What was read of one is kept when reading is given up.
+pub(super) struct Input<R> {
+    reader: R,
+    line: Vec<u8>,
+}
+
+impl<R: AsyncBufRead + Unpin> Input<R> {
+    pub(super) fn new(reader: R) -> Self {
+        Self {
+            reader,
+            line: Vec::new(),
+        }
+    }
+
+    /// The next line with its end; `None` at the end.
+    async fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
+        self.reader.read_until(b'\n', &mut self.line).await?;
+        Ok(Some(std::mem::take(&mut self.line)).filter(|line| !line.is_empty()))
+    }
+}
+
+/// What the client has said to an owner that another one has to know.
+#[derive(Default)]
+pub(super) struct Session(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// The ids of requests without a response, as JSON.
+    open: BTreeSet<String>,
+    /// The `initialize` request, and its id.
+    initialize: Option<(String, Vec<u8>)>,
+    initialized: Option<Vec<u8>>,
+    /// Whether the owner has sent something.
+    was_heard: bool,
+}
+
+impl Session {
+    /// Relays until one side closes. All that the owner has sent is passed on.
+    pub(super) async fn relay<R: AsyncBufRead + Unpin>(
+        &self,
+        input: &mut Input<R>,
+        output: &mut (impl AsyncWrite + Unpin),
+        owner: BufReader<UnixStream>,
+    ) -> Closed {
+        let (read, mut to_owner) = tokio::io::split(owner);
+        let mut from_owner = BufReader::new(read);
+        let up = async {
+            while let Ok(Some(line)) = input.next().await {
+                self.sends(&line);
+                // If the owner is gone, its last responses must still be read.
+                if to_owner.write_all(&line).await.is_err() || to_owner.flush().await.is_err() {
+                    return std::future::pending().await;
+                }
+            }
+            let _ = to_owner.shutdown().await;
+        };
+        let down = async {
+            let mut line = Vec::new();
+            loop {
+                line.clear();
+                match from_owner.read_until(b'\n', &mut line).await {
+                    Ok(0) | Err(_) => return Closed::ByOwner,
+                    Ok(_) if line.ends_with(b"\n") => self.receives(&line),
+                    // The rest of a message that the owner did not write to its end.
+                    Ok(_) => return Closed::ByOwner,
+                }
+                let is_last = from_owner.buffer().is_empty();
+                let written = async {
+                    output.write_all(&line).await?;
+                    if is_last { output.flush().await } else { Ok(()) }
+                };
+                if written.await.is_err() {
+                    return Closed::ByClient;
+                }
+            }
+        };
+        tokio::pin!(down);
+        tokio::select! {
+            () = up => {
+                down.await;
+                Closed::ByClient
+            }
+            end = &mut down => end,
+        }
+    }
+
+    fn sends(&self, line: &[u8]) {
+        let mut state = self.0.lock();
+        match Message::parse(line.trim_ascii()) {
+            Ok(Message::Request(request)) => {
+                let id = request.id.as_json().to_owned();
+                state.open.insert(id.clone());
+                if request.method == "initialize" {
+                    (state.initialize, state.initialized) = (Some((id, line.to_owned())), None);
+                }
+            }
+            Ok(Message::Notification(sent)) if sent.method == "notifications/initialized" => {
+                state.initialized = Some(line.to_owned());
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the owner has sent something since this was asked last.
+    pub(super) fn takes_heard(&self) -> bool {
+        std::mem::take(&mut self.0.lock().was_heard)
+    }
+
+    fn receives(&self, line: &[u8]) {
+        self.0.lock().was_heard = true;
+        if let Ok(Message::Response(response)) = Message::parse(line.trim_ascii())
+            && let Some(id) = response.id
+        {
+            self.0.lock().open.remove(id.as_json());
+        }
+    }
+
+    /// Answers the requests that the owner has not answered.
+    ///
+    /// # Errors
+    /// The client does not read.
+    pub(super) async fn fail_open(&self, output: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
+        let open = {
+            let mut state = self.0.lock();
+            let begins = state.initialize.as_ref().map(|(id, _)| id.clone());
+            let (kept, failed) = std::mem::take(&mut state.open)
+                .into_iter()
+                .partition(|id| Some(id) == begins.as_ref());
+            state.open = kept;
+            let failed: BTreeSet<String> = failed;
+            failed
+        };
+        for id in open {
+            let error = RpcError::internal(
+                "The server has exited before it answered: it is not known whether the request was carried out. Tasks that it has made go on when it is started again",
+            );
+            let mut text = String::new();
+            let Ok(id) = serde_json::from_str::<&RawValue>(&id) else {
+                continue;
+            };
+            error.write_response(&mut text, RequestId::from_raw(id));
+            text.push('\n');
+            output.write_all(text.as_bytes()).await?;
+        }
+        output.flush().await
+    }
+
+    /// Begins the session of the client at another owner. Its answer is not passed on: the client has one.
+    ///
+    /// # Errors
+    /// That owner has exited, too.
+    pub(super) async fn begin_again(&self, owner: &mut BufReader<UnixStream>) -> io::Result<()> {
+        let (initialize, initialized, is_open) = {
+            let state = self.0.lock();
+            let Some((id, line)) = state.initialize.clone() else {
+                return Ok(());
+            };
+            let is_open = state.open.contains(&id);
+            ((id, line), state.initialized.clone(), is_open)
+        };
+        let (id, line) = initialize;
+        owner.write_all(&line).await?;
+        if is_open {
+            return Ok(());
+        }
+        let mut answer = Vec::new();
+        loop {
+            answer.clear();
+            if owner.read_until(b'\n', &mut answer).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            if let Ok(Message::Response(response)) = Message::parse(answer.trim_ascii())
+                && response.id.is_some_and(|of| of.as_json() == id)
+            {
+                break;
+            }
+        }
+        match initialized {
+            Some(line) => owner.write_all(&line).await,
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn failed(session: &Session) -> String {
+        let mut output = Vec::new();
+        session.fail_open(&mut output).await.unwrap();
+        String::from_utf8(output).unwrap()
+    }
+
+    #[tokio::test]
+    async fn requests_without_an_answer_are_answered_once_and_initialize_is_kept() {
+        let session = Session::default();
+        for line in [
+            r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#,
+            r#"{"jsonrpc":"2.0","id":"1","method":"ping"}"#,
+            r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#,
+            r#"{"jsonrpc":"2.0","method":"notifications/x"}"#,
+            "no message",
+        ] {
+            session.sends(line.as_bytes());
+        }
+        session.receives(br#"{"jsonrpc":"2.0","id":2,"result":{}}"#);
+        let answered = failed(&session).await;
+        assert!(
+            answered.contains(r#""id":"1""#) && answered.lines().count() == 1,
+            "{answered}"
+        );
+        assert_eq!(failed(&session).await, "");
+        assert!(session.0.lock().open.contains("1"));
+    }
+}
