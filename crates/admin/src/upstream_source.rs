@@ -20,6 +20,10 @@ pub struct UpstreamReport {
     pub state: UpstreamState,
     /// Those of its tools that are offered, by the names that clients see.
     pub tools: Vec<String>,
+    /// How many of its calls wait because as many as may do run.
+    pub waiting: usize,
+    /// How many of its calls may run at once; `None` for no limit.
+    pub concurrency: Option<usize>,
 }
 
 /// Whether an upstream can be reached.

@@ -26,6 +26,11 @@ pub(crate) struct UpstreamView {
     pub(crate) paused_tools: usize,
     pub(crate) queued: u64,
     pub(crate) running: u64,
+    /// How many of the running ones are not sent yet, because as many as may do run.
+    pub(crate) waiting: usize,
+    /// How many of its calls may run at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) concurrency: Option<usize>,
     pub(crate) asking: u64,
     /// Since the start of the process.
     pub(crate) succeeded: u64,
@@ -50,6 +55,8 @@ impl UpstreamView {
             paused_tools: own.iter().filter(|tool| tool.paused).count(),
             queued: sum(|tool| tool.queued),
             running: sum(|tool| tool.running),
+            waiting: report.waiting,
+            concurrency: report.concurrency,
             asking: sum(|tool| tool.asking),
             succeeded: sum(|tool| tool.succeeded),
             failed: sum(|tool| tool.failed),

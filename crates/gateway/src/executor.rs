@@ -122,16 +122,27 @@ impl Executor for UpstreamExecutor {
 }
 
 impl UpstreamExecutor {
-    /// Waits until a call of this upstream may run.
+    /// Waits until a call of this upstream may run, and says so on the task.
     pub(crate) async fn slot(&self, cx: &TaskContext) -> Result<Option<OwnedSemaphorePermit>, StopReason> {
-        match &self.upstream.running {
-            Some(running) => tokio::select! {
-                biased;
-                reason = cx.stopped() => Err(reason),
-                slot = Arc::clone(running).acquire_owned() => Ok(slot.ok()),
-            },
-            None => Ok(None),
+        let Some(running) = &self.upstream.running else {
+            return Ok(None);
+        };
+        if let Ok(slot) = Arc::clone(running).try_acquire_owned() {
+            return Ok(Some(slot));
         }
+        let _waiting = self.upstream.begin_waiting();
+        let (name, most) = (self.upstream.name(), self.upstream.options().concurrency);
+        let most = most.unwrap_or_default();
+        cx.status(format!(
+            "waits: {most} of at most {most} calls of upstream `{name}` run"
+        ));
+        let slot = tokio::select! {
+            biased;
+            reason = cx.stopped() => return Err(reason),
+            slot = Arc::clone(running).acquire_owned() => slot.ok(),
+        };
+        cx.status(format!("does not wait any more: it is sent to upstream `{name}`"));
+        Ok(slot)
     }
 
     /// Makes the call until it has an end.

@@ -158,6 +158,22 @@ async fn read_lists(upstream: &Upstream) -> Result<Lists, RequestError> {
     Lists::read(&own.connection).await
 }
 
+/// What is known of an upstream now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PresentUpstream {
+    /// Its name.
+    pub name: String,
+    /// Whether it can be reached.
+    pub status: UpstreamStatus,
+    /// Those of its tools that are offered, by the names that clients see.
+    pub tools: Vec<String>,
+    /// How many of its calls wait because as many as may do run.
+    pub waiting: usize,
+    /// How many of its calls may run at once; `None` for no limit.
+    pub concurrency: Option<usize>,
+}
+
 /// The upstreams of which nothing is known at the start.
 #[must_use = "requests for what is offered wait until they were waited for"]
 pub struct Unseen(Vec<Arc<Upstream>>);
@@ -397,13 +413,19 @@ impl Gateway {
         self.upstreams.all().is_empty()
     }
 
-    /// What is known of each upstream now: its name, its status, and those of its tools that are offered, by the names that clients see.
-    pub async fn present(&self) -> Vec<(String, UpstreamStatus, Vec<String>)> {
+    /// What is known of each upstream now.
+    pub async fn present(&self) -> Vec<PresentUpstream> {
         let mut all = Vec::new();
         for upstream in self.upstreams.all() {
             let tools = upstream.offered.lock().await.keys().cloned().collect();
             let status = upstream.status.borrow().clone();
-            all.push((upstream.name().to_owned(), status, tools));
+            all.push(PresentUpstream {
+                name: upstream.name().to_owned(),
+                status,
+                tools,
+                waiting: upstream.waiting_calls(),
+                concurrency: upstream.options().concurrency,
+            });
         }
         all
     }

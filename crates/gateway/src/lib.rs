@@ -40,7 +40,7 @@ mod upstreams;
 
 pub use check::{ReportedTool, UpstreamReport, check};
 pub use definition::KIND;
-pub use gateway::{Gateway, GatewayError, Reloaded, Unseen};
+pub use gateway::{Gateway, GatewayError, PresentUpstream, Reloaded, Unseen};
 pub use job_tools::JobTools;
 pub use names::InvalidNames;
 pub use options::{PrincipalTokens, Target, ToolRule, ToolSelection, UpstreamOptions, UpstreamTokens};

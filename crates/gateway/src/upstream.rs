@@ -12,7 +12,14 @@ use longhaul_client::RequestError;
 use longhaul_core::{Millis, format_duration, whole_millis};
 use longhaul_runtime::{Ports, TaskContext, Unavailable};
 use parking_lot::RwLock;
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 use tokio::sync::{Mutex, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -39,6 +46,17 @@ pub(crate) struct Upstream {
     pub(crate) failure: RwLock<Option<Unavailable>>,
     /// The calls that run at once.
     pub(crate) running: Option<Arc<Semaphore>>,
+    /// How many more wait until they may run.
+    waiting_calls: AtomicUsize,
+}
+
+/// A call waits until this is dropped.
+pub(crate) struct WaitingCall<'a>(&'a AtomicUsize);
+
+impl Drop for WaitingCall<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Why an upstream cannot be reached.
@@ -54,6 +72,7 @@ impl Upstream {
         let running = connections.options().concurrency;
         Self {
             running: running.map(|most| Arc::new(Semaphore::new(most))),
+            waiting_calls: AtomicUsize::new(0),
             connections,
             naming,
             ports,
@@ -68,6 +87,17 @@ impl Upstream {
 
     pub(crate) fn options(&self) -> &UpstreamOptions {
         self.connections.options()
+    }
+
+    /// A call begins to wait until it may run.
+    pub(crate) fn begin_waiting(&self) -> WaitingCall<'_> {
+        self.waiting_calls.fetch_add(1, Ordering::Relaxed);
+        WaitingCall(&self.waiting_calls)
+    }
+
+    /// How many calls wait until they may run.
+    pub(crate) fn waiting_calls(&self) -> usize {
+        self.waiting_calls.load(Ordering::Relaxed)
     }
 
     pub(crate) fn name(&self) -> &str {

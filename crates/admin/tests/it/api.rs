@@ -104,7 +104,12 @@ async fn an_upstream_is_seen_and_paused_with_all_its_tools() {
 
     let (status, done) = world.act("/api/upstreams/near/pause").await;
     assert_eq!((status, &done["tools"]), (200, &json!(["gated", "fails"])));
-    assert_eq!(world.json("/api/upstreams").await[0]["pausedTools"], 2);
+    let upstreams = world.json("/api/upstreams").await;
+    assert_eq!(upstreams[0]["pausedTools"], 2);
+    assert_eq!(
+        (&upstreams[0]["waiting"], &upstreams[0]["concurrency"]),
+        (&json!(3), &json!(4))
+    );
     let waiting = world.client.start("fails", json!({"text": "later"})).await.unwrap();
     world.state(waiting.id(), "queued").await;
     // What runs runs on.

@@ -61,6 +61,8 @@ impl UpstreamSource for TwoUpstreams {
             name: name.to_owned(),
             state,
             tools: tools.iter().map(ToString::to_string).collect(),
+            waiting: 3,
+            concurrency: Some(4),
         };
         let down = UpstreamState::Down("connection refused".to_owned());
         Box::pin(std::future::ready(vec![

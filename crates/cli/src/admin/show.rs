@@ -145,6 +145,10 @@ pub(super) fn upstreams(upstreams: &[Value], width: usize) -> String {
             },
             count("queued"),
             count("running"),
+            match upstream["concurrency"].as_u64() {
+                Some(most) => format!("{} (at most {most} run)", count("waiting")),
+                None => count("waiting"),
+            },
             count("asking"),
             count("succeeded"),
             count("failed"),
@@ -155,13 +159,14 @@ pub(super) fn upstreams(upstreams: &[Value], width: usize) -> String {
     if upstreams.is_empty() {
         return "this server has no upstreams".to_owned();
     }
-    let rows: Vec<[String; 10]> = upstreams.iter().map(row).collect();
+    let rows: Vec<[String; 11]> = upstreams.iter().map(row).collect();
     let header = [
         "UPSTREAM",
         "STATE",
         "TOOLS",
         "QUEUED",
         "RUNNING",
+        "WAITING",
         "ASKING",
         "SUCCEEDED",
         "FAILED",

@@ -3,7 +3,7 @@
 use crate::upstream_logins::UpstreamError;
 use longhaul_admin::{UpstreamReport, UpstreamSource, UpstreamState};
 use longhaul_core::BoxFuture;
-use longhaul_gateway::{Gateway, GatewayError, UpstreamOptions, UpstreamStatus};
+use longhaul_gateway::{Gateway, GatewayError, PresentUpstream, UpstreamOptions, UpstreamStatus};
 use longhaul_private_dir::PrivateDir;
 use longhaul_runtime::Ports;
 use std::{path::Path, sync::Arc};
@@ -33,14 +33,16 @@ impl UpstreamSource for Operated {
 
     fn upstreams(&self) -> BoxFuture<'_, Vec<UpstreamReport>> {
         Box::pin(async {
-            let report = |(name, status, tools)| UpstreamReport {
-                name,
-                state: match status {
+            let report = |upstream: PresentUpstream| UpstreamReport {
+                name: upstream.name,
+                state: match upstream.status {
                     UpstreamStatus::Starting => UpstreamState::Starting,
                     UpstreamStatus::Up { .. } => UpstreamState::Up,
                     UpstreamStatus::Down { reason } => UpstreamState::Down(reason),
                 },
-                tools,
+                tools: upstream.tools,
+                waiting: upstream.waiting,
+                concurrency: upstream.concurrency,
             };
             self.0.present().await.into_iter().map(report).collect()
         })

@@ -206,3 +206,39 @@ async fn a_call_that_was_not_sent_before_a_restart_is_sent_after_it() {
         gateway.stop().await;
     }
 }
+
+/// A call that may not run yet says so, and only as long as that is so.
+#[tokio::test]
+async fn a_call_says_that_it_waits_for_others_of_its_upstream() {
+    let upstream = Upstream::start(Tasks::None).await;
+    let directory = tempfile::tempdir().unwrap();
+    let mut upstreams = options(&[("up", &upstream)]);
+    upstreams[0].concurrency = Some(1);
+    let gateway = RunningGateway::start(directory.path(), upstreams).await;
+    let client = Client::connect(&gateway.url, Tasks::Modern);
+    let mut tasks = Vec::new();
+    for _ in 0..2 {
+        let Called::Task(task) = client.start("hold", json!({})).await.unwrap() else {
+            panic!("no task")
+        };
+        upstream.has_begun(1).await;
+        tasks.push(task);
+    }
+    let told = async |text: &str| {
+        while tasks[1].get().await.unwrap().message.as_deref() != Some(text) {
+            tokio::task::yield_now().await;
+        }
+    };
+    let waits = told("waits: 1 of at most 1 calls of upstream `up` run");
+    guarded("the status", waits).await;
+    assert_eq!(gateway.waiting().await, (1, Some(1)));
+    upstream.release();
+    upstream.has_begun(2).await;
+    guarded("another status", told("half")).await;
+    assert_eq!(gateway.waiting().await, (0, Some(1)));
+    upstream.release();
+    for task in &tasks {
+        guarded("the end", task.wait(&mut |_| {})).await.unwrap();
+    }
+    gateway.stop().await;
+}

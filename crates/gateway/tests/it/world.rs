@@ -87,6 +87,12 @@ impl RunningGateway {
         guarded("the reload", self.gateway.reload(&engine, upstreams, false)).await
     }
 
+    /// How many calls of the only upstream wait, and how many may run.
+    pub(crate) async fn waiting(&self) -> (usize, Option<usize>) {
+        let present = self.gateway.present().await;
+        (present[0].waiting, present[0].concurrency)
+    }
+
     /// What is known of each upstream.
     pub(crate) async fn statuses(&self) -> Vec<(String, UpstreamStatus)> {
         guarded("the upstreams", self.gateway.settled()).await
