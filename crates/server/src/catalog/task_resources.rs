@@ -65,6 +65,14 @@ pub(crate) fn templates(engine: &Engine, offered: &Snapshot) -> impl Iterator<It
     log.into_iter().chain(output).chain(history)
 }
 
+/// Whether it is the template of one of these families.
+pub(crate) fn is_template(engine: &Engine, offered: &Snapshot, uri: &str) -> bool {
+    templates(engine, offered).any(|template| {
+        let template: Value = serde_json::from_str(template).unwrap_or_default();
+        template["uriTemplate"] == uri
+    })
+}
+
 /// Whether it is the URI of a resource of a task, which there may not be.
 pub(crate) fn is_uri(uri: &str) -> bool {
     !matches!(uri.parse::<TaskUri>(), Err(InvalidTaskUri::NotATaskUri))

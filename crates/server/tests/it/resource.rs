@@ -131,6 +131,20 @@ async fn logs_are_listed_as_a_family() {
     for post in listed("resources/templates/list", json!({})) {
         let templates = &server.result(&post).await["resourceTemplates"];
         assert_eq!(templates[0]["uriTemplate"], "longhaul://task/{id}/log{?offset,limit}");
+        // Whoever is shown a template may ask what its variables could become.
+        for template in templates.as_array().unwrap() {
+            let params = |uri: &Value| json!({"ref": {"type": "ref/resource", "uri": uri}, "argument": {"name": "id", "value": ""}});
+            for post in listed("completion/complete", params(&template["uriTemplate"])) {
+                assert_eq!(
+                    server.result(&post).await["completion"]["values"],
+                    json!([]),
+                    "{template}"
+                );
+            }
+            for post in listed("completion/complete", params(&json!("longhaul://task/{id}/other"))) {
+                assert_eq!(server.error(&post).await, (200, -32602));
+            }
+        }
     }
     for post in listed("resources/list", json!({})) {
         assert_eq!(server.result(&post).await["resources"], json!([]));
