@@ -2,7 +2,7 @@
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use longhaul_core::Entropy;
-use longhaul_private_dir::{PrivateDir, read_file};
+use longhaul_private_dir::{PrivateDir, make_file_private, read_file};
 use sha2::{Digest as _, Sha256};
 use std::{
     fs::{self, OpenOptions},
@@ -44,7 +44,7 @@ pub enum KeyFileError {
 }
 
 impl KeyFile {
-    /// The file `name` in the data directory, with a new random key if there is none. `prefix` tells keys of different use apart.
+    /// The file `name` in the data directory, with a new random key if there is none. `prefix` tells keys of different use apart. The permission of other users to read the file is removed.
     ///
     /// # Errors
     /// [`KeyFileError`].
@@ -57,6 +57,7 @@ impl KeyFile {
         let this = Self {
             path: directory.join(name),
         };
+        make_file_private(&this.path).map_err(|source| this.failed(source))?;
         match this.read() {
             Err(KeyFileError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                 this.create(directory, name, prefix, entropy)

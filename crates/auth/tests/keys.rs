@@ -504,6 +504,24 @@ fn read(text: &str) -> Result<KeyFile, KeyFileError> {
 }
 
 #[tokio::test]
+async fn a_file_that_others_could_change_is_not_used() {
+    let keys = Keys::new();
+    keys.add("ci");
+    let path = keys.file.path();
+    let opened = |mode| {
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("changed");
+        KeyFile::open(keys.dir.path())
+    };
+    assert_eq!(opened(0o600).expect("it is private").earlier_mode(), None);
+    assert_eq!(opened(0o644).expect("it is made private").earlier_mode(), Some(0o644));
+    let mode = fs::metadata(&path).expect("a file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let error = opened(0o664).expect_err("others may have written it").to_string();
+    assert!(error.contains("keys.json: ") && error.contains("chmod 600"), "{error}");
+    keys.file.list().expect_err("a running server does not read it, either");
+}
+
+#[tokio::test]
 async fn a_file_that_was_planted_is_not_used() {
     let keys = Keys::new();
     keys.add("ci");

@@ -3,8 +3,9 @@
 use crate::{
     args::{Keys, KeysCommand, KeysOf},
     audit::AuditLog,
+    check,
     config::{self, Environment, KeysConfig},
-    output,
+    output, servers,
 };
 use longhaul::audit::{AuditAction, AuditEvent, AuditOutcome};
 use longhaul::auth::keys::{ApiKey, KeyFile, KeyFileError, KeyName, KeySummary, NewKey, Rotation};
@@ -116,23 +117,27 @@ fn check_name_is_new(file: &KeyFile, name: &KeyName, data_dir: &Path) -> Result<
     }
 }
 
-/// A mistyped pattern is otherwise found out when a client gets 403.
 fn warn_of_unknown_tools(patterns: &[ToolPattern], config: &KeysConfig, of: &KeysOf) {
     let Some(tools) = &config.tools else { return };
-    for pattern in patterns {
-        if !tools.iter().any(|tool| pattern.matches(tool)) {
-            output::note(&format!(
-                "warning: no tool of {} fits `{pattern}`; there are {}",
-                of.file.display(),
-                tools.join(", ")
-            ));
-        }
+    let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
+    for unfit in patterns
+        .iter()
+        .filter_map(|pattern| check::describe_unfit(pattern, &tools))
+    {
+        output::note(&format!("warning: {}: {unfit}", of.file.display()));
     }
 }
 
 fn change(command: &KeysCommand, of: &KeysOf, config: &KeysConfig, data_dir: &Path) -> Result<(), KeysError> {
     let ports = Ports::system();
     let file = KeyFile::open(data_dir)?;
+    if let Some(mode) = file.earlier_mode() {
+        servers::tell_mode(
+            &file.path(),
+            mode,
+            "It has the names and the hashes of keys, and no key",
+        );
+    }
     let now = ports.clock.wall();
     let end = |after: Option<Millis>| after.map(|after| now.plus(after));
     match command {

@@ -34,6 +34,14 @@ pub enum Unfit {
         /// Ours.
         user: u32,
     },
+    /// Other users may write to it.
+    #[error(
+        "other users may write to it (mode {mode:o}). If you trust what it contains, run `chmod 600` on it; otherwise move it away"
+    )]
+    Writable {
+        /// Its mode.
+        mode: u32,
+    },
     /// It has other names, under which others may read and change it.
     #[error("it has {names} names (hard links) and should have one; find out who made the others, and move it away")]
     Names {
@@ -181,6 +189,29 @@ pub fn check_file(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
     }
+}
+
+/// Takes all permissions of other users from a file with secrets in a [`PrivateDir`], if it is there. Returns its mode until then, if they could read it. The file is not opened.
+///
+/// # Errors
+/// [`Unfit::Writable`] if others may write to it: whether they have, its owner has to judge. Else as [`open_file`].
+pub fn make_file_private(path: &Path) -> io::Result<Option<u32>> {
+    let found = match path.symlink_metadata() {
+        Ok(found) => found,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    check_file_metadata(&found)?;
+    let mode = found.permissions().mode() & 0o777;
+    if mode & 0o022 != 0 {
+        return Err(Unfit::Writable { mode }.into());
+    }
+    if mode & 0o077 == 0 {
+        return Ok(None);
+    }
+    fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    tracing::warn!(path = %path.display(), "other users could read this file (mode {mode:o}); its mode is now 600");
+    Ok(Some(mode))
 }
 
 /// Whether a directory of this process's user is at `path`. What else is there, a link to one too, is [`Unfit`].

@@ -1,7 +1,7 @@
 //! What is opened, and what is refused, by its type, owner and names.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use longhaul_private_dir::{PrivateDir, Unfit, open_file};
+use longhaul_private_dir::{PrivateDir, Unfit, make_file_private, open_file};
 use std::{
     fs::{self, OpenOptions, Permissions},
     io,
@@ -137,5 +137,36 @@ fn what_belongs_to_another_user_is_refused() {
         unfit(PrivateDir::open(&link)),
         owner,
         "somebody else's link to our directory"
+    );
+}
+
+#[test]
+fn a_file_that_others_could_read_is_made_private_and_one_that_they_could_change_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("secrets");
+    let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(make_file_private(&path).unwrap(), None);
+    fs::write(&path, "secret").unwrap();
+    for (before, told, after) in [
+        (0o644, Some(0o644), 0o600),
+        (0o440, Some(0o440), 0o600),
+        (0o600, None, 0o600),
+        (0o400, None, 0o400),
+    ] {
+        fs::set_permissions(&path, Permissions::from_mode(before)).unwrap();
+        assert_eq!((make_file_private(&path).unwrap(), mode()), (told, after), "{before:o}");
+    }
+    for writable in [0o666, 0o620, 0o602] {
+        fs::set_permissions(&path, Permissions::from_mode(writable)).unwrap();
+        assert_eq!(
+            unfit(make_file_private(&path)),
+            Some(Unfit::Writable { mode: writable })
+        );
+        assert_eq!(mode(), writable);
+    }
+    symlink(&path, folder.path().join("link")).unwrap();
+    assert_eq!(
+        unfit(make_file_private(&folder.path().join("link"))),
+        kind("a symbolic link", "a regular file")
     );
 }

@@ -5,7 +5,7 @@ use super::{
     secret::{ApiKey, KeyDigest},
 };
 use longhaul_core::{Entropy, UnixMillis, whole_millis};
-use longhaul_private_dir::{PrivateDir, open_file, read_file};
+use longhaul_private_dir::{PrivateDir, make_file_private, open_file, read_file};
 use longhaul_server::auth::ToolPattern;
 use rustix::fs::{FlockOperation, flock};
 use std::{
@@ -154,18 +154,27 @@ impl KeySummary {
 #[derive(Debug)]
 pub struct KeyFile {
     dir: PrivateDir,
+    earlier_mode: Option<u32>,
 }
 
 impl KeyFile {
-    /// Opens the keys of a data directory, which is created if need be. A missing file is one without keys.
+    /// Opens the keys of a data directory, which is created if need be. A missing file is one without keys. The permission of other users to read the file is removed.
     ///
     /// # Errors
-    /// [`KeyFileError::Invalid`] with the line and the reason, and [`KeyFileError::Io`].
+    /// [`KeyFileError::Invalid`] with the line and the reason, and [`KeyFileError::Io`], also if other users may write to the file.
     pub fn open(data_dir: &Path) -> Result<Self, KeyFileError> {
         let dir = PrivateDir::create(data_dir).map_err(io_error("open", data_dir))?;
-        let file = Self { dir };
+        let path = dir.path().join(FILE);
+        let earlier_mode = make_file_private(&path).map_err(io_error("use", &path))?;
+        let file = Self { dir, earlier_mode };
         file.read()?;
         Ok(file)
+    }
+
+    /// The mode of the file until [`open`](Self::open) has changed it to 600, if other users were permitted to read it. They can have read it only if they could enter its
+    /// directory, too.
+    pub fn earlier_mode(&self) -> Option<u32> {
+        self.earlier_mode
     }
 
     /// Whether a data directory has keys, or had some. Creates nothing.
@@ -259,6 +268,7 @@ impl KeyFile {
 
     pub(crate) fn read(&self) -> Result<Document, KeyFileError> {
         let path = self.path();
+        make_file_private(&path).map_err(io_error("use", &path))?;
         let text = match read_file(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Document::empty()),

@@ -11,7 +11,7 @@ mod words;
 
 pub(crate) use choose::{choose, configured_names};
 pub(crate) use identity::{as_json, recorded, recorded_folder};
-pub(crate) use tokens::tell_earlier_mode;
+pub(crate) use tokens::{tell_earlier_mode, tell_mode};
 pub(crate) use words::{did_you_mean, nothing_more};
 
 use crate::{

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::output;
 use longhaul_client::{InvalidAddress, Login, LoginOptions, TokenFile, TokenProvider};
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 /// What shows the server at `url` who calls. It opens no browser: a command in a script must not.
 pub(super) fn of(
@@ -34,13 +34,22 @@ pub(super) fn of(
     }
 }
 
+/// Tells that other users could read a file, which is private now, and what that means.
+pub(crate) fn tell_mode(file: &Path, mode: u32, then: &str) {
+    output::note(&format!(
+        "note: other users were permitted to read {} (mode {mode:o}); its mode is 600 now. {then}",
+        file.display()
+    ));
+}
+
 /// Tells that other users could read the tokens.
 pub(crate) fn tell_earlier_mode(file: &TokenFile) {
     if let Some(mode) = file.earlier_mode() {
-        output::note(&format!(
-            "note: other users were permitted to read {} (mode {mode:o}); its mode is 600 now. If somebody may have copied it, end the logins and keys in it at their servers",
-            file.path().display()
-        ));
+        tell_mode(
+            file.path(),
+            mode,
+            "If somebody may have copied it, end the logins and keys in it at their servers",
+        );
     }
 }
 

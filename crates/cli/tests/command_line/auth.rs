@@ -6,6 +6,7 @@ use std::{
     fs,
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
+    os::unix::fs::PermissionsExt,
     path::Path,
     process::{Child, Output},
     thread,
@@ -236,6 +237,36 @@ fn a_queued_task_of_a_revoked_key_does_not_begin() {
     assert!(file("anns").exists() && !file("theirs").exists());
 }
 
+/// The file has no key, but whoever can write to it can make one.
+#[test]
+fn a_key_file_that_others_may_read_is_made_private_and_told_of() {
+    let folder = TempDir::new().unwrap();
+    fs::write(
+        folder.path().join("jobs.toml"),
+        format!("{JOBS}[server.auth]\napi_keys = true\n"),
+    )
+    .unwrap();
+    assert_eq!(exit(&keys(folder.path(), &["add", "ci"])), 0);
+    let file = folder.path().join("data/keys.json");
+    let mode = |mode| fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+    mode(0o644);
+    for told in [true, false] {
+        let listed = keys(folder.path(), &["list"]);
+        assert_eq!(exit(&listed), 0, "{listed:?}");
+        assert_eq!(
+            stderr(&listed).contains("(mode 644); its mode is 600 now"),
+            told,
+            "{listed:?}"
+        );
+    }
+    mode(0o666);
+    let refused = keys(folder.path(), &["list"]);
+    assert!(
+        exit(&refused) == 1 && stderr(&refused).contains("keys.json: other users may write to it"),
+        "{refused:?}"
+    );
+}
+
 /// Names are known from `keys.json`, and if it was lost, from the tasks that there are.
 #[test]
 fn a_name_that_has_tasks_is_not_used_again() {
@@ -274,7 +305,7 @@ fn a_pattern_that_fits_no_tool_is_warned_of() {
     assert_eq!(exit(&added), 0, "{added:?}");
     let warned = stderr(&added);
     assert!(
-        warned.contains("fits `bild*`; there are build, test") && !warned.contains("`te*`"),
+        warned.contains("no tool fits `bild*`; did you mean `build`?") && !warned.contains("`te*`"),
         "{added:?}"
     );
     let upstream = "[upstream.other]\ncommand = [\"true\"]\n";

@@ -9,13 +9,13 @@ use super::{
     process_lock::ProcessLocks,
     schema,
 };
-use longhaul_private_dir::{PrivateDir, check_file, is_at};
+use longhaul_private_dir::{PrivateDir, is_at, make_file_private};
 use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 use std::{
-    fs::{self, Metadata, OpenOptions, Permissions},
+    fs::{self, Metadata, OpenOptions},
     io,
-    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -146,24 +146,12 @@ fn check_files(database: &Path) -> Result<(), JournalError> {
 /// Returns the length of a file that this user owns and nobody else can write to; `None` if there is none. Others may not read it either.
 fn check_private(path: &Path) -> Result<Option<u64>, JournalError> {
     let failed = |error: io::Error| unusable(path, &error.to_string());
-    check_file(path).map_err(failed)?;
-    let found = match fs::symlink_metadata(path) {
-        Ok(found) => found,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed(error)),
-    };
-    let mode = found.permissions().mode() & 0o777;
-    if mode & 0o022 != 0 {
-        let reason = format!(
-            "other users may write to it (mode {mode:o}). If you trust what it contains, run `chmod 600` on it; otherwise move it away"
-        );
-        return Err(unusable(path, &reason));
+    make_file_private(path).map_err(failed)?;
+    match fs::symlink_metadata(path) {
+        Ok(found) => Ok(Some(found.size())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed(error)),
     }
-    if mode & 0o077 != 0 {
-        tracing::warn!(path = %path.display(), "other users could read this file (mode {mode:o}); its mode is now 600");
-        fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed)?;
-    }
-    Ok(Some(found.size()))
 }
 
 /// Creates an empty private file, if there is none, in such a way that its name survives a crash. SQLite gives its other files the same mode.
