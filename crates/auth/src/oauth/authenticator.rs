@@ -107,14 +107,14 @@ impl OAuthAuthenticator {
         check(issuers)
     }
 
-    /// Reads the keys of an issuer, if they are in a file, and forgets them: [`new`](Self::new) would fail like this.
+    /// Reads the keys of the issuer of this name, if they are in a file, and forgets them: [`new`](Self::new) would fail like this.
     ///
     /// # Errors
     /// [`IssuerError::KeyFile`].
-    pub fn check_key_file(issuer: &Issuer) -> Result<(), IssuerError> {
-        match &issuer.keys {
-            Some(KeySource::File(path)) => read_keys(&issuer.name, path).map(drop),
-            _ => Ok(()),
+    pub fn check_key_file(issuer: &str, keys: &KeySource) -> Result<(), IssuerError> {
+        match keys {
+            KeySource::File(path) => read_keys(issuer, path).map(drop),
+            KeySource::Url(_) => Ok(()),
         }
     }
 

@@ -11,9 +11,9 @@ use rustls_platform_verifier::Verifier;
 use std::{sync::Arc, time::Duration};
 
 /// For the whole answer.
-const TIME: Duration = Duration::from_secs(10);
+pub(super) const TIME: Duration = Duration::from_secs(10);
 /// A set of a hundred keys with their certificates has less.
-const LARGEST_KEY_SET: usize = 512 * 1024;
+const LARGEST_DOCUMENT: usize = 512 * 1024;
 const LARGEST_INTROSPECTION: usize = 64 * 1024;
 
 /// Asks issuers.
@@ -68,11 +68,11 @@ impl Fetcher {
         }
     }
 
-    /// The text at an address.
-    pub(super) async fn key_set(&self, url: &Url) -> Result<Vec<u8>, String> {
+    /// The JSON document at an address.
+    pub(super) async fn document(&self, url: &Url) -> Result<Vec<u8>, String> {
         let accept = "application/jwk-set+json, application/json";
         let request = self.client(url).get(url.clone()).header(header::ACCEPT, accept);
-        let fetched = self.send(request, LARGEST_KEY_SET).await;
+        let fetched = self.send(request, LARGEST_DOCUMENT).await;
         match fetched.map_err(|error| error.to_string())? {
             Fetched {
                 status: StatusCode::OK,

@@ -2,7 +2,7 @@
 
 use super::{error::IssuerError, scopes::Scopes};
 use reqwest::Url;
-use std::{fmt, net::IpAddr, path::PathBuf};
+use std::{fmt, net::IpAddr, path::PathBuf, str::FromStr};
 
 /// Where the keys of an issuer are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,6 +11,19 @@ pub enum KeySource {
     Url(Url),
     /// A JWK set in this file.
     File(PathBuf),
+}
+
+impl FromStr for KeySource {
+    type Err = IssuerError;
+
+    /// # Errors
+    /// [`IssuerError::Address`].
+    fn from_str(source: &str) -> Result<Self, IssuerError> {
+        Ok(match source.contains("://") {
+            true => Self::Url(parse("jwks", source)?),
+            false => Self::File(source.into()),
+        })
+    }
 }
 
 /// Where an issuer tells about its tokens, and as whom it is asked.
@@ -82,12 +95,14 @@ impl Issuer {
     ///
     /// # Errors
     /// [`IssuerError::Address`].
-    pub fn jwks(mut self, source: &str) -> Result<Self, IssuerError> {
-        self.keys = Some(match source.contains("://") {
-            true => KeySource::Url(parse("jwks", source)?),
-            false => KeySource::File(source.into()),
-        });
-        Ok(self)
+    pub fn jwks(self, source: &str) -> Result<Self, IssuerError> {
+        Ok(self.keys(source.parse()?))
+    }
+
+    /// Where its keys are.
+    pub fn keys(mut self, source: KeySource) -> Self {
+        self.keys = Some(source);
+        self
     }
 
     /// Where it tells about tokens that are not JWTs.
@@ -129,6 +144,11 @@ impl Issuer {
             scopes
         };
         sorted(self) == sorted(other)
+    }
+
+    /// Whether it tells about tokens that are not JWTs.
+    pub fn has_introspection(&self) -> bool {
+        self.introspection.is_some()
     }
 
     /// Its identifier.

@@ -16,6 +16,7 @@ mod issuer;
 mod jwks;
 mod jwt;
 mod metadata;
+mod reachability;
 mod scopes;
 
 pub use authenticator::OAuthAuthenticator;

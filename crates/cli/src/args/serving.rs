@@ -86,7 +86,7 @@ pub(crate) struct Stdio {
 pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) source: Source,
-    /// Do not connect to the upstreams, nor to the database of `store`
+    /// Do not connect to the upstreams, the issuers, nor to the database of `store`
     #[arg(long)]
     pub(crate) offline: bool,
     /// Print one line of JSON

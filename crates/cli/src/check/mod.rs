@@ -1,18 +1,24 @@
 //! `longhaul check`: validates a configuration and prints what it would serve.
 
+mod issuers;
 mod shared_store;
 mod upstreams;
+
+pub(crate) use issuers::describe_unfit;
 
 use crate::{
     args,
     config::{self, Config, ConfigError, Problem, ServerConfig},
     generated_config, output,
+    upstream_logins::UpstreamError,
+    waiting::with_notice,
 };
 use longhaul::auth::keys::KeyFile;
 use longhaul_gateway::UpstreamReport;
+use longhaul_runtime::Ports;
 use longhaul_server::http::is_loopback;
 use serde_json::{Value, json};
-use std::process::ExitCode;
+use std::{io, process::ExitCode, time::Duration};
 
 /// Checks the file and prints the problems found.
 pub(crate) fn run(check: &args::Check) -> ExitCode {
@@ -23,6 +29,11 @@ pub(crate) fn run(check: &args::Check) -> ExitCode {
             true => Ok(Others::default()),
             false => Others::ask(&mut config),
         };
+        if let Ok(others) = &others {
+            let unfit = issuers::patterns_without_tool(&config, &others.upstreams);
+            config.warnings.extend(unfit);
+            config.warnings.sort_by_key(|warning| warning.line);
+        }
         (config, others)
     });
     let has_problems = matches!(&checked, Ok((_, Ok(others))) if others.problems().next().is_some());
@@ -74,13 +85,39 @@ pub(crate) fn run(check: &args::Check) -> ExitCode {
 struct Others {
     store: Option<shared_store::Found>,
     upstreams: Vec<UpstreamReport>,
+    /// What issuers do not answer.
+    unreachable: Vec<String>,
+}
+
+/// The servers of others cannot be asked.
+#[derive(Debug, thiserror::Error)]
+enum AskError {
+    #[error(transparent)]
+    Upstreams(#[from] UpstreamError),
+    #[error("cannot connect to the servers that it names: {0}")]
+    Runtime(#[from] io::Error),
 }
 
 impl Others {
-    fn ask(config: &mut Config) -> Result<Self, upstreams::DialError> {
+    /// Asks all of them at once. Upstreams are taken out of the configuration.
+    fn ask(config: &mut Config) -> Result<Self, AskError> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let entered = runtime.enter();
+        let (upstreams, ports) = (std::mem::take(&mut config.upstreams), Ports::system());
+        let asked = async {
+            tokio::join!(
+                shared_store::look(config),
+                upstreams::dial(upstreams, config, &ports),
+                issuers::find_unreachable(&config.server.auth.issuers, &ports),
+            )
+        };
+        let (store, upstreams, unreachable) = runtime.block_on(with_notice("the servers that it names", asked));
+        drop(entered);
+        runtime.shutdown_timeout(Duration::from_secs(1));
         Ok(Self {
-            store: shared_store::look(config)?,
-            upstreams: upstreams::dial(config)?,
+            store,
+            upstreams: upstreams?,
+            unreachable,
         })
     }
 
@@ -92,7 +129,8 @@ impl Others {
 
     fn warnings(&self) -> impl Iterator<Item = String> {
         let of_store = self.store.iter().flat_map(|store| store.warnings().iter().cloned());
-        of_store.chain(upstreams::warnings(&self.upstreams))
+        let of_issuers = self.unreachable.iter().cloned();
+        of_store.chain(of_issuers).chain(upstreams::warnings(&self.upstreams))
     }
 }
 

@@ -12,15 +12,12 @@ pub(super) struct Found {
 }
 
 /// Connects to the database, if there is one.
-pub(super) fn look(config: &Config) -> std::io::Result<Option<Found>> {
-    let Some(shared) = &config.server.shared_store else {
-        return Ok(None);
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    Ok(Some(Found {
+pub(super) async fn look(config: &Config) -> Option<Found> {
+    let shared = config.server.shared_store.as_ref()?;
+    Some(Found {
         address: shared.shown(),
-        report: runtime.block_on(PostgresStore::inspect(&shared.address, shared.options())),
-    }))
+        report: PostgresStore::inspect(&shared.address, shared.options()).await,
+    })
 }
 
 impl Found {

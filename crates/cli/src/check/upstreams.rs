@@ -1,47 +1,30 @@
 //! What the upstreams of a configuration offer.
 
 use crate::{
-    config::Config,
+    config::{Config, UpstreamConfig},
     upstream_logins::{UpstreamError, UpstreamLogins},
 };
 use longhaul_core::{TaskPolicy, format_duration};
 use longhaul_gateway::{ReportedTool, UpstreamReport};
 use longhaul_runtime::Ports;
 use serde_json::{Value, json};
-use std::{io, time::Duration};
+use std::time::Duration;
 
 /// How long an upstream may take. A package runner may have to download it first.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// The upstreams cannot be asked.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum DialError {
-    #[error(transparent)]
-    Upstreams(#[from] UpstreamError),
-    #[error("cannot connect to its upstreams: {0}")]
-    Runtime(#[from] io::Error),
-}
-
-/// Connects to all upstreams, which are taken out of the configuration.
-pub(super) fn dial(config: &mut Config) -> Result<Vec<UpstreamReport>, DialError> {
-    let upstreams = std::mem::take(&mut config.upstreams);
+/// Connects to all upstreams of the configuration.
+pub(super) async fn dial(
+    upstreams: Vec<UpstreamConfig>,
+    config: &Config,
+    ports: &Ports,
+) -> Result<Vec<UpstreamReport>, UpstreamError> {
     if upstreams.is_empty() {
         return Ok(Vec::new());
     }
     let upstreams = UpstreamLogins::new(&config.server.data_dir).apply(upstreams)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let reports = runtime.block_on(async {
-        longhaul_gateway::check(
-            upstreams,
-            config.prefix,
-            env!("CARGO_PKG_VERSION"),
-            LIMIT,
-            &Ports::system(),
-        )
-        .await
-    });
-    runtime.shutdown_timeout(Duration::from_secs(1));
-    Ok(reports.map_err(UpstreamError::from)?)
+    let version = env!("CARGO_PKG_VERSION");
+    Ok(longhaul_gateway::check(upstreams, config.prefix, version, LIMIT, ports).await?)
 }
 
 /// For people.

@@ -24,8 +24,6 @@ const DEFAULT_LISTEN: ([u8; 4], u16) = ([127, 0, 0, 1], 7411);
 const UNIX: &str = "unix:";
 const DEFAULT_SOCKET_MODE: u32 = 0o600;
 const NO_HOST_NAME: &str = "requests that name this server by a host name get 403: set public_url, or allowed_hosts";
-const NO_PUBLIC_URL: &str =
-    "tokens must say for which server they are: set `public_url` in [server] to the URL that clients use";
 const DEFAULT_MAX_BODY: u64 = 4 << 20;
 const DEFAULT_IDLE_EXIT: Millis = 60_000;
 const DEFAULT_QUEUE_TIMEOUT: Millis = 24 * 60 * 60 * 1000;
@@ -113,7 +111,13 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment, max_running
     });
     let plain_http = section.get_or("plain_http", false, |entry| entry.words(PLAIN_HTTP));
     let auth = section.get_or("auth", AuthConfig::default(), |entry| {
-        auth::read(&entry.section("[server.auth]", "such as [server.auth]")?, environment)
+        // A mistake in it is one already.
+        let has_public_url = section.get("public_url").is_some();
+        auth::read(
+            &entry.section("[server.auth]", "such as [server.auth]")?,
+            environment,
+            has_public_url,
+        )
     });
     let tls = section.optional("tls", |entry| {
         tls::read(&entry.section("[server.tls]", "such as [server.tls]")?, environment)
@@ -136,15 +140,10 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment, max_running
             url.as_str()
         ));
     }
-    if let (Some(auth), Some(public_url), Some(entry)) = (&auth, &public_url, section.get("auth"))
+    if let (Some(auth), Some(Some(public_url)), Some(entry)) = (&auth, &public_url, section.get("auth"))
         && !auth.issuers.is_empty()
     {
-        let checked = match public_url {
-            Some(public_url) => {
-                OAuthAuthenticator::check(public_url.as_str(), &auth.issuers).map_err(|error| error.to_string())
-            }
-            None => Err(NO_PUBLIC_URL.to_owned()),
-        };
+        let checked = OAuthAuthenticator::check(public_url.as_str(), &auth.issuers);
         checked.unwrap_or_else(|error| entry.report(format!("[[server.auth.issuer]]: {error}")));
     }
     let is_named =

@@ -4,8 +4,8 @@ use super::{
     paths::Environment,
     section::{Entry, Section},
 };
-use longhaul::Tls;
-use std::path::PathBuf;
+use longhaul::{Tls, TlsError};
+use std::path::{Path, PathBuf};
 
 /// Where the certificate and its key are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,16 +26,17 @@ impl TlsConfig {
 
 /// Reads the section, and the files it names; `None` after a problem.
 pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<TlsConfig> {
-    let path = |entry: Entry<'_>| {
+    let read = |entry: Entry<'_>, check: fn(&Path) -> Result<(), TlsError>| {
         let resolved = environment.resolve(entry.text()?, section.file().folder());
-        resolved
-            .map_err(|error| entry.report(format!("`{}`: {error}", entry.key())))
-            .ok()
+        let path = resolved.map_err(|error| entry.report(format!("`{}`: {error}", entry.key())));
+        let path = path.ok()?;
+        let checked = check(&path).map_err(|error| entry.report(format!("`{}`: {error}", entry.key())));
+        checked.ok().map(|()| path)
     };
-    let (cert, key) = (
-        section.require("cert").and_then(path),
-        section.require("key").and_then(path),
-    );
+    let cert = section.require("cert");
+    let cert = cert.and_then(|entry| read(entry, Tls::check_certificate_file));
+    let key = section.require("key");
+    let key = key.and_then(|entry| read(entry, Tls::check_key_file));
     section.finish();
     let config = TlsConfig { cert: cert?, key: key? };
     match Tls::from_pem_files(&config.cert, &config.key) {

@@ -12,8 +12,9 @@ use ring::{
 use serde_json::{Value, json};
 use std::{
     fs,
-    io::{Read, Write},
-    net::TcpStream,
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
+    thread,
     time::{Duration, SystemTime},
 };
 
@@ -214,4 +215,147 @@ fn an_issuer_that_cannot_be_used_is_refused_with_its_line() {
         );
         assert!(stderr(&checked).contains("jobs.toml:"), "{checked:?}");
     }
+}
+
+#[test]
+fn all_mistakes_of_issuers_and_tls_are_reported_with_their_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("jobs.toml");
+    let mistakes = r#"[server]
+name = "test"
+[[server.auth.issuer]]
+issuer = "http://a.example"
+jwks = "missing.json"
+introspection = "ftp://a.example"
+scopes = true
+[[server.auth.issuer]]
+issuer = "https://b.example"
+jwks = "none.json"
+[[server.auth.issuer]]
+issuer = "https://c.example"
+[[server.auth.issuer]]
+issuer = "https://d.example"
+jwks = "https://d.example/keys"
+[[server.auth.issuer]]
+issuer = "https://d.example"
+jwks = "https://d.example/keys"
+[server.tls]
+cert = "missing.pem"
+key = "none.json"
+"#;
+    let tools = JOBS.replacen("[server]\nname = \"test\"\n", "", 1);
+    fs::write(&file, format!("{mistakes}{tools}")).unwrap();
+    fs::write(folder.path().join("none.json"), r#"{"keys": []}"#).unwrap();
+    let checked = run(&["check", "--json", file.to_str().unwrap()]);
+    assert_eq!(exit(&checked), 2, "{checked:?}");
+    let checked: Value = serde_json::from_str(&stdout(&checked)).unwrap();
+    let problems = checked["problems"].as_array().unwrap();
+    let found: Vec<(u64, &str)> = problems
+        .iter()
+        .map(|problem| (problem["line"].as_u64().unwrap(), problem["message"].as_str().unwrap()))
+        .collect();
+    let expected = [
+        (3, "set `public_url`"),
+        (3, "belong together"),
+        (4, "issuer \"http://a.example\" cannot be used"),
+        (5, "missing.json: No such file"),
+        (6, "introspection \"ftp://a.example\" cannot be used"),
+        (7, "`scopes` must be false, or a table"),
+        (10, "none.json: it has no key for signatures"),
+        (11, "neither `jwks` nor `introspection`"),
+        (16, "configured twice"),
+        (20, "`cert`: cannot read "),
+        (21, "none.json has no private key"),
+    ];
+    assert_eq!(found.len(), expected.len(), "{found:#?}");
+    for ((line, message), (expected_line, part)) in found.iter().zip(expected) {
+        assert!(*line == expected_line && message.contains(part), "{found:#?}");
+    }
+}
+
+/// The address of an HTTP server with these documents.
+#[expect(clippy::disallowed_methods, reason = "a peer of a test")]
+fn documents(of: impl Fn(&str) -> Vec<(&'static str, String)>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let documents = of(&address);
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let (mut line, mut found) = (String::new(), None);
+            while stream.read_line(&mut line).unwrap() > 2 {
+                let is_asked = |path: &str| line.starts_with(&format!("GET {path} "));
+                found = found.or_else(|| documents.iter().find(|(path, _)| is_asked(path)));
+                line.clear();
+            }
+            let (status, body) = found.map_or(("404 Not Found", ""), |(_, body)| ("200 OK", body));
+            let head = format!(
+                "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                body.len()
+            );
+            let _ = stream.get_mut().write_all(head.as_bytes());
+        }
+    });
+    address
+}
+
+#[test]
+fn what_issuers_do_not_answer_is_warned_of() {
+    let well_known = "/.well-known/openid-configuration";
+    let sound = documents(|address| {
+        let metadata = json!({"issuer": address}).to_string();
+        vec![("/keys", Issuer::new().key_set()), (well_known, metadata)]
+    });
+    let other = documents(|_| vec![(well_known, json!({"issuer": "https://other.example"}).to_string())]);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("jobs.toml");
+    let issuers: String = [&sound, &other]
+        .map(|issuer| format!("[[server.auth.issuer]]\nissuer = {issuer:?}\njwks = \"{issuer}/keys\"\n"))
+        .concat();
+    let jobs = JOBS.replacen("[server]\n", &format!("[server]\npublic_url = {PUBLIC_URL:?}\n"), 1);
+    fs::write(&file, format!("{jobs}{issuers}")).unwrap();
+    let checked = run(&["check", file.to_str().unwrap()]);
+    let said = stderr(&checked);
+    assert_eq!(exit(&checked), 0, "{checked:?}");
+    for part in [
+        format!("keys cannot be read from {other}/keys: it answered with status 404"),
+        format!("{other}{well_known} is about another issuer, https://other.example"),
+    ] {
+        assert!(said.contains(&part), "{part}: {said}");
+    }
+    assert!(!said.contains(&sound), "{said}");
+    let offline = run(&["check", "--offline", file.to_str().unwrap()]);
+    assert!(!stderr(&offline).contains(&other), "{offline:?}");
+}
+
+#[test]
+fn scopes_for_tools_that_do_not_exist_are_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("jobs.toml");
+    fs::write(folder.path().join("keys.json"), Issuer::new().key_set()).unwrap();
+    let jobs = JOBS.replacen("[server]\n", &format!("[server]\npublic_url = {PUBLIC_URL:?}\n"), 1);
+    let issuer = |scopes: &str| {
+        format!("{jobs}[[server.auth.issuer]]\nissuer = {ISSUER:?}\njwks = \"keys.json\"\nscopes = {scopes}\n")
+    };
+    let warned = |text: String| {
+        fs::write(&file, text).unwrap();
+        let checked = run(&["check", "--offline", file.to_str().unwrap()]);
+        assert_eq!(exit(&checked), 0, "{checked:?}");
+        stderr(&checked).to_owned()
+    };
+    let said = warned(issuer(r#"{ a = ["tools:ecko", "tools:ga*", "tasks:read"] }"#));
+    let line = jobs.lines().count() + 4;
+    assert!(
+        said.contains(&format!(
+            "jobs.toml:{line}: `scopes`: no tool fits `ecko`; did you mean `echo`?"
+        )),
+        "{said}"
+    );
+    assert!(!said.contains("`ga*`"), "{said}");
+    let said = warned(issuer("{}"));
+    assert!(said.contains("no token of this issuer permits anything"), "{said}");
+    // The tools of an upstream are not known while it is not asked.
+    let upstream = "[upstream.other]\ncommand = [\"true\"]\n";
+    let said = warned(issuer(r#"{ a = ["tools:ecko"] }"#) + upstream);
+    assert!(!said.contains("no tool fits"), "{said}");
 }

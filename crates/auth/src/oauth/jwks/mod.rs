@@ -259,7 +259,7 @@ impl Shared {
 
     async fn fetch(&self) -> Result<Vec<u8>, String> {
         match &self.source {
-            KeySource::Url(url) => self.fetcher.key_set(url).await,
+            KeySource::Url(url) => self.fetcher.document(url).await,
             KeySource::File(path) => {
                 let path = path.clone();
                 let read = self.ports.blocking(move || read_file(&path)).await;

@@ -165,6 +165,7 @@ task = "always"
         api_keys: true,
         same_user: Some(false),
         issuers: Vec::new(),
+        scope_patterns: Vec::new(),
         unauthenticated: true,
     };
     assert_eq!(config.server.auth, auth);

@@ -86,16 +86,8 @@ impl CertificateFiles {
     /// Reads both, and checks that they belong together.
     pub(super) fn read(&self) -> Result<CertifiedKey, TlsError> {
         let (certificate, key) = (&self.certificate, &self.key);
-        let text = read(certificate)?;
-        let chain = CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>();
-        let chain = chain.map_err(|error| not_pem(certificate, &error))?;
-        if chain.is_empty() {
-            return Err(TlsError::NoCertificate(certificate.clone()));
-        }
-        let private_key = PrivateKeyDer::from_pem_slice(&read(key)?).map_err(|error| match error {
-            pem::Error::NoItemsFound => TlsError::NoKey(key.clone()),
-            error => not_pem(key, &error),
-        })?;
+        let chain = read_chain(certificate)?;
+        let private_key = read_key(key)?;
         CertifiedKey::from_der(chain, private_key, &provider()).map_err(|error| match error {
             Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => TlsError::Mismatch {
                 certificate: certificate.clone(),
@@ -164,6 +156,25 @@ impl CertificateFiles {
 /// The one provider of cryptography in this workspace.
 pub(super) fn provider() -> CryptoProvider {
     ring::default_provider()
+}
+
+/// The certificates in a file.
+pub(super) fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let text = read(path)?;
+    let chain = CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>();
+    let chain = chain.map_err(|error| not_pem(path, &error))?;
+    match chain.is_empty() {
+        true => Err(TlsError::NoCertificate(path.to_owned())),
+        false => Ok(chain),
+    }
+}
+
+/// The key in a file.
+pub(super) fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    PrivateKeyDer::from_pem_slice(&read(path)?).map_err(|error| match error {
+        pem::Error::NoItemsFound => TlsError::NoKey(path.to_owned()),
+        error => not_pem(path, &error),
+    })
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {

@@ -1,7 +1,7 @@
 //! TLS for a listener, with a certificate that is read again when its files change.
 
 use super::{
-    certificate::{CertificateFiles, TlsError, provider},
+    certificate::{CertificateFiles, TlsError, provider, read_chain, read_key},
     stall::StallGuard,
 };
 use crate::file_version::FileVersion;
@@ -13,7 +13,12 @@ use rustls::{
     server::{ClientHello, ResolvesServerCert},
     sign::CertifiedKey,
 };
-use std::{fmt, io, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    fmt, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -95,6 +100,22 @@ impl Tls {
             acceptor: TlsAcceptor::from(Arc::new(config)),
             certificate,
         })
+    }
+
+    /// Whether a file has certificates.
+    ///
+    /// # Errors
+    /// [`TlsError`].
+    pub fn check_certificate_file(path: &Path) -> Result<(), TlsError> {
+        read_chain(path).map(drop)
+    }
+
+    /// Whether a file has a key.
+    ///
+    /// # Errors
+    /// [`TlsError`].
+    pub fn check_key_file(path: &Path) -> Result<(), TlsError> {
+        read_key(path).map(drop)
     }
 
     /// What is probably a mistake, for people: a certificate that has expired or will within 14 days, or a key that every user of the machine can read.
