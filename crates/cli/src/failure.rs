@@ -191,6 +191,9 @@ fn way_on(error: &TokenError, address: &str) -> Option<String> {
         TokenError::InvalidClient { .. } => format!(
             "check `--client-id` and `--client-secret-file` if you gave them, else run `longhaul logout {address}` and log in again"
         ),
+        TokenError::NotGranted { .. } => {
+            format!("once it does, log in again with `longhaul login {address}`")
+        }
         TokenError::InvalidScope { .. } => "name what to ask for with `--scope`".to_owned(),
         _ => return None,
     })
@@ -204,6 +207,14 @@ fn kind_of(error: &RequestError) -> &'static str {
             error: TokenError::Unavailable { .. },
             ..
         } => "unavailable",
+        RequestError::Token {
+            error: TokenError::TokenFile { .. },
+            ..
+        } => "token_file",
+        RequestError::Token {
+            error: TokenError::NotGranted { .. },
+            ..
+        } => "refused",
         RequestError::Token { .. } | RequestError::Unauthorized { .. } => "login_required",
         RequestError::Rpc(_)
         | RequestError::NotAsked { .. }
@@ -270,6 +281,10 @@ impl From<RequestError> for Failure {
                 error: TokenError::Unavailable { .. },
                 ..
             } => Self::no_server(message).of_kind(kind),
+            RequestError::Token {
+                error: TokenError::TokenFile { .. },
+                ..
+            } => Self::usage(message).of_kind(kind),
             RequestError::Token { error, address } => Self::refused(match way_on(&error, &address) {
                 Some(way_on) => format!("{message}; {way_on}"),
                 None => message,

@@ -83,7 +83,7 @@ async fn try_log_in(args: &args::Login) -> Result<Exit, Failure> {
         let wanted = login.wanted().await.map_err(|error| failed(&url, error))?;
         match checked {
             // A server of several authorization servers cannot say before the login what it needs.
-            Err(_) if !wanted.is_empty() => {
+            Err(error) if !wanted.is_empty() && !is_not_granted(&error) => {
                 output::note(&format!(
                     "the server wants a token that permits {}; log in again for it",
                     wanted.join(" ")
@@ -102,10 +102,35 @@ async fn try_log_in(args: &args::Login) -> Result<Exit, Failure> {
         args.json,
         Some(&checked),
     );
+    if let Some(logged_in) = logged_in.filter(|logged_in| !logged_in.not_granted.is_empty()) {
+        output::note(&describe_not_granted(&logged_in));
+    }
     if let Checked::No(reason) = checked {
         output::note(&format!("not checked: {reason}"));
     }
     Ok(Exit::Answered)
+}
+
+/// What a login asked for and has not got.
+fn describe_not_granted(logged_in: &LoggedIn) -> String {
+    let granted = match logged_in.scopes.join(" ") {
+        granted if granted.is_empty() => "nothing".to_owned(),
+        granted => granted,
+    };
+    let missing = logged_in.not_granted.join(" ");
+    format!(
+        "warning: the authorization server has not granted {missing}, which this login asked for; it has granted {granted}. The server refuses what needs more"
+    )
+}
+
+fn is_not_granted(error: &RequestError) -> bool {
+    matches!(
+        error,
+        RequestError::Token {
+            error: TokenError::NotGranted { .. },
+            ..
+        }
+    )
 }
 
 /// How a server takes a request of somebody it does not know.
@@ -435,7 +460,7 @@ fn show(server: &Server, principal: Option<&str>, logged_in: Option<&LoggedIn>, 
     if json {
         output::json_line(&json!({
             "server": server.as_json(), "loggedIn": true, "key": logged_in.client_id.is_none(), "issuer": logged_in.issuer,
-            "clientId": logged_in.client_id, "scopes": logged_in.scopes, "expiresAt": expires_at,
+            "clientId": logged_in.client_id, "scopes": logged_in.scopes, "notGranted": logged_in.not_granted, "expiresAt": expires_at,
             "refreshes": logged_in.refreshes, "subject": logged_in.subject, "ended": has_ended(logged_in),
             "accepted": checked.map(|checked| matches!(checked, Checked::Accepted)).filter(|accepted| *accepted),
         }));
@@ -453,6 +478,12 @@ fn show(server: &Server, principal: Option<&str>, logged_in: Option<&LoggedIn>, 
                 line("as", subject);
             }
             line("permits", &logged_in.scopes.join(" "));
+            if !logged_in.not_granted.is_empty() {
+                line(
+                    "without",
+                    &format!("{}: asked for, and not granted", logged_in.not_granted.join(" ")),
+                );
+            }
         }
     }
     if let Some(at) = expires_at {

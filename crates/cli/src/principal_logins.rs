@@ -66,12 +66,16 @@ struct PrincipalLogin {
 
 impl PrincipalLogin {
     fn read(&self) -> Result<Login, TokenError> {
-        let failed = |reason: String| TokenError::Failed { reason };
-        let file = token_file(Some(self.principal.as_str())).map_err(|error| failed(error.to_string()))?;
+        let file = token_file(Some(self.principal.as_str()));
+        let file = file.map_err(|error| TokenError::TokenFile {
+            reason: error.to_string(),
+        })?;
         let mut options = LoginOptions::default();
         // What an upstream names must not be an address that only this server reaches.
         options.public_addresses_only = true;
-        Login::new(&self.url, file, options).map_err(|error| failed(error.to_string()))
+        Login::new(&self.url, file, options).map_err(|error| TokenError::Failed {
+            reason: error.to_string(),
+        })
     }
 
     fn is_local(&self) -> bool {

@@ -125,6 +125,18 @@ pub enum TokenError {
         /// What it says.
         reason: String,
     },
+    /// A login asked for permissions that a request needs, and the authorization server has issued a token without them. The user is not asked again by itself.
+    #[error("its authorization server does not grant {}, which this needs", scopes.join(" "))]
+    NotGranted {
+        /// The permissions.
+        scopes: Vec<String>,
+    },
+    /// The tokens that are kept cannot be read or changed.
+    #[error("the logins that are kept cannot be used: {reason}")]
+    TokenFile {
+        /// What is wrong with the file, and what to do.
+        reason: String,
+    },
     /// The authorization server does not know this client. One that registers itself has done so again before this error.
     #[error("the login failed: {reason}")]
     InvalidClient {

@@ -1,6 +1,6 @@
 //! What clients may read of an upstream's error: never its address or its command line, since both may have keys in them. The log has all of it.
 
-use longhaul_client::RequestError;
+use longhaul_client::{RequestError, TokenError};
 use longhaul_core::Principal;
 
 /// The error as the client of `principal` is told it. What a child has written to its standard error is for its own user alone.
@@ -25,6 +25,11 @@ pub(crate) fn words(error: &RequestError, is_local: bool) -> String {
         RequestError::Unauthorized { .. } => {
             "it requires a login or a key that this server does not have (HTTP status 401); whoever runs this server sets `auth` or `headers` of this upstream".to_owned()
         }
+        // It names a folder of the user who runs this server.
+        RequestError::Token {
+            error: TokenError::TokenFile { .. },
+            ..
+        } if !is_local => "the logins that this server keeps cannot be used; its log says why".to_owned(),
         RequestError::Token { error, .. } => error.to_string(),
         RequestError::Setup(_) => "this server cannot connect to it as it is configured".to_owned(),
         other => other.to_string(),
@@ -34,7 +39,6 @@ pub(crate) fn words(error: &RequestError, is_local: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use longhaul_client::TokenError;
 
     /// Whatever fails, and whoever is told.
     #[test]
@@ -65,18 +69,21 @@ mod tests {
                 address: address(),
                 error: TokenError::NoIssuer,
             },
+            RequestError::Token {
+                address: address(),
+                error: TokenError::TokenFile {
+                    reason: "/home/PRINTED/tokens.json: it is damaged".to_owned(),
+                },
+            },
             RequestError::Setup(address()),
         ];
+        let has_printed = |error: &RequestError| format!("{error:?}").contains("PRINTED");
         for error in errors {
             for principal in [Principal::local(), Principal::named("key:ann")] {
                 let told = public("up", &error, &principal);
                 assert!(!told.contains("SECRET"), "{told}");
                 let is_own = principal == Principal::local();
-                assert_eq!(
-                    told.contains("PRINTED"),
-                    is_own && matches!(error, RequestError::Unreachable { .. }),
-                    "{told}"
-                );
+                assert_eq!(told.contains("PRINTED"), is_own && has_printed(&error), "{told}");
             }
         }
     }

@@ -134,7 +134,7 @@ If the authorization server says in the browser that it does not know this clien
 
 Exit status:
     0  logged in, or the key is kept, or the server needs no login
-    2  the command line is wrong, or the key cannot be one
+    2  the command line is wrong, the key cannot be one, or the file with the logins is damaged
     3  the server or its authorization server cannot be reached
     5  the login was refused
   130  interrupted by Ctrl-C";
@@ -142,13 +142,12 @@ Exit status:
 pub(super) const LOGOUT: &str = "\
 Exit status:
     0  nothing of the server is kept any more
-    2  the command line is wrong
-    5  what is kept cannot be read or changed";
+    2  the command line is wrong, or the file with the logins is damaged or cannot be changed";
 
 pub(super) const WHOAMI: &str = "\
 Exit status:
     0  this user is logged in, or a key is kept
-    2  the command line is wrong
+    2  the command line is wrong, or the file with the logins is damaged
     5  this user is not logged in";
 
 /// The lines that commands share which send the server a few requests.

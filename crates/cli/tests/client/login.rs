@@ -339,7 +339,7 @@ async fn a_key_is_checked_before_it_is_kept() {
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
 
     fs::write(&file, "{").unwrap();
-    exit(&with_key(&home, &["login", "--key", &url], "lhk_1"), 5);
+    exit(&with_key(&home, &["login", "--key", &url], "lhk_1"), 2);
     for words in [
         &["login", &url, "--no-browser"][..],
         &["tools", &url],
@@ -347,11 +347,11 @@ async fn a_key_is_checked_before_it_is_kept() {
         &["logout", &url],
     ] {
         let damaged = longhaul(words, &home).output().unwrap();
-        exit(&damaged, 5);
+        exit(&damaged, 2);
         let said = stderr(&damaged);
         let says = |part: &str| said.contains(part);
         assert!(
-            says("tokens.json: it is damaged") && says("move it away"),
+            says("tokens.json: it is damaged") && says("move it away") && !says("the login failed"),
             "{words:?} {said}"
         );
     }
@@ -414,32 +414,76 @@ async fn a_login_on_this_machine_passes_by_proxies() {
     assert_eq!(server.issued(|issued| issued.clients_asked.len()), 2);
 }
 
+/// Logs in, pastes what the authorization server answers, and returns what the command has written to standard error behind the address.
+async fn pasted_login(home: &TempDir, url: &str, words: &[&str]) -> String {
+    let words = [&["login", url, "--no-browser"], words].concat();
+    let mut login = piped(longhaul(&words, home));
+    let mut said = BufReader::new(login.stderr.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    let shown = Url::parse(line.trim().strip_prefix("log in at ").unwrap()).unwrap();
+    let answer = client(Policy::none()).get(shown).send().await.unwrap();
+    let location = answer.headers()["location"].to_str().unwrap().to_owned();
+    writeln!(login.stdin.take().unwrap(), "{location}").unwrap();
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).unwrap();
+    assert!(login.wait().unwrap().success(), "{rest}");
+    rest
+}
+
+/// S-34: nobody is sent to a login that was of no use just now.
+#[tokio::test(flavor = "multi_thread")]
+async fn s_34_a_login_that_is_granted_less_says_so() {
+    let (server, home) = (Protected::start().await, tempdir().unwrap());
+    let url = server.url();
+    let call = |status| {
+        let called = longhaul(&["call", &url, "deploy", "--json"], &home).output().unwrap();
+        exit(&called, status);
+        String::from_utf8_lossy(&called.stderr).into_owned()
+    };
+    assert!(!pasted_login(&home, &url, &[]).await.contains("granted"));
+    server.issued(|issued| {
+        issued.call_scope = "deploy";
+        issued.grants_only = Some("read");
+    });
+    assert!(call(5).contains("log in with"));
+    let said = pasted_login(&home, &url, &[]).await;
+    assert!(
+        said.contains("has not granted deploy, which this login asked for; it has granted read"),
+        "{said}"
+    );
+    let shown = json(&mut longhaul(&["whoami", &url, "--json"], &home), 0);
+    assert_eq!(
+        (&shown["scopes"][0], &shown["notGranted"][0]),
+        (&"read".into(), &"deploy".into())
+    );
+    let shown = exit(&longhaul(&["whoami", &url], &home).output().unwrap(), 0);
+    assert!(shown.contains("without  deploy: asked for, and not granted"), "{shown}");
+    let logins = server.issued(|issued| issued.asked.len());
+    for _ in 0..2 {
+        let said = call(5);
+        assert!(
+            said.contains("does not grant deploy") && said.contains("once it does"),
+            "{said}"
+        );
+    }
+
+    // A login that the user begins asks again.
+    server.issued(|issued| issued.grants_only = None);
+    assert!(!pasted_login(&home, &url, &[]).await.contains("granted"));
+    call(0);
+    assert_eq!(server.issued(|issued| issued.asked.len()), logins + 1);
+    let shown = json(&mut longhaul(&["whoami", &url, "--json"], &home), 0);
+    assert_eq!(shown["notGranted"], serde_json::json!([]));
+}
+
 /// S-34: what a command was refused for lack of is what the login after it asks for, beside what there was.
 #[tokio::test(flavor = "multi_thread")]
 async fn s_34_the_advised_login_asks_for_what_was_missing() {
     let (server, home) = (Protected::start().await, tempdir().unwrap());
     let url = server.url();
-    let log_in = |words: &[&str]| {
-        let all = [&["login", &url, "--no-browser"], words].concat();
-        let mut login = longhaul(&all, &home);
-        let login = login
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let mut login = login.spawn().unwrap();
-        let mut lines = BufReader::new(login.stderr.take().unwrap()).lines();
-        let line = lines.next().unwrap().unwrap();
-        let shown = Url::parse(line.strip_prefix("log in at ").unwrap()).unwrap();
-        (login, shown)
-    };
-    let finish = async |(mut login, shown): (Child, Url)| {
-        let answer = client(Policy::none()).get(shown).send().await.unwrap();
-        let location = answer.headers()["location"].to_str().unwrap().to_owned();
-        writeln!(login.stdin.take().unwrap(), "{location}").unwrap();
-        assert!(login.wait().unwrap().success());
-    };
     let asked = || server.issued(|issued| issued.asked.last().unwrap().clone());
-    finish(log_in(&[])).await;
+    pasted_login(&home, &url, &[]).await;
     assert_eq!(asked(), "read");
 
     server.issued(|issued| issued.call_scope = "deploy");
@@ -450,11 +494,11 @@ async fn s_34_the_advised_login_asks_for_what_was_missing() {
         said.contains("permits deploy") && said.contains("longhaul login"),
         "{said}"
     );
-    finish(log_in(&[])).await;
+    pasted_login(&home, &url, &[]).await;
     assert_eq!(asked(), "read deploy");
     exit(&longhaul(&["call", &url, "deploy"], &home).output().unwrap(), 0);
 
-    finish(log_in(&["--scope", "more"])).await;
+    pasted_login(&home, &url, &["--scope", "more"]).await;
     assert_eq!(asked(), "more read deploy");
     // What a server does not list may be what the login does not permit.
     let unknown = longhaul(&["call", &url, "deploi"], &home).output().unwrap();

@@ -20,6 +20,9 @@ pub(super) fn refused(error: AuthError) -> TokenError {
             reason: foreign_metadata::describe(url, permitted.as_str(), reference),
         };
     }
+    if let AuthError::CredentialStoreError(reason) = error {
+        return TokenError::TokenFile { reason };
+    }
     let mut reason = error.to_string();
     let mut source = Error::source(&error);
     while let Some(inner) = source {

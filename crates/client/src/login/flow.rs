@@ -30,10 +30,12 @@ pub(super) struct Flow {
 pub(super) struct Tokens {
     pub(super) access: AccessToken,
     pub(super) scopes: Vec<String>,
+    /// Those that the login asked for and has not got.
+    pub(super) not_granted: Vec<String>,
     /// There is a refresh token.
     pub(super) refreshes: bool,
     /// The login is of the client itself, which can repeat it.
-    is_own: bool,
+    pub(super) is_own: bool,
     /// Issued a moment ago.
     pub(super) is_new: bool,
     expires_at: Option<SystemTime>,
@@ -45,6 +47,14 @@ pub(super) struct Tokens {
     subject: Option<String>,
     /// Who calls are recorded as.
     pub(super) login: Option<String>,
+}
+
+/// A login that was made just now.
+struct NewLogin {
+    /// What is needed to do it again, without a user.
+    own_login: Option<OwnLogin>,
+    /// The permissions that it asked for.
+    asked: Vec<String>,
 }
 
 impl Tokens {
@@ -62,13 +72,16 @@ impl Tokens {
             (None, Some(own)) => Some(other_login::of_user(&own.client_id, issuer)),
             (None, None) => kept.login_id.as_ref().map(|id| format!("login {id} at {issuer}")),
         };
+        // Some issue a token without permissions with an empty one.
+        let granted = stored.granted_scopes.iter().filter(|scope| !scope.is_empty());
+        let scopes: Vec<String> = granted.cloned().collect();
+        // Whether there is a refresh token is told by itself.
+        let is_missing = |scope: &&String| *scope != OFFLINE_ACCESS && !scopes.contains(scope);
+        let not_granted = kept.asked.iter().filter(is_missing).cloned().collect();
         Some(Self {
             access: AccessToken::new(response.access_token().secret()).ok()?,
-            // Some issue a token without permissions with an empty one.
-            scopes: (stored.granted_scopes.iter())
-                .filter(|scope| !scope.is_empty())
-                .cloned()
-                .collect(),
+            scopes,
+            not_granted,
             refreshes: response.refresh_token().is_some(),
             is_own: kept.own_login.is_some(),
             is_new: received_at
@@ -90,6 +103,7 @@ impl Tokens {
             access: AccessToken::new(text).ok()?,
             login: Some(format!("key {digest}")),
             scopes: Vec::new(),
+            not_granted: Vec::new(),
             refreshes: false,
             is_own: false,
             is_new: false,
@@ -118,6 +132,7 @@ impl Tokens {
             issuer: self.issuer.clone(),
             client_id: self.client_id.clone(),
             scopes: self.scopes.clone(),
+            not_granted: self.not_granted.clone(),
             expires_at: self.expires_at,
             refreshes: self.refreshes || self.is_own,
             subject: self.subject.clone(),
@@ -304,11 +319,12 @@ impl Flow {
             // It would be in the way of every other login.
             self.keep_wanted(Vec::new())?;
         }
-        let own_login = logged_in?;
+        let NewLogin { own_login, asked } = logged_in?;
         let recorded = self.store.file.update(&self.store.server, |kept| {
             kept.key = None;
             kept.own_login = own_login;
             kept.chosen_issuer = issuer;
+            kept.asked = asked;
             kept.wanted.clear();
             if is_new || kept.login_id.is_none() {
                 kept.login_id = Some(new_login_id());
@@ -320,41 +336,40 @@ impl Flow {
         })
     }
 
-    /// Returns what is needed to do it again, for a login without a user.
     async fn log_in(
         &self,
         kept: Kept,
         challenge: Option<&str>,
         scopes: &AskedScopes,
         issuer: Option<&str>,
-    ) -> Result<Option<OwnLogin>, TokenError> {
-        Ok(match kept.own_login {
+    ) -> Result<NewLogin, TokenError> {
+        let own = match kept.own_login {
             // Nobody can be asked, and nobody need be: the client repeats its own login.
-            Some(own) if !self.options.as_client && self.options.consent.is_none() => {
-                Some(self.log_in_as_client(own, challenge, scopes, issuer).await?)
-            }
+            Some(own) if !self.options.as_client && self.options.consent.is_none() => own,
             kept if self.options.as_client => {
                 let mut own = OwnLogin::of(&self.options.identity)?;
                 // Without anybody to be asked it is the same login again.
                 let earlier = kept.filter(|kept| self.options.consent.is_none() && kept.client_id == own.client_id);
                 own.issuer = earlier.and_then(|earlier| earlier.issuer);
-                Some(self.log_in_as_client(own, challenge, scopes, issuer).await?)
+                own
             }
             _ => {
-                self.log_in_as_user(challenge, scopes, issuer).await?;
-                None
+                return Ok(NewLogin {
+                    own_login: None,
+                    asked: self.log_in_as_user(challenge, scopes, issuer).await?,
+                });
             }
-        })
+        };
+        self.log_in_as_client(own, challenge, scopes, issuer).await
     }
 
-    /// Returns what is needed to do it again.
     async fn log_in_as_client(
         &self,
         own: OwnLogin,
         challenge: Option<&str>,
         scopes: &AskedScopes,
         issuer: Option<&str>,
-    ) -> Result<OwnLogin, TokenError> {
+    ) -> Result<NewLogin, TokenError> {
         // The secret is for the one that has got it before (S-33), unless another one was named since.
         let of_secret = own.issuer.as_deref().filter(|_| issuer.is_none());
         let refuse = |reason: String| TokenError::LoginRequired {
@@ -377,14 +392,17 @@ impl Flow {
         let config = ClientCredentialsConfig::ClientSecret {
             client_id: own.client_id.clone(),
             client_secret: own.client_secret.clone(),
-            scopes,
+            scopes: scopes.clone(),
             resource: Some(self.server.to_string()),
         };
         manager.configure_client_credentials(&config).map_err(refused)?;
         manager.exchange_client_credentials(&config).await.map_err(refused)?;
-        Ok(OwnLogin {
-            issuer: metadata.issuer,
-            ..own
+        Ok(NewLogin {
+            own_login: Some(OwnLogin {
+                issuer: metadata.issuer,
+                ..own
+            }),
+            asked: scopes,
         })
     }
 
@@ -432,7 +450,7 @@ pub(super) fn scopes_of(challenge: Option<&str>) -> Vec<String> {
 }
 
 pub(super) fn unusable(error: TokenFileError) -> TokenError {
-    TokenError::Failed {
+    TokenError::TokenFile {
         reason: error.to_string(),
     }
 }

@@ -122,6 +122,8 @@ pub struct LoggedIn {
     pub client_id: Option<String>,
     /// What the token permits, as far as the authorization server says.
     pub scopes: Vec<String>,
+    /// What the login asked for and the authorization server has not granted.
+    pub not_granted: Vec<String>,
     /// When the token ends, if the authorization server says so.
     pub expires_at: Option<SystemTime>,
     /// Whether the token is refreshed when it ends.
@@ -161,7 +163,7 @@ impl Login {
     /// Keeps a key that the server's operator has given, and uses it from now on instead of a login.
     ///
     /// # Errors
-    /// [`TokenError::Failed`] if it cannot be a key, or if the file cannot be changed.
+    /// [`TokenError::Failed`] if it cannot be a key; [`TokenError::TokenFile`].
     pub async fn keep_key(&self, key: &str) -> Result<(), TokenError> {
         let mut state = self.state.lock().await;
         AccessToken::new(key).map_err(|error| TokenError::Failed {
@@ -175,7 +177,7 @@ impl Login {
     /// Forgets the tokens and the key, if one was kept, and how this client is registered. Returns whether there was a login. The authorization server is not told; its tokens end by themselves.
     ///
     /// # Errors
-    /// [`TokenError::Failed`] if the file cannot be changed.
+    /// [`TokenError::TokenFile`].
     pub async fn log_out(&self) -> Result<bool, TokenError> {
         let mut state = self.state.lock().await;
         state.tokens = Some(None);
@@ -185,7 +187,7 @@ impl Login {
     /// The login that the file has, if it has one.
     ///
     /// # Errors
-    /// [`TokenError::Failed`] if the file cannot be read.
+    /// [`TokenError::TokenFile`].
     pub async fn who(&self) -> Result<Option<LoggedIn>, TokenError> {
         Ok(self.flow.stored()?.map(|tokens| tokens.describe()))
     }
@@ -193,7 +195,7 @@ impl Login {
     /// The permissions that the server has refused a request for. The next [`log_in`](Self::log_in) asks for them, too.
     ///
     /// # Errors
-    /// [`TokenError::Failed`] if the file cannot be read.
+    /// [`TokenError::TokenFile`].
     pub async fn wanted(&self) -> Result<Vec<String>, TokenError> {
         self.flow.wanted()
     }
@@ -230,13 +232,23 @@ impl Login {
         if let Some(newer) = stored.as_ref().filter(|stored| Some(&stored.access) != refusal.sent) {
             return Ok(Some(newer.clone()));
         }
-        let granted = stored.map(|stored| stored.scopes).unwrap_or_default();
+        let is_users = stored.as_ref().is_some_and(|stored| !stored.is_own);
+        let (granted, not_granted) = stored
+            .map(|stored| (stored.scopes, stored.not_granted))
+            .unwrap_or_default();
         let missing = |granted: &[String]| -> Vec<String> {
             let missing = wanted.iter().filter(|scope| !granted.contains(scope));
             missing.cloned().collect()
         };
         if missing(&granted).is_empty() || state.refusals > MOST_STEPS {
             return Ok(None);
+        }
+        // The user would log in for nothing, again and again. A client asks for itself: it has nobody who can try again.
+        if is_users && missing(&granted).iter().all(|scope| not_granted.contains(scope)) {
+            self.flow.keep_wanted(missing(&granted))?;
+            return Err(TokenError::NotGranted {
+                scopes: missing(&granted),
+            });
         }
         // The new token must still permit what the old one did (S-34).
         let all = [granted.clone(), missing(&granted)].concat();
@@ -248,8 +260,8 @@ impl Login {
         let tokens = tokens?;
         match missing(&tokens.scopes).as_slice() {
             [] => Ok(Some(tokens)),
-            missing => Err(TokenError::Failed {
-                reason: format!("its authorization server does not grant {}", missing.join(" ")),
+            missing => Err(TokenError::NotGranted {
+                scopes: missing.to_vec(),
             }),
         }
     }

@@ -1,16 +1,16 @@
 //! The tokens of a user, kept in one file.
 
 use super::registered_client::{OwnLogin, RegisteredClient};
-use longhaul_private_dir::{PrivateDir, open_file};
+use longhaul_private_dir::{PrivateDir, make_file_private, read_file};
 use rmcp::transport::auth::StoredCredentials;
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::{
     collections::BTreeMap,
-    fs::{self, File, OpenOptions, Permissions},
-    io::{self, Read, Write},
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -48,6 +48,9 @@ pub(super) struct Kept {
     /// The authorization server that was chosen for the login, of several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) chosen_issuer: Option<String>,
+    /// The permissions that the login asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) asked: Vec<String>,
     /// Permissions that the server wanted when nobody could be asked for them. The next login asks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) wanted: Vec<String>,
@@ -66,12 +69,14 @@ impl Kept {
             key,
             own_login,
             chosen_issuer,
+            asked,
             wanted,
             login_id,
             clients,
         } = self;
         let has_login = credentials.is_some() || key.is_some() || own_login.is_some();
-        !has_login && chosen_issuer.is_none() && wanted.is_empty() && login_id.is_none() && clients.is_empty()
+        let has_scopes = !asked.is_empty() || !wanted.is_empty();
+        !has_login && chosen_issuer.is_none() && !has_scopes && login_id.is_none() && clients.is_empty()
     }
 }
 
@@ -119,7 +124,7 @@ impl TokenFile {
             directory: Arc::new(directory),
             path: path.to_owned(),
             // One that cannot be opened is explained when it is read.
-            earlier_mode: make_private(path).ok().flatten(),
+            earlier_mode: make_file_private(path).ok().flatten(),
         })
     }
 
@@ -171,20 +176,13 @@ impl TokenFile {
     }
 
     fn read(&self) -> io::Result<Content> {
-        let mut file = match open_file(&self.path, OpenOptions::new().read(true)) {
-            Ok(file) => file,
+        make_file_private(&self.path)?;
+        let text = match read_file(&self.path) {
+            Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Content::default()),
             Err(error) => return Err(error),
         };
         let invalid = |reason: String| io::Error::new(io::ErrorKind::InvalidData, reason);
-        let mode = mode_of(&file)?;
-        if mode & 0o022 != 0 {
-            return Err(invalid(format!(
-                "other users may write to it (mode {mode:o}). If you trust what it contains, run `chmod 600` on it; otherwise move it away and log in again"
-            )));
-        }
-        let mut text = Vec::new();
-        file.read_to_end(&mut text)?;
         let content: Content = serde_json::from_slice(&text).map_err(|error| {
             invalid(format!(
                 "it is damaged ({error}); move it away, and log in again at your servers"
@@ -235,25 +233,10 @@ impl TokenFile {
     }
 }
 
-fn mode_of(file: &File) -> io::Result<u32> {
-    Ok(file.metadata()?.permissions().mode() & 0o777)
-}
-
-/// Lets no other user read the file. Returns its mode if others could; whoever could write to it may have done so, which is for its owner to judge.
-fn make_private(path: &Path) -> io::Result<Option<u32>> {
-    let file = open_file(path, OpenOptions::new().read(true))?;
-    let mode = mode_of(&file)?;
-    if mode & 0o077 == 0 || mode & 0o022 != 0 {
-        return Ok(None);
-    }
-    file.set_permissions(Permissions::from_mode(0o600))?;
-    tracing::warn!(path = %path.display(), "other users could read this file (mode {mode:o}); its mode is now 600");
-    Ok(Some(mode))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::{fs::Permissions, os::unix::fs::PermissionsExt};
 
     fn registered(id: &str) -> RegisteredClient {
         RegisteredClient {

@@ -23,18 +23,20 @@ const CLIENT_NAME: &str = "Longhaul";
 
 /// How an authorization server has taken this client.
 enum Known {
-    LoggedIn,
+    /// With a token for these permissions, or fewer.
+    LoggedIn(Vec<String>),
     /// It has forgotten a registration that this client had there.
     Forgotten,
 }
 
 impl Flow {
+    /// Returns the permissions that were asked for.
     pub(super) async fn log_in_as_user(
         &self,
         challenge: Option<&str>,
         scopes: &AskedScopes,
         issuer: Option<&str>,
-    ) -> Result<(), TokenError> {
+    ) -> Result<Vec<String>, TokenError> {
         let Some(consent) = &self.options.consent else {
             let wanted = scopes_of(challenge);
             let said = challenge::reason(challenge).map(|said| format!(" ({said})"));
@@ -51,10 +53,10 @@ impl Flow {
             });
         };
         match self.ask_user(&**consent, challenge, scopes, issuer).await? {
-            Known::LoggedIn => Ok(()),
+            Known::LoggedIn(asked) => Ok(asked),
             // Another registration, once.
             Known::Forgotten => match self.ask_user(&**consent, challenge, scopes, issuer).await? {
-                Known::LoggedIn => Ok(()),
+                Known::LoggedIn(asked) => Ok(asked),
                 Known::Forgotten => Err(TokenError::InvalidClient {
                     reason: "its authorization server forgets each registration of this client".to_owned(),
                 }),
@@ -94,7 +96,7 @@ impl Flow {
         }
         let mut request = AuthorizationRequest::new(&client.redirect_uri)
             .with_preregistered_client(&client.client_id)
-            .with_scopes(scopes)
+            .with_scopes(scopes.clone())
             .with_initial_scope_selection();
         request.client_secret.clone_from(&client.client_secret);
         let client_id = client.client_id.clone();
@@ -124,7 +126,7 @@ impl Flow {
                 self.forget_client(&issuer, &client_id)?;
                 Ok(Known::Forgotten)
             }
-            logged_in => logged_in.map(|()| Known::LoggedIn),
+            logged_in => logged_in.map(|()| Known::LoggedIn(scopes)),
         }
     }
 

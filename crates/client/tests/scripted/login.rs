@@ -360,15 +360,20 @@ async fn a_server_that_wants_more_permissions_gets_them_beside_the_old_ones() {
     let error = token_error(call(&connection).await).to_string();
     assert!(error.contains("does not grant more"), "{error}");
     assert_eq!(browser.logins.load(Ordering::Relaxed), 3);
+    // The user has just tried that.
+    let error = token_error(call(&connection).await);
+    let scopes = vec!["more".to_owned()];
+    assert_eq!(error, TokenError::NotGranted { scopes });
+    assert_eq!(browser.logins.load(Ordering::Relaxed), 3);
 
-    // It grants all, and the server always wants something else. The token of the last time is tried first, and counts.
+    // It grants all, and the server always wants something else: a request asks twice.
     server.issued(|issued| {
         issued.grants_only = None;
         issued.wants_more = true;
     });
     let refused = call(&connection).await.unwrap_err();
     assert!(refused.is_refusal(), "{refused}");
-    assert_eq!(browser.logins.load(Ordering::Relaxed), 4);
+    assert_eq!(browser.logins.load(Ordering::Relaxed), 5);
 }
 
 /// S-33: a refresh token is for the authorization server that has issued it.
