@@ -43,7 +43,13 @@ pub(crate) async fn check(
         Some(by) => {
             let address = peer.address().map(|address| address.ip());
             request.extensions_mut().insert(Actor { by, address });
-            next.run(request).await
+            let changes = ![Method::GET, Method::HEAD].contains(request.method());
+            let answered = next.run(request);
+            match changes {
+                // What is done is recorded whether or not the operator waits for the answer.
+                true => context.engine.ports().run_to_completion(answered).await,
+                false => answered.await,
+            }
         }
         None if is_open || may_read => next.run(request).await,
         None => {

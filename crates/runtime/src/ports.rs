@@ -1,7 +1,12 @@
 //! The ports through which time, randomness and concurrency come in, and what a server plugs into them.
 
 use longhaul_core::{BoxFuture, Clock, Entropy, UnixMillis};
-use std::{sync::Arc, time::Duration};
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 /// The longest sleep before the clock is read again, in milliseconds: the system's clock may be set, the machine may sleep, and another node may have
 /// written something that is due earlier.
@@ -49,12 +54,46 @@ impl Ports {
         result.await.ok()
     }
 
+    /// Does the work. If the returned future is dropped before its end, the work goes on without it, so that what it has committed it also records.
+    pub async fn run_to_completion<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
+        let work: Option<BoxFuture<'static, T>> = Some(Box::pin(work));
+        Completing { work, ports: self }.await
+    }
+
     /// Waits for `future`, at most `limit`; `None` if the time ran out first.
     pub async fn within<T>(&self, limit: Duration, future: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;
             value = future => Some(value),
             () = self.clock.sleep(limit) => None,
+        }
+    }
+}
+
+/// Work that goes on when this is dropped.
+struct Completing<'a, T: Send + 'static> {
+    /// `None` once it is done.
+    work: Option<BoxFuture<'static, T>>,
+    ports: &'a Ports,
+}
+
+impl<T: Send + 'static> Future for Completing<'_, T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        let Some(work) = &mut self.work else {
+            unreachable!("a future is not polled after its end")
+        };
+        let done = std::task::ready!(work.as_mut().poll(cx));
+        self.work = None;
+        Poll::Ready(done)
+    }
+}
+
+impl<T: Send + 'static> Drop for Completing<'_, T> {
+    fn drop(&mut self) {
+        if let Some(work) = self.work.take() {
+            self.ports.spawner.spawn(Box::pin(async { drop(work.await) }));
         }
     }
 }
@@ -113,5 +152,32 @@ impl Spawner for TokioSpawner {
     #[expect(clippy::disallowed_methods, reason = "this is the port")]
     fn spawn_blocking(&self, work: Box<dyn FnOnce() + Send>) {
         self.0.spawn_blocking(work);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::poll_fn;
+    use tokio::sync::oneshot;
+
+    #[tokio::test]
+    async fn work_that_is_not_waited_for_goes_on() {
+        let ports = Ports::system();
+        let (begun, has_begun) = oneshot::channel();
+        let (let_end, may_end) = oneshot::channel::<()>();
+        let (ended, has_ended) = oneshot::channel();
+        let mut work = Box::pin(ports.run_to_completion(async move {
+            begun.send(()).unwrap();
+            may_end.await.unwrap();
+            ended.send(()).unwrap();
+        }));
+        poll_fn(|cx| Poll::Ready(drop(work.as_mut().poll(cx)))).await;
+        has_begun.await.unwrap();
+        drop(work);
+        let_end.send(()).unwrap();
+        let in_time = ports.within(Duration::from_secs(60), has_ended).await;
+        in_time.unwrap().unwrap();
+        assert_eq!(ports.run_to_completion(async { 1 }).await, 1);
     }
 }

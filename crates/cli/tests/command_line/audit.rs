@@ -1,7 +1,7 @@
 //! The audit log: what is in it, who reads it, and two processes that write it.
 
 use super::{
-    auth::{Protected, bearer},
+    auth::{Protected, bearer, send},
     support::*,
 };
 use serde_json::{Value, json};
@@ -60,6 +60,46 @@ fn s_07_who_did_what_is_in_the_audit_log() {
         (&read[0]["outcome"], &read[0]["principal"]),
         (&json!("unknown"), &json!("key:ci"))
     );
+}
+
+/// Whoever leaves before the answer has called the tool all the same.
+#[test]
+fn s_07_a_client_that_closes_its_connection_at_once_is_in_the_audit_log() {
+    let mark = "[[tool]]\nname = \"mark\"\ndescription = \"writes a line\"\ncommand = [\"sh\", \"-c\", \"echo >> marks\"]\ntask = \"always\"\nconcurrency = 1\n";
+    let audited = format!("api_keys = true\n[server.audit]\nfile = \"audit.jsonl\"\n{mark}");
+    let server = Protected::start("", &audited, "127.0.0.1:0");
+    let key = server.key(&["add", "ci"]);
+    server.becomes(&key, 200);
+    let call = json!({"name": "mark", "arguments": {}});
+    let log = server.folder.path().join("data/longhaul.db-wal");
+    let written = || {
+        let log = fs::metadata(&log).unwrap();
+        (log.len(), log.modified().unwrap())
+    };
+    for _ in 0..60 {
+        let before = written();
+        let connection = send(server.address, &bearer(&key), "tools/call", call.clone());
+        // The server commits, as far as can be seen from outside.
+        while written() == before {
+            thread::yield_now();
+        }
+        drop(connection);
+    }
+    let (_, last) = server.post(&bearer(&key), "tools/call", call);
+    let last = json!({"taskId": last["result"]["taskId"]});
+    while server.post(&bearer(&key), "tasks/get", last.clone()).1["result"]["status"] != "completed" {
+        thread::yield_now();
+    }
+    let lines = |file: &str, of: &str| {
+        let text = fs::read_to_string(server.folder.path().join(file)).unwrap();
+        text.lines().filter(|line| line.contains(of)).count()
+    };
+    // The tasks before the last one have run before it.
+    let run = lines("marks", "");
+    assert!(run > 1, "no call was made for a client that had left");
+    while lines("audit.jsonl", r#""action":"create""#) < run {
+        thread::yield_now();
+    }
 }
 
 /// An operator reads the log from a shell.

@@ -92,8 +92,8 @@ pub(crate) fn bearer(key: &str) -> String {
     format!("Authorization: Bearer {key}\r\n")
 }
 
-/// A request of a modern client with tasks: its status and its body.
-fn post(address: SocketAddr, headers: &str, method: &str, mut params: Value) -> (u16, Value) {
+/// Sends a request of a modern client with tasks.
+pub(crate) fn send(address: SocketAddr, headers: &str, method: &str, mut params: Value) -> TcpStream {
     let name = ["name", "taskId"].iter().find_map(|member| params[*member].as_str());
     let name = name.map(|name| format!("Mcp-Name: {name}\r\n")).unwrap_or_default();
     params["_meta"] = json!({
@@ -108,6 +108,12 @@ fn post(address: SocketAddr, headers: &str, method: &str, mut params: Value) -> 
     );
     let mut connection = TcpStream::connect(address).unwrap();
     connection.write_all([head, body].concat().as_bytes()).unwrap();
+    connection
+}
+
+/// A request of a modern client with tasks: its status and its body.
+fn post(address: SocketAddr, headers: &str, method: &str, params: Value) -> (u16, Value) {
+    let mut connection = send(address, headers, method, params);
     let mut answer = String::new();
     connection.read_to_string(&mut answer).unwrap();
     let status = answer.split(' ').nth(1).unwrap().parse().unwrap();

@@ -178,7 +178,10 @@ pub(crate) fn call(
                 Ok(id) => match tool {
                     FollowTool::Wait => Box::pin(wait(lookup, id, seconds.unwrap_or(DEFAULT_WAIT), cx)),
                     FollowTool::Status => Box::pin(status(lookup, id)),
-                    FollowTool::Cancel => Box::pin(cancel(lookup, id)),
+                    FollowTool::Cancel => {
+                        let ports = lookup.interaction.engine.ports().clone();
+                        Box::pin(async move { ports.run_to_completion(cancel(lookup, id)).await })
+                    }
                 },
             },
         }

@@ -185,19 +185,19 @@ impl Duplex {
                 self.deliver_to(answer, batch.map(|batch| &**batch)).await
             }
             Ok(Message::Request(request)) if request.method == Method::Initialize.as_str() => {
-                self.initialize(identity, &bytes).await
+                self.initialize(identity, bytes.clone()).await
             }
             Ok(Message::Request(request)) => {
                 self.request((identity, &request), (bytes.clone(), reservation), batch)
                     .await
             }
             Ok(Message::Notification(notification)) => {
-                self.notified(identity, &notification, &bytes).await;
+                self.notified(identity, &notification, bytes.clone()).await;
                 Ok(())
             }
             Ok(Message::Response(_)) => {
                 // There is no response.
-                self.dispatch(identity, &bytes).await;
+                self.dispatch(identity, bytes.clone()).await;
                 Ok(())
             }
         }
@@ -235,24 +235,31 @@ impl Duplex {
         self.closed.cancelled().await;
     }
 
-    async fn dispatch(&self, identity: &Arc<Identity>, bytes: &[u8]) -> Answer {
-        let session = self.session().clone();
-        let incoming = Incoming {
-            bytes,
-            peer: Transport::Stdio {
-                initialized: session.as_ref().map(|session| session.version),
-            },
-            session,
-            takes_stream: true,
-            identity,
-            mode: TransportMode::FULL,
-            address: None,
+    /// With an audit log to the end, also if the client leaves.
+    async fn dispatch(&self, identity: &Arc<Identity>, bytes: Bytes) -> Answer {
+        let (front, identity, session) = (Arc::clone(&self.front), Arc::clone(identity), self.session().clone());
+        let dispatched = async move {
+            let incoming = Incoming {
+                bytes: &bytes,
+                peer: Transport::Stdio {
+                    initialized: session.as_ref().map(|session| session.version),
+                },
+                session,
+                takes_stream: true,
+                identity: &identity,
+                mode: TransportMode::FULL,
+                address: None,
+            };
+            front.dispatcher.dispatch(&incoming).await
         };
-        self.front.dispatcher.dispatch(&incoming).await
+        match self.front.interaction.auditor {
+            Some(_) => self.front.engine.ports().run_to_completion(dispatched).await,
+            None => dispatched.await,
+        }
     }
 
     /// All earlier messages are dispatched before the handshake, and all later ones after it.
-    async fn initialize(self: &Arc<Self>, identity: &Arc<Identity>, bytes: &[u8]) -> Result<(), Closed> {
+    async fn initialize(self: &Arc<Self>, identity: &Arc<Identity>, bytes: Bytes) -> Result<(), Closed> {
         self.caught_up().await;
         let answer = self.dispatch(identity, bytes).await;
         if let Answer::Session { session, .. } = &answer {
@@ -299,7 +306,7 @@ impl Duplex {
         let (duplex, identity) = (Arc::clone(self), Arc::clone(identity));
         let (work, abort) = abortable(async move {
             let _held = held;
-            let answer = duplex.dispatch(&identity, &bytes).await;
+            let answer = duplex.dispatch(&identity, bytes.clone()).await;
             let answer =
                 answer.with_memory_reserved(&duplex.front.admission.memory, |error| refuse_message(&bytes, error));
             drop((bytes, permit));
@@ -345,7 +352,7 @@ impl Duplex {
         }
     }
 
-    async fn notified(&self, identity: &Arc<Identity>, notification: &Notification<'_>, bytes: &[u8]) {
+    async fn notified(&self, identity: &Arc<Identity>, notification: &Notification<'_>, bytes: Bytes) {
         // A cancellation finds the request that was sent before it.
         self.caught_up().await;
         if notification.method == Method::Cancelled.as_str()

@@ -131,8 +131,8 @@ pub(super) async fn answer<B: Body<Data = Bytes> + Unpin>(
         (connection, request),
         async |front, identity, parts, body| match parts.method {
             Method::POST => Some(post(front, identity, parts, body).await),
-            Method::GET if mode.sessions && mode.streams => Some(get(front, identity, parts).await),
-            Method::DELETE if mode.sessions => Some(end_session(front, identity, parts).await),
+            Method::GET if mode.sessions && mode.streams => Some(get(front, identity, &parts).await),
+            Method::DELETE if mode.sessions => Some(end_session(front, identity, &parts).await),
             _ => None,
         },
     )
@@ -149,7 +149,7 @@ async fn sse(State(front): State<Arc<Front>>, request: Request) -> axum::respons
             let kind = StreamKind::push_for(identity.permissions());
             let opened = || match get_stream::refused(front, identity, &kind.needs()) {
                 Some(refused) => Ok(refused),
-                None => Ok(ended_with(front, identity, legacy_sse::open(front, identity, parts)?)),
+                None => Ok(ended_with(front, identity, legacy_sse::open(front, identity, &parts)?)),
             };
             (parts.method == Method::GET).then(opened)
         },
@@ -165,7 +165,7 @@ async fn messages(State(front): State<Arc<Front>>, request: Request) -> axum::re
         (&connection, request),
         async |front, identity, parts, body| match parts.method {
             Method::POST => Some(match check_content_type(&parts.headers) {
-                Ok(()) => legacy_sse::post(front, identity, parts, body).await,
+                Ok(()) => legacy_sse::post(front, identity, &parts, body).await,
                 Err(wrong) => Err(wrong),
             }),
             _ => None,
@@ -180,7 +180,7 @@ async fn guarded<B: Body<Data = Bytes> + Unpin>(
     front: &Arc<Front>,
     methods: &'static str,
     (connection, request): (&Arc<Connection>, http::Request<B>),
-    answer: impl AsyncFnOnce(&Arc<Front>, &Arc<Identity>, &Parts, B) -> Option<Result<Response, RpcError>>,
+    answer: impl AsyncFnOnce(&Arc<Front>, &Arc<Identity>, Parts, B) -> Option<Result<Response, RpcError>>,
 ) -> Response {
     let (mut parts, body) = request.into_parts();
     let auditor = front.interaction.auditor.as_ref();
@@ -260,19 +260,20 @@ async fn guarded<B: Body<Data = Bytes> + Unpin>(
                     response(front, refuse_message(&bytes, &busy.into()))
                 }
                 Ok(()) => {
-                    let response = match answer(front, identity, &parts, body).await {
+                    let (is_get, address) = (parts.method == Method::GET, address_of(&parts));
+                    let response = match answer(front, identity, parts, body).await {
                         Some(answered) => answered.unwrap_or_else(|error| refuse(front, &error)),
                         None => method_not_allowed(methods),
                     };
                     // A stream that was refused, or a sender whose credentials have ended meanwhile. Messages are recorded with their methods.
                     let why = match response.status() {
-                        StatusCode::FORBIDDEN if parts.method == Method::GET => Some(None),
+                        StatusCode::FORBIDDEN if is_get => Some(None),
                         StatusCode::UNAUTHORIZED => Some(Some(ENDED.to_owned())),
                         _ => None,
                     };
                     if let (Some(auditor), Some(why)) = (auditor, why) {
                         let principal = identity.principal().as_str().into();
-                        auditor.denied(Some(principal), address_of(&parts), (AuditOutcome::Denied, why));
+                        auditor.denied(Some(principal), address, (AuditOutcome::Denied, why));
                     }
                     response
                 }
@@ -286,7 +287,7 @@ async fn guarded<B: Body<Data = Bytes> + Unpin>(
 async fn post<B: Body<Data = Bytes> + Unpin>(
     front: &Arc<Front>,
     identity: &Arc<Identity>,
-    parts: &Parts,
+    parts: Parts,
     body: B,
 ) -> Result<Response, RpcError> {
     check_content_type(&parts.headers)?;
@@ -295,21 +296,36 @@ async fn post<B: Body<Data = Bytes> + Unpin>(
     if let Some(denied) = denied_by_now(front, identity) {
         return Ok(denied);
     }
-    let (answer, session) = match message(front, identity, parts, &bytes).await {
-        Ok(incoming) if batch::is_taken(&bytes, incoming.session.as_ref()) => {
-            (batch::answer_batch(front, &incoming).await, incoming.session)
-        }
-        Ok(incoming) => (front.dispatcher.dispatch(&incoming).await, incoming.session),
-        Err(error) => (refuse_message(&bytes, &error), None),
+    let dispatched = dispatched(Arc::clone(front), Arc::clone(identity), parts, bytes);
+    let (answer, session) = match front.interaction.auditor {
+        // Its line is written whether or not the client waits for the answer.
+        Some(_) => front.engine.ports().run_to_completion(dispatched).await,
+        None => dispatched.await,
     };
-    let answer = answer.with_memory_reserved(&front.admission.memory, |error| refuse_message(&bytes, error));
-    drop(bytes);
     let response = match (answer.settled().await, session) {
         (Answer::Stream(events), Some(session)) => resumable(front, (identity, &session), events).await,
         (answer, _) => response(front, answer),
     };
     // What was read from the body may be in use until its request is answered.
     Ok(held_with(response, reservation))
+}
+
+/// The answer to a message, and its session.
+async fn dispatched(
+    front: Arc<Front>,
+    identity: Arc<Identity>,
+    parts: Parts,
+    bytes: Bytes,
+) -> (Answer, Option<Session>) {
+    let (answer, session) = match message(&front, &identity, &parts, &bytes).await {
+        Ok(incoming) if batch::is_taken(&bytes, incoming.session.as_ref()) => {
+            (batch::answer_batch(&front, &incoming).await, incoming.session)
+        }
+        Ok(incoming) => (front.dispatcher.dispatch(&incoming).await, incoming.session),
+        Err(error) => (refuse_message(&bytes, &error), None),
+    };
+    let answer = answer.with_memory_reserved(&front.admission.memory, |error| refuse_message(&bytes, error));
+    (answer, session)
 }
 
 /// A stream that outlives its connection, since a client with a session may resume it (T-08).

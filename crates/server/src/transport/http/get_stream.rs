@@ -192,20 +192,24 @@ async fn ask_again(
         .replay_buffers
         .request_of(session, stream)
         .ok_or_else(not_kept)?;
-    let incoming = Incoming {
-        bytes: request.as_bytes(),
-        peer: Transport::Http {
-            headers: Headers::default(),
-            session: longhaul_wire::SessionState::Live(session.version),
-            sessionless: false,
-        },
-        session: Some(session.clone()),
-        takes_stream: true,
-        identity,
-        mode: front.http.mode,
-        address: None,
-    };
-    let answer = front.dispatcher.dispatch(&incoming).await.settled().await;
+    let (front_of_work, identity_of_work, session_of_work) = (Arc::clone(front), Arc::clone(identity), session.clone());
+    let answer = front.engine.ports().run_to_completion(async move {
+        let incoming = Incoming {
+            bytes: request.as_bytes(),
+            peer: Transport::Http {
+                headers: Headers::default(),
+                session: longhaul_wire::SessionState::Live(session_of_work.version),
+                sessionless: false,
+            },
+            session: Some(session_of_work),
+            takes_stream: true,
+            identity: &identity_of_work,
+            mode: front_of_work.http.mode,
+            address: None,
+        };
+        front_of_work.dispatcher.dispatch(&incoming).await
+    });
+    let answer = answer.await.settled().await;
     let events = match answer {
         // Its reader has a permit.
         Answer::Stream(events) => events.with_permit(None),

@@ -3,6 +3,7 @@
 mod access;
 mod application;
 mod audit;
+mod audit_after_leaving;
 mod audit_lines;
 mod ends;
 mod isolation;

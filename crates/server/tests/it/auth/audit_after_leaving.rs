@@ -1,0 +1,137 @@
+//! A client that closes its connection right after it has sent a request: what was done is in the audit log.
+
+use super::{Authenticated, audit::Told, of};
+use crate::{
+    clock::TestClock,
+    request::{Post, act, everything},
+    server::{Options, task_of},
+};
+use longhaul_core::{BoxFuture, Store, StoreLayer};
+use longhaul_store::MemoryStore;
+use serde_json::{Value, json};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+use tokio::sync::watch;
+
+/// Holds the operations that begin while it is closed.
+struct HeldStore {
+    inner: MemoryStore,
+    is_open: watch::Sender<bool>,
+    held: AtomicUsize,
+}
+
+impl StoreLayer for HeldStore {
+    fn inner(&self) -> &dyn Store {
+        &self.inner
+    }
+
+    fn forward<'a, T: Send + 'static>(&'a self, answer: BoxFuture<'a, T>) -> BoxFuture<'a, T> {
+        Box::pin(async move {
+            let mut is_open = self.is_open.subscribe();
+            if !*is_open.borrow() {
+                self.held.fetch_add(1, Ordering::SeqCst);
+                is_open.wait_for(|is_open| *is_open).await.unwrap();
+            }
+            answer.await
+        })
+    }
+}
+
+#[tokio::test]
+async fn s_07_what_is_done_for_a_client_that_has_left_is_recorded() {
+    let told = Arc::new(Told::default());
+    let store = Arc::new(HeldStore {
+        inner: MemoryStore::default(),
+        is_open: watch::Sender::new(true),
+        held: AtomicUsize::new(0),
+    });
+    let served = Authenticated::with(Options {
+        store: Arc::<HeldStore>::clone(&store),
+        audit: Some(Arc::<Told>::clone(&told)),
+        clock: TestClock::standing(),
+        ..Options::default()
+    })
+    .await;
+    let mut capabilities = everything();
+    capabilities["extensions"] = json!({"io.modelcontextprotocol/tasks": {}});
+    let create = |what: &str| Post::modern_with("tools/call", act("optional", what), capabilities.clone());
+    let [asking, waiting, ended] = [
+        task_of(&served.result("ann", create("ask")).await),
+        task_of(&served.result("ann", create("wait")).await),
+        task_of(&served.result("ann", create("say")).await),
+    ];
+    let get = |task: &str| Post::modern("tasks/get", json!({"taskId": task}));
+    let state = async |task: &str, wanted: &str| loop {
+        let got = served.result("ann", get(task)).await;
+        if got["status"] == wanted {
+            return got;
+        }
+        tokio::task::yield_now().await;
+    };
+    state(&ended, "completed").await;
+    let asked = state(&asking, "input_required").await;
+    let key = asked["inputRequests"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .next()
+        .unwrap()
+        .clone();
+    let answer = json!({"taskId": asking, "inputResponses": {key: {"action": "decline"}}});
+    let id = |task: &str| json!({"taskId": task});
+    for (post, action, task) in [
+        (create("wait"), "create", None),
+        (Post::modern("tasks/update", answer), "answer", Some(&asking)),
+        (Post::modern("tasks/cancel", id(&waiting)), "cancel", Some(&waiting)),
+        (get(&ended), "read", Some(&ended)),
+        (
+            Post::modern("dev.longhaul/tasks/delete", id(&ended)),
+            "delete",
+            Some(&ended),
+        ),
+    ] {
+        // What many reads leave out is over.
+        served.tokens.clock.advance(Duration::from_secs(1));
+        told.take_whole();
+        let requests = served.tokens.asked.load(Ordering::SeqCst);
+        store.held.store(0, Ordering::SeqCst);
+        store.is_open.send_replace(false);
+        let mut connection = served.server.connect().await;
+        connection.send(&of("ann", post).to_bytes()).await;
+        while served.tokens.asked.load(Ordering::SeqCst) == requests || store.held.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+        drop(connection);
+        while served.server.front.open().0 > 0 {
+            tokio::task::yield_now().await;
+        }
+        store.is_open.send_replace(true);
+        let line = loop {
+            let told = told.take_whole();
+            if let Some(line) = told.into_iter().find(|line| line["action"] == action) {
+                break line;
+            }
+            tokio::task::yield_now().await;
+        };
+        assert_eq!(
+            (&line["outcome"], &line["principal"]),
+            (&json!("ok"), &json!("key:ann")),
+            "{line}"
+        );
+        match task {
+            Some(task) => assert_eq!(&line["task"], task, "{line}"),
+            None => assert!(line["task"].is_string(), "{line}"),
+        }
+    }
+    let unknown = served.server.connect().await.exchange(&of("ann", get(&ended))).await;
+    assert_eq!(
+        unknown.json()["error"]["code"],
+        Value::from(-32602),
+        "the task was deleted"
+    );
+}
