@@ -70,7 +70,7 @@ pub(crate) struct Inner {
     pub(crate) providers: Vec<Arc<dyn Provider>>,
     pub(crate) quota: Quota,
     pub(crate) build: BuildId,
-    may_begin: Option<Arc<MayBegin>>,
+    pub(crate) may_begin: Option<Arc<MayBegin>>,
     /// That of the ports.
     pub(crate) clock: Arc<EngineClock>,
     pub(crate) paused: PausedTools,
@@ -238,8 +238,12 @@ impl Inner {
 
     /// Whether the first attempt of a task may not begin, since nobody is its principal any more.
     pub(crate) fn is_withdrawn(&self, task: &TaskHeader) -> bool {
-        let may_begin = self.may_begin.as_ref().filter(|_| task.lineage.is_none());
-        may_begin.is_some_and(|may_begin| !may_begin(&task.owner.principal))
+        task.lineage.is_none() && self.is_nobodys(&task.owner.principal)
+    }
+
+    /// Whether nobody is this principal any more.
+    pub(crate) fn is_nobodys(&self, principal: &Principal) -> bool {
+        self.may_begin.as_ref().is_some_and(|may_begin| !may_begin(principal))
     }
 
     /// A slot for a queued task of `tool`, if one is free and the tool is not paused.

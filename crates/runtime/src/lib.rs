@@ -54,6 +54,7 @@ mod suspension;
 mod task_log;
 mod timers;
 mod tools;
+mod withdrawn_questions;
 
 pub use answer::QuestionLookup;
 pub use backoff::Backoff;

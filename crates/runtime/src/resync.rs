@@ -1,9 +1,12 @@
 //! The slow re-read: what this node waits for is looked up in the store from time to time, since the store's events may be lost.
 //!
 //! One tokio task of the node reads on behalf of all that wait: the versions of watched tasks, which attempts the node holds and which of them are to stop,
-//! the queues and the next timer.
+//! the queues and the next timer. It also refuses the questions that nobody can answer any more.
 
-use crate::{engine::Inner, lease, operator};
+use crate::{
+    engine::{Engine, Inner},
+    lease, operator, withdrawn_questions,
+};
 use longhaul_core::store::StoreError;
 use std::{sync::Arc, time::Duration};
 use tracing::warn;
@@ -63,5 +66,6 @@ async fn resync(inner: &Arc<Inner>, renews: bool) -> Result<(), StoreError> {
     if let Some(next) = node.store.next_wake().await? {
         node.alarm.set(next);
     }
+    withdrawn_questions::refuse(&Engine(Arc::clone(inner))).await?;
     Ok(())
 }

@@ -4,11 +4,14 @@ use super::{Authenticated, audit::Told, get_stream, of};
 use crate::{
     client::{Event, Reply},
     clock::TestClock,
-    request::{Post, act, act_as_task},
+    request::{Post, act, act_as_task, everything},
     server::{Options, task_of},
     stage::{Counter, Stage},
 };
-use longhaul_core::{BoxFuture, Json, Principal, TaskPolicy};
+use longhaul_core::{
+    BoxFuture, Json, Principal, TaskPolicy,
+    store::{SearchOrder, TaskFilter, TaskSearch},
+};
 use longhaul_runtime::{HandlerError, Intake, RequestContext, Tool, ToolSettings};
 use serde_json::json;
 use std::{
@@ -420,5 +423,47 @@ async fn nothing_is_asked_with_credentials_that_have_ended() {
             };
             assert!(question.contains("other"), "{token}: {question}");
         }
+    }
+}
+
+/// Nobody can come back for the name of a revoked key, so its questions are refused; a user whose token has ended can.
+#[tokio::test]
+async fn open_questions_are_refused_when_nobody_is_their_principal_any_more() {
+    let served = served().await;
+    let mut capabilities = everything();
+    let plain = Post::modern_with("tools/call", act("never", "ask"), capabilities.clone());
+    capabilities["extensions"] = json!({"io.modelcontextprotocol/tasks": {}});
+    let task = Post::modern_with("tools/call", act("optional", "ask"), capabilities);
+    let asked = served.result("ann", plain).await;
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    let of_ann = task_of(&served.result("ann", task.clone()).await);
+    let of_bob = task_of(&served.result("bob", task).await);
+    let store = served.server.engine.store();
+    let asking = async || {
+        let filter = TaskFilter {
+            asks: true,
+            ..TaskFilter::default()
+        };
+        let search = TaskSearch {
+            filter,
+            order: SearchOrder::OldestFirst,
+            after: None,
+            limit: 10,
+            most_examined: 10,
+        };
+        store.search(search).await.unwrap().tasks
+    };
+    while asking().await.len() < 3 {
+        tokio::task::yield_now().await;
+    }
+    served.tokens.withdraws_ann.store(true, Ordering::SeqCst);
+    served.tokens.clock.advance(Duration::from_secs(30));
+    while asking().await.len() > 1 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(asking().await[0].id.as_str(), of_bob);
+    let id = of_ann.parse().unwrap();
+    while !store.get_unscoped(&id).await.unwrap().unwrap().task.is_done() {
+        tokio::task::yield_now().await;
     }
 }
