@@ -11,4 +11,4 @@ mod table;
 pub use authenticator::KeyAuthenticator;
 pub use file::{KeyFile, KeyFileError, KeySummary, NewKey, Rotation};
 pub use record::{InvalidKeyName, KeyName};
-pub use secret::{ApiKey, KEY_PREFIX};
+pub use secret::{ApiKey, KEY_PREFIX, is_like_key};

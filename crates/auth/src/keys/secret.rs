@@ -9,6 +9,21 @@ use subtle::ConstantTimeEq as _;
 
 /// How every API key begins. A bearer token that begins so is an API key and nothing else, so it is never sent to an issuer.
 pub const KEY_PREFIX: &str = "lhk_";
+
+/// Whether a token is a key, perhaps one that was copied with a mistake in its prefix: in other letters, or without its first or last character. Such a one is shown to nobody
+/// else, since it has the secret of a key.
+///
+/// ```
+/// use longhaul_auth::keys::is_like_key;
+/// assert!(["lhk_x", "LHK_x", "hk_x", "lhkx"].into_iter().all(is_like_key));
+/// assert!(!is_like_key("eyJhbGciOiJub25lIn0.e30."));
+/// ```
+pub fn is_like_key(token: &str) -> bool {
+    ["lhk", "hk_"].into_iter().any(|part| {
+        let start = token.get(..part.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(part))
+    })
+}
 /// The characters after the prefix: 256 bits as base64url.
 const RANDOM_LENGTH: usize = 43;
 const RANDOM_BYTES: usize = 32;

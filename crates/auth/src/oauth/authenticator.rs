@@ -10,7 +10,7 @@ use super::{
     jwt::{LONGEST, Unverified},
     metadata::ProtectedResource,
 };
-use crate::keys::KEY_PREFIX;
+use crate::keys::{KEY_PREFIX, is_like_key};
 use longhaul_core::{Clock, UnixMillis};
 use longhaul_runtime::Ports;
 use longhaul_server::auth::{Authenticator, Challenge, Decision, Denied, Identity, RequestHead};
@@ -214,9 +214,11 @@ impl OAuthAuthenticator {
 impl Authenticator for OAuthAuthenticator {
     fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> Decision<'a> {
         match head.bearer_token() {
-            // An API key is nobody else's affair.
-            Some(token) if !token.starts_with(KEY_PREFIX) => self.decide(token),
-            _ => Decision::NotMine,
+            // An API key is nobody else's affair, even if it was copied with a mistake.
+            None => Decision::NotMine,
+            Some(token) if token.starts_with(KEY_PREFIX) => Decision::NotMine,
+            Some(token) if is_like_key(token) => refuse("the token looks like an API key whose beginning was changed"),
+            Some(token) => self.decide(token),
         }
     }
 

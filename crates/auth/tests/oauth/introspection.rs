@@ -214,6 +214,19 @@ async fn a_token_that_the_issuer_refuses_to_look_at_is_refused() {
     }
 }
 
+/// An issuer must not get the secret of a key that was copied with a mistake.
+#[tokio::test]
+async fn what_looks_like_an_api_key_is_shown_to_no_issuer() {
+    let setup = Setup::new().await;
+    let secret = "A".repeat(43);
+    for prefix in ["Lhk_", "LHK_", "hk_", "HK_", "lhk"] {
+        let refused = setup.identify(&format!("{prefix}{secret}")).await;
+        assert!(matches!(refused, Err(Denied::Invalid { .. })), "{prefix}");
+    }
+    assert!(present(&setup.authenticator, &format!("lhk_{secret}")).await.is_none());
+    assert_eq!(setup.server.requests(), 0);
+}
+
 #[tokio::test]
 async fn an_issuer_that_cannot_be_reached_is_left_alone_for_a_while() {
     let setup = Setup::new().await;

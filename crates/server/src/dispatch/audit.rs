@@ -139,7 +139,33 @@ fn task_of(uri: &str) -> Option<TaskId> {
     Some(uri.parse::<TaskUri>().ok()?.task)
 }
 
-/// A URI as it is recorded. Its query may hold arguments, which are never recorded.
+/// A URI as it is recorded: without its query, which may hold arguments, and without a name and a password before its host.
 fn without_query(uri: &str) -> String {
-    shortened(uri.split(['?', '#']).next().unwrap_or_default())
+    let uri = uri.split(['?', '#']).next().unwrap_or_default();
+    let Some((scheme, rest)) = uri.split_once("://") else {
+        return shortened(uri);
+    };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    match authority.rsplit_once('@') {
+        Some((_, host)) => shortened(&format!("{scheme}://{host}{path}")),
+        None => shortened(uri),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_password_of_a_uri_is_recorded() {
+        for (uri, recorded) in [
+            ("http://u:PASSWORD@h/x?secret=1", "http://h/x"),
+            ("http://u@v:PASSWORD@h", "http://h"),
+            ("file:///a@b", "file:///a@b"),
+            ("https://h/u:p@x#y", "https://h/u:p@x"),
+            ("a:b", "a:b"),
+        ] {
+            assert_eq!(without_query(uri), recorded);
+        }
+    }
 }
