@@ -91,6 +91,14 @@ pub(super) async fn discover(
         Err(AuthError::AuthorizationServersUnavailable { .. }) if let Some(reason) = client.why_silent() => {
             return Err(NotFound::Other(TokenError::Unavailable { reason }));
         }
+        // rmcp passes over those whose addresses it does not follow, and does not say so.
+        Err(AuthError::AuthorizationServersUnavailable {
+            authorization_servers, ..
+        }) if let Some(refused) = find_not_followed(&authorization_servers, client.client()) => {
+            return Err(NotFound::Other(TokenError::Failed {
+                reason: refused.to_string(),
+            }));
+        }
         found => found,
     };
     let found = found?;
@@ -140,6 +148,12 @@ fn has_private(named: &[String], client: &FilteredClient) -> Result<bool, NotFou
         })?;
     }
     Ok(true)
+}
+
+/// Why one of these authorization servers was not asked, if so.
+fn find_not_followed(named: &[String], client: &FilteredClient) -> Option<NotFollowed> {
+    let mut urls = named.iter().filter_map(|named| Url::parse(named).ok());
+    urls.find_map(|url| client.check(&url).err())
 }
 
 /// Checks where a challenge says that the metadata of the server is. The server itself may be one that the user reaches over plain HTTP; from any other place others on
@@ -239,6 +253,25 @@ mod tests {
             ),
         ] {
             assert!(check(server, at).is_ok(), "{server} {at}");
+        }
+    }
+
+    #[test]
+    fn s_35_an_authorization_server_that_is_not_asked_is_named() {
+        crate::install_tls_provider();
+        let server = Url::parse("https://mcp.example/mcp").unwrap();
+        let client = FilteredClient::new(&server, &LoginOptions::default(), None).unwrap();
+        let named = |issuers: &[&str]| {
+            let issuers: Vec<String> = issuers.iter().map(|&issuer| issuer.to_owned()).collect();
+            find_not_followed(&issuers, &client).map(|refused| refused.to_string())
+        };
+        assert_eq!(named(&["https://login.example", "https://10.0.0.1"]), None);
+        for refused in ["https://127.0.0.1:8443/realm", "https://169.254.1.1/"] {
+            let said = named(&["https://login.example", refused]).unwrap();
+            assert!(
+                said.contains(refused) && said.contains("only if the server itself"),
+                "{said}"
+            );
         }
     }
 }

@@ -39,7 +39,9 @@ pub(super) enum NotFollowed {
         "its authorization server is at {0}, which must be an https address: others on the network could read or change what is exchanged with it"
     )]
     Open(Url),
-    #[error("its authorization server is at {0}, an address that is not followed from there")]
+    #[error(
+        "its authorization server is at {0}, which is not followed from there: addresses of this machine, and others that are not of the internet, are followed only if the server itself is at one"
+    )]
     Address(Url),
 }
 
@@ -127,6 +129,7 @@ impl FilteredClient {
         }
         match literal(url) {
             Some(address) if !self.permits.permit(address) => Err(NotFollowed::Address(url.clone())),
+            None if is_loopback(url) && !self.permits.loopback => Err(NotFollowed::Address(url.clone())),
             _ => Ok(()),
         }
     }

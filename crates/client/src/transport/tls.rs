@@ -90,7 +90,9 @@ pub(super) fn describe_certificate(error: &Error) -> Option<String> {
     };
     Some(match error {
         // The signature is another one if the authority has the name of one that is trusted.
-        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+        CertificateError::UnknownIssuer
+        | CertificateError::BadSignature
+        | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
             "an authority that is not trusted here has issued its certificate; if you trust it, name its certificate in SSL_CERT_FILE".to_owned()
         }
         CertificateError::NotValidForNameContext { expected, presented } => {
@@ -107,7 +109,19 @@ pub(super) fn describe_certificate(error: &Error) -> Option<String> {
             days(*time, *not_before)
         ),
         CertificateError::Revoked => "its certificate was revoked".to_owned(),
-        error => format!("its certificate is not accepted: {error}"),
+        CertificateError::BadEncoding => "its certificate is damaged".to_owned(),
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "its certificate is not one for servers".to_owned()
+        }
+        CertificateError::UnsupportedSignatureAlgorithmContext { .. } => {
+            "its certificate is signed with an algorithm that is not accepted here".to_owned()
+        }
+        // What is in it are bytes.
+        error => {
+            let error = format!("{error:?}");
+            let kind = error.split(|char: char| !char.is_alphanumeric()).next();
+            format!("its certificate is not accepted: {}", kind.unwrap_or_default())
+        }
     })
 }
 
@@ -134,5 +148,38 @@ fn days(from: UnixTime, to: UnixTime) -> String {
         0 => "less than a day".to_owned(),
         1 => "1 day".to_owned(),
         days => format!("{days} days"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_refusal_of_a_certificate_shows_bytes() {
+        let unsupported = || CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext {
+            signature_algorithm_id: vec![6, 8, 42],
+            public_key_algorithm_id: vec![6, 7, 42],
+        };
+        for (error, expected) in [
+            (CertificateError::UnknownIssuer, "an authority that is not trusted here"),
+            // The authority has the name of one that is trusted, and another kind of key.
+            (unsupported(), "an authority that is not trusted here"),
+            (
+                CertificateError::UnsupportedSignatureAlgorithmContext {
+                    signature_algorithm_id: vec![6, 8, 42],
+                    supported_algorithms: Vec::new(),
+                },
+                "an algorithm that is not accepted",
+            ),
+            (CertificateError::BadEncoding, "damaged"),
+            (
+                CertificateError::UnhandledCriticalExtension,
+                "UnhandledCriticalExtension",
+            ),
+        ] {
+            let said = describe_certificate(&Error::InvalidCertificate(error)).unwrap();
+            assert!(said.contains(expected) && !said.contains('['), "{said}");
+        }
     }
 }

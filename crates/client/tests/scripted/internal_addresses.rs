@@ -11,7 +11,7 @@ use std::{
 use tempfile::tempdir;
 
 /// What the error says if none of the named addresses was tried. Of one that does not answer it says so.
-const REFUSED: &str = "but none published usable metadata";
+const REFUSED: &str = "which is not followed from there";
 
 /// What a login ends with at a server of elsewhere, whose metadata name this authorization server.
 async fn log_in_elsewhere(issuer: String, public_addresses_only: bool) -> TokenError {
