@@ -373,8 +373,7 @@ fn print_task(server: &Server, task: &TaskHandle, json: bool) {
     if json {
         output::json_line(&json!({"taskId": task.id(), "server": server.as_json()}));
     } else {
-        // An id with control characters is hostile, and is not passed on as it is.
-        output::text(&output::plain(task.id(), ""));
+        output::text(&output::id(task.id()));
     }
     output::note(&format!(
         "{}; to wait for it:\n  {}",

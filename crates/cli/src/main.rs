@@ -42,6 +42,7 @@ mod result;
 mod serve;
 mod servers;
 mod shell;
+mod shell_word;
 mod states;
 #[cfg(unix)]
 mod stdio;

@@ -1,10 +1,14 @@
 //! Standard output for data, standard error for everything else.
 
-use crate::closed_stdout;
+use crate::{
+    closed_stdout,
+    shell_word::{is_hidden, is_reordering, shell_word},
+};
 use longhaul_core::push_timestamp;
 use longhaul_runtime::Ports;
 use serde_json::json;
 use std::{
+    borrow::Cow,
     fmt::Display,
     io::{self, ErrorKind, IsTerminal, Write},
     sync::atomic::{AtomicBool, Ordering},
@@ -105,8 +109,12 @@ pub(crate) fn plain(text: &str, keep: &str) -> String {
         .collect()
 }
 
-fn is_reordering(char: char) -> bool {
-    matches!(char, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+/// An id of a server's: as it is, so that it can be copied. One with characters that are not shown is written as hints write it, for a shell.
+pub(crate) fn id(id: &str) -> Cow<'_, str> {
+    match id.contains(is_hidden) {
+        true => Cow::Owned(shell_word(id)),
+        false => Cow::Borrowed(id),
+    }
 }
 
 /// A URL that a server has sent, as a browser opens it: what could be shown as something else is percent-encoded.
@@ -133,6 +141,13 @@ mod tests {
     fn a_url_is_shown_as_it_is_opened() {
         assert_eq!(url("https://a.example/ü?q=1#x"), "https://a.example/ü?q=1#x");
         assert_eq!(url("https://a/\u{202e}x\u{1b}[2J y"), "https://a/%E2%80%AEx%1B[2J%20y");
+    }
+
+    #[test]
+    fn an_id_is_shown_as_it_is_given_to_a_command() {
+        assert_eq!(id("task-1 'x'"), "task-1 'x'");
+        assert_eq!(id("a\u{1b}[2J'\u{202e}"), r"$'a\x1b[2J\'\xe2\x80\xae'");
+        assert_eq!(id("a\nb"), shell_word("a\nb"));
     }
 
     #[test]

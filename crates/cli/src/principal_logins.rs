@@ -1,6 +1,6 @@
 //! The logins that the user who runs a server keeps for its principals, each in a file of its own.
 
-use crate::servers::shell_word;
+use crate::shell_word::shell_word;
 use longhaul_client::{
     AccessToken, Address, InvalidAddress, Login, LoginOptions, Refusal, TokenError, TokenFile, TokenFileError,
     TokenProvider,

@@ -136,7 +136,7 @@ impl Named {
                     let task = call.task.as_ref()?;
                     Some(format!(
                         "\n  {}  on {}",
-                        output::plain(&task.task_id, ""),
+                        output::id(&task.task_id),
                         call.server_name.as_ref().unwrap_or(&call.server)
                     ))
                 });
@@ -257,7 +257,10 @@ impl Named {
         let client = Client::recorded_as(connection.clone(), journal.clone(), call.server.clone(), name);
         let task = client.task(call).await.unwrap_or_else(|| connection.task(&self.id));
         if let Some(other) = task.other_login() {
-            output::note(&format!("note: the task {} may not be found: {other}", self.id));
+            output::note(&format!(
+                "note: the task {} may not be found: {other}",
+                output::id(&self.id)
+            ));
         }
         (client, task)
     }

@@ -184,15 +184,21 @@ impl Watched {
 
     fn line(&self) -> String {
         let tool = self.named.call().map_or("-", |call| call.tool.as_str());
-        plain(&format!("{}  {tool}  {}", self.named.id, self.in_words()), "")
+        plain(
+            &format!("{}  {tool}  {}", output::id(&self.named.id), self.in_words()),
+            "",
+        )
     }
 
     /// The line for a terminal of this width: the tool is shortened so that the state is whole, and the message ends at the edge.
     fn line_within(&self, width: usize) -> String {
         let tool = self.named.call().map_or("-", |call| call.tool.as_str());
-        let others = self.named.id.chars().count() + self.state.chars().count() + 4;
+        let others = output::id(&self.named.id).chars().count() + self.state.chars().count() + 4;
         let tool = shortened(tool, width.saturating_sub(others).max(LEAST_TOOL));
-        plain(&format!("{}  {tool}  {}", self.named.id, self.in_words()), "")
+        plain(
+            &format!("{}  {tool}  {}", output::id(&self.named.id), self.in_words()),
+            "",
+        )
     }
 
     fn in_words(&self) -> String {

@@ -172,7 +172,8 @@ mod tests {
             may_end.await.unwrap();
             ended.send(()).unwrap();
         }));
-        poll_fn(|cx| Poll::Ready(drop(work.as_mut().poll(cx)))).await;
+        let polled = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await;
+        assert!(polled.is_pending());
         has_begun.await.unwrap();
         drop(work);
         let_end.send(()).unwrap();

@@ -4,7 +4,7 @@ use super::{
     api::{Api, Local, data_dir},
     show::{list, text},
 };
-use crate::{args::Operated, failure::Failure, fields::as_word, output, result::Exit, servers::shell_word};
+use crate::{args::Operated, failure::Failure, fields::as_word, output, result::Exit, shell_word::shell_word};
 use serde_json::{Value, json};
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 

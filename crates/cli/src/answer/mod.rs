@@ -85,11 +85,7 @@ async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
             let failure = named.explain(record::unread(&task, error).await);
             return Err(match id {
                 Some(_) => failure,
-                None => failure.explained(&format!(
-                    "task {} on {}",
-                    output::plain(&named.id, ""),
-                    named.server.shown()
-                )),
+                None => failure.explained(&format!("task {} on {}", output::id(&named.id), named.server.shown())),
             });
         }
     };

@@ -57,7 +57,7 @@ pub(crate) fn text_of(question: &InputRequest) -> String {
 
 /// The same of a question of a task, which is named if the question has no text.
 pub(crate) fn text_of_task(question: &InputRequest, tool: Option<&str>, id: &str) -> String {
-    let (text, id) = (text_of(question), crate::output::plain(id, ""));
+    let (text, id) = (text_of(question), crate::output::id(id));
     match (question.message().trim(), tool) {
         ("", Some(tool)) => format!("{text} (tool {tool}, task {id})"),
         ("", None) => format!("{text} (task {id})"),

@@ -17,6 +17,7 @@ pub(crate) use words::{did_you_mean, nothing_more};
 use crate::{
     args::EraArg,
     listening_socket::{self, ListeningSocket},
+    shell_word::shell_word,
 };
 use clap::ValueEnum;
 use config::Configured;
@@ -347,33 +348,6 @@ fn own_user() -> Option<u32> {
     return Some(rustix::process::geteuid().as_raw());
     #[cfg(not(unix))]
     None
-}
-
-/// Quotes a word for a shell if needed.
-pub(crate) fn shell_word(word: &str) -> String {
-    let harmless = |char: char| char.is_ascii_alphanumeric() || "-_./:@%+=,".contains(char);
-    if !word.is_empty() && word.chars().all(harmless) {
-        return word.to_owned();
-    }
-    if word.chars().any(char::is_control) {
-        // A terminal would obey them, and what is shown in their place would be another word.
-        let quoted: String = word.chars().map(ansi_c_quoted).collect();
-        return format!("$'{quoted}'");
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
-/// A character between `$'` and `'`.
-fn ansi_c_quoted(char: char) -> String {
-    match char {
-        '\'' | '\\' => format!("\\{char}"),
-        char if char.is_control() => {
-            let mut bytes = [0; 4];
-            let bytes = char.encode_utf8(&mut bytes).bytes();
-            bytes.map(|byte| format!("\\x{byte:02x}")).collect()
-        }
-        char => char.to_string(),
-    }
 }
 
 #[cfg(test)]

@@ -136,7 +136,7 @@ pub(super) async fn cancel(call: &RecordedCall, json: bool) -> Result<Exit, Fail
             _ => Err(ended(&now)),
         },
         (_, Some(task)) => {
-            let id = output::plain(&task.task_id, "");
+            let id = output::id(&task.task_id);
             report(
                 &format!("has become the task {id}, which was cancelled"),
                 "cancelRequested",

@@ -49,7 +49,7 @@ pub(super) async fn cancel(task: &TaskHandle, waits: bool, json: bool) -> Result
             if json {
                 output::json_line(&json!({"taskId": task.id(), "cancelRequested": true}));
             } else {
-                let id = output::plain(task.id(), "");
+                let id = output::id(task.id());
                 output::note(&format!(
                     "the server was asked to cancel the task {id}; it has not ended yet"
                 ));

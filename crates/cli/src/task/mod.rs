@@ -135,7 +135,7 @@ async fn cancel_all(args: &args::Cancel) -> Result<Exit, Failure> {
     }
     for id in ids {
         if let Err(failure) = cancel_one(server.clone(), id, args).await {
-            let exit = failure.explained(&output::plain(id, "")).report(args.json);
+            let exit = failure.explained(&output::id(id)).report(args.json);
             first.get_or_insert(exit);
         }
     }

@@ -52,7 +52,7 @@ pub(super) async fn show(named: &Named, task: &TaskHandle, json: bool) -> Result
 fn describe(named: &Named, task: &TaskSnapshot, asks: bool) -> String {
     let call = named.call();
     let lines = [
-        ("task", Some(task.id.clone())),
+        ("task", Some(output::id(&task.id).into_owned())),
         ("tool", call.map(|call| call.tool.clone())),
         ("server", Some(named.server.shown())),
         ("status", Some(states::of_asking(task, asks).to_owned())),

@@ -2,7 +2,7 @@
 
 use crate::{
     fraction,
-    output::plain,
+    output::{self, plain},
     servers::{self, Server},
     states,
 };
@@ -109,7 +109,7 @@ impl Row {
     /// What commands take: the id of the task, or the name of a call that is no task and has not ended.
     pub(crate) fn shown_id(&self) -> String {
         match (self.id(), &self.call) {
-            (Some(id), _) => id.to_owned(),
+            (Some(id), _) => output::id(id).into_owned(),
             (None, _) => self.call_name().unwrap_or_else(|| "-".to_owned()),
         }
     }

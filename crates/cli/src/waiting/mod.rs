@@ -97,6 +97,21 @@ pub(crate) fn how_to_answer(server: &Server, id: &str, question: &InputRequest) 
     format!("{}; {}", what_goes_on(server), answer_line(server, id, question))
 }
 
+/// The longest key of a question that hints write out, in characters.
+const LONGEST_KEY: usize = 32;
+/// The part of a longer one that stands for it there: its end, where keys with a common beginning differ.
+const KEY_PART: usize = 12;
+
+/// A key as hints write it: `--question` takes a part that no other open question has.
+fn short_key(key: &str) -> &str {
+    if key.chars().count() <= LONGEST_KEY {
+        return key;
+    }
+    key.char_indices()
+        .nth_back(KEY_PART - 1)
+        .map_or(key, |(at, _)| &key[at..])
+}
+
 /// The letters of an unknown method that are shown.
 const SHOWN_METHOD: usize = 80;
 
@@ -119,7 +134,7 @@ pub(crate) fn answer_line(server: &Server, id: &str, question: &InputRequest) ->
         Some(_) => vec!["--decline".to_owned()],
         None => fields::values(question),
     };
-    let key = question.key.as_deref().unwrap_or_default();
+    let key = short_key(question.key.as_deref().unwrap_or_default());
     let in_one_word = format!("--question={key}");
     let mut words = match question.key {
         None => Vec::new(),
@@ -227,7 +242,7 @@ impl Waiting<'_> {
 
     /// That the task is waited for, how to stop that, and how to come back.
     async fn notice(&self, task: &TaskHandle) -> String {
-        let id = task.id();
+        let id = output::id(task.id());
         let address = match self.server.is_child() {
             true => String::new(),
             false => format!(" on {}", task.connection().address()),
@@ -238,7 +253,7 @@ impl Waiting<'_> {
         match is_kept {
             true => format!(
                 "{waiting}; Ctrl-C stops the wait, not the task; `{}` waits again",
-                self.server.task_line("task", id, &["--wait"])
+                self.server.task_line("task", task.id(), &["--wait"])
             ),
             false => format!("{waiting}; Ctrl-C stops the wait, and the task ends with this command"),
         }
@@ -390,5 +405,19 @@ pub(crate) async fn cancel(task: &TaskHandle) {
     }
     if let Err(error) = task.finish(&Outcome::Cancelled).await {
         record::warn(&error);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_key_is_named_by_its_end() {
+        assert_eq!(short_key("q1"), "q1");
+        let longest = "k".repeat(LONGEST_KEY);
+        assert_eq!(short_key(&longest), longest);
+        let long = format!("{}-of-question-\u{e4}7", "x".repeat(90));
+        assert_eq!(short_key(&long), "-question-\u{e4}7");
     }
 }

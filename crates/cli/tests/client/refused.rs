@@ -32,7 +32,10 @@ fn an_id_of_a_task_rewrites_no_terminal() {
         ))
     });
     let called = served.run(&["call", "t", "--detach"]);
-    assert_eq!(exit(&called, 0), "task- [31mred line");
+    let shown = r"$'task-\x1b[31mred\x0aline'";
+    assert_eq!(exit(&called, 0), shown);
+    let said = stderr(&called);
+    assert!(said.contains(&format!("longhaul task {shown} --wait")), "{said}");
 }
 
 /// One cause has one status in all commands, and no other server is asked instead.

@@ -248,7 +248,7 @@ key = "none.json"
     fs::write(folder.path().join("none.json"), r#"{"keys": []}"#).unwrap();
     let checked = run(&["check", "--json", file.to_str().unwrap()]);
     assert_eq!(exit(&checked), 2, "{checked:?}");
-    let checked: Value = serde_json::from_str(&stdout(&checked)).unwrap();
+    let checked: Value = serde_json::from_str(stdout(&checked)).unwrap();
     let problems = checked["problems"].as_array().unwrap();
     let found: Vec<(u64, &str)> = problems
         .iter()
