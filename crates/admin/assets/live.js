@@ -59,7 +59,7 @@ async function draw() {
     const newLog = main.querySelector(".log");
     if (newLog) newLog.scrollTop = follows ? newLog.scrollHeight : top;
     if (focused) main.querySelector(focused)?.focus({ preventScroll: true });
-    say("live");
+    say(answer.ok ? "live" : "not answered; trying again");
   } catch {
     isStale = true;
     say("not connected; trying again");

@@ -5,7 +5,7 @@ use crate::{
     masking::{mask, mask_result},
     metrics::{MetricsError, Observed, Present, queue_age},
     query::{InvalidQuery, TaskQuery},
-    view::{self, EntryView, QuestionView, TaskDetails, TaskView, ToolView},
+    view::{self, EntryView, FailureView, QuestionView, TaskDetails, TaskView, ToolView},
     words,
 };
 use longhaul_core::{
@@ -227,7 +227,7 @@ impl AdminContext {
             let tool = offered.tools.get(&*name);
             let of = |state| groups.iter().filter(move |group| group.state == state);
             let count = |state| of(state).map(|group| group.count).sum();
-            let totals = self.metrics.totals(&name);
+            let totals = self.metrics.totals(&name, now);
             ToolView {
                 offered: tool.is_some(),
                 paused: self.engine.is_paused(&name),
@@ -243,6 +243,9 @@ impl AdminContext {
                 failed: totals.failed,
                 cancelled: totals.cancelled,
                 mean_seconds: totals.mean_seconds,
+                per_minute: totals.recent.per_minute,
+                failed_in_row: totals.recent.failed_in_row,
+                last_failure: totals.recent.last_failure.map(|failure| FailureView::of(&failure, now)),
                 name,
             }
         };

@@ -2,7 +2,7 @@
 
 use crate::metrics::{Metrics, Write};
 use longhaul_core::{
-    BoxFuture, Clock, Store, StoreLayer, Task,
+    AttemptOutcome, BoxFuture, Clock, State, Store, StoreLayer, Task, Verdict,
     store::{ApplyError, Change, ChangeEnds, Claim, Claimed, CreateError, Created, NewTask, StoreError},
 };
 use std::sync::Arc;
@@ -25,11 +25,16 @@ impl MeteredStore {
 
 /// Counts what a change did to `task`, which is as it was left.
 fn count(metrics: &Metrics, ends: ChangeEnds, task: &Task) {
+    let mut has_failed = ends.attempt == Some(AttemptOutcome::Failed);
     if let Some(outcome) = ends.attempt {
         metrics.attempt_ended(&task.tool, outcome);
     }
     if ends.ended(task) {
         metrics.task_ended(task);
+        has_failed |= matches!(task.state, State::Done(Verdict::ToolError | Verdict::RpcError));
+    }
+    if has_failed {
+        metrics.attempt_failed(&task.tool);
     }
 }
 

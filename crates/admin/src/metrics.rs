@@ -1,6 +1,7 @@
 //! What Prometheus reads.
 
 use crate::{
+    recent_ends::{Recent, RecentEnds},
     upstream_source::{UpstreamReport, UpstreamState},
     words::state_word,
 };
@@ -139,6 +140,7 @@ struct ToolMetrics {
     total_seconds: Counter<f64, AtomicU64>,
     /// By [`AttemptOutcome`].
     attempts: [Counter; AttemptOutcome::ALL.len()],
+    recent: Mutex<RecentEnds>,
 }
 
 /// A kind of write that is acknowledged after its commit.
@@ -155,6 +157,7 @@ pub(crate) struct ToolTotals {
     pub(crate) failed: u64,
     pub(crate) cancelled: u64,
     pub(crate) mean_seconds: Option<f64>,
+    pub(crate) recent: Recent,
 }
 
 impl Default for Metrics {
@@ -320,6 +323,7 @@ impl Metrics {
             task_seconds: self.task_seconds.get_or_create(&label).clone(),
             queue_seconds: self.queue_seconds.get_or_create(&label).clone(),
             total_seconds: Counter::default(),
+            recent: Mutex::default(),
             attempts: AttemptOutcome::ALL.map(|outcome| {
                 let (tool, outcome) = (tool.to_string(), outcome.as_str());
                 self.attempts.get_or_create(&OfToolAndOutcome { tool, outcome }).clone()
@@ -346,6 +350,11 @@ impl Metrics {
         self.of_tool(tool).attempts[end as usize].inc();
     }
 
+    /// An attempt of the tool has failed, or finished with an error.
+    pub(crate) fn attempt_failed(&self, tool: &Arc<str>) {
+        self.of_tool(tool).recent.lock().attempt_failed();
+    }
+
     pub(crate) fn task_ended(&self, task: &Task) {
         let of_tool = self.of_tool(&task.tool);
         match task.state {
@@ -354,6 +363,7 @@ impl Metrics {
             _ => of_tool.failed.inc(),
         };
         if let Some(ended_at) = task.ended_at {
+            of_tool.recent.lock().ended(task, ended_at);
             let took = seconds(ended_at.since(task.created_at));
             of_tool.task_seconds.observe(took);
             of_tool.total_seconds.inc_by(took);
@@ -382,7 +392,7 @@ impl Metrics {
         self.full_writes.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn totals(&self, tool: &str) -> ToolTotals {
+    pub(crate) fn totals(&self, tool: &str, now: UnixMillis) -> ToolTotals {
         let of_tool = self.tools.read().get(tool).cloned();
         let Some(of_tool) = of_tool else {
             return ToolTotals::default();
@@ -394,6 +404,7 @@ impl Metrics {
             succeeded,
             failed,
             cancelled,
+            recent: of_tool.recent.lock().read(now),
             mean_seconds: (all > 0).then(|| of_tool.total_seconds.get() / all as f64),
         }
     }

@@ -11,12 +11,15 @@ use crate::{
     words::length,
 };
 use longhaul_core::Millis;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::sync::Arc;
 
 /// A queue that old waits for something, in milliseconds.
 const OLD_QUEUE: Millis = 10 * 60_000;
 /// A question that nobody has answered for so long.
 const OLD_QUESTION: &str = "1h";
+/// Attempts of a tool that fail one after another are no accident then.
+const FAILED_IN_ROW: u32 = 5;
 /// Blocked tasks that are named one by one.
 const NAMED: usize = 20;
 
@@ -53,7 +56,9 @@ impl AdminContext {
             };
             problems.extend(self.tasks(&blocked).await?.tasks.iter().filter_map(of_blocked));
         }
-        problems.extend(self.tools().await?.iter().filter_map(of_tool));
+        let tools = self.tools().await?;
+        problems.extend(tools.iter().filter_map(of_tool));
+        problems.extend(tools.iter().filter_map(of_failures));
         for node in self.nodes().await?.nodes {
             if node.state == "dead" && node.bound_attempts > 0 {
                 let what = format!(
@@ -154,5 +159,26 @@ fn of_tool(tool: &ToolView) -> Option<ProblemView> {
     } else {
         let advice = "the tool is not offered any more: configure it again, or cancel its tasks";
         ProblemView::new(what, advice, "/tools")
+    })
+}
+
+fn of_failures(tool: &ToolView) -> Option<ProblemView> {
+    if tool.failed_in_row < FAILED_IN_ROW {
+        return None;
+    }
+    let mut what = format!("the last {} attempts of {} have failed", tool.failed_in_row, tool.name);
+    let page = match &tool.last_failure {
+        None => format!("/?tool={}", utf8_percent_encode(&tool.name, NON_ALPHANUMERIC)),
+        Some(failure) => {
+            if let Some(reason) = &failure.reason {
+                what.push_str(&format!("; the latest task: {reason}"));
+            }
+            format!("/tasks/{}", failure.task)
+        }
+    };
+    let problem = ProblemView::new(what, "see why; a pause lets its calls wait instead of fail", page);
+    Some(match tool.paused {
+        true => problem,
+        false => problem.with_command(&["pause", &tool.name]),
     })
 }

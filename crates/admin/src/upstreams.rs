@@ -5,7 +5,7 @@ use crate::{
     action::ActionError,
     context::AdminContext,
     upstream_source::{UpstreamReport, UpstreamState},
-    view::ToolView,
+    view::{FailureView, ToolView},
 };
 use longhaul_core::store::StoreError;
 use longhaul_runtime::OperatorError;
@@ -36,6 +36,14 @@ pub(crate) struct UpstreamView {
     pub(crate) succeeded: u64,
     pub(crate) failed: u64,
     pub(crate) cancelled: u64,
+    /// From creation to the end, in the mean, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) mean_seconds: Option<f64>,
+    /// Tasks and calls that have ended, for each minute, in the mean of the last five minutes.
+    pub(crate) per_minute: f64,
+    /// The latest failure since the start of this process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) last_failure: Option<FailureView>,
 }
 
 impl UpstreamView {
@@ -47,7 +55,14 @@ impl UpstreamView {
             UpstreamState::Up => ("up", None),
             UpstreamState::Down(reason) => ("down", Some(reason)),
         };
+        let ended = |tool: &ToolView| (tool.succeeded + tool.failed + tool.cancelled) as f64;
+        let seconds = own.iter().filter_map(|tool| Some(tool.mean_seconds? * ended(tool)));
+        let (seconds, count): (f64, f64) = (seconds.sum(), own.iter().map(|tool| ended(tool)).sum());
+        let failures = own.iter().filter_map(|tool| tool.last_failure.clone());
         Self {
+            mean_seconds: (count > 0.0).then(|| seconds / count),
+            per_minute: own.iter().map(|tool| tool.per_minute).sum(),
+            last_failure: failures.min_by_key(|failure| failure.millis_ago),
             state,
             reason,
             name: report.name,

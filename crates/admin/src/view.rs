@@ -2,9 +2,10 @@
 
 use crate::{
     nodes::NodeView,
+    recent_ends::Failure,
     words::{self, state_word, timestamp},
 };
-use longhaul_core::{AttemptState, Now, Origin, Outcome, StopReason, Task, push_timestamp, store::Record};
+use longhaul_core::{AttemptState, Now, Origin, Outcome, StopReason, Task, UnixMillis, push_timestamp, store::Record};
 use longhaul_runtime::{EntryStatus, EntrySummary, PastAttempt, Requestor};
 use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
@@ -322,4 +323,34 @@ pub struct ToolView {
     /// From creation to the end, in the mean, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_seconds: Option<f64>,
+    /// Tasks and calls that have ended, for each minute, in the mean of the last five minutes.
+    pub per_minute: f64,
+    /// Attempts that have failed since the last task that has succeeded.
+    pub failed_in_row: u32,
+    /// The latest failure since the start of this process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_failure: Option<FailureView>,
+}
+
+/// A task or call that has failed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FailureView {
+    /// Its id.
+    pub task: String,
+    /// How long ago it ended, in milliseconds.
+    pub millis_ago: u64,
+    /// Its last status line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl FailureView {
+    pub(crate) fn of(failure: &Failure, now: UnixMillis) -> Self {
+        Self {
+            task: failure.task.to_string(),
+            millis_ago: now.since(failure.at),
+            reason: failure.reason.as_deref().map(str::to_owned),
+        }
+    }
 }

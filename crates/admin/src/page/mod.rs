@@ -112,6 +112,8 @@ struct MessagePage<'a> {
     title: &'a str,
     text: &'a str,
     back: &'a str,
+    /// Whether a script shall try again.
+    redraws: bool,
 }
 
 /// What a page cannot show or do.
@@ -172,7 +174,17 @@ impl From<ActionError> for PageError {
 }
 
 impl PageError {
+    /// In place of what was to be done.
     fn show(&self, context: &AdminContext, back: &str) -> Response {
+        self.draw(context, back, false)
+    }
+
+    /// In place of a page, which is drawn once it can be.
+    fn show_for_now(&self, context: &AdminContext) -> Response {
+        self.draw(context, "/", self.status == StatusCode::SERVICE_UNAVAILABLE)
+    }
+
+    fn draw(&self, context: &AdminContext, back: &str, redraws: bool) -> Response {
         let title = match self.status {
             StatusCode::NOT_FOUND => "Not found",
             StatusCode::SERVICE_UNAVAILABLE => "The store does not answer",
@@ -183,6 +195,7 @@ impl PageError {
             title,
             text: &self.text,
             back,
+            redraws,
         };
         (self.status, render(&page)).into_response()
     }
@@ -196,7 +209,7 @@ async fn shown(
 ) -> Response {
     let clock = &context.engine.ports().clock;
     let page = context.drawn.page(&context.live, &**clock, address, draw).await;
-    page.unwrap_or_else(|error| error.show(context, "/"))
+    page.unwrap_or_else(|error| error.show_for_now(context))
 }
 
 /// Whether the last part of an address pauses something, or ends its pause; `None` if it does neither.

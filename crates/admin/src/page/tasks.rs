@@ -49,6 +49,8 @@ struct Row {
     created_at: String,
     age: String,
     status: String,
+    /// Which attempt it is, if it was tried before.
+    attempt: Option<u32>,
     progress: Option<f64>,
 }
 
@@ -60,6 +62,7 @@ impl Row {
                 None => length(task.age_millis),
             },
             progress: fraction(&task),
+            attempt: Some(task.attempts_used).filter(|attempt| *attempt > 1),
             status: match task.question {
                 Some(question) => plain(&format!("asks: {question}")),
                 None => plain(&task.status.unwrap_or_default()),
@@ -105,7 +108,7 @@ pub(super) async fn show(
     match drawn.await {
         Ok(page) => page,
         Err(Refusal::Invalid(page)) => (StatusCode::BAD_REQUEST, axum::response::Html(page)).into_response(),
-        Err(Refusal::Page(error)) => error.show(&context, "/"),
+        Err(Refusal::Page(error)) => error.show_for_now(&context),
     }
 }
 

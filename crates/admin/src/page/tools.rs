@@ -1,7 +1,12 @@
 //! The tools and what becomes of their calls.
 
 use super::{Frame, PageError, drawn, pauses, shown};
-use crate::{access::Actor, context::AdminContext, view::ToolView, words::length};
+use crate::{
+    access::Actor,
+    context::AdminContext,
+    view::{FailureView, ToolView},
+    words::{length, plain},
+};
 use askama::Template;
 use axum::{
     Extension,
@@ -22,6 +27,38 @@ struct Row {
     tool: ToolView,
     queue_age: Option<String>,
     mean: String,
+    rate: String,
+    failure: Option<LastFailure>,
+}
+
+/// The latest failure, in words.
+pub(super) struct LastFailure {
+    pub(super) task: String,
+    pub(super) ago: String,
+    pub(super) reason: String,
+}
+
+impl LastFailure {
+    pub(super) fn of(failure: FailureView) -> Self {
+        Self {
+            ago: length(failure.millis_ago),
+            reason: plain(&failure.reason.unwrap_or_default()),
+            task: failure.task,
+        }
+    }
+}
+
+pub(super) fn mean(seconds: Option<f64>) -> String {
+    seconds.map_or_else(String::new, |mean| length((mean * 1_000.0) as u64))
+}
+
+/// Whole numbers are enough once there are some.
+pub(super) fn rate(per_minute: f64) -> String {
+    match per_minute {
+        none if none <= 0.0 => "0".to_owned(),
+        few if few < 10.0 => format!("{few:.1}"),
+        many => format!("{many:.0}"),
+    }
 }
 
 pub(super) async fn show(State(context): State<Arc<AdminContext>>, OriginalUri(uri): OriginalUri) -> Response {
@@ -32,9 +69,9 @@ async fn draw(context: &AdminContext) -> Result<String, PageError> {
     let frame = Frame::of(context, "tools");
     let row = |tool: ToolView| Row {
         queue_age: tool.queue_age_millis.map(length),
-        mean: tool
-            .mean_seconds
-            .map_or_else(String::new, |mean| length((mean * 1_000.0) as u64)),
+        mean: mean(tool.mean_seconds),
+        rate: rate(tool.per_minute),
+        failure: tool.last_failure.clone().map(LastFailure::of),
         tool,
     };
     let rows = context.tools().await?.into_iter().map(row).collect();

@@ -1,6 +1,9 @@
 //! The upstreams of a gateway.
 
-use super::{Frame, PageError, drawn, pauses, shown};
+use super::{
+    Frame, PageError, drawn, pauses, shown,
+    tools::{LastFailure, mean, rate},
+};
 use crate::{access::Actor, context::AdminContext, upstreams::UpstreamView};
 use askama::Template;
 use axum::{
@@ -15,7 +18,14 @@ use std::sync::Arc;
 #[template(path = "upstreams.html")]
 struct UpstreamsPage {
     frame: Frame,
-    rows: Vec<UpstreamView>,
+    rows: Vec<Row>,
+}
+
+struct Row {
+    mean: String,
+    rate: String,
+    failure: Option<LastFailure>,
+    upstream: UpstreamView,
 }
 
 pub(super) async fn show(State(context): State<Arc<AdminContext>>, OriginalUri(uri): OriginalUri) -> Response {
@@ -24,7 +34,13 @@ pub(super) async fn show(State(context): State<Arc<AdminContext>>, OriginalUri(u
 
 async fn draw(context: &AdminContext) -> Result<String, PageError> {
     let frame = Frame::of(context, "upstreams");
-    let rows = context.upstreams().await?;
+    let row = |upstream: UpstreamView| Row {
+        mean: mean(upstream.mean_seconds),
+        rate: rate(upstream.per_minute),
+        failure: upstream.last_failure.clone().map(LastFailure::of),
+        upstream,
+    };
+    let rows = context.upstreams().await?.into_iter().map(row).collect();
     Ok(drawn(&UpstreamsPage { frame, rows }))
 }
 

@@ -148,6 +148,28 @@ async fn an_upstream_is_seen_and_paused_with_all_its_tools() {
     assert_eq!(world.act("/api/upstreams/far/pause").await.0, 409, "it has no tools");
 }
 
+/// Attempts that failed one after another are a problem, until one task succeeds.
+#[tokio::test]
+async fn a_tool_that_fails_again_and_again_is_named() {
+    let world = World::new(true).await;
+    let mut last = String::new();
+    for _ in 0..5 {
+        last = world.ended("fails", json!({"text": "the tape is torn"})).await;
+    }
+    let problem = loop {
+        let problems = world.json("/api/problems").await["problems"].clone();
+        let mut found = problems.as_array().unwrap().iter();
+        if let Some(found) = found.find(|problem| problem["page"] == format!("/tasks/{last}")) {
+            break found.clone();
+        }
+    };
+    let what = problem["what"].as_str().unwrap();
+    assert!(what.starts_with("the last 5 attempts of fails have failed"), "{what}");
+    assert_eq!(problem["command"], json!(["pause", "fails"]));
+    let page = world.page("/upstreams").await;
+    assert!(page.contains(&format!(r#"<a href="/tasks/{last}">"#)), "{page}");
+}
+
 /// The page and the doctor have it from one place.
 #[tokio::test]
 async fn what_is_wrong_is_said_with_what_to_do() {
@@ -276,6 +298,21 @@ async fn tools_and_metrics_count_what_becomes_of_calls() {
         (&tool("fails")["failed"], &tool("asks")["failed"]),
         (&json!(1), &json!(0))
     );
+    let failing = tool("fails");
+    assert_eq!(
+        (
+            &failing["perMinute"],
+            &failing["failedInRow"],
+            &failing["lastFailure"]["task"]
+        ),
+        (&json!(0.2), &json!(1), &json!(failed))
+    );
+    assert_eq!(
+        (&gated["perMinute"], &gated["lastFailure"]),
+        (&json!(0.0), &json!(null))
+    );
+    let page = world.page("/tools").await;
+    assert!(page.contains(&format!(r#"<a href="/tasks/{failed}">"#)), "{page}");
     let text = world.get("/metrics").await.text().await.unwrap();
     for line in [
         r#"longhaul_tasks_created_total{tool="gated"} 3"#,

@@ -196,6 +196,12 @@ async fn tasks(wanted: &AdminTasks) -> Result<Exit, Failure> {
     let exit = shown(&wanted.of, &page, |page| {
         show::tasks(show::list(page, "tasks"), show::width())
     });
+    let principal = wanted.principal.as_deref().unwrap_or_default();
+    if show::list(&page, "tasks").is_empty() && !principal.is_empty() && !principal.contains(':') {
+        output::note(&format!(
+            "a principal is named as lists show it: key:{principal} for an API key"
+        ));
+    }
     if let (Some(next), false) = (next, wanted.of.json) {
         output::note(&format!("there may be more: --after {next}"));
     }
@@ -332,5 +338,10 @@ async fn answer(args: &AdminAnswer) -> Result<Exit, Failure> {
     };
     let body = json!({"key": question["key"], "answer": answer});
     let done = api.post(&format!("{path}/answer"), Some(body)).await?;
-    shown(&args.of, &done, |_| format!("{id} has the answer"))
+    let said = match (args.decline, args.cancel) {
+        (true, _) => "the question is declined",
+        (_, true) => "the question is cancelled",
+        _ => "it has the answer",
+    };
+    shown(&args.of, &done, |_| format!("{id}: {said}"))
 }

@@ -77,12 +77,12 @@ pub(super) fn tools(tools: &[Value], width: usize) -> String {
             count("succeeded"),
             count("failed"),
             count("cancelled"),
-            tool["meanSeconds"]
-                .as_f64()
-                .map_or_else(|| "-".to_owned(), |mean| length((mean * 1000.0) as u64)),
+            rate(tool),
+            mean(tool),
+            last_failure(tool),
         ]
     };
-    let rows: Vec<[String; 11]> = tools.iter().map(row).collect();
+    let rows: Vec<[String; 13]> = tools.iter().map(row).collect();
     let header = [
         "TOOL",
         "QUEUED",
@@ -94,9 +94,31 @@ pub(super) fn tools(tools: &[Value], width: usize) -> String {
         "SUCCEEDED",
         "FAILED",
         "CANCELLED",
+        "A MINUTE",
         "MEAN",
+        "LAST FAILURE",
     ];
     table(header, &rows, width)
+}
+
+/// Of a tool or an upstream: how many of its tasks end in a minute.
+fn rate(of: &Value) -> String {
+    format!("{:.1}", of["perMinute"].as_f64().unwrap_or_default())
+}
+
+/// How long its tasks take.
+fn mean(of: &Value) -> String {
+    let mean = of["meanSeconds"].as_f64();
+    mean.map_or_else(|| "-".to_owned(), |mean| length((mean * 1000.0) as u64))
+}
+
+/// When one has failed, and why.
+fn last_failure(of: &Value) -> String {
+    let failure = &of["lastFailure"];
+    match failure["millisAgo"].as_u64() {
+        None => "-".to_owned(),
+        Some(ago) => format!("{} ago: {}", length(ago), text(failure, "reason")),
+    }
 }
 
 pub(super) fn audit(lines: &[Value], width: usize) -> String {
@@ -153,13 +175,16 @@ pub(super) fn upstreams(upstreams: &[Value], width: usize) -> String {
             count("succeeded"),
             count("failed"),
             count("cancelled"),
+            rate(upstream),
+            mean(upstream),
             text(upstream, "reason").to_owned(),
+            last_failure(upstream),
         ]
     };
     if upstreams.is_empty() {
         return "this server has no upstreams".to_owned();
     }
-    let rows: Vec<[String; 11]> = upstreams.iter().map(row).collect();
+    let rows: Vec<[String; 14]> = upstreams.iter().map(row).collect();
     let header = [
         "UPSTREAM",
         "STATE",
@@ -171,7 +196,10 @@ pub(super) fn upstreams(upstreams: &[Value], width: usize) -> String {
         "SUCCEEDED",
         "FAILED",
         "CANCELLED",
+        "A MINUTE",
+        "MEAN",
         "WHY",
+        "LAST FAILURE",
     ];
     table(header, &rows, width)
 }

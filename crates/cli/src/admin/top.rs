@@ -41,7 +41,8 @@ fn draw(stats: &Value, tools: &Value, live: &Value) {
     };
     let tools: Vec<Value> = tools.as_array().into_iter().flatten().filter(busy).cloned().collect();
     let width = show::width();
-    let mut lines = vec![show::stats(stats), String::new()];
+    let mut lines = wrapped(&show::stats(stats), width);
+    lines.push(String::new());
     lines.extend(show::tools(&tools, width).lines().map(str::to_owned));
     lines.push(String::new());
     lines.extend(show::tasks(show::list(live, "tasks"), width).lines().map(str::to_owned));
@@ -51,7 +52,11 @@ fn draw(stats: &Value, tools: &Value, live: &Value) {
         // From the top left corner: each line to its end, then what is below.
         let shown: String = lines
             .iter()
-            .map(|line| format!("{}\x1b[K\r\n", output::plain(line, "")))
+            .map(|line| {
+                // A line that is too long would push the first one out of the screen.
+                let line: String = output::plain(line, "").chars().take(width).collect();
+                format!("{line}\x1b[K\r\n")
+            })
             .collect();
         let _ = write!(out, "\x1b[H{}\x1b[J", shown.trim_end_matches("\r\n"));
         let _ = out.flush();
@@ -60,7 +65,33 @@ fn draw(stats: &Value, tools: &Value, live: &Value) {
     }
 }
 
+/// A text in lines of at most `width` characters, unless a word is longer.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 fn height() -> usize {
     let lines = rustix::termios::tcgetwinsize(io::stdout()).map_or(0, |size| size.ws_row.into());
     if lines == 0 { LINES } else { lines }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wrapped;
+
+    #[test]
+    fn lines_are_not_longer_than_the_screen() {
+        assert_eq!(wrapped("ab cd ef longer", 5), ["ab cd", "ef", "longer"]);
+        assert_eq!(wrapped("ab cd", usize::MAX), ["ab cd"]);
+    }
 }

@@ -1,7 +1,7 @@
 //! The `[server.audit]` section: where the audit log goes.
 
 use super::{paths::Environment, section::Section};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const DEFAULT_MAX_SIZE: u64 = 64 << 20;
 const DEFAULT_KEEP: u32 = 8;
@@ -24,11 +24,15 @@ pub(crate) struct AuditConfig {
 }
 
 /// Reads the section; `None` after a problem.
-pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<AuditConfig> {
+pub(super) fn read(section: &Section<'_>, environment: &Environment, data_dir: Option<&Path>) -> Option<AuditConfig> {
     let file = section.optional("file", |entry| {
         let path = environment.resolve(entry.text()?, section.file().folder());
         let path = path.map_err(|error| entry.report(format!("`file`: {error}"))).ok()?;
-        if let Some(folder) = path.parent().filter(|folder| !folder.is_dir()) {
+        // The data directory is made before the log is opened.
+        let missing = path
+            .parent()
+            .filter(|folder| !folder.is_dir() && data_dir != Some(folder));
+        if let Some(folder) = missing {
             entry.report(format!("`file`: there is no folder {}", folder.display()));
         }
         Some(path)

@@ -78,10 +78,11 @@ fn read_server(file: &File, environment: &Environment) -> Option<KeysConfig> {
     let root = Section::root(file, document.get_ref());
     let section = root.get("server")?.section("[server]", "[server]")?;
     let name = server::read_name(&section);
-    let data_dir = server::read_data_dir(&section, environment);
+    let data_dir = server::read_data_dir(&section, environment)
+        .and_then(|data_dir| data_dir.or_else(|| environment.default_data_dir(&name?).ok()));
     let audit = section.get("audit").and_then(|entry| {
         let section = entry.section("[server.audit]", "such as [server.audit]")?;
-        audit::read(&section, environment)
+        audit::read(&section, environment, data_dir.as_deref())
     });
     let auth = section
         .get("auth")
@@ -89,7 +90,7 @@ fn read_server(file: &File, environment: &Environment) -> Option<KeysConfig> {
     // A mistake in it is one of the problems already.
     let api_keys = auth.is_none_or(|auth| auth.get_or("api_keys", false, |entry| entry.flag()) != Some(false));
     Some(KeysConfig {
-        data_dir: data_dir.and_then(|data_dir| data_dir.or_else(|| environment.default_data_dir(&name?).ok())),
+        data_dir,
         audit,
         api_keys,
         tools: None,

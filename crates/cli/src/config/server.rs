@@ -224,8 +224,14 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment, max_running
                 .to_owned(),
         );
     }
+    let own_folder = match (&data_dir, &name) {
+        (Some(Some(data_dir)), _) => Some(data_dir.clone()),
+        (Some(None), Some(name)) => environment.default_data_dir(name).ok(),
+        _ => None,
+    };
     let audit = section.optional("audit", |entry| {
-        audit::read(&entry.section("[server.audit]", "such as [server.audit]")?, environment)
+        let section = entry.section("[server.audit]", "such as [server.audit]")?;
+        audit::read(&section, environment, own_folder.as_deref())
     });
     let otlp = section.optional("otlp", |entry| collector(&entry));
     let limits = section.get_or("limits", LimitsConfig::default(), |entry| {

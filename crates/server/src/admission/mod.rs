@@ -33,10 +33,11 @@ impl Admission {
         clock: &Arc<dyn Clock>,
     ) -> Self {
         let has_defaults = !authentication.is_of_one_user();
+        let meter = Meter::new(limits, has_defaults, clock);
         Self {
             access: Access::new(authentication),
-            meter: Meter::new(limits, has_defaults, clock),
-            memory: ByteBudget::new(limits.memory, max_body),
+            memory: ByteBudget::new(limits.memory, max_body, Arc::clone(&meter.refusals)),
+            meter,
             max_body,
             connections: ConnectionCount::default(),
         }

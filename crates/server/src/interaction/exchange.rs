@@ -86,7 +86,7 @@ impl Response {
         if self.text.reservation.is_none() {
             match memory.reserve_for_answer(self.text.text.len()) {
                 Ok(reservation) => self.text.reservation = reservation,
-                Err(Exhausted) => return Self::error(id, &Busy::Answers.into()),
+                Err(Exhausted) => return Self::error(id, &memory.refuse(Busy::Answers)),
             }
         }
         self

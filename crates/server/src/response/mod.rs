@@ -114,7 +114,7 @@ impl Answer {
                     retry_after,
                     text: Text { text, reservation },
                 },
-                Err(Exhausted) => refuse(&Busy::Answers.into()),
+                Err(Exhausted) => refuse(&memory.refuse(Busy::Answers)),
             },
             other => other,
         }

@@ -180,7 +180,10 @@ fn enter(front: &Front, principal: &Principal, bytes: &Bytes) -> Result<Option<R
     if reservation.grow(bytes.len()) == Err(Exhausted)
         && let Ok(Message::Request(request)) = Message::parse(bytes)
     {
-        return Err(Answer::error(Some(request.id), &Busy::Bodies.into()));
+        return Err(Answer::error(
+            Some(request.id),
+            &front.admission.memory.refuse(Busy::Bodies),
+        ));
     }
     Ok(reservation.keep())
 }

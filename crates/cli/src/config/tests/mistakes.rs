@@ -630,4 +630,9 @@ fn an_audit_log_needs_its_folder() {
     );
     std::fs::create_dir(folder.path().join("logs")).unwrap();
     assert!(load(&folder.path().join("jobs.toml"), &environment()).is_ok());
+    // The server makes its data directory before it opens the log.
+    let folder = folder_with(&format!(
+        "{SERVER}data_dir = \"data\"\n[server.audit]\nfile = \"data/audit.jsonl\"\n{TOOL}command = [\"true\"]\n"
+    ));
+    assert!(load(&folder.path().join("jobs.toml"), &environment()).is_ok());
 }

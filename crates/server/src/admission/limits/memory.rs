@@ -5,7 +5,9 @@
 //!
 //! No principal gets more for large bodies than is left for the others after that: half of what they do not have. So none can take all of it.
 
+use super::{Busy, Limit, Refusals};
 use longhaul_core::Principal;
+use longhaul_wire::RpcError;
 use parking_lot::Mutex;
 use std::{
     collections::HashMap,
@@ -151,11 +153,12 @@ pub(crate) struct ByteBudget {
     small: Arc<Pool>,
     large: Arc<LargeBodies>,
     answers: Arc<Pool>,
+    refusals: Arc<Refusals>,
 }
 
 impl ByteBudget {
     /// `bytes` in all; more if a single body may be larger than what a principal can have of its part of them.
-    pub(crate) fn new(bytes: usize, largest_body: usize) -> Self {
+    pub(crate) fn new(bytes: usize, largest_body: usize, refusals: Arc<Refusals>) -> Self {
         Self {
             small: Pool::new((bytes / 8).max(SMALL)),
             large: Arc::new(LargeBodies {
@@ -163,7 +166,14 @@ impl ByteBudget {
                 of_principals: Mutex::default(),
             }),
             answers: Pool::new(bytes / 2),
+            refusals,
         }
+    }
+
+    /// What is answered where there is no memory. Counts it.
+    pub(crate) fn refuse(&self, busy: Busy) -> RpcError {
+        self.refusals.count(Limit::Memory);
+        busy.into()
     }
 
     /// A reservation for a body of this principal of which nothing has been read.
@@ -298,7 +308,7 @@ mod tests {
         fn reservations_stay_within_the_budget_and_are_released(
             steps in prop::collection::vec((0..3u8, 1..3_000_000usize, any::<prop::sample::Index>()), 1..200),
         ) {
-            let budget = ByteBudget::new(BUDGET, 1 << 20);
+            let budget = ByteBudget::new(BUDGET, 1 << 20, Arc::default());
             let principals = principals::<3>();
             let mut bodies: Vec<(usize, BodyReservation<'_>)> = Vec::new();
             let mut answers: Vec<(usize, Option<Reservation>)> = Vec::new();
@@ -332,7 +342,7 @@ mod tests {
 
     #[test]
     fn small_bodies_have_a_share_that_large_ones_cannot_take() {
-        let budget = ByteBudget::new(BUDGET, 1 << 20);
+        let budget = ByteBudget::new(BUDGET, 1 << 20, Arc::default());
         let [principal] = principals();
         let _large = take_all(&budget, &principal, SMALL + 1);
         let mut small = budget.body(&principal);
@@ -346,7 +356,7 @@ mod tests {
 
     #[test]
     fn s_06_a_principal_leaves_as_much_as_it_takes() {
-        let budget = ByteBudget::new(BUDGET, 1 << 20);
+        let budget = ByteBudget::new(BUDGET, 1 << 20, Arc::default());
         let principals = principals::<4>();
         let size = SMALL + 1;
         let mut held = Vec::new();
@@ -364,7 +374,7 @@ mod tests {
 
     #[test]
     fn the_largest_body_fits_when_nothing_else_is_there() {
-        let budget = ByteBudget::new(1 << 20, 32 << 20);
+        let budget = ByteBudget::new(1 << 20, 32 << 20, Arc::default());
         let [one, other] = principals();
         let mut largest = budget.body(&one);
         assert_eq!(largest.grow(32 << 20), Ok(()));
@@ -374,7 +384,7 @@ mod tests {
 
     #[test]
     fn an_answer_larger_than_the_budget_reserves_all_of_it() {
-        let budget = ByteBudget::new(BUDGET, 1 << 20);
+        let budget = ByteBudget::new(BUDGET, 1 << 20, Arc::default());
         let reservation = budget.reserve_for_answer(10 * BUDGET).expect("the budget is unused");
         assert!(budget.reserve_for_answer(UNCOUNTED + 1).is_err());
         let mut waits = Box::pin(budget.wait_for_answer(UNCOUNTED + 1));

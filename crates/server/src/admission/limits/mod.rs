@@ -227,7 +227,7 @@ pub(crate) struct Meter {
     denied: Option<DeniedRates>,
     connections: Tally<Source>,
     streams: Tally<Principal>,
-    pub(crate) refusals: Refusals,
+    pub(crate) refusals: Arc<Refusals>,
 }
 
 impl Meter {
@@ -242,7 +242,7 @@ impl Meter {
             denied: limits.denied_per_second.map(|most| DeniedRates::new(most, clock)),
             connections: Tally::new(limits.connections, limits.connections_in_all),
             streams: Tally::new(limits.streams, limits.streams_in_all),
-            refusals: Refusals::default(),
+            refusals: Arc::default(),
         }
     }
 

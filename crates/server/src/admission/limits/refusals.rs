@@ -19,11 +19,13 @@ pub enum Limit {
     Connections,
     /// [`Limits::streams`](super::Limits::streams), of one principal or of all.
     Streams,
+    /// [`Limits::memory`](super::Limits::memory).
+    Memory,
 }
 
 impl Limit {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Requests,
         Self::Calls,
         Self::Reads,
@@ -31,6 +33,7 @@ impl Limit {
         Self::Denied,
         Self::Connections,
         Self::Streams,
+        Self::Memory,
     ];
 
     /// Its name in metrics.
@@ -43,6 +46,7 @@ impl Limit {
             Self::Denied => "denied",
             Self::Connections => "connections",
             Self::Streams => "streams",
+            Self::Memory => "memory",
         }
     }
 }
@@ -55,9 +59,14 @@ impl Refusals {
     /// Counts `checked` if it is a refusal.
     pub(crate) fn note<T, E>(&self, limit: Limit, checked: Result<T, E>) -> Result<T, E> {
         if checked.is_err() {
-            self.0[limit as usize].fetch_add(1, Ordering::Relaxed);
+            self.count(limit);
         }
         checked
+    }
+
+    /// Counts a refusal.
+    pub(crate) fn count(&self, limit: Limit) {
+        self.0[limit as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// How often this one was.

@@ -44,7 +44,7 @@ pub(super) async fn read<B: Body<Data = Bytes> + Unpin>(
         drop_rest(&mut body, front).await;
     }
     read.map_err(|unread| match unread {
-        Unread::NoRoom => Busy::Bodies.into(),
+        Unread::NoRoom => front.admission.memory.refuse(Busy::Bodies),
         Unread::Refused(error) => error,
     })
 }
