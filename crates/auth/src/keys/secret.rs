@@ -10,20 +10,34 @@ use subtle::ConstantTimeEq as _;
 /// How every API key begins. A bearer token that begins so is an API key and nothing else, so it is never sent to an issuer.
 pub const KEY_PREFIX: &str = "lhk_";
 
-/// Whether a token is a key, perhaps one that was copied with a mistake in its prefix: in other letters, or without its first or last character. Such a one is shown to nobody
-/// else, since it has the secret of a key.
+/// Whether a token is a key, perhaps one that was copied with a mistake: its prefix in other letters, or without its first or last character, or something around
+/// the key. Such a one is shown to nobody else, since it has the secret of a key.
 ///
 /// ```
 /// use longhaul_auth::keys::is_like_key;
 /// assert!(["lhk_x", "LHK_x", "hk_x", "lhkx"].into_iter().all(is_like_key));
+/// assert!(is_like_key(&format!("Bearer lhk_{}", "a".repeat(43))));
 /// assert!(!is_like_key("eyJhbGciOiJub25lIn0.e30."));
 /// ```
 pub fn is_like_key(token: &str) -> bool {
-    ["lhk", "hk_"].into_iter().any(|part| {
+    let begins = ["lhk", "hk_"].into_iter().any(|part| {
         let start = token.get(..part.len());
         start.is_some_and(|start| start.eq_ignore_ascii_case(part))
-    })
+    });
+    begins || has_key(token)
 }
+
+/// Whether a whole key is in the text, such as `Bearer lhk_…` or one in quotes. The letters of a JWT may look so by chance.
+fn has_key(token: &str) -> bool {
+    let of_key = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let length = KEY_PREFIX.len() + RANDOM_LENGTH;
+    let is_key = |part: &[u8]| {
+        let (prefix, random) = part.split_at(KEY_PREFIX.len());
+        prefix.eq_ignore_ascii_case(KEY_PREFIX.as_bytes()) && random.iter().all(of_key)
+    };
+    !token.starts_with("eyJ") && token.as_bytes().windows(length).any(is_key)
+}
+
 /// The characters after the prefix: 256 bits as base64url.
 const RANDOM_LENGTH: usize = 43;
 const RANDOM_BYTES: usize = 32;
