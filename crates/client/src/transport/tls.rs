@@ -116,6 +116,15 @@ pub(super) fn describe_certificate(error: &Error) -> Option<String> {
         CertificateError::UnsupportedSignatureAlgorithmContext { .. } => {
             "its certificate is signed with an algorithm that is not accepted here".to_owned()
         }
+        CertificateError::Other(other) => match other.to_string().split(|char: char| !char.is_alphanumeric()).next() {
+            Some("CaUsedAsEndEntity") => {
+                "its certificate is that of an authority (CA:TRUE), and a server needs one with CA:FALSE".to_owned()
+            }
+            Some("RequiredEkuNotFound" | "RequiredEkuNotFoundContext") => {
+                "its certificate is not one for servers".to_owned()
+            }
+            kind => format!("its certificate is not accepted: {}", kind.unwrap_or_default()),
+        },
         // What is in it are bytes.
         error => {
             let error = format!("{error:?}");
@@ -130,10 +139,16 @@ pub(super) fn is_not_tls(error: &Error) -> bool {
     matches!(error, Error::InvalidMessage(InvalidMessage::InvalidContentType))
 }
 
-/// The names in a certificate, which rustls shows as `DnsName("example.com")`.
+/// The names in a certificate, which rustls shows as `DnsName("example.com")` and `IpAddress(10.1.2.3)`.
 fn list(presented: &[String]) -> String {
     const SHOWN: usize = 3;
-    let names = presented.iter().map(|name| name.split('"').nth(1).unwrap_or(name));
+    let bare = |name: &'_ String| -> String {
+        let inside = name
+            .split_once('(')
+            .map_or(name.as_str(), |(_, inside)| inside.trim_end_matches(')'));
+        inside.trim_matches('"').to_owned()
+    };
+    let names = presented.iter().map(bare);
     let mut shown = names.take(SHOWN).collect::<Vec<_>>().join(", ");
     if presented.is_empty() {
         shown.push_str("no name");
@@ -154,6 +169,7 @@ fn days(from: UnixTime, to: UnixTime) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustls::{OtherError, pki_types::ServerName};
 
     #[test]
     fn no_refusal_of_a_certificate_shows_bytes() {
@@ -176,6 +192,17 @@ mod tests {
             (
                 CertificateError::UnhandledCriticalExtension,
                 "UnhandledCriticalExtension",
+            ),
+            (
+                CertificateError::Other(OtherError(Arc::new(std::io::Error::other("CaUsedAsEndEntity")))),
+                "CA:FALSE",
+            ),
+            (
+                CertificateError::NotValidForNameContext {
+                    expected: ServerName::try_from("localhost").unwrap(),
+                    presented: vec!["DnsName(\"a.example\")".to_owned(), "IpAddress(10.1.2.3)".to_owned()],
+                },
+                "is for a.example, 10.1.2.3, and not for localhost",
             ),
         ] {
             let said = describe_certificate(&Error::InvalidCertificate(error)).unwrap();
