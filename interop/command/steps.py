@@ -202,9 +202,18 @@ def killed_at_the_form():
     assert expected in result, result
 
 
+def raising_tool():
+    """The task has failed, and the result that the SDK gives of it does not say so."""
+    called = subprocess.run([asked.program, "call", asked.url, "raising_job"], env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=STEP_TIMEOUT)
+    said = called.stdout + called.stderr
+    assert called.returncode != 0 and "the disk is full" in said, f"status {called.returncode}: {said}"
+
+
 steps = [tools, call, detach_and_fetch, cancel, killed_caller, answer_later, killed_at_the_form]
 if "asks_twice" in TOOLS:
     steps += [second_question, later_question]
+if "mcp_1" in asked.server:
+    steps.append(raising_tool)
 done = 0
 for step in steps:
     line = {"server": asked.server, "step": step.__name__.replace("_", " "), "ok": True}

@@ -40,6 +40,7 @@ TOOLS = [
     tool("confirm_twice", {"filename": {"type": "string"}, "pause": {"type": "number"}}, "required"),
     tool("multi_input", {}, "required"),
     tool("failing_job", {}, "required"),
+    tool("raising_job", {}, "required"),
 ]
 
 
@@ -133,8 +134,12 @@ async def failing_job(_task, _arguments):
     return said("The job failed, as it always does.", is_error=True)
 
 
+async def raising_job(_task, _arguments):
+    raise RuntimeError("the disk is full")
+
+
 PLAIN = {"greet": greet, "test_tool_with_progress": report_progress, "test_elicitation": ask, "test_sampling": sample}
-TASKS = {"slow_compute": slow_compute, "confirm_delete": confirm_delete, "confirm_twice": confirm_twice, "multi_input": multi_input, "failing_job": failing_job}
+TASKS = {"slow_compute": slow_compute, "confirm_delete": confirm_delete, "confirm_twice": confirm_twice, "multi_input": multi_input, "failing_job": failing_job, "raising_job": raising_job}
 
 
 def over_stdio():

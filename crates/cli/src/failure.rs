@@ -326,7 +326,7 @@ impl From<OpenError> for Failure {
 impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
         match error {
-            CallError::Request(error) => error.into(),
+            CallError::Request(error) | CallError::Task { error, .. } => error.into(),
             CallError::Journal(error) => error.into(),
             other => Self::usage(other),
         }

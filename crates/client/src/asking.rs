@@ -1,7 +1,7 @@
 //! Asking the user: each question once, whichever process of the user asks.
 
 use crate::{
-    Asked, Connection, InputRequest, InputResponse, RequestError,
+    Asked, Connection, InputRequest, InputResponse, JournalError, RequestError,
     call_record::CallRecord,
     journal::{JournalWatch, RequestNumber},
 };
@@ -135,6 +135,8 @@ pub(crate) async fn ask_recorded<E: From<RequestError>>(
         };
         match asked {
             Ok(Asked::Accepted) => return Ok(None),
+            // Another process has seen the end of the call.
+            Err(JournalError::WrongState { .. }) => return Ok(None),
             Ok(Asked::Pending) => {
                 watch.changed_or_ended().await;
                 continue;

@@ -24,9 +24,18 @@ pub enum CallError {
     /// The call could not be recorded. Nothing was sent.
     #[error("the call is not recorded, and was not sent: {0}")]
     Journal(#[from] JournalError),
-    /// A request failed.
+    /// The call was not sent, or was not answered with a result or a task. It may have run, unless [`RequestError::is_refusal`] says that it has not.
     #[error(transparent)]
     Request(#[from] RequestError),
+    /// The server has made the call a task, and waiting for that has failed. The tool may have run, and may run on, whatever the error says of the request that
+    /// has failed: do not make the call again. With a journal [`Client::tasks`](crate::Client::tasks) returns the task, unless it is lost.
+    #[error("{error}")]
+    Task {
+        /// The server's id of it.
+        task: String,
+        /// Why it is not waited for any more.
+        error: RequestError,
+    },
     /// There is no task that could be answered.
     #[error("the call has no task that asks")]
     AsksNothing,

@@ -112,7 +112,8 @@ impl Client {
     /// Dropping the future stops the wait and not the task. With a journal the call is recorded as finished when this returns.
     ///
     /// # Errors
-    /// [`CallError`]. If it is a [`RequestError`], the call may have run, unless [`RequestError::is_refusal`] says that it has not.
+    /// [`CallError`]. After [`CallError::Request`] the call may have run, unless [`RequestError::is_refusal`] says that it has not. After [`CallError::Task`] it
+    /// was accepted.
     pub async fn call(&self, tool: &str, arguments: Value) -> Result<Outcome, CallError> {
         self.start(tool, arguments).await?.result().await
     }

@@ -29,6 +29,8 @@ pub struct Options {
     /// Gives the tokens for an HTTP server that requires them. Use one for each server: a token must not be sent to another one. Default: none.
     pub tokens: Option<Arc<dyn TokenProvider>>,
     /// Answers what servers ask the user. Without one, the client declares that it cannot be asked.
+    /// A task that asks all the same is waited for: somebody else may answer it, and its status says that it asks. A question
+    /// before there is a task ends the call with an error.
     pub inputs: Option<Arc<dyn InputHandler>>,
     /// Sees every message as it is sent and received.
     pub wire: Option<Arc<dyn WireObserver>>,

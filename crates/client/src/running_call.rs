@@ -268,7 +268,10 @@ async fn drive(
                 let recorded = task.finish(&Outcome::result(result.clone())).await;
                 recorded.unwrap_or_else(|error| tracing::warn!(%error, "the end of a call is not recorded"));
             }
-            Err(error.into())
+            Err(CallError::Task {
+                task: task.id().to_owned(),
+                error,
+            })
         }
     }
 }

@@ -1,10 +1,12 @@
 //! A task as a server returned it.
 
 use crate::{InputRequest, Outcome, RequestError, TaskStatus, rpc_failure::read_failure};
-use longhaul_core::{Json, Millis};
+use longhaul_core::{Json, Millis, RpcFailure};
 use serde::Deserialize;
 use serde_json::{Map, Value, value::RawValue};
 
+/// JSON-RPC's code for what failed inside.
+const INTERNAL_ERROR: i32 = -32603;
 /// The longest id in bytes. It is written to the journal, and to the terminal as a whole.
 const LONGEST_ID: usize = 1_024;
 
@@ -43,10 +45,11 @@ struct Fields<'a> {
     status_message: Option<String>,
     created_at: Option<String>,
     last_updated_at: Option<String>,
-    #[serde(alias = "ttlMs")]
+    // Each generation has names of its own, and a server may send both.
     ttl: Option<serde_json::Number>,
-    #[serde(alias = "pollIntervalMs")]
+    ttl_ms: Option<serde_json::Number>,
     poll_interval: Option<serde_json::Number>,
+    poll_interval_ms: Option<serde_json::Number>,
     #[serde(borrow)]
     result: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -82,14 +85,38 @@ impl TaskSnapshot {
             message: fields.status_message,
             created_at: fields.created_at,
             last_updated_at: fields.last_updated_at,
-            ttl: fields.ttl.and_then(millis),
-            poll_interval: fields.poll_interval.and_then(millis),
+            ttl: fields.ttl_ms.or(fields.ttl).and_then(millis),
+            poll_interval: fields.poll_interval_ms.or(fields.poll_interval).and_then(millis),
             outcome,
         })
     }
 }
 
 impl TaskSnapshot {
+    /// The outcome that a legacy server gives with `tasks/result`. Some give a result without `isError`, or without anything, for a task that has failed: the
+    /// official Python SDK does when a tool raises. The status counts, and its message says why.
+    pub(crate) fn settle(&self, outcome: Outcome) -> Outcome {
+        let Outcome::Result { json, is_error: false } = &outcome else {
+            return outcome;
+        };
+        if self.status != TaskStatus::Failed {
+            return outcome;
+        }
+        let result: Value = serde_json::from_str(json.as_str()).unwrap_or_default();
+        if result["content"].as_array().is_some_and(|content| !content.is_empty()) {
+            return Outcome::Result {
+                json: json.clone(),
+                is_error: true,
+            };
+        }
+        let why = self.message.as_deref().filter(|message| !message.is_empty());
+        Outcome::RpcError(RpcFailure {
+            code: INTERNAL_ERROR,
+            message: why.unwrap_or("the task failed, and its server does not say why").into(),
+            data: None,
+        })
+    }
+
     /// Reads the task that a call was answered with. It is there if it has an id, whatever else is wrong with it: what the server tells of it next says more.
     pub(crate) fn read_created(json: &str) -> Result<Self, RequestError> {
         #[derive(Deserialize)]
@@ -190,6 +217,11 @@ mod tests {
         let unknown = TaskSnapshot::read(r#"{"taskId":"t","status":"submitted"}"#).unwrap();
         assert_eq!(unknown.status, TaskStatus::Working);
         assert_eq!(unknown.unknown_status.as_deref(), Some("submitted"));
+        let both = TaskSnapshot::read(
+            r#"{"taskId":"t","status":"working","ttl":1,"ttlMs":2,"pollInterval":3,"pollIntervalMs":4}"#,
+        )
+        .unwrap();
+        assert_eq!((both.ttl, both.poll_interval), (Some(2), Some(4)));
         let odd = TaskSnapshot::read(r#"{"taskId":"t","status":"working","ttl":-1,"pollInterval":12.5}"#).unwrap();
         assert_eq!((odd.ttl, odd.poll_interval), (None, Some(12)));
     }

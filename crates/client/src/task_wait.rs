@@ -30,7 +30,7 @@ impl TaskHandle {
     ///
     /// # Errors
     /// A [`RequestError`] that is not transient, for example for an unknown task, or when the server has refused three answers to a question; [`RequestError::Invalid`] also for a task that asks without end;
-    /// [`RequestError::AsksAgain`] for one that goes on asking what the server has taken the answer to. [`RequestError::Unanswered`] if the task asks something that has
+    /// [`RequestError::AsksAgain`] for one that goes on asking what the server has taken the answer to. [`RequestError::Unanswered`] if there is a handler, and the task asks it something that has
     /// no answer; it is cancelled then. [`RequestError::InvalidOutput`] if the result does not fit the output schema of the tool, which is known to
     /// handles that a call returned.
     pub async fn wait(&self, on_event: Observer<'_>) -> Result<Outcome, RequestError> {
@@ -213,6 +213,7 @@ impl Wait<'_> {
             (None, Some(given)) => given,
             (None, None) => self.handle.fetch_outcome(snapshot.status).await?,
         };
+        let outcome = snapshot.settle(outcome);
         self.report(&snapshot);
         self.handle.check(&outcome)?;
         Ok(Polled::Ended(outcome))

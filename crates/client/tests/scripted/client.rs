@@ -10,7 +10,7 @@ use longhaul_client::{
     CallError, CallFilter, CallOptions, CallResponse, CallState, CallStatus, Client, ClientCapabilities, ClientJournal,
     Finished, InputHandler, InputRequest, InputResponse, Inputs, RequestError, RpcFailure,
 };
-use longhaul_core::BoxFuture;
+use longhaul_core::{BoxFuture, Verdict};
 use serde_json::{Map, Value, json};
 use std::{
     path::Path,
@@ -227,6 +227,42 @@ async fn a_detached_task_is_found_by_the_next_client() {
     assert_eq!(peer.calls_of("tasks/update").len(), 1);
 }
 
+/// Another process has recorded the end of the call, which forgets its questions. What the server said before is still to be read.
+#[tokio::test]
+async fn a_question_of_a_call_that_has_ended_is_not_asked() {
+    let polls = AtomicUsize::new(0);
+    let peer = server(true, move |seen| match seen.method() {
+        "tools/call" => seen.result(created()),
+        "tasks/get" if polls.fetch_add(1, Ordering::SeqCst) < 3 => {
+            let question = json!({"method": "elicitation/create", "params": {"message": "?"}});
+            seen.result(modern_task("input_required", json!({"inputRequests": {"q": question}})))
+        }
+        "tasks/get" => seen.result(modern_task("completed", json!({"result": {"content": []}}))),
+        _ => plain(404, ""),
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let journal = journal(directory.path()).await;
+    let (connection, _) = peer.connection_with(|options| {
+        options.inputs = Some(Inputs::new().elicit(|_| async { panic!("it is asked") }).into());
+    });
+    let client = Client::recorded(connection, journal.clone());
+    let detached = client
+        .start("build", Value::Null)
+        .await
+        .unwrap()
+        .detach()
+        .await
+        .unwrap();
+    let CallResponse::Task(task) = detached else {
+        panic!("{detached:?}")
+    };
+    let call = journal.list(CallFilter::default()).await.unwrap()[0].id;
+    journal.finish(call, Finished::Completed).await.unwrap();
+    let outcome = task.wait(&mut |_| {}).await.unwrap();
+    assert_eq!(outcome.verdict(), Verdict::Succeeded);
+    assert!(peer.calls_of("tasks/update").is_empty());
+}
+
 #[tokio::test]
 async fn a_task_that_the_server_does_not_know_is_recorded_as_lost() {
     let peer = server(true, |seen| match seen.method() {
@@ -237,7 +273,7 @@ async fn a_task_that_the_server_does_not_know_is_recorded_as_lost() {
     let (client, journal) = client(&peer, directory.path()).await;
     let error = client.call("build", Value::Null).await.unwrap_err();
     assert!(
-        matches!(&error, CallError::Request(error) if error.is_unknown_task()),
+        matches!(&error, CallError::Task { task, error } if task == "t-1" && error.is_unknown_task()),
         "{error}"
     );
     assert!(matches!(states(&journal).await.as_slice(), [CallState::Lost { .. }]));

@@ -240,7 +240,7 @@ async fn a_task_that_is_deleted_early_is_lost_in_words() {
     let client = Client::recorded(peer.connection().0, journal.clone());
     let error = client.call("optional", Value::Null).await.unwrap_err();
     assert!(
-        matches!(&error, CallError::Request(error) if error.is_unknown_task()),
+        matches!(&error, CallError::Task { task, error } if task == "t-1" && error.is_unknown_task()),
         "{error}"
     );
     let calls = journal.list(CallFilter::default()).await.unwrap();

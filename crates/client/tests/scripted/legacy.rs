@@ -134,9 +134,16 @@ async fn a_task_that_was_not_asked_for_is_refused() {
 #[tokio::test]
 async fn every_final_status_has_its_outcome() {
     type Answer = fn(&crate::peer::ReceivedRequest) -> axum::http::Response<axum::body::Body>;
-    let ends: [(&str, Answer, Verdict); 5] = [
+    let ends: [(&str, Answer, Verdict); 7] = [
         ("completed", |seen| seen.result(content(false)), Verdict::Succeeded),
         ("failed", |seen| seen.result(content(true)), Verdict::ToolError),
+        // The status counts.
+        ("failed", |seen| seen.result(content(false)), Verdict::ToolError),
+        (
+            "failed",
+            |seen| seen.result(json!({"_meta": {"io.modelcontextprotocol/related-task": {"taskId": "t-1"}}})),
+            Verdict::RpcError,
+        ),
         (
             "failed",
             |seen| seen.error(200, -32603, json!({"exit": 137})),
@@ -153,13 +160,23 @@ async fn every_final_status_has_its_outcome() {
         let polls = AtomicUsize::new(0);
         let peer = legacy(all_tasks(), move |seen| match seen.method() {
             "tasks/get" if polls.fetch_add(1, Ordering::Relaxed) == 0 => seen.result(task("working")),
-            "tasks/get" => seen.result(task(status)),
+            "tasks/get" => {
+                let mut task = task(status);
+                task["statusMessage"] = "the disk is full".into();
+                seen.result(task)
+            }
             "tasks/result" => answer(seen),
             other => panic!("{other}"),
         });
         let (connection, clock) = peer.connection();
         let outcome = connection.task("t-1").wait(&mut |_| {}).await.unwrap();
         assert_eq!(outcome.verdict(), verdict, "{status}");
+        if let Outcome::RpcError(failure) = &outcome {
+            assert!(
+                failure.data.is_some() || &*failure.message == "the disk is full",
+                "{failure:?}"
+            );
+        }
         assert_eq!(clock.sleeps().len(), 1);
     }
 }
