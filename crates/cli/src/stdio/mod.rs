@@ -11,10 +11,14 @@ use crate::{
     config::{self, Environment},
     output,
 };
+use longhaul_client::SystemClock;
+use longhaul_core::Clock as _;
 use relay::{Closed, Input, Session};
-use std::{path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
 use tokio::io::{BufReader, stdin, stdout};
 
+/// An owner that has lived so long does not count.
+const LONG: Duration = Duration::from_secs(60);
 /// So many owners in a row may exit without an answer to the client before this process gives up.
 const MOST_EXITS: u32 = 3;
 
@@ -68,12 +72,16 @@ async fn relay(target: &owner::Target) -> ExitCode {
                 return ExitCode::FAILURE;
             }
         };
+        let since = SystemClock.monotonic();
         if session.begin_again(&mut owner).await.is_ok() {
             match session.relay(&mut input, &mut output, owner).await {
                 Closed::ByClient => return ExitCode::SUCCESS,
                 Closed::ByOwner if session.takes_heard() => exits = 0,
                 Closed::ByOwner => {}
             }
+        }
+        if SystemClock.monotonic().saturating_sub(since) >= LONG {
+            exits = 0;
         }
         exits += 1;
         if session.fail_open(&mut output).await.is_err() {

@@ -2,12 +2,18 @@
 
 use longhaul_wire::{Message, RequestId, RpcError};
 use parking_lot::Mutex;
-use serde_json::value::RawValue;
-use std::{collections::BTreeSet, io};
+use serde_json::{Value, value::RawValue};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+};
 use tokio::{
     io::{AsyncBufRead, AsyncBufReadExt, AsyncWrite, AsyncWriteExt, BufReader},
     net::UnixStream,
 };
+
+/// The ids of requests that are made again begin so.
+const AGAIN: &str = "longhaul-again-";
 
 /// The side that closed the connection first.
 pub(super) enum Closed {
@@ -47,8 +53,27 @@ struct State {
     /// The `initialize` request, and its id.
     initialize: Option<(String, Vec<u8>)>,
     initialized: Option<Vec<u8>>,
+    /// The requests that set something for the session: its log level, and the resources it is subscribed to, by what they set.
+    settings: BTreeMap<String, Vec<u8>>,
     /// Whether the owner has sent something.
     was_heard: bool,
+}
+
+impl State {
+    /// Keeps a request that sets something for the session.
+    fn set(&mut self, method: &str, line: &[u8]) {
+        let is_unsubscription = method == "resources/unsubscribe";
+        if method == "logging/setLevel" {
+            self.settings.insert(method.to_owned(), line.to_owned());
+        } else if is_unsubscription || method == "resources/subscribe" {
+            let request: Value = serde_json::from_slice(line).unwrap_or_default();
+            let key = format!("resource {}", request["params"]["uri"]);
+            match is_unsubscription {
+                true => drop(self.settings.remove(&key)),
+                false => drop(self.settings.insert(key, line.to_owned())),
+            }
+        }
+    }
 }
 
 impl Session {
@@ -109,6 +134,9 @@ impl Session {
                 state.open.insert(id.clone());
                 if request.method == "initialize" {
                     (state.initialize, state.initialized) = (Some((id, line.to_owned())), None);
+                    state.settings.clear();
+                } else {
+                    state.set(&request.method, line);
                 }
             }
             Ok(Message::Notification(sent)) if sent.method == "notifications/initialized" => {
@@ -167,34 +195,49 @@ impl Session {
     /// # Errors
     /// That owner has exited, too.
     pub(super) async fn begin_again(&self, owner: &mut BufReader<UnixStream>) -> io::Result<()> {
-        let (initialize, initialized, is_open) = {
+        let (initialize, initialized, settings, is_open) = {
             let state = self.0.lock();
             let Some((id, line)) = state.initialize.clone() else {
                 return Ok(());
             };
             let is_open = state.open.contains(&id);
-            ((id, line), state.initialized.clone(), is_open)
+            let settings: Vec<Vec<u8>> = state.settings.values().cloned().collect();
+            ((id, line), state.initialized.clone(), settings, is_open)
         };
         let (id, line) = initialize;
         owner.write_all(&line).await?;
         if is_open {
             return Ok(());
         }
-        let mut answer = Vec::new();
-        loop {
-            answer.clear();
-            if owner.read_until(b'\n', &mut answer).await? == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            if let Ok(Message::Response(response)) = Message::parse(answer.trim_ascii())
-                && response.id.is_some_and(|of| of.as_json() == id)
-            {
-                break;
-            }
+        answered(owner, &id).await?;
+        if let Some(line) = initialized {
+            owner.write_all(&line).await?;
         }
-        match initialized {
-            Some(line) => owner.write_all(&line).await,
-            None => Ok(()),
+        // One that the owner refuses now is not set.
+        for (nth, line) in settings.iter().enumerate() {
+            let Ok(mut request) = serde_json::from_slice::<Value>(line) else {
+                continue;
+            };
+            request["id"] = format!("{AGAIN}{nth}").into();
+            owner.write_all(format!("{request}\n").as_bytes()).await?;
+            answered(owner, &request["id"].to_string()).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Waits for the response to a request of this id.
+async fn answered(owner: &mut BufReader<UnixStream>, id: &str) -> io::Result<()> {
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if owner.read_until(b'\n', &mut line).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if let Ok(Message::Response(response)) = Message::parse(line.trim_ascii())
+            && response.id.is_some_and(|of| of.as_json() == id)
+        {
+            return Ok(());
         }
     }
 }
@@ -229,5 +272,55 @@ mod tests {
         );
         assert_eq!(failed(&session).await, "");
         assert!(session.0.lock().open.contains("1"));
+    }
+
+    /// The new owner answers each request; what has been undone is not set again.
+    #[tokio::test]
+    async fn the_session_is_set_as_before_at_another_owner() {
+        let session = Session::default();
+        for line in [
+            r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#,
+            r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+            r#"{"jsonrpc":"2.0","id":2,"method":"logging/setLevel","params":{"level":"info"}}"#,
+            r#"{"jsonrpc":"2.0","id":3,"method":"logging/setLevel","params":{"level":"debug"}}"#,
+            r#"{"jsonrpc":"2.0","id":4,"method":"resources/subscribe","params":{"uri":"a:1"}}"#,
+            r#"{"jsonrpc":"2.0","id":5,"method":"resources/subscribe","params":{"uri":"a:2"}}"#,
+            r#"{"jsonrpc":"2.0","id":6,"method":"resources/unsubscribe","params":{"uri":"a:1"}}"#,
+        ] {
+            session.sends(format!("{line}\n").as_bytes());
+        }
+        session.0.lock().open.clear();
+        let (near, far) = UnixStream::pair().unwrap();
+        let owner = async {
+            let (read, mut write) = far.into_split();
+            let (mut read, mut seen) = (BufReader::new(read).lines(), Vec::new());
+            while let Some(line) = read.next_line().await.unwrap() {
+                let message: Value = serde_json::from_str(&line).unwrap();
+                if message["id"].is_null() {
+                    continue;
+                }
+                let answer = serde_json::json!({"jsonrpc": "2.0", "id": message["id"], "result": {}});
+                write.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
+                seen.push((message["method"].clone(), message["params"].to_string()));
+            }
+            seen
+        };
+        let again = async {
+            let mut near = BufReader::new(near);
+            session.begin_again(&mut near).await.unwrap();
+        };
+        let (seen, ()) = tokio::join!(owner, again);
+        let seen: Vec<String> = seen
+            .into_iter()
+            .map(|(method, params)| format!("{method} {params}"))
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                r#""initialize" {}"#,
+                r#""logging/setLevel" {"level":"debug"}"#,
+                r#""resources/subscribe" {"uri":"a:2"}"#
+            ]
+        );
     }
 }
