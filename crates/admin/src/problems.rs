@@ -99,12 +99,16 @@ impl AdminContext {
 fn of_upstream(upstream: &UpstreamView) -> Option<ProblemView> {
     let reason = upstream.reason.as_deref()?;
     let what = format!("the upstream {} does not answer: {reason}", upstream.name);
-    let advice = "mend or start it. It is tried again by itself; a pause lets its calls wait instead of fail";
-    let problem = ProblemView::new(what, advice, "/upstreams");
-    Some(match upstream.is_paused() {
-        true => problem,
-        false => problem.with_command(&["pause", "--upstream", &upstream.name]),
-    })
+    // One that offers no tools has no calls that could wait.
+    if upstream.tools == 0 || upstream.is_paused() {
+        return Some(ProblemView::new(
+            what,
+            "mend or start it: it is tried again by itself",
+            "/upstreams",
+        ));
+    }
+    let advice = "mend or start it: it is tried again by itself. A pause lets its calls wait instead of fail";
+    Some(ProblemView::new(what, advice, "/upstreams").with_command(&["pause", "--upstream", &upstream.name]))
 }
 
 fn of_blocked(task: &TaskView) -> Option<ProblemView> {
