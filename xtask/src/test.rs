@@ -16,6 +16,7 @@ const SEED: u64 = 2663;
 const ROUNDS: u32 = 120;
 const NATIVE_ROUNDS: u32 = 40;
 const GATEWAY_ROUNDS: u32 = 30;
+const ACTION_ROUNDS: u32 = 60;
 /// The upgrade test starts with the servers of this commit: the last one before many names in the code changed.
 const UPGRADE_FROM: &str = "c0a1efe6109519ec7ab1b5b6f0e31995004487bf";
 const RANDOM_REQUESTS: u32 = 500;
@@ -87,7 +88,7 @@ const PARTS: [(&str, Part); 9] = [
 ];
 
 /// The parts that need `/proc` or strace.
-const LINUX_PARTS: [(&str, Part); 7] = [
+const LINUX_PARTS: [(&str, Part); 8] = [
     ("attacks", attacks),
     ("durability", durability),
     ("a planted loss is found", planted_loss),
@@ -95,6 +96,7 @@ const LINUX_PARTS: [(&str, Part); 7] = [
     ("crashes", crashes),
     ("crashes of durable tools", native_crashes),
     ("crashes of the gateway", gateway_crashes),
+    ("crashes of operators' actions", action_crashes),
 ];
 
 /// Installs what the parts need, and runs them all, also when one has failed. Without a build nothing is run.
@@ -372,6 +374,13 @@ fn native_crashes(json: bool) -> Result<(), Box<dyn Error>> {
     })?)
 }
 
+fn action_crashes(json: bool) -> Result<(), Box<dyn Error>> {
+    Ok(crash::run(&crash::Args {
+        actions: true,
+        ..crash_args(ACTION_ROUNDS, None, json)
+    })?)
+}
+
 fn gateway_crashes(json: bool) -> Result<(), Box<dyn Error>> {
     Ok(crash::run(&crash::Args {
         gateway: true,
@@ -395,6 +404,7 @@ fn crash_args(rounds: u32, plant: Option<crash::InjectedFault>, json: bool) -> c
         plant,
         native: false,
         gateway: false,
+        actions: false,
         prints: false,
         upgrade_from: None,
         program: Some(workspace::longhaul().path()),

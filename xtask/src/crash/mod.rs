@@ -1,6 +1,7 @@
 //! `cargo xtask crash`: kills a real server with real commands repeatedly under load. After each restart, and at the end, checks that
 //! nothing acknowledged is lost. The checks use only the responses to clients, the journal of the commands, and the list of processes.
 
+mod actions;
 mod audit;
 mod gateway;
 mod journal;
@@ -54,6 +55,9 @@ pub(crate) struct Args {
     /// Kill a gateway in front of upstreams that count their calls
     #[arg(long, conflicts_with_all = ["native", "prints", "upgrade_from"])]
     pub(crate) gateway: bool,
+    /// Kill a server while it does what operators want
+    #[arg(long, conflicts_with_all = ["native", "gateway", "prints", "plant", "upgrade_from"])]
+    pub(crate) actions: bool,
     /// Run mostly commands that print up to 4 MiB after up to 20 s, and check that no byte is lost
     #[arg(long, conflicts_with_all = ["native", "plant"])]
     pub(crate) prints: bool,
@@ -172,6 +176,10 @@ pub(crate) fn run(args: &Args) -> Result<(), CrashError> {
             under_fire: workspace::under_fire().or_build(built.as_ref())?,
         };
         return gateway::run(args.rounds, seed, args.plant, programs, args.json);
+    }
+    if args.actions {
+        let program = workspace::longhaul().or_build(args.program.as_ref())?;
+        return actions::run(args.rounds, seed, program, args.json);
     }
     let release = Release::build(args.native, args.program.as_ref(), args.upgrade_from.as_deref())?;
     if let Some(commit) = &args.upgrade_from {

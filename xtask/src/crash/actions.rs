@@ -1,0 +1,386 @@
+//! The crash test of operators' actions: kills the server while it does one. What was acknowledged is done, done once, and in the audit log; what was not
+//! acknowledged is done once or not at all.
+//!
+//! The actions are those of `longhaul admin`, and so is what is seen of them.
+
+use super::CrashError;
+use crate::{
+    clock,
+    mcp::{Client, Era},
+    server::Server,
+    workspace,
+};
+use fastrand::Rng;
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    time::Duration,
+};
+
+const STOP: Duration = Duration::from_secs(15);
+/// How long a task may take to come into a state.
+const STATE: Duration = Duration::from_secs(20);
+
+/// What an operator does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Action {
+    Cancel,
+    Retry,
+    Raise,
+    Delete,
+    Pause,
+    Resume,
+}
+
+impl Action {
+    const ALL: [Self; 6] = [
+        Self::Cancel,
+        Self::Retry,
+        Self::Raise,
+        Self::Delete,
+        Self::Pause,
+        Self::Resume,
+    ];
+
+    /// The command of `longhaul admin`, and the action in the audit log.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Cancel => "cancel",
+            Self::Retry => "retry",
+            Self::Raise => "raise",
+            Self::Delete => "delete",
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+        }
+    }
+}
+
+/// How often an action came to what.
+#[derive(Default)]
+struct Counts {
+    acknowledged: usize,
+    /// Done, and the acknowledgement was lost.
+    done: usize,
+    not_done: usize,
+}
+
+struct Run {
+    root: PathBuf,
+    program: PathBuf,
+    client: Client,
+    rng: Rng,
+    seed: u64,
+    rounds: u32,
+    round: u32,
+    counts: BTreeMap<Action, Counts>,
+    /// Tasks of `fail` that there must be: those made, and one for each retry.
+    failures: usize,
+    is_paused: bool,
+}
+
+/// Kills the server `rounds` times.
+pub(super) fn run(rounds: u32, seed: u64, program: PathBuf, as_json: bool) -> Result<(), CrashError> {
+    eprintln!("crash: {rounds} rounds of operators' actions, seed {seed}");
+    let root = workspace::target()
+        .join("crash")
+        .join(format!("actions-{seed}-{}", std::process::id()));
+    fs::create_dir_all(&root)?;
+    let mut run = Run {
+        root: root.clone(),
+        program,
+        client: Client::new(Era::Legacy, SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
+        rng: Rng::with_seed(seed),
+        seed,
+        rounds,
+        round: 0,
+        counts: BTreeMap::new(),
+        failures: 0,
+        is_paused: false,
+    };
+    fs::write(run.config(), config(&root))?;
+    run.all()?;
+    run.print(as_json);
+    fs::remove_dir_all(&root)?;
+    run.check()
+}
+
+fn config(root: &Path) -> String {
+    let data = json!(root.join("data"));
+    let tool = |name: &str, script: &str| {
+        format!(
+            "[[tool]]\nname = \"{name}\"\ndescription = \"{name}\"\ncommand = [\"sh\", \"-c\", \"{script}\"]\ntask = \"always\"\n"
+        )
+    };
+    format!(
+        "[server]\nname = \"operated\"\ndata_dir = {data}\nlisten = \"127.0.0.1:0\"\n[server.audit]\nfile = {}\n{}concurrency = 1\n{}{}{}",
+        json!(root.join("audit.jsonl")),
+        tool("hold", "sleep 3600"),
+        tool("fail", "exit 3"),
+        tool("quick", "true"),
+        tool("other", "true"),
+    )
+}
+
+impl Run {
+    fn config(&self) -> PathBuf {
+        self.root.join("longhaul.toml")
+    }
+
+    fn serve(&mut self) -> Result<Server, CrashError> {
+        let mut command = Command::new(&self.program);
+        command.arg("serve").arg(self.config());
+        let mut server = Server::start(&mut command, &self.root.join("server.log"))?;
+        self.client.moved(server.ready()?);
+        Ok(server)
+    }
+
+    fn all(&mut self) -> Result<(), CrashError> {
+        let mut server = self.serve()?;
+        // It runs, so all later ones are queued.
+        self.create("hold")?;
+        // An action takes as long as a look, and the server is killed before, at and after its end.
+        let began = clock::now();
+        self.admin(&["stats"], &["--json"])?;
+        let latest_kill = began.elapsed() * 2;
+        for round in 1..=self.rounds {
+            self.round = round;
+            let action = Action::ALL[self.rng.usize(..Action::ALL.len())];
+            let target = self.target(action)?;
+            let acting = self.act(action, &target)?;
+            clock::pause(latest_kill.mul_f64(self.rng.f64()));
+            server.kill()?;
+            let output = acting.wait_with_output()?;
+            server = self.serve()?;
+            self.look(action, &target, &output)?;
+            if round % 20 == 0 {
+                eprintln!("crash: round {round}");
+            }
+        }
+        let pid = server.pid();
+        // What holds the queue would run on.
+        let live = self.admin(&["tasks"], &["--state", "live", "--limit", "500", "--json"])?;
+        for task in live["tasks"].as_array().into_iter().flatten() {
+            self.admin(&["cancel"], &[task["id"].as_str().unwrap_or_default(), "--json"])?;
+        }
+        server.stop(pid, STOP)?;
+        Ok(())
+    }
+
+    /// What the action is about: a task that it can be done to, or a tool.
+    fn target(&mut self, action: Action) -> Result<String, CrashError> {
+        Ok(match action {
+            Action::Cancel => self.create("hold")?,
+            Action::Raise => {
+                self.create("hold")?;
+                self.create("hold")?
+            }
+            Action::Retry => {
+                self.failures += 1;
+                let task = self.create("fail")?;
+                self.until(&task, "failed")?;
+                task
+            }
+            Action::Delete => {
+                let task = self.create("quick")?;
+                self.until(&task, "succeeded")?;
+                task
+            }
+            Action::Pause | Action::Resume => "other".to_owned(),
+        })
+    }
+
+    fn create(&mut self, tool: &str) -> Result<String, CrashError> {
+        let created = self.client.create(tool, json!({}));
+        created.map_err(|error| self.broken(&format!("a call of {tool} was refused: {error}")))
+    }
+
+    fn act(&self, action: Action, target: &str) -> io::Result<Child> {
+        self.command(&[action.name()], &[target])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+    }
+
+    fn command(&self, before: &[&str], behind: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.arg("admin").args(before).arg(self.config()).args(behind);
+        command
+    }
+
+    /// What a command prints as JSON; null if it fails.
+    fn admin(&self, before: &[&str], behind: &[&str]) -> Result<Value, CrashError> {
+        let output = self.command(before, behind).output()?;
+        Ok(serde_json::from_slice(&output.stdout).unwrap_or_default())
+    }
+
+    fn task(&self, id: &str) -> Result<Value, CrashError> {
+        self.admin(&["task"], &[id, "--json"])
+    }
+
+    fn until(&self, id: &str, state: &str) -> Result<(), CrashError> {
+        let is_there = || match self.task(id) {
+            Ok(task) => (task["state"] == state).then_some(Ok(())),
+            Err(error) => Some(Err(error)),
+        };
+        match clock::wait_for(STATE, is_there) {
+            Some(found) => found,
+            None => Err(self.broken(&format!("task {id} has not {state} in time: {}", self.task(id)?))),
+        }
+    }
+
+    /// Checks what has become of an action whose server was killed.
+    fn look(&mut self, action: Action, target: &str, output: &Output) -> Result<(), CrashError> {
+        let acknowledged = output.status.success();
+        let is_done = match action {
+            Action::Cancel => {
+                let is_done = self.task(target)?["state"] == "cancelled";
+                if !is_done && !acknowledged {
+                    // It would hold up others.
+                    self.admin(&["cancel"], &[target, "--json"])?;
+                }
+                is_done
+            }
+            Action::Retry => self.look_at_retry(target, acknowledged, output)?,
+            Action::Raise => {
+                let waits = self.task(target)?["waitsFor"].clone();
+                !waits.as_str().unwrap_or_default().starts_with("queued behind")
+            }
+            Action::Delete => self.task(target)?["id"].is_null(),
+            Action::Pause | Action::Resume => {
+                let tools = self.admin(&["tools"], &["--json"])?;
+                let other = tools
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .find(|tool| tool["name"] == "other");
+                let is_paused = other.is_some_and(|tool| tool["paused"] == true);
+                let was_paused = std::mem::replace(&mut self.is_paused, is_paused);
+                let is_wanted = is_paused == (action == Action::Pause);
+                if !is_wanted && is_paused != was_paused {
+                    return Err(self.broken("the pause of a tool has changed by itself"));
+                }
+                is_wanted
+            }
+        };
+        if acknowledged && !is_done {
+            let what = format!("{} of {target} was acknowledged and is not done", action.name());
+            return Err(self.broken(&what));
+        }
+        if acknowledged {
+            self.check_audit(action, target)?;
+        }
+        let counts = self.counts.entry(action).or_default();
+        match (acknowledged, is_done) {
+            (true, _) => counts.acknowledged += 1,
+            (false, true) => counts.done += 1,
+            (false, false) => counts.not_done += 1,
+        }
+        Ok(())
+    }
+
+    /// A task is retried once, whatever was acknowledged. Returns whether it was before this looked.
+    fn look_at_retry(&mut self, target: &str, acknowledged: bool, output: &Output) -> Result<bool, CrashError> {
+        let before = self.task(target)?["retriedAs"].as_str().map(str::to_owned);
+        let printed = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        if acknowledged && before.as_deref() != Some(&*printed) {
+            return Err(self.broken(&format!(
+                "{target} was retried as {printed}, and is retried as {before:?}"
+            )));
+        }
+        let again = self.command(&["retry"], &[target]).output()?;
+        let again = String::from_utf8_lossy(&again.stdout).trim().to_owned();
+        if again.is_empty() || before.as_ref().is_some_and(|before| *before != again) {
+            return Err(self.broken(&format!("{target} was retried as {before:?}, and again as {again:?}")));
+        }
+        self.failures += 1;
+        let all = self.admin(&["tasks"], &["--tool", "fail", "--limit", "500", "--json"])?;
+        let found = all["tasks"].as_array().map_or(0, Vec::len);
+        if found != self.failures.min(500) {
+            return Err(self.broken(&format!(
+                "there are {found} tasks of `fail`, and must be {}",
+                self.failures
+            )));
+        }
+        Ok(before.is_some())
+    }
+
+    fn check_audit(&self, action: Action, target: &str) -> Result<(), CrashError> {
+        let text = fs::read_to_string(self.root.join("audit.jsonl"))?;
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let is_it = |line: &Value| {
+            let about = [&line["task"], &line["tool"]];
+            line["action"] == action.name() && line["outcome"] == "ok" && about.iter().any(|about| **about == target)
+        };
+        let mut found = lines.filter(is_it);
+        match found.next() {
+            Some(_) => Ok(()),
+            None => Err(self.broken(&format!(
+                "{} of {target} was acknowledged and is not in the audit log",
+                action.name()
+            ))),
+        }
+    }
+
+    fn broken(&self, what: &str) -> CrashError {
+        eprintln!("crash: by round {}: {what}", self.round);
+        CrashError::Broken {
+            count: 1,
+            lost: 0,
+            round: self.round,
+            rounds: self.rounds,
+            seed: self.seed,
+            kept: self.root.clone(),
+            flag: " --actions",
+        }
+    }
+
+    fn sum(&self, of: fn(&Counts) -> usize) -> usize {
+        self.counts.values().map(of).sum()
+    }
+
+    /// A run in which every action was acknowledged, or none, has tested too little.
+    fn check(&self) -> Result<(), CrashError> {
+        let idle = |what| Err(CrashError::Idle { what, seed: self.seed });
+        match (
+            self.sum(|counts| counts.acknowledged),
+            self.sum(|counts| counts.done + counts.not_done),
+        ) {
+            (0, _) => idle("action was acknowledged"),
+            (_, 0) => idle("action was interrupted"),
+            _ => Ok(()),
+        }
+    }
+
+    fn print(&self, as_json: bool) {
+        if as_json {
+            let counts = self.counts.iter().map(|(action, counts)| {
+                let counts =
+                    json!({"acknowledged": counts.acknowledged, "done": counts.done, "notDone": counts.not_done});
+                (action.name().to_owned(), counts)
+            });
+            let counts = Value::Object(counts.collect());
+            println!(
+                "{}",
+                json!({"seed": self.seed, "rounds": self.rounds, "actions": counts})
+            );
+            return;
+        }
+        println!(
+            "{:<10}{:>14}{:>20}{:>10}",
+            "action", "acknowledged", "done, not said so", "not done"
+        );
+        for (action, counts) in &self.counts {
+            println!(
+                "{:<10}{:>14}{:>20}{:>10}",
+                action.name(),
+                counts.acknowledged,
+                counts.done,
+                counts.not_done
+            );
+        }
+    }
+}
