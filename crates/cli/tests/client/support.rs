@@ -102,8 +102,8 @@ pub(crate) fn served() -> Served {
         Ok(format!("{} {}", one?.day, two?.day))
     });
     let echo = Tool::new("echo", async |echo: Echo| echo.text).task(TaskPolicy::Never);
-    let wait = Tool::new("wait", async |_: TaskContext| -> ToolResult<String> {
-        std::future::pending().await
+    let wait = Tool::new("wait", async |cx: TaskContext| -> ToolResult<String> {
+        Err(cx.cancelled().await.into())
     });
     let ship = Tool::durable("ship", async |cx: TaskContext| -> ToolResult<String> {
         let shipment: Shipment = cx.elicit("Where to?").key("where").await?;
