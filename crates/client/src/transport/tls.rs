@@ -116,15 +116,7 @@ pub(super) fn describe_certificate(error: &Error) -> Option<String> {
         CertificateError::UnsupportedSignatureAlgorithmContext { .. } => {
             "its certificate is signed with an algorithm that is not accepted here".to_owned()
         }
-        CertificateError::Other(other) => match other.to_string().split(|char: char| !char.is_alphanumeric()).next() {
-            Some("CaUsedAsEndEntity") => {
-                "its certificate is that of an authority (CA:TRUE), and a server needs one with CA:FALSE".to_owned()
-            }
-            Some("RequiredEkuNotFound" | "RequiredEkuNotFoundContext") => {
-                "its certificate is not one for servers".to_owned()
-            }
-            kind => format!("its certificate is not accepted: {}", kind.unwrap_or_default()),
-        },
+        CertificateError::Other(other) => describe_other(&other.to_string()),
         // What is in it are bytes.
         error => {
             let error = format!("{error:?}");
@@ -132,6 +124,18 @@ pub(super) fn describe_certificate(error: &Error) -> Option<String> {
             format!("its certificate is not accepted: {}", kind.unwrap_or_default())
         }
     })
+}
+
+/// What rustls has no word of its own for.
+fn describe_other(error: &str) -> String {
+    if error.contains("CaUsedAsEndEntity") {
+        "its certificate is that of an authority (CA:TRUE), and a server needs one with CA:FALSE".to_owned()
+    } else if error.contains("extended key usage") {
+        "its certificate is not one for servers".to_owned()
+    } else {
+        let kind = error.split(|char: char| !char.is_alphanumeric()).next();
+        format!("its certificate is not accepted: {}", kind.unwrap_or_default())
+    }
 }
 
 /// Whether the server answered in something else than TLS.
@@ -196,6 +200,12 @@ mod tests {
             (
                 CertificateError::Other(OtherError(Arc::new(std::io::Error::other("CaUsedAsEndEntity")))),
                 "CA:FALSE",
+            ),
+            (
+                CertificateError::Other(OtherError(Arc::new(std::io::Error::other(
+                    "certificate does not allow extended key usage for server authentication, allows [1]",
+                )))),
+                "not one for servers",
             ),
             (
                 CertificateError::NotValidForNameContext {

@@ -132,8 +132,17 @@ impl CertificateFiles {
             Error::InvalidCertificate(CertificateError::NotValidForNameContext { presented, .. })
                 if !presented.is_empty() =>
             {
-                let names = presented.iter().map(|name| name.split('"').nth(1).unwrap_or(name));
-                format!("it is for {}", names.collect::<Vec<_>>().join(", "))
+                // Shown as `DnsName("example.com")` and `IpAddress(10.1.2.3)`.
+                let inside = |name: &'_ String| -> String {
+                    let bare = name
+                        .split_once('(')
+                        .map_or(name.as_str(), |(_, inside)| inside.trim_end_matches(')'));
+                    bare.trim_matches('"').to_owned()
+                };
+                format!(
+                    "it is for {}",
+                    presented.iter().map(inside).collect::<Vec<_>>().join(", ")
+                )
             }
             _ => "it names no host".to_owned(),
         };
