@@ -119,7 +119,7 @@ fn describe_not_granted(logged_in: &LoggedIn) -> String {
     };
     let missing = logged_in.not_granted.join(" ");
     format!(
-        "warning: the authorization server has not granted {missing}, which this login asked for; it has granted {granted}. The server refuses what needs more"
+        "warning: the authorization server has not granted {missing}, which this login asked for; it has granted {granted}. The server refuses what needs more, unless a permission that was granted includes it"
     )
 }
 
@@ -481,7 +481,10 @@ fn show(server: &Server, principal: Option<&str>, logged_in: Option<&LoggedIn>, 
             if !logged_in.not_granted.is_empty() {
                 line(
                     "without",
-                    &format!("{}: asked for, and not granted", logged_in.not_granted.join(" ")),
+                    &format!(
+                        "{}: asked for, and not granted by this name",
+                        logged_in.not_granted.join(" ")
+                    ),
                 );
             }
         }

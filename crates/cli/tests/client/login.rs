@@ -458,7 +458,10 @@ async fn s_34_a_login_that_is_granted_less_says_so() {
         (&"read".into(), &"deploy".into())
     );
     let shown = exit(&longhaul(&["whoami", &url], &home).output().unwrap(), 0);
-    assert!(shown.contains("without  deploy: asked for, and not granted"), "{shown}");
+    assert!(
+        shown.contains("without  deploy: asked for, and not granted by this name"),
+        "{shown}"
+    );
     let logins = server.issued(|issued| issued.asked.len());
     for _ in 0..2 {
         let said = call(5);
