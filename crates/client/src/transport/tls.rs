@@ -130,7 +130,10 @@ pub(super) fn describe_certificate(error: &Error) -> Option<String> {
 fn describe_other(error: &str) -> String {
     if error.contains("CaUsedAsEndEntity") {
         "its certificate is that of an authority (CA:TRUE), and a server needs one with CA:FALSE".to_owned()
-    } else if error.contains("extended key usage") {
+    } else if ["extended key usage", "invalid extensions"]
+        .iter()
+        .any(|part| error.contains(part))
+    {
         "its certificate is not one for servers".to_owned()
     } else {
         let kind = error.split(|char: char| !char.is_alphanumeric()).next();
@@ -203,7 +206,7 @@ mod tests {
             ),
             (
                 CertificateError::Other(OtherError(Arc::new(std::io::Error::other(
-                    "certificate does not allow extended key usage for server authentication, allows [1]",
+                    "certificate had invalid extensions",
                 )))),
                 "not one for servers",
             ),

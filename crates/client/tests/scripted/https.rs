@@ -3,7 +3,9 @@
 
 use crate::peer::{Peer, modern};
 use longhaul_client::{Connection, Options, Proxy, RequestError};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair, date_time_ymd,
+};
 use std::{
     env, fs,
     net::SocketAddr,
@@ -42,9 +44,15 @@ impl Authority {
 
     /// The settings of a server with a certificate for `name`.
     fn server(&self, name: &str, last_year: i32) -> TlsAcceptor {
+        self.server_with(name, |params| params.not_after = date_time_ymd(last_year, 1, 1))
+    }
+
+    /// The same with a certificate that `changes` makes another one.
+    fn server_with(&self, name: &str, changes: impl FnOnce(&mut CertificateParams)) -> TlsAcceptor {
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         params.not_before = date_time_ymd(2020, 1, 1);
-        params.not_after = date_time_ymd(last_year, 1, 1);
+        params.not_after = date_time_ymd(2999, 1, 1);
+        changes(&mut params);
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.0).unwrap();
         let key = PrivatePkcs8KeyDer::from(key.serialize_der());
@@ -190,8 +198,26 @@ async fn a_certificate_is_trusted_or_the_error_says_why_not() {
     let expired = tls_in_front_of(peer.address(), trusted.server("localhost", 2021))
         .await
         .port();
+    let for_clients = trusted.server_with("localhost", |params| {
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth]
+    });
+    let for_clients = tls_in_front_of(peer.address(), for_clients).await.port();
+    let authority = trusted.server_with("localhost", |params| {
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained)
+    });
+    let authority = tls_in_front_of(peer.address(), authority).await.port();
     let plain = peer.address().port();
-    let cases: [(String, (&str, &str), &str); 7] = [
+    let cases: [(String, (&str, &str), &str); 9] = [
+        (
+            format!("localhost:{for_clients}"),
+            ("SSL_CERT_FILE", &file),
+            "its certificate is not one for servers",
+        ),
+        (
+            format!("localhost:{authority}"),
+            ("SSL_CERT_FILE", &file),
+            "its certificate is that of an authority (CA:TRUE)",
+        ),
         (format!("localhost:{good}"), ("SSL_CERT_FILE", &file), "4 tools"),
         (format!("localhost:{good}"), ("SSL_CERT_DIR", hashed), "4 tools"),
         (
