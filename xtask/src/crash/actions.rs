@@ -3,7 +3,7 @@
 //!
 //! The actions are those of `longhaul admin`, and so is what is seen of them.
 
-use super::CrashError;
+use super::{CrashError, discard};
 use crate::{
     clock,
     mcp::{Client, Era},
@@ -104,7 +104,8 @@ pub(super) fn run(rounds: u32, seed: u64, program: PathBuf, as_json: bool) -> Re
     fs::write(run.config(), config(&root))?;
     run.all()?;
     run.print(as_json);
-    fs::remove_dir_all(&root)?;
+    // A supervisor may still write how its command has ended.
+    discard(&root)?;
     run.check()
 }
 
