@@ -73,7 +73,7 @@ async fn relay(target: &owner::Target) -> ExitCode {
             }
         };
         let since = SystemClock.monotonic();
-        if session.begin_again(&mut owner).await.is_ok() {
+        if session.begin_again(&mut owner, &mut output).await.is_ok() {
             match session.relay(&mut input, &mut output, owner).await {
                 Closed::ByClient => return ExitCode::SUCCESS,
                 Closed::ByOwner if session.takes_heard() => exits = 0,

@@ -190,11 +190,16 @@ impl Session {
         output.flush().await
     }
 
-    /// Begins the session of the client at another owner. Its answer is not passed on: the client has one.
+    /// Begins the session of the client at another owner, and sets it as it was. The answers are not passed on: the client has some. What else the owner sends
+    /// meanwhile is.
     ///
     /// # Errors
-    /// That owner has exited, too.
-    pub(super) async fn begin_again(&self, owner: &mut BufReader<UnixStream>) -> io::Result<()> {
+    /// That owner has exited, too, or the client does not read.
+    pub(super) async fn begin_again(
+        &self,
+        owner: &mut BufReader<UnixStream>,
+        output: &mut (impl AsyncWrite + Unpin),
+    ) -> io::Result<()> {
         let (initialize, initialized, settings, is_open) = {
             let state = self.0.lock();
             let Some((id, line)) = state.initialize.clone() else {
@@ -209,7 +214,7 @@ impl Session {
         if is_open {
             return Ok(());
         }
-        answered(owner, &id).await?;
+        answered(owner, &id, output).await?;
         if let Some(line) = initialized {
             owner.write_all(&line).await?;
         }
@@ -220,14 +225,18 @@ impl Session {
             };
             request["id"] = format!("{AGAIN}{nth}").into();
             owner.write_all(format!("{request}\n").as_bytes()).await?;
-            answered(owner, &request["id"].to_string()).await?;
+            answered(owner, &request["id"].to_string(), output).await?;
         }
-        Ok(())
+        output.flush().await
     }
 }
 
-/// Waits for the response to a request of this id.
-async fn answered(owner: &mut BufReader<UnixStream>, id: &str) -> io::Result<()> {
+/// Waits for the response to a request of this id, and passes on what comes before.
+async fn answered(
+    owner: &mut BufReader<UnixStream>,
+    id: &str,
+    output: &mut (impl AsyncWrite + Unpin),
+) -> io::Result<()> {
     let mut line = Vec::new();
     loop {
         line.clear();
@@ -239,6 +248,7 @@ async fn answered(owner: &mut BufReader<UnixStream>, id: &str) -> io::Result<()>
         {
             return Ok(());
         }
+        output.write_all(&line).await?;
     }
 }
 
@@ -274,7 +284,7 @@ mod tests {
         assert!(session.0.lock().open.contains("1"));
     }
 
-    /// The new owner answers each request; what has been undone is not set again.
+    /// The new owner answers each request, and sends a message of its own before; what has been undone is not set again.
     #[tokio::test]
     async fn the_session_is_set_as_before_at_another_owner() {
         let session = Session::default();
@@ -300,16 +310,28 @@ mod tests {
                     continue;
                 }
                 let answer = serde_json::json!({"jsonrpc": "2.0", "id": message["id"], "result": {}});
-                write.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
+                let method = &message["method"];
+                let before = serde_json::json!({"jsonrpc": "2.0", "method": "x", "params": {"before": method}});
+                write
+                    .write_all(format!("{before}\n{answer}\n").as_bytes())
+                    .await
+                    .unwrap();
                 seen.push((message["method"].clone(), message["params"].to_string()));
             }
             seen
         };
         let again = async {
             let mut near = BufReader::new(near);
-            session.begin_again(&mut near).await.unwrap();
+            let mut output = Vec::new();
+            session.begin_again(&mut near, &mut output).await.unwrap();
+            String::from_utf8(output).unwrap()
         };
-        let (seen, ()) = tokio::join!(owner, again);
+        let (seen, passed_on) = tokio::join!(owner, again);
+        let passed_on: Vec<&str> = passed_on.lines().collect();
+        assert!(
+            passed_on.len() == 3 && passed_on.iter().all(|line| line.contains("before")),
+            "{passed_on:?}"
+        );
         let seen: Vec<String> = seen
             .into_iter()
             .map(|(method, params)| format!("{method} {params}"))
