@@ -78,8 +78,7 @@ fn read_server(file: &File, environment: &Environment) -> Option<KeysConfig> {
     let root = Section::root(file, document.get_ref());
     let section = root.get("server")?.section("[server]", "[server]")?;
     let name = server::read_name(&section);
-    let data_dir = server::read_data_dir(&section, environment)
-        .and_then(|data_dir| data_dir.or_else(|| environment.default_data_dir(&name?).ok()));
+    let data_dir = server::read_data_dir(&section, environment, name.as_deref()).and_then(Result::ok);
     let audit = section.get("audit").and_then(|entry| {
         let section = entry.section("[server.audit]", "such as [server.audit]")?;
         audit::read(&section, environment, data_dir.as_deref())

@@ -4,7 +4,7 @@ use super::{
     audit::{self, AuditConfig},
     auth::{self, AuthConfig, PLAIN_HTTP, UNAUTHENTICATED},
     limits::{self, LimitsConfig},
-    paths::Environment,
+    paths::{Environment, InvalidPath},
     section::{Entry, Section},
     shared_store::{self, SharedStore},
     tls::{self, TlsConfig},
@@ -86,7 +86,7 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment, max_running
     if let (Some(Listen::Address(_)), Some(entry)) = (&listen, section.get("socket_mode")) {
         entry.warn("`socket_mode` means something only with `listen = \"unix:…\"`".to_owned());
     }
-    let data_dir = read_data_dir(section, environment);
+    let data_dir = read_data_dir(section, environment, name.as_deref());
     let shared_store = shared_store::read(section, environment);
     let max_running = section.get_or("max_running", max_running, |entry| entry.count(MAX_RUNNING));
     let max_body = section.get_or("max_body", DEFAULT_MAX_BODY, |entry| entry.size());
@@ -224,14 +224,13 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment, max_running
                 .to_owned(),
         );
     }
-    let own_folder = match (&data_dir, &name) {
-        (Some(Some(data_dir)), _) => Some(data_dir.clone()),
-        (Some(None), Some(name)) => environment.default_data_dir(name).ok(),
-        _ => None,
-    };
     let audit = section.optional("audit", |entry| {
         let section = entry.section("[server.audit]", "such as [server.audit]")?;
-        audit::read(&section, environment, own_folder.as_deref())
+        audit::read(
+            &section,
+            environment,
+            data_dir.as_ref().and_then(|data_dir| data_dir.as_deref().ok()),
+        )
     });
     let otlp = section.optional("otlp", |entry| collector(&entry));
     let limits = section.get_or("limits", LimitsConfig::default(), |entry| {
@@ -240,20 +239,12 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment, max_running
     section.finish();
 
     let name = name?;
-    let data_dir = match data_dir? {
-        Some(data_dir) => data_dir,
-        None => {
-            let default = environment.default_data_dir(&name);
-            default
-                .map_err(|error| section.report(format!("`data_dir` is not given, and {error}")))
-                .ok()?
-        }
-    };
+    let data_dir = data_dir?.map_err(|error| section.report(format!("`data_dir` is not given, and {error}")));
     Some(ServerConfig {
         name,
         listen: listen?,
         socket_mode: socket_mode?,
-        data_dir,
+        data_dir: data_dir.ok()?,
         shared_store: shared_store?,
         max_running: max_running?,
         max_body: max_body?,
@@ -313,12 +304,20 @@ pub(super) fn read_name(section: &Section<'_>) -> Option<String> {
     })
 }
 
-/// The data directory, if one is given.
-pub(super) fn read_data_dir(section: &Section<'_>, environment: &Environment) -> Option<Option<PathBuf>> {
-    section.optional("data_dir", |entry| {
+/// Reads where the data are, or why that is not known without the key; `None` after a problem.
+pub(super) fn read_data_dir(
+    section: &Section<'_>,
+    environment: &Environment,
+    name: Option<&str>,
+) -> Option<Result<PathBuf, InvalidPath>> {
+    let given = section.optional("data_dir", |entry| {
         let path = environment.resolve(entry.text()?, section.file().folder());
         path.map_err(|error| entry.report(format!("`data_dir`: {error}"))).ok()
-    })
+    });
+    match given? {
+        Some(data_dir) => Some(Ok(data_dir)),
+        None => Some(environment.default_data_dir(name?)),
+    }
 }
 
 /// Reads an array of strings, each of which is parsed as a `T`. Without the key there are none.
