@@ -327,16 +327,7 @@ impl Run {
     }
 
     fn broken(&self, what: &str) -> CrashError {
-        eprintln!("crash: by round {}: {what}", self.round);
-        CrashError::Broken {
-            count: 1,
-            lost: 0,
-            round: self.round,
-            rounds: self.rounds,
-            seed: self.seed,
-            kept: self.root.clone(),
-            flag: " --actions",
-        }
+        CrashError::one(what, self.round, (self.rounds, self.seed), &self.root, " --actions")
     }
 
     fn sum(&self, of: fn(&Counts) -> usize) -> usize {

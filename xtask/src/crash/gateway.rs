@@ -17,7 +17,7 @@ use std::{
     fmt::Write as _,
     fs, io,
     net::{Ipv4Addr, SocketAddr},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::Command,
     time::Duration,
 };
@@ -347,16 +347,7 @@ impl Run {
     }
 
     fn broken(&self, what: &str) -> CrashError {
-        eprintln!("crash: by round {}: {what}", self.round);
-        CrashError::Broken {
-            count: 1,
-            lost: 0,
-            round: self.round,
-            rounds: self.rounds,
-            seed: self.seed,
-            kept: Path::to_owned(&self.root),
-            flag: " --gateway",
-        }
+        CrashError::one(what, self.round, (self.rounds, self.seed), &self.root, " --gateway")
     }
 }
 

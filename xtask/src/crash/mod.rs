@@ -152,6 +152,22 @@ pub(crate) enum CrashError {
     Idle { what: &'static str, seed: u64 },
 }
 
+impl CrashError {
+    /// One thing that a run has found in this round; it is printed.
+    fn one(what: &str, round: u32, (rounds, seed): (u32, u64), kept: &Path, flag: &'static str) -> Self {
+        eprintln!("crash: by round {round}: {what}");
+        Self::Broken {
+            count: 1,
+            lost: 0,
+            round,
+            rounds,
+            seed,
+            kept: kept.to_owned(),
+            flag,
+        }
+    }
+}
+
 /// The options that both kinds of runs have.
 struct RunOptions {
     seed: u64,

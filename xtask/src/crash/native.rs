@@ -16,7 +16,7 @@ use std::{
     collections::{HashMap, HashSet},
     fs,
     net::{Ipv4Addr, SocketAddr},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::Command,
     time::Duration,
 };
@@ -172,16 +172,7 @@ impl Run {
     }
 
     fn broken(&self, what: String, round: u32, rounds: u32, seed: u64) -> CrashError {
-        eprintln!("crash: by round {round}: {what}");
-        CrashError::Broken {
-            count: 1,
-            lost: 0,
-            round,
-            rounds,
-            seed,
-            kept: Path::to_owned(&self.root),
-            flag: " --native",
-        }
+        CrashError::one(&what, round, (rounds, seed), &self.root, " --native")
     }
 }
 
