@@ -11,7 +11,7 @@ use subtle::ConstantTimeEq as _;
 pub const KEY_PREFIX: &str = "lhk_";
 
 /// Whether a token is a key, perhaps one that was copied with a mistake: its prefix in other letters, or without its first or last character, or something around
-/// the key. Such a one is shown to nobody else, since it has the secret of a key.
+/// the key. It is never sent to an issuer, since the secret of the key is in it.
 ///
 /// ```
 /// use longhaul_auth::keys::is_like_key;

@@ -214,10 +214,12 @@ impl OAuthAuthenticator {
 impl Authenticator for OAuthAuthenticator {
     fn authenticate<'a>(&'a self, head: &'a RequestHead<'a>) -> Decision<'a> {
         match head.bearer_token() {
-            // An API key is nobody else's affair, even if it was copied with a mistake.
+            // An issuer is not shown an API key, also not one that was copied with a mistake.
             None => Decision::NotMine,
             Some(token) if token.starts_with(KEY_PREFIX) => Decision::NotMine,
-            Some(token) if is_like_key(token) => refuse("the token looks like an API key whose beginning was changed"),
+            Some(token) if is_like_key(token) => {
+                refuse("the token looks like an API key that was copied with a mistake")
+            }
             Some(token) => self.decide(token),
         }
     }

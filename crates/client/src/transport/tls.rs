@@ -149,13 +149,10 @@ pub(super) fn is_not_tls(error: &Error) -> bool {
 /// The names in a certificate, which rustls shows as `DnsName("example.com")` and `IpAddress(10.1.2.3)`.
 fn list(presented: &[String]) -> String {
     const SHOWN: usize = 3;
-    let bare = |name: &'_ String| -> String {
-        let inside = name
-            .split_once('(')
-            .map_or(name.as_str(), |(_, inside)| inside.trim_end_matches(')'));
-        inside.trim_matches('"').to_owned()
-    };
-    let names = presented.iter().map(bare);
+    let names = presented.iter().map(|name| {
+        let inside = name.split_once('(').map_or(name.as_str(), |(_, inside)| inside);
+        inside.trim_end_matches(')').trim_matches('"')
+    });
     let mut shown = names.take(SHOWN).collect::<Vec<_>>().join(", ");
     if presented.is_empty() {
         shown.push_str("no name");

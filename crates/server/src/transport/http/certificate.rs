@@ -133,16 +133,11 @@ impl CertificateFiles {
                 if !presented.is_empty() =>
             {
                 // Shown as `DnsName("example.com")` and `IpAddress(10.1.2.3)`.
-                let inside = |name: &'_ String| -> String {
-                    let bare = name
-                        .split_once('(')
-                        .map_or(name.as_str(), |(_, inside)| inside.trim_end_matches(')'));
-                    bare.trim_matches('"').to_owned()
-                };
-                format!(
-                    "it is for {}",
-                    presented.iter().map(inside).collect::<Vec<_>>().join(", ")
-                )
+                let names = presented.iter().map(|name| {
+                    let inside = name.split_once('(').map_or(name.as_str(), |(_, inside)| inside);
+                    inside.trim_end_matches(')').trim_matches('"')
+                });
+                format!("it is for {}", names.collect::<Vec<_>>().join(", "))
             }
             _ => "it names no host".to_owned(),
         };
