@@ -1,14 +1,25 @@
 //! How a task ends. Outcomes are stored, statuses are derived: each protocol generation reads its own from the same record.
 
 use crate::{
-    FailedAttempt, Json, MAX_ENTRY_BYTES, MAX_RESULT_DEPTH, MAX_STATUS_BYTES, Millis, UnixMillis, format_duration,
-    nests_deeper, push_timestamp, truncate,
+    FailedAttempt, Json, MAX_ENTRY_BYTES, MAX_RESULT_DEPTH, MAX_STATUS_BYTES, Masking, Millis, UnixMillis,
+    format_duration, nests_deeper, push_timestamp, shorten, truncate,
 };
 use serde_json::{json, value::RawValue};
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc};
+
+/// How much of a result a debug print shows, in bytes.
+const MAX_DEBUG_BYTES: usize = 2_000;
 
 /// The end of a task. Written once, never changed (invariant 2).
-#[derive(Debug, Clone, PartialEq, Eq)]
+///
+/// A debug print shows the beginning of the result, without the secrets that can be known as such:
+///
+/// ```
+/// use longhaul_core::{Json, Outcome};
+/// let outcome = Outcome::result(Json::from(serde_json::json!({"content": [], "token": "t-1"})));
+/// assert_eq!(format!("{outcome:?}"), r#"Result { json: {"content":[],"token":"***"}, is_error: false }"#);
+/// ```
+#[derive(Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// The tool returned a result, which may be an error of the tool (`isError`); or its deadline passed.
     Result {
@@ -23,8 +34,36 @@ pub enum Outcome {
     Cancelled,
 }
 
+impl fmt::Debug for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Result { json, is_error } => f
+                .debug_struct("Result")
+                .field("json", &Shown(json))
+                .field("is_error", is_error)
+                .finish(),
+            Self::RpcError(failure) => f.debug_tuple("RpcError").field(failure).finish(),
+            Self::Cancelled => f.write_str("Cancelled"),
+        }
+    }
+}
+
+/// The beginning of a JSON text, without the secrets that can be known as such.
+struct Shown<'a>(&'a Json);
+
+impl fmt::Debug for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = Masking::default().message(self.0.as_str()).into_owned();
+        f.write_str(&shorten(&text, MAX_DEBUG_BYTES))?;
+        match text.len() > MAX_DEBUG_BYTES {
+            true => write!(f, " ({} bytes)", self.0.as_str().len()),
+            false => Ok(()),
+        }
+    }
+}
+
 /// A JSON-RPC error object.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct RpcFailure {
     /// The code.
     pub code: i32,
@@ -32,6 +71,16 @@ pub struct RpcFailure {
     pub message: Arc<str>,
     /// More for programs.
     pub data: Option<Json>,
+}
+
+impl fmt::Debug for RpcFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RpcFailure")
+            .field("code", &self.code)
+            .field("message", &Masking::default().text(&self.message))
+            .field("data", &self.data.as_ref().map(Shown))
+            .finish()
+    }
 }
 
 /// The kind of an outcome, small enough to be part of every record.
@@ -291,5 +340,34 @@ impl From<Failure> for RpcFailure {
                 _ => json!({"reason": failure.reason()}),
             })),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_debug_print_shows_the_beginning_of_a_long_result() {
+        let text = "ü".repeat(MAX_DEBUG_BYTES);
+        let shown = format!("{:?}", Outcome::tool_error(&text));
+        assert!(
+            shown.starts_with(r#"Result { json: {"content":[{"type":"text","text":"üüü"#),
+            "{shown}"
+        );
+        assert!(shown.ends_with("ü… (4054 bytes), is_error: true }"), "{shown}");
+        assert!(shown.len() < MAX_DEBUG_BYTES + 100, "{}", shown.len());
+    }
+
+    #[test]
+    fn a_debug_print_of_an_error_shows_its_data() {
+        let failure = RpcFailure {
+            code: -32603,
+            message: "failed with token=t-1".into(),
+            data: Some(Json::from(json!({"reason": "timeout", "password": "p-1"}))),
+        };
+        let shown = format!("{:?}", Outcome::RpcError(failure));
+        assert!(shown.contains("timeout") && shown.contains("token=***"), "{shown}");
+        assert!(!shown.contains("t-1") && !shown.contains("p-1"), "{shown}");
     }
 }

@@ -1,56 +1,12 @@
-//! Hiding secrets in what is shown.
+//! Hiding secrets in what is shown of messages.
 
-use crate::fields::as_word;
+use longhaul_core::{MASK, Masking, is_secret_name};
 use parking_lot::Mutex;
 use serde_json::Value;
-use std::{borrow::Cow, ops::Range};
+use std::borrow::Cow;
 
-/// Shown in place of a secret.
-const MASK: &str = "***";
 /// The letters of a session id that are shown.
 const SHOWN: usize = 8;
-/// How the names of secrets end, in lower case and without `-` and `_`.
-const SECRETS: [&str; 20] = [
-    "authorization",
-    "cookie",
-    "token",
-    "secret",
-    "password",
-    "passwd",
-    "passphrase",
-    "passcode",
-    "credential",
-    "credentials",
-    "apikey",
-    "accesskey",
-    "privatekey",
-    "secretkey",
-    "signingkey",
-    "encryptionkey",
-    "licensekey",
-    "authkey",
-    "sharedkey",
-    "connectionstring",
-];
-/// Names of secrets that are also how other words end: the whole name, or its last word.
-const SHORT_SECRETS: [&str; 14] = [
-    "pwd", "pw", "pass", "otp", "totp", "pin", "sig", "auth", "jwt", "bearer", "creds", "cvv", "cvc", "dsn",
-];
-/// No secrets, although their names are like those of some: the token of a request's progress, and the folder of a process.
-const PROGRESS_TOKEN: &str = "progresstoken";
-const WORKING_FOLDER: &str = "PWD";
-/// How tokens begin that can be known by that.
-const TOKENS: [&str; 9] = [
-    "ghp_",
-    "gho_",
-    "ghu_",
-    "ghs_",
-    "ghr_",
-    "github_pat_",
-    "glpat-",
-    "xoxb-",
-    "xoxp-",
-];
 const SESSION_ID: &str = "mcp-session-id";
 /// A shorter value is in too many texts to be hidden wherever it is.
 const SHORTEST_ECHO: usize = 4;
@@ -68,11 +24,12 @@ impl Mask {
         if name == SESSION_ID {
             return Cow::Owned(session(value));
         }
-        let mut hiding = Hiding::default();
-        let shown = match is_secret(name) {
+        let mut hiding = Masking::default();
+        let shown = match is_secret_name(name) {
             true => {
                 // `Bearer` and such are no secrets.
-                hiding.found(value.rsplit(' ').next().unwrap_or(value));
+                let secret = value.rsplit(' ').next().unwrap_or(value);
+                hiding.hidden.push(secret.to_owned());
                 Cow::Borrowed(MASK)
             }
             false => hiding.text(value),
@@ -109,10 +66,10 @@ impl Mask {
         value
     }
 
-    fn hiding(&self) -> Hiding {
-        Hiding {
+    fn hiding(&self) -> Masking {
+        Masking {
             echoes: self.sent.lock().clone(),
-            ..Hiding::default()
+            ..Masking::default()
         }
     }
 
@@ -133,188 +90,12 @@ pub(super) fn session(id: &str) -> String {
     format!("{shown}…")
 }
 
-#[derive(Default)]
-struct Hiding {
-    /// Hidden wherever they are.
-    echoes: Vec<String>,
-    /// What was hidden.
-    hidden: Vec<String>,
-}
-
-impl Hiding {
-    fn found(&mut self, secret: &str) {
-        self.hidden.push(secret.to_owned());
-    }
-
-    fn message<'a>(&mut self, message: &'a str) -> Cow<'a, str> {
-        // What cannot be read is shown, to find out what is wrong with it.
-        let Ok(mut value) = serde_json::from_str::<Value>(message) else {
-            return self.text(message);
-        };
-        match self.value(&mut value) {
-            true => Cow::Owned(value.to_string()),
-            false => Cow::Borrowed(message),
-        }
-    }
-
-    /// Whether there was something to hide.
-    fn value(&mut self, value: &mut Value) -> bool {
-        let mut found = false;
-        match value {
-            Value::Object(members) => {
-                for (name, value) in members {
-                    if (value.is_string() || value.is_number()) && is_secret(name) {
-                        self.found(&as_word(value));
-                        *value = MASK.into();
-                        found = true;
-                    } else {
-                        found |= self.value(value);
-                    }
-                }
-            }
-            Value::Array(values) => {
-                for value in values {
-                    found |= self.value(value);
-                }
-            }
-            Value::String(shown) => {
-                if let Cow::Owned(hidden) = self.text(shown) {
-                    *shown = hidden;
-                    found = true;
-                }
-            }
-            Value::Number(number) if self.echoes.contains(&number.to_string()) => {
-                *value = MASK.into();
-                found = true;
-            }
-            _ => {}
-        }
-        found
-    }
-
-    /// A text without the secrets in it: those of JSON in it, what follows `Bearer`, `token=` or `--token`, the password of a URL, and known tokens.
-    fn text<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
-        if text.trim_start().starts_with(['{', '['])
-            && let Ok(mut value) = serde_json::from_str::<Value>(text)
-        {
-            return match self.value(&mut value) {
-                true => Cow::Owned(format!("{value:#}")),
-                false => Cow::Borrowed(text),
-            };
-        }
-        let (mut shown, mut rest) = (String::new(), text);
-        while let Some(secret) = first_secret(rest) {
-            self.found(&rest[secret.clone()]);
-            shown.push_str(&rest[..secret.start]);
-            shown.push_str(MASK);
-            rest = &rest[secret.end..];
-        }
-        shown.push_str(rest);
-        for echo in &self.echoes {
-            if shown.contains(echo) {
-                shown = shown.replace(echo, MASK);
-            }
-        }
-        match shown == text {
-            true => Cow::Borrowed(text),
-            false => Cow::Owned(shown),
-        }
-    }
-}
-
-/// Where the first secret of a text is.
-fn first_secret(text: &str) -> Option<Range<usize>> {
-    let all = [introduced(text), password_of_url(text), token(text)];
-    all.into_iter().flatten().min_by_key(|secret| secret.start)
-}
-
-/// What follows `Bearer`, `token=` or `--token`.
-fn introduced(text: &str) -> Option<Range<usize>> {
-    let is_name = |char: char| char.is_ascii_alphanumeric() || "-_".contains(char);
-    text.match_indices(['=', ' ']).find_map(|(place, sign)| {
-        let before = &text[..place];
-        let name = &before[before.trim_end_matches(is_name).len()..];
-        let is_introduced = match sign {
-            "=" => is_secret(name),
-            _ => name.eq_ignore_ascii_case("bearer") || (name.starts_with('-') && is_secret(name)),
-        };
-        let secret = &text[place + 1..];
-        let is_there = secret.starts_with(|first: char| !first.is_whitespace() && (sign == "=" || first != '-'));
-        if !is_introduced || !is_there || secret.starts_with(MASK) {
-            return None;
-        }
-        let quote = secret.chars().next().filter(|first| "\"'".contains(*first));
-        let ends = |char: char| match quote {
-            Some(quote) => char == quote,
-            None => char.is_whitespace() || "&;,\"'<>)`".contains(char),
-        };
-        let start = place + 1 + quote.map_or(0, char::len_utf8);
-        let length = text[start..].find(ends).unwrap_or(text.len() - start);
-        Some(start..start + length)
-    })
-}
-
-/// That of `https://user:password@host`.
-fn password_of_url(text: &str) -> Option<Range<usize>> {
-    const SIGN: &str = "://";
-    text.match_indices(SIGN).find_map(|(place, _)| {
-        let start = place + SIGN.len();
-        let ends = |char: char| char.is_whitespace() || "/?#\"'<>)`".contains(char);
-        let authority = &text[start..];
-        let authority = &authority[..authority.find(ends).unwrap_or(authority.len())];
-        let user = &authority[..authority.rfind('@')?];
-        let colon = user.find(':')?;
-        let secret = start + colon + 1..start + user.len();
-        (!secret.is_empty() && &text[secret.clone()] != MASK).then_some(secret)
-    })
-}
-
-/// What follows the beginning of a known kind of tokens.
-fn token(text: &str) -> Option<Range<usize>> {
-    let is_of_token = |char: char| char.is_ascii_alphanumeric() || "-_".contains(char);
-    let found = TOKENS.iter().flat_map(|begins| {
-        text.match_indices(begins).filter_map(move |(place, _)| {
-            let is_whole = !text[..place].ends_with(is_of_token);
-            let start = place + begins.len();
-            let length = text[start..]
-                .find(|char| !is_of_token(char))
-                .unwrap_or(text.len() - start);
-            (is_whole && length > 0).then_some(start..start + length)
-        })
-    });
-    found.min_by_key(|secret| secret.start)
-}
-
-fn is_secret(name: &str) -> bool {
-    let whole: String = name.chars().filter(|char| !"-_".contains(*char)).collect();
-    let whole = whole.to_lowercase();
-    let is_short = || {
-        SHORT_SECRETS.iter().any(|secret| {
-            let last = name.len().checked_sub(secret.len()).and_then(|start| name.get(start..));
-            let is_last = last.is_some_and(|last| last.eq_ignore_ascii_case(secret));
-            let before = &name[..name.len().saturating_sub(secret.len())];
-            // `user_pin` and `userPin`, and not `spin`.
-            let is_word = before.ends_with(['-', '_'])
-                || (before.ends_with(char::is_lowercase)
-                    && last.is_some_and(|last| last.starts_with(char::is_uppercase)));
-            is_last && (whole == *secret || is_word)
-        })
-    };
-    whole != PROGRESS_TOKEN
-        && name != WORKING_FOLDER
-        && (SECRETS.iter().any(|secret| whole.ends_with(secret)) || is_short())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn message(message: &str) -> Cow<'_, str> {
         Mask::default().sent(message).into_owned().into()
-    }
-
-    fn text(text: &str) -> Cow<'_, str> {
-        Mask::default().text(text).into_owned().into()
     }
 
     fn header(name: &str, value: &str) -> String {
@@ -340,75 +121,6 @@ mod tests {
         assert_eq!(header("mcp-param-api-key", "x"), "***");
         assert_eq!(header("mcp-session-id", "0123456789"), "01234567…");
         assert_eq!(header("mcp-method", "tools/list"), "tools/list");
-    }
-
-    #[test]
-    fn secrets_in_a_text_are_hidden() {
-        for (shown, hidden) in [
-            ("a Bearer S3CRET, b", "a Bearer ***, b"),
-            ("https://h/?api_key=S3CRET&n=1", "https://h/?api_key=***&n=1"),
-            (
-                "sh -c 'x' --api-key=S3CRET --token S3CRET end",
-                "sh -c 'x' --api-key=*** --token *** end",
-            ),
-            ("--password 'S3 CRET' b", "--password '***' b"),
-            ("DB_PASSWD=S3CRET MY_TOKEN=S3CRET", "DB_PASSWD=*** MY_TOKEN=***"),
-            ("at https://ann:S3CRET@h/x?a=b@c ok", "at https://ann:***@h/x?a=b@c ok"),
-            (
-                "https://h/blob?sv=1&sig=S3CRET%3D&se=2",
-                "https://h/blob?sv=1&sig=***&se=2",
-            ),
-            ("with ghp_S3CRET, end", "with ghp_***, end"),
-            ("token=ghp_S3CRET ghp_S3CRET", "token=*** ghp_***"),
-        ] {
-            assert_eq!(text(shown), hidden);
-            let message = message(&serde_json::json!({"content": [{"text": shown}]}).to_string()).into_owned();
-            assert!(!message.contains("S3"), "{message}");
-        }
-        let environment = serde_json::json!({"MY_TOKEN": "S3CRET", "passwd": "S3CRET", "PATH": "/bin"});
-        let shown = text(&environment.to_string()).into_owned();
-        assert!(!shown.contains("S3CRET") && shown.contains("/bin"), "{shown}");
-    }
-
-    #[test]
-    fn short_names_of_secrets_are_whole_words() {
-        for name in [
-            "pwd",
-            "otp",
-            "PIN",
-            "sig",
-            "user_pin",
-            "userPin",
-            "smtp-pwd",
-            "credentials",
-            "awsCredentials",
-            "auth",
-            "basic_auth",
-            "dbPass",
-            "jwt",
-            "mfa-otp",
-            "secretKey",
-            "SECRET_KEY",
-            "signing-key",
-        ] {
-            assert!(is_secret(name), "{name}");
-        }
-        for name in [
-            "spin",
-            "PWD",
-            "OLDPWD",
-            "signature",
-            "shipping",
-            "progressToken",
-            "ß",
-            "compass",
-            "oauth",
-            "author",
-            "key",
-            "forbearer",
-        ] {
-            assert!(!is_secret(name), "{name}");
-        }
     }
 
     #[test]
