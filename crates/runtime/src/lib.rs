@@ -93,7 +93,7 @@ pub use queue_wait::QueueWait;
 pub use recovery::{HOST_LOST_AFTER, Recovered};
 pub use reply::{Reply, read_answer};
 pub use request::{RequestChannel, RequestContext};
-pub use requestor::{Requestor, Trace};
+pub use requestor::{Requestor, Trace, Unreachable, why_not_asked};
 pub use start::StartError;
 pub use step_observer::StepObserver;
 pub use suspension::SUSPEND_AFTER;

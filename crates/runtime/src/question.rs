@@ -60,8 +60,8 @@ impl From<Json> for Question {
 /// A question could not be asked, or will not be answered.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum AskError {
-    /// The client has not declared that it can be asked this.
-    #[error("the client has not declared {0}")]
+    /// The client has not declared that it can be asked this, or there is no way to ask it.
+    #[error("the client has not declared {0}, or this server has no way to ask it")]
     Unsupported(Capability),
     /// The task was started by another one, and the client knows only that one.
     #[error(
@@ -89,7 +89,7 @@ pub enum AskError {
 }
 
 impl AskError {
-    /// The end of an attempt that cannot continue without the answer. A client that has not declared the capability gets the error of its
+    /// The end of an attempt that cannot continue without the answer. A client that cannot be asked gets the error of its
     /// generation; anything else is the tool's own error.
     pub fn into_end(self, requestor: &Requestor) -> ExecutionEnd {
         match self {

@@ -66,7 +66,7 @@ impl RequestContext {
     /// questions in the same order, or name them.
     ///
     /// # Errors
-    /// [`AskError::Unsupported`] if the client has not declared that it can be asked this.
+    /// [`AskError::Unsupported`] if the client has not declared that it can be asked this, or there is no way to ask it.
     pub async fn ask(&self, question: impl Into<Question>) -> Result<Json, AskError> {
         let question = question.into();
         question.fits(&self.0.requestor.capabilities)?;

@@ -3,6 +3,7 @@
 use longhaul_core::{Capability, ClientCapabilities, Json, Origin, Outcome};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, value::RawValue};
+use std::fmt;
 
 /// The sender of a request, as it described itself. For a task that is the sender of the call that created it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -18,6 +19,9 @@ pub struct Requestor {
     /// Which capabilities it has declared.
     #[serde(rename = "abilities")]
     pub capabilities: ClientCapabilities,
+    /// Why it cannot be asked anything, if that is not for lack of a capability.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unreachable: Option<Unreachable>,
     /// The progress token of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress_token: Option<Value>,
@@ -36,6 +40,42 @@ pub struct Requestor {
     /// Members of its `_meta` that neither MCP nor Longhaul defines: what sender and tool have agreed on.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub meta: Map<String, Value>,
+}
+
+/// Why the server has no way to ask a legacy client, whatever that declares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unreachable {
+    /// The server has no sessions.
+    NoSessions,
+    /// The request came without a session.
+    OutsideSession,
+    /// The server answers with JSON only, so it has no stream to ask on.
+    NoStreams,
+}
+
+impl fmt::Display for Unreachable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoSessions => {
+                "this server has no sessions, so it can ask only clients of MCP 2026-07-28 or later, and this one is older"
+            }
+            Self::OutsideSession => {
+                "the request came without a session: send the Mcp-Session-Id that came with the answer to initialize"
+            }
+            Self::NoStreams => {
+                "this server answers with JSON only, so it can ask only clients of MCP 2026-07-28 or later, and this one is older"
+            }
+        })
+    }
+}
+
+/// Why a client cannot be asked what needs this capability.
+pub fn why_not_asked(unreachable: Option<Unreachable>, capability: Capability) -> String {
+    match unreachable {
+        Some(reason) => reason.to_string(),
+        None => format!("the client has not declared {capability}"),
+    }
 }
 
 /// W3C trace context and baggage, as they came.
@@ -62,7 +102,10 @@ impl Requestor {
     /// The outcome of a call that has to ask something that its sender has not declared: −32021 for a modern one; a result that says so for a
     /// legacy one, which cannot declare more in its session.
     pub fn missing_capability(&self, capability: Capability) -> Outcome {
-        let why = format!("This tool has to ask, and the client has not declared {capability}");
+        let why = format!(
+            "This tool has to ask, and {}",
+            why_not_asked(self.unreachable, capability)
+        );
         if !self.modern {
             return Outcome::tool_error(&why);
         }
@@ -101,6 +144,29 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_client_that_cannot_be_asked_is_told_why() {
+        let text = |unreachable| {
+            let requestor = Requestor {
+                unreachable,
+                ..Requestor::default()
+            };
+            requestor
+                .missing_capability(Capability::ElicitationForm)
+                .failure_line()
+                .unwrap()
+        };
+        assert!(text(None).contains("has not declared"), "{}", text(None));
+        for (reason, said) in [
+            (Unreachable::NoSessions, "has no sessions"),
+            (Unreachable::OutsideSession, "without a session"),
+            (Unreachable::NoStreams, "JSON only"),
+        ] {
+            let text = text(Some(reason));
+            assert!(text.contains(said) && !text.contains("has not declared"), "{text}");
+        }
+    }
+
+    #[test]
     fn what_is_stored_is_read_again() {
         let client = Json::trusted(r#"{"name":"a \"client\"","version":"1"}"#);
         for client in [None, Some(client)] {
@@ -108,6 +174,7 @@ mod tests {
                 version: "2026-07-28".to_owned(),
                 modern: true,
                 client,
+                unreachable: Some(Unreachable::NoStreams),
                 progress_token: Some(Value::from(7)),
                 ..Requestor::default()
             };

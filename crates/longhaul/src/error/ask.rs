@@ -27,7 +27,8 @@ pub enum AskError {
     /// No answer came within the time given; the question was withdrawn.
     #[error("{}", RuntimeAskError::Unanswered)]
     Unanswered,
-    /// The client has not declared the capability that this question needs.
+    /// The client has not declared the capability that this question needs, or the server has no way to ask it: a client older than MCP 2026-07-28 is asked on
+    /// the streams of a session.
     #[error("{}", RuntimeAskError::Unsupported(*.0))]
     Unsupported(Capability),
     /// The task was started by another task: the client does not know this one, only its root.

@@ -11,7 +11,7 @@ pub enum HandlerError {
     #[error("{}", .0.message)]
     Rpc(RpcFailure),
     /// The client cannot be asked what the handler needs to know.
-    #[error("the client has not declared {0}")]
+    #[error("the client has not declared {0}, or this server has no way to ask it")]
     Lacks(Capability),
     /// There is nothing of this name; the server words the error for the client's generation.
     #[error("not found")]

@@ -3,7 +3,7 @@
 use super::identity::Identity;
 use crate::session::Session;
 use longhaul_core::{ClientCapabilities, Json, Origin, Owner, Principal, Scope, SessionKey};
-use longhaul_runtime::{Requestor, Trace};
+use longhaul_runtime::{Requestor, Trace, Unreachable};
 use longhaul_wire::{Era, Generation, LegacyPhase, Meta, RpcError, Version};
 use serde_json::{Value, value::RawValue};
 use std::sync::Arc;
@@ -103,6 +103,7 @@ impl Caller {
                 None => meta.client_info().map(Json::from),
             },
             capabilities: self.capabilities,
+            unreachable: self.unreachable(),
             progress_token: meta
                 .progress_token()?
                 .and_then(|token| serde_json::from_str(token.as_json()).ok()),
@@ -181,6 +182,19 @@ impl Caller {
     /// Its session, if requests of ours reach it there: they go on streams.
     pub(crate) fn session_to_ask(&self) -> Option<&Session> {
         self.session().filter(|_| self.mode.streams)
+    }
+
+    /// Why it cannot be asked anything, if that is not for lack of a capability (C-51).
+    pub(crate) fn unreachable(&self) -> Option<Unreachable> {
+        if self.generation == Generation::Modern {
+            return None;
+        }
+        match (self.mode.sessions, self.mode.streams, &self.session) {
+            (_, false, _) => Some(Unreachable::NoStreams),
+            (false, _, None) => Some(Unreachable::NoSessions),
+            (true, _, None) => Some(Unreachable::OutsideSession),
+            (_, true, Some(_)) => None,
+        }
     }
 
     /// Whether core tasks (G1) are part of its revision.

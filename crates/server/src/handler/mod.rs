@@ -19,7 +19,10 @@ use crate::{
 use client_requests::ClientRequests;
 use futures_util::FutureExt;
 use longhaul_core::{BoxFuture, Capability, Json, RpcFailure};
-use longhaul_runtime::{AskError, HandlerError, Question, RequestChannel, RequestContext, Requestor, ToolMessage};
+use longhaul_runtime::{
+    AskError, HandlerError, Question, RequestChannel, RequestContext, Requestor, ToolMessage, Unreachable,
+    why_not_asked,
+};
 use longhaul_wire::{CacheHints, Generation, RequestId, RpcError, ServerInfo, legacy, modern};
 use outbox::{Outbox, OutboxItem};
 use replay::Replay;
@@ -81,6 +84,7 @@ pub(crate) fn answer_with(
     write: Writer,
 ) -> Result<Answer, RpcError> {
     let (id, generation) = (OwnedRequestId::of(request.id), request.caller.generation);
+    let unreachable = request.caller.unreachable();
     let finish = move |result, _| {
         let response = match result {
             Ok(result) => {
@@ -90,7 +94,9 @@ pub(crate) fn answer_with(
             }
             Err(error) => match (meaning(&error), error) {
                 (Some(error), _) => Response::error(&id, &error),
-                (None, HandlerError::Lacks(capability)) => Response::error(&id, &undeclared(capability, generation)),
+                (None, HandlerError::Lacks(capability)) => {
+                    Response::error(&id, &cannot_ask(capability, generation, unreachable))
+                }
                 (None, HandlerError::Rpc(failure)) => Response::of(failed(&id, generation, &failure)),
                 (None, HandlerError::NotFound) => {
                     Response::error(&id, &RpcError::internal("The handler found nothing"))
@@ -145,9 +151,12 @@ pub(crate) fn run(
     }))
 }
 
-fn undeclared(missing: Capability, generation: Generation) -> RpcError {
+fn cannot_ask(missing: Capability, generation: Generation, unreachable: Option<Unreachable>) -> RpcError {
     match generation {
-        Generation::Legacy => RpcError::internal(format!("The client has not declared {missing}")),
+        Generation::Legacy => {
+            let why = why_not_asked(unreachable, missing);
+            RpcError::internal(format!("The handler has to ask, and {why}"))
+        }
         Generation::Modern => RpcError::missing_capability(missing),
     }
 }

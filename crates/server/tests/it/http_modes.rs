@@ -50,14 +50,11 @@ async fn declared(server: &Server) -> [Value; 2] {
     ]
 }
 
-/// The result of a call that asks a client that declares nothing.
-async fn result_if_nobody_can_be_asked() -> Value {
-    let server = Server::start().await;
-    let session = server.session().await;
-    let ask = Post::legacy(Some(&session), "tools/call", act("optional", "ask_all a"));
-    let result = server.result(&ask.with("Accept", "application/json")).await;
+/// Why a call that asks has failed.
+async fn why_not_asked(server: &Server, ask: &Post) -> String {
+    let result = server.result(ask).await;
     assert_eq!(result["isError"], true);
-    result
+    result["content"][0]["text"].as_str().unwrap().to_owned()
 }
 
 /// A legacy request of a client that knows its revision and has no session.
@@ -103,7 +100,8 @@ async fn without_a_session_tasks_work_and_nobody_is_asked() {
     assert_eq!(result["content"][0]["text"], "done");
 
     let ask = alone("tools/call", act("optional", "ask_all a")).with("Accept", "application/json");
-    assert_eq!(server.result(&ask).await, result_if_nobody_can_be_asked().await);
+    let why = why_not_asked(&server, &ask).await;
+    assert!(why.contains("this server has no sessions"), "{why}");
 
     for (method, params) in [
         ("tasks/list", json!({})),
@@ -114,6 +112,19 @@ async fn without_a_session_tasks_work_and_nobody_is_asked() {
         let message = refused["error"]["message"].as_str().unwrap();
         assert!(message.ends_with("and this server has no sessions"), "{message}");
     }
+}
+
+#[tokio::test]
+async fn a_client_that_can_be_asked_lacks_the_capability() {
+    let server = Server::start().await;
+    let session = server.session().await;
+    let asked = act("optional", "ask_all a");
+    let ask = Post::legacy(Some(&session), "tools/call", asked.clone()).with("Accept", "application/json");
+    let why = why_not_asked(&server, &ask).await;
+    assert!(why.contains("the client has not declared"), "{why}");
+    let ask = alone("tools/call", asked).with("Accept", "application/json");
+    let why = why_not_asked(&server, &ask).await;
+    assert!(why.contains("the request came without a session"), "{why}");
 }
 
 #[tokio::test]
@@ -186,10 +197,8 @@ async fn a_server_of_json_asks_modern_clients_only() {
             json!({"name": "optional", "arguments": {"act": act}}),
         )
     };
-    assert_eq!(
-        server.result(&call("ask_all a")).await,
-        result_if_nobody_can_be_asked().await
-    );
+    let why = why_not_asked(&server, &call("ask_all a")).await;
+    assert!(why.contains("answers with JSON only"), "{why}");
 
     let task = task_of(
         &server
