@@ -50,7 +50,11 @@ async fn complete(args: &args::Complete) -> Result<Exit, Failure> {
             output::text(&output::plain(value, ""));
         }
         if completion["hasMore"] == true {
-            output::note("there are more; type more of the value");
+            let shown = completion["values"].as_array().map_or(0, Vec::len);
+            output::note(&match completion["total"].as_u64() {
+                Some(total) => format!("these are {shown} of {total}; type more of the value"),
+                None => "there are more; type more of the value".to_owned(),
+            });
         }
     }
     connection.close().await;

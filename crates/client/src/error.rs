@@ -1,6 +1,6 @@
 //! The errors of requests.
 
-use crate::{InvalidAddress, RpcFailure, TokenError};
+use crate::{InputRequest, InvalidAddress, RpcFailure, TokenError};
 use longhaul_core::{Json, Millis};
 use std::borrow::Cow;
 
@@ -109,6 +109,21 @@ pub enum RequestError {
         method: String,
         /// Why there is no answer.
         reason: String,
+    },
+    /// The task that is waited for asks something, and this client has no handler ([`Options::inputs`](crate::Options::inputs)). Nothing was answered, and the task
+    /// goes on asking: answer it by [`TaskHandle::answer`](crate::TaskHandle::answer), in this process or, if it is recorded, in another one, and wait for it
+    /// again. With [`Inputs::deferred`](crate::Inputs::deferred) it can be answered while it is waited for.
+    #[error(
+        "the task {task} asks {}, and this client has no handler for questions (Options::inputs); the task still waits for the answer: give it with TaskHandle::answer, and wait for the task again",
+        describe_questions(.questions, .message.as_deref())
+    )]
+    InputRequired {
+        /// The task.
+        task: String,
+        /// What it asks. Empty for a legacy task: its server tells questions only to a client that has a handler.
+        questions: Vec<InputRequest>,
+        /// What the server says of the status of the task.
+        message: Option<String>,
     },
     /// Another program of this user has cancelled the call ([`ClientJournal::cancel_call`](crate::ClientJournal::cancel_call)) before the server had answered. It may
     /// have run, and with an idempotency key it may go on at the server.
@@ -299,6 +314,26 @@ fn describe_body(body: &str) -> String {
         true => String::new(),
         false => format!(": {body}"),
     }
+}
+
+/// The first question, with its key, and how many there are; or what is known instead.
+fn describe_questions(questions: &[InputRequest], status: Option<&str>) -> String {
+    let Some(first) = questions.first() else {
+        return match status {
+            Some(status) => format!("for input ({:?})", excerpt(status)),
+            None => "for input".to_owned(),
+        };
+    };
+    let key = excerpt(first.key.as_deref().unwrap_or_default());
+    let asked = match first.message() {
+        "" => excerpt(&first.method),
+        message => excerpt(message),
+    };
+    let others = match questions.len() {
+        1 => String::new(),
+        count => format!(" and {} more", count - 1),
+    };
+    format!("{asked:?} (key {key:?}){others}")
 }
 
 /// Cuts a server's text to a length that fits an error message.

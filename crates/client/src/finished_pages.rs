@@ -1,4 +1,4 @@
-//! The pages that a legacy server says the user has finished with (MCP 2025-11-25, Elicitation, "Completion Notifications for URL Mode Elicitation").
+//! The pages that a legacy server, or the user, says the user has finished with (MCP 2025-11-25, Elicitation, "Completion Notifications for URL Mode Elicitation").
 
 use parking_lot::Mutex;
 use std::{collections::VecDeque, pin::pin};
@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 /// How many finished pages are remembered.
 const REMEMBERED: usize = 64;
 
-/// The pages that the server says the user has finished with, by their `elicitationId`.
+/// The pages that the user has finished with, by their `elicitationId`.
 #[derive(Default)]
 pub(crate) struct FinishedPages {
     ids: Mutex<VecDeque<String>>,
@@ -25,7 +25,7 @@ impl FinishedPages {
         self.changed.notify_waiters();
     }
 
-    /// Waits until the server has said so of this page.
+    /// Waits until this page is one of them.
     pub(crate) async fn until(&self, id: &str) {
         loop {
             let mut changed = pin!(self.changed.notified());

@@ -1,9 +1,9 @@
 //! What a server asks of the client's user: elicitation, sampling and roots.
 
-use crate::{RequestError, RequestRef, RpcFailure};
+use crate::{InputRequest, RequestError, RpcFailure};
 use longhaul_core::{BoxFuture, ClientCapabilities, Json};
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Answers what servers ask. One handler serves all ways of asking: requests of a legacy server, multi-round requests (MRTR) and the input requests
@@ -50,82 +50,6 @@ pub trait InputHandler: Send + Sync + 'static {
     /// page is finished, and after ten minutes: then the call is made again, too. Default: never completes.
     fn page_finished(&self, _request: &InputRequest) -> BoxFuture<'static, bool> {
         Box::pin(std::future::pending())
-    }
-}
-
-/// A request to the client's user.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct InputRequest {
-    /// Its name among the input requests of its call or task. A request of a legacy server has one if it is recorded: see
-    /// [`TaskHandle::recorded_questions`](crate::TaskHandle::recorded_questions).
-    pub key: Option<String>,
-    /// The task that asks, if it is one.
-    pub task: Option<String>,
-    /// The [number](crate::CallOptions::source) of the call or request that asks, if it has one and the server asks in a response to it, or on its stream.
-    pub source: Option<u64>,
-    /// By what it can be answered from another process, if it is a request of a legacy server over HTTP: see
-    /// [`TaskHandle::with_earlier_requests`](crate::TaskHandle::with_earlier_requests).
-    pub request: Option<Box<RequestRef>>,
-    /// `elicitation/create`, `sampling/createMessage` or `roots/list`.
-    pub method: String,
-    /// The request's params, as they came.
-    pub params: Value,
-}
-
-impl InputRequest {
-    pub(crate) fn new(key: Option<String>, task: Option<String>, request: Value) -> Self {
-        let Value::Object(mut request) = request else {
-            return Self {
-                key,
-                task,
-                source: None,
-                request: None,
-                method: String::new(),
-                params: Value::Null,
-            };
-        };
-        let method = match request.remove("method") {
-            Some(Value::String(method)) => method,
-            _ => String::new(),
-        };
-        Self {
-            key,
-            task,
-            source: None,
-            request: None,
-            method,
-            params: request.remove("params").unwrap_or_default(),
-        }
-    }
-
-    /// The text that the user is shown; empty if there is none.
-    pub fn message(&self) -> &str {
-        self.params["message"].as_str().unwrap_or_default()
-    }
-
-    /// The page that the user is sent to, if this is a URL elicitation.
-    pub fn url(&self) -> Option<&str> {
-        self.params["url"].as_str().filter(|_| self.params["mode"] == "url")
-    }
-
-    /// The JSON Schema of the form, if this is a form elicitation.
-    pub fn schema(&self) -> Option<&Value> {
-        self.params.get("requestedSchema")
-    }
-
-    /// The defaults of the form's fields: an answer that leaves all of them as they are.
-    pub fn defaults(&self) -> Map<String, Value> {
-        let fields = self.schema().and_then(|schema| schema["properties"].as_object());
-        let defaults = fields.into_iter().flatten();
-        defaults
-            .filter_map(|(name, field)| Some((name.clone(), field.get("default")?.clone())))
-            .collect()
-    }
-
-    /// Whether it is an elicitation.
-    pub fn is_elicitation(&self) -> bool {
-        self.method == "elicitation/create"
     }
 }
 
@@ -192,6 +116,7 @@ impl InputResponse {
 }
 
 type Answering = Arc<dyn Fn(InputRequest) -> BoxFuture<'static, Result<InputResponse, RpcFailure>> + Send + Sync>;
+type Visiting = Arc<dyn Fn(InputRequest) -> BoxFuture<'static, bool> + Send + Sync>;
 
 /// An [`InputHandler`] made from closures. Only what has a closure is declared to servers.
 ///
@@ -211,6 +136,7 @@ type Answering = Arc<dyn Fn(InputRequest) -> BoxFuture<'static, Result<InputResp
 pub struct Inputs {
     elicit: Option<Answering>,
     open: Option<Answering>,
+    visit: Option<Visiting>,
     sample: Option<Answering>,
     sampling_tools: bool,
     roots: Option<InputResponse>,
@@ -223,8 +149,32 @@ impl Inputs {
         Self::default()
     }
 
-    /// A handler that declares elicitation, and leaves what tasks ask to [`TaskHandle::answer`](crate::TaskHandle::answer). What is asked
-    /// before there is a task cannot be answered in this way: the call ends with [`RequestError::Unanswered`], and a legacy server is sent an error.
+    /// A handler that declares elicitation, and leaves what tasks ask to [`TaskHandle::answer`](crate::TaskHandle::answer), in both eras and with or without a
+    /// journal. While the call or the task is waited for, [`CallStatus::Task`](crate::CallStatus::Task) has the questions, and so has
+    /// [`TaskHandle::questions`](crate::TaskHandle::questions). What is asked before there is a task cannot be answered in this way: the call ends with
+    /// [`RequestError::Unanswered`], and a legacy server is sent an error.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use futures_util::StreamExt;
+    /// use longhaul_client::{CallStatus, Client, Connection, InputResponse, Inputs, Options};
+    ///
+    /// let mut options = Options::named("example", "1.0");
+    /// options.inputs = Some(Inputs::deferred().into());
+    /// let client = Client::new(Connection::open("http://127.0.0.1:7411/mcp", options).await?);
+    /// let call = client.start("release", serde_json::json!({"version": "1.2"})).await?;
+    /// let mut status = std::pin::pin!(call.status());
+    /// while let Some(status) = status.next().await {
+    ///     let CallStatus::Task(task) = status else { continue };
+    ///     for question in &task.input_requests {
+    ///         println!("{}", question.message());
+    ///         let key = question.key.as_deref().unwrap_or_default();
+    ///         call.answer(key, InputResponse::accept(question.defaults())).await?;
+    ///     }
+    /// }
+    /// println!("{:?}", call.result().await?);
+    /// # Ok(()) }
+    /// ```
     pub fn deferred() -> Self {
         Self {
             is_deferred: true,
@@ -242,13 +192,39 @@ impl Inputs {
         self
     }
 
-    /// Answers URL elicitations: it asks the user, and opens the page.
+    /// Answers URL elicitations: it asks the user, and opens the page. A legacy server may refuse a call until the user has finished with the page; how the client
+    /// learns that is said by [`page_finished`](Self::page_finished).
     #[must_use]
     pub fn open_url<W>(mut self, answer: impl Fn(InputRequest) -> W + Send + Sync + 'static) -> Self
     where
         W: Future<Output = Result<InputResponse, RpcFailure>> + Send + 'static,
     {
         self.open = Some(Arc::new(move |request| Box::pin(answer(request))));
+        self
+    }
+
+    /// Waits until the user says whether they have finished with the page of a URL elicitation that they have agreed to open, and that a call depends on: see
+    /// [`InputHandler::page_finished`]. Without this closure the server says it, or [`Connection::page_finished`](crate::Connection::page_finished); if neither
+    /// does, the call is made again after ten minutes.
+    ///
+    /// ```
+    /// use longhaul_client::{InputResponse, Inputs};
+    /// let inputs = Inputs::new()
+    ///     .open_url(|page| async move {
+    ///         println!("open {}", page.url().unwrap_or_default());
+    ///         Ok(InputResponse::accept_url())
+    ///     })
+    ///     .page_finished(|_page| async move {
+    ///         // Waits until the user has pressed a button.
+    ///         true
+    ///     });
+    /// ```
+    #[must_use]
+    pub fn page_finished<W>(mut self, finished: impl Fn(InputRequest) -> W + Send + Sync + 'static) -> Self
+    where
+        W: Future<Output = bool> + Send + 'static,
+    {
+        self.visit = Some(Arc::new(move |page| Box::pin(finished(page))));
         self
     }
 
@@ -305,6 +281,13 @@ impl InputHandler for Inputs {
                 }))),
             },
             None => Box::pin(std::future::ready(Err(not_offered(&request.method)))),
+        }
+    }
+
+    fn page_finished(&self, request: &InputRequest) -> BoxFuture<'static, bool> {
+        match &self.visit {
+            Some(visit) => visit(request.clone()),
+            None => Box::pin(std::future::pending()),
         }
     }
 }

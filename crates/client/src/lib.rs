@@ -36,6 +36,7 @@ mod challenge;
 mod client;
 mod client_changes;
 mod clock;
+mod completion;
 mod connection;
 #[cfg(test)]
 mod crash_tests;
@@ -50,6 +51,7 @@ mod history;
 mod hosted_tasks;
 mod idempotency_key;
 mod input;
+mod input_request;
 mod jitter;
 mod journal;
 mod legacy_questions;
@@ -59,6 +61,7 @@ mod listing;
 mod logging;
 #[cfg(feature = "login")]
 mod login;
+mod open_questions;
 mod options;
 mod other_login;
 mod output_schema;
@@ -102,6 +105,8 @@ mod warm_session;
 mod watch;
 mod wire_observer;
 
+/// The headers of [`Transport`] and [`Options`].
+pub use ::http::{HeaderMap, HeaderValue};
 pub use access_token::{AccessToken, InvalidToken, Refusal, TokenError, TokenProvider};
 pub use address::{Address, InvalidAddress};
 pub use batch_run::{BatchRun, BatchStep};
@@ -109,13 +114,15 @@ pub use call::{CallOptions, CallResponse};
 pub use call_error::CallError;
 pub use client::Client;
 pub use clock::SystemClock;
+pub use completion::Completion;
 pub use connection::Connection;
 pub use earlier_requests::EarlierRequest;
 pub use era_cache::EraCache;
 pub use error::{OpenError, RequestError};
 pub use event::{Event, Observer, Progress};
 pub use history::{FailedStepAttempt, FailedStepAttempts, HistoryEntry};
-pub use input::{InputHandler, InputRequest, InputResponse, Inputs};
+pub use input::{InputHandler, InputResponse, Inputs};
+pub use input_request::InputRequest;
 pub use journal::{Asked, CallCancellation, ClientJournal, JournalError, JournalWatch};
 pub use logging::{LogMessage, Logging};
 #[cfg(feature = "login")]
@@ -123,7 +130,9 @@ pub use login::{
     ClientIdentity, Consent, InvalidMetadataUrl, LoggedIn, Login, LoginOptions, Loopback, RegisteredByHand, TokenFile,
     TokenFileError,
 };
-pub use longhaul_core::{ClientCapabilities, Json, LogLevel, Outcome, RpcFailure};
+pub use longhaul_core::{
+    BoxFuture, ClientCapabilities, Clock, Json, LogLevel, Millis, Outcome, RpcFailure, UnixMillis, Verdict,
+};
 pub use longhaul_wire::{Generation, TaskStatus};
 pub use options::{EraChoice, Options};
 pub use other_login::OtherLogin;

@@ -1,10 +1,11 @@
 //! What a connection keeps of its push stream and of the requests that it serves.
 
 use crate::{
-    CallId,
+    CallId, InputRequest, InputResponse,
     call_record::CallRecord,
     finished_pages::FinishedPages,
     legacy_questions::{Moment, RequestDigest, SentResponses, ServedAnswer, TakenAnswers},
+    open_questions::{QuestionSlot, Taken},
     stream_losses::StreamLosses,
 };
 use futures_util::future::join_all;
@@ -13,7 +14,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -49,6 +50,10 @@ pub(crate) struct Listening {
     pub(crate) finished_pages: FinishedPages,
     /// What has become of the streams.
     pub(crate) losses: StreamLosses,
+    /// How many questions of tasks without a record came.
+    questions: AtomicU32,
+    /// Changes when a task asks something, or that is answered.
+    asked: watch::Sender<()>,
     /// The next [`Moment`].
     moment: AtomicU64,
     /// Cancellations that are being sent.
@@ -95,6 +100,8 @@ pub(crate) struct ServedRequest {
     pub(crate) answer: watch::Receiver<Option<ServedAnswer>>,
     /// When it was first sent, if it was.
     pub(crate) sent_at: Option<Moment>,
+    /// What the handler is asked, if it is a question of a task.
+    pub(crate) question: QuestionSlot,
 }
 
 impl ServedRequest {
@@ -122,6 +129,8 @@ impl Listening {
             taken_answers: Mutex::default(),
             finished_pages: FinishedPages::default(),
             losses,
+            questions: AtomicU32::new(0),
+            asked: watch::Sender::new(()),
             moment: AtomicU64::new(0),
             sending: Mutex::default(),
             is_wanted: AtomicBool::new(false),
@@ -204,6 +213,40 @@ impl Listening {
         serving
             .values()
             .any(|served| served.was_seen && served.is_open_for(task))
+    }
+
+    /// The number of the next question of a task without a record.
+    pub(crate) fn next_question(&self) -> u32 {
+        self.questions.fetch_add(1, Ordering::Relaxed).saturating_add(1)
+    }
+
+    /// A task asks something, or has an answer.
+    pub(crate) fn note_question(&self) {
+        self.asked.send_replace(());
+    }
+
+    /// Changes whenever a task asks something, or has an answer.
+    pub(crate) fn asked(&self) -> watch::Receiver<()> {
+        self.asked.subscribe()
+    }
+
+    /// What the task asks this process, and has no answer, in the order of the keys.
+    pub(crate) fn open_questions(&self, task: &str) -> Vec<InputRequest> {
+        let serving = self.serving.lock();
+        let open = serving.values().filter(|served| served.is_open_for(task));
+        let open = open.filter_map(|served| served.question.get());
+        let mut open: Vec<_> = open.map(|question| question.request().clone()).collect();
+        open.sort_by(|a, b| a.key.cmp(&b.key));
+        open
+    }
+
+    /// Answers such a question. `None` if there is none.
+    pub(crate) fn give_answer(&self, task: &str, key: &str, answer: &InputResponse) -> Option<Taken> {
+        let serving = self.serving.lock();
+        let open = serving.values().filter(|served| served.is_open_for(task));
+        let mut open = open.filter_map(|served| served.question.get());
+        let question = open.find(|question| question.request().key.as_deref() == Some(key))?;
+        question.give(answer.clone())
     }
 
     /// Now. Each call returns a later one.

@@ -5,7 +5,7 @@ use futures_util::{Stream, TryStreamExt, stream};
 use longhaul_core::Json;
 use longhaul_wire::Method;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::{sync::Arc, time::Duration};
 
 /// What kind of result it is; legacy servers do not say.
@@ -123,23 +123,6 @@ impl Connection {
             ("arguments".to_owned(), arguments.clone().into()),
         ]);
         self.request_rounds(Method::PromptsGet, params).await
-    }
-
-    /// Completes an argument of a prompt, or a variable of a resource template: `reference` is `{"type": "ref/prompt", "name": …}` or
-    /// `{"type": "ref/resource", "uri": …}`. Returns the values that may follow what was typed, at most 100.
-    ///
-    /// # Errors
-    /// Any [`RequestError`].
-    pub async fn complete(&self, reference: Value, argument: &str, typed: &str) -> Result<Vec<String>, RequestError> {
-        let params = Map::from_iter([
-            ("ref".to_owned(), reference),
-            ("argument".to_owned(), json!({"name": argument, "value": typed})),
-        ]);
-        let result = self.request(Method::CompletionComplete, params).await?;
-        let result: Value = serde_json::from_str(result.as_str())
-            .map_err(|error| RequestError::Invalid(format!("its completion: {error}")))?;
-        let values = result["completion"]["values"].as_array().into_iter().flatten();
-        Ok(values.filter_map(|value| value.as_str().map(str::to_owned)).collect())
     }
 
     async fn request_rounds(&self, method: Method, params: Map<String, Value>) -> Result<Json, RequestError> {

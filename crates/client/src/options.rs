@@ -28,9 +28,9 @@ pub struct Options {
     pub headers: HeaderMap,
     /// Gives the tokens for an HTTP server that requires them. Use one for each server: a token must not be sent to another one. Default: none.
     pub tokens: Option<Arc<dyn TokenProvider>>,
-    /// Answers what servers ask the user. Without one, the client declares that it cannot be asked.
-    /// A task that asks all the same is waited for: somebody else may answer it, and its status says that it asks. A question
-    /// before there is a task ends the call with an error.
+    /// Answers what servers ask the user. Without one, the client declares that it cannot be asked. The wait for a task that asks all the same ends with
+    /// [`RequestError::InputRequired`](crate::RequestError::InputRequired), and the task goes on asking; a question before there is a task ends the call with an
+    /// error. [`Inputs::deferred`](crate::Inputs::deferred) waits until somebody else has answered.
     pub inputs: Option<Arc<dyn InputHandler>>,
     /// Sees every message as it is sent and received.
     pub wire: Option<Arc<dyn WireObserver>>,

@@ -106,6 +106,10 @@ impl PendingCall {
         Ok(())
     }
 
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
     pub(crate) fn call_record(&self) -> Option<&CallRecord> {
         self.record.as_ref()
     }

@@ -133,16 +133,22 @@ impl TaskHandle {
 
     /// Answers a recorded question of a legacy server, under all ids that it has in the present session.
     pub(crate) async fn answer_recorded(&self, key: &str, answer: &InputResponse) -> Result<(), RequestError> {
+        self.send_recorded(key, answer).await?;
+        self.note_answered(key);
+        Ok(())
+    }
+
+    async fn send_recorded(&self, key: &str, answer: &InputResponse) -> Result<(), RequestError> {
         let era = self.connection().era().await?;
         let session = self.connection().session_of(&era).map(|session| session.id);
         let (record, open) = match self.record() {
             Some(record) => (record, record.open_requests().await.unwrap_or_default()),
-            None => return Err(asks_not(self, key)),
+            None => return self.answer_open(key, answer).await,
         };
         let is_asked = |known: &&ServerRequestRecord| known.first.key() == key && known.request.session == session;
         let asked: Vec<&ServerRequestRecord> = open.iter().filter(is_asked).collect();
         let Some(first) = asked.first() else {
-            return Err(asks_not(self, key));
+            return self.answer_open(key, answer).await;
         };
         let recorded = Recorded::of(record, first);
         if !claim_answer(record, &recorded.name, recorded.number(), answer).await {
@@ -168,6 +174,57 @@ impl TaskHandle {
             }
         }
         Ok(())
+    }
+}
+
+impl TaskHandle {
+    /// What the task asks now, and has no answer. A modern server says so whenever the task is read; a legacy one asks while the task is
+    /// [waited for](Self::wait), so these are what it has asked this process since, and what is [recorded](Self::recorded_questions).
+    ///
+    /// ```no_run
+    /// # async fn example(task: longhaul_client::TaskHandle) -> Result<(), longhaul_client::RequestError> {
+    /// use longhaul_client::InputResponse;
+    /// for question in task.questions().await? {
+    ///     println!("{}", question.message());
+    ///     let key = question.key.as_deref().unwrap_or_default();
+    ///     task.answer(key, InputResponse::accept(question.defaults())).await?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`get`](Self::get) for a modern task. Of a legacy one, what is recorded is left out if the journal cannot be read.
+    pub async fn questions(&self) -> Result<Vec<InputRequest>, RequestError> {
+        if self.connection().era().await?.legacy().is_none() {
+            let mut open = Vec::new();
+            for question in self.get().await?.input_requests {
+                if !self.has_taken_answer(question.key.as_deref().unwrap_or_default()).await {
+                    open.push(question);
+                }
+            }
+            return Ok(open);
+        }
+        let mut open = match self.recorded_questions().await {
+            Ok(recorded) => recorded,
+            Err(error) => {
+                tracing::warn!(%error, "the recorded questions of a task cannot be read");
+                Vec::new()
+            }
+        };
+        for question in self.connection().listening().open_questions(self.id()) {
+            if open.iter().all(|known| known.key != question.key) {
+                open.push(question);
+            }
+        }
+        Ok(open)
+    }
+
+    /// Answers a question of a legacy task that is put to the handler of this process just now.
+    async fn answer_open(&self, key: &str, answer: &InputResponse) -> Result<(), RequestError> {
+        let listening = self.connection().listening();
+        let given = listening.give_answer(self.id(), key, answer);
+        let taken = given.ok_or_else(|| asks_not(self, key))?;
+        taken.await.unwrap_or_else(|_| Err(asks_not(self, key)))
     }
 }
 

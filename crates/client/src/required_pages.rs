@@ -50,6 +50,23 @@ impl Connection {
         )))
     }
 
+    /// The user has finished with the page of a URL elicitation that they have agreed to open ([`InputRequest::elicitation_id`]). A legacy server refuses a call
+    /// until then (2025-11-25, error −32042), and not every server notices: the call, which waits for this, is made again at once.
+    ///
+    /// ```no_run
+    /// # async fn example(client: longhaul_client::Client, pages: longhaul_client::InputRequest) -> Result<(), longhaul_client::CallError> {
+    /// let call = client.start("list_issues", serde_json::json!({})).await?;
+    /// // The handler (`Inputs::open_url`) has opened the page, and the user has come back from it.
+    /// if let Some(id) = pages.elicitation_id() {
+    ///     client.connection().page_finished(id);
+    /// }
+    /// println!("{:?}", call.result().await?);
+    /// # Ok(()) }
+    /// ```
+    pub fn page_finished(&self, elicitation_id: &str) {
+        self.listening().finished_pages.note(elicitation_id);
+    }
+
     /// `None` if the user cannot be sent to them.
     async fn required_pages(&self, failure: &RpcFailure) -> Option<Vec<InputRequest>> {
         let is_legacy = self.known_era().await?.legacy().is_some();

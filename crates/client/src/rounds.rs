@@ -135,9 +135,13 @@ impl Connection {
     /// call asks and the handler offers nobody is not answered: the call is given up.
     pub(crate) async fn ask(&self, request: InputRequest) -> Result<InputResponse, RequestError> {
         let Some(inputs) = &self.options().inputs else {
-            return Err(RequestError::Invalid(
-                "it asks for input, but this client has not declared that it can be asked".to_owned(),
-            ));
+            let asked = match request.message() {
+                "" => excerpt(&request.method),
+                message => excerpt(message),
+            };
+            return Err(RequestError::Invalid(format!(
+                "it asks {asked:?}, but this client has no handler for questions (Options::inputs), and has declared that it cannot be asked"
+            )));
         };
         let (method, is_elicitation, is_of_task) =
             (request.method.clone(), request.is_elicitation(), request.task.is_some());

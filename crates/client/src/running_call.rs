@@ -1,12 +1,12 @@
 //! A call that goes on by itself.
 
 use crate::{
-    CallError, CallResponse, Event, InputResponse, JournalError, Outcome, PendingCall, Progress, RequestError,
-    TaskHandle, TaskSnapshot, call_record::CallRecord, polling,
+    CallError, CallResponse, Connection, Event, InputResponse, JournalError, Outcome, PendingCall, Progress,
+    RequestError, TaskHandle, TaskSnapshot, call_record::CallRecord, polling,
 };
 use futures_util::{Stream, stream};
 use longhaul_core::Millis;
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 use tokio::{sync::watch, task::JoinHandle};
 
 /// How a call stands.
@@ -15,7 +15,7 @@ use tokio::{sync::watch, task::JoinHandle};
 pub enum CallStatus {
     /// It was sent, and the server has not answered. With the progress that the tool has reported so far.
     Sent(Option<Progress>),
-    /// The server has made it a task. What it asks is in [`TaskSnapshot::input_requests`].
+    /// The server has made it a task. What it asks, in either era, is in [`TaskSnapshot::input_requests`].
     Task(Arc<TaskSnapshot>),
     /// A request failed and will be sent again.
     Retrying {
@@ -207,10 +207,11 @@ async fn drive(
     answer: watch::Sender<Option<Answer>>,
     mut cancelled: watch::Receiver<bool>,
 ) -> Result<Driven, CallError> {
+    let connection = call.connection().clone();
     let mut observe = |event: Event<'_>| {
         let now = match event {
             Event::Progress(progress) => CallStatus::Sent(Some(progress)),
-            Event::Status(task) => CallStatus::Task(Arc::new(task.clone())),
+            Event::Status(task) => CallStatus::Task(Arc::new(with_questions(task, &connection))),
             Event::Retrying { error, retry_in, .. } => CallStatus::Retrying {
                 reason: error.to_string(),
                 retry_in,
@@ -247,7 +248,13 @@ async fn drive(
     };
     answer.send_replace(Some(Answer::Task(task.clone())));
     let waited = {
-        let mut waiting = std::pin::pin!(task.wait(&mut observe));
+        let waiting = async {
+            tokio::select! {
+                waited = task.wait(&mut observe) => waited,
+                never = show_questions(&task, &status) => match never {},
+            }
+        };
+        let mut waiting = std::pin::pin!(waiting);
         // A cancellation that came before the task could be seen.
         let cancelling = async {
             until_cancelled(&mut cancelled).await;
@@ -274,6 +281,34 @@ async fn drive(
             })
         }
     }
+}
+
+/// The task with what it asks this process: a legacy server does not say that in the task.
+fn with_questions(task: &TaskSnapshot, connection: &Connection) -> TaskSnapshot {
+    let mut task = task.clone();
+    if task.input_requests.is_empty() {
+        task.input_requests = connection.listening().open_questions(&task.id);
+    }
+    task
+}
+
+/// Adds what a legacy server asks to the status as soon as it comes, and takes it away when it is answered.
+async fn show_questions(task: &TaskHandle, status: &watch::Sender<CallStatus>) -> Infallible {
+    let connection = task.connection();
+    let mut asked = connection.listening().asked();
+    while asked.changed().await.is_ok() {
+        if connection.known_era().await.is_none_or(|era| era.legacy().is_none()) {
+            continue;
+        }
+        status.send_if_modified(|now| {
+            let CallStatus::Task(shown) = now else { return false };
+            let open = connection.listening().open_questions(&shown.id);
+            let is_new = shown.input_requests != open;
+            Arc::make_mut(shown).input_requests = open;
+            is_new
+        });
+    }
+    std::future::pending().await
 }
 
 /// Completes when the call is cancelled, and never if it cannot be any more.

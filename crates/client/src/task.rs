@@ -15,7 +15,13 @@ use longhaul_core::Json;
 use longhaul_wire::Method;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
-use std::sync::Arc;
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 /// A task by its id. Cheap to clone. Dropping it does not affect the task.
 #[derive(Debug, Clone)]
@@ -31,6 +37,16 @@ pub struct TaskHandle {
     record: Option<CallRecord>,
     other_login: Option<OtherLogin>,
     earlier_requests: UnansweredRequests,
+    done: Arc<Done>,
+}
+
+/// What was done by a handle. The server may show the effects a moment later.
+#[derive(Debug, Default)]
+struct Done {
+    /// The keys of the questions that the server has taken an answer to.
+    answered: Mutex<HashSet<String>>,
+    /// The server was asked to cancel the task.
+    is_cancelled: AtomicBool,
 }
 
 impl Connection {
@@ -76,7 +92,23 @@ impl TaskHandle {
             record: None,
             other_login: None,
             earlier_requests: UnansweredRequests::default(),
+            done: Arc::default(),
         }
+    }
+
+    /// The server has taken an answer to this question.
+    pub(crate) fn note_answered(&self, key: &str) {
+        self.done.answered.lock().insert(key.to_owned());
+    }
+
+    /// Whether this handle has answered the question.
+    pub(crate) fn has_answered(&self, key: &str) -> bool {
+        self.done.answered.lock().contains(key)
+    }
+
+    /// Whether this handle has changed what the task asks.
+    pub(crate) fn has_answered_or_cancelled(&self) -> bool {
+        self.done.is_cancelled.load(Ordering::Relaxed) || !self.done.answered.lock().is_empty()
     }
 
     /// The task that a call was answered with in this era.
@@ -301,6 +333,7 @@ impl TaskHandle {
     /// Any [`RequestError`]; a legacy server refuses a task that has ended, with [`RequestError::Rpc`].
     pub async fn cancel(&self) -> Result<Option<TaskSnapshot>, RequestError> {
         let answer = self.request(Method::TasksCancel).await?;
+        self.done.is_cancelled.store(true, Ordering::Relaxed);
         match self.connection.era().await?.legacy() {
             Some(_) => TaskSnapshot::read(answer.as_str()).map(Some),
             None => Ok(None),

@@ -1,7 +1,7 @@
 //! Answering what a task asks while it is waited for.
 
 use crate::{
-    InputRequest, InputResponse, RequestError, TaskHandle, TaskSnapshot,
+    InputRequest, InputResponse, RequestError, TaskHandle, TaskSnapshot, TaskStatus,
     asking::{Answered, HeldQuestion, claim_answer},
     error::excerpt,
     recorded_questions::asks_not,
@@ -86,6 +86,8 @@ pub(crate) struct Questions {
     held: HashMap<String, HeldQuestion>,
     /// How many answers to a question were refused, by key.
     refusals: HashMap<String, u32>,
+    /// How many polls in a row have shown that the task asks, although there is no handler.
+    lingering: u32,
 }
 
 impl Questions {
@@ -94,9 +96,6 @@ impl Questions {
     /// # Errors
     /// [`RequestError::Invalid`] if the task asks without end.
     pub(crate) fn update(&mut self, task: &TaskHandle, snapshot: &TaskSnapshot) -> Result<(), RequestError> {
-        if task.connection().options().inputs.is_none() {
-            return Ok(());
-        }
         let listed: HashSet<&str> = keys(snapshot).collect();
         let mut open = 0;
         // A question that is listed again later is put to the handler again: this list may have been an old one.
@@ -146,6 +145,44 @@ impl Questions {
             self.open.push(Abortable::new(Box::pin(answer), registration));
         }
         Ok(())
+    }
+
+    /// What the task asks, and nobody answers: there is no handler. A server may show a question that was answered, or whose task was cancelled, a little longer.
+    ///
+    /// # Errors
+    /// [`RequestError::InputRequired`], unless all of them are answered; [`RequestError::Invalid`] as [`update`](Self::update).
+    pub(crate) async fn require_none(
+        &mut self,
+        task: &TaskHandle,
+        snapshot: &TaskSnapshot,
+    ) -> Result<(), RequestError> {
+        if snapshot.status != TaskStatus::InputRequired {
+            self.lingering = 0;
+            return Ok(());
+        }
+        let mut open = Vec::new();
+        for request in &snapshot.input_requests {
+            let key = request.key.as_deref().unwrap_or_default();
+            if task.has_answered(key) || task.has_taken_answer(key).await {
+                self.asked
+                    .entry(key.to_owned())
+                    .or_insert_with(|| Standing::Acknowledged(Repeats::default()));
+            } else {
+                open.push(request.clone());
+            }
+        }
+        if open.is_empty() && !snapshot.input_requests.is_empty() {
+            return Ok(());
+        }
+        self.lingering += 1;
+        if task.has_answered_or_cancelled() && self.lingering <= MAX_REPEATS {
+            return Ok(());
+        }
+        Err(RequestError::InputRequired {
+            task: excerpt(task.id()).into_owned(),
+            questions: open,
+            message: snapshot.message.clone(),
+        })
     }
 
     /// Whether a question that the handler works on is not among those of the task any more.
@@ -304,13 +341,13 @@ fn recorded_as(key: &str) -> String {
 }
 
 impl TaskHandle {
-    /// Answers a question of the task; `key` is that of the [`InputRequest`](crate::InputRequest) in its snapshot, or, for a legacy task, in
-    /// [`recorded_questions`](Self::recorded_questions). The server ignores answers to questions that are no longer open. The answer to a recorded task is in the
+    /// Answers a question of the task; `key` is that of the [`InputRequest`](crate::InputRequest) in [`questions`](Self::questions). The server ignores answers
+    /// to questions that are no longer open. If the [handler](crate::Options::inputs) is being asked a question of a legacy task, that ends. The answer to a recorded task is in the
     /// journal before it is sent. If another process has answered, nothing is sent; of several users the server takes the answer that arrives first.
     ///
     /// # Errors
-    /// Any [`RequestError`]; [`RequestError::NotAsked`] if another process of this user has answered; [`RequestError::Rpc`] if the answer does not fit the question; [`RequestError::Invalid`] if a legacy task does not ask `key`: a
-    /// legacy server asks [`Options::inputs`](crate::Options::inputs) while the task is waited for, and only what it has asked then is recorded.
+    /// Any [`RequestError`]; [`RequestError::NotAsked`] if another process of this user has answered; [`RequestError::Rpc`] if the answer does not fit the question; so is a `key` that a legacy task
+    /// has not asked: such a server asks [`Options::inputs`](crate::Options::inputs) while the task is waited for, and nobody knows its questions before.
     pub async fn answer(&self, key: &str, answer: InputResponse) -> Result<(), RequestError> {
         if self.connection().era().await?.legacy().is_some() {
             return self.answer_recorded(key, &answer).await;
@@ -324,6 +361,9 @@ impl TaskHandle {
         let sent = self
             .update(Map::from_iter([(key.to_owned(), answer.into_value())]))
             .await;
+        if sent.is_ok() {
+            self.note_answered(key);
+        }
         if let Some(record) = self.record() {
             match &sent {
                 Ok(()) => record.answer_accepted(&name).await,

@@ -29,7 +29,7 @@ impl TaskHandle {
     /// [`Options::inputs`](crate::Options::inputs), each question once. To stop waiting, drop the future; the task is not affected.
     ///
     /// # Errors
-    /// A [`RequestError`] that is not transient, for example for an unknown task, or when the server has refused three answers to a question; [`RequestError::Invalid`] also for a task that asks without end;
+    /// [`RequestError::InputRequired`] if the task asks and there is no handler. Any other [`RequestError`] that is not transient, for example for an unknown task, or when the server has refused three answers to a question; [`RequestError::Invalid`] also for a task that asks without end;
     /// [`RequestError::AsksAgain`] for one that goes on asking what the server has taken the answer to. [`RequestError::Unanswered`] if there is a handler, and the task asks it something that has
     /// no answer; it is cancelled then. [`RequestError::InvalidOutput`] if the result does not fit the output schema of the tool, which is known to
     /// handles that a call returned.
@@ -231,7 +231,7 @@ impl Wait<'_> {
         if self.questions.withdraws(snapshot) {
             self.polled_early = false;
         }
-        self.ask(snapshot)?;
+        self.ask(snapshot).await?;
         let is_pushed = self.push.as_ref().is_some_and(Push::is_complete);
         let pushed = is_pushed.then(|| connection.task_pushes().watched());
         let wait = polling::next_poll(snapshot.poll_interval, pushed, connection.jitter());
@@ -324,14 +324,17 @@ impl Wait<'_> {
                     asks = asks_by_request(&changed);
                     self.handle.note(&changed).await;
                     self.report(&changed);
-                    self.ask(&changed)?;
+                    self.ask(&changed).await?;
                 }
             }
         }
     }
 
     /// Puts what the task asks to the user.
-    fn ask(&mut self, snapshot: &TaskSnapshot) -> Result<(), RequestError> {
+    async fn ask(&mut self, snapshot: &TaskSnapshot) -> Result<(), RequestError> {
+        if self.handle.connection().options().inputs.is_none() {
+            return self.questions.require_none(self.handle, snapshot).await;
+        }
         self.questions.update(self.handle, snapshot)?;
         let asks = asks_by_request(snapshot);
         let Some(inputs) = self.handle.connection().options().inputs.as_deref().filter(|_| asks) else {

@@ -8,10 +8,7 @@ use super::{
     server_requests::{self, RequestNumber},
     worker::Scope,
 };
-use crate::{
-    input::{InputRequest, InputResponse},
-    recorded_call::CallId,
-};
+use crate::{input::InputResponse, input_request::InputRequest, recorded_call::CallId};
 use longhaul_core::Json;
 use rusqlite::OptionalExtension;
 

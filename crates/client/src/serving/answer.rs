@@ -2,15 +2,16 @@
 
 use super::{Reply, Serving, asked_by, is_question};
 use crate::{
-    Connection, RequestError, RpcFailure, TaskStatus,
+    Connection, InputRequest, RequestError, RpcFailure, TaskStatus,
     asking::{Answered, AskedBy, HeldQuestion, ask_recorded},
     connection::WeakConnection,
     input::{InputResponse, not_offered},
-    legacy_questions::{QuestionName, ServedAnswer},
+    legacy_questions::{QuestionName, ServedAnswer, of_plain_call},
+    open_questions::{OpenQuestion, answer_given},
     recorded_questions::{Recorded, RecordedPlace, related_result},
     response::ServerRequest,
 };
-use futures_util::{FutureExt, TryFutureExt};
+use futures_util::FutureExt;
 use longhaul_core::{BoxFuture, Json, Outcome};
 use longhaul_wire::Method;
 use serde_json::json;
@@ -47,6 +48,11 @@ pub(super) async fn reply(
         None => answer_request(connection, serving, recorded).await?,
     };
     answer.send_replace(Some(outcome.clone()));
+    if serving.question.get().is_some()
+        && let Some(connection) = connection.upgrade()
+    {
+        connection.listening().note_question();
+    }
     let text = request.respond(outcome.clone());
     Some(Reply {
         text,
@@ -120,11 +126,17 @@ async fn answer_request(
     if connection.is_answered_with_task(request) {
         return Some((connection.answer_as_task(request, inputs.answer(asked)), None));
     }
+    let given = connection.open_question(serving, &asked).map(OpenQuestion::given);
     drop(connection);
     let ask = || {
         let (answer, still_asks) = (inputs.answer(asked.clone()), still_asks(weak, serving, recorded));
+        let given = answer_given(given.clone());
         async move {
-            let answer = answer.map_err(Unanswered::Failed).await?;
+            let answer = tokio::select! {
+                biased;
+                answer = given => answer,
+                answer = answer => answer.map_err(Unanswered::Failed)?,
+            };
             match still_asks.await {
                 true => Ok(answer),
                 false => Err(Unanswered::TooLate),
@@ -188,6 +200,20 @@ impl Connection {
         let name = QuestionName::of(&serving.request, task).name;
         let taken = self.listening().taken_answers.lock();
         taken.find(task, &name, serving.came_at)
+    }
+
+    /// Lets the handle of the task answer the question, too.
+    fn open_question<'a>(&self, serving: &'a Serving, asked: &InputRequest) -> Option<&'a OpenQuestion> {
+        serving.task.as_ref().filter(|_| is_question(&asked.method))?;
+        let question = serving.question.get_or_init(|| {
+            let mut asked = asked.clone();
+            asked
+                .key
+                .get_or_insert_with(|| of_plain_call(&serving.request, self.listening().next_question()).1);
+            OpenQuestion::new(asked)
+        });
+        self.listening().note_question();
+        Some(question)
     }
 
     /// Answers a request with a task of this client, which ends with `answer` or with its time.

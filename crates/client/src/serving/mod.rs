@@ -9,10 +9,11 @@ use crate::{
     asking::HeldQuestion,
     call_record::CallRecord,
     era::Era,
-    input::InputRequest,
+    input_request::InputRequest,
     journal::NewServerRequest,
     legacy_questions::{Moment, QuestionName, RequestDigest, ServedAnswer, digest, of_plain_call},
     listening::{MAX_SERVED, ServedRequest},
+    open_questions::QuestionSlot,
     recorded_questions::{Recorded, RecordedPlace, read_again},
     response::ServerRequest,
 };
@@ -35,6 +36,8 @@ struct Serving {
     call: Option<CallRecord>,
     digest: RequestDigest,
     came_at: Moment,
+    /// What the handler is asked, if it is a question of a task.
+    question: QuestionSlot,
 }
 
 /// On which stream a request came.
@@ -203,6 +206,7 @@ impl Connection {
         let (answer_sender, answer) = watch::channel(None);
         let (withdrawn, is_recorded) = (Arc::new(Notify::new()), known.is_some());
         let is_earlier = stream.is_earlier;
+        let question = QuestionSlot::default();
         let entry = |running| ServedRequest {
             running,
             withdrawn: Arc::clone(&withdrawn),
@@ -217,6 +221,7 @@ impl Connection {
             was_asked_again: false,
             answer,
             sent_at: None,
+            question: Arc::clone(&question),
         };
         let reference = (!self.transport().is_session()).then(|| {
             Box::new(RequestRef {
@@ -233,6 +238,7 @@ impl Connection {
             call: stream.call.clone(),
             digest,
             came_at: self.listening().now(),
+            question: Arc::clone(&question),
         };
         let served = tokio::spawn({
             // The connection is not held while the user is asked, so that dropping it withdraws the question.

@@ -81,6 +81,9 @@ impl Connection {
                 tracing::warn!(%error, method = request.method, "the server did not get the answer to its request");
             }
         }
+        if let Some(question) = serving.question.get() {
+            question.settle(sent);
+        }
     }
 
     /// Sends an answer to the earlier requests that ask the same, too: earlier processes got them.

@@ -31,6 +31,71 @@ use std::time::Duration;
 ///
 /// The crate has one for HTTP ([`Connection::open`](crate::Connection::open)), one for a child process ([`ChildProcess`]) and one for a pair of
 /// byte streams ([`StreamTransport`]). Implement it for another one and pass it to [`Connection::over`](crate::Connection::over).
+///
+/// A transport over HTTP also says with which status and in which session a server has answered, by [`Reply::with_head`]: without it a legacy server's session
+/// is never used, and never found to have ended. This one sends through an HTTP client of the application, to servers that answer with JSON:
+///
+/// ```
+/// use futures_util::FutureExt;
+/// use longhaul_client::{BoxFuture, HeaderMap, Outgoing, Reply, RequestError, Transport};
+///
+/// /// The application's client: the status, the headers and the body of the answer to a POST.
+/// trait HttpClient: Send + Sync + 'static {
+///     fn post(&self, url: &str, headers: HeaderMap, body: String) -> BoxFuture<'_, std::io::Result<(u16, HeaderMap, Vec<u8>)>>;
+/// }
+///
+/// struct OwnHttp<C> {
+///     client: C,
+///     url: String,
+/// }
+///
+/// impl<C: HttpClient> Transport for OwnHttp<C> {
+///     fn send(&self, message: Outgoing) -> BoxFuture<'_, Result<Reply, RequestError>> {
+///         async move {
+///             // These have the session and the revision already.
+///             let mut headers = message.headers;
+///             headers.insert("content-type", "application/json".parse().unwrap());
+///             headers.insert("accept", "application/json, text/event-stream".parse().unwrap());
+///             let sent = self.client.post(&self.url, headers, message.body).await;
+///             let (status, headers, body) = sent.map_err(|error| RequestError::Unreachable {
+///                 address: self.url.clone(),
+///                 reason: error.to_string(),
+///                 stderr: None,
+///                 connected: true,
+///             })?;
+///             let is_json = headers.get("content-type").is_some_and(|kind| kind == "application/json");
+///             let reply = match status {
+///                 _ if is_json => Reply::message(body),
+///                 200..=299 => Reply::empty(),
+///                 _ => {
+///                     let body = String::from_utf8_lossy(&body).into_owned();
+///                     return Err(RequestError::Http { status, body, retry_after: None });
+///                 }
+///             };
+///             Ok(reply.with_head(status, headers.get("mcp-session-id").cloned()))
+///         }
+///         .boxed()
+///     }
+///
+///     fn listen(&self, _headers: HeaderMap) -> BoxFuture<'_, Result<Option<Reply>, RequestError>> {
+///         // It opens no push stream.
+///         std::future::ready(Ok(None)).boxed()
+///     }
+///
+///     fn close(&self, _headers: HeaderMap) -> BoxFuture<'_, ()> {
+///         // One that can would send a DELETE with these headers, which ends the session.
+///         std::future::ready(()).boxed()
+///     }
+///
+///     fn is_session(&self) -> bool {
+///         false
+///     }
+///
+///     fn address(&self) -> &str {
+///         &self.url
+///     }
+/// }
+/// ```
 pub trait Transport: Send + Sync + 'static {
     /// Sends a message. The reply of a request ends with its response.
     ///
@@ -107,8 +172,8 @@ impl Reply {
         Self::new(futures_util::stream::empty().boxed())
     }
 
-    /// One message, which is the whole body of an answer.
-    pub(crate) fn message(message: Vec<u8>) -> Self {
+    /// One message, which is the whole body of an answer: if it is not the response to the request, there is none.
+    pub fn message(message: Vec<u8>) -> Self {
         Self {
             is_whole: true,
             ..Self::new(futures_util::stream::once(std::future::ready(Ok(message))).boxed())
@@ -139,7 +204,12 @@ impl Reply {
         }
     }
 
-    pub(crate) fn with_head(self, status: u16, session: Option<HeaderValue>) -> Self {
+    /// The same reply, with the HTTP status that it came with and the session that it names in `Mcp-Session-Id`. By them the connection knows in which session
+    /// it is, whether that has ended, and which era the server is of. Without this the status is 200, and there is no session.
+    ///
+    /// A status that is no 2xx needs this only if the body is a JSON-RPC message; otherwise the reply is the error [`RequestError::Http`].
+    #[must_use]
+    pub fn with_head(self, status: u16, session: Option<HeaderValue>) -> Self {
         Self {
             status,
             session,

@@ -29,7 +29,7 @@ const LONGHAUL: &str = "01jd8z0000abcdefghjkmnpqrstvwxyz0123";
 
 /// What the server does, and what it has got.
 #[derive(Default)]
-struct Script {
+pub(crate) struct Script {
     /// Answers are refused with this status.
     refuses: Option<u16>,
     /// What the task asks, in this order: ids and texts. Without an id each delivery has another one.
@@ -48,12 +48,17 @@ struct Script {
 }
 
 impl Script {
-    fn asking(questions: &[(Option<Value>, &'static str)]) -> Arc<Mutex<Self>> {
+    pub(crate) fn asking(questions: &[(Option<Value>, &'static str)]) -> Arc<Mutex<Self>> {
         Arc::new(Mutex::new(Self {
             questions: questions.to_vec(),
             copies: 1,
             ..Self::default()
         }))
+    }
+
+    /// Answers are refused with this status from now on.
+    pub(crate) fn refuse(&mut self, status: Option<u16>) {
+        self.refuses = status;
     }
 
     fn is_done(&self) -> bool {
@@ -106,7 +111,7 @@ impl Script {
 }
 
 /// A legacy server that asks on the stream of `tasks/result`.
-fn server(task: &'static str, script: &Arc<Mutex<Script>>) -> Peer {
+pub(crate) fn server(task: &'static str, script: &Arc<Mutex<Script>>) -> Peer {
     let script = Arc::clone(script);
     legacy(json!({"requests": {"tools": {"call": {}}}}), move |seen| {
         let mut script = script.lock().unwrap();
@@ -233,7 +238,7 @@ async fn wait_again(person: &Person, peer: &Peer, directory: &Path) {
     waited.expect("bounded time").unwrap();
 }
 
-fn said(script: &Mutex<Script>) -> Vec<Value> {
+pub(crate) fn said(script: &Mutex<Script>) -> Vec<Value> {
     let script = script.lock().unwrap();
     script
         .answers

@@ -3,8 +3,8 @@
 use crate::peer::{Peer, event_stream, legacy, plain};
 use futures_util::FutureExt;
 use longhaul_client::{
-    CallResponse, ClientCapabilities, InputHandler, InputRequest, InputResponse, Inputs, RequestError, RpcFailure,
-    SystemClock,
+    CallResponse, Client, ClientCapabilities, InputHandler, InputRequest, InputResponse, Inputs, Outcome, RequestError,
+    RpcFailure, SystemClock,
 };
 use longhaul_core::BoxFuture;
 use serde_json::{Map, Value, json};
@@ -91,6 +91,42 @@ async fn the_call_is_made_again_when_the_server_says_that_the_page_is_finished()
 async fn the_call_is_made_again_when_the_user_has_finished() {
     let (peer, _stream) = refusing_once();
     call(&peer, Some(Arc::new(Visitor(true)))).await.unwrap();
+    assert_eq!(peer.calls_of("tools/call").len(), 2);
+}
+
+#[tokio::test]
+async fn the_closures_of_a_handler_say_that_the_user_has_finished() {
+    for (finished, calls) in [(true, 2), (false, 1)] {
+        let (peer, _stream) = refusing_once();
+        let inputs = Inputs::new()
+            .open_url(|_| async { Ok(InputResponse::accept_url()) })
+            .page_finished(move |page| async move {
+                assert_eq!(page.elicitation_id(), Some("page-7"));
+                finished
+            });
+        assert_eq!(call(&peer, Some(inputs.into())).await.is_ok(), finished);
+        assert_eq!(peer.calls_of("tools/call").len(), calls);
+    }
+}
+
+/// The page is opened elsewhere, for example in a browser that comes back to the application.
+#[tokio::test]
+async fn the_application_says_by_the_connection_that_the_user_has_finished() {
+    let (peer, _stream) = refusing_once();
+    let (opened, mut pages) = unbounded_channel();
+    let inputs = Inputs::new().open_url(move |page| {
+        opened.send(page).unwrap();
+        async { Ok(InputResponse::accept_url()) }
+    });
+    let (connection, _) = peer.connection_with(|options| {
+        options.clock = Arc::new(SystemClock);
+        options.inputs = Some(inputs.into());
+    });
+    let client = Client::new(connection);
+    let call = client.start("größe", Value::Null).await.unwrap();
+    let page = pages.recv().await.unwrap();
+    client.connection().page_finished(page.elicitation_id().unwrap());
+    assert!(matches!(call.result().await, Ok(Outcome::Result { .. })));
     assert_eq!(peer.calls_of("tools/call").len(), 2);
 }
 
