@@ -197,6 +197,7 @@ mod tests {
             id: id.to_owned(),
             method: "elicitation/create".to_owned(),
             params: json!({"message": message, "_meta": {"n": id}}),
+            malformed: None,
         }
     }
 

@@ -1,6 +1,11 @@
 //! Messages of a server that belong to no request of ours.
 
-use crate::{Connection, ServerChange, TaskSnapshot, era::Era, polling, response::ServerRequest};
+use crate::{
+    Connection, ServerChange, TaskSnapshot,
+    era::Era,
+    polling,
+    response::{ServerRequest, Unreadable},
+};
 use http::HeaderMap;
 use longhaul_core::Millis;
 use longhaul_wire::{Message, Method, jsonrpc::Notification};
@@ -92,7 +97,10 @@ impl Connection {
                 self.task_progress(&notification, true);
             }
             Ok(Message::Response(_)) => tracing::debug!("ignored a response to an unknown request"),
-            Err(rejection) => tracing::warn!(error = %rejection.error, "ignored an unreadable message of the server"),
+            Err(rejection) => match Unreadable::of(message, &rejection) {
+                Unreadable::Request(request) if era.legacy().is_some() => self.serve(request, era, None, None),
+                _ => tracing::warn!(error = %rejection.error, "ignored an unreadable message of the server"),
+            },
         }
     }
 

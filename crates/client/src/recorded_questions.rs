@@ -242,6 +242,7 @@ pub(crate) fn read_again(known: &ServerRequestRecord) -> ServerRequest {
         id: known.request.id.clone(),
         method: known.request.method.clone(),
         params: serde_json::from_str(&known.request.params).unwrap_or_default(),
+        malformed: None,
     }
 }
 

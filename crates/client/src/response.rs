@@ -1,10 +1,18 @@
 //! The messages on the stream of a request, up to its response.
 
-use crate::{RequestError, RpcFailure, error::excerpt, rpc_failure::read_failure, transport::Reply};
+use crate::{
+    RequestError, RpcFailure,
+    error::{INVALID_PARAMS, excerpt},
+    rpc_failure::read_failure,
+    transport::Reply,
+};
 use http::HeaderValue;
 use longhaul_core::Json;
-use longhaul_wire::{Message, jsonrpc::Notification};
-use serde_json::{Value, json};
+use longhaul_wire::{Message, Rejection, jsonrpc::Notification};
+use serde::{Deserialize, de::IgnoredAny};
+use serde_json::{Value, json, value::RawValue};
+
+const INVALID_REQUEST: i32 = -32600;
 
 /// The response to a request.
 pub(crate) struct RpcResponse {
@@ -31,6 +39,63 @@ pub(crate) struct ServerRequest {
     pub(crate) id: String,
     pub(crate) method: String,
     pub(crate) params: Value,
+    /// Why it cannot be served, if it was no valid request. It has no method then.
+    pub(crate) malformed: Option<RpcFailure>,
+}
+
+/// What a message that cannot be read is.
+pub(crate) enum Unreadable {
+    /// A request of the server, which gets an error.
+    Request(ServerRequest),
+    Notification,
+    /// Nothing that can be told, or a response.
+    Other,
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    method: Option<IgnoredAny>,
+    #[serde(borrow)]
+    params: Option<&'a RawValue>,
+    result: Option<IgnoredAny>,
+    error: Option<IgnoredAny>,
+}
+
+impl Unreadable {
+    pub(crate) fn of(message: &[u8], rejection: &Rejection<'_>) -> Self {
+        let envelope: Envelope<'_> = match serde_json::from_slice(message) {
+            Ok(envelope) => envelope,
+            Err(_) => return Self::Other,
+        };
+        if envelope.method.is_none() || envelope.result.is_some() || envelope.error.is_some() {
+            return Self::Other;
+        }
+        let id = match (rejection.id, envelope.id) {
+            (Some(id), _) => id.as_json().to_owned(),
+            (None, None) => return Self::Notification,
+            (None, Some(_)) => return Self::Other,
+        };
+        let has_wrong_params = envelope.params.is_some_and(|params| !params.get().starts_with('{'));
+        let failure = match has_wrong_params {
+            true => (INVALID_PARAMS, "params must be an object".into()),
+            false => {
+                let code = i32::try_from(rejection.error.code()).unwrap_or(INVALID_REQUEST);
+                (code, rejection.error.message().into())
+            }
+        };
+        Self::Request(ServerRequest {
+            id,
+            method: String::new(),
+            params: Value::Null,
+            malformed: Some(RpcFailure {
+                code: failure.0,
+                message: failure.1,
+                data: None,
+            }),
+        })
+    }
 }
 
 impl ServerRequest {
@@ -42,6 +107,7 @@ impl ServerRequest {
             params: params
                 .and_then(|params| serde_json::from_str(params.get()).ok())
                 .unwrap_or_default(),
+            malformed: None,
         }
     }
 
@@ -88,15 +154,21 @@ pub(crate) async fn read_message(
 ) -> Result<Incoming, RequestError> {
     let mut other = None;
     while let Some(bytes) = reply.next().await? {
-        let message = Message::parse(&bytes).map_err(|rejection| {
-            let shown = String::from_utf8_lossy(&bytes);
-            RequestError::Invalid(format!(
-                "{} (HTTP status {}): {}",
-                rejection.error,
-                reply.status,
-                excerpt(&shown)
-            ))
-        })?;
+        let message = match Message::parse(&bytes) {
+            Ok(message) => message,
+            Err(rejection) => match Unreadable::of(&bytes, &rejection) {
+                Unreadable::Request(request) => return Ok(Incoming::Request(request)),
+                Unreadable::Notification => {
+                    tracing::warn!(error = %rejection.error, "ignored an unreadable notification of the server");
+                    continue;
+                }
+                Unreadable::Other => {
+                    let (shown, status) = (String::from_utf8_lossy(&bytes), reply.status);
+                    let why = format!("{} (HTTP status {status}): {}", rejection.error, excerpt(&shown));
+                    return Err(RequestError::Invalid(why));
+                }
+            },
+        };
         match message {
             Message::Response(response) if response.id.is_none_or(|given| given.as_json() == id.to_string()) => {
                 let names_request = response.id.is_some();

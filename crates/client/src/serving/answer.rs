@@ -102,6 +102,9 @@ async fn answer_request(
     recorded: Option<&Recorded>,
 ) -> Option<(ServedAnswer, Option<HeldQuestion>)> {
     let request = &serving.request;
+    if let Some(failure) = &request.malformed {
+        return Some((Err(failure.clone()), None));
+    }
     let method = request.method.as_str();
     if method == Method::Ping.as_str() {
         return Some((Ok(json!({})), None));

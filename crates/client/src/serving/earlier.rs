@@ -43,6 +43,7 @@ impl Connection {
                 id: earlier.request.id,
                 method: earlier.method,
                 params: earlier.params,
+                malformed: None,
             };
             let stream = Stream {
                 is_earlier: true,

@@ -1,13 +1,17 @@
 //! Against a legacy server.
 
 use crate::{
-    peer::{legacy, plain},
+    peer::{Peer, event_stream, legacy, plain},
     task::legacy_task,
 };
-use longhaul_client::{CallOptions, CallResponse, Outcome, RequestError, TaskStatus};
+use longhaul_client::{CallOptions, CallResponse, InputResponse, Inputs, Outcome, RequestError, TaskStatus};
 use longhaul_core::Verdict;
 use serde_json::{Map, Value, json};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{
+    Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
+use tokio::sync::mpsc::unbounded_channel;
 
 fn all_tasks() -> Value {
     json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}})
@@ -207,6 +211,58 @@ async fn a_request_is_retried_only_once_after_a_lost_session() {
     assert_eq!(peer.calls_of("tasks/get").len(), 2);
 }
 
+/// The responses of the client, once there are so many: those with texts as ids first.
+async fn answers(peer: &Peer, count: usize) -> Vec<Value> {
+    loop {
+        let seen = peer.seen().into_iter().filter(|seen| seen.verb == "POST");
+        let mut answers: Vec<Value> = (seen.map(|seen| seen.body))
+            .filter(|body| body["method"].is_null())
+            .collect();
+        if answers.len() == count {
+            // They are answered beside each other.
+            answers.sort_by_key(|answer| answer["id"].is_number());
+            return answers;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// JSON-RPC has params by position, and MCP has not.
+#[tokio::test]
+async fn malformed_requests_of_the_server_get_an_error_and_the_call_goes_on() {
+    let (pushes, events) = unbounded_channel();
+    let events = Mutex::new(Some(events));
+    let malformed = |id: Value| json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": []});
+    pushes.send(format!("data: {}\n\n", malformed(json!(8)))).unwrap();
+    let peer = legacy(Value::Null, move |seen| match seen.method() {
+        "tools/call" => {
+            let notification = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": []});
+            seen.stream(&[notification, malformed(json!("srv-1"))], content(false))
+        }
+        _ if seen.verb == "GET" => match events.lock().unwrap().take() {
+            Some(events) => event_stream(events),
+            None => plain(405, ""),
+        },
+        _ => plain(202, ""),
+    });
+    let asked = Inputs::new().elicit(|_| async { Ok(InputResponse::cancel()) });
+    let (connection, _) = peer.connection_with(|options| options.inputs = Some(asked.into()));
+    let tools = connection.list_tools().await.unwrap();
+    let called = connection.call_tool(&tools[0], &Map::new(), &mut |_| {}).await.unwrap();
+    assert!(
+        matches!(called, CallResponse::Done(Outcome::Result { .. })),
+        "{called:?}"
+    );
+    let answers = answers(&peer, 2).await;
+    for (answer, id) in answers.iter().zip([json!("srv-1"), json!(8)]) {
+        assert_eq!(
+            (&answer["id"], &answer["error"]["code"]),
+            (&id, &json!(-32602)),
+            "{answer}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn requests_on_the_stream_are_answered_or_declined() {
     let peer = legacy(Value::Null, |seen| match seen.method() {
@@ -224,16 +280,7 @@ async fn requests_on_the_stream_are_answered_or_declined() {
     let tools = connection.list_tools().await.unwrap();
     let called = connection.call_tool(&tools[0], &Map::new(), &mut |_| {}).await.unwrap();
     assert!(matches!(called, CallResponse::Done(Outcome::Result { .. })));
-    let answers = loop {
-        let seen = peer.seen().into_iter().map(|seen| seen.body);
-        let mut answers: Vec<Value> = seen.filter(|body| body["method"].is_null()).collect();
-        if answers.len() == 2 {
-            // They are answered beside each other.
-            answers.sort_by_key(|answer| answer["id"].is_number());
-            break answers;
-        }
-        tokio::task::yield_now().await;
-    };
+    let answers = answers(&peer, 2).await;
     assert_eq!(answers[0], json!({"jsonrpc": "2.0", "id": "srv-1", "result": {}}));
     assert_eq!(
         (&answers[1]["id"], &answers[1]["error"]["code"]),
