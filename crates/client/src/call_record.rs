@@ -19,7 +19,7 @@ pub(crate) struct Recording {
 }
 
 /// The record of a call. Cheap to clone. When the last clone is dropped before there is an answer, the call is released: another one with the same
-/// arguments takes it over.
+/// arguments takes it over, if it has an idempotency key.
 #[derive(Debug, Clone)]
 pub(crate) struct CallRecord(Arc<Record>);
 
@@ -52,7 +52,7 @@ impl Drop for Record {
     fn drop(&mut self) {
         let state = self.state.get_mut();
         if state.is_open {
-            warn_later(self.journal.enqueue_release(state.call));
+            warn_later(self.journal.enqueue_abandon(state.call));
         }
     }
 }
@@ -365,12 +365,12 @@ impl CallRecord {
         warn_later(self.0.journal.enqueue_release_question(self.call(), key));
     }
 
-    /// Leaves the call to whoever makes the same one, without waiting, if there is no answer. Whoever does so later in this process finds it released, even if
+    /// Leaves the call to whoever makes the same one, without waiting, if there is no answer; without an idempotency key it is of unknown outcome. Whoever does so later in this process finds it released, even if
     /// what sends it is still ending.
     pub(crate) fn abandon(&self) {
         let mut state = self.0.state.lock();
         if std::mem::replace(&mut state.is_open, false) {
-            warn_later(self.0.journal.enqueue_release(state.call));
+            warn_later(self.0.journal.enqueue_abandon(state.call));
         }
     }
 }

@@ -109,7 +109,8 @@ impl Client {
 
     /// Calls a tool and returns its outcome, whether it comes at once or is that of a task. `arguments` must be an object, or null.
     ///
-    /// Dropping the future stops the wait and not the task. With a journal the call is recorded as finished when this returns.
+    /// Dropping the future stops the wait and not the task. A call that the server has not answered is recorded as interrupted then if it has an idempotency key,
+    /// and else as of unknown outcome. With a journal the call is recorded as finished when this returns.
     ///
     /// # Errors
     /// [`CallError`]. After [`CallError::Request`] the call may have run, unless [`RequestError::is_refusal`] says that it has not. After [`CallError::Task`] it

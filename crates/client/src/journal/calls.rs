@@ -147,9 +147,10 @@ impl ClientJournal {
         self.0.write(move |scope| release(scope, call)).await
     }
 
-    /// As [`release_call`](Self::release_call), without waiting: before every change that is asked for later.
-    pub(crate) fn enqueue_release(&self, call: CallId) -> impl Future<Output = Result<(), JournalError>> + use<> {
-        let released = self.0.enqueue(move |scope| release(scope, call));
+    /// The program has dropped a call before there was an answer: as [`release_call`](Self::release_call), and without an idempotency key the call is of unknown
+    /// outcome at once. Without waiting: before every change that is asked for later.
+    pub(crate) fn enqueue_abandon(&self, call: CallId) -> impl Future<Output = Result<(), JournalError>> + use<> {
+        let released = self.0.enqueue(move |scope| abandon(scope, call));
         // Without an answer the journal was closed, and then all of this process's calls are released.
         async move { released.await.unwrap_or(Ok(())) }
     }
@@ -436,6 +437,21 @@ fn take_over(scope: &Scope<'_>, call: &NewCall, known_for: Option<Millis>) -> Re
         return Ok(Some(earlier));
     }
     Ok(None)
+}
+
+/// Why nobody sends a call without a key again that this process has dropped.
+const DROPPED: &str = "the program stopped waiting before there was an answer: it dropped the call, which may have run";
+
+fn abandon(scope: &Scope<'_>, call: CallId) -> Result<(), Refusal> {
+    let sql = "SELECT state = ?2 AND process = ?3 AND idempotency_key IS NULL FROM calls WHERE seq = ?1";
+    let ours = (call.number(), StateCode::Intent.code(), scope.process);
+    let cannot_be_repeated: Option<bool> = (scope.connection.prepare_cached(sql)?)
+        .query_row(ours, |row| Ok(row.get::<_, Option<bool>>(0)?.unwrap_or_default()))
+        .optional()?;
+    match cannot_be_repeated {
+        Some(true) => mark_unknown(scope, call, DROPPED),
+        _ => release(scope, call),
+    }
 }
 
 fn release(scope: &Scope<'_>, call: CallId) -> Result<(), Refusal> {

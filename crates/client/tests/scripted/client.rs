@@ -103,6 +103,42 @@ async fn an_interrupted_call_is_made_again_under_its_key() {
     assert_eq!(states(&journal).await, [answered.clone(), answered.clone(), answered]);
 }
 
+/// Such a call is never repeated, so its outcome is unknown as soon as it is dropped.
+#[tokio::test]
+async fn a_call_without_a_key_that_is_dropped_says_so() {
+    let peer = server(false, |_| {
+        let never = futures_util::stream::pending::<Result<Vec<u8>, std::io::Error>>();
+        Response::builder()
+            .header("content-type", "text/event-stream")
+            .body(Body::from_stream(never))
+            .unwrap()
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let (client, journal) = client(&peer, directory.path()).await;
+    let called = async {
+        while peer.calls_of("tools/call").is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        () = called => {}
+        answered = client.call("build", Value::Null) => panic!("{answered:?}"),
+    }
+    let [state] = loop {
+        let states = states(&journal).await;
+        if states != [CallState::InFlight] {
+            break states.try_into().unwrap();
+        }
+    };
+    let CallState::Unknown { reason } = state else {
+        panic!("{state:?}")
+    };
+    assert!(
+        reason.contains("stopped waiting") && reason.contains("dropped the call"),
+        "{reason}"
+    );
+}
+
 #[tokio::test]
 async fn a_call_without_a_key_is_sent_once() {
     let peer = server(false, |_| plain(502, "bad gateway"));
