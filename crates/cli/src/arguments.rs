@@ -147,11 +147,23 @@ pub(crate) fn fit(
 }
 
 /// Whether the schema says that it takes more than its properties. If `additionalProperties` is absent, JSON Schema allows more. Here the name
-/// is refused: a mistyped name is more likely.
+/// is refused: a mistyped name is more likely. A schema that consists of others may have any; the server knows them.
 fn takes_others(schema: &Value) -> bool {
     matches!(schema["additionalProperties"], Value::Bool(true) | Value::Object(_))
         || schema["patternProperties"].is_object()
+        || OF_OTHERS.iter().any(|keyword| schema.get(keyword).is_some())
 }
+
+/// What makes a schema of other schemas, which may be elsewhere.
+const OF_OTHERS: [&str; 7] = [
+    "$ref",
+    "$dynamicRef",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "if",
+    "dependentSchemas",
+];
 
 /// The required arguments that were not given, each with what it is.
 fn missing(schema: &Value, properties: &Map<String, Value>, arguments: &Map<String, Value>) -> Vec<String> {
@@ -378,6 +390,22 @@ mod tests {
             json!({"path": "", "tags": ["only"]})
         );
         assert_eq!(read(Value::Null, &[]).unwrap(), json!({}));
+    }
+
+    /// The arguments may be described elsewhere.
+    #[test]
+    fn a_schema_of_other_schemas_takes_any_name() {
+        for schema in [
+            json!({"$ref": "https://example.com/schema.json"}),
+            json!({"type": "object", "allOf": [{"properties": {"path": {"type": "string"}}}]}),
+        ] {
+            assert_eq!(read(schema, &["path=/srv"]).unwrap(), json!({"path": "/srv"}));
+        }
+        let none = json!({"type": "object", "properties": {}});
+        assert_eq!(
+            read(none, &["path=/srv"]).unwrap_err(),
+            "the tool has no argument `path`; it takes no arguments"
+        );
     }
 
     #[test]

@@ -210,12 +210,16 @@ impl Called<'_> {
             (Some(Ok(CallResponse::Task(task))), _) => task,
             (Some(Err(RequestError::CancelledElsewhere)), _) => {
                 self.display.finish();
-                output::note(match pending.idempotency_key() {
-                    Some(_) => "longhaul: another command has cancelled the call; it may go on at the server",
-                    None => "longhaul: another command has cancelled the call; it may have run",
-                });
+                let message = match pending.idempotency_key() {
+                    Some(key) => format!(
+                        "another command has cancelled the call; it may go on at the server, and the same call with `--idempotency-key {key}` gets its result"
+                    ),
+                    None => "another command has cancelled the call; it may have run, so look before you call again"
+                        .to_owned(),
+                };
+                output::note(&format!("longhaul: {message}"));
                 if self.json {
-                    output::json_line(&json!({"cancelled": true}));
+                    output::json_line(&json!({"cancelled": true, "mayHaveRun": true, "message": message}));
                 }
                 return Ok(Exit::Cancelled);
             }

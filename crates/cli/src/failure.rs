@@ -20,6 +20,8 @@ pub(crate) struct Failure {
     may_have_run: Option<bool>,
     /// The task that was waited for, which may go on.
     task: Option<String>,
+    /// Whether the message says more than the server's error.
+    is_explained: bool,
 }
 
 impl Failure {
@@ -31,6 +33,7 @@ impl Failure {
             error: None,
             may_have_run: None,
             task: None,
+            is_explained: false,
         }
     }
 
@@ -42,6 +45,7 @@ impl Failure {
             error: None,
             may_have_run: None,
             task: None,
+            is_explained: false,
         }
     }
 
@@ -67,6 +71,7 @@ impl Failure {
             error: None,
             may_have_run: None,
             task: None,
+            is_explained: false,
         }
     }
 
@@ -74,6 +79,7 @@ impl Failure {
     pub(crate) fn explained(self, first: &str) -> Self {
         Self {
             message: format!("{first}: {}", self.message),
+            is_explained: true,
             ..self
         }
     }
@@ -82,6 +88,7 @@ impl Failure {
     pub(crate) fn with_advice(self, advice: &str) -> Self {
         Self {
             message: format!("{}; {advice}", self.message),
+            is_explained: true,
             ..self
         }
     }
@@ -143,10 +150,13 @@ impl Failure {
         self.exit
     }
 
-    /// The server's JSON-RPC error, else the message; with the kind.
+    /// The server's JSON-RPC error, with what is to be said about it, else the message; with the kind.
     pub(crate) fn as_json(&self) -> serde_json::Value {
         let message = || json!({"message": self.message});
         let mut shown = self.error.as_deref().cloned().unwrap_or_else(message);
+        if self.error.is_some() && self.is_explained {
+            shown["explanation"] = self.message.as_str().into();
+        }
         shown["kind"] = self.kind.into();
         if let Some(may_have_run) = self.may_have_run {
             shown["mayHaveRun"] = may_have_run.into();
@@ -221,6 +231,7 @@ fn kind_of(error: &RequestError) -> &'static str {
         | RequestError::Unanswered { .. }
         | RequestError::LostWithSession
         | RequestError::InvalidTaskId
+        | RequestError::InputRequired { .. }
         | RequestError::NoDeletion
         | RequestError::Http { status: 403 | 413, .. } => "refused",
         RequestError::Http {
@@ -251,6 +262,7 @@ impl From<RequestError> for Failure {
                 error: Some(Box::new(rpc_error(&failure))),
                 may_have_run: None,
                 task: None,
+                is_explained: false,
             },
             // As without a JSON-RPC error.
             RequestError::Unavailable { failure, .. } => Self {
@@ -260,6 +272,7 @@ impl From<RequestError> for Failure {
                 error: Some(Box::new(rpc_error(&failure))),
                 may_have_run: None,
                 task: None,
+                is_explained: false,
             },
             RequestError::InvalidOutput { result, .. } => Self {
                 exit: Exit::Refused,
@@ -271,6 +284,7 @@ impl From<RequestError> for Failure {
                 message: format!("{message}; --json prints the result"),
                 may_have_run: None,
                 task: None,
+                is_explained: false,
             },
             RequestError::Unanswered { .. } => Self::refused(message).of_kind(kind),
             RequestError::CancelledElsewhere => Self {
@@ -295,6 +309,7 @@ impl From<RequestError> for Failure {
             | RequestError::NotAsked { .. }
             | RequestError::InvalidTaskId
             | RequestError::NoDeletion
+            | RequestError::InputRequired { .. }
             | RequestError::LostWithSession => Self::refused(message).of_kind(kind),
             _ => Self {
                 exit: Exit::NoServer,
@@ -303,6 +318,7 @@ impl From<RequestError> for Failure {
                 error: None,
                 may_have_run: None,
                 task: None,
+                is_explained: false,
             },
         }
     }

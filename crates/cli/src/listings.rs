@@ -90,6 +90,15 @@ fn describe_tool(tool: &Tool) -> String {
         let required = fields::is_required(&tool.input_schema, name);
         lines.push_str(&format!("    {}\n", fields::describe(name, schema, required)));
     }
+    if let Some(elsewhere) = tool.input_schema["$ref"]
+        .as_str()
+        .filter(|target| !target.starts_with('#'))
+    {
+        lines.push_str(&format!(
+            "    (its arguments are described at {})\n",
+            plain(elsewhere, "")
+        ));
+    }
     lines
 }
 

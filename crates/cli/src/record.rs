@@ -373,7 +373,13 @@ pub(crate) async fn unread(task: &TaskHandle, error: RequestError) -> Failure {
         _ if task.fetched().await.is_some() => failure.explained(&format!("the task has ended: {FETCHED}")),
         None if task.is_followed_elsewhere().await => failure.explained(ELSEWHERE),
         Some(other) => failure.explained(&format!("{other}; log in as before, and ask again")),
-        None => failure.explained(&format!("the task is lost: {LOST}")),
+        None => failure
+            .explained(&format!("the task is lost: {LOST}"))
+            .with_advice(
+                "its result cannot be fetched, and it may have run: call the tool again only if it may run twice",
+            )
+            .of_kind("lost")
+            .with_run(true),
     }
 }
 

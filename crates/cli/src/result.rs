@@ -34,6 +34,11 @@ impl From<Exit> for ExitCode {
 /// Prints the outcome of a call: a result to standard output, anything else to standard error. With `json`, always prints one line
 /// to standard output: the result, or an object with `error` or `cancelled`.
 pub(crate) fn print_outcome(outcome: &Outcome, json: bool) -> Exit {
+    print_outcome_of(outcome, None, json)
+}
+
+/// The same of a task, with what its server says of its status.
+pub(crate) fn print_outcome_of(outcome: &Outcome, task: Option<(&str, Option<&str>)>, json: bool) -> Exit {
     match outcome {
         Outcome::Result { json: result, is_error } => {
             let (shown, problem) = shown(result, json);
@@ -61,7 +66,16 @@ pub(crate) fn print_outcome(outcome: &Outcome, json: bool) -> Exit {
         Outcome::Cancelled => {
             output::note("longhaul: the task was cancelled");
             if json {
-                output::json_line(&json!({"cancelled": true}));
+                let mut shown = json!({
+                    "cancelled": true, "mayHaveRun": true,
+                    "message": "the task was cancelled, and has no result; call the tool again if it is still to be done: it may have run in part",
+                });
+                if let Some((id, status)) = task {
+                    shown["taskId"] = id.into();
+                    // Why, if the server says so.
+                    shown["statusMessage"] = status.into();
+                }
+                output::json_line(&shown);
             }
             Exit::Cancelled
         }

@@ -1,5 +1,6 @@
 //! The URL of a server.
 
+use longhaul_core::Masking;
 use reqwest::Url;
 use std::{fmt, str::FromStr};
 
@@ -55,6 +56,11 @@ impl FromStr for Address {
         url.set_fragment(None);
         Ok(Self(url))
     }
+}
+
+/// An address without the secrets in it: a password, and parameters such as `token`. For error messages.
+pub(crate) fn masked_address(address: &str) -> String {
+    Masking::default().text(address).into_owned()
 }
 
 impl fmt::Display for Address {

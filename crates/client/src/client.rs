@@ -3,6 +3,7 @@
 use crate::{
     CallError, CallFilter, CallOptions, CallState, ClientJournal, Connection, Generation, JournalError, OtherLogin,
     Outcome, PendingCall, RecordedCall, RunningCall, TaskHandle, Tool,
+    address::masked_address,
     call_record::{CallRecord, Recording},
 };
 use serde_json::{Map, Value};
@@ -272,6 +273,6 @@ impl Client {
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Client({})", self.connection().address())
+        write!(f, "Client({})", masked_address(self.connection().address()))
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::{
     Address, InvalidAddress, OpenError, Options, RequestError, ServerChange, ServerDescription,
+    address::masked_address,
     call_record::CallRecord,
     era::{self, Era},
     hosted_tasks::HostedTasks,
@@ -124,7 +125,7 @@ impl Connection {
         }))
     }
 
-    /// The server's URL, or its command.
+    /// The server's URL, or its command. It may have a secret in it, which errors do not show.
     pub fn address(&self) -> &str {
         self.0.transport.address()
     }
@@ -531,7 +532,7 @@ impl WeakConnection {
 
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Connection({})", self.address())
+        write!(f, "Connection({})", masked_address(self.address()))
     }
 }
 

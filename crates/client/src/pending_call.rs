@@ -3,6 +3,7 @@
 use crate::{
     CallError, CallOptions, CallResponse, Connection, Event, Finished, Generation, JournalError, NewCall, Observer,
     Outcome, RecordedCall, RequestError, TaskHandle, Tool,
+    address::masked_address,
     call_record::{CallRecord, Recording},
     idempotency_key, polling,
     rpc_failure::leaves_outcome_unknown,
@@ -295,7 +296,7 @@ impl PendingCall {
         match self.connection.server().await?.takes_idempotency_keys() {
             true => Ok(()),
             false => Err(RequestError::NoKeysAnyMore {
-                address: self.connection.address().to_owned(),
+                address: masked_address(self.connection.address()),
             }),
         }
     }

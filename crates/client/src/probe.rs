@@ -114,7 +114,9 @@ async fn detect(
         Ok(legacy) => return Ok(Era::Legacy(legacy)),
         Err(error) => error,
     };
-    if error.is_transient() || matches!(error, RequestError::HandshakeFailed(_)) {
+    // A refusal that has nothing to do with the handshake is the same error as that of any other request.
+    let is_general = error.is_refusal() && !matches!(error, RequestError::Rpc(_));
+    if error.is_transient() || is_general || matches!(error, RequestError::HandshakeFailed(_)) {
         return Err(error);
     }
     let legacy = describe(&error);
@@ -173,9 +175,9 @@ async fn discover(transport: &dyn Transport, options: &Options, id: u64) -> Resu
     }
 }
 
-/// Whether the status says that the request is wrong, rather than unauthorized or untimely.
+/// Whether the status says that the request is wrong, rather than unauthorized, untimely or too large.
 fn is_client_error(status: u16) -> bool {
-    matches!(status, 400..=499) && !matches!(status, 401 | 403 | 408 | 429)
+    matches!(status, 400..=499) && !matches!(status, 401 | 403 | 408 | 413 | 429)
 }
 
 fn interpret_result(result: &str) -> Result<Finding, RequestError> {

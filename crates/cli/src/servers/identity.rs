@@ -1,6 +1,10 @@
 //! What a server is recorded as.
 
-use super::{Command, Endpoint, Server, config::Configured};
+use super::{
+    Command, Endpoint, Server,
+    config::Configured,
+    masked::{masked, masked_words},
+};
 use http::HeaderMap;
 use longhaul_client::{EraChoice, RecordedCall};
 use serde::{Deserialize, Serialize};
@@ -24,6 +28,13 @@ impl RecordedCommand {
         // Earlier versions recorded no folder.
         let line = serde_json::from_str(recorded).map(|command| Self { command, cwd: None });
         line.or_else(|_| serde_json::from_str(recorded)).ok()
+    }
+
+    fn masked(self) -> Self {
+        Self {
+            command: masked_words(self.command.iter().map(String::as_str)),
+            ..self
+        }
     }
 
     fn of(command: &Command) -> Self {
@@ -83,11 +94,19 @@ pub(super) fn recorded_in(mcp_config: Option<&Path>, call: &RecordedCall) -> Ser
     }
 }
 
-/// A recorded server as JSON: its URL, or the words of its command line.
+/// A recorded server as JSON: its URL, or the words of its command line, without the secrets in them.
 pub(crate) fn as_json(recorded: &str) -> Value {
     match RecordedCommand::read(recorded) {
-        Some(recorded) => recorded.command.into(),
-        None => recorded.into(),
+        Some(recorded) => recorded.masked().command.into(),
+        None => masked(recorded).into(),
+    }
+}
+
+/// What is recorded of a server that is configured under a name: its configuration has the secrets that are needed to connect to it again.
+fn without_secrets(recorded: &str) -> String {
+    match RecordedCommand::read(recorded) {
+        Some(recorded) => serde_json::to_string(&recorded.masked()).unwrap_or_default(),
+        None => masked(recorded),
     }
 }
 
@@ -125,13 +144,18 @@ fn unnamed(call: &RecordedCall) -> Server {
 }
 
 impl Server {
-    /// As it is recorded: its URL, or its command line and its folder as JSON.
+    /// As it is recorded: its URL, or its command line and its folder as JSON. Without a name nothing else says how to connect to it again, so the secrets in it
+    /// are recorded, too.
     pub(crate) fn recorded(&self) -> String {
-        match &self.endpoint {
+        let recorded = match &self.endpoint {
             Endpoint::Http(url) => url.clone(),
             Endpoint::Wrong(_) => String::new(),
             // Strings are always JSON.
             Endpoint::Child(command) => serde_json::to_string(&RecordedCommand::of(command)).unwrap_or_default(),
+        };
+        match self.name {
+            Some(_) => without_secrets(&recorded),
+            None => recorded,
         }
     }
 
@@ -143,11 +167,15 @@ impl Server {
     /// Whether this server was recorded as that. One that has a name and no folder of its own is the same in all of them.
     pub(super) fn is_recorded_as(&self, recorded: &str) -> bool {
         let Endpoint::Child(command) = &self.endpoint else {
-            return self.recorded() == recorded;
+            // Earlier versions recorded the secrets, too.
+            return self.recorded() == recorded || (self.name.is_some() && self.recorded() == masked(recorded));
         };
-        let (own, Some(other)) = (RecordedCommand::of(command), RecordedCommand::read(recorded)) else {
+        let (mut own, Some(mut other)) = (RecordedCommand::of(command), RecordedCommand::read(recorded)) else {
             return false;
         };
+        if self.name.is_some() {
+            (own, other) = (own.masked(), other.masked());
+        }
         let is_anywhere = (self.name.is_some() && command.cwd.is_none()) || other.cwd.is_none();
         own.command == other.command && (is_anywhere || own.cwd == other.cwd)
     }

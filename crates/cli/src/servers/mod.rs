@@ -5,12 +5,14 @@ mod config;
 mod entry;
 mod identity;
 mod loopback;
+mod masked;
 mod plain_http;
 mod tokens;
 mod words;
 
 pub(crate) use choose::{choose, configured_names};
 pub(crate) use identity::{as_json, recorded, recorded_folder};
+pub(crate) use masked::masked;
 pub(crate) use tokens::{tell_earlier_mode, tell_mode};
 pub(crate) use words::{did_you_mean, nothing_more};
 
@@ -27,6 +29,7 @@ use http::{
 };
 use longhaul_client::{ChildOptions, ChildProcess, Connection, EraChoice, InvalidAddress, Options, RecordedCall};
 use loopback::{LoopbackServer, OfAnotherUser};
+use masked::masked_words;
 use std::path::{Path, PathBuf};
 
 /// The server of `longhaul serve` with the default address.
@@ -165,18 +168,15 @@ impl Server {
         self.name.as_deref()
     }
 
-    /// For people: its name, else its URL or its command line.
+    /// For people: its name, else its URL or its command line, without the secrets in them.
     pub(crate) fn shown(&self) -> String {
         match (&self.name, &self.endpoint) {
             (Some(name), _) => name.clone(),
-            (None, Endpoint::Http(url)) => url.clone(),
+            (None, Endpoint::Http(url)) => masked(url),
             (None, Endpoint::Wrong(_)) => format!("the server of {DEFAULT_VARIABLE}"),
             (None, Endpoint::Child(command)) => {
-                let line: Vec<&str> = std::iter::once(&command.program)
-                    .chain(&command.args)
-                    .map(String::as_str)
-                    .collect();
-                line.join(" ")
+                let line = std::iter::once(&command.program).chain(&command.args);
+                masked_words(line.map(String::as_str)).join(" ")
             }
         }
     }
@@ -323,15 +323,15 @@ impl Server {
         self.command_line(command, &words)
     }
 
-    /// A command of this program that speaks with the same server, quoted for a shell. For one about a task use [`task_line`](Self::task_line).
+    /// A command of this program that speaks with the same server, quoted for a shell, without the secrets in its words. For one about a task use [`task_line`](Self::task_line).
     pub(crate) fn command_line(&self, command: &str, words: &[&str]) -> String {
         let (before, behind) = &self.words;
         let line = ["longhaul", command].into_iter();
         let line = line
             .chain(before.iter().map(String::as_str))
             .chain(words.iter().copied());
-        let line = line.chain(behind.iter().map(String::as_str)).map(shell_word);
-        line.collect::<Vec<_>>().join(" ")
+        let line = masked_words(line.chain(behind.iter().map(String::as_str)));
+        line.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
     }
 }
 

@@ -12,8 +12,8 @@ use crate::{
     fields,
     interrupt::Interrupt,
     output, record,
-    result::{Exit, print_outcome},
-    servers::Server,
+    result::{Exit, print_outcome_of},
+    servers::{Server, masked},
 };
 use longhaul_client::{Event, InputRequest, LONGEST_POLL_INTERVAL, Outcome, RequestError, SystemClock, TaskHandle};
 use longhaul_core::{Clock, Millis};
@@ -245,7 +245,7 @@ impl Waiting<'_> {
         let id = output::id(task.id());
         let address = match self.server.is_child() {
             true => String::new(),
-            false => format!(" on {}", task.connection().address()),
+            false => format!(" on {}", masked(task.connection().address())),
         };
         let waiting = output::plain(&format!("task {id}{address} is waited for"), "");
         // The connection may have ended meanwhile.
@@ -291,7 +291,12 @@ impl Waiting<'_> {
                     Ok(outcome) => outcome,
                     Err(error) => return Err(self.wait_failed(error, task).await.of_task(task.id())),
                 };
-                let exit = print_outcome(&outcome, self.json);
+                let status = match &outcome {
+                    // Only the task says why.
+                    Outcome::Cancelled => task.get().await.ok().and_then(|task| task.message),
+                    _ => None,
+                };
+                let exit = print_outcome_of(&outcome, Some((task.id(), status.as_deref())), self.json);
                 if !output::is_written() {
                     // It can be fetched again.
                     let again = self.server.task_line("task", task.id(), &["--wait"]);

@@ -1,6 +1,6 @@
 //! A notice that the server has not answered yet.
 
-use crate::output;
+use crate::{output, servers::masked};
 use indicatif::{ProgressBar, ProgressStyle};
 use longhaul_client::SystemClock;
 use longhaul_core::Clock;
@@ -33,7 +33,10 @@ pub(crate) async fn with_notice_until<T>(
         () = SystemClock.sleep(SILENCE) => true,
     };
     if is_silent {
-        let _notice = Notice::show(&format!("waiting for {} to answer", output::plain(address, "")));
+        let _notice = Notice::show(&format!(
+            "waiting for {} to answer",
+            output::plain(&masked(address), "")
+        ));
         tokio::select! {
             biased;
             done = &mut work => return done,

@@ -161,7 +161,14 @@ fn the_command_that_makes_it_says_that_it_is_cancelled() {
     };
     exit(&served.run(&["cancel", &call]), 0);
     let ended = calling.wait_with_output().unwrap();
-    assert_eq!(exit(&ended, 4), "{\"cancelled\":true}");
+    let shown: Value = serde_json::from_str(&exit(&ended, 4)).unwrap();
+    assert_eq!(
+        (&shown["cancelled"], &shown["mayHaveRun"]),
+        (&Value::from(true), &Value::from(true)),
+        "{shown}"
+    );
+    let message = shown["message"].as_str().unwrap();
+    assert!(message.contains("another command has cancelled the call"), "{message}");
     assert!(
         stderr(&ended).contains("another command has cancelled the call"),
         "{ended:?}"

@@ -14,6 +14,7 @@ mod hints;
 mod listings;
 mod login;
 mod lying_servers;
+mod masked_servers;
 mod pace;
 #[path = "../../../client/tests/scripted/peer.rs"]
 #[allow(dead_code)]

@@ -1,12 +1,13 @@
 //! What a server refuses, and what the client itself cannot use.
 
 use crate::{
+    peer::{Peer, plain},
     scripted::{Reply, scripted, scripted_legacy, task},
     support::*,
 };
 use longhaul_client::SystemClock;
 use longhaul_core::Clock;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::{fs, time::Duration};
 
 /// A request that something in front of the server refuses has not run.
@@ -19,6 +20,23 @@ fn a_call_that_is_forbidden_or_too_large_is_refused() {
         assert!(!stderr(&called).contains("may or may not"), "{called:?}");
         let listed = json(&served.run(&["tasks", "--json", "--offline"]));
         assert_eq!(listed["calls"][0]["state"], "refused", "{listed}");
+    }
+}
+
+/// The same cause has the same status, whichever request the server refuses for it.
+#[test]
+fn a_handshake_that_is_forbidden_or_too_large_is_refused() {
+    for status in [403, 413] {
+        for refuses_all in [true, false] {
+            let peer = Peer::start(move |seen| match seen.method() {
+                "server/discover" if !refuses_all => seen.error(400, -32000, Value::Null),
+                _ => plain(status, "no"),
+            });
+            let home = tempfile::tempdir().unwrap();
+            let called = run_at(&peer.url(), &home, &["call", "t", "--json"]);
+            let error = serde_json::from_str::<Value>(&exit(&called, 5)).unwrap()["error"].clone();
+            assert_eq!(error["kind"], "refused", "{error}");
+        }
     }
 }
 

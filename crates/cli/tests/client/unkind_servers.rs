@@ -357,12 +357,23 @@ fn a_task_that_the_server_does_not_know_any_more_is_lost_in_every_command() {
         ] {
             let home = tempfile::tempdir().unwrap();
             exit(&run_at(&peer.url(), &home, &["call", "optional", "--detach"]), 0);
-            let read = run_at(&peer.url(), &home, words);
-            exit(&read, 5);
-            let said = stderr(&read);
-            assert!(
-                said.contains("the task is lost: the server does not know the task any more"),
-                "{words:?}: {said}"
+            let read = run_at(&peer.url(), &home, &[words, &["--json"]].concat());
+            let error = serde_json::from_str::<Value>(&exit(&read, 5)).unwrap()["error"].clone();
+            let explained = match error.get("explanation") {
+                Some(explained) => explained.as_str().unwrap(),
+                None => error["message"].as_str().unwrap(),
+            };
+            for said in [explained, &stderr(&read)] {
+                let says = |text: &str| said.contains(text);
+                assert!(
+                    says("the task is lost: the server does not know the task any more") && says("call the tool again"),
+                    "{words:?}: {said}"
+                );
+            }
+            assert_eq!(
+                (&error["kind"], &error["mayHaveRun"]),
+                (&json!("lost"), &json!(true)),
+                "{error}"
             );
             let listed = json(&run_at(&peer.url(), &home, &["tasks", "--json"]));
             let state = listed["calls"][0]["state"].as_str().unwrap();

@@ -2,7 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "real pipes and processes are not simulated")]
 
 use super::{Outgoing, Reply, StreamTransport, Transport, demultiplexer::StreamEnd};
-use crate::RequestError;
+use crate::{RequestError, address::masked_address};
 use http::HeaderMap;
 use longhaul_core::BoxFuture;
 use parking_lot::Mutex;
@@ -110,7 +110,7 @@ impl ChildProcess {
             ended.stop().await;
         }
         let started = self.start().map_err(|error| RequestError::NotStarted {
-            command: self.address.clone(),
+            command: masked_address(&self.address),
             reason: match self.options.cwd.as_deref().filter(|folder| !folder.is_dir()) {
                 Some(folder) => format!("its folder {} does not exist", folder.display()),
                 None => error.to_string(),
@@ -125,7 +125,7 @@ impl ChildProcess {
         match running.as_ref().filter(|running| !running.transport.has_ended()) {
             Some(running) => Ok(Arc::clone(&running.transport)),
             None => Err(RequestError::Unreachable {
-                address: self.address.clone(),
+                address: masked_address(&self.address),
                 reason: "it has ended".to_owned(),
                 stderr: None,
                 connected: true,

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     Options, RequestError, RpcFailure,
-    address::Address,
+    address::{Address, masked_address},
     challenge,
     error::{excerpt, is_transient_status},
     rpc_failure::read_failure,
@@ -49,6 +49,9 @@ pub(crate) struct Http {
     /// What requests go through, for error messages.
     proxy: Option<String>,
     address: Address,
+    /// The address as a text.
+    text: String,
+    /// The same without the secrets in it, for error messages.
     shown: String,
     /// Where the server has redirected to, if it has.
     redirected: Mutex<Option<Url>>,
@@ -69,7 +72,8 @@ impl Http {
         Self {
             client,
             proxy,
-            shown: address.to_string(),
+            shown: masked_address(&address.to_string()),
+            text: address.to_string(),
             address,
             redirected: Mutex::default(),
             pair: Mutex::default(),
@@ -417,7 +421,7 @@ impl Transport for Http {
     }
 
     fn address(&self) -> &str {
-        &self.shown
+        &self.text
     }
 }
 

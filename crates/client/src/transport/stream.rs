@@ -5,7 +5,7 @@ use super::{
     Outgoing, Reply, Transport,
     demultiplexer::{Demultiplexer, StreamEnd},
 };
-use crate::{RequestError, error::excerpt};
+use crate::{RequestError, address::masked_address, error::excerpt};
 use futures_util::StreamExt;
 use http::HeaderMap;
 use longhaul_core::BoxFuture;
@@ -71,7 +71,7 @@ impl StreamTransport {
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
-        let demultiplexer = Demultiplexer::new(address.clone());
+        let demultiplexer = Demultiplexer::new(masked_address(&address));
         let (unsent, lines) = mpsc::channel(MAX_UNSENT);
         let dropped = CancellationToken::new();
         tokio::spawn(write(lines, writer));
@@ -109,7 +109,7 @@ impl Transport for StreamTransport {
             };
             // If the writer has ended, the reader ends, too, and says why.
             let _ = self.unsent.send(message.body).await;
-            Ok(reply.within(message.timeout, &self.address))
+            Ok(reply.within(message.timeout, &masked_address(&self.address)))
         })
     }
 
