@@ -586,10 +586,9 @@ fn the_summary_counts_every_line() {
     let run = served.run(&["call", "t", "--batch", file.to_str().unwrap(), "--concurrency", "1"]);
     let said = stderr(&run);
     let summary = said.lines().find(|line| line.starts_with("5 calls: ")).unwrap();
-    let counts = summary.trim_start_matches("5 calls: ").split(", ");
-    let counted: usize = counts
-        .map(|count| count.split(' ').next().unwrap().parse::<usize>().unwrap())
-        .sum();
-    assert_eq!(counted, 5, "{said}");
+    assert_eq!(
+        summary,
+        "5 calls: 1 completed, 1 failed with an error of the tool, 1 without an answer, 2 refused or failed without a result"
+    );
     assert!(said.contains("line 4: without an answer (4 of 5)"), "{said}");
 }
