@@ -1,27 +1,127 @@
-//! An MCP client for long tool calls, for servers of both protocol eras.
+//! An MCP client for long tool calls: it speaks with any server of any protocol era, and loses no call.
 //!
-//! A [`Connection`] detects the era of the server and hides the difference: [`Connection::call_tool`] returns
-//! [`CallResponse::Done`] or a [`TaskHandle`], and [`TaskHandle::wait`] returns one [`Outcome`], whatever the server's status names.
-//! While it waits for a task, it keeps polling through restarts and outages of the server.
+//! - [`Client`] is where most programs begin: [`call`](Client::call) returns the outcome of a tool, whether it comes at once, after questions, or as a task that ran
+//!   for a day while the server was restarted.
+//! - [`ClientJournal`] is one file for all programs of a user. With it, calls and tasks also outlive the program: after a `kill -9` the next process finds them.
+//! - [`RunningCall`] is a call in progress: its status, its result, `cancel`, `answer`, `detach`.
+//! - [`TaskHandle`] is a task on a server, also one of an earlier process. [`Connection`] is the protocol below: everything else that a server offers.
+//!
+//! # Call a tool
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! use longhaul_client::{CallResponse, Connection, Options};
+//! use longhaul_client::{Client, ClientJournal, Connection, Options, Outcome};
+//! use serde_json::json;
 //!
-//! let connection = Connection::open("http://127.0.0.1:7411/mcp", Options::named("example", "1.0")).await?;
-//! let tools = connection.list_tools().await?;
-//! let tool = tools.iter().find(|tool| tool.name == "hash_tree").ok_or("no such tool")?;
-//! let arguments = serde_json::Map::from_iter([("path".to_owned(), "/etc".into())]);
-//! let outcome = match connection.call_tool(tool, &arguments, &mut |_| {}).await? {
-//!     CallResponse::Done(outcome) => outcome,
-//!     CallResponse::Task(task) => task.wait(&mut |event| eprintln!("{event:?}")).await?,
-//! };
+//! let connection = Connection::open("http://127.0.0.1:7411/mcp", Options::named("my-agent", "1.0")).await?;
+//! let journal = ClientJournal::open(&ClientJournal::default_path()?).await?;
+//! let client = Client::recorded(connection, journal);
+//! match client.call("build", json!({"target": "release"})).await? {
+//!     Outcome::Result { json, is_error: false } => println!("{}", json.as_str()),
+//!     other => println!("it failed: {other:?}"),
+//! }
 //! # Ok(()) }
 //! ```
 //!
-//! Servers are reached over HTTP and HTTPS, as a child process ([`ChildProcess`]), or over a [`Transport`] of your own. What servers ask the user
-//! is answered by the [`InputHandler`] in [`Options::inputs`], in whatever way they ask it. Without one the client declares that it cannot be asked.
+//! [`Client::new`] is the same without a journal. A server that is a program of its own is a [`ChildProcess`]:
 //!
+//! ```no_run
+//! # fn example() {
+//! use longhaul_client::{ChildOptions, ChildProcess, Client, Connection, Options};
+//!
+//! let child = ChildProcess::new(ChildOptions::new("npx", ["-y", "@modelcontextprotocol/server-everything"]));
+//! let client = Client::new(Connection::over(child, Options::named("my-agent", "1.0")));
+//! # }
+//! ```
+//!
+//! # After a crash
+//!
+//! Each call is on disk before it is sent, and so is its task once the server has named it. So a program begins with what an earlier one has left:
+//!
+//! ```no_run
+//! # async fn example(client: longhaul_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+//! use longhaul_client::CallState;
+//!
+//! for task in client.tasks().await? {
+//!     let outcome = task.wait(&mut |_| {}).await?;
+//!     println!("{}: {outcome:?}", task.id());
+//!     // From now on it is no task of yours any more.
+//!     task.finish(&outcome).await?;
+//! }
+//! for call in client.calls().await? {
+//!     match call.state {
+//!         CallState::Interrupted => println!("make the same call of {} again: it is continued", call.tool),
+//!         CallState::Unknown { reason } => println!("{} may have run: {reason}", call.tool),
+//!         _ => {}
+//!     }
+//! }
+//! # Ok(()) }
+//! ```
+//!
+//! # Questions
+//!
+//! Servers ask the user while a tool runs. An [`InputHandler`] in [`Options::inputs`] answers, in whatever way the server asks; [`Inputs`] makes one from closures:
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use longhaul_client::{Client, Connection, InputResponse, Inputs, Options};
+//!
+//! let mut options = Options::named("my-agent", "1.0");
+//! options.inputs = Some(Inputs::new().elicit(|question| async move {
+//!     println!("{}", question.message());
+//!     Ok(InputResponse::accept(question.defaults()))
+//! }).into());
+//! let client = Client::new(Connection::open("http://127.0.0.1:7411/mcp", options).await?);
+//! # Ok(()) }
+//! ```
+//!
+//! With [`Inputs::deferred`] the program answers when it likes: [`RunningCall::status`] shows the questions of the task, and [`RunningCall::answer`] or
+//! [`TaskHandle::answer`] answers them, also from another process that has the same journal. Without a handler a wait for a task that asks ends with
+//! [`RequestError::InputRequired`], and the task goes on asking.
+//!
+//! # Detach, and come back
+//!
+//! ```no_run
+//! # async fn example(client: longhaul_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+//! use longhaul_client::CallResponse;
+//! use serde_json::json;
+//!
+//! let call = client.start("build", json!({"target": "release"})).await?;
+//! match call.detach().await? {
+//!     CallResponse::Task(task) => println!("started {}", task.id()),
+//!     CallResponse::Done(outcome) => println!("it was done at once: {outcome:?}"),
+//! }
+//! // Later, in this process or another one:
+//! for task in client.tasks().await? {
+//!     println!("{} is {:?}", task.id(), task.get().await?.status);
+//! }
+//! # Ok(()) }
+//! ```
+//!
+//! # Cancel
+//!
+//! Dropping a call or a wait leaves the task alone. To end the work at the server, cancel it:
+//!
+//! ```no_run
+//! # async fn example(client: longhaul_client::Client) -> Result<(), longhaul_client::CallError> {
+//! use longhaul_client::{CallError, Outcome};
+//! use serde_json::json;
+//! use std::time::Duration;
+//!
+//! let call = client.start("build", json!({"target": "release"})).await?;
+//! tokio::time::sleep(Duration::from_secs(60)).await;
+//! call.cancel().await?;
+//! match call.result().await {
+//!     Ok(Outcome::Cancelled) | Err(CallError::Cancelled) => println!("cancelled"),
+//!     // A task may end before the cancellation arrives.
+//!     other => println!("{:?}", other?),
+//! }
+//! # Ok(()) }
+//! ```
+//!
+//! # Logging in, and TLS
+//!
+//! [`Options::tokens`] shows a server who calls: an [`AccessToken`], a `Login` with OAuth (feature `login`, on by default), or a [`TokenProvider`] of your own.
 //! TLS is that of `rustls` with *ring*. A program that builds a `reqwest::Client` of its own before its first connection calls [`install_tls_provider`] first.
 
 mod access_token;
@@ -156,3 +256,8 @@ pub use tools::{TaskSupport, Tool};
 pub use transport::{ChildOptions, ChildProcess, Outgoing, Reply, StreamTransport, Transport, install_tls_provider};
 pub use watch::{Watch, WatchFilter};
 pub use wire_observer::{WireEvent, WireObserver};
+
+/// The examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
