@@ -171,6 +171,9 @@ pub(super) async fn answer(
                 None => waiting::how_to_be_asked(&named.server, task.id()),
             });
         }
+        if others.is_empty() && ended.is_ok() && !has_gone_to_its_end(task).await {
+            tell_to_wait(named, task).await;
+        }
         let first = answered.into_iter().next();
         return Ok(first.and_then(|question| question.key));
     }
@@ -227,6 +230,9 @@ pub(super) async fn tell_what_else_it_asks(
             }
         }
     }
+    if others.is_empty() {
+        tell_to_wait(named, task).await;
+    }
     for Asked { question, .. } in &others {
         let tool = named.call().map(|call| call.tool.as_str());
         output::note(&format!(
@@ -235,6 +241,22 @@ pub(super) async fn tell_what_else_it_asks(
         ));
         output::note(&waiting::how_to_answer(&named.server, task.id(), question));
     }
+}
+
+async fn has_gone_to_its_end(task: &TaskHandle) -> bool {
+    task.get().await.is_ok_and(|now| now.status.is_final())
+}
+
+/// A question that comes while nobody is connected is lost on some servers (FastMCP 3), and nothing says later that there was one. Longhaul's ask again.
+async fn tell_to_wait(named: &Named, task: &TaskHandle) {
+    let server = task.connection().server().await;
+    if server.is_ok_and(|server| server.takes_idempotency_keys()) {
+        return;
+    }
+    let line = named.server.task_line("task", task.id(), &["--wait"]);
+    output::note(&format!(
+        "the task may ask again, and some servers ask only who is connected then; to be there:\n  {line}"
+    ));
 }
 
 fn is_known(answered: &[InputRequest], others: &[Asked], asked: &Asked) -> bool {
