@@ -32,11 +32,16 @@ impl Reply {
 
 impl Connection {
     pub(crate) fn new(address: SocketAddr) -> Self {
+        Self::with_timeout(address, TIMEOUT)
+    }
+
+    /// A connection whose requests fail after this time.
+    pub(crate) fn with_timeout(address: SocketAddr, timeout: Duration) -> Self {
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
             .proxy(None)
-            .timeout_global(Some(TIMEOUT));
+            .timeout_global(Some(timeout));
         Self {
             agent: config.build().new_agent(),
             url: format!("http://{address}/mcp"),

@@ -4,6 +4,7 @@
 
 mod attack;
 mod clock;
+mod cluster;
 mod conformance;
 mod counts;
 mod coverage;
@@ -16,6 +17,7 @@ mod interop;
 mod mcp;
 mod node;
 mod page;
+mod postgres;
 mod process;
 mod proxies;
 mod requirement;
@@ -48,6 +50,8 @@ enum Task {
     Page(page::Args),
     /// Kill the server repeatedly under load, and check that nothing acknowledged is lost
     Crash(crash::Args),
+    /// Kill, pause and cut off nodes that share a database, under load, and check all that is answered and done
+    Cluster(cluster::Args),
     /// Attack a server: requests, arguments, folders, clocks, a failing disk
     Attack(attack::Args),
     /// Simulate the runtime with crashes, delays and clock jumps: one seed, one schedule
@@ -79,6 +83,7 @@ fn main() -> ExitCode {
         Task::Interop(args) => boxed(interop::run(&args)),
         Task::Page(args) => boxed(page::run(&args)),
         Task::Crash(args) => boxed(crash::run(&args)),
+        Task::Cluster(args) => boxed(cluster::run(&args)),
         Task::Attack(args) => boxed(attack::run(&args)),
         Task::Sim(args) => boxed(sim::run(&args)),
         Task::Durability(args) => boxed(durability::run(&args)),

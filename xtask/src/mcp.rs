@@ -2,11 +2,12 @@
 
 use crate::http::{Connection, Reply};
 use serde_json::{Value, json};
-use std::{io, net::SocketAddr};
+use std::{io, net::SocketAddr, time::Duration};
 
 const LEGACY: &str = "2025-11-25";
 const MODERN: &str = "2026-07-28";
 const TASKS: &str = "io.modelcontextprotocol/tasks";
+const IDEMPOTENCY_KEY: &str = "dev.longhaul/idempotency-key";
 
 /// The era of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +32,13 @@ pub(crate) enum RequestError {
     #[error("the connection broke: {0}")]
     Broken(#[from] io::Error),
     #[error("refused with {code}: {message}")]
-    Refused { code: i64, message: String, data: Value },
+    Refused {
+        /// Of HTTP.
+        status: u16,
+        code: i64,
+        message: String,
+        data: Value,
+    },
     #[error("an invalid response: {0}")]
     Invalid(String),
 }
@@ -49,6 +56,8 @@ pub(crate) enum Outcome {
 pub(crate) enum TaskState {
     /// The task has not ended.
     Live,
+    /// The task waits for the answers to these questions.
+    Asks(Vec<String>),
     /// The task has ended; a legacy server returns only its status.
     EndedStatus(String),
     /// The task has ended with this outcome.
@@ -82,6 +91,14 @@ impl Client {
         }
     }
 
+    /// A client whose requests fail after this time.
+    pub(crate) fn with_timeout(era: Era, address: SocketAddr, timeout: Duration) -> Self {
+        Self {
+            connection: Connection::with_timeout(address, timeout),
+            ..Self::new(era, address)
+        }
+    }
+
     /// Another client in the same session, with a connection of its own. Its first request has this id, which no other request of the session may have.
     pub(crate) fn in_same_session(&mut self, address: SocketAddr, first_id: u64) -> Result<Self, RequestError> {
         Ok(Self {
@@ -103,10 +120,19 @@ impl Client {
 
     /// Calls a tool as a task; `Ok` is the acknowledgement.
     pub(crate) fn create(&mut self, tool: &str, arguments: Value) -> Result<String, RequestError> {
-        let params = match self.era {
-            Era::Legacy => json!({"name": tool, "arguments": arguments, "task": {}}),
-            Era::Modern => json!({"name": tool, "arguments": arguments}),
-        };
+        self.create_with(tool, json!({"name": tool, "arguments": arguments}))
+    }
+
+    /// As [`create`](Self::create), with an idempotency key: made again, it finds the same task.
+    pub(crate) fn create_keyed(&mut self, tool: &str, arguments: Value, key: &str) -> Result<String, RequestError> {
+        let params = json!({"name": tool, "arguments": arguments, "_meta": {IDEMPOTENCY_KEY: key}});
+        self.create_with(tool, params)
+    }
+
+    fn create_with(&mut self, tool: &str, mut params: Value) -> Result<String, RequestError> {
+        if self.era == Era::Legacy {
+            params["task"] = json!({});
+        }
         let result = self.request("tools/call", tool, params)?;
         let task = match self.era {
             Era::Legacy => &result["task"]["taskId"],
@@ -144,6 +170,11 @@ impl Client {
         let status = shown["status"].as_str().unwrap_or_default();
         match (status, self.era) {
             ("working", _) => Ok(TaskState::Live),
+            ("input_required", _) => {
+                let questions = shown["inputRequests"].as_object();
+                let keys = questions.map(|questions| questions.keys().cloned().collect());
+                Ok(TaskState::Asks(keys.unwrap_or_default()))
+            }
             ("cancelled", _) => Ok(TaskState::Ended(Outcome::Cancelled)),
             ("completed" | "failed", Era::Legacy) => Ok(TaskState::EndedStatus(status.to_owned())),
             ("completed", Era::Modern) => Ok(TaskState::Ended(read_result(&shown["result"])?)),
@@ -161,6 +192,13 @@ impl Client {
         }
     }
 
+    /// `tasks/update`: accepts a form with these contents. Modern only.
+    pub(crate) fn answer(&mut self, task: &str, question: &str, contents: Value) -> Result<(), RequestError> {
+        let answers = json!({question: {"action": "accept", "content": contents}});
+        let params = json!({"taskId": task, "inputResponses": answers});
+        self.request("tasks/update", task, params).map(drop)
+    }
+
     /// Deletes a task that has ended.
     pub(crate) fn delete(&mut self, task: &str) -> Result<(), RequestError> {
         let params = json!({"taskId": task});
@@ -173,7 +211,10 @@ impl Client {
             Ok(result) => read_result(&result),
             Err(RequestError::Refused { data, .. }) if data["status"] == "cancelled" => Ok(Outcome::Cancelled),
             Err(RequestError::Refused {
-                code: -32603, message, ..
+                status: 200,
+                code: -32603,
+                message,
+                ..
             }) => Ok(Outcome::Error { code: -32603, message }),
             Err(trouble) => Err(trouble),
         }
@@ -187,11 +228,11 @@ impl Client {
                 self.exchange(method, params, &headers)
             }
             Era::Modern => {
-                params["_meta"] = json!({
-                    "io.modelcontextprotocol/protocolVersion": MODERN,
-                    "io.modelcontextprotocol/clientInfo": {"name": "xtask", "version": "0"},
-                    "io.modelcontextprotocol/clientCapabilities": {"extensions": {TASKS: {}}},
-                });
+                let meta = &mut params["_meta"];
+                meta["io.modelcontextprotocol/protocolVersion"] = MODERN.into();
+                meta["io.modelcontextprotocol/clientInfo"] = json!({"name": "xtask", "version": "0"});
+                meta["io.modelcontextprotocol/clientCapabilities"] =
+                    json!({"extensions": {TASKS: {}}, "elicitation": {"form": {}}});
                 let headers = [
                     ("MCP-Protocol-Version", MODERN),
                     ("Mcp-Method", method),
@@ -228,6 +269,7 @@ impl Client {
         let mut message = read_message(&reply, id)?;
         if let Some(error) = message.get("error") {
             return Err(RequestError::Refused {
+                status: reply.status(),
                 code: error["code"].as_i64().unwrap_or_default(),
                 message: error["message"].as_str().unwrap_or_default().to_owned(),
                 data: error["data"].clone(),

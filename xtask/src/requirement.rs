@@ -4,7 +4,11 @@ use crate::{
     process::{self, ProcessError},
     workspace,
 };
-use std::{fs, io, path::Path, process::Command};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 /// Why a needed program is missing.
 #[derive(Debug, thiserror::Error)]
@@ -74,18 +78,28 @@ fn install_package(name: &str) -> Result<(), RequirementError> {
 
 /// Checks that the programs of PostgreSQL are installed, and installs them if we have the permission. The tests start a server of their own with them.
 pub(crate) fn postgres() -> Result<(), RequirementError> {
-    // Debian has them in no folder of `PATH`.
-    let of_debian = || {
-        let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-        versions
-            .map(|version| version.path().join("bin/initdb"))
-            .any(|program| program.exists())
-    };
-    let there = || process::answers(Command::new("initdb").arg("--version")) || of_debian();
-    if !there() {
+    if postgres_program("initdb").is_err() {
         install_package("postgresql")?;
     }
-    there().then_some(()).ok_or(RequirementError::Postgres)
+    postgres_program("initdb").map(drop)
+}
+
+/// A program of PostgreSQL: of the latest version where Debian has them, which is in no folder of `PATH`, or the one in `PATH`.
+pub(crate) fn postgres_program(name: &str) -> Result<PathBuf, RequirementError> {
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let version = |entry: &fs::DirEntry| entry.file_name().to_str().and_then(|name| name.parse().ok());
+    let mut of_debian: Vec<(u32, PathBuf)> = versions
+        .filter_map(|entry| Some((version(&entry)?, entry.path().join("bin").join(name))))
+        .filter(|(_, program)| program.exists())
+        .collect();
+    of_debian.sort();
+    if let Some((_, program)) = of_debian.pop() {
+        return Ok(program);
+    }
+    match process::answers(Command::new(name).arg("--version")) {
+        true => Ok(name.into()),
+        false => Err(RequirementError::Postgres),
+    }
 }
 
 /// Checks that this repository has a commit.

@@ -14,6 +14,9 @@ use std::{
 /// How long a start may take. Opening a store waits up to two seconds for an earlier owner.
 const START: Duration = Duration::from_secs(20);
 
+/// How many lines of a log are shown.
+const LAST_LINES: usize = 5;
+
 /// Why a server process failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServerError {
@@ -75,11 +78,24 @@ impl Server {
         })
     }
 
-    fn address(&self) -> Result<Option<SocketAddr>, ServerError> {
+    /// What it has written.
+    fn said(&self) -> io::Result<String> {
         let mut file = File::open(&self.log)?;
         file.seek(SeekFrom::Start(self.begin))?;
         let mut text = String::new();
         file.read_to_string(&mut text)?;
+        Ok(text)
+    }
+
+    /// The last lines that it has written.
+    pub(crate) fn last_words(&self) -> io::Result<String> {
+        let said = self.said()?;
+        let lines: Vec<&str> = said.lines().collect();
+        Ok(lines[lines.len().saturating_sub(LAST_LINES)..].join("\n"))
+    }
+
+    fn address(&self) -> Result<Option<SocketAddr>, ServerError> {
+        let text = self.said()?;
         let address = text.split_once("http://").and_then(|(_, rest)| rest.split_once('/'));
         Ok(address.and_then(|(address, _)| address.parse().ok()))
     }

@@ -2,14 +2,24 @@
 //!
 //! `under_fire --data-dir DIR --effects FILE`. Each step appends `<token> <step>` to the file *before* its result is recorded, so the file
 //! shows how often each effect happened, and in which order. `cargo xtask durability` uses the tool that is not durable.
+//!
+//! With `--store URL --lease MILLISECONDS` it is one of several servers that share a database, which `cargo xtask cluster` kills. Then the file
+//! also says which run of the tool each effect is of: `<token> begin <run>`, and `<token> <step> <run>`.
+
+#[path = "under_fire/shared.rs"]
+mod shared;
 
 use longhaul::{RetryOn, Server, TaskContext, TaskPolicy, Tool, ToolResult, schemars::JsonSchema, time::millis};
+use shared::{InjectedFault, Shared};
 use std::{
     error::Error,
     fs::OpenOptions,
     io::{self, Write},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -19,6 +29,8 @@ const BRANCHES: u32 = 3;
 const ATTEMPTS: u32 = 50;
 /// Milliseconds after which a call of `linger` becomes a task.
 const AFTER: u64 = 40;
+/// How long a lease of a shared database lasts, in milliseconds, unless said otherwise.
+const LEASE: u64 = 10_000;
 
 #[derive(Clone, serde::Serialize, serde::Deserialize, JsonSchema)]
 struct Chain {
@@ -30,13 +42,28 @@ struct Chain {
 }
 
 #[derive(Clone)]
-struct EffectLog(Arc<Path>);
+struct EffectLog {
+    file: Arc<Path>,
+    /// Counts the runs of tools in this process, if the file is to name them.
+    runs: Option<Arc<AtomicU64>>,
+    /// Behind each line.
+    run: String,
+}
 
 impl EffectLog {
+    /// The log of a run of a tool, which begins now.
+    fn of_run(mut self, token: &str) -> io::Result<Self> {
+        if let Some(runs) = &self.runs {
+            self.run = format!(" {}.{}", std::process::id(), runs.fetch_add(1, Ordering::Relaxed));
+            self.append(token, "begin")?;
+        }
+        Ok(self)
+    }
+
     /// Appends a line in a single write, so that it is there as a whole or not at all.
     fn append(&self, token: &str, step: &str) -> io::Result<()> {
-        let mut file = OpenOptions::new().append(true).create(true).open(&self.0)?;
-        file.write_all(format!("{token} {step}\n").as_bytes())
+        let mut file = OpenOptions::new().append(true).create(true).open(&self.file)?;
+        file.write_all(format!("{token} {step}{}\n", self.run).as_bytes())
     }
 
     async fn step(&self, cx: &TaskContext, args: &Chain, name: String) -> ToolResult<()> {
@@ -58,6 +85,7 @@ async fn pause(millis: u64) {
 
 /// Steps one after the other, with a timer and a join in the middle.
 async fn chain(cx: TaskContext, args: Chain, effects: EffectLog) -> ToolResult<String> {
+    let effects = effects.of_run(&args.token)?;
     for step in 0..args.steps {
         effects.step(&cx, &args, format!("{step}")).await?;
         if step == args.steps / 2 {
@@ -72,6 +100,20 @@ async fn chain(cx: TaskContext, args: Chain, effects: EffectLog) -> ToolResult<S
         }
     }
     Ok(args.token)
+}
+
+#[derive(serde::Deserialize, JsonSchema)]
+struct Answer {
+    word: String,
+}
+
+/// A step, a question, and a step.
+async fn confirm(cx: TaskContext, args: Chain, effects: EffectLog) -> ToolResult<String> {
+    let effects = effects.of_run(&args.token)?;
+    effects.step(&cx, &args, "0".to_owned()).await?;
+    let answer: Answer = cx.elicit("Which word?").await?;
+    effects.step(&cx, &args, "1".to_owned()).await?;
+    Ok(format!("{} {}", args.token, answer.word))
 }
 
 /// Calls `chain` as a child task.
@@ -97,33 +139,81 @@ async fn linger(cx: TaskContext, args: Linger) -> ToolResult<String> {
 
 /// The server, whose steps append to this file.
 pub fn server(effects: impl Into<PathBuf>) -> Server {
-    let effects = EffectLog(effects.into().into());
+    server_with(EffectLog {
+        file: effects.into().into(),
+        runs: None,
+        run: String::new(),
+    })
+}
+
+fn server_with(effects: EffectLog) -> Server {
     let with_retries = |tool: Tool| tool.retry(ATTEMPTS, millis(10), [RetryOn::Crash]);
+    let of_confirm = effects.clone();
+    let confirm = move |cx: TaskContext, args: Chain| confirm(cx, args, of_confirm.clone());
     let chain = move |cx: TaskContext, args: Chain| chain(cx, args, effects.clone());
     Server::new("under-fire", env!("CARGO_PKG_VERSION"))
         .tool(with_retries(Tool::durable("chain", chain)))
         .tool(with_retries(Tool::durable("family", family)))
+        .tool(with_retries(Tool::durable("confirm", confirm)))
         .tool(Tool::new("linger", linger).task(TaskPolicy::After(AFTER)))
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let (mut data, mut effects) = (None, None);
-    while let Some(flag) = arguments.next() {
-        let value = arguments.next().ok_or_else(|| format!("{flag} needs a path"))?;
-        match &*flag {
-            "--data-dir" => data = Some(PathBuf::from(value)),
-            "--effects" => effects = Some(PathBuf::from(value)),
-            _ => return Err(format!("{flag} is not known; there are --data-dir and --effects").into()),
+    let flags = Flags::read()?;
+    let effects = flags.effects.ok_or("--effects FILE is missing")?;
+    let server = match (flags.data_dir, flags.store) {
+        (Some(data_dir), None) => server(effects).data_dir(data_dir),
+        (None, Some(store)) => {
+            let effects = EffectLog {
+                file: effects.into(),
+                runs: Some(Arc::default()),
+                run: String::new(),
+            };
+            let shared = Shared {
+                store,
+                lease: flags.lease.unwrap_or(LEASE),
+                fault: flags.fault,
+            };
+            shared.serve(server_with(effects)).await?
         }
-    }
-    let data = data.ok_or("--data-dir DIR is missing")?;
-    let effects = effects.ok_or("--effects FILE is missing")?;
-    let running = server(effects).data_dir(data).start().await?;
+        _ => return Err("there must be --data-dir DIR or --store URL".into()),
+    };
+    let running = server.start().await?;
     let listening = running.listen("127.0.0.1:0").await?;
     println!("{}", listening.url());
     listening.serve_until_signal().await?;
     running.stop().await;
-    Ok(())
+    Ok(running.check_lease()?)
+}
+
+#[derive(Default)]
+struct Flags {
+    data_dir: Option<PathBuf>,
+    effects: Option<PathBuf>,
+    store: Option<String>,
+    lease: Option<u64>,
+    fault: Option<InjectedFault>,
+}
+
+impl Flags {
+    fn read() -> Result<Self, Box<dyn Error>> {
+        let mut flags = Self::default();
+        let mut arguments = std::env::args().skip(1);
+        while let Some(flag) = arguments.next() {
+            let value = arguments.next().ok_or_else(|| format!("{flag} needs a value"))?;
+            match &*flag {
+                "--data-dir" => flags.data_dir = Some(value.into()),
+                "--effects" => flags.effects = Some(value.into()),
+                "--store" => flags.store = Some(value),
+                "--lease" => flags.lease = Some(value.parse()?),
+                "--fault" => flags.fault = Some(InjectedFault::named(&value)?),
+                _ => {
+                    let known = "--data-dir, --effects, --store, --lease and --fault";
+                    return Err(format!("{flag} is not known; there are {known}").into());
+                }
+            }
+        }
+        Ok(flags)
+    }
 }

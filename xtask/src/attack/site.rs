@@ -254,6 +254,7 @@ pub(super) fn end_of(client: &mut Client, task: &str) -> Result<Outcome, Request
             clock::pause(Duration::from_millis(20));
             None
         }
+        Ok(TaskState::Asks(_)) => Some(Err(RequestError::Invalid("a command that asks".to_owned()))),
         Ok(TaskState::EndedStatus(_)) => Some(client.result(task)),
         Ok(TaskState::Ended(outcome)) => Some(Ok(outcome)),
         Err(error) => Some(Err(error)),

@@ -108,7 +108,7 @@ pub(super) fn supervisors_end(site: &Site) -> Vec<Violation> {
 
 /// What the test has done to attempts.
 #[derive(Default)]
-pub(super) struct Interventions {
+pub(crate) struct Interventions {
     /// Attempts whose supervisor was killed.
     pub(super) killed: BTreeSet<Attempt>,
     /// Attempts that ran when a server was killed, and when the next one served.
@@ -119,7 +119,7 @@ pub(super) struct Interventions {
 
 /// Checks every outcome against the journal and the interventions. Counts the results of attempts
 /// that a later server has taken over.
-pub(super) fn outcomes(ledger: &Ledger, history: &History, interventions: &Interventions) -> (Vec<Violation>, usize) {
+pub(crate) fn outcomes(ledger: &Ledger, history: &History, interventions: &Interventions) -> (Vec<Violation>, usize) {
     let mut reattached = 0;
     let mut violations = Vec::new();
     for task in ledger.tasks() {

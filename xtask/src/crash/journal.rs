@@ -36,21 +36,21 @@ impl Writer {
 
 /// A run of a command.
 #[derive(Debug, Clone)]
-pub(super) struct Run {
-    pub(super) token: String,
-    pub(super) ended: bool,
+pub(crate) struct Run {
+    pub(crate) token: String,
+    pub(crate) ended: bool,
 }
 
 /// Reads the journal.
-pub(super) struct History {
+pub(crate) struct History {
     file: File,
     unread: String,
-    pub(super) runs: BTreeMap<Attempt, Run>,
+    pub(crate) runs: BTreeMap<Attempt, Run>,
     newest: HashMap<String, u32>,
 }
 
 impl History {
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
         Ok(Self {
             file: File::open(path)?,
             unread: String::new(),
@@ -60,7 +60,7 @@ impl History {
     }
 
     /// Reads and checks the new lines.
-    pub(super) fn read_new(&mut self) -> io::Result<Vec<Violation>> {
+    pub(crate) fn read_new(&mut self) -> io::Result<Vec<Violation>> {
         self.file.read_to_string(&mut self.unread)?;
         let whole = self.unread.rfind('\n').map_or(0, |end| end + 1);
         let lines: String = self.unread.drain(..whole).collect();

@@ -27,7 +27,7 @@ pub(crate) enum Kind {
 
 /// Which tools are called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Load {
+pub(crate) enum Load {
     /// All, mostly those that run long enough to be killed.
     Mixed,
     /// Mostly `Kind::Printing`. Many run at once.
@@ -36,7 +36,7 @@ pub(super) enum Load {
 
 impl Load {
     /// How many commands run at once.
-    pub(super) fn max_running(self) -> usize {
+    pub(crate) fn max_running(self) -> usize {
         match self {
             Self::Mixed => 8,
             Self::Printing => 100,
@@ -44,7 +44,7 @@ impl Load {
     }
 
     /// No tasks are created while this many are open, so that they can all end at the end of the run.
-    pub(super) fn max_open(self) -> usize {
+    pub(crate) fn max_open(self) -> usize {
         match self {
             Self::Mixed => 40,
             Self::Printing => 80,
@@ -72,7 +72,7 @@ impl Kind {
     ];
 
     /// The tool's name.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Quick => "quick",
             Self::Slow => "slow",
@@ -84,7 +84,7 @@ impl Kind {
         }
     }
 
-    pub(super) fn draw(load: Load, rng: &mut Rng) -> Self {
+    pub(crate) fn draw(load: Load, rng: &mut Rng) -> Self {
         if load == Load::Printing && rng.u8(0..10) > 0 {
             return Self::Printing;
         }
@@ -100,7 +100,7 @@ impl Kind {
     }
 
     /// The arguments of a call, and its token, which identifies the call of a command.
-    pub(super) fn arguments(self, token: String, load: Load, rng: &mut Rng) -> (Value, String) {
+    pub(crate) fn arguments(self, token: String, load: Load, rng: &mut Rng) -> (Value, String) {
         let millis = match self {
             Self::Slow | Self::Retried => rng.u64(50..600),
             Self::Stubborn => rng.u64(30..300),

@@ -11,18 +11,18 @@ const NEWEST: usize = 60;
 
 /// An acknowledged task.
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
-    pub(super) kind: Kind,
-    pub(super) token: String,
+pub(crate) struct Entry {
+    pub(crate) kind: Kind,
+    pub(crate) token: String,
     /// Set when it was seen first.
-    pub(super) outcome: Option<Outcome>,
+    pub(crate) outcome: Option<Outcome>,
     /// Whether a request to cancel it was sent, answered or not.
-    pub(super) cancel_sent: bool,
+    pub(crate) cancel_sent: bool,
 }
 
 /// The record that all clients of a run share.
 #[derive(Default)]
-pub(super) struct Ledger(Mutex<Records>);
+pub(crate) struct Ledger(Mutex<Records>);
 
 #[derive(Default)]
 struct Records {
@@ -43,7 +43,7 @@ impl Ledger {
         self.0.lock()
     }
 
-    pub(super) fn record_acknowledged(&self, task: String, kind: Kind, token: String) {
+    pub(crate) fn record_acknowledged(&self, task: String, kind: Kind, token: String) {
         let mut book = self.book();
         book.order.push(task.clone());
         book.open += 1;
@@ -58,23 +58,23 @@ impl Ledger {
         );
     }
 
-    pub(super) fn entry(&self, task: &str) -> Option<Entry> {
+    pub(crate) fn entry(&self, task: &str) -> Option<Entry> {
         self.book().entries.get(task).cloned()
     }
 
     /// Every task, oldest first.
-    pub(super) fn tasks(&self) -> Vec<String> {
+    pub(crate) fn tasks(&self) -> Vec<String> {
         self.book().order.clone()
     }
 
     /// How many tasks have been acknowledged.
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         let book = self.book();
         book.order.len() + book.deleted.len()
     }
 
     /// How many tasks have not been seen to end.
-    pub(super) fn open(&self) -> usize {
+    pub(crate) fn open(&self) -> usize {
         self.book().open
     }
 
@@ -84,7 +84,7 @@ impl Ledger {
     }
 
     /// One of the newest tasks.
-    pub(super) fn pick(&self, rng: &mut Rng) -> Option<String> {
+    pub(crate) fn pick(&self, rng: &mut Rng) -> Option<String> {
         let book = self.book();
         let newest = &book.order[book.order.len().saturating_sub(NEWEST)..];
         (!newest.is_empty()).then(|| newest[rng.usize(..newest.len())].clone())
@@ -109,7 +109,7 @@ impl Ledger {
         due
     }
 
-    pub(super) fn record_cancel_sent(&self, task: &str) {
+    pub(crate) fn record_cancel_sent(&self, task: &str) {
         if let Some(entry) = self.book().entries.get_mut(task) {
             entry.cancel_sent = true;
         }
@@ -159,17 +159,17 @@ impl Ledger {
                 was,
                 now: status,
             }),
-            (TaskState::Live, Some(was)) => Err(Violation::Changed {
+            (TaskState::Live | TaskState::Asks(_), Some(was)) => Err(Violation::Changed {
                 task: task.to_owned(),
                 was,
                 now: "that it is working".to_owned(),
             }),
-            (TaskState::Live | TaskState::EndedStatus(_), _) => Ok(()),
+            (TaskState::Live | TaskState::Asks(_) | TaskState::EndedStatus(_), _) => Ok(()),
         }
     }
 
     /// Records and checks the outcome of a task, which must not change.
-    pub(super) fn record_end(&self, task: &str, outcome: Outcome) -> Result<(), Violation> {
+    pub(crate) fn record_end(&self, task: &str, outcome: Outcome) -> Result<(), Violation> {
         let mut book = self.book();
         let Some(entry) = book.entries.get_mut(task) else {
             return Ok(());

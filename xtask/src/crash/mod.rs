@@ -25,16 +25,20 @@ use crate::{
     server::ServerError,
     workspace::{self, Program},
 };
-use kind::Load;
+pub(crate) use audit::{Interventions, outcomes};
+pub(crate) use journal::History;
+pub(crate) use kind::{Kind, Load};
+pub(crate) use ledger::Ledger;
 use release::Release;
 use rounds::{Halt, Run};
 use site::Site;
+pub(crate) use site::tools;
 use std::{
     io,
     path::{Path, PathBuf},
 };
 pub(crate) use upgrade::{Programs as UpgradePrograms, run as upgrade};
-use violation::Violation;
+pub(crate) use violation::Violation;
 pub(crate) use worker::{Args as WorkerArgs, run as work};
 
 /// How many violations are printed.
@@ -247,6 +251,11 @@ pub(crate) fn run(args: &Args) -> Result<(), CrashError> {
     }
 }
 
+/// How many supervisors of the attempts in a folder are running.
+pub(crate) fn running_supervisors(attempts: &Path) -> usize {
+    supervisors::running(attempts).len()
+}
+
 /// Kills all supervisors of the attempts in a folder.
 pub(crate) fn kill_supervisors(attempts: &Path) {
     for supervisor in supervisors::running(attempts) {
@@ -256,5 +265,10 @@ pub(crate) fn kill_supervisors(attempts: &Path) {
 
 /// Removes the folder of a run, and kills the processes that still use it.
 pub(crate) fn discard(kept: &Path) -> io::Result<()> {
-    site::remove(kept)
+    site::remove(kept, &[kept.join("data")])
+}
+
+/// As [`discard`], for a run with these data directories.
+pub(crate) fn discard_hosts(kept: &Path, data_dirs: &[PathBuf]) -> io::Result<()> {
+    site::remove(kept, data_dirs)
 }

@@ -103,12 +103,14 @@ impl Site {
     }
 }
 
-/// Removes the folder of a run. Commands outlive the server, and their supervisors create files while they run,
+/// Removes the folder of a run with these data directories. Commands outlive the server, and their supervisors create files while they run,
 /// so they are killed first.
-pub(super) fn remove(root: &Path) -> io::Result<()> {
+pub(super) fn remove(root: &Path, data_dirs: &[PathBuf]) -> io::Result<()> {
     let gone = clock::wait_for(KILL_TIMEOUT, || {
-        for supervisor in supervisors::running(&root.join("data").join("attempts")) {
-            supervisor.kill();
+        for data in data_dirs {
+            for supervisor in supervisors::running(&data.join("attempts")) {
+                supervisor.kill();
+            }
         }
         (!supervisors::is_in_use(root)).then_some(())
     });
@@ -125,16 +127,19 @@ fn configuration(site: &Site, load: Load) -> String {
         site.data().display(),
         load.max_running()
     );
-    for kind in Kind::ALL {
-        text.push_str(&tool(kind, site));
-    }
+    text.push_str(&tools(&site.worker(), &site.side()));
     text
 }
 
-fn tool(kind: Kind, site: &Site) -> String {
+/// The tools of a server: `worker` is a copy of this program, and `side` the folder of its journal and locks.
+pub(crate) fn tools(worker: &Path, side: &Path) -> String {
+    Kind::ALL.iter().map(|kind| tool(*kind, worker, side)).collect()
+}
+
+fn tool(kind: Kind, worker: &Path, side: &Path) -> String {
     let name = kind.name();
-    let worker = site.worker().display().to_string();
-    let side = site.side().display().to_string();
+    let worker = worker.display().to_string();
+    let side = side.display().to_string();
     let mut command = vec![
         worker.as_str(),
         "worker",

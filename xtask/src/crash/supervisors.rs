@@ -15,9 +15,9 @@ const WORD: &[u8] = b"__longhaul-supervisor";
 
 /// An attempt of a task, as in the name of its directory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Attempt {
-    pub(super) task: String,
-    pub(super) epoch: u32,
+pub(crate) struct Attempt {
+    pub(crate) task: String,
+    pub(crate) epoch: u32,
 }
 
 impl Attempt {

@@ -2,11 +2,11 @@
 //! on their data directories. Both tasks must end with the right result, the command without a second start and the steps without repeats.
 
 use super::{
-    CrashError,
+    CrashError, discard,
     journal::History,
     kind::{Kind, Load},
     release::{self, EFFECTS_FLAG, OlderPrograms},
-    site::{self, Site},
+    site::Site,
     supervisors::{self, Attempt},
 };
 use crate::{
@@ -78,12 +78,12 @@ pub(crate) fn run(commit: &str, programs: &Programs, as_json: bool) -> Result<()
     };
     match test.run() {
         Ok(switch) => {
-            site::remove(&root)?;
+            discard(&root)?;
             switch.print(commit, as_json);
             Ok(())
         }
         Err(Trouble::NotTested(what)) => {
-            site::remove(&root)?;
+            discard(&root)?;
             Err(CrashError::NoUpgrade {
                 commit: commit.to_owned(),
                 what,

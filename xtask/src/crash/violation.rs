@@ -5,7 +5,7 @@ use crate::mcp::Outcome;
 
 /// Something that the server did wrong.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Violation {
+pub(crate) enum Violation {
     #[error("task {task} was acknowledged and is lost after a restart: {why}")]
     Lost { task: String, why: String },
     #[error("task {task} was acknowledged and cannot be found: {why}")]

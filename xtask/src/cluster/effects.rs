@@ -1,0 +1,161 @@
+//! The file of effects of `under_fire`: what the steps of durable tools have done, on whichever node.
+//!
+//! Each run of a tool writes `<token> begin <run>`, and `<token> <step> <run>` for each step before its result is recorded; a run is `<pid>.<number>`. Whoever
+//! begins a step has recorded those before. So there are two rules:
+//!
+//! - A run that began after a step was recorded does not run that step again.
+//! - Once a later run has begun, an earlier one has no effect, unless its process was cut off from its lease: paused, or without the database. What it does
+//!   outside then may happen twice, and the other rule holds all the same.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fs::File,
+    io::{self, Read},
+    path::Path,
+};
+
+/// Reads the file.
+pub(super) struct Effects {
+    file: File,
+    unread: String,
+    calls: HashMap<String, Call>,
+    lines: usize,
+    pub(super) steps: usize,
+    /// Steps that ran again, because their run was cut off between effect and entry.
+    pub(super) repeated: usize,
+    /// Steps of runs that were cut off from their lease and did not know it yet.
+    pub(super) stale: usize,
+}
+
+#[derive(Default)]
+struct Call {
+    /// Where each run began.
+    begun: HashMap<String, usize>,
+    newest: Option<String>,
+    done: HashSet<String>,
+    /// The latest step, and where each latest step was first reached.
+    reached: Vec<(u32, usize)>,
+}
+
+/// Something that a step must not do.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Misstep {
+    /// It had been recorded when its run began.
+    Repeated { token: String, step: String, run: String },
+    /// A later run had begun, and nothing had kept this one from knowing it.
+    Overtaken {
+        token: String,
+        step: String,
+        run: String,
+        by: String,
+    },
+    BadLine(String),
+}
+
+impl Effects {
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self {
+            file: File::open(path)?,
+            unread: String::new(),
+            calls: HashMap::new(),
+            lines: 0,
+            steps: 0,
+            repeated: 0,
+            stale: 0,
+        })
+    }
+
+    /// Reads and checks the new lines. `cut_off` are the processes that may have lost their lease without knowing it.
+    pub(super) fn read_new(&mut self, cut_off: &HashSet<u32>) -> io::Result<Vec<Misstep>> {
+        self.file.read_to_string(&mut self.unread)?;
+        let whole = self.unread.rfind('\n').map_or(0, |end| end + 1);
+        let lines: String = self.unread.drain(..whole).collect();
+        Ok(lines.lines().filter_map(|line| self.check(line, cut_off)).collect())
+    }
+
+    /// Whether the call has reached this step, of this rank.
+    pub(super) fn has_reached(&self, token: &str, rank: u32) -> bool {
+        let latest = self.calls.get(token).and_then(|call| call.reached.last());
+        latest.is_some_and(|(reached, _)| *reached >= rank)
+    }
+
+    fn check(&mut self, line: &str, cut_off: &HashSet<u32>) -> Option<Misstep> {
+        self.lines += 1;
+        let words: Vec<&str> = line.split(' ').collect();
+        let [token, step, run] = *words else {
+            return Some(Misstep::BadLine(line.to_owned()));
+        };
+        let at = self.lines;
+        let call = self.calls.entry(token.to_owned()).or_default();
+        if step == "begin" {
+            call.begun.insert(run.to_owned(), at);
+            call.newest = Some(run.to_owned());
+            return None;
+        }
+        let (Some(begun), Some(rank)) = (call.begun.get(run).copied(), rank(step)) else {
+            return Some(Misstep::BadLine(line.to_owned()));
+        };
+        self.steps += 1;
+        let misstep = || (token.to_owned(), step.to_owned(), run.to_owned());
+        // Recorded once a later step was begun.
+        let recorded = call.reached.iter().find(|(reached, _)| *reached > rank).map(|(_, at)| *at);
+        if recorded.is_some_and(|recorded| recorded < begun) {
+            let (token, step, run) = misstep();
+            return Some(Misstep::Repeated { token, step, run });
+        }
+        if let Some(newest) = call.newest.as_ref().filter(|newest| **newest != run) {
+            self.stale += 1;
+            let pid = run.split('.').next().and_then(|pid| pid.parse().ok());
+            if !pid.is_some_and(|pid| cut_off.contains(&pid)) {
+                let by = newest.clone();
+                let (token, step, run) = misstep();
+                return Some(Misstep::Overtaken { token, step, run, by });
+            }
+        }
+        if !call.done.insert(step.to_owned()) {
+            self.repeated += 1;
+        }
+        if call.reached.last().is_none_or(|(latest, _)| *latest < rank) {
+            call.reached.push((rank, at));
+        }
+        None
+    }
+}
+
+/// The rank of a step among the steps of its call. The branches of a step are between it and the next, in any order.
+pub(super) fn rank(step: &str) -> Option<u32> {
+    let (trunk, branch) = step
+        .split_once('/')
+        .map_or((step, false), |(trunk, _)| (trunk, true));
+    Some(trunk.parse::<u32>().ok()? * 2 + u32::from(branch))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn missteps(lines: &str, cut_off: &[u32]) -> Vec<Misstep> {
+        let mut effects = Effects::open(Path::new("/dev/null")).unwrap();
+        let cut_off = cut_off.iter().copied().collect();
+        lines.lines().filter_map(|line| effects.check(line, &cut_off)).collect()
+    }
+
+    #[test]
+    fn a_step_without_its_entry_runs_again() {
+        let lines = "a begin 1.0\na 0 1.0\na 1 1.0\na begin 2.0\na 1 2.0\na 1/0 2.0\na 1/1 2.0\na begin 3.0\na 1/1 3.0\na 2 3.0";
+        assert_eq!(missteps(lines, &[]), []);
+    }
+
+    #[test]
+    fn a_step_with_its_entry_does_not() {
+        let lines = "a begin 1.0\na 0 1.0\na 1 1.0\na begin 2.0\na 0 2.0";
+        assert!(matches!(missteps(lines, &[])[..], [Misstep::Repeated { .. }]));
+    }
+
+    #[test]
+    fn an_earlier_run_does_nothing_unless_it_was_cut_off() {
+        let lines = "a begin 1.0\na 0 1.0\na begin 2.0\na 1 2.0\na 0 1.0";
+        assert!(matches!(missteps(lines, &[])[..], [Misstep::Overtaken { .. }]));
+        assert_eq!(missteps(lines, &[1]), []);
+    }
+}

@@ -1,0 +1,74 @@
+//! The faults of a round, drawn from the seed.
+
+use super::nodes::{HOSTS, LEASE};
+use fastrand::Rng;
+use std::time::Duration;
+
+/// What goes wrong, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fault {
+    None,
+    /// All processes of a host are killed.
+    Kill { host: usize, away: Duration },
+    /// They are stopped (SIGSTOP), mostly for longer than a lease, and go on.
+    Pause { host: usize, away: Duration },
+    /// The host does not reach the database.
+    Partition { host: usize, how: Partition, away: Duration },
+    /// All processes of the database are killed.
+    KillDatabase { away: Duration },
+    /// A host is asked to stop (SIGTERM).
+    Drain { host: usize },
+}
+
+/// How the network between a host and the database fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Partition {
+    /// Connections break.
+    Cut,
+    /// Packets are lost, and sent again afterwards.
+    Stalled,
+    /// Packets are lost, and connections break in the end.
+    StalledThenCut,
+}
+
+impl Fault {
+    pub(super) fn draw(rng: &mut Rng) -> Self {
+        let host = rng.usize(..HOSTS);
+        // Of every kind some are shorter than a lease and some are longer, and most are around it.
+        let lease = u64::try_from(LEASE.as_millis()).unwrap_or_default();
+        let away = Duration::from_millis(rng.u64(lease / 4..lease * 7 / 4));
+        match rng.u8(0..20) {
+            0..2 => Self::None,
+            2..6 => Self::Kill { host, away: away / 2 },
+            6..10 => Self::Pause { host, away: away + LEASE / 4 },
+            10..15 => Self::Partition {
+                host,
+                how: [Partition::Cut, Partition::Stalled, Partition::StalledThenCut][rng.usize(..3)],
+                away: away + LEASE / 4,
+            },
+            15..17 => Self::KillDatabase { away: away / 4 },
+            _ => Self::Drain { host },
+        }
+    }
+
+    pub(super) fn host(&self) -> Option<usize> {
+        match *self {
+            Self::None | Self::KillDatabase { .. } => None,
+            Self::Kill { host, .. }
+            | Self::Pause { host, .. }
+            | Self::Partition { host, .. }
+            | Self::Drain { host } => Some(host),
+        }
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::None => "rounds without a fault",
+            Self::Kill { .. } => "hosts killed",
+            Self::Pause { .. } => "hosts paused",
+            Self::Partition { .. } => "hosts without the database",
+            Self::KillDatabase { .. } => "databases killed",
+            Self::Drain { .. } => "hosts drained",
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! `cargo xtask cluster`: real nodes on one PostgreSQL database, behind a load balancer that knows nothing. While clients work, nodes and the database are killed,
+//! paused, cut off from each other and stopped, and everything is checked from outside: what clients were answered, and what tools have done.
+
+mod acceptor;
+mod balancer;
+mod calls;
+mod effects;
+mod faults;
+mod history;
+mod link;
+mod load;
+mod nodes;
+mod report;
+mod rounds;
+mod violation;
+
+use crate::{
+    postgres::PostgresError,
+    process::ProcessError,
+    server::ServerError,
+    workspace,
+};
+use nodes::Cluster;
+use rounds::{Halt, Run};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+/// How many violations are printed.
+const MAX_PRINTED: usize = 20;
+
+/// `cargo xtask cluster`
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How many rounds, each with a fault
+    #[arg(long, default_value_t = 100)]
+    pub(crate) rounds: u32,
+    /// Draw the faults of an earlier run
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// Plant a fault in the nodes with durable tools and run until it is found, which is then a failure
+    #[arg(long)]
+    pub(crate) plant: Option<InjectedFault>,
+    /// Use this server instead of building one
+    #[arg(long, value_name = "FILE", requires = "under_fire")]
+    pub(crate) program: Option<PathBuf>,
+    /// Use this server with durable tools instead of building one
+    #[arg(long, value_name = "FILE", requires = "program")]
+    pub(crate) under_fire: Option<PathBuf>,
+    /// Report as one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A fault of `under_fire`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum InjectedFault {
+    /// Acknowledge a little before the commit
+    LoseAck,
+    /// Let an attempt write with the right of another one
+    NoFence,
+    /// Do not find the latest entry of a journal again
+    ForgetEntry,
+    /// Answer reads with what was read first
+    StaleRead,
+}
+
+impl InjectedFault {
+    fn name(self) -> &'static str {
+        match self {
+            Self::LoseAck => "lose-ack",
+            Self::NoFence => "no-fence",
+            Self::ForgetEntry => "forget-entry",
+            Self::StaleRead => "stale-read",
+        }
+    }
+}
+
+/// The programs that are run.
+#[derive(Debug, Clone)]
+struct Programs {
+    longhaul: PathBuf,
+    under_fire: PathBuf,
+}
+
+/// Why a run failed or has tested nothing.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ClusterError {
+    #[error("processes are found through /proc, so this needs Linux")]
+    NotLinux,
+    #[error(transparent)]
+    Build(#[from] ProcessError),
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    #[error(transparent)]
+    Postgres(#[from] PostgresError),
+    #[error("a file of the run cannot be used: {0}")]
+    Io(#[from] io::Error),
+    #[error(
+        "{count} violations by round {round} of seed {seed}; logs are in {kept}, and `cargo xtask cluster --rounds {rounds} --seed {seed}` draws the same faults \
+         again"
+    )]
+    Broken {
+        count: usize,
+        round: u32,
+        rounds: u32,
+        seed: u64,
+        kept: PathBuf,
+    },
+    #[error("the run has tested too little: no {what} (seed {seed}); more rounds may help")]
+    Idle { what: &'static str, seed: u64 },
+}
+
+/// Runs all rounds.
+pub(crate) fn run(args: &Args) -> Result<(), ClusterError> {
+    if !cfg!(target_os = "linux") {
+        return Err(ClusterError::NotLinux);
+    }
+    let programs = Programs {
+        longhaul: workspace::longhaul().or_build(args.program.as_ref())?,
+        under_fire: workspace::under_fire().or_build(args.under_fire.as_ref())?,
+    };
+    let seed = args.seed.unwrap_or_else(|| fastrand::u64(..));
+    eprintln!("cluster: {} rounds, seed {seed}", args.rounds);
+    let root = workspace::target()
+        .join("cluster")
+        .join(format!("seed-{seed}-{}", std::process::id()));
+    std::fs::create_dir_all(&root)?;
+    // Canonical, as in the command lines of supervisors.
+    let root = root.canonicalize()?;
+    let cluster = Cluster::start(root.clone(), programs, args.plant)?;
+    match Run::of(cluster, &root)?.all(args.rounds, seed) {
+        Ok(report) => {
+            report.print(args.json);
+            report.check()
+        }
+        Err(Halt::Error(error)) => Err(error),
+        Err(Halt::Broken { round, violations }) => {
+            for violation in violations.iter().take(MAX_PRINTED) {
+                eprintln!("cluster: by round {round}: {violation}");
+            }
+            Err(ClusterError::Broken {
+                count: violations.len(),
+                round,
+                rounds: args.rounds,
+                seed,
+                kept: root,
+            })
+        }
+    }
+}
+
+/// Removes the folder of a run that has failed, and kills what still runs there.
+pub(crate) fn discard(kept: &Path) -> io::Result<()> {
+    Cluster::discard(kept)
+}

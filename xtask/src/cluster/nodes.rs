@@ -1,0 +1,321 @@
+//! The processes of a run: on each of three hosts a node that runs commands and a node with durable tools, and one database.
+
+use super::{
+    balancer::Balancer,
+    faults::{Fault, Partition},
+    link::{Link, State},
+    violation::Violation,
+    {ClusterError, InjectedFault, Programs},
+};
+use crate::{
+    clock,
+    crash::{self, Load},
+    postgres::Postgres,
+    server::{Server, ServerError},
+};
+use rustix::process::{Signal, kill_process};
+use std::{
+    collections::{BTreeMap, HashSet},
+    fs, io,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+pub(super) const HOSTS: usize = 3;
+/// How long a node's lease lasts.
+pub(super) const LEASE: Duration = Duration::from_secs(2);
+/// How long a node may take to end after SIGTERM.
+const STOP: Duration = Duration::from_secs(20);
+/// How long it may take until a node that has ended serves again, started as often as that takes.
+const REVIVAL: Duration = Duration::from_secs(60);
+/// Between two starts, as what supervises a service has it.
+const RESTART_AFTER: Duration = Duration::from_millis(100);
+/// What a node logs when it ends because it has lost its lease.
+const LOST: &str = "lease";
+
+/// What a node serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Service {
+    /// `longhaul serve`, whose tools are commands.
+    Commands,
+    /// `under_fire`, whose tools are durable.
+    Durable,
+}
+
+impl Service {
+    pub(super) const ALL: [Self; 2] = [Self::Commands, Self::Durable];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Commands => "commands",
+            Self::Durable => "durable",
+        }
+    }
+}
+
+/// A node, whichever process it is at the moment.
+struct Node {
+    service: Service,
+    host: usize,
+    link: Link,
+    server: Server,
+}
+
+/// All of them.
+pub(super) struct Cluster {
+    root: PathBuf,
+    programs: Programs,
+    plant: Option<InjectedFault>,
+    postgres: Postgres,
+    /// Those of a host are beside each other.
+    nodes: Vec<Node>,
+    balancers: [Balancer; 2],
+    /// Processes that may have lost their lease without knowing it.
+    cut_off: HashSet<u32>,
+    /// How often what was done.
+    pub(super) counts: BTreeMap<&'static str, usize>,
+}
+
+impl Cluster {
+    /// Makes the folder and the database of a run, and starts all nodes.
+    pub(super) fn start(root: PathBuf, programs: Programs, plant: Option<InjectedFault>) -> Result<Self, ClusterError> {
+        fs::create_dir_all(root.join("side").join("locks"))?;
+        fs::copy("/proc/self/exe", root.join("worker"))?;
+        fs::write(root.join("side").join("journal"), "")?;
+        fs::write(root.join("effects"), "")?;
+        let postgres = Postgres::create(&[])?;
+        let mut cluster = Self {
+            balancers: [Balancer::start(HOSTS)?, Balancer::start(HOSTS)?],
+            nodes: Vec::new(),
+            root,
+            programs,
+            plant,
+            postgres,
+            cut_off: HashSet::new(),
+            counts: BTreeMap::new(),
+        };
+        for host in 0..HOSTS {
+            fs::write(cluster.configuration(host), cluster.configuration_text(host))?;
+            for service in Service::ALL {
+                let link = Link::to(cluster.postgres.address())?;
+                let mut server = cluster.spawn(service, host, &link)?;
+                cluster.balancers[service as usize].set(host, Some(server.ready()?));
+                cluster.nodes.push(Node {
+                    service,
+                    host,
+                    link,
+                    server,
+                });
+            }
+        }
+        Ok(cluster)
+    }
+
+    /// Where clients find a service.
+    pub(super) fn address(&self, service: Service) -> std::net::SocketAddr {
+        self.balancers[service as usize].address()
+    }
+
+    pub(super) fn cut_off(&self) -> &HashSet<u32> {
+        &self.cut_off
+    }
+
+    /// The folders with the attempts of each host.
+    pub(super) fn attempts(&self) -> impl Iterator<Item = PathBuf> {
+        (0..HOSTS).map(|host| self.data_dir(host).join("attempts"))
+    }
+
+    pub(super) fn effects_file(root: &Path) -> PathBuf {
+        root.join("effects")
+    }
+
+    pub(super) fn journal(root: &Path) -> PathBuf {
+        root.join("side").join("journal")
+    }
+
+    fn data_dir(&self, host: usize) -> PathBuf {
+        data_dir(&self.root, host)
+    }
+
+    fn configuration(&self, host: usize) -> PathBuf {
+        self.root.join(format!("node-{host}.toml"))
+    }
+
+    /// The same on each host, but for the data directory.
+    fn configuration_text(&self, host: usize) -> String {
+        let server = format!(
+            "[server]\nname = \"commands\"\nlisten = \"127.0.0.1:0\"\ndata_dir = '{}'\nmax_running = {}\n\
+             store_schema = \"commands\"\nnode_lease = \"{}s\"\nlost_after = \"1h\"\n",
+            self.data_dir(host).display(),
+            Load::Mixed.max_running(),
+            LEASE.as_secs(),
+        );
+        server + &crash::tools(&self.root.join("worker"), &self.root.join("side"))
+    }
+
+    fn spawn(&self, service: Service, host: usize, link: &Link) -> Result<Server, ServerError> {
+        let database = Postgres::url_at(link.address());
+        let mut command = match service {
+            Service::Commands => {
+                let mut command = Command::new(&self.programs.longhaul);
+                command.arg("serve").arg(self.configuration(host)).arg("--json");
+                command.env("LONGHAUL_STORE", database);
+                command
+            }
+            Service::Durable => {
+                let mut command = Command::new(&self.programs.under_fire);
+                command.args(["--store", &database, "--lease", &LEASE.as_millis().to_string()]);
+                command.arg("--effects").arg(Self::effects_file(&self.root));
+                if let Some(plant) = self.plant {
+                    command.args(["--fault", plant.name()]);
+                }
+                command
+            }
+        };
+        command.env_remove("LONGHAUL_PLANT");
+        let log = self.root.join(format!("{}-{host}.log", service.name()));
+        Server::start(&mut command, &log)
+    }
+
+    fn of_host(&mut self, host: usize) -> &mut [Node] {
+        let services = Service::ALL.len();
+        &mut self.nodes[host * services..(host + 1) * services]
+    }
+
+    fn count(&mut self, what: &'static str) {
+        *self.counts.entry(what).or_default() += 1;
+    }
+
+    /// Makes a fault happen, and ends it.
+    pub(super) fn suffer(&mut self, fault: &Fault) -> Result<Vec<Violation>, ClusterError> {
+        self.count(fault.name());
+        match *fault {
+            Fault::None => {}
+            Fault::Kill { host, away } => {
+                for node in self.of_host(host) {
+                    // It may have ended by itself, after an earlier fault; that is looked at with all others.
+                    let _ = node.server.kill();
+                }
+                clock::pause(away);
+            }
+            Fault::Pause { host, away } => {
+                self.are_cut_off(host);
+                self.signal(host, Signal::STOP);
+                clock::pause(away);
+                self.signal(host, Signal::CONT);
+            }
+            Fault::Partition { host, how, away } => {
+                self.are_cut_off(host);
+                let state = match how {
+                    Partition::Cut => State::Cut,
+                    Partition::Stalled | Partition::StalledThenCut => State::Stalled,
+                };
+                self.of_host(host).iter().for_each(|node| node.link.set(state));
+                clock::pause(away);
+                if how == Partition::StalledThenCut {
+                    self.of_host(host).iter().for_each(|node| node.link.set(State::Cut));
+                }
+                self.of_host(host).iter().for_each(|node| node.link.set(State::Open));
+            }
+            Fault::KillDatabase { away } => {
+                self.postgres.kill()?;
+                clock::pause(away);
+                self.postgres.start()?;
+            }
+            Fault::Drain { host } => {
+                for node in self.of_host(host) {
+                    let pid = node.server.pid();
+                    if node.server.lives() {
+                        node.server.stop(pid, STOP)?;
+                    }
+                }
+            }
+        }
+        self.tend(matches!(fault, Fault::Kill { .. } | Fault::Drain { .. }).then(|| fault.host()).flatten())
+    }
+
+    /// Starts what has ended. All but the nodes of `expected` may only have ended because they had lost their lease.
+    pub(super) fn tend(&mut self, expected: Option<usize>) -> Result<Vec<Violation>, ClusterError> {
+        let mut violations = Vec::new();
+        for at in 0..self.nodes.len() {
+            if self.nodes[at].server.lives() {
+                continue;
+            }
+            let (service, host) = (self.nodes[at].service, self.nodes[at].host);
+            self.balancers[service as usize].set(host, None);
+            if expected != Some(host) {
+                let pid = self.nodes[at].server.pid().as_raw_nonzero().get().cast_unsigned();
+                let said = self.nodes[at].server.last_words()?;
+                match self.cut_off.contains(&pid) && said.contains(LOST) {
+                    true => self.count("nodes that ended with their lease"),
+                    false => violations.push(Violation::Ended {
+                        service: service.name(),
+                        host,
+                        said,
+                    }),
+                }
+            }
+            self.revive(at)?;
+        }
+        Ok(violations)
+    }
+
+    /// Starts a node that has ended, as often as it takes.
+    fn revive(&mut self, at: usize) -> Result<(), ClusterError> {
+        let since = clock::now();
+        loop {
+            let node = &self.nodes[at];
+            let (service, host) = (node.service, node.host);
+            let mut server = self.spawn(service, host, &node.link)?;
+            match server.ready() {
+                Ok(address) => {
+                    self.balancers[service as usize].set(host, Some(address));
+                    self.nodes[at].server = server;
+                    return Ok(());
+                }
+                Err(ServerError::Ended { .. }) if since.elapsed() < REVIVAL => {
+                    self.count("starts that failed");
+                    clock::pause(RESTART_AFTER);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn are_cut_off(&mut self, host: usize) {
+        let nodes = self.of_host(host).iter();
+        let pids: Vec<u32> = nodes
+            .map(|node| node.server.pid().as_raw_nonzero().get().cast_unsigned())
+            .collect();
+        self.cut_off.extend(pids);
+    }
+
+    fn signal(&mut self, host: usize, signal: Signal) {
+        for node in self.of_host(host) {
+            if node.server.lives() {
+                // It may have ended since.
+                let _ = kill_process(node.server.pid(), signal);
+            }
+        }
+    }
+
+    /// Ends all nodes; the last thing that is checked of them is that they can be ended.
+    pub(super) fn stop(mut self) -> Result<(), ClusterError> {
+        for node in &mut self.nodes {
+            let pid = node.server.pid();
+            node.server.stop(pid, STOP)?;
+        }
+        Ok(())
+    }
+
+    /// Removes the folder of a run, and kills the processes that still use it.
+    pub(super) fn discard(root: &Path) -> io::Result<()> {
+        let data_dirs: Vec<PathBuf> = (0..HOSTS).map(|host| data_dir(root, host)).collect();
+        crash::discard_hosts(root, &data_dirs)
+    }
+}
+
+fn data_dir(root: &Path, host: usize) -> PathBuf {
+    root.join(format!("data-{host}"))
+}
