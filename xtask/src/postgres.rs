@@ -80,6 +80,14 @@ impl Postgres {
         output_of("psql", &mut psql)
     }
 
+    /// Writes all that is in the database to a file.
+    pub(crate) fn dump(&self, file: &Path) -> Result<(), PostgresError> {
+        let mut dump = self.program("pg_dump")?;
+        dump.args(["-U", "longhaul", "-d", "postgres", "-p", &self.port.to_string()]);
+        dump.arg("-h").arg(&self.folder);
+        Ok(fs::write(file, output_of("pg_dump", &mut dump)?)?)
+    }
+
     /// A program of PostgreSQL, as a user that it accepts.
     pub(crate) fn program(&self, name: &'static str) -> Result<Command, PostgresError> {
         let mut command = Command::new(requirement::postgres_program(name)?);

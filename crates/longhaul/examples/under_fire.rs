@@ -4,7 +4,7 @@
 //! shows how often each effect happened, and in which order. `cargo xtask durability` uses the tool that is not durable.
 //!
 //! With `--store URL --lease MILLISECONDS` it is one of several servers that share a database, which `cargo xtask cluster` kills. Then the file
-//! also says which run of the tool each effect is of: `<token> begin <run>`, and `<token> <step> <run>`.
+//! also says which run of the tool each effect is of: `<token> begin <task> <run>`, and `<token> <step> <run>`.
 
 #[path = "under_fire/shared.rs"]
 mod shared;
@@ -52,10 +52,10 @@ struct EffectLog {
 
 impl EffectLog {
     /// The log of a run of a tool, which begins now.
-    fn of_run(mut self, token: &str) -> io::Result<Self> {
+    fn of_run(mut self, cx: &TaskContext, token: &str) -> io::Result<Self> {
         if let Some(runs) = &self.runs {
             self.run = format!(" {}.{}", std::process::id(), runs.fetch_add(1, Ordering::Relaxed));
-            self.append(token, "begin")?;
+            self.append(token, &format!("begin {}", cx.task_id()))?;
         }
         Ok(self)
     }
@@ -85,7 +85,7 @@ async fn pause(millis: u64) {
 
 /// Steps one after the other, with a timer and a join in the middle.
 async fn chain(cx: TaskContext, args: Chain, effects: EffectLog) -> ToolResult<String> {
-    let effects = effects.of_run(&args.token)?;
+    let effects = effects.of_run(&cx, &args.token)?;
     for step in 0..args.steps {
         effects.step(&cx, &args, format!("{step}")).await?;
         if step == args.steps / 2 {
@@ -109,7 +109,7 @@ struct Answer {
 
 /// A step, a question, and a step.
 async fn confirm(cx: TaskContext, args: Chain, effects: EffectLog) -> ToolResult<String> {
-    let effects = effects.of_run(&args.token)?;
+    let effects = effects.of_run(&cx, &args.token)?;
     effects.step(&cx, &args, "0".to_owned()).await?;
     let answer: Answer = cx.elicit("Which word?").await?;
     effects.step(&cx, &args, "1".to_owned()).await?;

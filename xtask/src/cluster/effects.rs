@@ -1,8 +1,9 @@
 //! The file of effects of `under_fire`: what the steps of durable tools have done, on whichever node.
 //!
-//! Each run of a tool writes `<token> begin <run>`, and `<token> <step> <run>` for each step before its result is recorded; a run is `<pid>.<number>`. Whoever
-//! begins a step has recorded those before. So there are two rules:
+//! Each run of a tool writes `<token> begin <task> <run>`, and `<token> <step> <run>` for each step before its result is recorded; a run is `<pid>.<number>`. Whoever
+//! begins a step has recorded those before. So there are three rules:
 //!
+//! - A call, which a token names, has one task.
 //! - A run that began after a step was recorded does not run that step again.
 //! - Once a later run has begun, an earlier one has no effect, unless its process was cut off from its lease: paused, or without the database. What it does
 //!   outside then may happen twice, and the other rule holds all the same.
@@ -29,6 +30,7 @@ pub(super) struct Effects {
 
 #[derive(Default)]
 struct Call {
+    task: String,
     /// Where each run began.
     begun: HashMap<String, usize>,
     newest: Option<String>,
@@ -49,6 +51,8 @@ pub(super) enum Misstep {
         run: String,
         by: String,
     },
+    /// A second task of the same call.
+    TwoTasks { token: String, one: String, other: String },
     BadLine(String),
 }
 
@@ -81,17 +85,25 @@ impl Effects {
 
     fn check(&mut self, line: &str, cut_off: &HashSet<u32>) -> Option<Misstep> {
         self.lines += 1;
-        let words: Vec<&str> = line.split(' ').collect();
-        let [token, step, run] = *words else {
-            return Some(Misstep::BadLine(line.to_owned()));
-        };
         let at = self.lines;
+        let (token, step, run) = match *line.split(' ').collect::<Vec<_>>() {
+            [token, "begin", task, run] => {
+                let call = self.calls.entry(token.to_owned()).or_default();
+                call.begun.insert(run.to_owned(), at);
+                call.newest = Some(run.to_owned());
+                if call.task.is_empty() {
+                    task.clone_into(&mut call.task);
+                }
+                return (call.task != task).then(|| Misstep::TwoTasks {
+                    token: token.to_owned(),
+                    one: call.task.clone(),
+                    other: task.to_owned(),
+                });
+            }
+            [token, step, run] => (token, step, run),
+            _ => return Some(Misstep::BadLine(line.to_owned())),
+        };
         let call = self.calls.entry(token.to_owned()).or_default();
-        if step == "begin" {
-            call.begun.insert(run.to_owned(), at);
-            call.newest = Some(run.to_owned());
-            return None;
-        }
         let (Some(begun), Some(rank)) = (call.begun.get(run).copied(), rank(step)) else {
             return Some(Misstep::BadLine(line.to_owned()));
         };
@@ -142,19 +154,25 @@ mod tests {
 
     #[test]
     fn a_step_without_its_entry_runs_again() {
-        let lines = "a begin 1.0\na 0 1.0\na 1 1.0\na begin 2.0\na 1 2.0\na 1/0 2.0\na 1/1 2.0\na begin 3.0\na 1/1 3.0\na 2 3.0";
+        let lines = "a begin t 1.0\na 0 1.0\na 1 1.0\na begin t 2.0\na 1 2.0\na 1/0 2.0\na 1/1 2.0\na begin t 3.0\na 1/1 3.0\na 2 3.0";
         assert_eq!(missteps(lines, &[]), []);
     }
 
     #[test]
     fn a_step_with_its_entry_does_not() {
-        let lines = "a begin 1.0\na 0 1.0\na 1 1.0\na begin 2.0\na 0 2.0";
+        let lines = "a begin t 1.0\na 0 1.0\na 1 1.0\na begin t 2.0\na 0 2.0";
         assert!(matches!(missteps(lines, &[])[..], [Misstep::Repeated { .. }]));
     }
 
     #[test]
+    fn a_call_has_one_task() {
+        let lines = "a begin t 1.0\na begin t 2.0\na begin u 3.0";
+        assert!(matches!(missteps(lines, &[])[..], [Misstep::TwoTasks { .. }]));
+    }
+
+    #[test]
     fn an_earlier_run_does_nothing_unless_it_was_cut_off() {
-        let lines = "a begin 1.0\na 0 1.0\na begin 2.0\na 1 2.0\na 0 1.0";
+        let lines = "a begin t 1.0\na 0 1.0\na begin t 2.0\na 1 2.0\na 0 1.0";
         assert!(matches!(missteps(lines, &[])[..], [Misstep::Overtaken { .. }]));
         assert_eq!(missteps(lines, &[1]), []);
     }

@@ -300,6 +300,13 @@ impl Cluster {
         }
     }
 
+    /// Writes what the database has into the folder of the run, for whoever looks for the cause of a violation.
+    pub(super) fn dump(&self) {
+        if let Err(error) = self.postgres.dump(&self.root.join("database.sql")) {
+            eprintln!("cluster: {error}");
+        }
+    }
+
     /// Ends all nodes; the last thing that is checked of them is that they can be ended.
     pub(super) fn stop(mut self) -> Result<(), ClusterError> {
         for node in &mut self.nodes {

@@ -114,10 +114,13 @@ impl Run {
         found.extend(self.commands.read_new()?.into_iter().map(Violation::from));
         match found.is_empty() {
             true => Ok(()),
-            false => Err(Halt::Broken {
-                round: self.round,
-                violations: found,
-            }),
+            false => {
+                self.cluster.dump();
+                Err(Halt::Broken {
+                    round: self.round,
+                    violations: found,
+                })
+            }
         }
     }
 
