@@ -314,6 +314,8 @@ fn read_message(reply: &Reply, id: u64) -> Result<Value, RequestError> {
     };
     match serde_json::from_str::<Value>(text) {
         Ok(message) if message["id"] == id => Ok(message),
+        // A server that stops ends its streams.
+        _ if stream && text.trim().is_empty() => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
         _ => Err(RequestError::Invalid(format!("HTTP {}: {body}", reply.status()))),
     }
 }

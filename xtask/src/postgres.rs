@@ -80,8 +80,9 @@ impl Postgres {
         output_of("psql", &mut psql)
     }
 
-    /// Writes all that is in the database to a file.
+    /// Writes all that is in the database to a file, and its log to another one beside it.
     pub(crate) fn dump(&self, file: &Path) -> Result<(), PostgresError> {
+        fs::copy(self.log(), file.with_extension("log"))?;
         let mut dump = self.program("pg_dump")?;
         dump.args(["-U", "longhaul", "-d", "postgres", "-p", &self.port.to_string()]);
         dump.arg("-h").arg(&self.folder);
@@ -121,7 +122,7 @@ impl Postgres {
 
     /// Starts it, and returns once it admits us.
     pub(crate) fn start(&mut self) -> Result<(), PostgresError> {
-        let log = self.folder.join("log");
+        let log = self.log();
         let started = clock::wait_for(START, || self.try_start(&log).transpose());
         started.unwrap_or(Err(PostgresError::Silent { log }))
     }
@@ -147,6 +148,10 @@ impl Postgres {
             clock::pause(Duration::from_millis(50));
         }
         Ok(answers.then_some(()))
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.join("log")
     }
 
     fn data(&self) -> PathBuf {

@@ -12,7 +12,7 @@ use futures_util::{
     FutureExt,
     future::{try_join_all, try_join3},
 };
-use longhaul_core::store::StoreError;
+use longhaul_core::{Millis, store::StoreError};
 use std::{
     future::ready,
     net::IpAddr,
@@ -34,6 +34,11 @@ const TOLERANCE: Duration = Duration::from_secs(1);
 const DEFAULT_PORT: u16 = 5432;
 /// A host that is gone is noticed after this time at the latest.
 const SILENCE: Duration = Duration::from_secs(20);
+
+/// How long a session may be silent in a transaction, in milliseconds: about a lease. What a node that is paused or cut off has locked is free then, so that
+/// others can go on with its work.
+const SHORTEST_IDLE: Millis = 2_000;
+const LONGEST_IDLE: Millis = 30_000;
 
 /// Connections, opened when they are needed.
 #[derive(Clone)]
@@ -164,11 +169,12 @@ impl Session {
     fn new(options: &PostgresOptions) -> Self {
         let settings = format!(
             "SET search_path = {}; SET lock_timeout = {}; SET statement_timeout = {}; \
-             SET idle_in_transaction_session_timeout = 30000; SET default_transaction_isolation = 'read committed'; \
+             SET idle_in_transaction_session_timeout = {}; SET default_transaction_isolation = 'read committed'; \
              SET client_min_messages = warning",
             quoted(&options.schema),
             options.lock_timeout,
             options.statement_timeout,
+            options.node_lease.clamp(SHORTEST_IDLE, LONGEST_IDLE),
         );
         Self {
             settings,

@@ -21,6 +21,11 @@ use std::sync::Arc;
 
 const HELD: &str =
     "SELECT id, attempt_epoch, stop_reason FROM tasks WHERE attempt_state < 3 AND attempt_node = $1 ORDER BY id";
+/// A node that was paused, or cut off, in a transaction holds its own row. To wait for that would cost this node its own lease: such a node is found lost by a
+/// later renewal, once the database has ended its session.
+const LOSE: &str = "UPDATE nodes SET lost_at = $2 WHERE id IN ( \
+         SELECT id FROM nodes WHERE lost_at IS NULL AND ends_at <= $2 AND id <> $1 ORDER BY id FOR UPDATE SKIP LOCKED \
+     )";
 const LOSSES: &str = "SELECT count(*) FROM nodes WHERE lost_at IS NOT NULL";
 
 /// [`longhaul_core::Store::open_node`].
@@ -115,11 +120,7 @@ impl Work for Renew {
             since = now.0;
         }
         if UnixMillis(since).plus(self.length) <= now {
-            tx.execute(
-                "UPDATE nodes SET lost_at = $2 WHERE lost_at IS NULL AND ends_at <= $2 AND id <> $1",
-                &[&self.node.0, &now.0],
-            )
-            .await?;
+            tx.execute(LOSE, &[&self.node.0, &now.0]).await?;
         }
         let losses = tx.row(LOSSES, &[]).await?;
         let losses = losses.map(|row| row::number(&row, 0)).transpose()?.unwrap_or_default();

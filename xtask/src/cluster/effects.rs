@@ -1,12 +1,12 @@
 //! The file of effects of `under_fire`: what the steps of durable tools have done, on whichever node.
 //!
 //! Each run of a tool writes `<token> begin <task> <run>`, and `<token> <step> <run>` for each step before its result is recorded; a run is `<pid>.<number>`. Whoever
-//! begins a step has recorded those before. So there are three rules:
+//! begins a step has recorded those before. So there are rules:
 //!
 //! - A call, which a token names, has one task.
 //! - A run that began after a step was recorded does not run that step again.
-//! - Once a later run has begun, an earlier one has no effect, unless its process was cut off from its lease: paused, or without the database. What it does
-//!   outside then may happen twice, and the other rule holds all the same.
+//! - Once a later run has begun, an earlier one has no effect, unless its process was cut off from its lease: paused, or without the database. Then the step may
+//!   happen twice that it was in, and no further one, since what that one came to is not recorded.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -35,6 +35,8 @@ struct Call {
     begun: HashMap<String, usize>,
     newest: Option<String>,
     done: HashSet<String>,
+    /// The step of each run after a later one had begun.
+    overtaken: HashMap<String, u32>,
     /// The latest step, and where each latest step was first reached.
     reached: Vec<(u32, usize)>,
 }
@@ -51,6 +53,8 @@ pub(super) enum Misstep {
         run: String,
         by: String,
     },
+    /// A later run had begun, and what this one has done then was recorded.
+    WentOn { token: String, step: String, run: String },
     /// A second task of the same call.
     TwoTasks { token: String, one: String, other: String },
     BadLine(String),
@@ -123,6 +127,10 @@ impl Effects {
                 let (token, step, run) = misstep();
                 return Some(Misstep::Overtaken { token, step, run, by });
             }
+            if *call.overtaken.entry(run.to_owned()).or_insert(rank) != rank {
+                let (token, step, run) = misstep();
+                return Some(Misstep::WentOn { token, step, run });
+            }
         }
         if !call.done.insert(step.to_owned()) {
             self.repeated += 1;
@@ -175,5 +183,7 @@ mod tests {
         let lines = "a begin t 1.0\na 0 1.0\na begin t 2.0\na 1 2.0\na 0 1.0";
         assert!(matches!(missteps(lines, &[])[..], [Misstep::Overtaken { .. }]));
         assert_eq!(missteps(lines, &[1]), []);
+        let goes_on = format!("{lines}\na 1 1.0");
+        assert!(matches!(missteps(&goes_on, &[1])[..], [Misstep::WentOn { .. }]));
     }
 }

@@ -31,6 +31,8 @@ const STOP: Duration = Duration::from_secs(20);
 const REVIVAL: Duration = Duration::from_secs(60);
 /// Between two starts, as what supervises a service has it.
 const RESTART_AFTER: Duration = Duration::from_millis(100);
+/// Who waits for whose lock.
+const LOGGED: [&str; 3] = ["log_lock_waits=on", "deadlock_timeout=300ms", "log_line_prefix=%m [%p] %a "];
 /// What a node logs when it ends because it has lost its lease.
 const LOST: &str = "lease";
 
@@ -84,7 +86,7 @@ impl Cluster {
         fs::copy("/proc/self/exe", root.join("worker"))?;
         fs::write(root.join("side").join("journal"), "")?;
         fs::write(root.join("effects"), "")?;
-        let postgres = Postgres::create(&[])?;
+        let postgres = Postgres::create(&LOGGED)?;
         let mut cluster = Self {
             balancers: [Balancer::start(HOSTS)?, Balancer::start(HOSTS)?],
             nodes: Vec::new(),

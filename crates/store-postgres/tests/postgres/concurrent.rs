@@ -6,10 +6,18 @@ use crate::{
 };
 use longhaul_core::{
     SessionKey, Store, UnixMillis, Usage,
-    store::{Claim, Created, Idempotency, SigningKey},
+    store::{Claim, Created, Idempotency, SigningKey, StoreError},
 };
-use std::{collections::BTreeSet, sync::Arc};
+use longhaul_store_postgres::{PostgresOptions, PostgresStore};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+};
 use tokio::task::JoinSet;
+use tokio_postgres::NoTls;
 
 /// The same call, made at two nodes at once, is one task.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -49,6 +57,36 @@ async fn a_call_that_comes_to_two_nodes_is_made_once() {
             bytes: 80 * 9
         }
     );
+}
+
+/// A node that was paused in the middle of a transaction has locked its own row. Others renew their leases all the same, and find it lost once its session is over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_is_renewed_beside_a_node_that_is_paused_in_a_transaction() {
+    let server = Server::find().await;
+    let schema = Schema::new(&server);
+    let offset = Arc::new(AtomicI64::new(0));
+    let options = PostgresOptions {
+        node_lease: 60_000,
+        clock_offset: Arc::clone(&offset),
+        ..schema.options()
+    };
+    let store = PostgresStore::open(&schema.address, options).await.unwrap();
+    let paused = open_node(&store, "paused").await;
+    let other = open_node(&store, "other").await;
+    let (session, connection) = tokio_postgres::connect(&schema.address, NoTls).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let lock = format!("BEGIN; SELECT 1 FROM {}.nodes WHERE id = {} FOR SHARE", schema.name, paused.0);
+    session.batch_execute(&lock).await.unwrap();
+    // Until it has held its own lease for a whole length, and beyond.
+    for _ in 0..6 {
+        offset.fetch_add(25_000, Ordering::Relaxed);
+        let renewal = store.renew(other).await.unwrap();
+        assert!(!renewal.others_died, "its row is locked");
+    }
+    session.batch_execute("ROLLBACK").await.unwrap();
+    assert!(store.renew(other).await.unwrap().others_died);
+    assert!(matches!(store.renew(paused).await, Err(StoreError::LeaseLost)));
+    connection.abort();
 }
 
 /// Claimers at two nodes share a queue, and no task is given to both.
