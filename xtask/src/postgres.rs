@@ -55,7 +55,13 @@ impl Postgres {
         }
         let data = postgres.data();
         let mut initdb = postgres.program("initdb")?;
-        initdb.args(["--username=longhaul", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]);
+        initdb.args([
+            "--username=longhaul",
+            "--auth=trust",
+            "--encoding=UTF8",
+            "--locale=C",
+            "--no-sync",
+        ]);
         initdb.arg("--pgdata").arg(data);
         output_of("initdb", &mut initdb)?;
         postgres.start()?;
@@ -75,8 +81,20 @@ impl Postgres {
     /// What a statement returns: a line for each row, with `|` between columns.
     pub(crate) fn query(&self, sql: &str) -> Result<String, PostgresError> {
         let mut psql = self.program("psql")?;
-        psql.args(["-X", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", "longhaul", "-d", "postgres"]);
-        psql.arg("-h").arg(&self.folder).args(["-p", &self.port.to_string(), "-c", sql]);
+        psql.args([
+            "-X",
+            "-A",
+            "-t",
+            "-v",
+            "ON_ERROR_STOP=1",
+            "-U",
+            "longhaul",
+            "-d",
+            "postgres",
+        ]);
+        psql.arg("-h")
+            .arg(&self.folder)
+            .args(["-p", &self.port.to_string(), "-c", sql]);
         output_of("psql", &mut psql)
     }
 
@@ -92,20 +110,14 @@ impl Postgres {
     /// A program of PostgreSQL, as a user that it accepts.
     pub(crate) fn program(&self, name: &'static str) -> Result<Command, PostgresError> {
         let mut command = Command::new(requirement::postgres_program(name)?);
-        command.current_dir(&self.folder).env("LC_ALL", "C").stdin(Stdio::null());
+        command
+            .current_dir(&self.folder)
+            .env("LC_ALL", "C")
+            .stdin(Stdio::null());
         if is_root() {
             command.uid(NOBODY).gid(NOBODY);
         }
         Ok(command)
-    }
-
-    /// The folder with its socket.
-    pub(crate) fn socket_folder(&self) -> &Path {
-        &self.folder
-    }
-
-    pub(crate) fn port(&self) -> u16 {
-        self.port
     }
 
     /// Kills all of its processes at once.
@@ -137,7 +149,14 @@ impl Postgres {
             let file = File::options().create(true).append(true).open(log)?;
             let mut server = self.program("postgres")?;
             server.arg("-D").arg(self.data()).arg("-k").arg(&self.folder);
-            server.args(["-p", &self.port.to_string(), "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=200"]);
+            server.args([
+                "-p",
+                &self.port.to_string(),
+                "-c",
+                "listen_addresses=127.0.0.1",
+                "-c",
+                "max_connections=200",
+            ]);
             for setting in self.settings {
                 server.args(["-c", setting]);
             }

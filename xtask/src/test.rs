@@ -1,7 +1,9 @@
 //! `cargo xtask test`: runs all tests, one part after the other.
 
 use crate::{
-    attack, clock, conformance, counts, coverage,
+    attack, clock,
+    cluster::{self, ClusterError},
+    conformance, counts, coverage,
     crash::{self, CrashError},
     deny, durability, interop, page, process,
     requirement::{self, RequirementError},
@@ -17,6 +19,7 @@ const ROUNDS: u32 = 120;
 const NATIVE_ROUNDS: u32 = 40;
 const GATEWAY_ROUNDS: u32 = 30;
 const ACTION_ROUNDS: u32 = 60;
+const CLUSTER_ROUNDS: u32 = 10;
 /// The upgrade test starts with the servers of this commit: the last one before many names in the code changed.
 const UPGRADE_FROM: &str = "c0a1efe6109519ec7ab1b5b6f0e31995004487bf";
 const RANDOM_REQUESTS: u32 = 500;
@@ -62,6 +65,10 @@ enum PlantError {
     NotFound,
     #[error("the crash run of the gateway with the fault {0:?} passed, and must not")]
     NotFoundAtGateway(crash::InjectedFault),
+    #[error("the run of the cluster with the fault {0:?} passed, and must not")]
+    NotFoundInCluster(cluster::InjectedFault),
+    #[error("a run of the cluster with a planted fault found something else: {0}")]
+    FoundElseInCluster(ClusterError),
     #[error("a crash run with a planted fault found something else: {0}")]
     FoundElse(CrashError),
     #[error("the simulation with the fault {0} passed, and must not")]
@@ -88,15 +95,17 @@ const PARTS: [(&str, Part); 9] = [
 ];
 
 /// The parts that need `/proc` or strace.
-const LINUX_PARTS: [(&str, Part); 8] = [
+const LINUX_PARTS: [(&str, Part); 10] = [
     ("attacks", attacks),
     ("durability", durability),
     ("a planted loss is found", planted_loss),
     ("planted faults of the gateway are found", planted_faults_of_gateway),
+    ("planted faults of nodes are found", planted_faults_of_nodes),
     ("crashes", crashes),
     ("crashes of durable tools", native_crashes),
     ("crashes of the gateway", gateway_crashes),
     ("crashes of operators' actions", action_crashes),
+    ("crashes of nodes", node_crashes),
 ];
 
 /// Installs what the parts need, and runs them all, also when one has failed. Without a build nothing is run.
@@ -235,6 +244,7 @@ fn conformance(json: bool) -> Result<(), Box<dyn Error>> {
         scenario: Vec::new(),
         program,
         client: Some(workspace::conformance_client().path()),
+        nodes: None,
         gateway: false,
         upstream: Vec::new(),
         longhaul: None,
@@ -249,6 +259,7 @@ fn conformance_through_gateway(json: bool) -> Result<(), Box<dyn Error>> {
         scenario: Vec::new(),
         program: Some(workspace::fixtures().path()),
         client: None,
+        nodes: None,
         gateway: true,
         upstream: Vec::new(),
         longhaul: Some(workspace::longhaul().path()),
@@ -263,6 +274,7 @@ fn interop(json: bool) -> Result<(), Box<dyn Error>> {
     Ok(interop::run(&interop::Args {
         script: Vec::new(),
         program,
+        nodes: None,
         is_built: true,
         json,
     })?)
@@ -372,6 +384,40 @@ fn native_crashes(json: bool) -> Result<(), Box<dyn Error>> {
         program: Some(workspace::under_fire().path()),
         ..crash_args(NATIVE_ROUNDS, None, json)
     })?)
+}
+
+fn node_crashes(json: bool) -> Result<(), Box<dyn Error>> {
+    Ok(cluster::run(&cluster_args(CLUSTER_ROUNDS, None, json))?)
+}
+
+/// Checks that the run of nodes finds a lost task, and a step that runs again.
+fn planted_faults_of_nodes(json: bool) -> Result<(), Box<dyn Error>> {
+    for plant in [cluster::InjectedFault::LoseAck, cluster::InjectedFault::ForgetEntry] {
+        match cluster::run(&cluster_args(PLANTED_ROUNDS, Some(plant), json)) {
+            Err(ClusterError::Broken {
+                shows_plant: true,
+                kept,
+                ..
+            }) => {
+                eprintln!("found, as it must be");
+                cluster::discard(&kept)?;
+            }
+            Ok(()) => return Err(PlantError::NotFoundInCluster(plant).into()),
+            Err(error) => return Err(PlantError::FoundElseInCluster(error).into()),
+        }
+    }
+    Ok(())
+}
+
+fn cluster_args(rounds: u32, plant: Option<cluster::InjectedFault>, json: bool) -> cluster::Args {
+    cluster::Args {
+        rounds,
+        seed: Some(SEED),
+        plant,
+        program: Some(workspace::longhaul().path()),
+        under_fire: Some(workspace::under_fire().path()),
+        json,
+    }
 }
 
 fn action_crashes(json: bool) -> Result<(), Box<dyn Error>> {

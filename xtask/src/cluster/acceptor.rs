@@ -32,7 +32,9 @@ impl Acceptor {
                     continue;
                 };
                 // Without a thread the connection is closed.
-                let _ = thread::Builder::new().name("connection".to_owned()).spawn(move || serve(stream));
+                let _ = thread::Builder::new()
+                    .name("connection".to_owned())
+                    .spawn(move || serve(stream));
             }
         };
         let thread = thread::Builder::new().name("listener".to_owned()).spawn(accepting)?;

@@ -78,7 +78,9 @@ impl Nodes {
             // The client has gone, and the node is to notice.
             let _ = to_node.shutdown(Shutdown::Both);
         };
-        let sending = thread::Builder::new().name("request".to_owned()).spawn(rest_of_request)?;
+        let sending = thread::Builder::new()
+            .name("request".to_owned())
+            .spawn(rest_of_request)?;
         let relayed = io::copy(&mut &node, &mut &*client);
         let _ = client.shutdown(Shutdown::Both);
         let _ = sending.join();

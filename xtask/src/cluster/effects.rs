@@ -20,7 +20,7 @@ pub(super) struct Effects {
     file: File,
     unread: String,
     calls: HashMap<String, Call>,
-    lines: usize,
+    pub(super) lines: usize,
     pub(super) steps: usize,
     /// Steps that ran again, because their run was cut off between effect and entry.
     pub(super) repeated: usize,
@@ -45,7 +45,11 @@ struct Call {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Misstep {
     /// It had been recorded when its run began.
-    Repeated { token: String, step: String, run: String },
+    Repeated {
+        token: String,
+        step: String,
+        run: String,
+    },
     /// A later run had begun, and nothing had kept this one from knowing it.
     Overtaken {
         token: String,
@@ -54,9 +58,17 @@ pub(super) enum Misstep {
         by: String,
     },
     /// A later run had begun, and what this one has done then was recorded.
-    WentOn { token: String, step: String, run: String },
+    WentOn {
+        token: String,
+        step: String,
+        run: String,
+    },
     /// A second task of the same call.
-    TwoTasks { token: String, one: String, other: String },
+    TwoTasks {
+        token: String,
+        one: String,
+        other: String,
+    },
     BadLine(String),
 }
 
@@ -114,7 +126,11 @@ impl Effects {
         self.steps += 1;
         let misstep = || (token.to_owned(), step.to_owned(), run.to_owned());
         // Recorded once a later step was begun.
-        let recorded = call.reached.iter().find(|(reached, _)| *reached > rank).map(|(_, at)| *at);
+        let recorded = call
+            .reached
+            .iter()
+            .find(|(reached, _)| *reached > rank)
+            .map(|(_, at)| *at);
         if recorded.is_some_and(|recorded| recorded < begun) {
             let (token, step, run) = misstep();
             return Some(Misstep::Repeated { token, step, run });
@@ -144,9 +160,7 @@ impl Effects {
 
 /// The rank of a step among the steps of its call. The branches of a step are between it and the next, in any order.
 pub(super) fn rank(step: &str) -> Option<u32> {
-    let (trunk, branch) = step
-        .split_once('/')
-        .map_or((step, false), |(trunk, _)| (trunk, true));
+    let (trunk, branch) = step.split_once('/').map_or((step, false), |(trunk, _)| (trunk, true));
     Some(trunk.parse::<u32>().ok()? * 2 + u32::from(branch))
 }
 

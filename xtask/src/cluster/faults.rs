@@ -1,23 +1,40 @@
 //! The faults of a round, drawn from the seed.
 
-use super::nodes::{HOSTS, LEASE};
 use fastrand::Rng;
 use std::time::Duration;
+
+pub(super) const HOSTS: usize = 3;
+/// How long a node's lease lasts.
+pub(super) const LEASE: Duration = Duration::from_secs(2);
 
 /// What goes wrong, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
     None,
     /// All processes of a host are killed.
-    Kill { host: usize, away: Duration },
+    Kill {
+        host: usize,
+        away: Duration,
+    },
     /// They are stopped (SIGSTOP), mostly for longer than a lease, and go on.
-    Pause { host: usize, away: Duration },
+    Pause {
+        host: usize,
+        away: Duration,
+    },
     /// The host does not reach the database.
-    Partition { host: usize, how: Partition, away: Duration },
+    Partition {
+        host: usize,
+        how: Partition,
+        away: Duration,
+    },
     /// All processes of the database are killed.
-    KillDatabase { away: Duration },
+    KillDatabase {
+        away: Duration,
+    },
     /// A host is asked to stop (SIGTERM).
-    Drain { host: usize },
+    Drain {
+        host: usize,
+    },
 }
 
 /// How the network between a host and the database fails.
@@ -40,7 +57,10 @@ impl Fault {
         match rng.u8(0..20) {
             0..2 => Self::None,
             2..6 => Self::Kill { host, away: away / 2 },
-            6..10 => Self::Pause { host, away: away + LEASE / 4 },
+            6..10 => Self::Pause {
+                host,
+                away: away + LEASE / 4,
+            },
             10..15 => Self::Partition {
                 host,
                 how: [Partition::Cut, Partition::Stalled, Partition::StalledThenCut][rng.usize(..3)],

@@ -94,17 +94,9 @@ struct Seens {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Contradiction {
     /// A later request has found an earlier stage.
-    Back {
-        task: String,
-        first: String,
-        then: String,
-    },
+    Back { task: String, first: String, then: String },
     /// Two ends.
-    TwoEnds {
-        task: String,
-        one: String,
-        other: String,
-    },
+    TwoEnds { task: String, one: String, other: String },
     /// One key, two tasks.
     TwoTasks { key: String, one: String, other: String },
 }
@@ -226,10 +218,17 @@ mod tests {
             Some(Contradiction::Back { .. })
         ));
         assert!(matches!(
-            check(&[(Observation::EXISTS, 0, 10), (Observation::ABSENT, 11, 12), (end(), 13, 14)]),
+            check(&[
+                (Observation::EXISTS, 0, 10),
+                (Observation::ABSENT, 11, 12),
+                (end(), 13, 14)
+            ]),
             Some(Contradiction::Back { .. })
         ));
-        assert_eq!(check(&[(Observation::ASKS, 0, 10), (Observation::LIVE, 11, 20), (end(), 21, 30)]), None);
+        assert_eq!(
+            check(&[(Observation::ASKS, 0, 10), (Observation::LIVE, 11, 20), (end(), 21, 30)]),
+            None
+        );
     }
 
     #[test]
@@ -242,6 +241,9 @@ mod tests {
         let history = History::default();
         assert_eq!(history.record_key("k", "a"), Ok(()));
         assert_eq!(history.record_key("k", "a"), Ok(()));
-        assert!(matches!(history.record_key("k", "b"), Err(Contradiction::TwoTasks { .. })));
+        assert!(matches!(
+            history.record_key("k", "b"),
+            Err(Contradiction::TwoTasks { .. })
+        ));
     }
 }

@@ -88,6 +88,12 @@ struct Made {
     key: String,
 }
 
+/// What is recorded of a call once it is acknowledged.
+enum New {
+    Command(Kind, String),
+    Durable(Call),
+}
+
 /// A client of both services.
 pub(super) struct Worker<'a> {
     era: Era,
@@ -144,7 +150,7 @@ impl<'a> Worker<'a> {
         let max_open = Load::Mixed.max_open();
         self.nth += 1;
         let token = format!("t{:x}.{}", self.seed, self.nth);
-        let (made, record): (Made, Box<dyn FnOnce(&Shared, &str)>) = match service {
+        let (made, new) = match service {
             Service::Commands if self.shared.ledger.open() < max_open => {
                 let kind = Kind::draw(Load::Mixed, &mut self.rng);
                 let (arguments, token) = kind.arguments(token, Load::Mixed, &mut self.rng);
@@ -154,10 +160,7 @@ impl<'a> Worker<'a> {
                     arguments,
                     key: token.clone(),
                 };
-                let record = move |shared: &Shared, task: &str| {
-                    shared.ledger.record_acknowledged(task.to_owned(), kind, token);
-                };
-                (made, Box::new(record))
+                (made, New::Command(kind, token))
             }
             Service::Durable if self.shared.calls.open() < max_open => {
                 let call = Call::draw(token, self.era, &mut self.rng);
@@ -167,13 +170,15 @@ impl<'a> Worker<'a> {
                     arguments: json!({"token": call.token, "steps": call.steps, "millis": self.rng.u64(0..30)}),
                     key: call.token.clone(),
                 };
-                let record = move |shared: &Shared, task: &str| shared.calls.record_acknowledged(task, call);
-                (made, Box::new(record))
+                (made, New::Durable(call))
             }
             _ => return,
         };
         if let Some((task, when)) = self.make(&made) {
-            record(self.shared, &task);
+            match new {
+                New::Command(kind, token) => self.shared.ledger.record_acknowledged(task.clone(), kind, token),
+                New::Durable(call) => self.shared.calls.record_acknowledged(&task, call),
+            }
             self.acknowledged(&made.key, &task, when);
             if self.made.len() == REPEATABLE {
                 self.made.remove(self.rng.usize(..REPEATABLE));
@@ -199,7 +204,9 @@ impl<'a> Worker<'a> {
         if let Err(found) = self.shared.history.record_key(key, task) {
             self.shared.report(found);
         }
-        self.shared.history.record(task, "tools/call", Observation::EXISTS, when);
+        self.shared
+            .history
+            .record(task, "tools/call", Observation::EXISTS, when);
     }
 
     /// Makes a call until its task is known, or this is to stop.

@@ -10,22 +10,22 @@ mod history;
 mod link;
 mod load;
 mod nodes;
+mod replicas;
 mod report;
 mod rounds;
 mod violation;
 
-use crate::{
-    postgres::PostgresError,
-    process::ProcessError,
-    server::ServerError,
-    workspace,
-};
+use crate::{postgres::PostgresError, process::ProcessError, server::ServerError, workspace};
+use effects::Misstep;
+use history::Contradiction;
 use nodes::Cluster;
+pub(crate) use replicas::Fixture;
 use rounds::{Halt, Run};
 use std::{
     io,
     path::{Path, PathBuf},
 };
+use violation::Violation;
 
 /// How many violations are printed.
 const MAX_PRINTED: usize = 20;
@@ -75,6 +75,16 @@ impl InjectedFault {
             Self::StaleRead => "stale-read",
         }
     }
+
+    /// Whether a violation shows this fault. Others that it causes do not count.
+    fn shows_in(self, violation: &Violation) -> bool {
+        match self {
+            Self::LoseAck => matches!(violation, Violation::Lost { .. }),
+            Self::NoFence => matches!(violation, Violation::Step(Misstep::WentOn { .. })),
+            Self::ForgetEntry => matches!(violation, Violation::Step(Misstep::Repeated { .. })),
+            Self::StaleRead => matches!(violation, Violation::Order(Contradiction::Back { .. })),
+        }
+    }
 }
 
 /// The programs that are run.
@@ -103,6 +113,8 @@ pub(crate) enum ClusterError {
     )]
     Broken {
         count: usize,
+        /// Whether one of them shows the fault that was planted.
+        shows_plant: bool,
         round: u32,
         rounds: u32,
         seed: u64,
@@ -140,8 +152,10 @@ pub(crate) fn run(args: &Args) -> Result<(), ClusterError> {
             for violation in violations.iter().take(MAX_PRINTED) {
                 eprintln!("cluster: by round {round}: {violation}");
             }
+            let shows = |plant: InjectedFault| violations.iter().any(|violation| plant.shows_in(violation));
             Err(ClusterError::Broken {
                 count: violations.len(),
+                shows_plant: args.plant.is_some_and(shows),
                 round,
                 rounds: args.rounds,
                 seed,

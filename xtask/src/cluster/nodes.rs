@@ -2,7 +2,7 @@
 
 use super::{
     balancer::Balancer,
-    faults::{Fault, Partition},
+    faults::{Fault, HOSTS, LEASE, Partition},
     link::{Link, State},
     violation::Violation,
     {ClusterError, InjectedFault, Programs},
@@ -22,9 +22,6 @@ use std::{
     time::Duration,
 };
 
-pub(super) const HOSTS: usize = 3;
-/// How long a node's lease lasts.
-pub(super) const LEASE: Duration = Duration::from_secs(2);
 /// How long a node may take to end after SIGTERM.
 const STOP: Duration = Duration::from_secs(20);
 /// How long it may take until a node that has ended serves again, started as often as that takes.
@@ -32,7 +29,11 @@ const REVIVAL: Duration = Duration::from_secs(60);
 /// Between two starts, as what supervises a service has it.
 const RESTART_AFTER: Duration = Duration::from_millis(100);
 /// Who waits for whose lock.
-const LOGGED: [&str; 3] = ["log_lock_waits=on", "deadlock_timeout=300ms", "log_line_prefix=%m [%p] %a "];
+const LOGGED: [&str; 3] = [
+    "log_lock_waits=on",
+    "deadlock_timeout=300ms",
+    "log_line_prefix=%m [%p] %a ",
+];
 /// What a node logs when it ends because it has lost its lease.
 const LOST: &str = "lease";
 
@@ -234,7 +235,11 @@ impl Cluster {
                 }
             }
         }
-        self.tend(matches!(fault, Fault::Kill { .. } | Fault::Drain { .. }).then(|| fault.host()).flatten())
+        self.tend(
+            matches!(fault, Fault::Kill { .. } | Fault::Drain { .. })
+                .then(|| fault.host())
+                .flatten(),
+        )
     }
 
     /// Starts what has ended. All but the nodes of `expected` may only have ended because they had lost their lease.

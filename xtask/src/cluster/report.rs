@@ -58,7 +58,12 @@ impl Report {
         }
         println!("{:<36}{}", "seed", self.seed);
         println!("{:<36}{}", "rounds", self.rounds);
-        for (what, count) in self.faults.iter().map(|(what, count)| (*what, *count)).chain(self.lines()) {
+        for (what, count) in self
+            .faults
+            .iter()
+            .map(|(what, count)| (*what, *count))
+            .chain(self.lines())
+        {
             println!("{what:<36}{count}");
         }
         println!("{:<36}{:.1} s", "last tasks ended after", self.drained_in.as_secs_f64());

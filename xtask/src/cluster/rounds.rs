@@ -2,7 +2,7 @@
 
 use super::{
     ClusterError,
-    effects::Effects,
+    effects::{Effects, Misstep},
     faults::Fault,
     load::{Shared, Worker},
     nodes::{Cluster, Service},
@@ -16,11 +16,13 @@ use crate::{
 };
 use fastrand::Rng;
 use std::{
+    fs,
+    io::Write,
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::atomic::Ordering,
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// How many clients work at once, alternately of each era.
@@ -50,6 +52,8 @@ pub(super) struct Run {
     cluster: Cluster,
     shared: Shared,
     effects: Effects,
+    missteps: Vec<Misstep>,
+    began: Instant,
     commands: History,
     round: u32,
 }
@@ -59,6 +63,8 @@ impl Run {
         Ok(Self {
             effects: Effects::open(&Cluster::effects_file(root))?,
             commands: History::open(&Cluster::journal(root))?,
+            missteps: Vec::new(),
+            began: clock::now(),
             root: root.to_owned(),
             cluster,
             shared: Shared::new(),
@@ -89,7 +95,9 @@ impl Run {
             self.round = round;
             let fault = Fault::draw(rng);
             clock::pause(Duration::from_millis(rng.u64(100..700)));
+            self.note(&format!("round {round}: {fault:?}"))?;
             let mut found = self.cluster.suffer(&fault)?;
+            self.note("over")?;
             clock::pause(Duration::from_millis(rng.u64(100..700)));
             found.extend(self.cluster.tend(None)?);
             self.check(found, shared)?;
@@ -106,11 +114,27 @@ impl Run {
         Ok(())
     }
 
+    /// Appends a line to the log of faults, which says how many lines of effects there were at the time.
+    fn note(&mut self, what: &str) -> Result<(), ClusterError> {
+        let steps = self.effects.read_new(self.cluster.cut_off())?;
+        self.missteps.extend(steps);
+        let mut log = fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.root.join("faults.log"))?;
+        Ok(writeln!(
+            log,
+            "{} lines of effects, {:?}: {what}",
+            self.effects.lines,
+            self.began.elapsed()
+        )?)
+    }
+
     fn check(&mut self, mut found: Vec<Violation>, shared: &Shared) -> Result<(), Halt> {
         found.append(&mut shared.violations.lock());
         found.extend(shared.history.check().into_iter().map(Violation::from));
         let steps = self.effects.read_new(self.cluster.cut_off())?;
-        found.extend(steps.into_iter().map(Violation::from));
+        found.extend(self.missteps.drain(..).chain(steps).map(Violation::from));
         found.extend(self.commands.read_new()?.into_iter().map(Violation::from));
         match found.is_empty() {
             true => Ok(()),
@@ -125,13 +149,7 @@ impl Run {
     }
 
     /// Waits for the end of all tasks, and checks what can be checked only then.
-    fn finish(
-        mut self,
-        rounds: u32,
-        seed: u64,
-        addresses: [SocketAddr; 2],
-        shared: &Shared,
-    ) -> Result<Report, Halt> {
+    fn finish(mut self, rounds: u32, seed: u64, addresses: [SocketAddr; 2], shared: &Shared) -> Result<Report, Halt> {
         let mut worker = Worker::new(Era::Modern, addresses, seed, shared);
         let since = clock::now();
         while shared.ledger.open() + shared.calls.open() > 0 && since.elapsed() < DRAIN {
@@ -169,7 +187,10 @@ impl Run {
         }
         let attempts: Vec<PathBuf> = self.cluster.attempts().collect();
         clock::wait_for(DRAIN, || {
-            let left: usize = attempts.iter().map(|attempts| crash::running_supervisors(attempts)).sum();
+            let left: usize = attempts
+                .iter()
+                .map(|attempts| crash::running_supervisors(attempts))
+                .sum();
             (left == 0).then_some(())
         });
         self.check(found, shared)?;

@@ -11,10 +11,11 @@ mod upstreams;
 mod verdict;
 
 use crate::{
+    cluster::{ClusterError, Fixture},
     interop::InteropError,
     process::ProcessError,
     requirement::RequirementError,
-    server::{Server, ServerError},
+    server::ServerError,
     side_by_side, workspace,
 };
 use case::{Case, Side};
@@ -23,7 +24,6 @@ use std::{
     num::NonZero,
     panic,
     path::{Path, PathBuf},
-    process::Command,
     thread,
 };
 use suite::{Suite, Tested};
@@ -48,6 +48,10 @@ pub(crate) struct Args {
     /// Use this client instead of building one
     #[arg(long, value_name = "FILE")]
     pub(crate) client: Option<PathBuf>,
+    /// Test so many fixture servers that share a PostgreSQL database, behind a load balancer that sends each request to the next one. Only the scenarios for
+    /// servers are run
+    #[arg(long, conflicts_with_all = ["client", "gateway"])]
+    pub(crate) nodes: Option<usize>,
     /// Compare servers with themselves behind the gateway, instead of testing the fixture server and client
     #[arg(long, conflicts_with = "client")]
     pub(crate) gateway: bool,
@@ -79,6 +83,8 @@ pub(crate) enum ConformanceError {
     Server(#[from] ServerError),
     #[error(transparent)]
     Interop(#[from] InteropError),
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
     #[error("the suite's files cannot be used: {0}")]
     Io(#[from] io::Error),
     #[error("the suite's report cannot be read: {0}")]
@@ -115,19 +121,19 @@ pub(crate) fn run(args: &Args) -> Result<(), ConformanceError> {
         return gateway::run(args);
     }
     let suite = Suite::install()?;
-    let cases = chosen(&suite, &args.scenario)?;
+    let mut cases = chosen(&suite, &args.scenario)?;
+    if args.nodes.is_some() {
+        cases.retain(|case| case.side == Side::Server);
+    }
     let program = workspace::fixtures().or_build(args.program.as_ref())?;
     let reports = workspace::target()
         .join("conformance")
         .join(format!("report-{}", std::process::id()));
     fs::create_dir_all(&reports)?;
     let client = workspace::conformance_client().or_build(args.client.as_ref())?;
-    let mut server = Server::start(
-        Command::new(program).args(["--listen", "127.0.0.1:0"]),
-        &reports.join("server.log"),
-    )?;
+    let server = Fixture::start(&program, args.nodes, &reports)?;
     let tested = Tested {
-        server: server.ready()?,
+        server: server.address(),
         client,
     };
     let run = if args.scenario.is_empty() { run_all } else { run_each };

@@ -10,9 +10,10 @@ mod upstreams;
 
 use crate::{
     clock,
+    cluster::{ClusterError, Fixture},
     process::{self, ProcessError},
     requirement::RequirementError,
-    server::{Server, ServerError},
+    server::ServerError,
     side_by_side, workspace,
 };
 use login::{LoginClient, Tokens};
@@ -128,6 +129,10 @@ pub(crate) struct Args {
     /// Use this fixture server instead of building one
     #[arg(long, value_name = "FILE")]
     pub(crate) program: Option<PathBuf>,
+    /// Only clients of others over HTTP, each with so many fixture servers that share a PostgreSQL database, behind a load balancer that sends each request to
+    /// the next one
+    #[arg(long)]
+    pub(crate) nodes: Option<usize>,
     /// Whether all programs of this workspace are built
     #[arg(skip)]
     pub(crate) is_built: bool,
@@ -145,6 +150,8 @@ pub(crate) enum InteropError {
     Process(#[from] ProcessError),
     #[error(transparent)]
     Server(#[from] ServerError),
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
     #[error("the files of a run cannot be used: {0}")]
     Io(#[from] io::Error),
     #[error("no script has `{0}` in its name")]
@@ -159,7 +166,10 @@ pub(crate) enum InteropError {
 
 /// Installs the clients and servers, and runs each pair.
 pub(crate) fn run(args: &Args) -> Result<(), InteropError> {
-    let runs = chosen(&args.script)?;
+    let mut runs = chosen(&args.script)?;
+    if args.nodes.is_some() {
+        runs.retain(|run| matches!(run, Run::Client(_, Transport::Http)));
+    }
     let programs = programs(args)?;
     let commands = runs.iter().map(|run| run.command(&programs));
     let commands = commands.collect::<Result<Vec<_>, _>>()?;
@@ -169,7 +179,7 @@ pub(crate) fn run(args: &Args) -> Result<(), InteropError> {
     fs::create_dir_all(&folder)?;
     let runs = runs.into_iter().zip(commands).collect();
     let verdicts = side_by_side::map(runs, AT_A_TIME, |(run, command)| {
-        run_one(run, command, &programs, &folder)
+        run_one(run, command, &programs, args.nodes, &folder)
     });
     let verdicts = verdicts.into_iter().collect::<Result<Vec<_>, _>>()?;
     report::report(args.json, &verdicts);
@@ -236,16 +246,22 @@ impl Run {
     }
 }
 
-fn run_one(run: Run, mut command: Command, programs: &Programs, folder: &Path) -> Result<Verdict, InteropError> {
+fn run_one(
+    run: Run,
+    mut command: Command,
+    programs: &Programs,
+    nodes: Option<usize>,
+    folder: &Path,
+) -> Result<Verdict, InteropError> {
     let name = run.name();
     let folder = folder.join(name.replace(['/', ' '], "-"));
     fs::create_dir_all(&folder)?;
+    let mut fixture = None;
     let running = match run {
         Run::Client(_, Transport::Http | Transport::Sse) => {
-            let mut listen = Command::new(&programs.fixtures);
-            let mut server = Server::start(listen.args(["--listen", "127.0.0.1:0"]), &folder.join("server.log"))?;
-            command.args(["--url", &format!("http://{}/mcp", server.ready()?)]);
-            vec![server]
+            let server = fixture.insert(Fixture::start(&programs.fixtures, nodes, &folder)?);
+            command.args(["--url", &format!("http://{}/mcp", server.address())]);
+            Vec::new()
         }
         Run::Client(_, Transport::Stdio) => {
             command.arg("--stdio").arg(&programs.fixtures).arg("--stdio");
@@ -268,7 +284,7 @@ fn run_one(run: Run, mut command: Command, programs: &Programs, folder: &Path) -
         Run::Login(client, tokens) => client.connect(tokens, &mut command, programs, &folder)?.into(),
     };
     let (output, log) = follow(&mut command, &name, &folder)?;
-    drop(running);
+    drop((running, fixture));
     if let Run::Server(peer, _) = run {
         peer.wait_for_end(&folder)?;
     }

@@ -1,7 +1,7 @@
 //! A server with every feature that the official conformance suite tests, written with the public API only.
 //!
-//! `everything (--listen ADDR | --stdio) [--data-dir DIR]`. Without `--data-dir` tasks are kept in a temporary directory, which is removed at
-//! the end.
+//! `everything (--listen ADDR | --stdio) [--data-dir DIR | --store URL]`. Without either tasks are kept in a temporary directory, which is removed at
+//! the end. `--store` names a PostgreSQL database, which several servers may share.
 
 mod changes;
 mod contents;
@@ -12,8 +12,11 @@ mod resources;
 mod rounds;
 mod tasks;
 
-use longhaul::Server;
-use std::{error::Error, path::PathBuf};
+use longhaul::{
+    Server,
+    postgres::{PostgresOptions, PostgresStore},
+};
+use std::{error::Error, path::PathBuf, sync::Arc};
 
 fn server() -> Server {
     Server::new("everything", env!("CARGO_PKG_VERSION"))
@@ -35,7 +38,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let flags = Flags::read()?;
     let temporary = tempfile::tempdir()?;
     let directory = flags.data_dir.as_deref().unwrap_or(temporary.path());
-    let server = server().data_dir(directory);
+    let server = match &flags.store {
+        Some(url) => server().store(Arc::new(PostgresStore::open(url, PostgresOptions::default()).await?)),
+        None => server().data_dir(directory),
+    };
     let Some(address) = flags.listen else {
         return Ok(server.serve_stdio().await?);
     };
@@ -51,6 +57,7 @@ struct Flags {
     /// `None`: serve over standard input and output.
     listen: Option<String>,
     data_dir: Option<PathBuf>,
+    store: Option<String>,
 }
 
 impl Flags {
@@ -58,6 +65,7 @@ impl Flags {
         let mut flags = Self {
             listen: Some("127.0.0.1:0".to_owned()),
             data_dir: None,
+            store: None,
         };
         let mut arguments = std::env::args().skip(1);
         while let Some(flag) = arguments.next() {
@@ -66,10 +74,10 @@ impl Flags {
                 "--listen" => flags.listen = Some(value()?),
                 "--stdio" => flags.listen = None,
                 "--data-dir" => flags.data_dir = Some(value()?.into()),
+                "--store" => flags.store = Some(value()?),
                 _ => {
-                    return Err(
-                        format!("unknown flag {flag}: there are --listen ADDR, --stdio and --data-dir DIR").into(),
-                    );
+                    let known = "--listen ADDR, --stdio, --data-dir DIR and --store URL";
+                    return Err(format!("unknown flag {flag}: there are {known}").into());
                 }
             }
         }

@@ -75,7 +75,10 @@ async fn a_lease_is_renewed_beside_a_node_that_is_paused_in_a_transaction() {
     let other = open_node(&store, "other").await;
     let (session, connection) = tokio_postgres::connect(&schema.address, NoTls).await.unwrap();
     let connection = tokio::spawn(connection);
-    let lock = format!("BEGIN; SELECT 1 FROM {}.nodes WHERE id = {} FOR SHARE", schema.name, paused.0);
+    let lock = format!(
+        "BEGIN; SELECT 1 FROM {}.nodes WHERE id = {} FOR SHARE",
+        schema.name, paused.0
+    );
     session.batch_execute(&lock).await.unwrap();
     // Until it has held its own lease for a whole length, and beyond.
     for _ in 0..6 {
