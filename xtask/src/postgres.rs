@@ -120,6 +120,18 @@ impl Postgres {
         Ok(command)
     }
 
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The ids of its processes.
+    pub(crate) fn processes(&self) -> Vec<u32> {
+        let processes = self.postmaster.iter().flat_map(|postmaster| processes(postmaster.id()));
+        processes
+            .map(|pid| pid.as_raw_nonzero().get().cast_unsigned())
+            .collect()
+    }
+
     /// Kills all of its processes at once.
     pub(crate) fn kill(&mut self) -> io::Result<()> {
         let Some(mut postmaster) = self.postmaster.take() else {

@@ -414,6 +414,7 @@ fn cluster_args(rounds: u32, plant: Option<cluster::InjectedFault>, json: bool) 
         rounds,
         seed: Some(SEED),
         plant,
+        figures: false,
         program: Some(workspace::longhaul().path()),
         under_fire: Some(workspace::under_fire().path()),
         json,

@@ -31,6 +31,8 @@ const ATTEMPTS: u32 = 50;
 const AFTER: u64 = 40;
 /// How long a lease of a shared database lasts, in milliseconds, unless said otherwise.
 const LEASE: u64 = 10_000;
+/// How many attempts such a server runs at a time, unless said otherwise.
+const MAX_RUNNING: usize = 64;
 
 #[derive(Clone, serde::Serialize, serde::Deserialize, JsonSchema)]
 struct Chain {
@@ -175,7 +177,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
                 lease: flags.lease.unwrap_or(LEASE),
                 fault: flags.fault,
             };
-            shared.serve(server_with(effects)).await?
+            shared
+                .serve(server_with(effects))
+                .await?
+                .max_running(flags.max_running.unwrap_or(MAX_RUNNING))
         }
         _ => return Err("there must be --data-dir DIR or --store URL".into()),
     };
@@ -193,6 +198,7 @@ struct Flags {
     effects: Option<PathBuf>,
     store: Option<String>,
     lease: Option<u64>,
+    max_running: Option<usize>,
     fault: Option<InjectedFault>,
 }
 
@@ -207,9 +213,10 @@ impl Flags {
                 "--effects" => flags.effects = Some(value.into()),
                 "--store" => flags.store = Some(value),
                 "--lease" => flags.lease = Some(value.parse()?),
+                "--max-running" => flags.max_running = Some(value.parse()?),
                 "--fault" => flags.fault = Some(InjectedFault::named(&value)?),
                 _ => {
-                    let known = "--data-dir, --effects, --store, --lease and --fault";
+                    let known = "--data-dir, --effects, --store, --lease, --max-running and --fault";
                     return Err(format!("{flag} is not known; there are {known}").into());
                 }
             }

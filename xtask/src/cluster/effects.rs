@@ -5,8 +5,10 @@
 //!
 //! - A call, which a token names, has one task.
 //! - A run that began after a step was recorded does not run that step again.
-//! - Once a later run has begun, an earlier one has no effect, unless its process was cut off from its lease: paused, or without the database. Then the step may
-//!   happen twice that it was in, and no further one, since what that one came to is not recorded.
+//! - Once a later run has begun, an earlier one has no effect.
+//!
+//! A process that was cut off from its lease, paused or without the database, does not know what others have recorded since, and may begin a run that it was
+//! given before. So each of its runs may break these rules in one step, and not in another one: what the first came to is not recorded.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -33,10 +35,9 @@ struct Call {
     task: String,
     /// Where each run began.
     begun: HashMap<String, usize>,
-    newest: Option<String>,
     done: HashSet<String>,
-    /// The step of each run after a later one had begun.
-    overtaken: HashMap<String, u32>,
+    /// The step in which each run of a process that was cut off has broken a rule.
+    stale: HashMap<String, u32>,
     /// The latest step, and where each latest step was first reached.
     reached: Vec<(u32, usize)>,
 }
@@ -57,7 +58,7 @@ pub(super) enum Misstep {
         run: String,
         by: String,
     },
-    /// A later run had begun, and what this one has done then was recorded.
+    /// Its process was cut off, and it is the second step that the run must not run.
     WentOn {
         token: String,
         step: String,
@@ -70,6 +71,21 @@ pub(super) enum Misstep {
         other: String,
     },
     BadLine(String),
+}
+
+impl Misstep {
+    /// The process that would be excused if it had been cut off from its lease.
+    pub(super) fn pid(&self) -> Option<u32> {
+        match self {
+            Self::Repeated { run, .. } | Self::Overtaken { run, .. } => pid_of(run),
+            Self::WentOn { .. } | Self::TwoTasks { .. } | Self::BadLine(_) => None,
+        }
+    }
+}
+
+/// The process of a run.
+fn pid_of(run: &str) -> Option<u32> {
+    run.split('.').next()?.parse().ok()
 }
 
 impl Effects {
@@ -106,7 +122,6 @@ impl Effects {
             [token, "begin", task, run] => {
                 let call = self.calls.entry(token.to_owned()).or_default();
                 call.begun.insert(run.to_owned(), at);
-                call.newest = Some(run.to_owned());
                 if call.task.is_empty() {
                     task.clone_into(&mut call.task);
                 }
@@ -124,29 +139,28 @@ impl Effects {
             return Some(Misstep::BadLine(line.to_owned()));
         };
         self.steps += 1;
-        let misstep = || (token.to_owned(), step.to_owned(), run.to_owned());
+        let is_cut_off = |run: &str| pid_of(run).is_some_and(|pid| cut_off.contains(&pid));
         // Recorded once a later step was begun.
-        let recorded = call
-            .reached
+        let recorded = call.reached.iter().find(|(reached, _)| *reached > rank);
+        let is_repeated = recorded.is_some_and(|(_, at)| *at < begun);
+        let mut later = call
+            .begun
             .iter()
-            .find(|(reached, _)| *reached > rank)
-            .map(|(_, at)| *at);
-        if recorded.is_some_and(|recorded| recorded < begun) {
-            let (token, step, run) = misstep();
-            return Some(Misstep::Repeated { token, step, run });
-        }
-        if let Some(newest) = call.newest.as_ref().filter(|newest| **newest != run) {
-            self.stale += 1;
-            let pid = run.split('.').next().and_then(|pid| pid.parse().ok());
-            if !pid.is_some_and(|pid| cut_off.contains(&pid)) {
-                let by = newest.clone();
-                let (token, step, run) = misstep();
-                return Some(Misstep::Overtaken { token, step, run, by });
+            .filter(|(other, at)| **at > begun && !is_cut_off(other));
+        let by = later.next().map(|(other, _)| other.clone());
+        if is_repeated || by.is_some() {
+            let (token, step, run) = (token.to_owned(), step.to_owned(), run.to_owned());
+            if !is_cut_off(&run) {
+                return Some(match by {
+                    Some(by) => Misstep::Overtaken { token, step, run, by },
+                    None => Misstep::Repeated { token, step, run },
+                });
             }
-            if *call.overtaken.entry(run.to_owned()).or_insert(rank) != rank {
-                let (token, step, run) = misstep();
+            self.stale += 1;
+            if *call.stale.entry(run.clone()).or_insert(rank) != rank {
                 return Some(Misstep::WentOn { token, step, run });
             }
+            return None;
         }
         if !call.done.insert(step.to_owned()) {
             self.repeated += 1;
@@ -199,5 +213,14 @@ mod tests {
         assert_eq!(missteps(lines, &[1]), []);
         let goes_on = format!("{lines}\na 1 1.0");
         assert!(matches!(missteps(&goes_on, &[1])[..], [Misstep::WentOn { .. }]));
+    }
+
+    #[test]
+    fn a_process_that_was_cut_off_may_begin_what_it_was_given() {
+        let lines = "a begin t 1.0\na 0 1.0\na 1 1.0\na begin t 2.0\na 0 2.0\na 2 1.0";
+        assert!(!missteps(lines, &[]).is_empty());
+        assert_eq!(missteps(lines, &[2]), []);
+        let goes_on = format!("{lines}\na 1 2.0");
+        assert!(matches!(missteps(&goes_on, &[2])[..], [Misstep::WentOn { .. }]));
     }
 }

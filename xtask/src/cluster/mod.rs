@@ -6,6 +6,7 @@ mod balancer;
 mod calls;
 mod effects;
 mod faults;
+mod figures;
 mod history;
 mod link;
 mod load;
@@ -42,6 +43,9 @@ pub(crate) struct Args {
     /// Plant a fault in the nodes with durable tools and run until it is found, which is then a failure
     #[arg(long)]
     pub(crate) plant: Option<InjectedFault>,
+    /// Measure what operations cost instead, without faults; for that the programs should be optimized ones
+    #[arg(long, conflicts_with_all = ["plant", "seed", "rounds"])]
+    pub(crate) figures: bool,
     /// Use this server instead of building one
     #[arg(long, value_name = "FILE", requires = "under_fire")]
     pub(crate) program: Option<PathBuf>,
@@ -133,6 +137,12 @@ pub(crate) fn run(args: &Args) -> Result<(), ClusterError> {
         longhaul: workspace::longhaul().or_build(args.program.as_ref())?,
         under_fire: workspace::under_fire().or_build(args.under_fire.as_ref())?,
     };
+    if args.figures {
+        let root = workspace::target()
+            .join("cluster")
+            .join(format!("figures-{}", std::process::id()));
+        return figures::run(&root, &programs, args.json);
+    }
     let seed = args.seed.unwrap_or_else(|| fastrand::u64(..));
     eprintln!("cluster: {} rounds, seed {seed}", args.rounds);
     let root = workspace::target()

@@ -134,7 +134,13 @@ impl Run {
         found.append(&mut shared.violations.lock());
         found.extend(shared.history.check().into_iter().map(Violation::from));
         let steps = self.effects.read_new(self.cluster.cut_off())?;
-        found.extend(self.missteps.drain(..).chain(steps).map(Violation::from));
+        self.missteps.extend(steps);
+        for misstep in std::mem::take(&mut self.missteps) {
+            let is_stale = misstep.pid().is_some_and(|pid| self.cluster.loses_its_lease(pid));
+            if !is_stale {
+                found.push(misstep.into());
+            }
+        }
         found.extend(self.commands.read_new()?.into_iter().map(Violation::from));
         match found.is_empty() {
             true => Ok(()),
