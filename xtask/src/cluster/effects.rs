@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_process_that_was_cut_off_may_begin_what_it_was_given() {
-        let lines = "a begin t 1.0\na 0 1.0\na 1 1.0\na begin t 2.0\na 0 2.0\na 2 1.0";
+        let lines = "a begin t 1.0\na 0 1.0\na 1 1.0\na 2 1.0\na begin t 2.0\na 0 2.0\na 3 1.0";
         assert!(!missteps(lines, &[]).is_empty());
         assert_eq!(missteps(lines, &[2]), []);
         let goes_on = format!("{lines}\na 1 2.0");
