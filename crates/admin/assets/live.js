@@ -78,11 +78,30 @@ function listen() {
   events.addEventListener("error", () => say("not connected; trying again"));
 }
 
+// While the store does not answer nothing changes, so no event says so.
+let isReady = true;
+async function askWhetherReady() {
+  if (document.hidden) return;
+  try {
+    const answer = await fetch("/readyz");
+    if (!answer.ok) {
+      isReady = false;
+      say(`not ready: ${(await answer.text()).trim()}`);
+    } else if (!isReady) {
+      isReady = true;
+      draw();
+    }
+  } catch {
+    say("not connected; trying again");
+  }
+}
+
 const drawIfStale = () => isStale && draw();
 document.addEventListener("visibilitychange", listen);
 document.addEventListener("focusout", () => setTimeout(drawIfStale, 50));
 document.addEventListener("selectionchange", () => setTimeout(drawIfStale, 50));
 setInterval(drawIfStale, 5_000);
+setInterval(askWhetherReady, 10_000);
 // A log and the state of an upstream change without an event.
 setInterval(() => main.querySelector("[data-redraw]") && !document.hidden && draw(), 2_000);
 const log = main.querySelector(".log");

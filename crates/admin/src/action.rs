@@ -1,6 +1,6 @@
 //! What operators do. The page, the API and the command all do it here, and each action is recorded in the audit log.
 
-use crate::{access::Actor, context::AdminContext};
+use crate::{access::Actor, context::AdminContext, query::InvalidQuery};
 use longhaul_core::{InputKey, Json, Task, TaskId, store::CreateError};
 use longhaul_runtime::OperatorError;
 use longhaul_server::audit::{AuditAction, AuditEvent, AuditOutcome};
@@ -16,6 +16,9 @@ pub(crate) enum ActionError {
     /// What was sent makes no sense.
     #[error("{0}")]
     Invalid(String),
+    /// The filter of an action on many tasks makes no sense.
+    #[error(transparent)]
+    Query(#[from] InvalidQuery),
     /// It is about a tool that the server does not know.
     #[error("there is no such tool")]
     UnknownTool,
@@ -71,12 +74,10 @@ impl AdminContext {
         action: TaskAction,
     ) -> Result<Option<Task>, ActionError> {
         let audited_as = action.audited_as();
-        if let TaskAction::Retry | TaskAction::Reset { .. } = action {
-            // It starts work: if the process dies before the line of its end, this one is there.
-            let mut begins = self.event(actor, audited_as, AuditOutcome::Ok);
-            begins.task = Some(id.clone());
-            self.record(&begins.with_detail(format!("{}; begins", actor.by)));
-        }
+        // If the process dies before the line of its end, this one is there.
+        let mut begins = self.event(actor, audited_as, AuditOutcome::Ok);
+        begins.task = Some(id.clone());
+        self.record(&begins.with_detail(format!("{}; begins", actor.by)));
         let done = self.done(id, action).await;
         let outcome = match &done {
             Ok(_) => AuditOutcome::Ok,
@@ -92,6 +93,7 @@ impl AdminContext {
             Ok(None) => {}
         }
         self.record(&event);
+        self.problems.forget().await;
         done
     }
 
@@ -135,13 +137,17 @@ impl AdminContext {
     /// # Errors
     /// [`ActionError`]; [`ActionError::UnknownTool`] for one that is neither offered nor has live tasks.
     pub(crate) async fn set_paused(&self, actor: &Actor, tool: &str, paused: bool) -> Result<(), ActionError> {
-        let done = self.set_known_paused(tool, paused).await;
-        self.live.change();
         let action = if paused {
             AuditAction::Pause
         } else {
             AuditAction::Resume
         };
+        let mut begins = self.event(actor, action, AuditOutcome::Ok);
+        begins.tool = Some(tool.to_owned());
+        self.record(&begins.with_detail(format!("{}; begins", actor.by)));
+        let done = self.set_known_paused(tool, paused).await;
+        self.live.change();
+        self.problems.forget().await;
         let outcome = match &done {
             Ok(()) => AuditOutcome::Ok,
             Err(ActionError::UnknownTool) => AuditOutcome::Unknown,

@@ -4,10 +4,12 @@ use crate::{
     access::Actor,
     action::{ActionError, TaskAction},
     audit_view::{AuditLines, AuditQuery, AuditReadError},
+    bulk::{BulkAction, BulkPreview, BulkReport},
     context::AdminContext,
     details::{ReadError, Stats, TaskPage},
     metrics::MetricsError,
     nodes::NodesView,
+    principals::PrincipalsView,
     query::TaskQuery,
     upstreams::UpstreamView,
     view::{EntryView, TaskDetails, ToolView},
@@ -48,6 +50,8 @@ pub(crate) fn router() -> Router<Arc<AdminContext>> {
         .route("/upstreams/{name}/resume", post(resume_upstream))
         .route("/nodes", get(nodes))
         .route("/problems", get(problems))
+        .route("/principals", get(principals))
+        .route("/bulk/{action}", get(preview_bulk).post(bulk))
         .route("/drain", post(drain))
         .route("/tasks", get(tasks))
         .route("/tasks/{id}", get(task).delete(delete_task))
@@ -120,7 +124,7 @@ impl From<AuditReadError> for ApiError {
 impl From<ActionError> for ApiError {
     fn from(error: ActionError) -> Self {
         let (status, kind) = match &error {
-            ActionError::Invalid(_) => (StatusCode::BAD_REQUEST, "invalid"),
+            ActionError::Invalid(_) | ActionError::Query(_) => (StatusCode::BAD_REQUEST, "invalid"),
             ActionError::UnknownTool | ActionError::UnknownUpstream => (StatusCode::NOT_FOUND, "not_found"),
             ActionError::Refused(error) => match error {
                 OperatorError::NotFound => (StatusCode::NOT_FOUND, "not_found"),
@@ -214,6 +218,35 @@ async fn problems(State(context): State<Arc<AdminContext>>) -> Result<Json<Value
 
 async fn nodes(State(context): State<Arc<AdminContext>>) -> Result<Json<NodesView>, ApiError> {
     Ok(Json(context.nodes().await?))
+}
+
+async fn principals(State(context): State<Arc<AdminContext>>) -> Result<Json<PrincipalsView>, ApiError> {
+    Ok(Json(context.principals().await?.as_ref().clone()))
+}
+
+fn bulk_action(name: &str) -> Result<BulkAction, ApiError> {
+    BulkAction::named(name).ok_or_else(|| {
+        let names = BulkAction::ALL.map(BulkAction::name).join(", ");
+        let message = format!("there is no such action on many tasks; there are {names}");
+        ApiError::of(StatusCode::NOT_FOUND, "not_found", message)
+    })
+}
+
+async fn preview_bulk(
+    State(context): State<Arc<AdminContext>>,
+    Path(name): Path<String>,
+    Query(query): Query<TaskQuery>,
+) -> Result<Json<BulkPreview>, ApiError> {
+    Ok(Json(context.preview(bulk_action(&name)?, &query).await?))
+}
+
+async fn bulk(
+    State(context): State<Arc<AdminContext>>,
+    Extension(actor): Extension<Actor>,
+    Path(name): Path<String>,
+    Query(query): Query<TaskQuery>,
+) -> Result<Json<BulkReport>, ApiError> {
+    Ok(Json(context.act_on_all(&actor, bulk_action(&name)?, &query).await?))
 }
 
 /// As SIGTERM.

@@ -37,6 +37,13 @@ impl AuditQuery {
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct AuditLines {
     pub(crate) lines: Vec<Value>,
+    /// How many could not be written since the latest one that is there.
+    #[serde(skip_serializing_if = "is_none")]
+    pub(crate) missing: u64,
+}
+
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 /// There is nothing to show.
@@ -65,6 +72,7 @@ impl AdminContext {
         };
         let lines = latest.iter().filter_map(|line| serde_json::from_str(line).ok());
         Ok(AuditLines {
+            missing: audit.lost().at_present,
             lines: lines
                 .filter(fits)
                 .take(query.limit.unwrap_or(SHOWN).min(MOST))

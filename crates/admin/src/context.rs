@@ -2,27 +2,31 @@
 
 use crate::{
     access::{Access, Denials, LoginSessions},
-    counted_tasks::CountedTasks,
+    costly_count::CostlyCount,
     drawn_pages::DrawnPages,
     known_problems::Problems,
     live::Live,
-    metrics::Metrics,
+    metrics::{Metrics, Present},
+    principals::PrincipalsView,
     readiness::Readiness,
     upstream_source::UpstreamSource,
 };
 use longhaul_core::UnixMillis;
 use longhaul_runtime::Engine;
 use longhaul_server::{Front, audit::Audit};
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 use tokio_util::sync::CancellationToken;
 
 /// The server that is operated, and what its operators share.
 pub(crate) struct AdminContext {
     pub(crate) name: String,
+    pub(crate) data_dir: Option<PathBuf>,
     pub(crate) engine: Engine,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) access: Access,
     pub(crate) audit: Option<Arc<dyn Audit>>,
+    /// Whether its lines can be shown.
+    pub(crate) has_audit_file: bool,
     pub(crate) front: Option<Arc<Front>>,
     pub(crate) upstreams: Option<Arc<dyn UpstreamSource>>,
     /// Why the server only reads, if it does.
@@ -32,7 +36,8 @@ pub(crate) struct AdminContext {
     pub(crate) live: Live,
     pub(crate) drawn: DrawnPages,
     pub(crate) readiness: Readiness,
-    pub(crate) counted: CountedTasks,
+    pub(crate) counted: CostlyCount<Present>,
+    pub(crate) counted_principals: CostlyCount<PrincipalsView>,
     pub(crate) problems: Problems,
     pub(crate) denials: Denials,
 }

@@ -253,7 +253,16 @@ impl AdminContext {
     }
 
     pub(crate) async fn present(&self) -> Result<Arc<Present>, StoreError> {
-        self.counted.present(&self.engine).await
+        let (engine, clock) = (&self.engine, &self.engine.ports().clock);
+        let count = async {
+            Ok(Present {
+                live: engine.store().live_tasks().await?,
+                usage: engine.store().usage(None).await?,
+                running_attempts: engine.running(),
+                now: clock.now(),
+            })
+        };
+        self.counted.known_or(&**clock, count).await
     }
 
     /// The metrics, as OpenMetrics text.
@@ -264,6 +273,7 @@ impl AdminContext {
             present: &present,
             commits: self.engine.store().commit_counts(),
             front: self.front.as_deref(),
+            lost_audit_lines: self.audit.as_ref().map_or(0, |audit| audit.lost().in_all),
             upstreams: &upstreams,
         })?)
     }

@@ -1,6 +1,6 @@
 //! Whether the process lives, and whether it can be sent work.
 
-use crate::context::AdminContext;
+use crate::{DiskSpace, context::AdminContext};
 use axum::{extract::State, response::IntoResponse};
 use http::StatusCode;
 use std::{sync::Arc, time::Duration};
@@ -42,12 +42,17 @@ pub(crate) async fn why_not_ready(context: &AdminContext) -> Option<&'static str
     if full_writes > known.full_writes {
         (known.full_writes, known.full_at) = (full_writes, Some(now));
     }
-    let is_full = known.full_at.is_some_and(|at| now.since(at) < FULL);
+    // Without a new call no write fails, and the disk is full all the same.
+    let has_no_space = || {
+        let space = context.data_dir.as_deref().and_then(DiskSpace::of);
+        space.is_some_and(|space| space.is_none())
+    };
+    let is_full = known.full_at.is_some_and(|at| now.since(at) < FULL || has_no_space());
     let engine = &context.engine;
     let answered = engine.ports().within(STORE_TIMEOUT, engine.store().next_wake()).await;
     known.at = Some(context.now());
     known.why_not = match answered {
-        Some(Ok(_)) if is_full => Some("the disk is full: calls were refused in the last 30 s\n"),
+        Some(Ok(_)) if is_full => Some("the disk is full: calls are refused\n"),
         Some(Ok(_)) => None,
         Some(Err(_)) => Some("the store fails; the server's log says why\n"),
         None => Some("the store has not answered for 2 s\n"),

@@ -44,6 +44,11 @@ impl ProblemView {
 pub(crate) struct Problems(Mutex<Option<(Duration, Arc<Vec<ProblemView>>)>>);
 
 impl Problems {
+    /// Something was done about them: they are looked for again.
+    pub(crate) async fn forget(&self) {
+        *self.0.lock().await = None;
+    }
+
     /// What was found a moment ago, else what is found now.
     pub(crate) async fn known_or<E>(
         &self,

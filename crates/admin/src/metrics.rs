@@ -88,6 +88,7 @@ pub struct Metrics {
     /// By [`Write`].
     writes: [Histogram; 2],
     failed_writes: Counter,
+    lost_audit_lines: Counter,
     /// How many of them failed because there is no room.
     full_writes: AtomicU64,
     /// Two readers at once would clear what the other one has set.
@@ -106,6 +107,7 @@ pub(crate) struct Observed<'a> {
     pub(crate) present: &'a Present,
     pub(crate) commits: CommitCounts,
     pub(crate) front: Option<&'a Front>,
+    pub(crate) lost_audit_lines: u64,
     pub(crate) upstreams: &'a [UpstreamReport],
 }
 
@@ -183,6 +185,7 @@ impl Default for Metrics {
             committed_changes: Counter::default(),
             writes: [write_seconds(), write_seconds()],
             failed_writes: Counter::default(),
+            lost_audit_lines: Counter::default(),
             full_writes: AtomicU64::default(),
             encoding: Mutex::default(),
             tools: RwLock::default(),
@@ -258,6 +261,11 @@ impl Metrics {
             "limit_refusals",
             "Requests, connections and streams that were refused by a limit",
             self.limit_refusals.clone(),
+        );
+        all.register(
+            "lost_audit_lines",
+            "Lines of the audit log that could not be written",
+            self.lost_audit_lines.clone(),
         );
         all.register(
             "store_commits",
@@ -449,6 +457,7 @@ impl Metrics {
                 );
             }
         }
+        set(&self.lost_audit_lines, observed.lost_audit_lines);
         set(&self.store_commits, observed.commits.commits);
         set(&self.committed_changes, observed.commits.changes);
         let mut text = String::new();

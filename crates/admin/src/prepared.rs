@@ -8,7 +8,12 @@ use longhaul_auth::same_user::{SameUser, SameUserUnavailable};
 use longhaul_core::Store;
 use longhaul_runtime::{Engine, Ports};
 use longhaul_server::{Front, audit::Audit, http::HostName};
-use std::{io, net::SocketAddr, path::Path, sync::Arc};
+use std::{
+    io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 use tokio_util::sync::CancellationToken;
 
 const ADMIN_KEY: &str = "admin.key";
@@ -66,6 +71,7 @@ pub struct PreparedAdmin {
     front: Option<Arc<Front>>,
     upstreams: Option<Arc<dyn UpstreamSource>>,
     reads_only: Option<String>,
+    data_dir: PathBuf,
 }
 
 impl PreparedAdmin {
@@ -117,6 +123,7 @@ impl PreparedAdmin {
             front: None,
             upstreams: None,
             reads_only: None,
+            data_dir: data_dir.to_owned(),
         })
     }
 
@@ -163,6 +170,7 @@ impl PreparedAdmin {
     ) -> OperatedServer {
         let admin = Arc::new(Admin::new(AdminOptions {
             name,
+            data_dir: Some(self.data_dir),
             engine,
             metrics: self.metrics,
             access: self.access,

@@ -1,6 +1,7 @@
 //! What keeps work from going on, and what to do about it. The page, the API and `longhaul admin doctor` say the same.
 
 use crate::{
+    DiskSpace,
     context::AdminContext,
     details::ReadError,
     health::why_not_ready,
@@ -41,8 +42,33 @@ impl AdminContext {
         }
         if let Some(why) = &self.reads_only {
             let what = format!("the server only reads, it takes no calls: {why}");
-            let advice = "start it with --accept-restored to say that this is the data it shall go on with";
+            let advice = "look at the tasks; `longhaul serve` with --accept-restored-database lets them go on: what is queued runs then, perhaps for the second time \
+                 (`longhaul restore --interrupt-queued` makes a copy in which nothing does)";
             problems.push(ProblemView::new(what, advice, "/"));
+        }
+        if let Some(space) = self
+            .data_dir
+            .as_deref()
+            .and_then(DiskSpace::of)
+            .filter(DiskSpace::is_little)
+        {
+            problems.push(ProblemView::new(space.to_string(), DiskSpace::ADVICE, "/"));
+        }
+        if let Some(lost) = self
+            .audit
+            .as_ref()
+            .map(|audit| audit.lost())
+            .filter(|lost| lost.at_present > 0)
+        {
+            let what = format!(
+                "the audit log cannot be written: {} lines are missing. What is done is done all the same",
+                lost.at_present
+            );
+            problems.push(ProblemView::new(
+                what,
+                "the server's log says why; make room for its file",
+                "/audit",
+            ));
         }
         for upstream in self.upstreams().await? {
             problems.extend(of_upstream(&upstream));
@@ -106,6 +132,18 @@ fn of_upstream(upstream: &UpstreamView) -> Option<ProblemView> {
             "mend or start it: it is tried again by itself",
             "/upstreams",
         ));
+    }
+    if upstream.state == "silent" {
+        let running = TaskQuery {
+            state: "running".into(),
+            order: "oldest".into(),
+            ..TaskQuery::default()
+        };
+        let advice = "see which calls run for long, and cancel them, or mend or restart the upstream";
+        return Some(
+            ProblemView::new(what, advice, format!("/?{}", running.to_url()))
+                .with_command(&["tasks", "--state", "running", "--oldest"]),
+        );
     }
     let advice = "mend or start it: it is tried again by itself. A pause lets its calls wait instead of fail";
     Some(ProblemView::new(what, advice, "/upstreams").with_command(&["pause", "--upstream", &upstream.name]))

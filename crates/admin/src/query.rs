@@ -1,6 +1,6 @@
 //! Which tasks are asked for: the same parameters in the API, on the page and in the command.
 
-use crate::words::{LEGACY, MODERN, state_word};
+use crate::words::{LEGACY, MODERN, plain, state_word};
 use longhaul_core::{
     Millis, Now, Origin, Principal, State, TaskId, UnixMillis, Verdict, parse_duration,
     store::{SearchOrder, TaskFilter, TaskSearch},
@@ -12,7 +12,7 @@ use serde::Deserialize;
 const LIMIT: usize = 50;
 const MOST: usize = 500;
 /// Tasks that are looked at for a page.
-const MOST_EXAMINED: usize = 20_000;
+pub(crate) const MOST_EXAMINED: usize = 20_000;
 
 /// Every state.
 const STATES: [State; 8] = [
@@ -88,6 +88,28 @@ impl TaskQuery {
         let given = fields.into_iter().filter(|(_, value)| !value.is_empty());
         let pairs = given.map(|(name, value)| format!("{name}={}", utf8_percent_encode(value, NON_ALPHANUMERIC)));
         pairs.collect::<Vec<_>>().join("&")
+    }
+
+    /// The states that it names; none if it is for all.
+    pub(crate) fn states(&self) -> Result<Vec<State>, InvalidQuery> {
+        states(&self.state)
+    }
+
+    /// The parts that restrict what is found, and their names.
+    pub(crate) fn filter(&self) -> Vec<(&'static str, String)> {
+        let fields = [
+            ("state", &self.state),
+            ("tool", &self.tool),
+            ("principal", &self.principal),
+            ("client", &self.origin),
+            ("parent", &self.parent),
+            ("asks", &self.asks),
+            ("text", &self.text),
+            ("older than", &self.older),
+            ("younger than", &self.younger),
+        ];
+        let given = fields.into_iter().filter(|(_, value)| !value.is_empty());
+        given.map(|(name, value)| (name, plain(value))).collect()
     }
 
     /// The search that it asks for at this time.

@@ -4,7 +4,7 @@ use crate::{
     access::{Access, Denials, LoginSessions, is_of_own_user},
     admission, api,
     context::AdminContext,
-    counted_tasks::CountedTasks,
+    costly_count::CostlyCount,
     drawn_pages::DrawnPages,
     health,
     known_problems::Problems,
@@ -24,7 +24,7 @@ use hyper_util::{
 };
 use longhaul_runtime::Engine;
 use longhaul_server::{Front, audit::Audit};
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -41,6 +41,8 @@ const LAST_ANSWERS: Duration = Duration::from_secs(2);
 pub struct AdminOptions {
     /// What the server is called.
     pub name: String,
+    /// Its data directory, if it has one: how much room is left there is watched.
+    pub data_dir: Option<PathBuf>,
     /// Its engine.
     pub engine: Engine,
     /// What has been counted since its store was [wrapped](crate::MeteredStore).
@@ -69,6 +71,7 @@ impl Admin {
     pub fn new(options: AdminOptions) -> Self {
         let AdminOptions {
             name,
+            data_dir,
             engine,
             metrics,
             access,
@@ -82,9 +85,11 @@ impl Admin {
             context: Arc::new(AdminContext {
                 live: Live::of(&engine),
                 name,
+                data_dir,
                 engine,
                 metrics,
                 access,
+                has_audit_file: audit.as_ref().is_some_and(|audit| !matches!(audit.latest(1), Ok(None))),
                 audit,
                 front,
                 upstreams,
@@ -93,7 +98,8 @@ impl Admin {
                 logins: LoginSessions::default(),
                 drawn: DrawnPages::default(),
                 readiness: Readiness::default(),
-                counted: CountedTasks::default(),
+                counted: CostlyCount::default(),
+                counted_principals: CostlyCount::default(),
                 problems: Problems::default(),
                 denials: Denials::default(),
             }),

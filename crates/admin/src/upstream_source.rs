@@ -33,6 +33,8 @@ pub enum UpstreamState {
     Starting,
     /// It answers.
     Up,
+    /// It can be reached, and some of its calls have had no sign of life for long: which.
+    Silent(String),
     /// It does not, for this reason.
     Down(String),
 }

@@ -16,9 +16,9 @@ use serde::Serialize;
 #[serde(rename_all = "camelCase")]
 pub(crate) struct UpstreamView {
     pub(crate) name: String,
-    /// `starting`, `up` or `down`.
+    /// `starting`, `up`, `silent` or `down`.
     pub(crate) state: &'static str,
-    /// Why it is down.
+    /// Why it is down or silent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
     /// How many of its tools are offered, and how many of these are paused.
@@ -53,6 +53,7 @@ impl UpstreamView {
         let (state, reason) = match report.state {
             UpstreamState::Starting => ("starting", None),
             UpstreamState::Up => ("up", None),
+            UpstreamState::Silent(reason) => ("silent", Some(reason)),
             UpstreamState::Down(reason) => ("down", Some(reason)),
         };
         let ended = |tool: &ToolView| (tool.succeeded + tool.failed + tool.cancelled) as f64;

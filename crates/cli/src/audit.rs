@@ -1,7 +1,7 @@
 //! The audit log of a server: lines of JSON, in a file or on standard error.
 
 use crate::config::AuditConfig;
-use longhaul::audit::{Audit, AuditAction, AuditEvent};
+use longhaul::audit::{Audit, AuditAction, AuditEvent, LostEvents};
 use longhaul_core::Clock;
 use longhaul_private_dir::is_at;
 use parking_lot::Mutex;
@@ -55,7 +55,7 @@ struct AuditFile {
     max_size: u64,
     keep: u32,
     file: File,
-    lost: u64,
+    lost: LostEvents,
     /// By the monotonic clock.
     warned_at: Option<Duration>,
 }
@@ -125,6 +125,12 @@ impl Audit for AuditLog {
         self.reads
     }
 
+    fn lost(&self) -> LostEvents {
+        self.file
+            .as_ref()
+            .map_or_else(LostEvents::default, |file| file.lock().lost)
+    }
+
     fn latest(&self, most: usize) -> io::Result<Option<Vec<String>>> {
         let Some(path) = self.file.as_ref().map(|file| file.lock().path.clone()) else {
             return Ok(None);
@@ -163,7 +169,7 @@ impl AuditFile {
             max_size: config.max_size,
             keep: config.keep,
             file: append_to(path)?,
-            lost: 0,
+            lost: LostEvents::default(),
             warned_at: None,
         };
         // A file system without locks is found out now.
@@ -173,18 +179,19 @@ impl AuditFile {
 
     /// Appends a line. One that does not fit on the disk is counted, and the next one that does says how many were lost.
     fn write(&mut self, line: &str, now: Duration) {
-        let line = match (self.lost, line.strip_suffix('}')) {
+        let line = match (self.lost.at_present, line.strip_suffix('}')) {
             (lost @ 1.., Some(open)) => format!("{open},\"lost\":{lost}}}\n"),
             _ => format!("{line}\n"),
         };
         match self.append(line.as_bytes()) {
-            Ok(()) => self.lost = 0,
+            Ok(()) => self.lost.at_present = 0,
             Err(error) => {
-                self.lost += 1;
+                self.lost.at_present += 1;
+                self.lost.in_all += 1;
                 let is_due = self.warned_at.is_none_or(|at| now.saturating_sub(at) >= WARN_EVERY);
                 if is_due {
                     self.warned_at = Some(now);
-                    warn!(%error, lost = self.lost, "the audit log cannot be written; requests are served all the same");
+                    warn!(%error, lost = self.lost.at_present, "the audit log cannot be written; requests are served all the same");
                 }
             }
         }
@@ -235,7 +242,7 @@ impl AuditFile {
     )]
     fn wait_for_lock(&self) -> io::Result<()> {
         // Who has waited in vain does not wait again for each line.
-        let attempts = if self.lost == 0 { LOCK_ATTEMPTS } else { 1 };
+        let attempts = if self.lost.at_present == 0 { LOCK_ATTEMPTS } else { 1 };
         for attempt in 1..=attempts {
             match flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
                 Err(Errno::WOULDBLOCK) if attempt < attempts => thread::sleep(LOCK_EVERY),

@@ -166,6 +166,8 @@ pub struct PresentUpstream {
     pub name: String,
     /// Whether it can be reached.
     pub status: UpstreamStatus,
+    /// That it answers some calls and pings nothing, though it can be reached, and for how long.
+    pub silence: Option<String>,
     /// Those of its tools that are offered, by the names that clients see.
     pub tools: Vec<String>,
     /// How many of its calls wait because as many as may do run.
@@ -422,6 +424,7 @@ impl Gateway {
             all.push(PresentUpstream {
                 name: upstream.name().to_owned(),
                 status,
+                silence: upstream.silent_calls.words(&*upstream.ports.clock),
                 tools,
                 waiting: upstream.waiting_calls(),
                 concurrency: upstream.options().concurrency,

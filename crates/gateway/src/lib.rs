@@ -32,6 +32,7 @@ mod provider;
 mod public_error;
 mod question;
 mod sign_of_life;
+mod silent_calls;
 mod status;
 mod supervision;
 mod unavailable;

@@ -7,6 +7,7 @@ use crate::{
     listed::{Lists, OfferedTools},
     names::Naming,
     public_error::public,
+    silent_calls::SilentCalls,
 };
 use longhaul_client::RequestError;
 use longhaul_core::{Millis, format_duration, whole_millis};
@@ -48,6 +49,8 @@ pub(crate) struct Upstream {
     pub(crate) running: Option<Arc<Semaphore>>,
     /// How many more wait until they may run.
     waiting_calls: AtomicUsize,
+    /// Those that it has answered nothing for long.
+    pub(crate) silent_calls: SilentCalls,
 }
 
 /// A call waits until this is dropped.
@@ -73,6 +76,7 @@ impl Upstream {
         Self {
             running: running.map(|most| Arc::new(Semaphore::new(most))),
             waiting_calls: AtomicUsize::new(0),
+            silent_calls: SilentCalls::default(),
             connections,
             naming,
             ports,

@@ -41,7 +41,9 @@ impl Engine {
         let offered = self.0.catalog.tool(&task.tool);
         let tool = offered.ok_or(OperatorError::NotNow("its tool is not offered any more"))?;
         if !tool.settings().executor.replays() {
-            return Err(OperatorError::NotNow("its tool is not durable: retry it"));
+            return Err(OperatorError::NotNow(
+                "its tool is, as it is now, not a durable tool in Rust, which alone can be reset: cancel the task and retry it",
+            ));
         }
         if before == 0 || before > task.journaled {
             return Err(OperatorError::NoEntry {

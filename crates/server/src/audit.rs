@@ -53,6 +53,11 @@ pub trait Audit: Send + Sync {
         true
     }
 
+    /// How many events could not be recorded. An operator is told.
+    fn lost(&self) -> LostEvents {
+        LostEvents::default()
+    }
+
     /// The latest events as [`AuditEvent::to_json`] writes them, newest first and at most so many, for operators; `None` of a log that is not read here.
     ///
     /// # Errors
@@ -61,6 +66,15 @@ pub trait Audit: Send + Sync {
         let _ = most;
         Ok(None)
     }
+}
+
+/// Events that could not be recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LostEvents {
+    /// Since the latest one that could be.
+    pub at_present: u64,
+    /// Since the start of the process.
+    pub in_all: u64,
 }
 
 /// What was done, or tried.

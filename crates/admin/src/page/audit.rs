@@ -15,6 +15,7 @@ use std::sync::Arc;
 struct AuditPage {
     frame: Frame,
     query: AuditQuery,
+    missing: u64,
     rows: Vec<Row>,
 }
 
@@ -74,6 +75,7 @@ pub(super) async fn show(State(context): State<Arc<AdminContext>>, Query(query):
         Ok(found) => render(&AuditPage {
             frame: Frame::of(&context, "audit"),
             query,
+            missing: found.missing,
             rows: found.lines.iter().map(Row::of).collect(),
         }),
         Err(error) => PageError::from(error).show(&context, "/"),

@@ -1,8 +1,10 @@
 //! The pages. They work without a script, which only draws them anew when something has changed.
 
 mod audit;
+mod bulk;
 mod login;
 mod nodes;
+mod principals;
 mod question;
 mod reset;
 mod task;
@@ -40,6 +42,8 @@ pub(crate) fn router() -> Router<Arc<AdminContext>> {
         .route("/upstreams", get(upstreams::show))
         .route("/upstreams/{name}/{action}", post(upstreams::act))
         .route("/nodes", get(nodes::show))
+        .route("/principals", get(principals::show))
+        .route("/bulk/{action}", get(bulk::show).post(bulk::act))
         .route("/login", get(login::show).post(login::log_in))
         .route("/logout", post(login::log_out))
         .route(
@@ -99,7 +103,7 @@ impl Frame {
                 .upstreams
                 .as_ref()
                 .is_some_and(|upstreams| !upstreams.is_empty()),
-            has_audit: context.audit.is_some(),
+            has_audit: context.has_audit_file,
             version: context.live.version(),
         }
     }
@@ -159,7 +163,7 @@ impl From<AuditReadError> for PageError {
 impl From<ActionError> for PageError {
     fn from(error: ActionError) -> Self {
         let status = match &error {
-            ActionError::Invalid(_) => StatusCode::BAD_REQUEST,
+            ActionError::Invalid(_) | ActionError::Query(_) => StatusCode::BAD_REQUEST,
             ActionError::UnknownTool | ActionError::UnknownUpstream | ActionError::Refused(OperatorError::NotFound) => {
                 StatusCode::NOT_FOUND
             }

@@ -144,7 +144,9 @@ async fn page(context: &AdminContext, text_of_id: &str) -> Result<TaskPage, Page
         can_release: state == "blocked",
         can_raise: state == "queued",
         can_delete: !is_live && task.task.announced,
-        can_reset: state != "running"
+        can_reset: (context.engine.catalog().tool(&task.task.tool))
+            .is_some_and(|tool| tool.settings().executor.replays())
+            && state != "running"
             && task.task.parent.is_none()
             && task.reset_as.is_none()
             && task

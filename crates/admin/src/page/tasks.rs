@@ -2,6 +2,7 @@
 
 use super::{Frame, PageError, drawn};
 use crate::{
+    bulk::BulkAction,
     context::AdminContext,
     details::ReadError,
     known_problems::ProblemView,
@@ -30,6 +31,8 @@ struct TasksPage {
     error: Option<String>,
     tasks: Vec<Row>,
     next: Option<String>,
+    /// What can be done to all tasks that the filter finds: the words, and the page that asks.
+    bulk: Vec<(&'static str, String)>,
 }
 
 /// A filter that is one click away.
@@ -156,7 +159,13 @@ async fn draw(context: &AdminContext, query: TaskQuery) -> Result<String, Refusa
     let (tasks, next) = page.map_or((Vec::new(), None), |page| (page.tasks, page.next));
     let next = next.map(|after| address(&TaskQuery { after, ..query.clone() }));
     let is_invalid = error.is_some();
+    let bulk = if tasks.is_empty() {
+        Vec::new()
+    } else {
+        bulk_actions(&query)
+    };
     let page = TasksPage {
+        bulk,
         frame,
         problems: context.problems().await.map_err(|error| Refusal::Page(error.into()))?,
         tabs,
@@ -176,6 +185,22 @@ async fn draw(context: &AdminContext, query: TaskQuery) -> Result<String, Refusa
     } else {
         Ok(text)
     }
+}
+
+/// Those that fit the states that are shown. A list of everything has none.
+fn bulk_actions(query: &TaskQuery) -> Vec<(&'static str, String)> {
+    let query = TaskQuery {
+        order: String::new(),
+        after: String::new(),
+        limit: String::new(),
+        ..query.clone()
+    };
+    if query == TaskQuery::default() {
+        return Vec::new();
+    }
+    let fits = BulkAction::ALL.into_iter().filter(|action| action.fits(&query));
+    let address = |action: BulkAction| (action.title(), format!("/bulk/{}?{}", action.name(), query.to_url()));
+    fits.map(address).collect()
 }
 
 fn address(query: &TaskQuery) -> String {

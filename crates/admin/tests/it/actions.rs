@@ -118,12 +118,22 @@ async fn actions_are_audited_also_when_they_fail() {
     answered(world.request(Method::DELETE, &format!("/api/tasks/{id}"))).await;
     let by = "the server's user";
     let of = |action: &str, outcome: &str, detail: String| json!({"action": action, "outcome": outcome, "principal": "operator", "task": id, "address": "127.0.0.1", "detail": detail});
+    let begins = |action: &str| of(action, "ok", format!("{by}; begins"));
     let mut refused = of("cancel", "failed", format!("{by}; the task is over"));
     refused["code"] = json!(-32603);
     let retried = of("retry", "ok", format!("{by}; new task {}", new.as_str().unwrap()));
-    let begins = of("retry", "ok", format!("{by}; begins"));
     let deleted = of("delete", "ok", by.to_owned());
-    assert_eq!(world.audit.lines(), [refused, begins, retried, deleted]);
+    assert_eq!(
+        world.audit.lines(),
+        [
+            begins("cancel"),
+            refused,
+            begins("retry"),
+            retried,
+            begins("delete"),
+            deleted
+        ]
+    );
 }
 
 #[tokio::test]
@@ -163,10 +173,10 @@ async fn nothing_of_a_paused_tool_begins() {
         (&json!("pause"), &json!("gated"))
     );
     assert_eq!(
-        (&lines[2]["action"], &lines[2]["outcome"]),
+        (&lines[5]["action"], &lines[5]["outcome"]),
         (&json!("pause"), &json!("unknown"))
     );
-    assert_eq!(lines.len(), 3);
+    assert_eq!(lines.len(), 6, "each action has two");
 }
 
 #[tokio::test]
@@ -211,7 +221,8 @@ async fn a_queued_task_is_raised() {
     let raises = raises.iter().filter(|line| line["action"] == "raise");
     assert_eq!(
         raises.map(|line| line["outcome"].as_str().unwrap()).collect::<Vec<_>>(),
-        ["failed", "ok", "ok"]
+        ["ok", "failed", "ok", "ok", "ok", "ok"],
+        "each has a line before it begins"
     );
 }
 
@@ -254,4 +265,75 @@ async fn a_durable_task_is_reset_to_before_an_entry() {
         409,
         "it keeps no journal"
     );
+}
+
+/// Only what the filter finds and what can be acted on is; each action is in the audit log.
+#[tokio::test]
+async fn many_tasks_are_acted_on_at_once() {
+    let world = World::new(true).await;
+    let running = [world.running("one").await, world.running("two").await];
+    let failed = world.ended("fails", json!({"text": "no"})).await;
+    let count = async |path: &str| world.json(path).await;
+    assert_eq!(
+        count("/api/bulk/cancel?tool=gated").await,
+        json!({"tasks": 2, "orMore": false})
+    );
+    let first = world.act("/api/bulk/cancel?tool=gated&limit=1").await.1;
+    assert_eq!(first["done"], 1, "as many as it may be");
+    let rest = format!("/api/bulk/cancel?tool=gated&after={}", first["next"].as_str().unwrap());
+    assert_eq!(
+        world.act(&rest).await.1,
+        json!({"done": 1, "refused": 0, "refusals": []})
+    );
+    for id in &running {
+        world.state(id, "cancelled").await;
+    }
+    assert_eq!(count("/api/bulk/cancel?tool=gated").await["tasks"], 0);
+    let all = count("/api/bulk/retry?state=failed,cancelled").await;
+    assert_eq!(all["tasks"], 3);
+    let retried = world.act("/api/bulk/retry?state=failed").await.1;
+    assert_eq!(retried, json!({"done": 1, "refused": 0, "refusals": []}));
+    let again = world.json(&format!("/api/tasks/{failed}")).await["retriedAs"].clone();
+    world.state(again.as_str().unwrap(), "failed").await;
+    let deleted = world.act("/api/bulk/delete?state=ended").await.1;
+    assert_eq!(deleted, json!({"done": 4, "refused": 0, "refusals": []}));
+    assert_eq!(world.json("/api/tasks").await["tasks"], json!([]));
+    let lines = world.audit.lines();
+    let of = |action: &str| lines.iter().filter(|line| line["action"] == action).count();
+    assert_eq!(
+        [of("cancel"), of("retry"), of("delete")],
+        [4, 2, 8],
+        "each has two lines"
+    );
+}
+
+#[tokio::test]
+async fn an_action_on_many_tasks_needs_a_filter_that_fits_it() {
+    let world = World::new(true).await;
+    let running = world.running("runs").await;
+    for (path, status, says) in [
+        ("cancel", 400, "`state` cannot be \\\"\\\": it must be given"),
+        (
+            "cancel?after=01m8a8y1pyxt3y4ytpzk743y8jp8bwgsb1p4",
+            400,
+            "it must be given",
+        ),
+        ("cancel?state=failed", 400, "it must be live, or one of queued"),
+        ("release?state=live,ended&order=oldest", 400, "`order` cannot be"),
+        ("cancel?state=live&limit=501", 400, "`limit` cannot be"),
+        ("cancel?sate=live", 400, "unknown field"),
+        ("pause?state=live", 404, "there are cancel, retry, release, delete"),
+    ] {
+        for method in [Method::GET, Method::POST] {
+            let answer = world
+                .request(method.clone(), &format!("/api/bulk/{path}"))
+                .send()
+                .await
+                .unwrap();
+            let (was, text) = (answer.status().as_u16(), answer.text().await.unwrap());
+            assert_eq!(was, status, "{method} {path}: {text}");
+            assert!(text.contains(says), "{method} {path}: {text}");
+        }
+    }
+    world.state(&running, "running").await;
 }

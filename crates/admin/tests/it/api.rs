@@ -238,9 +238,10 @@ async fn the_latest_lines_of_the_audit_log_are_shown() {
         .iter()
         .map(|line| line["action"].as_str().unwrap())
         .collect();
-    assert_eq!(actions, ["cancel", "pause"], "newest first");
+    assert_eq!(actions, ["cancel", "cancel", "pause", "pause"], "newest first");
+    assert_eq!(all["lines"][1]["detail"], "the server's user; begins");
     let of_task = world.json(&format!("/api/audit?task={id}")).await;
-    assert_eq!(of_task["lines"].as_array().unwrap().len(), 1);
+    assert_eq!(of_task["lines"].as_array().unwrap().len(), 2);
     assert_eq!(world.json("/api/audit?limit=1").await["lines"][0]["action"], "cancel");
     assert_eq!(
         world.get("/api/audit?taks=x").await.status(),
@@ -255,6 +256,18 @@ async fn the_latest_lines_of_the_audit_log_are_shown() {
     assert!(!page.contains("<td data-label=\"Action\">pause"), "{page}");
     let task = world.get(&format!("/tasks/{id}")).await.text().await.unwrap();
     assert!(task.contains(&format!("href=\"/audit?task={id}\"")), "{task}");
+}
+
+#[tokio::test]
+async fn an_operator_is_told_of_lines_that_the_audit_log_has_lost() {
+    let world = World::new(true).await;
+    let says = async |path: &str, text: &str| world.get(path).await.text().await.unwrap().contains(text);
+    assert!(!says("/audit", "cannot be written").await);
+    world.audit.lose(3);
+    assert!(says("/audit", "The log cannot be written: 3 later lines are missing").await);
+    assert_eq!(world.json("/api/audit").await["missing"], 3);
+    while !says("/api/problems", "the audit log cannot be written: 3 lines are missing").await {}
+    assert!(says("/metrics", "longhaul_lost_audit_lines_total 3").await);
 }
 
 #[tokio::test]
@@ -406,4 +419,30 @@ async fn the_description_says_what_is_served() {
         }
     }
     assert_eq!(world.get("/api/nothing").await.status(), 404);
+}
+
+#[tokio::test]
+async fn live_tasks_are_counted_by_principal() {
+    let world = World::new(true).await;
+    world.ended("fails", json!({"text": "no"})).await;
+    assert_eq!(
+        world.json("/api/principals").await,
+        json!({"principals": [], "counted": 0, "orMore": false})
+    );
+    world.running("runs").await;
+    world.asking().await;
+    let found = loop {
+        let found = world.json("/api/principals").await;
+        if found["counted"] == 2 {
+            break found;
+        }
+    };
+    let [one] = &found["principals"].as_array().unwrap()[..] else {
+        panic!("{found}")
+    };
+    assert!(one["principal"].is_string() && one["oldestMillis"].is_u64(), "{one}");
+    let counts = ["queued", "blocked", "asking"].map(|name| one[name].as_u64().unwrap());
+    assert_eq!(counts, [0, 0, 1]);
+    let live = ["running", "suspended"].map(|name| one[name].as_u64().unwrap());
+    assert_eq!(live.iter().sum::<u64>(), 2);
 }

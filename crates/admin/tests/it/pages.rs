@@ -1,7 +1,7 @@
 //! The pages, as a browser without scripts has them.
 
 use crate::world::World;
-use reqwest::{Method, header};
+use reqwest::{Method, Response, header};
 use serde_json::json;
 
 impl World {
@@ -21,13 +21,23 @@ impl World {
         text
     }
 
-    /// Sends a form; returns the status and where it leads to.
-    pub(crate) async fn submit(&self, path: &str, form: &str) -> (u16, String) {
+    async fn send_form(&self, path: &str, form: &str) -> Response {
         let request = self
             .request(Method::POST, path)
             .header(header::ORIGIN, format!("http://{}", self.address));
         let request = request.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
-        let answer = request.body(form.to_owned()).send().await.unwrap();
+        request.body(form.to_owned()).send().await.unwrap()
+    }
+
+    /// Sends an empty form; returns the status and the page.
+    async fn sent(&self, path: &str) -> (u16, String) {
+        let answer = self.send_form(path, "").await;
+        (answer.status().as_u16(), answer.text().await.unwrap())
+    }
+
+    /// Sends a form; returns the status and where it leads to.
+    pub(crate) async fn submit(&self, path: &str, form: &str) -> (u16, String) {
+        let answer = self.send_form(path, form).await;
         let location = answer
             .headers()
             .get("location")
@@ -109,4 +119,49 @@ async fn a_task_offers_what_can_be_done_with_it() {
     assert_eq!(world.get(&format!("/tasks/{running}")).await.status(), 404);
     assert_eq!(world.submit(&format!("/tasks/{running}/cancel"), "").await.0, 404);
     assert_eq!(world.submit(&format!("/tasks/{running}/explode"), "").await.0, 404);
+}
+
+#[tokio::test]
+async fn many_tasks_are_acted_on_after_a_question() {
+    let world = World::new(true).await;
+    let running = world.running("runs").await;
+    let failed = world.ended("fails", json!({"text": "no"})).await;
+    assert!(
+        !world.page("/").await.contains("/bulk/"),
+        "not for a list of everything"
+    );
+    let list = world.page("/?tool=gated").await;
+    let link = "/bulk/cancel?tool=gated";
+    assert!(list.contains(link), "{list}");
+    let failures = world.page("/?state=failed").await;
+    assert!(
+        failures.contains("/bulk/retry?") && failures.contains("/bulk/delete?") && !failures.contains("/bulk/cancel"),
+        "{failures}"
+    );
+    let asks = world.page(link).await;
+    assert!(
+        asks.contains("Cancel 1 task") && asks.contains("<dd>gated</dd>"),
+        "{asks}"
+    );
+    world.state(&running, "running").await;
+    let (status, done) = world.sent(link).await;
+    assert!(status == 200 && done.contains("Cancelled: 1."), "{status} {done}");
+    world.state(&running, "cancelled").await;
+    let (status, done) = world.sent("/bulk/delete?state=failed").await;
+    assert!(status == 200 && done.contains("Deleted: 1."), "{status} {done}");
+    assert_eq!(world.get(&format!("/api/tasks/{failed}")).await.status(), 404);
+}
+
+#[tokio::test]
+async fn principals_are_listed_with_their_live_tasks() {
+    let world = World::new(true).await;
+    assert!(world.page("/principals").await.contains("No live tasks"));
+    world.running("runs").await;
+    loop {
+        let page = world.page("/principals").await;
+        if page.contains("/bulk/cancel?state=live&amp;principal=") {
+            break;
+        }
+        assert!(page.contains("No live tasks"), "{page}");
+    }
 }

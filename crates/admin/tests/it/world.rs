@@ -8,14 +8,14 @@ use longhaul_admin::{
 use longhaul_auth::same_user::SameUser;
 use longhaul_core::BoxFuture;
 use longhaul_runtime::Ports;
-use longhaul_server::audit::{Audit, AuditEvent};
+use longhaul_server::audit::{Audit, AuditEvent, LostEvents};
 use reqwest::{Method, RequestBuilder, Response};
 use serde_json::{Value, json};
 use std::{
     net::SocketAddr,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
 };
 use tokio::sync::Semaphore;
@@ -23,11 +23,19 @@ use tokio_util::sync::CancellationToken;
 
 /// Keeps what the audit log is told.
 #[derive(Default)]
-pub(crate) struct Recorded(Mutex<Vec<String>>);
+pub(crate) struct Recorded(Mutex<Vec<String>>, AtomicU64);
 
 impl Audit for Recorded {
     fn record(&self, event: &AuditEvent) {
         self.0.lock().unwrap().push(event.to_json());
+    }
+
+    fn lost(&self) -> LostEvents {
+        let lost = self.1.load(Ordering::Relaxed);
+        LostEvents {
+            at_present: lost,
+            in_all: lost,
+        }
     }
 
     fn latest(&self, most: usize) -> std::io::Result<Option<Vec<String>>> {
@@ -36,6 +44,11 @@ impl Audit for Recorded {
 }
 
 impl Recorded {
+    /// From now on it says that so many are lost.
+    pub(crate) fn lose(&self, lines: u64) {
+        self.1.store(lines, Ordering::Relaxed);
+    }
+
     /// The lines so far, without their times.
     pub(crate) fn lines(&self) -> Vec<Value> {
         let lines = self.0.lock().unwrap();
@@ -171,6 +184,7 @@ impl World {
             CancellationToken::new(),
         );
         let admin = Admin::new(AdminOptions {
+            data_dir: None,
             name: "operated".to_owned(),
             engine: server.engine().unwrap(),
             metrics,

@@ -31,6 +31,8 @@ pub(super) struct Api {
     key: Option<String>,
     /// What it is called in messages.
     name: String,
+    /// How long an answer may take.
+    timeout: Duration,
 }
 
 /// A configuration with the place of its data.
@@ -92,6 +94,7 @@ impl Api {
             base: "http://localhost".to_owned(),
             key: key(of)?,
             name,
+            timeout: TIMEOUT,
         })
     }
 
@@ -107,8 +110,14 @@ impl Api {
             .map_err(Failure::usage)?,
             name: base.clone(),
             base,
+            timeout: TIMEOUT,
             key: key(of)?,
         })
+    }
+
+    /// With another limit for each answer.
+    pub(super) fn within(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
     }
 
     pub(super) async fn get(&self, path: &str) -> Result<Value, Failure> {
@@ -124,7 +133,10 @@ impl Api {
     }
 
     async fn request(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value, Failure> {
-        let mut request = self.client.request(method, format!("{}{path}", self.base));
+        let mut request = self
+            .client
+            .request(method, format!("{}{path}", self.base))
+            .timeout(self.timeout);
         if let Some(key) = &self.key {
             request = request.bearer_auth(key);
         }
@@ -219,7 +231,6 @@ fn builder() -> reqwest::ClientBuilder {
     longhaul_client::install_tls_provider();
     Client::builder()
         .connect_timeout(CONNECT_TIMEOUT)
-        .timeout(TIMEOUT)
         .redirect(reqwest::redirect::Policy::none())
 }
 

@@ -5,11 +5,15 @@ use super::{
     show::{list, text},
 };
 use crate::{args::Operated, failure::Failure, fields::as_word, output, result::Exit, shell_word::shell_word};
+use longhaul_admin::DiskSpace;
+use longhaul_store::{DirectoryReport, OpenError};
 use serde_json::{Value, json};
-use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, time::Duration};
 
-/// Less free space than this is soon used up, in bytes.
-const LITTLE_SPACE: u64 = 1 << 30;
+/// How long the server may take to answer.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// One of these is in each data directory in use.
+const FILES: [&str; 3] = ["longhaul.db", "node", "lock"];
 /// A write-ahead log beyond this means that something holds an old state of the database, in bytes.
 const LONG_LOG: u64 = 1 << 30;
 
@@ -28,50 +32,47 @@ impl Finding {
     }
 }
 
-/// Looks at the data directory, if the server is named by its file, and at the server, if it runs.
+/// Looks at the data directory, if the server is named by it or by its file, and at the server; if that does not run, at its tasks, too.
 pub(super) async fn run(of: &Operated) -> Result<Exit, Failure> {
     let mut findings = Vec::new();
-    let api = if of.target.contains("://") {
-        Some(Api::of(of)?)
-    } else if let Some(data_dir) = data_dir(of) {
-        look_at_directory(&data_dir, &mut findings);
-        match Api::of(of) {
-            Ok(api) => Some(api),
-            Err(failure) => {
-                findings.push(Finding::new(failure.to_string(), "start the server"));
-                None
-            }
-        }
+    if of.target.contains("://") {
+        let restart =
+            "start it. If it runs and hangs, look at its log, and end it with SIGKILL: nothing acknowledged is lost";
+        look_at_server(&Api::of(of)?.within(TIMEOUT), &of.target, restart, &mut findings).await?;
     } else {
-        let local = Local::read(of)?;
-        look_at_directory(&local.data_dir, &mut findings);
-        match Api::of_local(of, &local) {
-            Ok(api) => Some(api),
-            Err(failure) => {
-                findings.push(Finding::new(
-                    failure.to_string(),
-                    format!("start it: longhaul serve {}", of.target),
-                ));
-                None
+        let (data_dir, api, start, is_shared) = match data_dir(of) {
+            Some(data_dir) => (data_dir, Api::of(of), "start the server".to_owned(), None),
+            None => {
+                let local = Local::read(of)?;
+                let api = Api::of_local(of, &local);
+                let start = format!("start it: longhaul serve {}", of.target);
+                let is_shared = local.config.server.shared_store.is_some();
+                (local.data_dir, api, start, Some(is_shared))
             }
+        };
+        if data_dir.is_dir() && !FILES.iter().any(|file| data_dir.join(file).exists()) {
+            return Err(Failure::usage(format!(
+                "{} is no data directory: it has neither of {}; a server has not run on it",
+                data_dir.display(),
+                FILES.join(", ")
+            )));
         }
-    };
-    if let Some(api) = api {
-        match look_at_server(&api, &of.target).await {
-            Ok(found) => findings.extend(found),
-            Err(failure) if failure.kind() == "unauthorized" => return Err(failure),
-            // The server is well: it must not be ended for its database.
-            Err(failure) if failure.kind() == "store" => findings.push(Finding::new(
-                format!("the server answers, and its database does not: {failure}"),
-                "look at the database's own log, its disk and its connections; the server goes on by itself once the database answers",
-            )),
-            Err(failure) => findings.push(Finding::new(
-                format!("the server does not answer: {failure}"),
-                format!(
-                    "start it: longhaul serve {}. If it runs and hangs, look at its log, and end it with SIGKILL: nothing acknowledged is lost",
-                    of.target
-                ),
-            )),
+        look_at_directory(&data_dir, &mut findings);
+        let answers = match api.map(|api| api.within(TIMEOUT)) {
+            Ok(api) => look_at_server(&api, &of.target, &start, &mut findings).await?,
+            Err(failure) => {
+                findings.push(Finding::new(failure.to_string(), start));
+                false
+            }
+        };
+        if !answers {
+            match DirectoryReport::owner(&data_dir) {
+                Ok(Some(owner)) => findings.push(Finding::new(
+                    format!("a process owns the data directory and does not answer: {owner}"),
+                    "it may have been stopped (SIGSTOP), or hang: look at its log, and end it with SIGKILL: nothing acknowledged is lost. Then start it",
+                )),
+                _ => look_at_tasks(&data_dir, is_shared, &mut findings),
+            }
         }
     }
     if of.json {
@@ -108,15 +109,6 @@ fn look_at_directory(path: &Path, findings: &mut Vec<Finding>) {
             format!("chmod 700 {shown}"),
         ));
     }
-    if let Ok(system) = rustix::fs::statvfs(path) {
-        let free = system.f_bavail.saturating_mul(system.f_frsize);
-        if free < LITTLE_SPACE {
-            findings.push(Finding::new(
-                format!("the disk of {shown} has {} MiB left", free >> 20),
-                "calls are refused when it is full, and outcomes wait: make room, or shorten `retention` of tools with long logs",
-            ));
-        }
-    }
     if let Ok(log) = fs::metadata(path.join("longhaul.db-wal"))
         && log.len() > LONG_LOG
     {
@@ -127,8 +119,91 @@ fn look_at_directory(path: &Path, findings: &mut Vec<Finding>) {
     }
 }
 
-/// What the server knows itself.
-async fn look_at_server(api: &Api, target: &str) -> Result<Vec<Finding>, Failure> {
+/// The tasks of a directory whose server does not answer. `is_shared`: whether its tasks are in a database of several servers, if that is known.
+fn look_at_tasks(path: &Path, is_shared: Option<bool>, findings: &mut Vec<Finding>) {
+    if let Some(space) = DiskSpace::of(path).filter(DiskSpace::is_little) {
+        findings.push(Finding::new(space.to_string(), DiskSpace::ADVICE));
+    }
+    let restore = "nothing more is to be written to it: keep a copy of the directory, and restore the latest backup with `longhaul restore`";
+    let report = match DirectoryReport::of(path) {
+        Ok(Some(report)) => report,
+        Ok(None) => return,
+        Err(error @ OpenError::Corrupt { .. }) => {
+            findings.push(Finding::new(error.to_string(), restore));
+            return;
+        }
+        Err(error) => {
+            findings.push(Finding::new(error.to_string(), "no server can start on it until then"));
+            return;
+        }
+    };
+    if !report.damages.is_empty() {
+        let what = format!(
+            "the database in {} is damaged: {}",
+            path.display(),
+            report.damages.join("; ")
+        );
+        findings.push(Finding::new(what, restore));
+    }
+    if let Some(disagreement) = &report.disagreement {
+        findings.push(Finding::new(
+            disagreement.to_string(),
+            "start the server: it only reads then, so that you can look at the tasks; --accept-restored-database lets them go on",
+        ));
+    }
+    match &report.relocation {
+        None => {}
+        Some(move_) if move_.finished_at.is_none() => findings.push(Finding::new(
+            format!(
+                "its tasks were being moved to {}, and that was not finished",
+                move_.target
+            ),
+            "run `longhaul migrate` again: it finds out where the tasks are; or end the move with --abandon",
+        )),
+        Some(move_) if is_shared == Some(false) => findings.push(Finding::new(
+            format!("its tasks were moved to {}", move_.target),
+            "set `store` to it in `[server]`: no server starts on what is left here",
+        )),
+        // What is left here is out of date.
+        Some(_) => return,
+    }
+    let live = report.live.unwrap_or_default();
+    let counts = [
+        (live.running, "running"),
+        (live.queued, "queued"),
+        (live.suspended, "suspended"),
+        (live.blocked, "blocked"),
+    ];
+    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+    let counts: Vec<String> = counts.map(|(count, state)| format!("{count} {state}")).collect();
+    if !counts.is_empty() {
+        findings.push(Finding::new(
+            format!("live tasks wait for the server: {}", counts.join(", ")),
+            "nothing of them is lost: they go on when it starts. Commands that were running may run meanwhile, and it takes them back",
+        ));
+    }
+}
+
+/// What the server knows itself. Returns whether it answers.
+async fn look_at_server(api: &Api, target: &str, restart: &str, findings: &mut Vec<Finding>) -> Result<bool, Failure> {
+    match problems(api, target).await {
+        Ok(found) => findings.extend(found),
+        Err(failure) if failure.kind() == "unauthorized" => return Err(failure),
+        // The server is well: it must not be ended for its database.
+        Err(failure) if failure.kind() == "store" => findings.push(Finding::new(
+            format!("the server answers, and its database does not: {failure}"),
+            "look at the database's own log, its disk and its connections; the server goes on by itself once the database answers",
+        )),
+        Err(failure) => {
+            findings.push(Finding::new(format!("the server does not answer: {failure}"), restart));
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// What the server says of itself.
+async fn problems(api: &Api, target: &str) -> Result<Vec<Finding>, Failure> {
     let found = api.get("/api/problems").await?;
     let finding = |problem: &Value| {
         let advice = text(problem, "advice").to_owned();

@@ -1,6 +1,7 @@
 //! `longhaul admin`: operating a server from a shell.
 
 mod api;
+mod bulk;
 mod doctor;
 mod reset;
 mod show;
@@ -9,7 +10,10 @@ mod top;
 
 use crate::{
     answer_format,
-    args::{Admin, AdminAnswer, AdminAudit, AdminCommand, AdminReset, AdminTasks, OneTask, Operated, SomeTools},
+    args::{
+        Admin, AdminAnswer, AdminAudit, AdminCommand, AdminReset, AdminTasks, Filter, OneTask, Operated, SomeTasks,
+        SomeTools,
+    },
     arguments::{self, Taker},
     failure::Failure,
     fields, output,
@@ -31,20 +35,21 @@ pub(crate) async fn run(admin: &Admin) -> ExitCode {
         | AdminCommand::Audit(AdminAudit { of, .. })
         | AdminCommand::Task(OneTask { of, .. })
         | AdminCommand::Log(OneTask { of, .. })
-        | AdminCommand::Cancel(OneTask { of, .. })
-        | AdminCommand::Retry(OneTask { of, .. })
+        | AdminCommand::Cancel(SomeTasks { of, .. })
+        | AdminCommand::Retry(SomeTasks { of, .. })
         | AdminCommand::Reset(AdminReset {
             one: OneTask { of, .. },
             ..
         })
-        | AdminCommand::Release(OneTask { of, .. })
+        | AdminCommand::Release(SomeTasks { of, .. })
         | AdminCommand::Raise(OneTask { of, .. })
-        | AdminCommand::Delete(OneTask { of, .. })
+        | AdminCommand::Delete(SomeTasks { of, .. })
         | AdminCommand::Answer(AdminAnswer { of, .. })
         | AdminCommand::Pause(SomeTools { of, .. })
         | AdminCommand::Resume(SomeTools { of, .. })
         | AdminCommand::Tools(of)
         | AdminCommand::Upstreams(of)
+        | AdminCommand::Principals(of)
         | AdminCommand::Stats(of)
         | AdminCommand::Top(of)
         | AdminCommand::Drain(of)
@@ -76,21 +81,24 @@ async fn operate(command: &AdminCommand) -> Result<Exit, Failure> {
     match command {
         AdminCommand::Tasks(wanted) => tasks(wanted).await,
         AdminCommand::Task(one) => {
-            let (api, id) = found(one).await?;
+            let (api, id) = found(&one.of, &one.id).await?;
             let task = api.get(&task_path(&id)?).await?;
             shown(&one.of, &task, show::task)
         }
         AdminCommand::Log(one) => log(one).await,
-        AdminCommand::Cancel(one) => act(one, "cancel", "is asked to stop").await,
-        AdminCommand::Retry(one) => act(one, "retry", "is made again").await,
+        AdminCommand::Cancel(some) => act_on(some, "cancel", "is asked to stop").await,
+        AdminCommand::Retry(some) => act_on(some, "retry", "is made again").await,
         AdminCommand::Reset(args) => reset::run(args).await,
-        AdminCommand::Release(one) => act(one, "release", "is tried again").await,
-        AdminCommand::Raise(one) => act(one, "raise", "is the first of its queue").await,
-        AdminCommand::Delete(one) => {
-            let (api, id) = found(one).await?;
-            let done = api.delete(&task_path(&id)?).await?;
-            shown(&one.of, &done, |_| format!("{id} is deleted"))
-        }
+        AdminCommand::Release(some) => act_on(some, "release", "is tried again").await,
+        AdminCommand::Raise(one) => act(&one.of, &one.id, "raise", "is the first of its queue").await,
+        AdminCommand::Delete(some) => match one_of(some)? {
+            None => bulk::run(some, "delete").await,
+            Some(part) => {
+                let (api, id) = found(&some.of, part).await?;
+                let done = api.delete(&task_path(&id)?).await?;
+                shown(&some.of, &done, |_| format!("{id} is deleted"))
+            }
+        },
         AdminCommand::Answer(args) => answer(args).await,
         AdminCommand::Pause(some) => set_paused(some, "pause").await,
         AdminCommand::Resume(some) => set_paused(some, "resume").await,
@@ -123,6 +131,10 @@ async fn operate(command: &AdminCommand) -> Result<Exit, Failure> {
             shown(of, &upstreams, |upstreams| {
                 show::upstreams(upstreams.as_array().map_or(&[], Vec::as_slice), show::width())
             })
+        }
+        AdminCommand::Principals(of) => {
+            let found = Api::of(of)?.get("/api/principals").await?;
+            shown(of, &found, |found| show::principals(found, show::width()))
         }
         AdminCommand::Stats(of) => shown(of, &Api::of(of)?.get("/api/stats").await?, show::stats),
         AdminCommand::Top(of) => top::run(&Api::of(of)?, of.json).await,
@@ -165,42 +177,58 @@ fn shown(of: &Operated, answer: &Value, text: impl FnOnce(&Value) -> String) -> 
 }
 
 /// The server and the whole id of a task.
-async fn found(one: &OneTask) -> Result<(Api, String), Failure> {
-    let api = Api::of(&one.of)?;
-    let id = api.whole_id(&one.id).await?;
+async fn found(of: &Operated, part: &str) -> Result<(Api, String), Failure> {
+    let api = Api::of(of)?;
+    let id = api.whole_id(part).await?;
     Ok((api, id))
 }
 
+impl Filter {
+    fn query(&self) -> TaskQuery {
+        let given = |text: &Option<String>| text.clone().unwrap_or_default();
+        TaskQuery {
+            state: given(&self.state),
+            tool: given(&self.tool),
+            principal: given(&self.principal),
+            origin: given(&self.origin),
+            parent: given(&self.parent),
+            asks: if self.asks { "yes".to_owned() } else { String::new() },
+            text: given(&self.text),
+            older: given(&self.older),
+            younger: given(&self.younger),
+            ..TaskQuery::default()
+        }
+    }
+
+    /// Says how a principal is named, if nothing was found of one that is named otherwise.
+    fn explain_principal(&self) {
+        let principal = self.principal.as_deref().unwrap_or_default();
+        if !principal.is_empty() && !principal.contains(':') {
+            output::note(&format!(
+                "a principal is named as lists show it: key:{principal} for an API key"
+            ));
+        }
+    }
+}
+
 async fn tasks(wanted: &AdminTasks) -> Result<Exit, Failure> {
-    let given = |text: &Option<String>| text.clone().unwrap_or_default();
     let query = TaskQuery {
-        state: given(&wanted.state),
-        tool: given(&wanted.tool),
-        principal: given(&wanted.principal),
-        origin: given(&wanted.origin),
-        parent: given(&wanted.parent),
-        asks: if wanted.asks { "yes".to_owned() } else { String::new() },
-        text: given(&wanted.text),
-        older: given(&wanted.older),
-        younger: given(&wanted.younger),
         order: if wanted.oldest {
             "oldest".to_owned()
         } else {
             String::new()
         },
-        after: given(&wanted.after),
+        after: wanted.after.clone().unwrap_or_default(),
         limit: wanted.limit.clone(),
+        ..wanted.filter.query()
     };
     let page = full_page(&Api::of(&wanted.of)?, query).await?;
     let next = page["next"].as_str().map(str::to_owned);
     let exit = shown(&wanted.of, &page, |page| {
         show::tasks(show::list(page, "tasks"), show::width())
     });
-    let principal = wanted.principal.as_deref().unwrap_or_default();
-    if show::list(&page, "tasks").is_empty() && !principal.is_empty() && !principal.contains(':') {
-        output::note(&format!(
-            "a principal is named as lists show it: key:{principal} for an API key"
-        ));
+    if show::list(&page, "tasks").is_empty() {
+        wanted.filter.explain_principal();
     }
     if let (Some(next), false) = (next, wanted.of.json) {
         output::note(&format!("there may be more: --after {next}"));
@@ -208,10 +236,27 @@ async fn tasks(wanted: &AdminTasks) -> Result<Exit, Failure> {
     exit
 }
 
-async fn act(one: &OneTask, action: &str, words: &str) -> Result<Exit, Failure> {
-    let (api, id) = found(one).await?;
+/// The one task that is meant, unless all that the filter finds are.
+fn one_of(some: &SomeTasks) -> Result<Option<&str>, Failure> {
+    if some.id.is_some() && some.filter.query() != TaskQuery::default() {
+        return Err(Failure::usage(
+            "a filter is for many tasks: give --all in place of the id",
+        ));
+    }
+    Ok(some.id.as_deref())
+}
+
+async fn act_on(some: &SomeTasks, action: &str, words: &str) -> Result<Exit, Failure> {
+    match one_of(some)? {
+        Some(part) => act(&some.of, part, action, words).await,
+        None => bulk::run(some, action).await,
+    }
+}
+
+async fn act(of: &Operated, part: &str, action: &str, words: &str) -> Result<Exit, Failure> {
+    let (api, id) = found(of, part).await?;
     let done = api.post(&format!("{}/{action}", task_path(&id)?), None).await?;
-    shown(&one.of, &done, |done| match done["task"].as_str() {
+    shown(of, &done, |done| match done["task"].as_str() {
         // The id alone, for scripts.
         Some(new) => {
             output::note(&format!("{id} {words} as"));
@@ -268,7 +313,7 @@ fn percent_encode(name: &str) -> String {
 }
 
 async fn log(one: &OneTask) -> Result<Exit, Failure> {
-    let (api, id) = found(one).await?;
+    let (api, id) = found(&one.of, &one.id).await?;
     let path = task_path(&id)?;
     let mut offset = 0;
     loop {

@@ -101,6 +101,36 @@ pub(super) fn tools(tools: &[Value], width: usize) -> String {
     table(header, &rows, width)
 }
 
+pub(super) fn principals(found: &Value, width: usize) -> String {
+    let row = |principal: &Value| {
+        let count = |member: &str| principal[member].as_u64().unwrap_or_default().to_string();
+        [
+            text(principal, "principal").to_owned(),
+            count("queued"),
+            count("running"),
+            count("suspended"),
+            count("blocked"),
+            count("asking"),
+            length(principal["oldestMillis"].as_u64().unwrap_or_default()),
+        ]
+    };
+    let rows: Vec<[String; 7]> = list(found, "principals").iter().map(row).collect();
+    let header = [
+        "PRINCIPAL",
+        "QUEUED",
+        "RUNNING",
+        "SUSPENDED",
+        "BLOCKED",
+        "ASKING",
+        "OLDEST",
+    ];
+    let mut shown = table(header, &rows, width);
+    if found["orMore"] == true {
+        shown.push_str(&format!("\nthe newest {} live tasks are counted", found["counted"]));
+    }
+    shown
+}
+
 /// Of a tool or an upstream: how many of its tasks end in a minute.
 fn rate(of: &Value) -> String {
     format!("{:.1}", of["perMinute"].as_f64().unwrap_or_default())

@@ -4,6 +4,7 @@ use super::{api::Api, show};
 use crate::{failure::Failure, output, result::Exit};
 use longhaul_client::SystemClock;
 use longhaul_core::Clock as _;
+use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
 use serde_json::{Value, json};
 use std::{
     io::{self, IsTerminal as _, Write as _},
@@ -14,25 +15,88 @@ const ROUND: Duration = Duration::from_secs(1);
 /// Tasks that are shown if the terminal does not say how many lines it has.
 const LINES: usize = 24;
 
-/// Runs until it is interrupted. Without a terminal it prints the present and ends.
+/// Runs until `q` is pressed or it is interrupted. Without a terminal it prints the present and ends.
 pub(super) async fn run(api: &Api, as_json: bool) -> Result<Exit, Failure> {
+    let keys = Keys::of_terminal();
     loop {
+        let problems = api.get("/api/problems").await?;
         let stats = api.get("/api/stats").await?;
         let tools = api.get("/api/tools").await?;
         let live = api.get("/api/tasks?state=live&order=oldest&limit=200").await?;
         if as_json {
-            output::json_line(&json!({"stats": stats, "tools": tools, "tasks": live["tasks"]}));
+            output::json_line(&json!({
+                "problems": problems["problems"],
+                "stats": stats,
+                "tools": tools,
+                "tasks": live["tasks"],
+            }));
         } else {
-            draw(&stats, &tools, &live);
+            draw(&problems, &stats, &tools, &live);
         }
         if !io::stdout().is_terminal() || output::has_failed() {
             return Ok(Exit::Answered);
         }
-        SystemClock.sleep(ROUND).await;
+        match &keys {
+            None => SystemClock.sleep(ROUND).await,
+            Some(keys) if keys.quit().await => {
+                output::text("");
+                return Ok(Exit::Answered);
+            }
+            Some(_) => {}
+        }
     }
 }
 
-fn draw(stats: &Value, tools: &Value, live: &Value) {
+/// The keys of the terminal, which come one by one and are not shown until this is dropped.
+struct Keys {
+    before: Termios,
+}
+
+impl Keys {
+    /// `None` if there is no terminal that can be set so.
+    fn of_terminal() -> Option<Self> {
+        if !io::stdout().is_terminal() {
+            return None;
+        }
+        let before = tcgetattr(io::stdin()).ok()?;
+        let mut single = before.clone();
+        // Ctrl-C still interrupts.
+        single.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
+        // A read returns after a second, also if no key was pressed.
+        single.special_codes[SpecialCodeIndex::VMIN] = 0;
+        single.special_codes[SpecialCodeIndex::VTIME] = 10;
+        tcsetattr(io::stdin(), OptionalActions::Now, &single).ok()?;
+        Some(Self { before })
+    }
+
+    /// Waits for a second; returns earlier if a key is pressed, and `true` if the user wants to end.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a terminal cannot be read without blocking; it takes a second at most"
+    )]
+    async fn quit(&self) -> bool {
+        let read = tokio::task::spawn_blocking(|| {
+            let mut keys = [0; 16];
+            let read = rustix::io::read(io::stdin(), &mut keys).unwrap_or_default();
+            keys[..read].iter().any(|key| matches!(key, b'q' | b'Q'))
+        });
+        tokio::select! {
+            quits = read => quits.unwrap_or_default(),
+            _ = tokio::signal::ctrl_c() => true,
+        }
+    }
+}
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
+    }
+}
+
+/// How many problems are shown.
+const PROBLEMS: usize = 3;
+
+fn draw(problems: &Value, stats: &Value, tools: &Value, live: &Value) {
     let is_terminal = io::stdout().is_terminal();
     let busy = |tool: &&Value| {
         ["queued", "running", "suspended", "blocked"]
@@ -42,6 +106,13 @@ fn draw(stats: &Value, tools: &Value, live: &Value) {
     let tools: Vec<Value> = tools.as_array().into_iter().flatten().filter(busy).cloned().collect();
     let width = show::width();
     let mut lines = wrapped(&show::stats(stats), width);
+    let problems = show::list(problems, "problems");
+    let shown = problems.iter().take(PROBLEMS);
+    lines.extend(shown.map(|problem| format!("! {}", show::text(problem, "what"))));
+    if problems.len() > PROBLEMS {
+        let more = problems.len() - PROBLEMS;
+        lines.push(format!("! and {more} more: `longhaul admin doctor`"));
+    }
     lines.push(String::new());
     lines.extend(show::tools(&tools, width).lines().map(str::to_owned));
     lines.push(String::new());

@@ -20,22 +20,24 @@ pub(crate) enum AdminCommand {
     Task(OneTask),
     /// Print the log of a task
     Log(OneTask),
-    /// Ask the work of a task to stop
-    Cancel(OneTask),
-    /// Make a task that has failed or was cancelled again, as a new one
-    Retry(OneTask),
+    /// Ask the work of a task, or of many, to stop
+    Cancel(SomeTasks),
+    /// Make a task that has failed or was cancelled, or many, again: as new ones
+    Retry(SomeTasks),
     /// Have a new task go on from an earlier point of a durable task's journal
     Reset(AdminReset),
-    /// Try a blocked task again now
-    Release(OneTask),
+    /// Try a blocked task, or many, again now
+    Release(SomeTasks),
     /// Move a queued task to the front of its tool's queue
     Raise(OneTask),
-    /// Delete a finished task with all that it has left
-    Delete(OneTask),
+    /// Delete a finished task, or many, with all that they have left
+    Delete(SomeTasks),
     /// Answer or decline a question of a task
     Answer(AdminAnswer),
     /// List the tools, and what becomes of their calls
     Tools(Operated),
+    /// Count the live tasks of each principal
+    Principals(Operated),
     /// List the upstreams of a gateway, and whether they answer
     Upstreams(Operated),
     /// Print the latest lines of the audit log, newest first
@@ -106,11 +108,9 @@ pub(crate) struct SomeTools {
     pub(crate) upstream: Option<String>,
 }
 
-/// `longhaul admin tasks`
-#[derive(Debug, Args)]
-pub(crate) struct AdminTasks {
-    #[command(flatten)]
-    pub(crate) of: Operated,
+/// Which tasks are meant. What is not given restricts nothing.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Filter {
     /// States, with commas: queued, running, suspended, blocked, succeeded, failed, cancelled; live or ended
     #[arg(long, value_name = "STATES")]
     pub(crate) state: Option<String>,
@@ -138,6 +138,33 @@ pub(crate) struct AdminTasks {
     /// Ended within this time; live ones younger than this
     #[arg(long, value_name = "DURATION")]
     pub(crate) younger: Option<String>,
+}
+
+/// One task, or all that a filter finds.
+#[derive(Debug, Args)]
+pub(crate) struct SomeTasks {
+    #[command(flatten)]
+    pub(crate) of: Operated,
+    /// The task's id, or a part of it that only one of the latest 500 tasks has
+    #[arg(required_unless_present = "all")]
+    pub(crate) id: Option<String>,
+    /// All tasks that the filter finds: says how many, and asks
+    #[arg(long, conflicts_with = "id")]
+    pub(crate) all: bool,
+    #[command(flatten, next_help_heading = "With --all")]
+    pub(crate) filter: Filter,
+    /// Do not ask
+    #[arg(long, requires = "all")]
+    pub(crate) yes: bool,
+}
+
+/// `longhaul admin tasks`
+#[derive(Debug, Args)]
+pub(crate) struct AdminTasks {
+    #[command(flatten)]
+    pub(crate) of: Operated,
+    #[command(flatten)]
+    pub(crate) filter: Filter,
     /// Oldest first
     #[arg(long)]
     pub(crate) oldest: bool,

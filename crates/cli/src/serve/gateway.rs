@@ -37,7 +37,10 @@ impl UpstreamSource for Operated {
                 name: upstream.name,
                 state: match upstream.status {
                     UpstreamStatus::Starting => UpstreamState::Starting,
-                    UpstreamStatus::Up { .. } => UpstreamState::Up,
+                    UpstreamStatus::Up { .. } => match upstream.silence {
+                        Some(silence) => UpstreamState::Silent(silence),
+                        None => UpstreamState::Up,
+                    },
                     UpstreamStatus::Down { reason } => UpstreamState::Down(reason),
                 },
                 tools: upstream.tools,

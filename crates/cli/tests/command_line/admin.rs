@@ -117,15 +117,69 @@ fn the_doctor_finds_what_is_wrong() {
         "{open:?}"
     );
     mode(0o700);
+    let id = gate(&served, 0);
+    state(&served, &id, "running");
     served.kill();
-    let dead = json(&admin(&served, "doctor", &["--json"]));
-    let findings = dead["findings"].as_array().unwrap();
-    assert!(
-        findings
-            .iter()
-            .any(|finding| finding["advice"].as_str().unwrap().starts_with("start it:")),
-        "{dead}"
+    let finds = |what: &str, advice: &str| {
+        let dead = json(&admin(&served, "doctor", &["--json"]));
+        let found = dead["findings"].as_array().unwrap().iter().any(|finding| {
+            let has = |member: &str, part: &str| finding[member].as_str().unwrap().contains(part);
+            has("finding", what) && has("advice", advice)
+        });
+        assert!(found, "{what}: {dead}");
+    };
+    finds("", "start it: longhaul serve");
+    finds("live tasks wait for the server: 1 running", "nothing of them is lost");
+    let node = data.join("node");
+    let kept = fs::read(&node).unwrap();
+    fs::remove_file(&node).unwrap();
+    finds(
+        "the file `node` beside the database is missing",
+        "--accept-restored-database",
     );
+    fs::write(&node, kept).unwrap();
+    // A page in the middle is lost.
+    let database = data.join("longhaul.db");
+    let checkpoint = rusqlite::Connection::open(&database).unwrap();
+    checkpoint.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+    drop(checkpoint);
+    let mut bytes = fs::read(&database).unwrap();
+    let pages = bytes.len() / 4096;
+    bytes[4096 * 3..4096 * (pages - 1)].fill(0x5a);
+    fs::write(&database, bytes).unwrap();
+    finds("damaged", "restore the latest backup");
+}
+
+#[test]
+fn many_tasks_are_acted_on_with_a_filter() {
+    let served = Served::start();
+    let ids = [gate(&served, 0), gate(&served, 0)];
+    ids.iter().for_each(|id| drop(state(&served, id, "running")));
+    let asked = admin(&served, "cancel", &["--all", "--tool", "gate"]);
+    assert_eq!(exit(&asked), 2);
+    assert!(
+        stderr(&asked).contains("cancel 2 tasks? Nothing was changed: --yes"),
+        "{asked:?}"
+    );
+    let unfiltered = admin(&served, "cancel", &["--all", "--yes"]);
+    assert_eq!(exit(&unfiltered), 2);
+    assert!(stderr(&unfiltered).contains("such as `tool`"), "{unfiltered:?}");
+    assert_eq!(
+        exit(&admin(&served, "cancel", &[&ids[0], "--tool", "gate"])),
+        2,
+        "a filter is for --all"
+    );
+    let counted = json(&admin(&served, "principals", &["--json"]));
+    assert_eq!(counted["principals"][0]["running"], 2, "{counted}");
+    assert!(stdout(&admin(&served, "principals", &[])).starts_with("PRINCIPAL "));
+    let done = admin(&served, "cancel", &["--all", "--state", "live", "--yes", "--json"]);
+    assert_eq!(
+        (exit(&done), json(&done)),
+        (0, json!({"done": 2, "refused": 0, "refusals": []}))
+    );
+    ids.iter().for_each(|id| drop(state(&served, id, "cancelled")));
+    let deleted = admin(&served, "delete", &["--all", "--state", "ended", "--yes"]);
+    assert_eq!(stdout(&deleted), "delete: 2 done, 0 not\n");
 }
 
 /// On an address of its own, for browsers, Prometheus and other machines.

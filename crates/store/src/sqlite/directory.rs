@@ -145,6 +145,19 @@ impl Directory {
     }
 }
 
+/// What the process that owns a data directory wrote about itself; `None` if none does.
+pub(super) fn owner(path: &Path) -> io::Result<Option<String>> {
+    let directory = File::open(path)?;
+    match flock(&directory, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => Ok(None),
+        Err(Errno::WOULDBLOCK) => {
+            let text = std::fs::read_to_string(path.join(LOCK)).unwrap_or_default();
+            Ok(Some(in_words(&text)))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// A file that is made if it is not there, and that only we may read.
 fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
@@ -181,7 +194,14 @@ fn holder(dir: &PrivateDir) -> String {
         .file(LOCK, &options)
         .and_then(|lock| lock.take(1024).read_to_string(&mut text));
     match read {
-        Ok(_) if !text.trim().is_empty() => one_line(text.trim()),
-        _ => "its process id is unknown".to_owned(),
+        Ok(_) => in_words(&text),
+        Err(_) => in_words(""),
+    }
+}
+
+fn in_words(holder: &str) -> String {
+    match holder.trim() {
+        "" => "its process id is unknown".to_owned(),
+        text => one_line(text),
     }
 }

@@ -9,6 +9,7 @@ mod commit_effects;
 mod connection;
 mod database_file_check;
 mod directory;
+mod directory_report;
 mod ended;
 mod fault;
 mod fault_injection;
@@ -36,6 +37,7 @@ mod write;
 mod writer;
 
 pub use backup::{CopyError, DatabaseCopy};
+pub use directory_report::DirectoryReport;
 pub use fault_injection::InjectedFault;
 pub use node_file::Disagreement;
 pub use open_error::OpenError;

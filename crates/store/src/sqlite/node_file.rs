@@ -142,9 +142,12 @@ pub(super) struct NodeFile {
 
 impl NodeFile {
     pub(super) fn in_directory(dir: &PrivateDir) -> Self {
-        Self {
-            directory: dir.path().to_owned(),
-        }
+        Self::of(dir.path().to_owned())
+    }
+
+    /// That of a directory which this process need not own.
+    pub(super) fn of(directory: PathBuf) -> Self {
+        Self { directory }
     }
 
     /// Why the file and the database are not of the same time, if they are not.

@@ -1,0 +1,264 @@
+//! An action on all tasks that a filter finds. Each task is acted on as if alone, and each action is recorded.
+
+use crate::{
+    access::Actor,
+    action::{ActionError, TaskAction},
+    context::AdminContext,
+    query::{InvalidQuery, TaskQuery},
+};
+use futures_util::{StreamExt as _, stream};
+use longhaul_core::{
+    State, Verdict,
+    store::{SearchOrder, TaskFilter, TaskSearch},
+};
+use longhaul_runtime::OperatorError;
+use serde::Serialize;
+
+/// Tasks of one request.
+pub(crate) const AT_ONCE: usize = 500;
+/// Actions whose commits are waited for together.
+const TOGETHER: usize = 64;
+/// Refusals that are told.
+const TOLD: usize = 20;
+
+/// What can be done to many tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BulkAction {
+    Cancel,
+    Retry,
+    Release,
+    Delete,
+}
+
+impl BulkAction {
+    pub(crate) const ALL: [Self; 4] = [Self::Cancel, Self::Retry, Self::Release, Self::Delete];
+
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|action| action.name() == name)
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Cancel => "cancel",
+            Self::Retry => "retry",
+            Self::Release => "release",
+            Self::Delete => "delete",
+        }
+    }
+
+    /// What a page calls it.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Cancel => "Cancel",
+            Self::Retry => "Retry",
+            Self::Release => "Release",
+            Self::Delete => "Delete",
+        }
+    }
+
+    /// What was done.
+    pub(crate) fn done(self) -> &'static str {
+        match self {
+            Self::Cancel => "Cancelled",
+            Self::Retry => "Retried",
+            Self::Release => "Released",
+            Self::Delete => "Deleted",
+        }
+    }
+
+    /// What it does to each task.
+    pub(crate) fn meaning(self) -> &'static str {
+        match self {
+            Self::Cancel => {
+                "The work of each task is asked to stop. One that does not run ends at once. Its client sees it cancelled."
+            }
+            Self::Retry => {
+                "Each task is made again as a new one, with the same arguments, for the same principal. One that was retried before is not made again."
+            }
+            Self::Release => "Each task is tried again now.",
+            Self::Delete => {
+                "Each task is removed with its arguments, result, journal and log. Its client does not find it any more."
+            }
+        }
+    }
+
+    fn on_one(self) -> TaskAction {
+        match self {
+            Self::Cancel => TaskAction::Cancel,
+            Self::Retry => TaskAction::Retry,
+            Self::Release => TaskAction::Release,
+            Self::Delete => TaskAction::Delete,
+        }
+    }
+
+    /// The states in which a task can be acted on.
+    fn states(self) -> &'static [State] {
+        match self {
+            Self::Cancel => &[State::Queued, State::Running, State::Suspended, State::Blocked],
+            Self::Retry => &[
+                State::Done(Verdict::ToolError),
+                State::Done(Verdict::RpcError),
+                State::Done(Verdict::Cancelled),
+            ],
+            Self::Release => &[State::Blocked],
+            Self::Delete => &[
+                State::Done(Verdict::Succeeded),
+                State::Done(Verdict::ToolError),
+                State::Done(Verdict::RpcError),
+                State::Done(Verdict::Cancelled),
+            ],
+        }
+    }
+
+    /// Whether the query may find tasks that can be acted on.
+    pub(crate) fn fits(self, query: &TaskQuery) -> bool {
+        query
+            .states()
+            .is_ok_and(|states| states.is_empty() || states.iter().any(|state| self.states().contains(state)))
+    }
+
+    /// What its `state` may name.
+    fn state_words(self) -> &'static str {
+        match self {
+            Self::Cancel => "live, or one of queued, running, suspended and blocked",
+            Self::Retry => "failed or cancelled",
+            Self::Release => "blocked",
+            Self::Delete => "ended, or one of succeeded, failed and cancelled",
+        }
+    }
+
+    /// The tasks that `query` finds and that can be acted on.
+    ///
+    /// # Errors
+    /// [`InvalidQuery`], also if it would find everything, or nothing that can be acted on.
+    fn search(self, query: &TaskQuery, context: &AdminContext) -> Result<TaskSearch, InvalidQuery> {
+        let mut search = query.search(context.engine.ports().clock.read())?;
+        if search.filter == TaskFilter::default() {
+            return Err(InvalidQuery {
+                name: "state",
+                value: String::new(),
+                must_be: "given, or another part of the filter, such as `tool` or `principal`",
+            });
+        }
+        let states = &mut search.filter.states;
+        match states.is_empty() {
+            true => states.extend(self.states()),
+            false => states.retain(|state| self.states().contains(state)),
+        }
+        if states.is_empty() {
+            return Err(InvalidQuery {
+                name: "state",
+                value: query.state.clone(),
+                must_be: self.state_words(),
+            });
+        }
+        if search.order != SearchOrder::NewestFirst {
+            return Err(InvalidQuery {
+                name: "order",
+                value: query.order.clone(),
+                must_be: "newest: then the tasks that a retry makes are not found again",
+            });
+        }
+        if query.limit.trim().is_empty() {
+            search.limit = AT_ONCE;
+        }
+        Ok(search)
+    }
+}
+
+/// What has become of a part of the tasks.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct BulkReport {
+    /// So many were acted on.
+    pub(crate) done: usize,
+    /// So many were not.
+    pub(crate) refused: usize,
+    /// The first of these.
+    pub(crate) refusals: Vec<Refusal>,
+    /// Where the next part begins, unless this is the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) next: Option<String>,
+}
+
+/// A task that was not acted on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Refusal {
+    pub(crate) task: String,
+    pub(crate) message: String,
+}
+
+impl BulkReport {
+    /// Adds the report of a later part.
+    pub(crate) fn add(&mut self, later: Self) {
+        self.done += later.done;
+        self.refused += later.refused;
+        self.refusals.extend(later.refusals);
+        self.refusals.truncate(TOLD);
+        self.next = later.next;
+    }
+}
+
+/// The tasks that an action would be done to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct BulkPreview {
+    pub(crate) tasks: usize,
+    /// Whether there are more than were looked at.
+    pub(crate) or_more: bool,
+}
+
+impl AdminContext {
+    /// How many tasks it would be done to.
+    ///
+    /// # Errors
+    /// [`ActionError::Query`], or the store's.
+    pub(crate) async fn preview(&self, action: BulkAction, query: &TaskQuery) -> Result<BulkPreview, ActionError> {
+        let search = TaskSearch {
+            limit: crate::query::MOST_EXAMINED,
+            ..action.search(query, self)?
+        };
+        let found = self.engine.store().search(search).await.map_err(OperatorError::Store)?;
+        Ok(BulkPreview {
+            tasks: found.tasks.len(),
+            or_more: found.next.is_some(),
+        })
+    }
+
+    /// Does it to the first tasks that the query finds. [`BulkReport::next`] says where the next part begins.
+    ///
+    /// # Errors
+    /// [`ActionError::Query`], or the store's. In the second case a part may be done.
+    pub(crate) async fn act_on_all(
+        &self,
+        actor: &Actor,
+        action: BulkAction,
+        query: &TaskQuery,
+    ) -> Result<BulkReport, ActionError> {
+        let search = action.search(query, self)?;
+        let found = self.engine.store().search(search).await.map_err(OperatorError::Store)?;
+        let acted = found.tasks.into_iter().map(|task| async move {
+            let done = self.act(actor, &task.id, action.on_one()).await;
+            (task.id.to_string(), done)
+        });
+        let mut acted = stream::iter(acted).buffered(TOGETHER);
+        let mut report = BulkReport {
+            next: found.next.map(|next| next.to_string()),
+            ..BulkReport::default()
+        };
+        while let Some((task, done)) = acted.next().await {
+            match done {
+                Ok(_) => report.done += 1,
+                Err(error @ ActionError::Refused(OperatorError::Store(_))) => return Err(error),
+                Err(error) => {
+                    report.refused += 1;
+                    if report.refusals.len() < TOLD {
+                        let message = error.to_string();
+                        report.refusals.push(Refusal { task, message });
+                    }
+                }
+            }
+        }
+        Ok(report)
+    }
+}

@@ -1,0 +1,54 @@
+//! How much room a data directory has.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
+
+/// Less than this is soon used up, in bytes.
+const LITTLE: u64 = 1 << 30;
+/// With less than this a server takes no work once a write has failed for want of room, in bytes.
+const NONE: u64 = 4 << 20;
+
+/// The free space of a disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiskSpace {
+    path: PathBuf,
+    free: u64,
+}
+
+impl DiskSpace {
+    /// What to do about a disk with little space.
+    pub const ADVICE: &str = "calls are refused when it is full, and outcomes wait: make room; delete what has ended \
+         (`longhaul admin delete FILE --all --state ended --older 1d`), or shorten `retention`";
+
+    /// That of the disk of this directory; `None` if the system does not say.
+    pub fn of(path: &Path) -> Option<Self> {
+        let system = rustix::fs::statvfs(path).ok()?;
+        Some(Self {
+            path: path.to_owned(),
+            free: system.f_bavail.saturating_mul(system.f_frsize),
+        })
+    }
+
+    /// Whether it is soon used up: less than 1 GiB.
+    pub fn is_little(&self) -> bool {
+        self.free < LITTLE
+    }
+
+    /// Whether it is used up: less than 4 MiB.
+    pub(crate) fn is_none(&self) -> bool {
+        self.free < NONE
+    }
+}
+
+impl fmt::Display for DiskSpace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the disk of {} has {} MiB left",
+            self.path.display(),
+            self.free >> 20
+        )
+    }
+}
