@@ -105,6 +105,44 @@ await step("a tool is paused and resumed", async () => {
   await Promise.all([page.close(), task.close()]);
 });
 
+await step("a queued task is raised before another one", async () => {
+  const page = await open("/tools");
+  await submit(page, 'form[action="/tools/quick/pause"] button');
+  await start("quick", "words=first");
+  const id = await start("quick", "words=second");
+  const task = await open(`/tasks/${id}`);
+  await submit(task, `form[action="/tasks/${id}/raise"] button`);
+  equal(await heading(task), "quick queued", "a raised task");
+  await task.close();
+  await submit(page, 'form[action="/tools/quick/resume"] button');
+  await page.close();
+});
+
+await step("all tasks of a list are cancelled after a question, and deleted", async () => {
+  const ids = [await start("hold", "words=many"), await start("hold", "words=many")];
+  const watching = await open(`/tasks/${ids[1]}`, { inBrowser: anotherBrowser });
+  await waitForHeading(watching, "running");
+  const page = await open("/?state=live&tool=hold", { scripts: false });
+  const [question] = await Promise.all([page.waitForNavigation(), page.click('a[href^="/bulk/cancel?"]')]);
+  equal(question.status(), 200, "the question");
+  equal(/^Cancel [0-9]+ tasks$/.test(await heading(page)), true, await heading(page));
+  await submit(page, "main form button");
+  equal(/^Cancelled: [0-9]+\.$/.test((await page.$eval("[role=status]:not(#live)", (said) => said.textContent)).trim()), true, "what was done");
+  await waitForHeading(watching, "cancelled");
+  await page.goto(`${admin}/bulk/delete?state=cancelled&tool=hold`);
+  await submit(page, "main form button");
+  equal((await page.goto(`${admin}/tasks/${ids[0]}`)).status(), 404, "a deleted task");
+  await Promise.all([page.close(), watching.close()]);
+});
+
+await step("who has live tasks is found", async () => {
+  await start("hold", "words=mine");
+  const page = await open("/principals");
+  await page.waitForFunction(() => document.querySelectorAll("tbody tr").length === 1, { timeout: 20_000 });
+  equal(await page.$eval("tbody a", (link) => link.getAttribute("href").startsWith("/?state=live&principal=")), true, "its tasks");
+  await page.close();
+});
+
 await step("an upstream that is away says why, and a log that is written to follows", async () => {
   const page = await open("/upstreams");
   await page.waitForFunction(() => document.body.textContent.includes("API_KEY is missing"), { timeout: 20_000 });
@@ -150,7 +188,7 @@ await step("the keyboard reaches everything in its order", async () => {
 
 await step("nothing is wider than the screen, and colours have contrast, in both themes", async () => {
   const id = await start("hold", "words=a-very-long-word-without-a-break-".repeat(10));
-  for (const path of ["/", `/tasks/${id}`, "/tools", "/upstreams", "/nodes", "/audit", "/login"]) {
+  for (const path of ["/", `/tasks/${id}`, "/tools", "/upstreams", "/principals", "/nodes", "/audit", "/bulk/cancel?state=live", "/login"]) {
     for (const [width, dark] of [[1200, false], [1200, true], [360, false], [360, true]]) {
       const page = await open(path, { width, dark });
       const scroll = await page.evaluate(() => document.documentElement.scrollWidth);
