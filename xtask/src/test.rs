@@ -415,6 +415,8 @@ fn cluster_args(rounds: u32, plant: Option<cluster::InjectedFault>, json: bool) 
         seed: Some(SEED),
         plant,
         figures: false,
+        upgrade_from: None,
+        older: None,
         program: Some(workspace::longhaul().path()),
         under_fire: Some(workspace::under_fire().path()),
         json,

@@ -35,6 +35,10 @@ pub(super) enum Fault {
     Drain {
         host: usize,
     },
+    /// A host is asked to stop, and starts as a later release.
+    Upgrade {
+        host: usize,
+    },
 }
 
 /// How the network between a host and the database fails.
@@ -49,7 +53,7 @@ pub(super) enum Partition {
 }
 
 impl Fault {
-    pub(super) fn draw(rng: &mut Rng) -> Self {
+    fn draw(rng: &mut Rng) -> Self {
         let host = rng.usize(..HOSTS);
         // Of every kind some are shorter than a lease and some are longer, and most are around it.
         let lease = u64::try_from(LEASE.as_millis()).unwrap_or_default();
@@ -71,13 +75,22 @@ impl Fault {
         }
     }
 
+    /// The faults of a run: as many as the seed draws, or one host after the other goes from an older release to this one.
+    pub(super) fn all(rng: &mut Rng, rounds: u32, is_upgrade: bool) -> Vec<Self> {
+        match is_upgrade {
+            true => (0..HOSTS).map(|host| Self::Upgrade { host }).collect(),
+            false => (0..rounds).map(|_| Self::draw(rng)).collect(),
+        }
+    }
+
     pub(super) fn host(&self) -> Option<usize> {
         match *self {
             Self::None | Self::KillDatabase { .. } => None,
             Self::Kill { host, .. }
             | Self::Pause { host, .. }
             | Self::Partition { host, .. }
-            | Self::Drain { host } => Some(host),
+            | Self::Drain { host }
+            | Self::Upgrade { host } => Some(host),
         }
     }
 
@@ -89,6 +102,7 @@ impl Fault {
             Self::Partition { .. } => "hosts without the database",
             Self::KillDatabase { .. } => "databases killed",
             Self::Drain { .. } => "hosts drained",
+            Self::Upgrade { .. } => "hosts upgraded",
         }
     }
 }

@@ -65,6 +65,8 @@ pub(super) fn run(root: &Path, programs: &Programs, as_json: bool) -> Result<(),
         true => println!("{line}"),
         false => println!("{}", shown(&line)),
     };
+    report(takeover(root, programs)?);
+    report(steps(root, programs)?);
     for count in 1..=3 {
         let mut site = Site::start(root, programs, count)?;
         site.operations(count)?;
@@ -74,8 +76,6 @@ pub(super) fn run(root: &Path, programs: &Programs, as_json: bool) -> Result<(),
         }
         site.report.drain(..).for_each(report);
     }
-    report(steps(root, programs)?);
-    report(takeover(root, programs)?);
     Ok(fs::remove_dir_all(root)?)
 }
 
@@ -187,6 +187,8 @@ impl Site {
                 .map(|client| client.join().unwrap_or(1))
                 .sum::<usize>()
         });
+        let live = "SELECT count(*) FROM longhaul.tasks WHERE tool = 'quick' AND ended_at IS NULL";
+        until(&self.postgres, live, "0")?;
         let after = self.used()?;
         self.report
             .push(cost(&format!("{count} nodes, {name}"), times, failed, before, after));
@@ -293,6 +295,7 @@ fn steps(root: &Path, programs: &Programs) -> Result<Value, ClusterError> {
 
 /// How soon the running tasks of a node that dies are taken over.
 fn takeover(root: &Path, programs: &Programs) -> Result<Value, ClusterError> {
+    fs::create_dir_all(root)?;
     let postgres = measured_postgres()?;
     let mut dies = under_fire(root, programs, &postgres, "dies")?;
     let address = dies.ready()?;
@@ -311,7 +314,7 @@ fn takeover(root: &Path, programs: &Programs) -> Result<Value, ClusterError> {
             });
         }
     });
-    let running = "SELECT count(*) FROM longhaul.tasks WHERE attempt_state = 1";
+    let running = "SELECT count(*) FROM longhaul.tasks WHERE attempt_state < 3";
     until(&postgres, running, &TAKEN_OVER.to_string())?;
     let mut others = [
         under_fire(root, programs, &postgres, "one")?,

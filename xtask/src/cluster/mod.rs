@@ -16,7 +16,13 @@ mod report;
 mod rounds;
 mod violation;
 
-use crate::{postgres::PostgresError, process::ProcessError, server::ServerError, workspace};
+use crate::{
+    crash::{self, CrashError},
+    postgres::PostgresError,
+    process::ProcessError,
+    server::ServerError,
+    workspace,
+};
 use effects::Misstep;
 use history::Contradiction;
 use nodes::Cluster;
@@ -46,6 +52,12 @@ pub(crate) struct Args {
     /// Measure what operations cost instead, without faults; for that the programs should be optimized ones
     #[arg(long, conflicts_with_all = ["plant", "seed", "rounds"])]
     pub(crate) figures: bool,
+    /// Build the server of this commit, and replace it by the present one under load, one host after the other
+    #[arg(long, value_name = "COMMIT", conflicts_with_all = ["plant", "rounds", "figures"])]
+    pub(crate) upgrade_from: Option<String>,
+    /// With an upgrade: use this older server instead of building one
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["plant", "rounds", "figures", "upgrade_from"])]
+    pub(crate) older: Option<PathBuf>,
     /// Use this server instead of building one
     #[arg(long, value_name = "FILE", requires = "under_fire")]
     pub(crate) program: Option<PathBuf>,
@@ -96,6 +108,8 @@ impl InjectedFault {
 struct Programs {
     longhaul: PathBuf,
     under_fire: PathBuf,
+    /// The server that nodes with commands run until they are upgraded.
+    older: Option<PathBuf>,
 }
 
 /// Why a run failed or has tested nothing.
@@ -109,6 +123,8 @@ pub(crate) enum ClusterError {
     Server(#[from] ServerError),
     #[error(transparent)]
     Postgres(#[from] PostgresError),
+    #[error(transparent)]
+    Older(#[from] Box<CrashError>),
     #[error("a file of the run cannot be used: {0}")]
     Io(#[from] io::Error),
     #[error(
@@ -136,6 +152,10 @@ pub(crate) fn run(args: &Args) -> Result<(), ClusterError> {
     let programs = Programs {
         longhaul: workspace::longhaul().or_build(args.program.as_ref())?,
         under_fire: workspace::under_fire().or_build(args.under_fire.as_ref())?,
+        older: match &args.upgrade_from {
+            Some(commit) => Some(crash::older_server(commit).map_err(Box::new)?),
+            None => args.older.clone(),
+        },
     };
     if args.figures {
         let root = workspace::target()

@@ -78,6 +78,8 @@ pub(super) struct Cluster {
     root: PathBuf,
     programs: Programs,
     plant: Option<InjectedFault>,
+    /// Whether a host still runs the older server.
+    is_older: [bool; HOSTS],
     postgres: Postgres,
     /// Those of a host are beside each other.
     nodes: Vec<Node>,
@@ -100,6 +102,7 @@ impl Cluster {
             balancers: [Balancer::start(HOSTS)?, Balancer::start(HOSTS)?],
             nodes: Vec::new(),
             root,
+            is_older: [programs.older.is_some(); HOSTS],
             programs,
             plant,
             postgres,
@@ -126,6 +129,11 @@ impl Cluster {
     /// Where clients find a service.
     pub(super) fn address(&self, service: Service) -> std::net::SocketAddr {
         self.balancers[service as usize].address()
+    }
+
+    /// Whether the nodes begin as an older release.
+    pub(super) fn is_upgrade(&self) -> bool {
+        self.programs.older.is_some()
     }
 
     pub(super) fn cut_off(&self) -> &HashSet<u32> {
@@ -169,7 +177,8 @@ impl Cluster {
         let database = Postgres::url_at(link.address());
         let mut command = match service {
             Service::Commands => {
-                let mut command = Command::new(&self.programs.longhaul);
+                let older = self.programs.older.as_ref().filter(|_| self.is_older[host]);
+                let mut command = Command::new(older.unwrap_or(&self.programs.longhaul));
                 command.arg("serve").arg(self.configuration(host)).arg("--json");
                 command.env("LONGHAUL_STORE", database);
                 command
@@ -234,7 +243,10 @@ impl Cluster {
                 clock::pause(away);
                 self.postgres.start()?;
             }
-            Fault::Drain { host } => {
+            Fault::Drain { host } | Fault::Upgrade { host } => {
+                if matches!(fault, Fault::Upgrade { .. }) {
+                    self.is_older[host] = false;
+                }
                 for node in self.of_host(host) {
                     let pid = node.server.pid();
                     if node.server.lives() {
@@ -244,7 +256,7 @@ impl Cluster {
             }
         }
         self.tend(
-            matches!(fault, Fault::Kill { .. } | Fault::Drain { .. })
+            matches!(fault, Fault::Kill { .. } | Fault::Drain { .. } | Fault::Upgrade { .. })
                 .then(|| fault.host())
                 .flatten(),
         )

@@ -31,6 +31,8 @@ const CLIENTS: usize = 6;
 const DRAIN: Duration = Duration::from_secs(120);
 /// Between two looks at the tasks that have not ended.
 const LOOK: Duration = Duration::from_millis(50);
+/// How long servers of two releases share the work, between two upgrades.
+const BETWEEN_UPGRADES: Duration = Duration::from_secs(5);
 /// The number of rounds between two lines of progress.
 const PROGRESS_EVERY: u32 = 10;
 
@@ -87,13 +89,17 @@ impl Run {
             shared.stop.store(true, Ordering::Relaxed);
             done
         })?;
-        self.finish(rounds, seed, addresses, &shared)
+        self.finish(seed, addresses, &shared)
     }
 
     fn rounds(&mut self, rounds: u32, rng: &mut Rng, shared: &Shared) -> Result<(), Halt> {
-        for round in 1..=rounds {
+        let faults = Fault::all(rng, rounds, self.cluster.is_upgrade());
+        for (round, fault) in (1..).zip(faults) {
             self.round = round;
-            let fault = Fault::draw(rng);
+            if self.cluster.is_upgrade() {
+                // Older and newer servers work side by side for a while.
+                clock::pause(BETWEEN_UPGRADES);
+            }
             clock::pause(Duration::from_millis(rng.u64(100..700)));
             self.note(&format!("round {round}: {fault:?}"))?;
             let mut found = self.cluster.suffer(&fault)?;
@@ -155,7 +161,7 @@ impl Run {
     }
 
     /// Waits for the end of all tasks, and checks what can be checked only then.
-    fn finish(mut self, rounds: u32, seed: u64, addresses: [SocketAddr; 2], shared: &Shared) -> Result<Report, Halt> {
+    fn finish(mut self, seed: u64, addresses: [SocketAddr; 2], shared: &Shared) -> Result<Report, Halt> {
         let mut worker = Worker::new(Era::Modern, addresses, seed, shared);
         let since = clock::now();
         while shared.ledger.open() + shared.calls.open() > 0 && since.elapsed() < DRAIN {
@@ -212,7 +218,7 @@ impl Run {
         self.check(found, shared)?;
         let report = Report {
             seed,
-            rounds,
+            rounds: self.round,
             faults: self.cluster.counts.clone(),
             acknowledged: shared.ledger.count() + shared.calls.count(),
             answers_checked: shared.history.count(),

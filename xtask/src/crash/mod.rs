@@ -251,6 +251,11 @@ pub(crate) fn run(args: &Args) -> Result<(), CrashError> {
     }
 }
 
+/// Builds the server as it was at this commit.
+pub(crate) fn older_server(commit: &str) -> Result<PathBuf, CrashError> {
+    Ok(release::build_older(commit)?.longhaul)
+}
+
 /// How many supervisors of the attempts in a folder are running.
 pub(crate) fn running_supervisors(attempts: &Path) -> usize {
     supervisors::running(attempts).len()
