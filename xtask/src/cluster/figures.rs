@@ -28,6 +28,8 @@ const STEPS: usize = 200;
 const PUSHES: usize = 400;
 /// How long a push may take until it is awaited, so that its request is there.
 const SETTLE: Duration = Duration::from_millis(15);
+/// Between two looks at the database, which cost it something, too.
+const LOOK: Duration = Duration::from_millis(100);
 const TAKEN_OVER: usize = 10_000;
 const PATIENCE: Duration = Duration::from_secs(180);
 /// Of `/proc/PID/stat`.
@@ -365,7 +367,7 @@ fn until(postgres: &Postgres, query: &str, wanted: &str) -> Result<(), ClusterEr
     let found = clock::wait_for(PATIENCE, || match postgres.query(query) {
         Ok(answer) if answer == wanted => Some(Ok(())),
         Ok(_) => {
-            clock::pause(Duration::from_millis(20));
+            clock::pause(LOOK);
             None
         }
         Err(error) => Some(Err(error)),
