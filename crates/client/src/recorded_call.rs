@@ -1,5 +1,6 @@
 //! What is recorded of a call.
 
+use crate::request_ref::masked_session;
 use longhaul_core::{Json, Millis, Outcome, UnixMillis};
 use longhaul_wire::{Generation, TaskStatus};
 use std::fmt;
@@ -82,8 +83,8 @@ pub struct TaskRef {
     pub ttl: Option<Millis>,
 }
 
-/// A legacy session, with all that is needed to use it from another process.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A legacy session, with all that is needed to use it from another process. A debug print shows the beginning of its id alone.
+#[derive(Clone, PartialEq, Eq)]
 pub struct SessionRef {
     /// The value of `Mcp-Session-Id`.
     pub id: String,
@@ -91,6 +92,16 @@ pub struct SessionRef {
     pub revision: String,
     /// The capabilities that the client declared when it opened the session.
     pub capabilities: Json,
+}
+
+impl fmt::Debug for SessionRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionRef")
+            .field("id", &masked_session(&self.id))
+            .field("revision", &self.revision)
+            .field("capabilities", &self.capabilities.as_str())
+            .finish()
+    }
 }
 
 /// How a call finished. The result itself is not recorded.

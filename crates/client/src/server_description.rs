@@ -36,6 +36,11 @@ impl ServerDescription {
         }
     }
 
+    /// Its name, if it gives one. For display only.
+    pub fn name(&self) -> Option<&str> {
+        self.info["name"].as_str()
+    }
+
     /// Whether a revision of 2026-07-28 or later is spoken with it.
     pub fn is_modern(&self) -> bool {
         Version::parse(self.version).is_some_and(|version| version.generation() == Generation::Modern)
