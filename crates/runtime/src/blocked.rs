@@ -93,6 +93,10 @@ impl Engine {
 /// Retries blocked tasks (of one tool, if named) that were not blocked under the present code. Store errors are retried, since nothing else
 /// does this.
 pub(crate) async fn try_changed_code(inner: Arc<Inner>, tool: Option<Arc<str>>) {
+    // Other nodes run them, perhaps with other code.
+    if !inner.node.runs_tasks() {
+        return;
+    }
     let mut after: Option<TaskId> = None;
     loop {
         let read = || async { Ok(inner.node.store.blocked(after.as_ref(), BATCH).await?) };

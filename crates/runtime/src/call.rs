@@ -231,7 +231,8 @@ impl Inner {
         let settings = call.tool.settings();
         let executor = &settings.executor;
         let keyed = call.idempotency_key.is_some();
-        let in_memory = !announced && !keyed && !executor.outlives_process();
+        // A front has nobody here who would run it.
+        let in_memory = !announced && !keyed && !executor.outlives_process() && self.node.runs_tasks();
         let at = self.node.now();
         NewTask {
             header: TaskHeader {

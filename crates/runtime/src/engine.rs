@@ -163,7 +163,7 @@ impl Engine {
         self.0.node.change_feed.watch(id)
     }
 
-    /// Subscribes to the progress and log messages of a task while it runs on this node.
+    /// Subscribes to the progress and log messages of a task while it runs on this node, or was called here.
     pub fn subscribe(&self, id: &TaskId) -> ProgressStream {
         self.0.node.progress_streams.subscribe(id)
     }
@@ -246,14 +246,14 @@ impl Inner {
         self.may_begin.as_ref().is_some_and(|may_begin| !may_begin(principal))
     }
 
-    /// A slot for a queued task of `tool`, if one is free and the tool is not paused.
+    /// A slot for a queued task of `tool`, if one is free, the tool is not paused, and tasks run here at all.
     pub(crate) fn free_slot(&self, tool: &Arc<str>) -> Option<Slot> {
         self.slot_to_begin(tool, self.concurrency(tool))
     }
 
     /// The same with the limit of the tool.
     pub(crate) fn slot_to_begin(&self, tool: &Arc<str>, concurrency: Option<usize>) -> Option<Slot> {
-        match self.paused.contains(tool) {
+        match self.paused.contains(tool) || !self.node.runs_tasks() {
             true => None,
             false => self.node.slots.try_take(tool, concurrency),
         }

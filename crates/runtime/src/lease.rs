@@ -119,6 +119,7 @@ pub(crate) async fn renew(inner: &Arc<Inner>) -> Result<(), StoreError> {
     }
     if renewal.others_died {
         info!("a server has died: its lease has ended");
+        node.note_deaths();
         take_over_beside(inner);
     }
     Ok(())

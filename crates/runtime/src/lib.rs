@@ -41,6 +41,7 @@ mod question;
 mod queue_wait;
 mod queues;
 mod recovery;
+mod remote_files;
 mod reply;
 mod request;
 mod requestor;
@@ -83,7 +84,6 @@ pub use journal::{
 };
 pub use node::EngineStop;
 pub use operator::OperatorError;
-pub use past_attempts::AttemptFilesError;
 pub use pending_call::{CallHandle, CallState, PendingCall, Promotion};
 pub use ports::{Ports, Spawner};
 pub use progress_stream::{ProgressStream, ToolMessage};
@@ -91,6 +91,7 @@ pub use provider::{AttemptExit, LogChunk, LogError, LogRange, PastAttempt, Provi
 pub use question::{AskError, Question};
 pub use queue_wait::QueueWait;
 pub use recovery::{HOST_LOST_AFTER, Recovered};
+pub use remote_files::AttemptFilesError;
 pub use reply::{Reply, read_answer};
 pub use request::{RequestChannel, RequestContext};
 pub use requestor::{Requestor, Trace, Unreachable, why_not_asked};

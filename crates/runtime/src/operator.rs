@@ -231,6 +231,7 @@ impl Engine {
             host: node.registered.host.clone(),
             name: Arc::clone(&node.registered.name),
             address: node.registered.address.clone(),
+            role: node.registered.role,
             opened_at: node.opened_at,
             lease: LeaseStatus::Unlimited,
             attempts: node.active.len() as u64,

@@ -1,21 +1,10 @@
 //! What is known of a task's attempts, and their logs.
 
-use crate::{AttemptExit, Engine, LogChunk, LogError, LogRange, PastAttempt};
-use longhaul_core::{HostId, Task, store::StoreError};
-
-/// What the attempts of a task have left cannot be read. The texts are for the server's own log.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum AttemptFilesError {
-    /// It is on the disk of another host, whose servers can read it.
-    #[error("it is on the host {}", .0.0)]
-    OnHost(HostId),
-    /// The store cannot be read.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The disk cannot be read.
-    #[error(transparent)]
-    Log(#[from] LogError),
-}
+use crate::{
+    AttemptExit, Engine, LogChunk, LogRange, PastAttempt,
+    remote_files::{AttemptFilesError, Files},
+};
+use longhaul_core::{HostId, Task};
 
 impl Engine {
     /// Whether any kind of tool may keep logs.
@@ -31,23 +20,23 @@ impl Engine {
         let Some(epoch) = task.attempt.as_ref().map(|attempt| attempt.epoch) else {
             return Ok(Vec::new());
         };
-        self.check_host(task)?;
-        let kind = self.0.kind(task).await?;
-        match kind.and_then(|kind| self.0.provider(&kind)) {
+        let Some(kind) = self.0.kind(task).await? else {
+            return Ok(Vec::new());
+        };
+        if let Some(host) = self.other_host(task) {
+            let files = Files::of(&task.id, &kind, epoch);
+            return files.attempts(&self.0, host, after, limit).await;
+        }
+        match self.0.provider(&kind) {
             Some(provider) => Ok(provider.attempts(&task.id, epoch, after, limit).await?),
             None => Ok(Vec::new()),
         }
     }
 
-    /// What the latest attempt has left must be on this host. A store that only one process can open is one host, whatever it was called.
-    fn check_host(&self, task: &Task) -> Result<(), AttemptFilesError> {
-        let bound = task.attempt.as_ref().and_then(|attempt| attempt.host.as_ref());
-        match bound {
-            Some(host) if *host != self.0.node.registered.host && self.store().capabilities().many_nodes => {
-                Err(AttemptFilesError::OnHost(host.clone()))
-            }
-            _ => Ok(()),
-        }
+    /// The host that has what the latest attempt has left, if it is another one. A store that only one process can open is one host, whatever it was called.
+    fn other_host<'a>(&self, task: &'a Task) -> Option<&'a HostId> {
+        let bound = task.attempt.as_ref()?.host.as_ref()?;
+        (*bound != self.0.node.registered.host && self.store().capabilities().many_nodes).then_some(bound)
     }
 
     /// How the latest attempt of a task ended, if its work is a command's and it has ended. A task that was cancelled at once may be over before
@@ -63,7 +52,7 @@ impl Engine {
         Ok(last.and_then(|attempt| attempt.exit))
     }
 
-    /// A part of the log of a task that the caller has already been found to own; `None` if it has none.
+    /// A part of the log of a task that the caller has already been found to own; `None` if it has none. Asks the server of the host that has it.
     ///
     /// # Errors
     /// [`AttemptFilesError`].
@@ -71,9 +60,14 @@ impl Engine {
         let Some(epoch) = task.attempt.as_ref().map(|attempt| attempt.epoch) else {
             return Ok(None);
         };
-        self.check_host(task)?;
-        let kind = self.0.kind(task).await?;
-        match kind.and_then(|kind| self.0.provider(&kind)) {
+        let Some(kind) = self.0.kind(task).await? else {
+            return Ok(None);
+        };
+        if let Some(host) = self.other_host(task) {
+            let files = Files::of(&task.id, &kind, epoch);
+            return files.read_log(&self.0, host, range).await;
+        }
+        match self.0.provider(&kind) {
             Some(provider) => Ok(provider.read_log(&task.id, epoch, range).await?),
             None => Ok(None),
         }

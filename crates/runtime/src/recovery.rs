@@ -10,7 +10,7 @@ use crate::{
 use futures_util::future::join_all;
 use longhaul_core::{
     CancelMode, Event, Millis, Task, TaskId,
-    store::{ApplyError, Change, Claimed, Counts, StoreError},
+    store::{ApplyError, Change, Claimed, Counts, LeaseStatus, NodeStatus, StoreError},
 };
 use std::{sync::Arc, time::Duration};
 use tracing::{info, warn};
@@ -30,6 +30,8 @@ pub struct Recovered {
 
 /// How often other nodes that have died, and hosts that are given up, are looked for.
 const RECOVER_EVERY: Duration = Duration::from_secs(60);
+/// The shortest pause between two looks: what cannot be taken over yet is not looked for over and over.
+const SHORTEST_LOOK: Duration = Duration::from_millis(500);
 /// As many deleted tasks of this host are looked through for work that still runs.
 const MOST_TOMBSTONES: usize = 10_000;
 
@@ -39,13 +41,41 @@ pub const HOST_LOST_AFTER: Millis = 10 * 60_000;
 /// Takes over from nodes that die while this one runs, until the engine stops.
 pub(crate) async fn run(inner: Arc<Inner>) {
     loop {
-        let pause = RECOVER_EVERY.min(Duration::from_millis(inner.lost_after));
-        inner.node.ports.clock.sleep(pause).await;
+        let pause = until_next_look(&inner).await;
+        let is_due = tokio::select! {
+            biased;
+            // What they held is taken over when that is noticed. Only the time has changed at which a host is given up.
+            () = inner.node.others_died() => false,
+            () = inner.node.ports.clock.sleep(pause) => true,
+        };
         if inner.node.is_released() {
             return;
         }
-        take_over_if_any(&inner).await;
+        if is_due {
+            take_over_if_any(&inner).await;
+        }
     }
+}
+
+/// How long it may take until there is something to take over: at most until the next host is given up.
+async fn until_next_look(inner: &Inner) -> Duration {
+    let longest = RECOVER_EVERY.min(Duration::from_millis(inner.lost_after));
+    if !inner.node.store.capabilities().many_nodes || !inner.node.runs_tasks() {
+        return longest;
+    }
+    let Ok(nodes) = inner.node.store.nodes().await else {
+        return longest;
+    };
+    let given_up_in = |node: &NodeStatus| match node.lease {
+        LeaseStatus::Lost { host_lost_for } if node.bound_attempts > 0 => {
+            Some(inner.lost_after.saturating_sub(host_lost_for?))
+        }
+        _ => None,
+    };
+    let next = nodes.iter().filter_map(given_up_in).min();
+    next.map_or(longest, |millis| {
+        Duration::from_millis(millis).clamp(SHORTEST_LOOK, longest.max(SHORTEST_LOOK))
+    })
 }
 
 /// Takes over from nodes that have died, if there are any. What could not be read is read again later.
@@ -159,6 +189,9 @@ async fn cancel(node: &Node, task: &Task) -> Result<bool, StoreError> {
 
 /// Takes over the attempts of dead nodes: those that this host can resume, and those that were lost with their host.
 async fn take_over_attempts(inner: &Arc<Inner>) -> Result<usize, StoreError> {
+    if !inner.node.runs_tasks() {
+        return Ok(0);
+    }
     let (store, node, host) = (&inner.node.store, inner.node.id, &inner.node.registered.host);
     let adopt = || store.adopt(node, host, BATCH, inner.node.now());
     let reclaim = || store.reclaim(node, host, inner.lost_after, BATCH, inner.node.now());

@@ -6,7 +6,7 @@ use crate::{
     engine_clock::EngineClock,
     lease, operator, permits,
     recovery::{self, Recovered},
-    resync, retention, timers,
+    remote_files, resync, retention, timers,
 };
 use longhaul_core::{Clock, store::StoreError};
 use std::{sync::Arc, time::Duration};
@@ -61,7 +61,13 @@ impl Engine {
         })?;
         let inner = Inner::new(options, lease.node, Arc::clone(&engine_clock), limits);
         operator::read_paused(&inner).await?;
-        if inner.node.store.capabilities().many_nodes {
+        let many_nodes = inner.node.store.capabilities().many_nodes;
+        if many_nodes {
+            inner.node.spawn(Arc::clone(&inner.node).send_messages());
+            inner.node.spawn(remote_files::answer_others(Arc::clone(&inner)));
+        }
+        let runs_tasks = inner.node.runs_tasks();
+        if many_nodes && runs_tasks {
             inner.node.slots.require_permits();
             inner.node.spawn(permits::run(Arc::clone(&inner)));
         }
@@ -78,7 +84,9 @@ impl Engine {
                 return Err(error.into());
             }
         };
-        inner.node.spawn(dispatch::run(Arc::clone(&inner)));
+        if runs_tasks {
+            inner.node.spawn(dispatch::run(Arc::clone(&inner)));
+        }
         inner
             .node
             .spawn(resync::run(Arc::clone(&inner), lease.length.is_none()));

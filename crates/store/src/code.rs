@@ -1,6 +1,6 @@
 //! The numbers that databases store for enum values. A value's number is its position in its table; tables only grow at their end.
 
-use longhaul_core::{AttemptState, EntryKind, Origin, State, StopReason, Verdict};
+use longhaul_core::{AttemptState, EntryKind, Origin, State, StopReason, Verdict, store::NodeRole};
 
 const STATES: [State; 7] = [
     State::Queued,
@@ -24,6 +24,8 @@ pub const ATTEMPT_STATES: [AttemptState; 4] = [
 pub const STOP_REASONS: [StopReason; 2] = [StopReason::Cancel, StopReason::Deadline];
 /// Generations of the protocol.
 pub const ORIGINS: [Origin; 2] = [Origin::Legacy, Origin::Modern];
+/// Roles of nodes.
+pub const NODE_ROLES: [NodeRole; 3] = [NodeRole::Both, NodeRole::Front, NodeRole::Worker];
 /// Kinds of entries of a journal.
 pub const ENTRY_KINDS: [EntryKind; 12] = [
     EntryKind::Step,

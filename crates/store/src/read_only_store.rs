@@ -4,21 +4,33 @@ use crate::sqlite::SqliteStore;
 use longhaul_core::{
     BoxFuture, HostId, NodeId, Store, StoreLayer, Task, TaskId, ToolSpec, UnixMillis,
     store::{
-        ApplyError, Change, Claim, Claimed, CreateError, Created, Lease, NewNode, NewTask, Renewal, StoreError,
-        UnwrittenCall,
+        ApplyError, Change, Claim, Claimed, CreateError, Created, Lease, NewNode, NewTask, Renewal, StoreCapabilities,
+        StoreError, UnwrittenCall,
     },
 };
 use std::{future::ready, sync::Arc};
 
-/// Around a [`SqliteStore`] that [disagrees](SqliteStore::disagreement) with its directory: everything can be read; nothing is claimed,
+/// Around a store that may be a copy of an earlier state, as a [`SqliteStore`] that [disagrees](SqliteStore::disagreement) with its directory: everything can be read; nothing is claimed,
 /// adopted, begun, changed or deleted, and such calls fail with an error that names the reason. Sessions can begin and end, because reading needs them.
-pub struct ReadOnlyStore(Arc<SqliteStore>);
+pub struct ReadOnlyStore {
+    store: Arc<dyn Store>,
+    /// The same, if it is one.
+    sqlite: Option<Arc<SqliteStore>>,
+}
 
 impl ReadOnlyStore {
+    /// Around a store that is not to be used as it is.
+    pub fn around(store: Arc<dyn Store>) -> Arc<dyn Store> {
+        Arc::new(Self { store, sqlite: None })
+    }
+
     /// The store itself, or this around it if it is not to be used as it is.
     pub fn unless_accepted(store: Arc<SqliteStore>) -> Arc<dyn Store> {
         match store.disagreement() {
-            Some(_) => Arc::new(Self(store)),
+            Some(_) => Arc::new(Self {
+                sqlite: Some(Arc::clone(&store)),
+                store,
+            }),
             None => store,
         }
     }
@@ -30,14 +42,25 @@ fn at_once<T: Send + 'static>(value: T) -> BoxFuture<'static, T> {
 
 impl StoreLayer for ReadOnlyStore {
     fn inner(&self) -> &dyn Store {
-        &*self.0
+        &*self.store
+    }
+
+    /// It is alone: it neither takes over from others nor shares anything with them.
+    fn capabilities(&self) -> StoreCapabilities {
+        StoreCapabilities {
+            many_nodes: false,
+            ..self.store.capabilities()
+        }
     }
 
     /// The latest start: this one is not recorded, because it starts no work.
     fn open_node(&self, _new: &NewNode, _at: UnixMillis) -> BoxFuture<'_, Result<Lease, StoreError>> {
         Box::pin(async move {
             Ok(Lease {
-                node: self.0.latest_node().await?,
+                node: match &self.sqlite {
+                    Some(sqlite) => sqlite.latest_node().await?,
+                    None => NodeId(0),
+                },
                 now: None,
                 length: None,
             })

@@ -25,6 +25,13 @@ pub enum StoreEvent {
     },
     /// Tools were paused, or their pauses have ended. Only in a store of many nodes.
     PausesChanged,
+    /// A node has [sent](super::Store::send) something. Only in a store of many nodes.
+    Message {
+        /// To this node.
+        to: NodeId,
+        /// What.
+        text: Arc<str>,
+    },
     /// Events may have been lost: anything may have changed.
     Resync,
 }

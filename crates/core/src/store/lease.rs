@@ -15,6 +15,36 @@ pub struct NewNode {
     /// Identifies the data directory that this process has locked, until the machine is booted again. No two directories have the same one, also if one is a
     /// copy of the other: an earlier node of the host that had this one, too, is dead, since it does not hold the lock any more.
     pub directory: Option<Arc<str>>,
+    /// What it does.
+    pub role: NodeRole,
+}
+
+/// What a node does, where many share a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NodeRole {
+    /// It accepts requests and runs tasks.
+    #[default]
+    Both,
+    /// It accepts requests, and runs no tasks: what it accepts is queued for other nodes.
+    Front,
+    /// It runs tasks, and accepts no requests.
+    Worker,
+}
+
+impl NodeRole {
+    /// As configurations and operators write it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Both => "both",
+            Self::Front => "front",
+            Self::Worker => "worker",
+        }
+    }
+
+    /// Whether it runs tasks.
+    pub const fn runs_tasks(self) -> bool {
+        !matches!(self, Self::Front)
+    }
 }
 
 impl NewNode {
@@ -31,6 +61,7 @@ impl From<HostId> for NewNode {
             name: "".into(),
             address: None,
             directory: None,
+            role: NodeRole::Both,
         }
     }
 }
@@ -46,6 +77,8 @@ pub struct NodeStatus {
     pub name: Arc<str>,
     /// [`NewNode::address`].
     pub address: Option<Arc<str>>,
+    /// [`NewNode::role`].
+    pub role: NodeRole,
     /// When it was opened, by its own clock.
     pub opened_at: UnixMillis,
     /// Whether it lives.

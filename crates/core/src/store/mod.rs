@@ -28,7 +28,7 @@ pub use commit_counts::{CommitCounter, CommitCounts};
 pub use create::{Created, History, Idempotency, NewTask, ParentEntry, UnwrittenCall};
 pub use error::{ApplyError, CreateError, MAX_ENDED_SESSIONS, StoreError};
 pub use event::{Hint, Listener, StoreEvent};
-pub use lease::{Claim, Claimed, HeldAttempt, Lease, LeaseStatus, NewNode, NodeStatus, Renewal};
+pub use lease::{Claim, Claimed, HeldAttempt, Lease, LeaseStatus, NewNode, NodeRole, NodeStatus, Renewal};
 pub use permits::{PermitHolder, PermitReport, PermitRequest, Permits};
 pub use search::{FoundTasks, SearchOrder, TaskFilter, TaskSearch};
 pub use signing_key::SigningKey;
@@ -424,6 +424,15 @@ pub trait Store: Send + Sync + 'static {
     /// Whether the session was ended by its client. Asked on every legacy request; costs no disk access. Where [many nodes](StoreCapabilities::many_nodes)
     /// share the store, a node may learn up to five seconds late of a session that was ended at another one.
     fn session_ended(&self, session: &SessionKey) -> BoxFuture<'_, Result<bool, StoreError>>;
+
+    /// Sends a text to another node, whose listeners get it as [`StoreEvent::Message`]. Like every event it may be lost, so nothing may depend on it. Those
+    /// from one node to another keep their order.
+    ///
+    /// A store that only one process can open has no other nodes, and drops it.
+    fn send(&self, to: NodeId, text: Arc<str>) -> BoxFuture<'_, Result<(), StoreError>> {
+        let _ = (to, text);
+        Box::pin(std::future::ready(Ok(())))
+    }
 
     /// Calls `listener` with what changes from now on. Everything must also work without events.
     fn listen(&self, listener: Listener);

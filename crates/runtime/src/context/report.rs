@@ -117,13 +117,17 @@ impl TaskContext {
             });
         }
         let is_suppressed = matches!(message, ToolMessage::Progress { .. } | ToolMessage::Log { .. });
-        if !self.shared.node.progress_streams.has_subscribers() || is_suppressed && self.is_branch_replaying() {
+        let (node, header) = (&self.shared.node, &self.shared.header);
+        // Whoever called may wait at another node.
+        let is_remote = header.front != node.id && node.store.capabilities().many_nodes;
+        let is_heard = is_remote || node.progress_streams.has_subscribers();
+        if !is_heard || is_suppressed && self.is_branch_replaying() {
             return;
         }
-        self.shared
-            .node
-            .progress_streams
-            .publish(&self.shared.header.id, message);
+        if is_remote {
+            node.messages.pass_on(header.front, &header.id, &message);
+        }
+        node.progress_streams.publish(&header.id, message);
     }
 
     /// Whether this branch, or one forked from it, is being replayed.

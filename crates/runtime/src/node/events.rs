@@ -1,5 +1,6 @@
 //! Handles the store's events. They may be lost, so the slow re-read does the same from time to time.
 
+use super::messages::Messages;
 use crate::{active_attempts::ActiveAttempts, change_feed::ChangeFeed, queues::Queues, slots::Slots};
 use longhaul_core::{NodeId, store::StoreEvent};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ pub(super) struct EventHandler {
     pub(super) slots: Arc<Slots>,
     pub(super) resync: Arc<Notify>,
     pub(super) pauses: Arc<Notify>,
+    pub(super) messages: Arc<Messages>,
 }
 
 impl EventHandler {
@@ -27,6 +29,7 @@ impl EventHandler {
             slots,
             resync: Arc::default(),
             pauses: Arc::default(),
+            messages: Messages::new(id),
         }
     }
 
@@ -42,6 +45,7 @@ impl EventHandler {
             StoreEvent::PermitsChanged { tool, by } if *by != self.id => self.slots.permits_changed(tool),
             StoreEvent::PermitsChanged { .. } => {}
             StoreEvent::PausesChanged => self.pauses.notify_one(),
+            StoreEvent::Message { to, text } => self.messages.receive(*to, text),
             StoreEvent::Resync => self.resync.notify_one(),
         }
     }

@@ -4,10 +4,12 @@
 
 mod children;
 mod events;
+mod messages;
 mod store_retry;
 
 pub(crate) use children::cancel_children_of_finished_parents;
 use events::EventHandler;
+use messages::Messages;
 
 use crate::{
     Ports, active_attempts::ActiveAttempts, alarm::Alarm, change_feed::ChangeFeed, isolated_retry::IsolationLock,
@@ -52,6 +54,10 @@ pub(crate) struct Node {
     resync: Arc<Notify>,
     /// Notified when tools were paused or resumed at any node.
     pauses: Arc<Notify>,
+    /// Notified when other nodes have died.
+    others_died: Notify,
+    /// To and from other nodes.
+    pub(crate) messages: Arc<Messages>,
     pub(crate) progress_streams: Arc<ProgressStreams>,
     pub(crate) slots: Arc<Slots>,
     pub(crate) active: Arc<ActiveAttempts>,
@@ -101,6 +107,7 @@ impl Node {
             slots,
             resync,
             pauses,
+            messages,
             ..
         } = events.clone();
         store.listen(Arc::new(move |all| all.iter().for_each(|event| events.handle(event))));
@@ -113,7 +120,9 @@ impl Node {
             change_feed,
             resync,
             pauses,
-            progress_streams: Arc::default(),
+            others_died: Notify::new(),
+            progress_streams: Arc::clone(&messages.progress_streams),
+            messages,
             slots,
             active,
             queues,
@@ -258,6 +267,26 @@ impl Node {
     /// Completes when the store has said that tools were paused or resumed.
     pub(crate) async fn pauses_changed(&self) {
         self.pauses.notified().await;
+    }
+
+    /// Other nodes have died: their leases have ended.
+    pub(crate) fn note_deaths(&self) {
+        self.others_died.notify_one();
+    }
+
+    /// Completes when other nodes have died.
+    pub(crate) async fn others_died(&self) {
+        self.others_died.notified().await;
+    }
+
+    /// Whether tasks run here.
+    pub(crate) fn runs_tasks(&self) -> bool {
+        self.registered.role.runs_tasks()
+    }
+
+    /// Sends what is for other nodes, until the node stops.
+    pub(crate) async fn send_messages(self: Arc<Self>) {
+        self.messages.send_all(&*self.store).await;
     }
 
     /// Writes a change and acts on it, also if the caller is dropped meanwhile: a caller that leaves between the commit and its

@@ -29,6 +29,7 @@ mod repeats;
 mod resets;
 mod retention;
 mod retries;
+mod roles;
 mod status_reports;
 mod support;
 mod suspension;

@@ -40,7 +40,10 @@ pub async fn events_are_never_wrong(new_subject: NewSubject) {
                     announced = announced.max(hint.version);
                 }
                 StoreEvent::QueueReady { tool, ready_at } => queued = Some((tool, ready_at)),
-                StoreEvent::PermitsChanged { .. } | StoreEvent::PausesChanged | StoreEvent::Resync => {}
+                StoreEvent::PermitsChanged { .. }
+                | StoreEvent::PausesChanged
+                | StoreEvent::Message { .. }
+                | StoreEvent::Resync => {}
             }
         }
     };

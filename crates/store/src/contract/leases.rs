@@ -3,7 +3,7 @@
 use super::{NewSubject, fixture::*};
 use longhaul_core::{
     CancelMode, Event, HostId, Millis, StopReason, UnixMillis,
-    store::{ApplyError, Change, HeldAttempt, Lease, LeaseStatus, NewNode, NodeStatus, StoreError},
+    store::{ApplyError, Change, HeldAttempt, Lease, LeaseStatus, NewNode, NodeRole, NodeStatus, StoreError},
 };
 
 /// A renewal lists the active attempts of the node, and which of them are to stop.
@@ -232,6 +232,7 @@ pub async fn a_host_knows_its_own_dead_process(new_subject: NewSubject) {
         name: "jobs".into(),
         address: Some("http://127.0.0.1:7411/mcp".into()),
         directory: directory.map(Into::into),
+        role: NodeRole::Both,
     };
     let open = |directory| {
         let new = on(directory);
@@ -265,6 +266,7 @@ pub async fn nodes_are_listed(new_subject: NewSubject) {
     let named = NewNode {
         name: "jobs\0".into(),
         address: Some("http://127.0.0.1:7411/mcp".into()),
+        role: NodeRole::Worker,
         ..HostId("there".into()).into()
     };
     let lease = fixture.store.open_node(&named, UnixMillis(7)).await.expect("a node");
@@ -278,6 +280,7 @@ pub async fn nodes_are_listed(new_subject: NewSubject) {
         host: host(),
         name: "".into(),
         address: None,
+        role: NodeRole::Both,
         opened_at: UnixMillis(0),
         lease,
         attempts,
@@ -288,6 +291,7 @@ pub async fn nodes_are_listed(new_subject: NewSubject) {
         host: named.host.clone(),
         name: named.name,
         address: named.address,
+        role: NodeRole::Worker,
         opened_at: UnixMillis(7),
         lease: LeaseStatus::Unlimited,
         attempts: 0,

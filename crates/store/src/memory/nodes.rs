@@ -145,6 +145,7 @@ impl Nodes {
             host: lease.new.host.clone(),
             name: Arc::clone(&lease.new.name),
             address: lease.new.address.clone(),
+            role: lease.new.role,
             opened_at: lease.opened_at,
             lease: match lease.lost_at {
                 None => LeaseStatus::Held(lease.ends_at.since(now)),

@@ -1,7 +1,8 @@
 use super::{FaultyStore, ManualClock, guarded};
 use longhaul_core::{
-    BoxFuture, Entropy, HostId, Json, Origin, Outcome, Owner, Principal, Quota, Scope, State, Store, Task, TaskId,
-    store::Record,
+    BoxFuture, Entropy, HostId, Json, Millis, Origin, Outcome, Owner, Principal, Quota, Scope, State, Store, Task,
+    TaskId,
+    store::{NewNode, NodeRole, Record},
 };
 use longhaul_runtime::{
     Call, Catalog, Engine, EngineOptions, Executor, Ports, Provider, Recovered, Spawner, StartError, Tool, ToolSettings,
@@ -28,6 +29,8 @@ pub(crate) struct World {
     /// The build of the servers that are started from now on.
     pub(crate) build: String,
     pub(crate) host: HostId,
+    pub(crate) role: NodeRole,
+    pub(crate) lost_after: Millis,
     pub(crate) may_begin: Option<Arc<longhaul_runtime::MayBegin>>,
 }
 
@@ -47,6 +50,8 @@ impl World {
             quota: Quota::default(),
             build: "test".to_owned(),
             host: HostId("here".into()),
+            role: NodeRole::Both,
+            lost_after: longhaul_runtime::HOST_LOST_AFTER,
             may_begin: None,
         }
     }
@@ -82,8 +87,11 @@ impl World {
                 entropy: Arc::new(Counting(self.minted.clone())),
                 spawner: Arc::new(OnRuntime(tokio::runtime::Handle::current())),
             },
-            node: self.host.clone().into(),
-            lost_after: longhaul_runtime::HOST_LOST_AFTER,
+            node: NewNode {
+                role: self.role,
+                ..self.host.clone().into()
+            },
+            lost_after: self.lost_after,
             catalog: Catalog::new(tools).unwrap(),
             providers: self.providers.clone(),
             max_running: self.max_running,

@@ -1,0 +1,213 @@
+//! Nodes that only accept calls, nodes that only run tasks, and what crosses between them.
+
+use crate::support::{CallOf, Runs, Script, World, settle, text, tool};
+use longhaul_core::{AttemptState, BoxFuture, CancelMode, HostId, Json, LogLevel, StopReason, TaskId, store::NodeRole};
+use longhaul_runtime::{
+    AttemptExit, AttemptFilesError, CallState, Engine, Executor, LogChunk, LogError, LogRange, PastAttempt, Provider,
+    ToolMessage,
+};
+use longhaul_store::MemoryStore;
+use std::sync::Arc;
+
+const LEASE: u64 = 15_000;
+
+/// Keeps a log on each host.
+struct Logs(&'static str);
+
+impl Provider for Logs {
+    fn kind(&self) -> &'static str {
+        "script"
+    }
+
+    fn revive(&self, _: &Json) -> Result<Arc<dyn Executor>, String> {
+        Err("no tool of the test is removed".to_owned())
+    }
+
+    fn attempts(&self, _: &TaskId, epoch: u32, _: u32, _: usize) -> BoxFuture<'_, Result<Vec<PastAttempt>, LogError>> {
+        Box::pin(async move {
+            Ok(vec![PastAttempt {
+                epoch,
+                began: None,
+                ended: None,
+                exit: Some(AttemptExit::Signal("TERM".to_owned())),
+            }])
+        })
+    }
+
+    fn read_log(&self, _: &TaskId, epoch: u32, range: LogRange) -> BoxFuture<'_, Result<Option<LogChunk>, LogError>> {
+        Box::pin(async move {
+            Ok(Some(LogChunk {
+                text: format!("{} {epoch} {:?}", self.0, range.limit),
+                offset: range.offset.unwrap_or_default(),
+                next: 5,
+                total: 7,
+            }))
+        })
+    }
+}
+
+async fn start(world: &World, host: &'static str, role: NodeRole, host_bound: bool) -> (Engine, Runs) {
+    let mut world = world.clone();
+    world.host = HostId(host.into());
+    world.role = role;
+    world.providers = vec![Arc::new(Logs(host))];
+    let (script, runs) = Script::bound(host_bound);
+    (world.start([tool("a", script)]).await, runs)
+}
+
+fn shared() -> World {
+    let mut world = World::in_memory();
+    world.store = Arc::new(MemoryStore::of_many_nodes(world.clock.clone(), LEASE));
+    world
+}
+
+async fn pass(world: &World, millis: i64) {
+    for _ in 0..millis / 1_000 {
+        world.clock.advance(1_000);
+        settle().await;
+    }
+}
+
+/// A front runs nothing: a plain call is queued, a worker runs it, and its messages, questions and result come back.
+#[tokio::test]
+async fn a_call_of_a_front_runs_at_a_worker() {
+    let world = shared();
+    let (front, mut runs_here) = start(&world, "front", NodeRole::Front, false).await;
+    let mut call = front.begin(front.call("a")).await.unwrap();
+    pass(&world, 40_000).await;
+    assert!(runs_here.started().is_none(), "it runs nothing, and waits for a worker");
+    let (_worker, mut runs) = start(&world, "worker", NodeRole::Worker, false).await;
+    let run = runs.next().await;
+    run.cx.report(1.0, Some(4.0), Some("begun"));
+    run.cx.log(LogLevel::Warning, Some("w"), Json::trusted("{\"a\": 1.50}"));
+    settle().await;
+    let (mut progress, mut log) = (None, None);
+    while let Some(message) = call.try_next_message() {
+        match message {
+            ToolMessage::Progress { current, message, .. } => progress = Some((current, message)),
+            ToolMessage::Log { level, data, .. } => log = Some((level, data.as_str().to_owned())),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(progress, Some((1.0, Some("begun".into()))));
+    assert_eq!(log, Some((LogLevel::Warning, "{\"a\": 1.50}".to_owned())));
+
+    let mut answer = run.ask("who?");
+    settle().await;
+    let CallState::Changed(record) = call.read().await.unwrap() else {
+        panic!("it has not ended");
+    };
+    let key = record.inputs[0].key.clone();
+    front.answer_question(call.id(), key, Json::trusted("7")).await.unwrap();
+    settle().await;
+    assert_eq!(answer.try_recv().unwrap().unwrap().as_str(), "7");
+    run.finish("done");
+    assert_eq!(call.ended(|_| ()).await.unwrap(), text("done"));
+    assert!(runs_here.started().is_none());
+}
+
+/// Leaving and cancelling reach the worker.
+#[tokio::test]
+async fn a_cancellation_at_a_front_reaches_the_worker() {
+    let world = shared();
+    let (front, _) = start(&world, "front", NodeRole::Front, false).await;
+    let (_worker, mut runs) = start(&world, "worker", NodeRole::Worker, false).await;
+    let call = front.begin(front.call("a")).await.unwrap();
+    let run = runs.next().await;
+    call.handle().leave();
+    settle().await;
+    assert_eq!(run.cx.stop_requested(), Some(StopReason::Cancel));
+    let task = front.create(front.call("a")).await.unwrap();
+    let run = runs.next().await;
+    let scope = crate::support::scope();
+    front.cancel(&scope, &task.id, CancelMode::Cooperative).await.unwrap();
+    settle().await;
+    assert_eq!(run.cx.stop_requested(), Some(StopReason::Cancel));
+}
+
+/// A front takes nothing over from a worker that dies; another worker does.
+#[tokio::test]
+async fn a_front_takes_over_from_nobody() {
+    let world = shared();
+    let (front, mut runs_here) = start(&world, "front", NodeRole::Front, false).await;
+    let (worker, mut runs) = start(&world, "worker", NodeRole::Worker, false).await;
+    let task = front.create(front.call("a")).await.unwrap();
+    let _run = runs.next().await;
+    worker.stop();
+    pass(&world, 300_000).await;
+    assert!(runs_here.started().is_none());
+    assert_eq!(
+        world.task(&task.id).await.attempt.unwrap().state,
+        AttemptState::Starting,
+        "nobody has touched it"
+    );
+    let roles: Vec<NodeRole> = front.nodes().await.unwrap().iter().map(|node| node.role).collect();
+    assert_eq!(roles, [NodeRole::Front, NodeRole::Worker]);
+    let (other, mut runs) = start(&world, "other", NodeRole::Both, false).await;
+    let run = runs.next().await;
+    assert!(run.resumed);
+    run.finish("done");
+    assert_eq!(world.outcome(&other, &task.id).await, text("done"));
+}
+
+/// A log, and what is known of attempts, are read at the server of their host.
+#[tokio::test]
+async fn files_of_another_host_are_read_there() {
+    let world = shared();
+    let (front, _) = start(&world, "front", NodeRole::Front, true).await;
+    let (worker, mut runs) = start(&world, "worker", NodeRole::Worker, true).await;
+    let task = front.create(front.call("a")).await.unwrap();
+    let _run = runs.next().await;
+    let task = world.task(&task.id).await;
+    let range = LogRange {
+        offset: Some(3),
+        limit: Some(9),
+    };
+    let log = front.read_log(&task, range).await.unwrap().unwrap();
+    assert_eq!(
+        (&*log.text, log.offset, log.next, log.total),
+        ("worker 1 Some(9)", 3, 5, 7)
+    );
+    let attempts = front.attempts(&task, 0, 9).await.unwrap();
+    assert_eq!(attempts[0].exit, Some(AttemptExit::Signal("TERM".to_owned())));
+
+    // It lives for all the store knows, and does not answer.
+    worker.stop();
+    let reading = crate::support::beside({
+        let (front, task) = (front.clone(), task.clone());
+        async move { front.read_log(&task, range).await }
+    });
+    pass(&world, 6_000).await;
+    let elsewhere = AttemptFilesError::OnHost(HostId("worker".into()));
+    assert_eq!(reading.await.unwrap(), Err(elsewhere.clone()));
+    pass(&world, 40_000).await;
+    assert_eq!(front.read_log(&task, range).await, Err(elsewhere));
+}
+
+/// A host is given up when it is due, and not at the next look of every minute.
+#[tokio::test]
+async fn a_host_is_given_up_in_time() {
+    let mut world = shared();
+    world.lost_after = 90_000;
+    let (gone, mut runs) = start(&world, "gone", NodeRole::Both, true).await;
+    let task = gone.create(gone.call("a")).await.unwrap();
+    let _run = runs.next().await;
+    let (other, _) = start(&world, "other", NodeRole::Both, true).await;
+    // The look of every minute is at another time than the one at which the host is due.
+    pass(&world, 25_000).await;
+    gone.stop();
+    let is_dead = async || {
+        let nodes = other.nodes().await.unwrap();
+        nodes
+            .iter()
+            .any(|node| !matches!(node.lease, longhaul_core::store::LeaseStatus::Held(_)))
+    };
+    while !is_dead().await {
+        pass(&world, 1_000).await;
+    }
+    pass(&world, 88_000).await;
+    assert!(!world.task(&task.id).await.is_done(), "its host may come back");
+    pass(&world, 4_000).await;
+    let task = world.task(&task.id).await;
+    assert!(task.is_done() || task.attempt.unwrap().host.is_none(), "it is given up");
+}
