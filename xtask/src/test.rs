@@ -114,6 +114,7 @@ pub(crate) fn run(args: &Args) -> Result<(), TestError> {
     requirement::npm()?;
     requirement::python()?;
     requirement::postgres()?;
+    requirement::program("pgbouncer")?;
     let mut parts = PARTS.to_vec();
     if cfg!(target_os = "linux") {
         requirement::program("strace")?;

@@ -5,13 +5,13 @@
 //! for each table, and commits. In between every change is decided here, one after the other, each on what those before it have left.
 
 use crate::{
-    connections::{Execute, Param, Then, Tx},
     effects::Effects,
     fault::Fault,
     ledger::{Ledger, Part},
     request::{Answer, Request},
     row::{self, select_tasks, texts},
     text::encode,
+    transaction::{Execute, Param, Then, Tx},
     writes::Writes,
 };
 use longhaul_core::{

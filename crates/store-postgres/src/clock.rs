@@ -1,6 +1,6 @@
 //! The time of the database.
 
-use crate::{connections::Execute, fault::Fault, row};
+use crate::{fault::Fault, row, transaction::Execute};
 use longhaul_core::UnixMillis;
 use std::sync::{
     Arc,
@@ -14,11 +14,16 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
+    /// What is added to it.
+    pub(crate) fn offset(&self) -> i64 {
+        self.offset.load(Ordering::Relaxed)
+    }
+
     pub(crate) async fn now(&self, on: &impl Execute) -> Result<UnixMillis, Fault> {
         let now = on
             .row("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint", &[])
             .await?;
         let now = now.map(|row| row::number(&row, 0)).transpose()?.unwrap_or_default();
-        Ok(UnixMillis(now + self.offset.load(Ordering::Relaxed)))
+        Ok(UnixMillis(now + self.offset()))
     }
 }

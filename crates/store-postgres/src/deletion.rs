@@ -1,11 +1,11 @@
 //! What is deleted, and what is forgotten with time.
 
 use crate::{
-    connections::{Execute, Param, Then, Tx},
     fault::Fault,
     ledger::{Ledger, Part},
     row::{self, texts},
     text::encode,
+    transaction::{Execute, Param, Then, Tx},
     work::Work,
 };
 use longhaul_core::{HostId, Principal, TaskId, UnixMillis, store::TOMBSTONE_RETENTION};

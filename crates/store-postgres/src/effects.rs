@@ -6,7 +6,7 @@ use longhaul_core::{
 };
 use parking_lot::{Mutex, RwLock};
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -50,14 +50,24 @@ impl Effects {
     }
 }
 
-/// Events of one commit.
-pub(crate) type CommittedEvents = Arc<[StoreEvent]>;
+/// What other processes are told.
+#[derive(Debug, Clone)]
+pub(crate) enum Outgoing {
+    /// The events of one commit.
+    Committed(Arc<[StoreEvent]>),
+    /// A message to a node.
+    Message { to: NodeId, text: Arc<str> },
+    /// A message to a node, which has this number in the table `messages`.
+    Kept { to: NodeId, id: i64 },
+}
 
 /// What this process knows of what is committed: the listeners, and the ended sessions, which every legacy request reads.
 pub(crate) struct Published {
     listeners: Mutex<Vec<Listener>>,
     /// What other nodes are to be told.
-    outgoing: Sender<CommittedEvents>,
+    outgoing: Sender<Outgoing>,
+    /// The nodes that this process has opened.
+    nodes: RwLock<HashSet<NodeId>>,
     /// Whether something did not fit there.
     overflow: AtomicBool,
     ended_sessions: RwLock<HashMap<SessionKey, UnixMillis>>,
@@ -65,10 +75,11 @@ pub(crate) struct Published {
 }
 
 impl Published {
-    pub(crate) fn new(outgoing: Sender<CommittedEvents>) -> Self {
+    pub(crate) fn new(outgoing: Sender<Outgoing>) -> Self {
         Self {
             listeners: Mutex::default(),
             outgoing,
+            nodes: RwLock::default(),
             overflow: AtomicBool::new(false),
             ended_sessions: RwLock::default(),
             commits: CommitCounter::default(),
@@ -84,11 +95,25 @@ impl Published {
         if effects.events.is_empty() {
             return;
         }
-        let events: CommittedEvents = effects.events.into();
+        let events: Arc<[StoreEvent]> = effects.events.into();
         self.tell(&events);
-        if self.outgoing.try_send(events).is_err() {
+        if self.outgoing.try_send(Outgoing::Committed(events)).is_err() {
             self.overflow.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Tells other processes. If too much waits already, it is lost.
+    pub(crate) fn send(&self, message: Outgoing) {
+        let _ = self.outgoing.try_send(message);
+    }
+
+    pub(crate) fn node_opened(&self, node: NodeId) {
+        self.nodes.write().insert(node);
+    }
+
+    /// Whether this process has opened a node.
+    pub(crate) fn has_opened(&self, node: NodeId) -> bool {
+        self.nodes.read().contains(&node)
     }
 
     /// Whether events were left out since this was asked last: others are then told that anything may have changed.

@@ -1,6 +1,6 @@
 //! What an error of the database means for the change that met it.
 
-use crate::executor::pause;
+use crate::{executor::pause, tls_fault};
 use longhaul_core::store::StoreError;
 use std::{
     fmt,
@@ -10,6 +10,9 @@ use tokio_postgres::{Error, error::SqlState};
 
 /// How often a change is tried whose transaction was the victim of others.
 const MOST_CONFLICTS: u32 = 12;
+/// What is said of a pooler that was not expected.
+pub(crate) const POOLER: &str = "a connection pooler, such as PgBouncer, is between here and the database. Name the database itself in `store_direct`, for what needs a session of its own; \
+     `store` may then lead through the pooler";
 /// What is said of a database that accepts connections and then is silent.
 pub(crate) const NO_ANSWER: &str = "the database has not answered in time";
 /// How long work waits for a database that cannot be reached, all in all: after this time it is not tried again.
@@ -25,7 +28,7 @@ pub(crate) enum Fault {
     /// It was not made, because the database could not be reached, or not be written to. It may be tried again a little later.
     Outage(String),
     /// It was not made, because the database did not answer in time. The connection is of no use any more: see
-    /// [`Connection::settle`](crate::connections::Connection::settle).
+    /// [`Connection::settle`](crate::transaction::Connection::settle).
     NoAnswer,
     /// The connection was lost while it was committed, or there was no answer: it may have been made, and may still be made.
     Unknown(String),
@@ -72,6 +75,9 @@ impl From<StoreError> for Fault {
 impl From<Error> for Fault {
     fn from(error: Error) -> Self {
         let Some(answer) = error.as_db_error() else {
+            if let Some(why) = tls_fault::describe(&error) {
+                return Self::Refused(StoreError::Unavailable(why));
+            }
             let why = describe(&error);
             // Without an answer of the server it is the connection, unless the driver could not read or write a value.
             return match error.is_closed() || is_io(&error) {
@@ -90,6 +96,10 @@ impl From<Error> for Fault {
             () if *code == SqlState::IN_FAILED_SQL_TRANSACTION => Self::Conflict(why),
             // A later release has migrated the schema: the connection's prepared statements are of no use any more.
             () if *code == SqlState::FEATURE_NOT_SUPPORTED => Self::Outage(why),
+            // Ours asks for a setting at its beginning.
+            () if *code == SqlState::PROTOCOL_VIOLATION && why.contains("unsupported startup parameter") => {
+                Self::Refused(StoreError::Failed(POOLER.to_owned()))
+            }
             // The connection is lost, there are too many, the server is starting or stopping, or it is a standby.
             () if class == "08" || code.code().starts_with("57P") => Self::Outage(why),
             () if [SqlState::TOO_MANY_CONNECTIONS, SqlState::READ_ONLY_SQL_TRANSACTION].contains(code) => {

@@ -2,9 +2,11 @@
 
 use crate::{
     OpenError, PostgresOptions,
-    connections::{Connection, Connections, Execute, Tx, quoted},
+    connections::Connections,
     fault::Fault,
     row::{self, Row},
+    session::quoted,
+    transaction::{Connection, Execute, Tx},
 };
 use longhaul_store::task_row::Row as _;
 
@@ -18,7 +20,8 @@ const LOOK: &str = "SELECT current_setting('server_version'), current_setting('s
          pg_get_userbyid(tables.relowner)::text, pg_has_role(tables.relowner, 'USAGE'), \
          (SELECT bool_and(has_table_privilege(every.oid, 'SELECT') AND has_table_privilege(every.oid, 'INSERT') \
              AND has_table_privilege(every.oid, 'UPDATE') AND has_table_privilege(every.oid, 'DELETE')) \
-             FROM pg_class AS every WHERE every.relnamespace = spaces.oid AND every.relkind = 'r') \
+             FROM pg_class AS every WHERE every.relnamespace = spaces.oid AND every.relkind = 'r'), \
+         (SELECT count(*) FROM pg_stat_replication WHERE current_setting('synchronous_standby_names') = '') \
      FROM (SELECT 1) AS one LEFT JOIN pg_namespace AS spaces ON spaces.nspname = $1 \
      LEFT JOIN pg_class AS tables ON tables.relnamespace = spaces.oid AND tables.relname = 'schema_version'";
 const VERSION: &str = "SELECT version FROM schema_version";
@@ -45,6 +48,14 @@ pub(crate) async fn inspect(
 ) -> Result<DatabaseReport, OpenError> {
     let connection = connections.get().await?;
     look(&connection, options, known).await?
+}
+
+/// Whether the database answers through a pooler.
+pub(crate) async fn reach(pooled: &Connections) -> Result<(), OpenError> {
+    let connection = pooled.get().await?;
+    let answer = connection.row("SELECT 1", &[]).await;
+    connection.settle(answer)?;
+    Ok(())
 }
 
 /// The same on a connection. `known` is the version to which a start brings the schema. The inner error says what keeps a server from using the database.
@@ -121,6 +132,12 @@ pub(crate) async fn look(
                 "the database has `{setting} = off`: what it has acknowledged is lost when its machine crashes"
             ));
         }
+    }
+    if row::number(&found, 12)? > 0 {
+        warnings.push(
+            "the database has standbys, and none of them is synchronous (`synchronous_standby_names`): what it has acknowledged last may be lost in a failover"
+                .to_owned(),
+        );
     }
     Ok(Ok(DatabaseReport {
         server_version,

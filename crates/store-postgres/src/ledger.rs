@@ -1,10 +1,10 @@
 //! How much each principal has, counted as it changes, in the transaction that changes it.
 
 use crate::{
-    connections::{Execute, Param},
     fault::Fault,
     row,
     text::encode,
+    transaction::{Execute, Param},
 };
 use longhaul_core::{Principal, Usage};
 use longhaul_store::usage::UsageChange;

@@ -7,8 +7,9 @@
 //!
 //! - Events of other nodes come by `LISTEN` (`notifications`). Without them a node finds what others have done when it reads again.
 //!
-//! Not there yet: TLS and poolers.
+//! - Behind a pooler in transaction mode nothing outlasts a transaction: its settings are set within it, and its statements are not prepared (`types`).
 
+mod address;
 mod batch;
 mod clock;
 mod connections;
@@ -18,10 +19,12 @@ mod executor;
 mod fault;
 mod inspection;
 mod ledger;
+mod messages;
 mod nodes;
 mod notifications;
 mod open_error;
 mod options;
+mod origin;
 mod permits;
 mod read;
 mod relocation;
@@ -29,11 +32,16 @@ mod request;
 mod row;
 mod schema;
 mod search;
+mod session;
 mod sessions;
 mod signing_keys;
 mod store;
 mod take;
 mod text;
+mod tls;
+mod tls_fault;
+mod transaction;
+mod types;
 mod work;
 mod writer;
 mod writes;
@@ -41,23 +49,28 @@ mod writes;
 pub use inspection::DatabaseReport;
 pub use open_error::OpenError;
 pub use options::PostgresOptions;
+pub use origin::Copied;
 pub use relocation::{MoveError, MoveProgress, Moved, abandon_move, move_tasks};
 
+use address::Address;
 use batch::KnownSpecs;
 use clock::Clock;
 use connections::Connections;
 use effects::Published;
 use executor::spawn;
+use fault::Fault;
 use ledger::Part;
 use longhaul_core::{Millis, store::StoreError};
 use notifications::Notifications;
+use options::RESERVED;
+use origin::{Establish, HostFile, Identity, Remembered};
 use request::{Answer, Pending, Request};
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::{mpsc, oneshot};
+use transaction::Pooled;
+use types::Types;
+use work::transact;
 use writer::Writer;
-
-/// So many connections are used for nothing but changes of tasks and leases: a node whose reads take long must not lose its lease for that.
-const RESERVED: usize = 2;
 
 /// Events of so many commits wait for their connection to the database.
 const MOST_UNTOLD: usize = 1_024;
@@ -77,6 +90,12 @@ pub struct PostgresStore {
     clock: Clock,
     node_lease: Millis,
     part: Part,
+    /// The database that was opened.
+    identity: Arc<Identity>,
+    copied: Option<Copied>,
+    host_file: Option<HostFile>,
+    /// What the file has. Held while the file is written.
+    remembered: tokio::sync::Mutex<Remembered>,
 }
 
 impl PostgresStore {
@@ -86,17 +105,52 @@ impl PostgresStore {
     /// # Errors
     /// [`OpenError`], in words for the person who started the server.
     pub async fn open(address: &str, options: PostgresOptions) -> Result<Self, OpenError> {
-        if options.connections < 2 {
+        if options.connections < PostgresOptions::FEWEST_CONNECTIONS {
             return Err(OpenError::Option(
-                "a store needs two connections to its database at least",
+                "a store needs four connections to its database at least",
             ));
         }
         if options.schema.is_empty() || options.schema.contains('\0') {
             return Err(OpenError::Option("the schema of the database needs a name"));
         }
-        let connections = Connections::new(address, &options, options.connections - RESERVED)?;
-        let reserved = Connections::new(address, &options, RESERVED)?;
-        schema::migrate(&connections, &options).await?;
+        let address = Address::parse(address)?;
+        let direct = options.direct.as_deref().map(Address::parse).transpose()?;
+        let for_reads = options.connections - RESERVED - 1;
+        let (connections, reserved) = match &direct {
+            None => (
+                Connections::direct(&address, &options, for_reads)?,
+                Connections::direct(&address, &options, RESERVED)?,
+            ),
+            Some(direct) => {
+                let direct = Connections::direct(direct, &options, 1)?;
+                schema::migrate(&direct, &options).await?;
+                let pooled = Pooled {
+                    begin: session::begin_pooled(&options),
+                    types: Arc::new(Types::new(direct)),
+                };
+                (
+                    Connections::pooled(&address, &options, for_reads, pooled.clone())?,
+                    Connections::pooled(&address, &options, RESERVED, pooled)?,
+                )
+            }
+        };
+        if direct.is_none() {
+            schema::migrate(&connections, &options).await?;
+        }
+        let host_file = options.data_dir.as_deref().map(HostFile::new);
+        let establish = Establish {
+            file: host_file.as_ref(),
+            accept: options.accept_restored,
+        };
+        let (identity, copied) = transact(&reserved, &establish).await.map_err(Fault::from)?;
+        let for_events = direct.as_ref().unwrap_or(&address);
+        for warning in [&address, for_events]
+            .into_iter()
+            .filter_map(Address::tls_warning)
+            .collect::<BTreeSet<_>>()
+        {
+            tracing::warn!("{warning}");
+        }
         let (tell, outgoing) = mpsc::channel(MOST_UNTOLD);
         let published = Arc::new(Published::new(tell));
         let since = sessions::read(&connections, &published, 0).await?;
@@ -110,7 +164,7 @@ impl PostgresStore {
             part,
         };
         let notifications = Notifications {
-            config: notifications::config(address)?,
+            address: for_events.clone(),
             schema: options.schema,
             published: Arc::downgrade(&published),
             outgoing,
@@ -129,6 +183,32 @@ impl PostgresStore {
             },
             node_lease: options.node_lease,
             part,
+            identity: Arc::new(identity),
+            copied,
+            host_file,
+            remembered: tokio::sync::Mutex::default(),
+        })
+    }
+
+    /// Why it may be a copy of an earlier state, unless that was [accepted](PostgresOptions::accept_restored). Then nothing may be done with it but to read.
+    pub fn copied(&self) -> Option<&Copied> {
+        self.copied.as_ref()
+    }
+
+    /// Remembers in the data directory what the database has committed.
+    async fn remember(&self, write: impl FnOnce(&mut Remembered)) -> Result<(), StoreError> {
+        let Some(file) = self.host_file.clone() else {
+            return Ok(());
+        };
+        let mut remembered = self.remembered.lock().await;
+        write(&mut remembered);
+        let now = remembered.clone();
+        let written = executor::blocking(move || file.write(&now)).await;
+        let written = written.map_err(|error| StoreError::Failed(error.to_string()))?;
+        written.map_err(|error| {
+            StoreError::Failed(format!(
+                "the file `database` in the data directory cannot be written: {error}"
+            ))
         })
     }
 
@@ -137,9 +217,31 @@ impl PostgresStore {
     /// # Errors
     /// [`OpenError`]: why a server could not use it.
     pub async fn inspect(address: &str, options: PostgresOptions) -> Result<DatabaseReport, OpenError> {
-        let connections = Connections::new(address, &options, 1)?;
+        let address = Address::parse(address)?;
+        let direct = options.direct.as_deref().map(Address::parse).transpose()?;
+        let connections = Connections::direct(direct.as_ref().unwrap_or(&address), &options, 1)?;
         let report = inspection::inspect(&connections, &options, schema::KNOWN).await;
+        let mut report = match (report, &direct) {
+            (Ok(report), Some(_)) => {
+                let pooled = Pooled {
+                    begin: session::begin_pooled(&options),
+                    types: Arc::new(Types::new(connections.clone())),
+                };
+                let pooled = Connections::pooled(&address, &options, 1, pooled)?;
+                let reached = inspection::reach(&pooled).await;
+                pooled.close();
+                reached.map(|()| report)
+            }
+            (report, _) => report,
+        };
         connections.close();
+        if let Ok(report) = &mut report {
+            let risks = [Some(&address), direct.as_ref()]
+                .into_iter()
+                .flatten()
+                .filter_map(Address::tls_warning);
+            report.warnings.extend(risks.collect::<BTreeSet<_>>());
+        }
         report
     }
 
@@ -152,7 +254,7 @@ impl PostgresStore {
     /// assert_eq!(shown.as_deref(), Some("postgres://jobs@127.0.0.1:5433/tasks"));
     /// ```
     pub fn shown_address(address: &str) -> Option<String> {
-        Some(connections::shown(&address.parse().ok()?))
+        Some(Address::parse(address).ok()?.shown())
     }
 
     /// Whether the tasks of a data directory were moved here, by the id of the [move](longhaul_store::RelocationRecord).

@@ -2,11 +2,12 @@
 
 use crate::{
     clock::Clock,
-    connections::{Execute, Tx},
     deletion,
     fault::Fault,
+    origin::Identity,
     row::{self, Row},
     text::encode,
+    transaction::{Execute, Param, Tx},
     work::{Work, take_turn},
 };
 use longhaul_core::{
@@ -14,19 +15,20 @@ use longhaul_core::{
     store::{HeldAttempt, Lease, LeaseStatus, NewNode, NodeStatus, Renewal, StoreError},
 };
 use longhaul_store::{
-    code::STOP_REASONS,
+    code::{self, NODE_ROLES, STOP_REASONS},
     task_row::{self, Row as _},
 };
 use std::sync::Arc;
 
 const HELD: &str =
     "SELECT id, attempt_epoch, stop_reason FROM tasks WHERE attempt_state < 3 AND attempt_node = $1 ORDER BY id";
+const RENEWED: &str = "UPDATE nodes SET since = $2, ends_at = $3, losses_seen = $4 WHERE id = $1";
+
 /// A node that was paused, or cut off, in a transaction holds its own row. To wait for that would cost this node its own lease: such a node is found lost by a
 /// later renewal, once the database has ended its session.
 const LOSE: &str = "UPDATE nodes SET lost_at = $2 WHERE id IN ( \
          SELECT id FROM nodes WHERE lost_at IS NULL AND ends_at <= $2 AND id <> $1 ORDER BY id FOR UPDATE SKIP LOCKED \
      )";
-const LOSSES: &str = "SELECT count(*) FROM nodes WHERE lost_at IS NOT NULL";
 
 /// [`longhaul_core::Store::open_node`].
 pub(crate) struct OpenNode {
@@ -34,6 +36,8 @@ pub(crate) struct OpenNode {
     pub(crate) at: UnixMillis,
     pub(crate) length: Millis,
     pub(crate) clock: Clock,
+    /// The least number that it may get.
+    pub(crate) first: i64,
 }
 
 impl Work for OpenNode {
@@ -68,8 +72,8 @@ impl Work for OpenNode {
         let (name, address) = (encode(&self.new.name), self.new.address.as_deref().map(encode));
         let node = tx
             .row(
-                "INSERT INTO nodes (id, host, opened_at, since, ends_at, losses_seen, name, address, directory) \
-                 SELECT coalesce(max(id), 0) + 1, $1, $2, $3, $4, count(lost_at), $5, $6, $7 FROM nodes RETURNING id",
+                "INSERT INTO nodes (id, host, opened_at, since, ends_at, losses_seen, name, address, directory, role) \
+                 SELECT greatest(coalesce(max(id), 0) + 1, $9), $1, $2, $3, $4, count(lost_at), $5, $6, $7, $8 FROM nodes RETURNING id",
                 &[
                     &host,
                     &self.at.0,
@@ -78,6 +82,8 @@ impl Work for OpenNode {
                     &name,
                     &address,
                     &self.new.directory.as_deref(),
+                    &code::of(&NODE_ROLES, self.new.role),
+                    &self.first,
                 ],
             )
             .await?;
@@ -91,8 +97,15 @@ impl Work for OpenNode {
     }
 }
 
+/// The lease, the losses so far, the time, and how many leases have ended that nobody has noticed. The time is that before the row is locked, so that waiting
+/// for it makes no lease longer, and none lost too early.
+const LEASE: &str = "SELECT since, ends_at, lost_at, losses_seen, (SELECT count(*) FROM nodes AS lost WHERE lost.lost_at IS NOT NULL), now.millis, \
+         (SELECT count(*) FROM nodes AS ended WHERE ended.lost_at IS NULL AND ended.ends_at <= now.millis AND ended.id <> $1) \
+     FROM nodes, (SELECT (extract(epoch FROM statement_timestamp()) * 1000)::bigint + $2 AS millis) AS now WHERE id = $1 FOR UPDATE OF nodes";
+
 /// [`longhaul_core::Store::renew`].
 pub(crate) struct Renew {
+    pub(crate) identity: Arc<Identity>,
     pub(crate) node: NodeId,
     pub(crate) length: Millis,
     pub(crate) clock: Clock,
@@ -102,37 +115,42 @@ impl Work for Renew {
     type Answer = Renewal;
 
     async fn run(&self, tx: &Tx<'_>) -> Result<Renewal, Fault> {
-        // Before the rows are locked, so that waiting for them makes no lease longer, and none lost too early.
-        let now = self.clock.now(tx).await?;
+        let offset = self.clock.offset();
         let lease = tx
-            .row(
-                "SELECT since, ends_at, lost_at, losses_seen FROM nodes WHERE id = $1 FOR UPDATE",
-                &[&self.node.0],
-            )
+            .row(LEASE, &[&self.node.0, &offset])
             .await?
             .ok_or(StoreError::LeaseLost)?;
         let read = Row(&lease);
         if read.integer(2)?.is_some() {
             return Err(StoreError::LeaseLost.into());
         }
+        if self.identity.has_changed(&Identity::read(tx).await?) {
+            tracing::error!(
+                "the database is another one now, or the same after a failover (on a new timeline): what this server knows of it may be lost there"
+            );
+            return Err(StoreError::LeaseLost.into());
+        }
+        let now = UnixMillis(task_row::number(&read, 5)?);
         let mut since = task_row::number(&read, 0)?;
         if task_row::number(&read, 1)? <= now.0 {
             since = now.0;
         }
-        if UnixMillis(since).plus(self.length) <= now {
-            tx.execute(LOSE, &[&self.node.0, &now.0]).await?;
+        let mut losses = task_row::number(&read, 4)?;
+        if UnixMillis(since).plus(self.length) <= now && task_row::number(&read, 6)? > 0 {
+            let lost = tx.execute(LOSE, &[&self.node.0, &now.0]).await?;
+            losses += i64::try_from(lost).unwrap_or_default();
         }
-        let losses = tx.row(LOSSES, &[]).await?;
-        let losses = losses.map(|row| row::number(&row, 0)).transpose()?.unwrap_or_default();
-        tx.execute(
-            "UPDATE nodes SET since = $2, ends_at = $3, losses_seen = $4 WHERE id = $1",
-            &[&self.node.0, &since, &now.plus(self.length).0, &losses],
-        )
-        .await?;
-        let held = tx.rows(HELD, &[&self.node.0]).await?;
+        let ends_at = now.plus(self.length).0;
+        let renewed: Vec<Param<'_>> = vec![&self.node.0, &since, &ends_at, &losses];
+        let of_node: Vec<Param<'_>> = vec![&self.node.0];
+        let held = tx.rows_of_all(&[(RENEWED, renewed), (HELD, of_node)]).await?.pop();
         Ok(Renewal {
             now: Some(now),
-            held: held.iter().map(held_attempt).collect::<Result<_, _>>()?,
+            held: held
+                .unwrap_or_default()
+                .iter()
+                .map(held_attempt)
+                .collect::<Result<_, _>>()?,
             others_died: losses > task_row::number(&read, 3)?,
         })
     }
@@ -150,9 +168,9 @@ fn held_attempt(row: &tokio_postgres::Row) -> Result<HeldAttempt, Fault> {
     })
 }
 
-/// Those that live, and those that are dead and hold attempts. The last column is since when their host has no node.
+/// Those that live, and those that are dead and hold attempts. The last column but one is since when their host has no node.
 const STATUSES: &str = "SELECT nodes.id, host, name, address, opened_at, ends_at, lost_at, count(tasks.id), count(tasks.attempt_host), \
-         (SELECT CASE WHEN bool_and(others.lost_at IS NOT NULL) THEN max(others.lost_at) END FROM nodes AS others WHERE others.host = nodes.host) \
+         (SELECT CASE WHEN bool_and(others.lost_at IS NOT NULL) THEN max(others.lost_at) END FROM nodes AS others WHERE others.host = nodes.host), role \
      FROM nodes LEFT JOIN tasks ON attempt_node = nodes.id AND attempt_state < 3 \
      WHERE lost_at IS NULL OR nodes.id IN (SELECT attempt_node FROM tasks WHERE attempt_state < 3) GROUP BY nodes.id ORDER BY nodes.id";
 
@@ -171,6 +189,11 @@ fn status(found: &tokio_postgres::Row, now: UnixMillis) -> Result<NodeStatus, Fa
         host: HostId(row::text(found, 1)?),
         name: row::text(found, 2)?,
         address: row.text(3, |text| Arc::<str>::from(text))?,
+        // A later release may know others.
+        role: row
+            .integer(10)?
+            .and_then(|role| code::word(&NODE_ROLES, role))
+            .unwrap_or_default(),
         opened_at: UnixMillis(row::number(found, 4)?),
         lease: match row.integer(6)? {
             None => LeaseStatus::Held(UnixMillis(row::number(found, 5)?).since(now)),

@@ -4,15 +4,17 @@
 //! the change when the server's queue is full. What is lost costs nothing but time: every reader of events also looks by itself.
 
 use crate::{
+    address::Address,
     connections,
-    effects::{CommittedEvents, Published},
+    effects::{Outgoing, Published},
     executor::{pause, spawn},
     fault::Fault,
+    messages,
 };
 use futures_util::future::poll_fn;
 use longhaul_core::{
     NodeId, UnixMillis,
-    store::{Hint, StoreEvent},
+    store::{Hint, StoreError, StoreEvent},
 };
 use longhaul_store::code::{self, STOP_REASONS};
 use serde_json::{Value, json};
@@ -22,21 +24,23 @@ use std::{
     time::Duration,
 };
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, unbounded_channel};
-use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
+use tokio_postgres::{AsyncMessage, Client};
 
 /// Events of so many milliseconds are sent together.
 const COALESCED_FOR: Duration = Duration::from_millis(5);
 /// PostgreSQL takes payloads of fewer than 8,000 bytes.
 const MOST_BYTES: usize = 7_900;
+/// What is left of that for messages.
+const MOST_BYTES_OF_MESSAGES: usize = MOST_BYTES - 120;
 const RECONNECT_AFTER: Duration = Duration::from_millis(500);
 
 /// The connection for events of one store.
 pub(crate) struct Notifications {
-    pub(crate) config: Config,
+    pub(crate) address: Address,
     pub(crate) schema: String,
     pub(crate) published: Weak<Published>,
     /// What this process has committed.
-    pub(crate) outgoing: Receiver<CommittedEvents>,
+    pub(crate) outgoing: Receiver<Outgoing>,
     /// Tells this process's notifications from those of others.
     pub(crate) me: u64,
 }
@@ -78,14 +82,14 @@ impl Notifications {
         loop {
             tokio::select! {
                 payload = heard.recv() => match payload {
-                    Some(payload) => self.hear(&payload),
+                    Some(payload) => self.hear(&client, &payload).await?,
                     None => return Err(Fault::Outage("the connection was lost".to_owned())),
                 },
-                events = self.outgoing.recv() => {
-                    let Some(events) = events else { return Ok(()) };
+                first = self.outgoing.recv() => {
+                    let Some(first) = first else { return Ok(()) };
                     pause(COALESCED_FOR).await;
-                    let payload = self.payload(events);
-                    client.execute("SELECT pg_notify($1, $2)", &[&channel, &payload]).await?;
+                    let payloads = self.payloads(first);
+                    client.execute("SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload", &[&channel, &payloads]).await?;
                 }
             }
         }
@@ -93,7 +97,14 @@ impl Notifications {
 
     /// A connection, and what is heard on it.
     async fn connect(&self) -> Result<(Client, UnboundedReceiver<String>), Fault> {
-        let (client, mut connection) = self.config.connect(NoTls).await?;
+        // It was tried with the first connection.
+        let (mut config, tls) = self
+            .address
+            .connector()
+            .map_err(|error| StoreError::Failed(error.to_string()))?;
+        config.application_name("longhaul events");
+        connections::set_up(&mut config);
+        let (client, mut connection) = config.connect(tls).await?;
         let (tell, heard) = unbounded_channel();
         spawn(async move {
             while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
@@ -105,42 +116,44 @@ impl Notifications {
         Ok((client, heard))
     }
 
-    /// What was committed by now, each task once.
-    fn payload(&mut self, first: CommittedEvents) -> String {
-        let mut tasks: BTreeMap<String, (u64, Option<i64>)> = BTreeMap::new();
-        let (mut queues, mut permits) = (BTreeSet::new(), BTreeSet::new());
-        let mut pauses = false;
-        let mut events = Some(first);
-        while let Some(part) = events {
-            for event in part.iter() {
-                match event {
-                    StoreEvent::TaskChanged(hint) => {
-                        let stop = hint.stop.map(|reason| code::of(&STOP_REASONS, reason));
-                        let known = tasks.entry(hint.task.to_string()).or_default();
-                        *known = (known.0.max(hint.version), known.1.or(stop));
-                    }
-                    StoreEvent::QueueReady { tool, ready_at } => {
-                        queues.insert((tool.to_string(), ready_at.0));
-                    }
-                    StoreEvent::PermitsChanged { tool, by } => {
-                        permits.insert((tool.to_string(), by.0));
-                    }
-                    StoreEvent::PausesChanged => pauses = true,
-                    StoreEvent::Resync => {}
-                }
+    /// What was committed by now, each task once, and what was sent.
+    fn payloads(&mut self, first: Outgoing) -> Vec<String> {
+        let (mut events, mut messages) = (ToldEvents::default(), Vec::new());
+        let mut next = Some(first);
+        while let Some(part) = next {
+            match part {
+                Outgoing::Committed(part) => part.iter().for_each(|event| events.add(event)),
+                Outgoing::Message { to, text } => messages.push(json!([to.0, &*text])),
+                Outgoing::Kept { to, id } => messages.push(json!([to.0, id])),
             }
-            events = self.outgoing.try_recv().ok();
+            next = self.outgoing.try_recv().ok();
         }
         let is_whole = self
             .published
             .upgrade()
             .is_some_and(|published| !published.take_overflow());
-        let all = json!({ "from": self.me, "tasks": tasks, "queues": queues, "permits": permits, "pauses": pauses })
-            .to_string();
-        match is_whole && all.len() <= MOST_BYTES {
-            true => all,
-            false => self.nothing_in_particular(),
+        let mut payloads = Vec::new();
+        let of_events = events.payload(self.me);
+        match is_whole && of_events.len() <= MOST_BYTES {
+            true if events.is_empty() => {}
+            true => payloads.push(of_events),
+            false => payloads.push(self.nothing_in_particular()),
         }
+        let mut together: Vec<Value> = Vec::new();
+        let mut bytes = 0;
+        for message in messages {
+            let length = message.to_string().len() + 1;
+            if bytes + length > MOST_BYTES_OF_MESSAGES {
+                payloads.push(of_messages(self.me, &std::mem::take(&mut together)));
+                bytes = 0;
+            }
+            bytes += length;
+            together.push(message);
+        }
+        if !together.is_empty() {
+            payloads.push(of_messages(self.me, &together));
+        }
+        payloads
     }
 
     /// A payload that says that anything may have changed.
@@ -148,13 +161,40 @@ impl Notifications {
         json!({ "from": self.me }).to_string()
     }
 
-    fn hear(&self, payload: &str) {
+    async fn hear(&self, client: &Client, payload: &str) -> Result<(), Fault> {
         let Ok(said) = serde_json::from_str::<Value>(payload) else {
-            return self.tell(&[StoreEvent::Resync]);
+            self.tell(&[StoreEvent::Resync]);
+            return Ok(());
         };
-        if said["from"].as_u64() != Some(self.me) {
-            self.tell(&events(&said).unwrap_or_else(|| vec![StoreEvent::Resync]));
+        if said["from"].as_u64() == Some(self.me) {
+            return Ok(());
         }
+        let events = events(&said).unwrap_or_else(|| vec![StoreEvent::Resync]);
+        if !events.is_empty() {
+            self.tell(&events);
+        }
+        // An earlier release says nothing of messages.
+        for message in said["messages"].as_array().into_iter().flatten() {
+            let Some(to) = message[0].as_i64().map(NodeId).filter(|to| self.is_here(*to)) else {
+                continue;
+            };
+            let text = match (&message[1], message[1].as_i64()) {
+                (Value::String(text), _) => Some(text.as_str().into()),
+                (_, Some(id)) => messages::take(client, &self.schema, id).await?,
+                _ => None,
+            };
+            if let Some(text) = text {
+                self.tell(&[StoreEvent::Message { to, text }]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a node is one of this process.
+    fn is_here(&self, node: NodeId) -> bool {
+        self.published
+            .upgrade()
+            .is_some_and(|published| published.has_opened(node))
     }
 
     fn tell(&self, events: &[StoreEvent]) {
@@ -162,6 +202,60 @@ impl Notifications {
             published.tell(events);
         }
     }
+}
+
+/// What was committed within a few milliseconds.
+#[derive(Default)]
+struct ToldEvents {
+    tasks: BTreeMap<String, (u64, Option<i64>)>,
+    queues: BTreeSet<(String, i64)>,
+    permits: BTreeSet<(String, i64)>,
+    pauses: bool,
+}
+
+impl ToldEvents {
+    fn add(&mut self, event: &StoreEvent) {
+        match event {
+            StoreEvent::TaskChanged(hint) => {
+                let stop = hint.stop.map(|reason| code::of(&STOP_REASONS, reason));
+                let known = self.tasks.entry(hint.task.to_string()).or_default();
+                *known = (known.0.max(hint.version), known.1.or(stop));
+            }
+            StoreEvent::QueueReady { tool, ready_at } => {
+                self.queues.insert((tool.to_string(), ready_at.0));
+            }
+            StoreEvent::PermitsChanged { tool, by } => {
+                self.permits.insert((tool.to_string(), by.0));
+            }
+            StoreEvent::PausesChanged => self.pauses = true,
+            StoreEvent::Message { .. } | StoreEvent::Resync => {}
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.tasks.is_empty() && self.queues.is_empty() && self.permits.is_empty() && !self.pauses
+    }
+
+    fn payload(&self, me: u64) -> String {
+        let Self {
+            tasks,
+            queues,
+            permits,
+            pauses,
+        } = self;
+        json!({ "from": me, "tasks": tasks, "queues": queues, "permits": permits, "pauses": pauses }).to_string()
+    }
+}
+
+/// An earlier release takes it for a payload without events.
+fn of_messages(me: u64, messages: &[Value]) -> String {
+    json!({ "from": me, "tasks": {}, "queues": [], "permits": [], "messages": messages }).to_string()
+}
+
+/// Whether a message is short enough to be sent in a payload.
+pub(crate) fn fits(text: &str) -> bool {
+    // As JSON it has its quotes and backslashes escaped.
+    text.len() <= MOST_BYTES_OF_MESSAGES && json!([i64::MIN, text]).to_string().len() < MOST_BYTES_OF_MESSAGES
 }
 
 /// The events of a payload; `None` if it has none, or if a later release has written it.
@@ -188,11 +282,4 @@ fn events(said: &Value) -> Option<Vec<StoreEvent>> {
         events.push(StoreEvent::PausesChanged);
     }
     Some(events)
-}
-
-/// The settings of the connection, which the pools have too.
-pub(crate) fn config(address: &str) -> Result<Config, crate::OpenError> {
-    let mut config = connections::config(address)?;
-    config.application_name("longhaul events");
-    Ok(config)
 }

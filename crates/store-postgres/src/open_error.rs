@@ -1,6 +1,7 @@
 //! Why a store cannot be opened.
 
 use crate::fault::Fault;
+use longhaul_core::store::StoreError;
 
 /// Why a store cannot be opened, in words for the person who started the server. The address of the database is not shown: it may have a password.
 #[derive(Debug, thiserror::Error)]
@@ -10,12 +11,9 @@ pub enum OpenError {
         "the address of the PostgreSQL database cannot be read: {0}; write it as `postgres://user:password@host:5432/database`"
     )]
     Address(tokio_postgres::Error),
-    /// No TLS yet, so nothing goes over a network unless that is wanted.
-    #[error(
-        "this release cannot use TLS for the PostgreSQL database, so that tokens and results would go over the network in the clear; \
-         add `sslmode=disable` to the address if the network is private"
-    )]
-    Tls,
+    /// The files that the address names for TLS cannot be used.
+    #[error("TLS for the PostgreSQL database: {0}")]
+    Tls(String),
     /// There is no such option, or not with this value.
     #[error("{0}")]
     Option(&'static str),
@@ -53,6 +51,8 @@ pub enum OpenError {
 impl From<Fault> for OpenError {
     fn from(fault: Fault) -> Self {
         match fault {
+            // Why, and not that it does not answer: it does.
+            Fault::Refused(StoreError::Unavailable(why) | StoreError::Failed(why)) => Self::Database(why),
             Fault::Outage(_) | Fault::NoAnswer | Fault::Unknown(_) => Self::Unavailable(fault.to_string()),
             Fault::Conflict(_) | Fault::Refused(_) => Self::Database(fault.to_string()),
         }

@@ -3,15 +3,29 @@
 use longhaul_core::Millis;
 use std::{
     fmt,
+    path::PathBuf,
     sync::{Arc, atomic::AtomicI64},
 };
+
+/// So many connections are used for nothing but changes of tasks and leases: a node whose reads take long must not lose its lease for that.
+pub(crate) const RESERVED: usize = 2;
 
 /// How to open a [`PostgresStore`](super::PostgresStore).
 #[derive(Clone)]
 pub struct PostgresOptions {
     /// The schema with the tables, which is created if it is not there.
     pub schema: String,
-    /// How many connections it opens at most, beside one for the events of other nodes. Two of them are for changes of tasks and for leases alone, which then never wait for reads.
+    /// The address of the database itself, if the one that the store is opened with leads through a pooler in transaction mode, such as PgBouncer. It is used
+    /// for two connections: for the events of other nodes, and for what is asked about statements; and for migrations.
+    pub direct: Option<String>,
+    /// A data directory, of this host alone, in which it remembers what the database must have: without it, a database that was restored to an earlier time is
+    /// not recognized, unless it was restored from a dump.
+    pub data_dir: Option<PathBuf>,
+    /// Whether a database that is a copy is used. Otherwise the store says [so](super::PostgresStore::copied), and must be wrapped in a
+    /// [`ReadOnlyStore`](longhaul_store::ReadOnlyStore).
+    pub accept_restored: bool,
+    /// How many connections it opens at most. One is for the events of other nodes, and two are for changes of tasks and for leases alone, which then never
+    /// wait for reads.
     pub connections: usize,
     /// How long a node's lease lasts from each renewal, in milliseconds.
     pub node_lease: Millis,
@@ -24,10 +38,18 @@ pub struct PostgresOptions {
     pub clock_offset: Arc<AtomicI64>,
 }
 
+impl PostgresOptions {
+    /// With fewer connections there is none for reads.
+    pub const FEWEST_CONNECTIONS: usize = RESERVED + 2;
+}
+
 impl Default for PostgresOptions {
     fn default() -> Self {
         Self {
             schema: "longhaul".to_owned(),
+            direct: None,
+            data_dir: None,
+            accept_restored: false,
             connections: 8,
             node_lease: 10_000,
             lock_timeout: 3_000,

@@ -3,11 +3,11 @@
 use crate::{
     batch::dead_nodes,
     clock::Clock,
-    connections::{Execute, Tx},
     effects::Effects,
     fault::Fault,
     row::{self, Row},
     text::encode,
+    transaction::{Execute, Tx},
     work::{Work, take_turn},
 };
 use longhaul_core::{

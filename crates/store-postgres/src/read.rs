@@ -1,10 +1,10 @@
 //! Statements that only read.
 
 use crate::{
-    connections::Execute,
     fault::Fault,
     row::{self, Row, select_tasks, texts},
     text::encode,
+    transaction::Execute,
 };
 use longhaul_core::{
     Entry, Input, InputKey, Json, NodeId, Principal, Scope, SessionKey, SpecId, Task, TaskId, ToolSpec, UnixMillis,
@@ -240,7 +240,7 @@ fn first_timestamp(row: Option<tokio_postgres::Row>) -> Result<Option<UnixMillis
 /// [`longhaul_core::Store::queued_before`].
 pub(crate) async fn queued_before(on: &impl Execute, task: &Task, most: usize) -> Result<usize, Fault> {
     let (tool, principal) = (encode(&task.tool), encode(task.owner.principal.as_str()));
-    let by: [crate::connections::Param<'_>; 5] = [
+    let by: [crate::transaction::Param<'_>; 5] = [
         &tool,
         &principal,
         &task.ready_at.0,

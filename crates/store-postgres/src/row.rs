@@ -1,9 +1,9 @@
 //! Converts tasks to rows and back.
 
 use crate::{
-    connections::Param,
     fault::Fault,
     text::{decode, encode},
+    transaction::Param,
 };
 use longhaul_core::{
     Entry, EntryKey, Input, InputKey, InputState, Json, Outcome, Task, TaskId, UnixMillis,

@@ -2,9 +2,11 @@
 
 use crate::{
     OpenError, PostgresOptions,
-    connections::{Connections, Execute, Tx, quoted},
+    connections::Connections,
     fault::{Fault, Retries},
     inspection,
+    session::quoted,
+    transaction::{Execute, Tx},
 };
 
 /// Step n brings a schema from version n to n + 1. Steps are only ever added.
@@ -12,6 +14,8 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_tasks.sql"),
     include_str!("migrations/0002_nodes.sql"),
     include_str!("migrations/0003_relocations.sql"),
+    include_str!("migrations/0004_messages.sql"),
+    include_str!("migrations/0005_origin.sql"),
 ];
 
 /// The version of the schema after all of them.

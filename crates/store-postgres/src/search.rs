@@ -1,10 +1,10 @@
 //! [`longhaul_core::Store::search`].
 
 use crate::{
-    connections::{Execute, Param},
     fault::Fault,
     row::{self, select_tasks},
     text::encode,
+    transaction::{Execute, Param},
 };
 use longhaul_core::{
     TaskId,

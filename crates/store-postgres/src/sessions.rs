@@ -1,17 +1,11 @@
 //! Sessions that were ended at other nodes.
 
-use crate::{
-    connections::{Connections, Execute},
-    effects::Published,
-    executor::pause,
-    fault::Fault,
-    row,
-};
+use crate::{connections::Connections, effects::Published, executor::pause, fault::Fault, row, transaction::Execute};
 use longhaul_core::{SessionKey, UnixMillis};
 use std::{sync::Weak, time::Duration};
 
 /// A node may learn five seconds late.
-const INTERVAL: Duration = Duration::from_secs(2);
+const INTERVAL: Duration = Duration::from_secs(4);
 
 /// What transactions since `$1` have ended, and the oldest transaction that is not over: whatever is not seen now comes from it or from later ones.
 const READ: &str = "SELECT session, until, pg_snapshot_xmin(pg_current_snapshot())::text::bigint FROM ended_sessions WHERE written_by >= $1 \

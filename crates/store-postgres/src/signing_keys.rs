@@ -1,9 +1,9 @@
 //! Keys that sign what clients carry.
 
 use crate::{
-    connections::{Execute, Tx},
     fault::Fault,
     row::{self, Row},
+    transaction::{Execute, Tx},
     work::{Work, take_turn},
 };
 use longhaul_core::store::{SigningKey, StoreError};

@@ -3,8 +3,10 @@
 use crate::{
     PostgresStore,
     deletion::Delete,
-    effects::Effects,
-    ledger, nodes, permits, read,
+    effects::{Effects, Outgoing},
+    ledger, messages, nodes, notifications,
+    origin::{self, Remembered},
+    permits, read,
     request::{Answer, Request},
     search,
     signing_keys::RotateKeys,
@@ -18,7 +20,7 @@ use longhaul_core::{
     store::{
         ApplyError, Change, Claim, Claimed, CommitCounts, Counts, CreateError, Created, FoundTasks, Idempotency, Lease,
         Listener, LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits, Record, Renewal, SigningKey,
-        StoreCapabilities, StoreError, TaskSearch, ToolLimit, UnwrittenCall,
+        StoreCapabilities, StoreError, StoreEvent, TaskSearch, ToolLimit, UnwrittenCall,
     },
 };
 use std::{future::ready, sync::Arc};
@@ -105,9 +107,26 @@ impl Store for PostgresStore {
             at,
             length: self.node_lease,
             clock: self.clock.clone(),
+            first: self.identity.first_node(),
         };
         Box::pin(async move {
             let lease = transact(&self.reserved, &open).await?;
+            self.published.node_opened(lease.node);
+            let host = open.new.host.0.to_string();
+            let removals = match self.host_file {
+                Some(_) => transact(&self.reserved, &origin::Removals { host: &host }).await?,
+                None => 0,
+            };
+            let origin = self.identity.origin.as_deref().unwrap_or_default().to_owned();
+            self.remember(|remembered| {
+                *remembered = Remembered {
+                    origin,
+                    host,
+                    node: lease.node.0,
+                    removals,
+                };
+            })
+            .await?;
             self.published.forget_sessions(at);
             Ok(lease)
         })
@@ -115,6 +134,7 @@ impl Store for PostgresStore {
 
     fn renew(&self, node: NodeId) -> BoxFuture<'_, Result<Renewal, StoreError>> {
         let renew = nodes::Renew {
+            identity: Arc::clone(&self.identity),
             node,
             length: self.node_lease,
             clock: self.clock.clone(),
@@ -134,7 +154,7 @@ impl Store for PostgresStore {
     fn put_spec(&self, spec: ToolSpec) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
             let (id, kind, definition) = (spec.id.as_str(), encode(&spec.kind), spec.definition.as_str());
-            let params: Vec<crate::connections::Param<'_>> = vec![&id, &kind, &definition];
+            let params: Vec<crate::transaction::Param<'_>> = vec![&id, &kind, &definition];
             transact(&self.connections, &Statement { sql: PUT_SPEC, params }).await
         })
     }
@@ -148,7 +168,7 @@ impl Store for PostgresStore {
         let tool = encode(tool).into_owned();
         let concurrency = concurrency.map(|most| i64::try_from(most).unwrap_or(i64::MAX));
         Box::pin(async move {
-            let params: Vec<crate::connections::Param<'_>> = vec![&tool, &concurrency];
+            let params: Vec<crate::transaction::Param<'_>> = vec![&tool, &concurrency];
             transact(&self.connections, &Statement { sql: PUT_LIMIT, params }).await
         })
     }
@@ -161,7 +181,7 @@ impl Store for PostgresStore {
         let tool = encode(tool).into_owned();
         let sql = if paused { PAUSE } else { END_PAUSE };
         Box::pin(async move {
-            let params: Vec<crate::connections::Param<'_>> = vec![&tool];
+            let params: Vec<crate::transaction::Param<'_>> = vec![&tool];
             transact(&self.connections, &Statement { sql, params }).await?;
             self.published.committed(Effects::pauses_changed());
             Ok(())
@@ -387,7 +407,7 @@ impl Store for PostgresStore {
 
     fn make_timers_due(&self, at: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
-            let params: Vec<crate::connections::Param<'_>> = vec![&at.0];
+            let params: Vec<crate::transaction::Param<'_>> = vec![&at.0];
             transact(&self.connections, &Statement { sql: HASTEN, params }).await
         })
     }
@@ -400,9 +420,16 @@ impl Store for PostgresStore {
         read!(self, |connection| read::expired(connection, at, limit))
     }
 
-    /// A database that was restored to an earlier time is not recognized yet.
     fn record_removal(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(ready(Ok(())))
+        Box::pin(async move {
+            if self.host_file.is_none() {
+                return Ok(());
+            }
+            let host = self.remembered.lock().await.host.clone();
+            let count = transact(&self.connections, &origin::CountRemoval { host: &host }).await?;
+            self.remember(|remembered| remembered.removals = remembered.removals.max(count))
+                .await
+        })
     }
 
     fn delete(&self, host: &HostId, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>> {
@@ -428,7 +455,7 @@ impl Store for PostgresStore {
         let host = encode(&host.0).into_owned();
         Box::pin(async move {
             let ids = crate::row::texts(&ids);
-            let params: Vec<crate::connections::Param<'_>> = vec![&host, &ids];
+            let params: Vec<crate::transaction::Param<'_>> = vec![&host, &ids];
             let sql = REMOVE_TOMBSTONES;
             transact(&self.connections, &Statement { sql, params }).await
         })
@@ -462,6 +489,25 @@ impl Store for PostgresStore {
 
     fn session_ended(&self, session: &SessionKey) -> BoxFuture<'_, Result<bool, StoreError>> {
         Box::pin(ready(Ok(self.published.session_ended(session))))
+    }
+
+    fn send(&self, to: NodeId, text: Arc<str>) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            if self.published.has_opened(to) {
+                self.published.tell(&[StoreEvent::Message { to, text }]);
+                return Ok(());
+            }
+            let message = match notifications::fits(&text) {
+                true => Outgoing::Message { to, text },
+                false => {
+                    let id = fastrand::i64(..);
+                    transact(&self.connections, &messages::Keep { id, text }).await?;
+                    Outgoing::Kept { to, id }
+                }
+            };
+            self.published.send(message);
+            Ok(())
+        })
     }
 
     fn listen(&self, listener: Listener) {

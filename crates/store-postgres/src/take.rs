@@ -3,12 +3,12 @@
 use crate::{
     batch::dead_nodes,
     clock::Clock,
-    connections::{Execute, Then, Tx},
     effects::Effects,
     fault::Fault,
     ledger::{Ledger, Part},
     row::{self, select_tasks, texts},
     text::encode,
+    transaction::{Execute, Then, Tx},
     work::Work,
     writes::Writes,
 };

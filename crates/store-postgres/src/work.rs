@@ -1,8 +1,9 @@
 //! Changes that are transactions of their own.
 
 use crate::{
-    connections::{Connections, Execute, Param, Tx},
+    connections::Connections,
     fault::{Fault, Retries},
+    transaction::{Execute, Param, Tx},
 };
 use longhaul_core::store::StoreError;
 

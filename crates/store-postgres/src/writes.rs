@@ -1,11 +1,11 @@
 //! What a batch writes beside the rows of tasks, collected while its changes are decided.
 
 use crate::{
-    connections::{Param, Then, Tx},
     fault::Fault,
     ledger::Changes,
     row::{INSERT, TaskRows, UPDATE},
     text::encode,
+    transaction::{Param, Then, Tx},
 };
 use longhaul_core::{
     Entry, HostId, Input, InputKey, InputState, Json, Outcome, SessionKey, Task, TaskId, UnixMillis,

@@ -5,11 +5,13 @@ mod tables;
 
 use crate::{
     OpenError, PostgresOptions,
+    address::Address,
     clock::Clock,
-    connections::{Connection, Connections, Execute, Tx},
+    connections::Connections,
     fault::Fault,
     schema,
     text::encode,
+    transaction::{Connection, Execute, Tx},
     work::take_turn,
 };
 use longhaul_core::{TaskId, UnixMillis};
@@ -90,7 +92,7 @@ pub async fn move_tasks(
     now: UnixMillis,
     progress: impl FnMut(MoveProgress),
 ) -> Result<Moved, MoveError> {
-    let connections = Connections::new(address, options, 1)?;
+    let connections = Connections::direct(&Address::parse(address)?, options, 1)?;
     schema::migrate(&connections, options).await?;
     let mut connection = connections.get().await?;
     let tx = begin(&mut connection).await?;
@@ -130,7 +132,7 @@ pub async fn move_tasks(
 /// # Errors
 /// [`MoveError::Committed`] if the database has them, and whenever that cannot be found out.
 pub async fn abandon_move(source: Relocation, address: &str, options: &PostgresOptions) -> Result<(), MoveError> {
-    let connections = Connections::new(address, options, 1)?;
+    let connections = Connections::direct(&Address::parse(address)?, options, 1)?;
     schema::migrate(&connections, options).await?;
     let mut connection = connections.get().await?;
     let tx = begin(&mut connection).await?;

@@ -1,7 +1,7 @@
 //! The rows of one table, read by a thread of their own while those before are sent.
 
 use super::{MoveError, MoveProgress, tables::Table};
-use crate::{connections::Tx, executor::blocking, fault::Fault, text::encode};
+use crate::{executor::blocking, fault::Fault, text::encode, transaction::Tx};
 use longhaul_store::{OpenError, Relocation};
 use parking_lot::Mutex;
 use rusqlite::types::Value;

@@ -1,6 +1,9 @@
 //! What every store promises.
 
-use crate::server::{Schema, Server};
+use crate::{
+    pooler::Pooler,
+    server::{Schema, Server},
+};
 use longhaul_core::{BoxFuture, Millis, Store};
 use longhaul_store::contract::{NewSubject, PROMISES, Subject, differential};
 use longhaul_store_postgres::{PostgresOptions, PostgresStore};
@@ -17,6 +20,8 @@ use std::{
 const THREADS: usize = 4;
 
 static SERVER: OnceLock<Server> = OnceLock::new();
+/// In front of it, in tests that have one.
+static POOLER: OnceLock<Pooler> = OnceLock::new();
 
 struct Postgres {
     store: Option<Arc<PostgresStore>>,
@@ -32,7 +37,11 @@ impl Subject for Postgres {
     fn reopen(&mut self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             drop(self.store.take());
-            let store = PostgresStore::open(&self.schema.address, self.options.clone()).await;
+            let (address, options) = match POOLER.get() {
+                None => (self.schema.address.clone(), self.options.clone()),
+                Some(pooler) => (pooler.address(), pooler.options(&self.schema, &self.options)),
+            };
+            let store = PostgresStore::open(&address, options).await;
             self.store = Some(Arc::new(store.unwrap()));
         })
     }
@@ -77,7 +86,23 @@ fn with_server(test: impl FnOnce(NewSubject)) {
 /// In one process, because each may have to start a server of its own.
 #[test]
 fn every_promise_is_kept() {
+    with_server(keep_every_promise);
+}
+
+/// The same behind PgBouncer in transaction mode.
+#[test]
+fn every_promise_is_kept_behind_a_pooler() {
     with_server(|new_subject| {
+        let pooler = block_on(Pooler::start(SERVER.get().unwrap()));
+        assert!(POOLER.set(pooler).is_ok());
+        keep_every_promise(new_subject);
+        block_on(differential::run_for(new_subject, 1, 300));
+        POOLER.get().unwrap().stop();
+    });
+}
+
+fn keep_every_promise(new_subject: NewSubject) {
+    {
         let promises: Vec<_> = PROMISES
             .iter()
             .filter(|(name, _)| *name != "a_random_run_agrees_with_the_model")
@@ -98,7 +123,7 @@ fn every_promise_is_kept() {
             threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
         });
         assert!(broken.is_empty(), "broken: {broken:?}");
-    });
+    }
 }
 
 /// Shorter runs than those of other stores, which end only when everything has been seen: that takes a minute here.

@@ -93,3 +93,37 @@ async fn what_does_not_fit_is_told_as_a_resync() {
     futures_util::future::try_join_all(creates).await.unwrap();
     until(&mut told, |event| *event == StoreEvent::Resync).await;
 }
+
+/// Messages reach the process that has opened the node, whatever their length, in their order. Others do not see them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_reach_their_node() {
+    let server = Server::find().await;
+    let schema = Schema::new(&server);
+    let one = schema.open().await;
+    let node = open_node(&one, "here").await;
+    let other = schema.open().await;
+    let there = open_node(&other, "there").await;
+    let mut told = listen(&other);
+    until_it_listens(&one, node, &mut told).await;
+    let texts: Vec<Arc<str>> = [3, 7_900, 20_000, 2, 7_000, 7_000, 100_000, 1]
+        .into_iter()
+        .map(|length| format!("{length}{}", "\"\u{1}ü".repeat(length / 4)).into())
+        .collect();
+    for text in &texts {
+        one.send(NodeId(there.0 + 1), Arc::clone(text)).await.unwrap();
+        one.send(there, Arc::clone(text)).await.unwrap();
+    }
+    for sent in &texts {
+        let event = until(&mut told, |event| matches!(event, StoreEvent::Message { .. })).await;
+        assert_eq!(
+            event,
+            StoreEvent::Message {
+                to: there,
+                text: Arc::clone(sent)
+            }
+        );
+    }
+    let mut here = listen(&other);
+    other.send(there, "to itself".into()).await.unwrap();
+    assert!(matches!(here.recv().await.unwrap(), StoreEvent::Message { to, .. } if to == there));
+}

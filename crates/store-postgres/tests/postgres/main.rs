@@ -7,10 +7,13 @@
 
 mod concurrent;
 mod contract;
+mod copies;
 mod crash;
 mod events;
+mod pooler;
 mod relocation;
 mod rights;
 mod server;
 mod servers;
 mod tasks;
+mod tls;

@@ -35,11 +35,21 @@ impl Server {
 
     /// A server that a test may kill.
     pub(crate) async fn private() -> Self {
-        let cluster = Cluster::create().await;
+        Self::private_with(&[], "").await
+    }
+
+    /// The same, with settings of its own and further lines of `pg_hba.conf`. It listens on a port of 127.0.0.1, too.
+    pub(crate) async fn private_with(settings: &[(&str, &str)], access: &str) -> Self {
+        let cluster = Cluster::create(settings, access).await;
         Self {
             address: cluster.address(),
             private: Some(cluster),
         }
+    }
+
+    /// Its port, on 127.0.0.1 and of its socket.
+    pub(crate) fn port(&self) -> u16 {
+        self.private.as_ref().unwrap().port
     }
 
     /// Sends a signal to all of its processes.
@@ -47,11 +57,42 @@ impl Server {
         self.private.as_ref().unwrap().signal(signal);
     }
 
+    /// Ends it, starts it as a standby of nobody, and promotes that: its write-ahead log goes on on a new timeline.
+    pub(crate) async fn promote(&mut self) {
+        let cluster = self.private.as_mut().unwrap();
+        cluster.kill();
+        fs::write(cluster.data().join("standby.signal"), "").unwrap();
+        cluster.start_as(|address| async move { answers(&address).await }).await;
+        let (client, connection) = tokio_postgres::connect(&cluster.address(), NoTls).await.unwrap();
+        let connection = tokio::spawn(connection);
+        assert!(
+            client
+                .query_one("SELECT pg_promote()", &[])
+                .await
+                .unwrap()
+                .get::<_, bool>(0)
+        );
+        connection.abort();
+    }
+
     /// Kills all of its processes at once, and starts it again.
     pub(crate) async fn kill_and_restart(&mut self) {
         let cluster = self.private.as_mut().unwrap();
         cluster.kill();
         cluster.start().await;
+    }
+}
+
+/// Whether it can be connected to.
+async fn answers(address: &str) -> bool {
+    match tokio_postgres::connect(address, NoTls).await {
+        Ok((client, connection)) => {
+            let connection = tokio::spawn(connection);
+            let answer = client.batch_execute("SELECT 1").await;
+            connection.abort();
+            answer.is_ok()
+        }
+        Err(_) => false,
     }
 }
 
@@ -89,7 +130,7 @@ impl Schema {
     pub(crate) fn options(&self) -> PostgresOptions {
         PostgresOptions {
             schema: self.name.clone(),
-            connections: 4,
+            connections: 5,
             // Longer than any test: time passes by the offset of the clock.
             node_lease: 600_000,
             ..PostgresOptions::default()
@@ -127,6 +168,8 @@ impl Drop for Schema {
 /// A private server, with its data and its socket in one folder.
 struct Cluster {
     folder: TempDir,
+    port: u16,
+    settings: Vec<String>,
     postmaster: Option<Child>,
 }
 
@@ -134,11 +177,13 @@ struct Cluster {
 const NOBODY: u32 = 65_534;
 
 impl Cluster {
-    async fn create() -> Self {
+    async fn create(settings: &[(&str, &str)], access: &str) -> Self {
         // Short: the name of a socket has 107 characters at most.
         let folder = tempfile::Builder::new().prefix("lh-pg").tempdir_in("/tmp").unwrap();
         let mut cluster = Self {
             folder,
+            port: free_port(),
+            settings: settings.iter().map(|(name, value)| format!("{name}={value}")).collect(),
             postmaster: None,
         };
         if is_root() {
@@ -158,6 +203,10 @@ impl Cluster {
             .output()
             .unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        // The first line that fits counts.
+        let rules = cluster.data().join("pg_hba.conf");
+        let others = fs::read_to_string(&rules).unwrap();
+        fs::write(rules, format!("{access}\n{others}")).unwrap();
         cluster.start().await;
         cluster
     }
@@ -167,7 +216,11 @@ impl Cluster {
     }
 
     fn address(&self) -> String {
-        format!("host={} user=longhaul dbname=postgres", self.folder.path().display())
+        format!(
+            "host={} port={} user=longhaul dbname=postgres",
+            self.folder.path().display(),
+            self.port
+        )
     }
 
     /// A program of PostgreSQL, as a user that it accepts.
@@ -182,13 +235,19 @@ impl Cluster {
 
     /// Starts the server, and returns once it admits us. After a crash it may have to wait for what is left of the processes before.
     async fn start(&mut self) {
+        self.start_as(|address| async move { admits(&address).await }).await;
+    }
+
+    async fn start_as<F: Future<Output = bool>>(&mut self, is_ready: impl Fn(String) -> F) {
         loop {
             let log = fs::File::create(self.folder.path().join("log")).unwrap();
             let mut postmaster = self
                 .program("postgres")
                 .arg("-D")
                 .arg(self.data())
-                .args(["-c", "listen_addresses=", "-c", "max_connections=50"])
+                .args(["-c", "listen_addresses=127.0.0.1", "-c", "max_connections=50"])
+                .args(self.settings.iter().flat_map(|setting| ["-c", setting]))
+                .args(["-p", &self.port.to_string()])
                 .arg("-k")
                 .arg(self.folder.path())
                 .stdin(Stdio::null())
@@ -197,7 +256,7 @@ impl Cluster {
                 .spawn()
                 .unwrap();
             loop {
-                if admits(&self.address()).await {
+                if is_ready(self.address()).await {
                     self.postmaster = Some(postmaster);
                     return;
                 }
@@ -241,6 +300,12 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// A port that nobody uses now.
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    listener.local_addr().unwrap().port()
 }
 
 fn is_root() -> bool {

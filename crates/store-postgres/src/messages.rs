@@ -1,0 +1,38 @@
+//! Texts from one node to another that are too long for a notification.
+
+use crate::{
+    fault::Fault,
+    row,
+    session::quoted,
+    text::encode,
+    transaction::{Execute, Tx},
+    work::Work,
+};
+use std::sync::Arc;
+use tokio_postgres::Client;
+
+const KEEP: &str = "INSERT INTO messages (id, text) VALUES ($1, $2)";
+/// Their readers have died.
+const FORGET: &str = "DELETE FROM messages WHERE at < now() - interval '1 minute'";
+
+/// Keeps a text until it is read.
+pub(crate) struct Keep {
+    pub(crate) id: i64,
+    pub(crate) text: Arc<str>,
+}
+
+impl Work for Keep {
+    type Answer = ();
+
+    async fn run(&self, tx: &Tx<'_>) -> Result<(), Fault> {
+        tx.execute(FORGET, &[]).await?;
+        tx.execute(KEEP, &[&self.id, &encode(&self.text)]).await.map(drop)
+    }
+}
+
+/// Takes a text that was kept, on a connection whose search path is not set.
+pub(crate) async fn take(client: &Client, schema: &str, id: i64) -> Result<Option<Arc<str>>, Fault> {
+    let sql = format!("DELETE FROM {}.messages WHERE id = $1 RETURNING text", quoted(schema));
+    let found = client.query_opt(&sql, &[&id]).await?;
+    found.map(|found| row::text(&found, 0)).transpose()
+}
