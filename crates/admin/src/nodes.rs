@@ -27,6 +27,8 @@ pub(crate) struct NodeView {
     pub(crate) name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) address: Option<String>,
+    /// `both`, `front` or `worker`.
+    pub(crate) role: &'static str,
     /// Whether it is the one that answers.
     pub(crate) answers: bool,
     /// When it was started, as RFC 3339.
@@ -58,6 +60,7 @@ impl NodeView {
             host: status.host.0.to_string(),
             name: status.name.to_string(),
             address: status.address.as_deref().map(str::to_owned),
+            role: status.role.word(),
             answers: status.node == answering,
             since: timestamp(now, status.opened_at),
             state: "alive",
@@ -93,7 +96,7 @@ fn outlook(status: &NodeStatus, left: Option<Millis>) -> String {
     match left {
         _ if status.bound_attempts == 0 => "other servers take over".to_owned(),
         None => "its host has a server again, which takes them back".to_owned(),
-        Some(0) => "its host is given up: other servers retry them, or end them as lost, within a minute".to_owned(),
+        Some(0) => "its host is given up: other servers retry them, or end them as lost".to_owned(),
         Some(left) => {
             // Whole seconds are enough.
             let left = format_duration(left.div_ceil(1_000).saturating_mul(1_000));

@@ -244,8 +244,12 @@ pub(super) fn nodes(found: &Value, width: usize) -> String {
                 true => format!("{} (answers)", text(node, "name")),
                 false => text(node, "name").to_owned(),
             },
+            text(node, "role").to_owned(),
             text(node, "state").to_owned(),
-            text(node, "address").to_owned(),
+            match text(node, "address") {
+                "" => "-".to_owned(),
+                address => address.to_owned(),
+            },
             text(node, "host").to_owned(),
             text(node, "since").to_owned(),
             match (millis("leaseMillis"), millis("hostAwayMillis")) {
@@ -257,9 +261,9 @@ pub(super) fn nodes(found: &Value, width: usize) -> String {
             node["boundAttempts"].to_string(),
         ]
     };
-    let rows: Vec<[String; 9]> = nodes.iter().map(row).collect();
+    let rows: Vec<[String; 10]> = nodes.iter().map(row).collect();
     let header = [
-        "NODE", "NAME", "STATE", "ADDRESS", "HOST", "SINCE", "LEASE", "ATTEMPTS", "BOUND",
+        "NODE", "NAME", "ROLE", "STATE", "ADDRESS", "HOST", "SINCE", "LEASE", "ATTEMPTS", "BOUND",
     ];
     let mut shown = table(header, &rows, width);
     for node in nodes {

@@ -2,10 +2,13 @@
 
 use super::{file::File, size};
 use crate::nearest;
-use longhaul_core::{Millis, parse_duration};
+use longhaul_core::{Millis, format_duration, parse_duration};
 use longhaul_runtime::ToolSettings;
 use serde_json::Value;
-use std::{cell::RefCell, ops::Range};
+use std::{
+    cell::RefCell,
+    ops::{Range, RangeInclusive},
+};
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
@@ -280,13 +283,18 @@ impl<'a> Entry<'a> {
 
     /// A whole number from 1 up to `most`.
     pub(super) fn count(&self, most: u32) -> Option<u32> {
+        self.number_in(1..=most)
+    }
+
+    /// A whole number in a range.
+    pub(super) fn number_in(&self, range: RangeInclusive<u32>) -> Option<u32> {
         let number = match self.value {
             DeValue::Integer(number) => u32::from_str_radix(number.as_str(), number.radix()).ok(),
             _ => None,
         };
-        match number.filter(|number| (1..=most).contains(number)) {
+        match number.filter(|number| range.contains(number)) {
             Some(number) => Some(number),
-            None => self.wrong(&format!("a whole number from 1 to {most}")),
+            None => self.wrong(&format!("a whole number from {} to {}", range.start(), range.end())),
         }
     }
 
@@ -317,6 +325,21 @@ impl<'a> Entry<'a> {
         let millis = self.duration()?;
         if millis == 0 {
             self.report(format!("`{}` must be longer than 0", self.key));
+            return None;
+        }
+        Some(millis)
+    }
+
+    /// A duration in a range.
+    pub(super) fn duration_in(&self, range: RangeInclusive<Millis>) -> Option<Millis> {
+        let millis = self.duration()?;
+        if !range.contains(&millis) {
+            self.report(format!(
+                "`{}` must be {} to {}",
+                self.key,
+                format_duration(*range.start()),
+                format_duration(*range.end())
+            ));
             return None;
         }
         Some(millis)

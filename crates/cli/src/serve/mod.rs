@@ -25,7 +25,10 @@ use crate::{
 #[cfg(debug_assertions)]
 use injected_fault::store_options;
 use longhaul::audit::{Audit, AuditAction, AuditEvent, AuditOutcome};
-use longhaul_core::{Millis, store::NewNode};
+use longhaul_core::{
+    Millis,
+    store::{NewNode, NodeRole},
+};
 use longhaul_runtime::{Ports, Provider};
 use longhaul_server::{
     Front,
@@ -181,20 +184,42 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         ..
     } = config;
     let mut present = reload::Present::new(&tools);
-    let tasks = shared_store::open(server.shared_store.as_ref(), &store, &server.data_dir).await?;
+    let opened = shared_store::open(
+        server.shared_store.as_ref(),
+        &store,
+        &server.data_dir,
+        asked.accept_restored_database,
+    );
+    let shared_store::Opened {
+        store: tasks,
+        reads_only,
+    } = opened.await?;
     let tls = match &server.tls {
         Some(files) => Some(Tls::from_pem_files(&files.cert, &files.key)?),
         None => None,
     };
-    let listener = match listen(&server, tls).await {
-        Err(ServeError::Listen { error, owner }) if asked.idle_exit.is_some() => {
+    let role = server
+        .shared_store
+        .as_ref()
+        .map_or(NodeRole::Both, |shared| shared.role);
+    let bound = match role {
+        NodeRole::Worker => None,
+        NodeRole::Both | NodeRole::Front => Some(listen(&server, tls).await),
+    };
+    let listener = match bound {
+        None => None,
+        Some(Err(ServeError::Listen { error, owner })) if asked.idle_exit.is_some() => {
             tracing::warn!("{error}{owner}; serving only longhaul stdio");
             None
         }
-        bound => Some(bound?),
+        Some(bound) => Some(bound?),
     };
     let url = listener.as_ref().map(Bound::url);
-    if let Err(error) = store.describe_owner(url.as_deref().unwrap_or("only for longhaul stdio")) {
+    let without_url = match role {
+        NodeRole::Worker => "a worker, which accepts no requests",
+        NodeRole::Both | NodeRole::Front => "only for longhaul stdio",
+    };
+    if let Err(error) = store.describe_owner(url.as_deref().unwrap_or(without_url)) {
         tracing::warn!(%error, "could not write this process to the lock file");
     }
     let path = server.data_dir.join("attempts");
@@ -221,6 +246,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         .host(NewNode {
             address: url.as_deref().map(Into::into),
             directory: store.directory_identity(),
+            role,
             ..store.host_id().clone().into()
         })
         .max_running(server.max_running as usize)
@@ -257,25 +283,32 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     if let Some(audit) = &audit {
         let event = AuditEvent::new(ports.clock.wall(), AuditAction::Configuration, AuditOutcome::Ok);
         let digest = digest(asked.source.path());
-        let url = url.as_deref().unwrap_or("only the socket in the data directory");
+        let url = url.as_deref().unwrap_or(without_url);
         audit.record(&event.with_detail(format!(
             "{url}; access: {}; configuration sha256 {digest}",
             who.join("; ")
         )));
     }
     // A restored database that is not accepted may lack rows for folders that are still needed.
-    let remove = asked.remove_orphaned_attempts && store.disagreement().is_none();
+    let remove = asked.remove_orphaned_attempts && reads_only.is_none();
     let orphans = orphans::Orphans::find(&attempts, &*tasks, remove).await;
     let front = running.front().ok_or(longhaul::ServeError::Stopped)?;
-    let socket = OwnerSocket::bind(&server.data_dir).map_err(|source| ServeError::Socket {
-        path: server.data_dir.display().to_string(),
-        source,
-    })?;
+    let socket = match role {
+        NodeRole::Worker => None,
+        NodeRole::Both | NodeRole::Front => {
+            let bound = OwnerSocket::bind(&server.data_dir);
+            Some(bound.map_err(|source| ServeError::Socket {
+                path: server.data_dir.display().to_string(),
+                source,
+            })?)
+        }
+    };
     let queue_timeout = server.queue_timeout;
     let name = server.name.clone();
     let mut report = report::Report {
         name: server.name,
         url,
+        role,
         admin: admin.url(),
         who,
         data_dir: server.data_dir,
@@ -285,7 +318,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         bytes_held: commands.bytes_held().await.ok(),
         hazards: hazards().iter().map(ToString::to_string).collect(),
         orphans,
-        reads_only: store.disagreement().map(|why| why.to_string()),
+        reads_only: reads_only.clone(),
     };
     let stop = stop(&front, &running, asked.idle_exit)?;
     // Before serving: a call of a tool of before must not find it unknown.
@@ -309,6 +342,11 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
             None => {}
         }
     };
+    let over_stdio = async {
+        if let Some(socket) = socket {
+            socket.serve(Arc::clone(&front), stop.cancelled()).await;
+        }
+    };
     let reloading = reload::Reloading {
         asked,
         gateway: &gateway,
@@ -326,14 +364,14 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     let started = stop.run_until_cancelled(started);
     let operated = admin
         .with_front(Arc::clone(&front))
-        .with_reads_only(store.disagreement().map(|why| why.to_string()))
+        .with_reads_only(reads_only)
         .operate(name, engine.clone(), audit.clone(), stop.clone());
     let shown = operated.admin();
     let metrics = async || shown.metrics_text().await.map_err(|error| error.to_string());
     tokio::join!(
         started,
         over_http,
-        socket.serve(Arc::clone(&front), stop.cancelled()),
+        over_stdio,
         operated.serve(),
         telemetry.send(&engine, metrics, &stop)
     );

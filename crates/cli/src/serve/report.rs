@@ -5,6 +5,7 @@ use crate::{
     amounts::{count, size},
     output,
 };
+use longhaul_core::store::NodeRole;
 use longhaul_runtime::Recovered;
 use serde_json::json;
 use std::path::PathBuf;
@@ -13,6 +14,7 @@ pub(super) struct Report {
     pub(super) name: String,
     /// `None` if the address is in use.
     pub(super) url: Option<String>,
+    pub(super) role: NodeRole,
     /// Where it is operated, besides the socket in its data directory.
     pub(super) admin: Option<String>,
     /// Who may come in.
@@ -53,11 +55,18 @@ impl Report {
     }
 
     fn as_text(&self) -> String {
+        let address = self.url.as_deref().unwrap_or("only longhaul stdio");
+        let serves = match self.role {
+            NodeRole::Both => format!("serves {address}\n  access {}", self.who.join("; ")),
+            NodeRole::Front => format!(
+                "is a front: it serves {address}, and workers run its tasks\n  access {}",
+                self.who.join("; ")
+            ),
+            NodeRole::Worker => "is a worker: it runs tasks, and accepts no requests".to_owned(),
+        };
         let mut text = format!(
-            "`{}` serves {}\n  access {}\n  data   {}{}\n  tools  {}",
+            "`{}` {serves}\n  data   {}{}\n  tools  {}",
             self.name,
-            self.url.as_deref().unwrap_or("only longhaul stdio"),
-            self.who.join("; "),
             self.data_dir.display(),
             self.store
                 .as_ref()
@@ -96,6 +105,7 @@ impl Report {
         json!({
             "name": self.name,
             "url": self.url,
+            "role": self.role.word(),
             "admin": self.admin,
             "access": self.who,
             "dataDir": self.data_dir,

@@ -3,7 +3,7 @@
 use crate::config::SharedStore;
 use longhaul_core::{Store, store::StoreError};
 use longhaul_store::{ReadOnlyStore, SqliteStore};
-use longhaul_store_postgres::{OpenError, PostgresStore};
+use longhaul_store_postgres::{OpenError, PostgresOptions, PostgresStore};
 use std::sync::Arc;
 
 /// The tasks cannot be kept in the database that is configured.
@@ -35,23 +35,39 @@ pub(super) enum SharedStoreError {
     },
 }
 
+/// Where the tasks are.
+pub(super) struct Opened {
+    pub(super) store: Arc<dyn Store>,
+    /// Why it is read-only.
+    pub(super) reads_only: Option<String>,
+}
+
 /// Where the tasks are: in the data directory, or in the database that is configured. The data directory has what belongs to this host in both cases:
 /// its id, the files of commands, keys.
 pub(super) async fn open(
     configured: Option<&SharedStore>,
     local: &Arc<SqliteStore>,
-    data_dir: &std::path::Path,
-) -> Result<Arc<dyn Store>, SharedStoreError> {
+    folder: &std::path::Path,
+    accept_restored: bool,
+) -> Result<Opened, SharedStoreError> {
     let Some(shared) = configured else {
-        return Ok(ReadOnlyStore::unless_accepted(Arc::clone(local)));
+        return Ok(Opened {
+            store: ReadOnlyStore::unless_accepted(Arc::clone(local)),
+            reads_only: local.disagreement().map(ToString::to_string),
+        });
     };
-    let data_dir = || data_dir.display().to_string();
+    let data_dir = || folder.display().to_string();
     let moved = local.relocation();
     let kept = local.usage(None).await?;
     if moved.is_none() && (kept.live > 0 || kept.bytes > 0) {
         return Err(SharedStoreError::HasTasks { data_dir: data_dir() });
     }
-    let store = PostgresStore::open(&shared.address, shared.options()).await?;
+    let options = PostgresOptions {
+        data_dir: Some(folder.to_owned()),
+        accept_restored,
+        ..shared.options()
+    };
+    let store = PostgresStore::open(&shared.address, options).await?;
     if let Some(moved) = moved
         && !store.has_moved_here(&moved.id).await?
     {
@@ -60,5 +76,13 @@ pub(super) async fn open(
             target: moved.target.clone(),
         });
     }
-    Ok(Arc::new(store))
+    let reads_only = store.copied().map(ToString::to_string);
+    let store: Arc<dyn Store> = Arc::new(store);
+    Ok(match reads_only {
+        None => Opened { store, reads_only },
+        Some(_) => Opened {
+            store: ReadOnlyStore::around(store),
+            reads_only,
+        },
+    })
 }

@@ -9,13 +9,13 @@ use serde_json::Value;
 use std::{fs, os::unix::fs::PermissionsExt as _, sync::Arc};
 
 /// A database, and a schema of its own in it.
-struct Shared {
+pub(crate) struct Shared {
     schema: Schema,
     database: Arc<Database>,
 }
 
 impl Shared {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::on(Database::find())
     }
 
@@ -41,7 +41,7 @@ impl Shared {
     }
 
     /// A folder with a server that keeps its tasks there.
-    fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> Place {
         Place::with(&self.jobs())
     }
 
@@ -57,7 +57,7 @@ impl Shared {
 
 impl Place {
     /// The servers, as this one has them.
-    fn nodes(&self) -> Vec<Value> {
+    pub(crate) fn nodes(&self) -> Vec<Value> {
         done(self, &["nodes", "jobs.toml", "--json"])["nodes"]
             .as_array()
             .unwrap()
@@ -65,7 +65,7 @@ impl Place {
     }
 
     /// What a command prints.
-    fn printed(&self, words: &[&str]) -> String {
+    pub(crate) fn printed(&self, words: &[&str]) -> String {
         String::from_utf8(longhaul(self, words).output().unwrap().stdout).unwrap()
     }
 }

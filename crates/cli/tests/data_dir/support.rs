@@ -67,7 +67,8 @@ impl Place {
             .read_line(&mut line)
             .unwrap();
         let report: Value = serde_json::from_str(&line).unwrap();
-        let url = report["url"].as_str().unwrap().to_owned();
+        // A worker has none.
+        let url = report["url"].as_str().unwrap_or_default().to_owned();
         let home = self.file("home");
         Served {
             child,

@@ -1,6 +1,7 @@
 //! Files, good and bad.
 
 mod mistakes;
+mod shared_store;
 mod sound;
 mod warnings;
 
