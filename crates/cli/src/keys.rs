@@ -4,14 +4,15 @@ use crate::{
     args::{Keys, KeysCommand, KeysOf},
     audit::AuditLog,
     check,
-    config::{self, Environment, KeysConfig},
+    config::{self, Environment, KeysConfig, SharedStore},
     output, servers,
 };
 use longhaul::audit::{AuditAction, AuditEvent, AuditOutcome};
 use longhaul::auth::keys::{ApiKey, KeyFile, KeyFileError, KeyName, KeySummary, NewKey, Rotation};
 use longhaul_core::{Millis, Principal, ToolPattern, UnixMillis, push_timestamp};
 use longhaul_runtime::Ports;
-use longhaul_store::{OpenError, SqliteStore};
+use longhaul_store::SqliteStore;
+use longhaul_store_postgres::PostgresStore;
 use serde_json::json;
 use std::{
     path::{Path, absolute},
@@ -20,7 +21,7 @@ use std::{
 };
 
 /// Runs the command. It needs no server: one that runs reads the keys again by itself.
-pub(crate) fn run(keys: &Keys) -> ExitCode {
+pub(crate) async fn run(keys: &Keys) -> ExitCode {
     let of = match &keys.command {
         KeysCommand::Add { of, .. }
         | KeysCommand::List { of, .. }
@@ -56,7 +57,7 @@ pub(crate) fn run(keys: &Keys) -> ExitCode {
     for problem in &config.problems {
         output::note(&format!("warning: {}", problem.at(&file)));
     }
-    match change(&keys.command, of, &config, &data_dir) {
+    match change(&keys.command, of, &config, &data_dir).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output::note(&format!("longhaul: {error}"));
@@ -71,50 +72,52 @@ enum KeysError {
     #[error(transparent)]
     File(#[from] KeyFileError),
     #[error(
-        "{data_dir} has tasks of a key {name}, which {file} does not know: it may have been lost. The new key would own these tasks: choose another \
-         name, or put the file back"
+        "{place} has tasks of a key {name}, which {file} does not know: it may have been lost, or was added at another server. The new key would own these tasks: choose \
+         another name, or put the file back"
     )]
-    HasTasks {
-        data_dir: String,
-        name: KeyName,
-        file: String,
-    },
+    HasTasks { place: String, name: KeyName, file: String },
     #[error(
-        "{file} does not know a key {name}, and whether {data_dir} has tasks of an earlier one, which the new key would own, cannot be told: {source}; choose another \
+        "{file} does not know a key {name}, and whether {place} has tasks of an earlier one, which the new key would own, cannot be told: {source}; choose another \
          name, or add the key when the database can be read"
     )]
     Unreadable {
-        data_dir: String,
+        place: String,
         name: KeyName,
         file: String,
-        source: Box<OpenError>,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
-/// The tasks of a lost key file must not get a new owner unnoticed.
-fn check_name_is_new(file: &KeyFile, name: &KeyName, data_dir: &Path) -> Result<(), KeysError> {
+/// The tasks of a lost key file must not get a new owner unnoticed, in the data directory or in the database that is configured.
+async fn check_name_is_new(
+    file: &KeyFile,
+    name: &KeyName,
+    data_dir: &Path,
+    shared: Option<&SharedStore>,
+) -> Result<(), KeysError> {
     if file.list()?.iter().any(|key| key.name == *name) {
         return Ok(());
     }
-    let (data, name, file) = (
-        data_dir.display().to_string(),
-        name.clone(),
-        file.path().display().to_string(),
-    );
-    match SqliteStore::has_tasks_of(data_dir, &Principal::named(format!("key:{name}"))) {
-        Ok(false) => Ok(()),
-        Ok(true) => Err(KeysError::HasTasks {
-            data_dir: data,
-            name,
-            file,
-        }),
-        Err(source) => Err(KeysError::Unreadable {
-            data_dir: data,
-            name,
-            file,
-            source: Box::new(source),
-        }),
-    }
+    let principal = Principal::named(format!("key:{name}"));
+    let (key, path) = (name.clone(), file.path().display().to_string());
+    let refused = |place: String, found: Result<bool, Box<dyn std::error::Error + Send + Sync>>| {
+        let (name, file) = (key.clone(), path.clone());
+        match found {
+            Ok(false) => Ok(()),
+            Ok(true) => Err(KeysError::HasTasks { place, name, file }),
+            Err(source) => Err(KeysError::Unreadable {
+                place,
+                name,
+                file,
+                source,
+            }),
+        }
+    };
+    let local = SqliteStore::has_tasks_of(data_dir, &principal);
+    refused(data_dir.display().to_string(), local.map_err(Into::into))?;
+    let Some(shared) = shared else { return Ok(()) };
+    let found = PostgresStore::has_tasks_of(&shared.address, &shared.options(), &principal).await;
+    refused(shared.shown(), found.map_err(Into::into))
 }
 
 fn warn_of_unknown_tools(patterns: &[ToolPattern], config: &KeysConfig, of: &KeysOf) {
@@ -128,7 +131,7 @@ fn warn_of_unknown_tools(patterns: &[ToolPattern], config: &KeysConfig, of: &Key
     }
 }
 
-fn change(command: &KeysCommand, of: &KeysOf, config: &KeysConfig, data_dir: &Path) -> Result<(), KeysError> {
+async fn change(command: &KeysCommand, of: &KeysOf, config: &KeysConfig, data_dir: &Path) -> Result<(), KeysError> {
     let ports = Ports::system();
     let file = KeyFile::open(data_dir)?;
     if let Some(mode) = file.earlier_mode() {
@@ -149,7 +152,7 @@ fn change(command: &KeysCommand, of: &KeysOf, config: &KeysConfig, data_dir: &Pa
             json,
             ..
         } => {
-            check_name_is_new(&file, name, data_dir)?;
+            check_name_is_new(&file, name, data_dir, config.shared_store.as_ref()).await?;
             warn_of_unknown_tools(tools, config, of);
             let mut new = NewKey::named(name.clone());
             if !tools.is_empty() {

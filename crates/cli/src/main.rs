@@ -78,7 +78,7 @@ fn main() -> ExitCode {
         args::Command::Admin(admin) => run_client(admin::run(admin)),
         #[cfg(unix)]
         args::Command::Nodes(of) => run_client(admin::nodes(of)),
-        args::Command::Keys(keys) => run_client(async { keys::run(keys) }),
+        args::Command::Keys(keys) => run_client(keys::run(keys)),
         args::Command::Backup(asked) => run_client(backup::run(asked)),
         args::Command::Restore(asked) => run_client(restore::run(asked)),
         args::Command::Migrate(asked) => run_client(migrate::run(asked)),

@@ -6,8 +6,10 @@ use crate::{
     fault::Fault,
     row::{self, Row},
     session::quoted,
+    text::encode,
     transaction::{Connection, Execute, Tx},
 };
+use longhaul_core::Principal;
 use longhaul_store::task_row::Row as _;
 
 /// The first version that is supported.
@@ -48,6 +50,20 @@ pub(crate) async fn inspect(
 ) -> Result<DatabaseReport, OpenError> {
     let connection = connections.get().await?;
     look(&connection, options, known).await?
+}
+
+/// Whether there are tasks of a principal.
+pub(crate) async fn has_tasks_of(connections: &Connections, principal: &Principal) -> Result<bool, OpenError> {
+    const HAS_TABLE: &str = "SELECT to_regclass('tasks') IS NOT NULL";
+    const HAS_TASKS: &str = "SELECT EXISTS (SELECT 1 FROM tasks WHERE principal = $1)";
+    let connection = connections.get().await?;
+    let is_true = |row: Option<tokio_postgres::Row>| row.is_some_and(|row| row.get(0));
+    if !is_true(connection.row(HAS_TABLE, &[]).await?) {
+        return Ok(false);
+    }
+    Ok(is_true(
+        connection.row(HAS_TASKS, &[&encode(principal.as_str())]).await?,
+    ))
 }
 
 /// Whether the database answers through a pooler.

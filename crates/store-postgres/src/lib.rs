@@ -60,7 +60,7 @@ use effects::Published;
 use executor::spawn;
 use fault::Fault;
 use ledger::Part;
-use longhaul_core::{Millis, store::StoreError};
+use longhaul_core::{Millis, Principal, store::StoreError};
 use notifications::Notifications;
 use options::RESERVED;
 use origin::{Establish, HostFile, Identity, Remembered};
@@ -243,6 +243,22 @@ impl PostgresStore {
             report.warnings.extend(risks.collect::<BTreeSet<_>>());
         }
         report
+    }
+
+    /// Whether the database at `address` has tasks of a principal. A schema that was not made yet has none.
+    ///
+    /// # Errors
+    /// [`OpenError`]: it is not known.
+    pub async fn has_tasks_of(
+        address: &str,
+        options: &PostgresOptions,
+        principal: &Principal,
+    ) -> Result<bool, OpenError> {
+        let address = Address::parse(options.direct.as_deref().unwrap_or(address))?;
+        let connections = Connections::direct(&address, options, 1)?;
+        let found = inspection::has_tasks_of(&connections, principal).await;
+        connections.close();
+        found
     }
 
     /// An address as it may be shown: the role, the hosts and the database, without a password.

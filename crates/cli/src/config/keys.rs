@@ -7,6 +7,7 @@ use super::{
     paths::Environment,
     section::Section,
     server,
+    shared_store::{self, SharedStore},
 };
 use std::path::{Path, PathBuf};
 
@@ -17,6 +18,8 @@ pub(crate) struct KeysConfig {
     pub(crate) data_dir: Option<PathBuf>,
     /// Where the audit log goes, if there is one.
     pub(crate) audit: Option<AuditConfig>,
+    /// The database with the tasks, if they are not in the data directory and that can be told.
+    pub(crate) shared_store: Option<SharedStore>,
     /// Whether the server accepts keys.
     pub(crate) api_keys: bool,
     /// The names of all tools; `None` if they are not known.
@@ -51,6 +54,7 @@ impl Default for KeysConfig {
         Self {
             data_dir: None,
             audit: None,
+            shared_store: None,
             api_keys: true,
             tools: None,
             problems: Vec::new(),
@@ -65,6 +69,7 @@ impl From<Config> for KeysConfig {
         Self {
             data_dir: Some(config.server.data_dir),
             audit: config.server.audit,
+            shared_store: config.server.shared_store,
             api_keys: config.server.auth.api_keys,
             tools: tools.then(|| config.tools.into_iter().map(|tool| tool.name).collect()),
             problems: Vec::new(),
@@ -91,6 +96,7 @@ fn read_server(file: &File, environment: &Environment) -> Option<KeysConfig> {
     Some(KeysConfig {
         data_dir,
         audit,
+        shared_store: shared_store::read(&section, environment).flatten(),
         api_keys,
         tools: None,
         problems: Vec::new(),

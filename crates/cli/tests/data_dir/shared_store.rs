@@ -40,6 +40,18 @@ impl Shared {
         }
     }
 
+    /// Runs SQL as somebody else would.
+    fn run_sql(&self, sql: &str) {
+        tokio::runtime::Runtime::new().unwrap().block_on(async {
+            let address = &self.schema.address;
+            let (client, connection) = tokio_postgres::connect(address, tokio_postgres::NoTls).await.unwrap();
+            tokio::select! {
+                ended = connection => panic!("the connection has ended: {ended:?}"),
+                done = client.batch_execute(sql) => done.unwrap(),
+            }
+        });
+    }
+
     /// A folder with a server that keeps its tasks there.
     pub(crate) fn place(&self) -> Place {
         Place::with(&self.jobs())
@@ -353,4 +365,69 @@ fn the_tasks_of_a_data_directory_are_moved() {
     fs::write(place.file("gate"), "").unwrap();
     until("it has ended", || server.look(&id) == "completed");
     assert_eq!(place.runs(), runs_before + 1, "it ran once");
+}
+
+/// A key that is added must not get the tasks of one that was lost, or that another server knows.
+#[test]
+fn a_key_does_not_get_the_tasks_of_a_lost_one() {
+    let shared = Shared::new();
+    let with_keys = || {
+        let place = shared.place();
+        let jobs = fs::read_to_string(place.file("jobs.toml")).unwrap();
+        fs::write(
+            place.file("jobs.toml"),
+            format!("{jobs}\n[server.auth]\napi_keys = true\n"),
+        )
+        .unwrap();
+        place
+    };
+    let (first, second) = (shared.place(), with_keys());
+    // Nothing was served yet: the database has no tables.
+    done(&second, &["keys", "add", "jobs.toml", "eve", "--json"]);
+    let server = first.serve(&[]);
+    server.begin();
+    shared.run_sql(&format!(
+        "UPDATE {}.tasks SET principal = 'key:ann'",
+        shared.schema.name
+    ));
+    let (code, _, said) = run(&second, &["keys", "add", "jobs.toml", "ann"]);
+    assert!(code == Some(1) && said.contains("has tasks of a key ann"), "{said}");
+    assert!(
+        said.contains(&shared.schema.name) && !said.contains("password"),
+        "{said}"
+    );
+    done(&second, &["keys", "add", "jobs.toml", "bob", "--json"]);
+    drop(server);
+}
+
+/// A database that is a copy is read-only until an operator says that it is to be used.
+#[test]
+fn a_restored_database_is_read_only_until_it_is_accepted() {
+    let shared = Shared::new();
+    let place = shared.place();
+    let server = place.serve(&[]);
+    assert!(server.report["readsOnly"].is_null(), "{}", server.report);
+    let id = server.begin();
+    until("it runs", || place.runs() == 1);
+    server.kill();
+    // As after `pg_restore`: its tables were not made here.
+    shared.run_sql(&format!("UPDATE {}.origin SET tables = 1", shared.schema.name));
+    fs::write(place.file("gate"), "").unwrap();
+    let server = place.serve(&[]);
+    let why = server.report["readsOnly"].as_str().unwrap();
+    assert!(why.contains("the database is a copy"), "{why}");
+    assert_eq!(server.look(&id), "working", "it can be read");
+    let refused = server.run(&["call", "gate"]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        !refused.status.success() && said.contains("was restored or moved"),
+        "{said}"
+    );
+    server.kill();
+    let server = place.serve(&["--accept-restored-database"]);
+    assert!(server.report["readsOnly"].is_null(), "{}", server.report);
+    until("it has ended", || server.look(&id) == "completed");
+    server.kill();
+    let server = place.serve(&[]);
+    assert!(server.report["readsOnly"].is_null(), "{}", server.report);
 }
