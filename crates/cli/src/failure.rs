@@ -54,6 +54,8 @@ impl Failure {
         Self::refused(format!(
             "the tool asks before there is a task, and it was not answered; the call is cancelled: {question}"
         ))
+        // As far as to its question.
+        .with_run(true)
     }
 
     /// A call that an earlier command has made may have run.
@@ -179,7 +181,9 @@ impl Failure {
 
 /// Whether a call that has failed so may have run.
 pub(crate) fn may_have_run(error: &RequestError) -> bool {
-    !error.is_refusal() && !error.is_unsent()
+    // A tool that asks has run as far as to its question.
+    let has_asked = matches!(error, RequestError::Unanswered { .. });
+    has_asked || (!error.is_refusal() && !error.is_unsent())
 }
 
 impl std::fmt::Display for Failure {

@@ -12,6 +12,8 @@ use std::{collections::HashMap, sync::Arc};
 
 /// How often a server may ask within one request.
 const MAX_ROUNDS: usize = 32;
+/// How much it may ask at once.
+const MAX_QUESTIONS: usize = 1_000;
 
 /// What is added to a request that is sent again.
 #[derive(Default)]
@@ -94,6 +96,12 @@ impl Connection {
             return Err(RequestError::Invalid(
                 "it asks for input and does not say which".to_owned(),
             ));
+        }
+        if requests.len() > MAX_QUESTIONS {
+            let asked = requests.len();
+            return Err(RequestError::Invalid(format!(
+                "it asks {asked} questions at once, and at most {MAX_QUESTIONS} are answered"
+            )));
         }
         let (mut responses, mut held, mut new) = (Map::new(), Vec::new(), Vec::new());
         for (key, request) in requests {

@@ -444,6 +444,7 @@ fn a_call_that_asks_before_there_is_a_task_ends_its_line() {
             why,
             "the tool asks before there is a task, and it was not answered; the call is cancelled: which?"
         );
+        assert_eq!(of(1)["error"]["mayHaveRun"], true, "as far as to its question");
         let answers =
             |seen: &Received| !seen.body["params"]["inputResponses"].is_null() || !seen.body["result"].is_null();
         assert!(!served.messages().iter().any(answers), "{:?}", served.messages());

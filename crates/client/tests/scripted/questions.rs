@@ -43,7 +43,10 @@ fn done() -> Value {
 }
 
 async fn call(peer: &Peer, inputs: Inputs) -> Result<Outcome, RequestError> {
-    let (connection, _) = peer.connection_with(|options| options.inputs = Some(inputs.clone().into()));
+    let (connection, _) = peer.connection_with(|options| {
+        options.inputs = Some(inputs.clone().into());
+        options.max_response = 1 << 20;
+    });
     let tools = connection.list_tools().await.unwrap();
     match connection.call_tool(&tools[0], &Map::new(), &mut |_| {}).await? {
         CallResponse::Done(outcome) => Ok(outcome),
@@ -83,6 +86,29 @@ async fn a_modern_request_is_sent_again_with_the_answers() {
     );
     asked.lock().unwrap().sort();
     assert_eq!(*asked.lock().unwrap(), ["A?", "B?"]);
+}
+
+/// A thousand questions are answered; of more than that nobody is asked any.
+#[tokio::test]
+async fn a_round_may_ask_a_thousand_questions() {
+    for (count, is_answered) in [(1_000, true), (1_001, false)] {
+        let peer = modern(move |seen| match seen.params().get("inputResponses") {
+            None => {
+                let requests: Map<String, Value> = (0..count)
+                    .map(|nth| (nth.to_string(), elicitation(&nth.to_string())))
+                    .collect();
+                seen.result(json!({"resultType": "input_required", "inputRequests": requests}))
+            }
+            Some(_) => seen.result(done()),
+        });
+        let (inputs, asked) = echoing();
+        let called = call(&peer, inputs).await;
+        assert_eq!(called.is_ok(), is_answered, "{called:?}");
+        assert_eq!(asked.lock().unwrap().len(), if is_answered { count } else { 0 });
+        if let Err(error) = called {
+            assert!(error.to_string().contains("1001 questions at once"), "{error}");
+        }
+    }
 }
 
 /// Each key is asked once. A server that keeps nothing between two rounds gets the answer once more, and then it has asked too often.

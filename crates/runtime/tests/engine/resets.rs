@@ -191,7 +191,12 @@ async fn only_durable_tasks_are_reset() {
     world.until(&engine, &id, |task| task.is_done()).await;
     settle().await;
     let refused = engine.reset_any(&id, 1).await;
-    assert_eq!(refused, Err(OperatorError::NotNow("its tool is not durable: retry it")));
+    assert_eq!(
+        refused,
+        Err(OperatorError::NotNow(
+            "its tool is, as it is now, not a durable tool in Rust, which alone can be reset: cancel the task and retry it"
+        ))
+    );
     let unknown: TaskId = "nobody".parse().unwrap();
     assert_eq!(engine.reset_any(&unknown, 1).await, Err(OperatorError::NotFound));
 }

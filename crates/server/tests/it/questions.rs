@@ -84,12 +84,16 @@ async fn a_client_that_refuses_is_not_asked_again() {
 #[tokio::test]
 async fn g1_42_a_client_that_cannot_be_asked_gets_a_result_with_the_reason() {
     let server = Server::start().await;
-    for session in [Some(server.session().await), None] {
+    let reasons = [
+        (Some(server.session().await), "elicitation (form)"),
+        (None, "the request came without a session"),
+    ];
+    for (session, reason) in reasons {
         let call = Post::legacy(session.as_deref(), "tools/call", act("optional", "ask_all name"));
         let result = server.result(&call).await;
         assert_eq!(result["isError"], true);
         let text = result["content"][0]["text"].as_str().unwrap();
-        assert!(text.contains("elicitation (form)"), "{text}");
+        assert!(text.contains(reason), "{text}");
     }
 }
 
