@@ -236,6 +236,8 @@ impl Run {
     /// Checks what has become of an action whose server was killed.
     fn look(&mut self, action: Action, target: &str, output: &Output) -> Result<(), CrashError> {
         let acknowledged = output.status.success();
+        // A tool may have been paused, or not, before.
+        let mut was_so = false;
         let is_done = match action {
             Action::Cancel => {
                 let is_done = self.task(target)?["state"] == "cancelled";
@@ -264,6 +266,7 @@ impl Run {
                 if !is_wanted && is_paused != was_paused {
                     return Err(self.broken("the pause of a tool has changed by itself"));
                 }
+                was_so = is_wanted && is_paused == was_paused;
                 is_wanted
             }
         };
@@ -271,7 +274,7 @@ impl Run {
             let what = format!("{} of {target} was acknowledged and is not done", action.name());
             return Err(self.broken(&what));
         }
-        if is_done {
+        if acknowledged || (is_done && !was_so) {
             self.check_audit(action, target)?;
         }
         let counts = self.counts.entry(action).or_default();
