@@ -157,7 +157,7 @@ impl Inputs {
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
     /// use futures_util::StreamExt;
-    /// use longhaul_client::{CallStatus, Client, Connection, InputResponse, Inputs, Options};
+    /// use longhaul_client::{CallError, CallStatus, Client, Connection, InputResponse, Inputs, Options, RequestError};
     ///
     /// let mut options = Options::named("example", "1.0");
     /// options.inputs = Some(Inputs::deferred().into());
@@ -169,7 +169,11 @@ impl Inputs {
     ///     for question in &task.input_requests {
     ///         println!("{}", question.message());
     ///         let key = question.key.as_deref().unwrap_or_default();
-    ///         call.answer(key, InputResponse::accept(question.defaults())).await?;
+    ///         match call.answer(key, InputResponse::accept(question.defaults())).await {
+    ///             // A status may still show a question that was answered just now.
+    ///             Ok(()) | Err(CallError::Request(RequestError::NotAsked { .. })) => {}
+    ///             Err(error) => return Err(error.into()),
+    ///         }
     ///     }
     /// }
     /// println!("{:?}", call.result().await?);

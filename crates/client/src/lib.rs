@@ -43,10 +43,15 @@
 //! use longhaul_client::CallState;
 //!
 //! for task in client.tasks().await? {
-//!     let outcome = task.wait(&mut |_| {}).await?;
-//!     println!("{}: {outcome:?}", task.id());
-//!     // From now on it is no task of yours any more.
-//!     task.finish(&outcome).await?;
+//!     match task.wait(&mut |_| {}).await {
+//!         Ok(outcome) => {
+//!             println!("{}: {outcome:?}", task.id());
+//!             // From now on it is no task of yours any more.
+//!             task.finish(&outcome).await?;
+//!         }
+//!         // Its server may not have it any more. The other tasks are still there.
+//!         Err(error) => eprintln!("{}: {error}", task.id()),
+//!     }
 //! }
 //! for call in client.calls().await? {
 //!     match call.state {
@@ -77,7 +82,8 @@
 //!
 //! With [`Inputs::deferred`] the program answers when it likes: [`RunningCall::status`] shows the questions of the task, and [`RunningCall::answer`] or
 //! [`TaskHandle::answer`] answers them, also from another process that has the same journal. Without a handler a wait for a task that asks ends with
-//! [`RequestError::InputRequired`], and the task goes on asking.
+//! [`RequestError::InputRequired`], and the task goes on asking. Many servers, Longhaul's among them, look at what a client has declared and let such a call fail
+//! instead: so set [`Options::inputs`] for tools that may ask.
 //!
 //! # Detach, and come back
 //!
@@ -100,7 +106,8 @@
 //!
 //! # Cancel
 //!
-//! Dropping a call or a wait leaves the task alone. To end the work at the server, cancel it:
+//! Dropping a call or a wait leaves the task alone. To end the work at the server, cancel it. A call that is cancelled before its server has answered may still
+//! become a task there, which goes on; the journal has it as of unknown outcome.
 //!
 //! ```no_run
 //! # async fn example(client: longhaul_client::Client) -> Result<(), longhaul_client::CallError> {
