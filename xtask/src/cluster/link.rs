@@ -90,6 +90,10 @@ impl Shared {
         database.set_nodelay(true)?;
         {
             let mut connections = self.state.lock();
+            // It was cut while the database was dialled.
+            if connections.state == State::Cut {
+                return Ok(());
+            }
             connections
                 .open
                 .retain(|(node, _)| node.take_error().is_ok() && node.peer_addr().is_ok());
