@@ -1,7 +1,6 @@
 //! What is recorded of a call.
 
-use crate::request_ref::masked_session;
-use longhaul_core::{Json, Millis, Outcome, UnixMillis};
+use longhaul_core::{Json, Millis, Outcome, UnixMillis, masked_session};
 use longhaul_wire::{Generation, TaskStatus};
 use std::fmt;
 

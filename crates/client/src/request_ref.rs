@@ -1,9 +1,7 @@
 //! By what a request of a legacy server can be answered.
 
+use longhaul_core::masked_session;
 use std::fmt;
-
-/// The letters of a session id that a debug print shows: they tell sessions apart, and open none.
-const SHOWN: usize = 8;
 
 /// By what a request of a legacy server over HTTP can be answered, from any process. A debug print shows the beginning of the session's id alone: who has the
 /// whole id can use the session.
@@ -22,12 +20,6 @@ impl fmt::Debug for RequestRef {
             .field("id", &self.id)
             .finish()
     }
-}
-
-/// The beginning of a session's id.
-pub(crate) fn masked_session(id: &str) -> String {
-    let shown: String = id.chars().take(SHOWN).collect();
-    format!("{shown}…")
 }
 
 #[cfg(test)]

@@ -238,6 +238,19 @@ pub fn is_secret_name(name: &str) -> bool {
         && (SECRETS.iter().any(|secret| whole.ends_with(secret)) || is_short())
 }
 
+/// The letters of a session's id that are shown.
+const SHOWN_OF_SESSION: usize = 8;
+
+/// The beginning of a session's id, which tells sessions apart and opens none: who has the whole id can use the session.
+///
+/// ```
+/// assert_eq!(longhaul_core::masked_session("0123456789abcdef"), "01234567…");
+/// ```
+pub fn masked_session(id: &str) -> String {
+    let shown: String = id.chars().take(SHOWN_OF_SESSION).collect();
+    format!("{shown}…")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,12 +1,10 @@
 //! Hiding secrets in what is shown of messages.
 
-use longhaul_core::{MASK, Masking, is_secret_name};
+use longhaul_core::{MASK, Masking, is_secret_name, masked_session};
 use parking_lot::Mutex;
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// The letters of a session id that are shown.
-const SHOWN: usize = 8;
 const SESSION_ID: &str = "mcp-session-id";
 /// A shorter value is in too many texts to be hidden wherever it is.
 const SHORTEST_ECHO: usize = 4;
@@ -22,7 +20,7 @@ impl Mask {
     /// The value of a header that is sent.
     pub(super) fn header<'a>(&self, name: &str, value: &'a str) -> Cow<'a, str> {
         if name == SESSION_ID {
-            return Cow::Owned(session(value));
+            return Cow::Owned(masked_session(value));
         }
         let mut hiding = Masking::default();
         let shown = match is_secret_name(name) {
@@ -82,12 +80,6 @@ impl Mask {
         }
         sent.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
     }
-}
-
-/// The beginning of a session id, which tells sessions apart and opens none.
-pub(super) fn session(id: &str) -> String {
-    let shown: String = id.chars().take(SHOWN).collect();
-    format!("{shown}…")
 }
 
 #[cfg(test)]

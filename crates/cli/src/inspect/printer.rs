@@ -1,10 +1,10 @@
 //! Prints messages as they are sent and received.
 
-use super::mask::{self, Mask};
+use super::mask::Mask;
 use crate::output;
 use http::{HeaderMap, HeaderValue};
 use longhaul_client::{SystemClock, WireEvent, WireObserver};
-use longhaul_core::{Clock, UnixMillis};
+use longhaul_core::{Clock, UnixMillis, masked_session};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -90,7 +90,7 @@ impl WireObserver for Printer {
                 }
             }
             WireEvent::Answered { status, session } => {
-                let session = session.and_then(|session| session.to_str().ok()).map(mask::session);
+                let session = session.and_then(|session| session.to_str().ok()).map(masked_session);
                 let headers: Vec<_> = session
                     .into_iter()
                     .map(|id| ("mcp-session-id".to_owned(), id))
