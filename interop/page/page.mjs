@@ -174,6 +174,23 @@ await step("a log is shown, and what failed is in red without a script", async (
   await page.close();
 });
 
+await step("a page says that the server takes no work, and when it does again", async () => {
+  const page = await browser.newPage();
+  let isReady = false;
+  await page.setRequestInterception(true);
+  page.on("request", (request) => {
+    if (isReady || !request.url().endsWith("/readyz")) return request.continue();
+    return request.respond({ status: 503, body: "the store fails\n" });
+  });
+  await page.goto(admin);
+  const says = (text) =>
+    page.waitForFunction((text) => document.getElementById("live").textContent === text, { timeout: 30_000 }, text);
+  await says("not ready: the store fails");
+  isReady = true;
+  await says("live");
+  await page.close();
+});
+
 await step("the keyboard reaches everything in its order", async () => {
   const page = await open("/");
   const reached = [];

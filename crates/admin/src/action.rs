@@ -93,7 +93,7 @@ impl AdminContext {
             Ok(None) => {}
         }
         self.record(&event);
-        self.problems.forget().await;
+        self.problems.forget();
         done
     }
 
@@ -147,7 +147,7 @@ impl AdminContext {
         self.record(&begins.with_detail(format!("{}; begins", actor.by)));
         let done = self.set_known_paused(tool, paused).await;
         self.live.change();
-        self.problems.forget().await;
+        self.problems.forget();
         let outcome = match &done {
             Ok(()) => AuditOutcome::Ok,
             Err(ActionError::UnknownTool) => AuditOutcome::Unknown,

@@ -4,7 +4,7 @@ use crate::{
     access::Actor,
     action::{ActionError, TaskAction},
     context::AdminContext,
-    query::{InvalidQuery, TaskQuery},
+    query::{InvalidQuery, MOST, MOST_EXAMINED, STATES, TaskQuery},
 };
 use futures_util::{StreamExt as _, stream};
 use longhaul_core::{
@@ -15,11 +15,11 @@ use longhaul_runtime::OperatorError;
 use serde::Serialize;
 
 /// Tasks of one request.
-pub(crate) const AT_ONCE: usize = 500;
-/// Actions whose commits are waited for together.
+pub(crate) const AT_ONCE: usize = MOST;
+/// Actions that run at the same time, so that they share commits.
 const TOGETHER: usize = 64;
-/// Refusals that are told.
-const TOLD: usize = 20;
+/// Refusals that are listed.
+const LISTED: usize = 20;
 
 /// What can be done to many tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,30 +91,20 @@ impl BulkAction {
         }
     }
 
-    /// The states in which a task can be acted on.
-    fn states(self) -> &'static [State] {
-        match self {
-            Self::Cancel => &[State::Queued, State::Running, State::Suspended, State::Blocked],
-            Self::Retry => &[
-                State::Done(Verdict::ToolError),
-                State::Done(Verdict::RpcError),
-                State::Done(Verdict::Cancelled),
-            ],
-            Self::Release => &[State::Blocked],
-            Self::Delete => &[
-                State::Done(Verdict::Succeeded),
-                State::Done(Verdict::ToolError),
-                State::Done(Verdict::RpcError),
-                State::Done(Verdict::Cancelled),
-            ],
+    /// Whether it can be done to a task in this state.
+    fn is_for(self, state: State) -> bool {
+        match (self, state) {
+            (Self::Cancel, state) => !matches!(state, State::Done(_)),
+            (Self::Retry, State::Done(verdict)) => verdict != Verdict::Succeeded,
+            (Self::Release, State::Blocked) | (Self::Delete, State::Done(_)) => true,
+            _ => false,
         }
     }
 
     /// Whether the query may find tasks that can be acted on.
     pub(crate) fn fits(self, query: &TaskQuery) -> bool {
-        query
-            .states()
-            .is_ok_and(|states| states.is_empty() || states.iter().any(|state| self.states().contains(state)))
+        let is_for = |states: Vec<State>| states.is_empty() || states.into_iter().any(|state| self.is_for(state));
+        query.states().is_ok_and(is_for)
     }
 
     /// What its `state` may name.
@@ -141,10 +131,10 @@ impl BulkAction {
             });
         }
         let states = &mut search.filter.states;
-        match states.is_empty() {
-            true => states.extend(self.states()),
-            false => states.retain(|state| self.states().contains(state)),
+        if states.is_empty() {
+            states.extend(STATES);
         }
+        states.retain(|state| self.is_for(*state));
         if states.is_empty() {
             return Err(InvalidQuery {
                 name: "state",
@@ -194,7 +184,7 @@ impl BulkReport {
         self.done += later.done;
         self.refused += later.refused;
         self.refusals.extend(later.refusals);
-        self.refusals.truncate(TOLD);
+        self.refusals.truncate(LISTED);
         self.next = later.next;
     }
 }
@@ -215,7 +205,7 @@ impl AdminContext {
     /// [`ActionError::Query`], or the store's.
     pub(crate) async fn preview(&self, action: BulkAction, query: &TaskQuery) -> Result<BulkPreview, ActionError> {
         let search = TaskSearch {
-            limit: crate::query::MOST_EXAMINED,
+            limit: MOST_EXAMINED,
             ..action.search(query, self)?
         };
         let found = self.engine.store().search(search).await.map_err(OperatorError::Store)?;
@@ -252,7 +242,7 @@ impl AdminContext {
                 Err(error @ ActionError::Refused(OperatorError::Store(_))) => return Err(error),
                 Err(error) => {
                     report.refused += 1;
-                    if report.refusals.len() < TOLD {
+                    if report.refusals.len() < LISTED {
                         let message = error.to_string();
                         report.refusals.push(Refusal { task, message });
                     }

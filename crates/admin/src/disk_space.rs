@@ -8,7 +8,7 @@ use std::{
 /// Less than this is soon used up, in bytes.
 const LITTLE: u64 = 1 << 30;
 /// With less than this a server takes no work once a write has failed for want of room, in bytes.
-const NONE: u64 = 4 << 20;
+const USED_UP: u64 = 4 << 20;
 
 /// The free space of a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,8 +37,8 @@ impl DiskSpace {
     }
 
     /// Whether it is used up: less than 4 MiB.
-    pub(crate) fn is_none(&self) -> bool {
-        self.free < NONE
+    pub(crate) fn is_used_up(&self) -> bool {
+        self.free < USED_UP
     }
 }
 
@@ -50,5 +50,26 @@ impl fmt::Display for DiskSpace {
             self.path.display(),
             self.free >> 20
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_space_is_told_with_its_disk() {
+        let space = |free| DiskSpace {
+            path: "/data".into(),
+            free,
+        };
+        let states = [0, USED_UP - 1, USED_UP, LITTLE - 1, LITTLE].map(|free| {
+            let space = space(free);
+            (space.is_used_up(), space.is_little())
+        });
+        let (used_up, little, enough) = ((true, true), (false, true), (false, false));
+        assert_eq!(states, [used_up, used_up, little, little, enough]);
+        assert_eq!(space(LITTLE - 1).to_string(), "the disk of /data has 1023 MiB left");
+        assert!(DiskSpace::of(Path::new("/")).is_some());
     }
 }

@@ -9,8 +9,6 @@ use std::{sync::Arc, time::Duration};
 const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 /// An answer counts for so long, in milliseconds: everybody who can connect may ask.
 const REMEMBERED: u64 = 1_000;
-/// After a write for which there was no room, the server takes no work for so long, in milliseconds.
-const FULL: u64 = 30_000;
 
 pub(crate) async fn alive() -> &'static str {
     "ok\n"
@@ -38,16 +36,11 @@ pub(crate) async fn why_not_ready(context: &AdminContext) -> Option<&'static str
     if known.at.is_some_and(|at| now.since(at) < REMEMBERED) {
         return known.why_not;
     }
-    let full_writes = context.metrics.full_writes();
-    if full_writes > known.full_writes {
-        (known.full_writes, known.full_at) = (full_writes, Some(now));
-    }
-    // Without a new call no write fails, and the disk is full all the same.
-    let has_no_space = || {
+    known.count_full_writes(context.metrics.full_writes(), now);
+    let is_full = known.is_full(now, || {
         let space = context.data_dir.as_deref().and_then(DiskSpace::of);
-        space.is_some_and(|space| space.is_none())
-    };
-    let is_full = known.full_at.is_some_and(|at| now.since(at) < FULL || has_no_space());
+        space.is_some_and(|space| space.is_used_up())
+    });
     let engine = &context.engine;
     let answered = engine.ports().within(STORE_TIMEOUT, engine.store().next_wake()).await;
     known.at = Some(context.now());

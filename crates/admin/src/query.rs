@@ -10,12 +10,12 @@ use serde::Deserialize;
 
 /// Tasks of a page, unless `limit` says otherwise, and at most.
 const LIMIT: usize = 50;
-const MOST: usize = 500;
+pub(crate) const MOST: usize = 500;
 /// Tasks that are looked at for a page.
 pub(crate) const MOST_EXAMINED: usize = 20_000;
 
 /// Every state.
-const STATES: [State; 8] = [
+pub(crate) const STATES: [State; 8] = [
     State::Queued,
     State::Running,
     State::Suspended,

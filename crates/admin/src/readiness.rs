@@ -3,6 +3,9 @@
 use longhaul_core::UnixMillis;
 use tokio::sync::Mutex;
 
+/// After a write for which there was no room, the server takes no work for so long, in milliseconds.
+const FULL: u64 = 30_000;
+
 /// What was answered last.
 #[derive(Default)]
 pub(crate) struct Readiness(pub(crate) Mutex<Known>);
@@ -13,4 +16,35 @@ pub(crate) struct Known {
     pub(crate) why_not: Option<&'static str>,
     pub(crate) full_writes: u64,
     pub(crate) full_at: Option<UnixMillis>,
+}
+
+impl Known {
+    /// So many writes have failed for want of room.
+    pub(crate) fn count_full_writes(&mut self, full_writes: u64, now: UnixMillis) {
+        if full_writes > self.full_writes {
+            (self.full_writes, self.full_at) = (full_writes, Some(now));
+        }
+    }
+
+    /// Whether a write would fail for want of room. While nobody calls, none does, and the disk may be full all the same.
+    pub(crate) fn is_full(&self, now: UnixMillis, is_used_up: impl FnOnce() -> bool) -> bool {
+        self.full_at.is_some_and(|at| now.since(at) < FULL || is_used_up())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_was_full_is_full_until_there_is_room() {
+        let mut known = Known::default();
+        assert!(!known.is_full(UnixMillis(0), || true), "no write has failed");
+        known.count_full_writes(1, UnixMillis(0));
+        assert!(known.is_full(UnixMillis(FULL as i64 - 1), || false));
+        assert!(known.is_full(UnixMillis(1_000_000), || true));
+        assert!(!known.is_full(UnixMillis(1_000_000), || false));
+        known.count_full_writes(1, UnixMillis(1_000_000));
+        assert!(!known.is_full(UnixMillis(1_000_000), || false), "it is the same write");
+    }
 }

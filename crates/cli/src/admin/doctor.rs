@@ -133,7 +133,10 @@ fn look_at_tasks(path: &Path, is_shared: Option<bool>, findings: &mut Vec<Findin
             return;
         }
         Err(error) => {
-            findings.push(Finding::new(error.to_string(), "no server can start on it until then"));
+            findings.push(Finding::new(
+                error.to_string(),
+                "no server can start on this directory until that is mended",
+            ));
             return;
         }
     };

@@ -85,3 +85,23 @@ fn damages(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     let lines: Vec<String> = lines.collect::<rusqlite::Result<_>>()?;
     Ok(lines.into_iter().filter(|line| line != "ok").collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{SqliteOptions, SqliteStore};
+
+    #[test]
+    fn a_directory_says_who_owns_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        assert_eq!(DirectoryReport::of(path).unwrap(), None, "no server has run on it");
+        let store = SqliteStore::open(path, SqliteOptions::default()).unwrap();
+        let owner = DirectoryReport::owner(path).unwrap().unwrap();
+        assert!(owner.contains(&format!("pid {}", std::process::id())), "{owner}");
+        drop(store);
+        assert_eq!(DirectoryReport::owner(path).unwrap(), None);
+        let report = DirectoryReport::of(path).unwrap().unwrap();
+        assert_eq!((report.live, report.damages), (Some(Counts::default()), Vec::new()));
+    }
+}
