@@ -206,6 +206,10 @@ async fn what_is_wrong_is_said_with_what_to_do() {
         assert!(page.contains(problem["what"].as_str().unwrap()), "{page}");
     }
     assert!(page.contains(r#"<a href="/upstreams">show</a>"#), "{page}");
+    // What was found before an action is not told after it.
+    assert_eq!(found().await.len(), 2);
+    world.act("/api/tools/gated/resume").await;
+    assert_eq!(found().await.len(), 1);
 }
 
 #[tokio::test]
