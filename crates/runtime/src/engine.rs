@@ -6,6 +6,7 @@ use crate::{
     change_feed::Watch,
     engine_clock::EngineClock,
     executor::Executor,
+    executor_elsewhere::ExecutorElsewhere,
     node::{EngineStop, Node, NodeOptions},
     paused_tools::PausedTools,
     progress_stream::ProgressStream,
@@ -246,9 +247,17 @@ impl Inner {
         self.may_begin.as_ref().is_some_and(|may_begin| !may_begin(principal))
     }
 
-    /// A slot for a queued task of `tool`, if one is free, the tool is not paused, and tasks run here at all.
+    /// A slot for a queued task of `tool`, if one is free, the tool is not paused, and tasks of it run here at all.
     pub(crate) fn free_slot(&self, tool: &Arc<str>) -> Option<Slot> {
-        self.slot_to_begin(tool, self.concurrency(tool))
+        match self.leaves_to_others(tool) {
+            true => None,
+            false => self.slot_to_begin(tool, self.concurrency(tool)),
+        }
+    }
+
+    /// Whether tasks of `tool` wait for another node: this one does not offer it, and others may.
+    pub(crate) fn leaves_to_others(&self, tool: &str) -> bool {
+        self.node.store.capabilities().many_nodes && self.catalog.tool(tool).is_none()
     }
 
     /// The same with the limit of the tool.
@@ -350,7 +359,15 @@ impl Inner {
         let read = || async { Ok(self.node.store.spec(&task.spec).await?) };
         let spec = self.node.retry_store("reading a tool's definition", read).await?;
         let durable = task.journaled > 0 || spec.as_ref().is_some_and(is_durable);
-        let revived = self.revive(spec).map(|(executor, retry)| Runner {
+        let retry_elsewhere = spec
+            .as_ref()
+            .filter(|_| self.leaves_to_others(&task.tool))
+            .and_then(|spec| retry_and_definition(spec).ok());
+        let revived = self.revive(spec).or_else(|why| {
+            let (retry, _) = retry_elsewhere.ok_or(why)?;
+            Ok((ExecutorElsewhere::new(durable) as Arc<dyn Executor>, retry))
+        });
+        let runner = revived.map(|(executor, retry)| Runner {
             executor,
             retry,
             concurrency,
@@ -360,7 +377,7 @@ impl Inner {
             on_non_determinism: OnNonDeterminism::default(),
             blocked_timeout: BLOCKED_TIMEOUT,
         });
-        Ok(revived.map_err(|why| Unavailable { why, durable }))
+        Ok(runner.map_err(|why| Unavailable { why, durable }))
     }
 
     fn revive(&self, spec: Option<ToolSpec>) -> Result<(Arc<dyn Executor>, Retry), String> {

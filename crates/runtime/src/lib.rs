@@ -21,6 +21,7 @@ mod engine;
 mod engine_clock;
 mod execution_end;
 mod executor;
+mod executor_elsewhere;
 mod handler_context;
 mod history;
 mod intake;

@@ -12,6 +12,8 @@ const MOST_COUNTED: usize = 100;
 pub enum QueueWait {
     /// Its tool is paused.
     Paused,
+    /// A server that has its tool: this one does not.
+    OtherServer,
     /// The time of its next attempt. The text says which one, and when.
     NextTry(String),
     /// A slot.
@@ -27,6 +29,7 @@ impl fmt::Display for QueueWait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Paused => f.write_str("queued; the tool is paused"),
+            Self::OtherServer => f.write_str("queued; it waits for a server that has its tool"),
             Self::NextTry(text) => f.write_str(text),
             Self::Behind { tasks: 0, .. } => f.write_str("queued"),
             Self::Behind { tasks, or_more: false } => write!(f, "queued behind {tasks} of your tasks"),
@@ -50,6 +53,9 @@ impl Engine {
         let now = self.ports().clock.read();
         if task.ready_at > now.at {
             return Ok(Some(QueueWait::NextTry(self.0.next_try(task, now))));
+        }
+        if self.0.leaves_to_others(&task.tool) {
+            return Ok(Some(QueueWait::OtherServer));
         }
         let before = self.store().queued_before(task, MOST_COUNTED + 1).await?;
         Ok(Some(QueueWait::Behind {

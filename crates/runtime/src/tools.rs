@@ -14,13 +14,16 @@ impl Engine {
         let name = Arc::clone(tool.name());
         self.0.node.store.put_limit(&name, tool.settings().concurrency).await?;
         self.0.catalog.put_tool(tool);
+        // Its tasks may have waited for a node that has it.
+        self.0.node.queues.look_again();
         self.0
             .node
             .spawn(blocked::try_changed_code(Arc::clone(&self.0), Some(name)));
         Ok(())
     }
 
-    /// Removes a tool; returns whether there was one. Its tasks continue.
+    /// Removes a tool; returns whether there was one. Tasks of it that run go on. So do queued ones, unless many nodes share the store: then they wait
+    /// for a node that has the tool.
     pub fn remove_tool(&self, name: &str) -> bool {
         if let Some(tool) = self.0.catalog.tool(name) {
             let settings = tool.settings();

@@ -12,6 +12,7 @@ mod clocks;
 mod crash_budget;
 mod deadlines;
 mod deletion;
+mod different_tools;
 mod durability;
 mod durable;
 mod fences;
