@@ -49,6 +49,7 @@ mod requestor;
 mod reset;
 mod resync;
 mod retention;
+mod server_messages;
 mod slots;
 mod start;
 mod step_observer;
@@ -65,7 +66,7 @@ pub use call::{Call, CancelError};
 pub use catalog::{
     ArgumentError, BLOCKED_TIMEOUT, Catalog, Completeness, Completer, CustomMethod, Duplicate, FOLLOW_TOOLS,
     FollowError, Followed, HandlerError, INPUT_TIMEOUT, Intake, InvalidMethodName, InvalidTemplate, MethodHandler,
-    Prompt, PromptHandler, Resource, ResourceFollower, ResourceHandler, ResourceTemplate, ResourceUpdate,
+    PendingTools, Prompt, PromptHandler, Resource, ResourceFollower, ResourceHandler, ResourceTemplate, ResourceUpdate,
     SessionChange, SessionLog, SessionLogs, Snapshot, Subscriber, Tool, ToolError, ToolSettings, Unavailable,
     UriTemplate, Versions, executor_definition,
 };

@@ -6,6 +6,7 @@ mod completeness;
 mod follower;
 mod handler;
 mod method;
+mod pending_tools;
 mod prompt;
 mod resource;
 mod session;
@@ -18,6 +19,7 @@ pub use completeness::Completeness;
 pub use follower::{FollowError, Followed, ResourceFollower, ResourceUpdate, Subscriber};
 pub use handler::{Completer, HandlerError, Intake};
 pub use method::{CustomMethod, InvalidMethodName, MethodHandler};
+pub use pending_tools::PendingTools;
 pub use prompt::{Prompt, PromptHandler};
 pub use resource::{Resource, ResourceHandler, ResourceTemplate};
 pub use session::{SessionChange, SessionLog, SessionLogs};
@@ -69,6 +71,8 @@ pub struct Snapshot {
     pub methods: Entries<CustomMethod>,
     /// Follows the resources that an author's method reads.
     pub follower: Option<Arc<dyn ResourceFollower>>,
+    /// Knows which tools may still come.
+    pub pending_tools: Option<Arc<dyn PendingTools>>,
     /// What the model is told of how to use what is offered, in place of the instructions that the server was made with.
     pub instructions: Option<Arc<str>>,
     /// What `tools/list` has besides the tools: an object.
@@ -246,6 +250,11 @@ impl Catalog {
     /// Has subscriptions to resources that an author's `resources/read` answers followed. Without a follower they are accepted, and the author reports changes.
     pub fn set_follower(&self, follower: Arc<dyn ResourceFollower>) {
         self.change(|new| new.follower = Some(follower));
+    }
+
+    /// Has calls of tools that are not there yet wait for them.
+    pub fn set_pending_tools(&self, pending: Arc<dyn PendingTools>) {
+        self.change(|new| new.pending_tools = Some(pending));
     }
 
     /// Sets what the model is told of how to use what is offered, in place of the instructions that the server was made with. Clients that are connected are

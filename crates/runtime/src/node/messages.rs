@@ -1,4 +1,4 @@
-//! Messages between nodes: what running work sends to clients of another node, and questions about files on another host.
+//! Messages between nodes: what running work sends to clients of another node, questions about files on another host, and what servers tell each other.
 //!
 //! They go through the store, so a node needs no address, and only who can use the store can ask. They may be lost: clients miss a message then, and a question
 //! is not answered.
@@ -20,6 +20,8 @@ use tracing::debug;
 
 /// Messages that may wait to be sent; further ones are lost.
 const MAX_UNSENT: usize = 1_024;
+/// Questions, and messages for the server, that may wait until this node acts on them; further ones are lost.
+const MAX_RECEIVED: usize = 1_024;
 
 /// What is to be sent, and to whom.
 type Unsent = mpsc::Receiver<(NodeId, Arc<str>)>;
@@ -30,8 +32,10 @@ pub(crate) struct Messages {
     pub(super) progress_streams: Arc<ProgressStreams>,
     outbox: mpsc::Sender<(NodeId, Arc<str>)>,
     unsent: Mutex<Option<Unsent>>,
-    questions: mpsc::UnboundedSender<Question>,
-    asked: Mutex<Option<mpsc::UnboundedReceiver<Question>>>,
+    questions: mpsc::Sender<Question>,
+    asked: Mutex<Option<mpsc::Receiver<Question>>>,
+    for_server: mpsc::Sender<Json>,
+    server_messages: Mutex<Option<mpsc::Receiver<Json>>>,
     /// What this node has asked others, by number.
     pending: Mutex<HashMap<u64, oneshot::Sender<Box<RawValue>>>>,
     next: AtomicU64,
@@ -54,6 +58,10 @@ enum NodeMessage {
     Answer {
         number: u64,
         answer: Box<RawValue>,
+    },
+    /// From the server around a node to the one around another.
+    ForServer {
+        message: Box<RawValue>,
     },
 }
 
@@ -89,7 +97,8 @@ pub(crate) struct Question {
 impl Messages {
     pub(super) fn new(me: NodeId) -> Arc<Self> {
         let (outbox, unsent) = mpsc::channel(MAX_UNSENT);
-        let (questions, asked) = mpsc::unbounded_channel();
+        let (questions, asked) = mpsc::channel(MAX_RECEIVED);
+        let (for_server, server_messages) = mpsc::channel(MAX_RECEIVED);
         Arc::new(Self {
             me,
             progress_streams: Arc::default(),
@@ -97,6 +106,8 @@ impl Messages {
             unsent: Mutex::new(Some(unsent)),
             questions,
             asked: Mutex::new(Some(asked)),
+            for_server,
+            server_messages: Mutex::new(Some(server_messages)),
             pending: Mutex::default(),
             next: AtomicU64::new(0),
         })
@@ -114,8 +125,21 @@ impl Messages {
     }
 
     /// The next question of another node; `None` if this is called a second time.
-    pub(crate) fn take_questions(&self) -> Option<mpsc::UnboundedReceiver<Question>> {
+    pub(crate) fn take_questions(&self) -> Option<mpsc::Receiver<Question>> {
         self.asked.lock().take()
+    }
+
+    /// The next message for the server of this node; `None` if this is called a second time.
+    pub(crate) fn take_server_messages(&self) -> Option<mpsc::Receiver<Json>> {
+        self.server_messages.lock().take()
+    }
+
+    /// Sends a message to the server of another node.
+    pub(crate) fn tell_server(&self, to: NodeId, message: &Json) {
+        match RawValue::from_string(message.as_str().to_owned()) {
+            Ok(message) => self.send(to, &NodeMessage::ForServer { message }),
+            Err(error) => debug!(%error, "a message to another server is no JSON"),
+        }
     }
 
     /// Passes a message of running work on to the node whose clients follow it.
@@ -169,13 +193,14 @@ impl Messages {
             Ok(NodeMessage::Ask { number, from, question }) => {
                 let from = NodeId(from);
                 let text = question;
-                let _ = self.questions.send(Question { text, number, from });
+                let _ = self.questions.try_send(Question { text, number, from });
             }
             Ok(NodeMessage::Answer { number, answer }) => {
                 if let Some(tell) = self.pending.lock().remove(&number) {
                     let _ = tell.send(answer);
                 }
             }
+            Ok(NodeMessage::ForServer { message }) => drop(self.for_server.try_send(Json::from(&*message))),
             Err(error) => debug!(%error, "a message of another server cannot be read"),
         }
     }

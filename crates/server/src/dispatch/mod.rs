@@ -18,7 +18,10 @@ use crate::{
     },
     methods::Methods,
     response::Answer,
-    session::Session,
+    session::{
+        Session,
+        other_nodes::{self, SessionMessage},
+    },
     signer::Signer,
 };
 use longhaul_core::truncate;
@@ -276,14 +279,19 @@ impl Dispatcher {
             .flatten();
         match (method, caller.session_key()) {
             (Some(Method::Cancelled), session) => {
-                let request = params.cancelled()?.request_id;
-                if let Some(session) = session {
-                    self.methods.interaction.sessions.in_flight.cancel(session, request);
+                let request = params.cancelled()?.request_id.canonical();
+                if let Some(session) = session
+                    && !self.methods.interaction.sessions.in_flight.cancel(session, &request)
+                {
+                    let session = session.as_str().into();
+                    other_nodes::tell_all(&self.methods.engine, &SessionMessage::Cancelled { session, request });
                 }
             }
             (Some(Method::RootsListChanged), Some(session)) => {
                 let changed = SessionChange::Roots(session.clone());
                 self.methods.engine.catalog().session_changed(changed);
+                let session = session.as_str().into();
+                other_nodes::tell_all(&self.methods.engine, &SessionMessage::Roots { session });
             }
             _ => {}
         }

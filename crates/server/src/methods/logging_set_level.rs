@@ -1,15 +1,27 @@
 //! `logging/setLevel` (legacy): the level from which on a session is sent log messages (U-08).
 
 use super::Methods;
-use crate::{admission::request::AdmittedRequest, response::Answer};
+use crate::{
+    admission::request::AdmittedRequest,
+    response::Answer,
+    session::other_nodes::{self, SessionMessage},
+};
 use longhaul_wire::RpcError;
 
 pub(crate) fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
     let level = request.params.set_level()?;
-    methods.engine.catalog().ask_for_logs(level);
+    let (engine, sessions) = (&methods.engine, &methods.interaction.sessions);
     // Without a session there are no preferences to set.
-    if let Some(session) = request.caller.session() {
-        methods.interaction.sessions.preferences.set_level(session, level);
+    match request.caller.session() {
+        None => engine.catalog().ask_for_logs(level),
+        Some(session) => {
+            other_nodes::set_level(sessions, engine, session, level);
+            let message = SessionMessage::Level {
+                session: session.to_id(&sessions.ids),
+                level: level.as_str().into(),
+            };
+            other_nodes::tell_all(engine, &message);
+        }
     }
     Ok(Answer::empty(request.id))
 }

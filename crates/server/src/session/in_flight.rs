@@ -36,12 +36,15 @@ impl InFlight {
         }
     }
 
-    /// Cancels a request. Unknown ids are ignored: the answer may be on its way (U-06).
-    pub(crate) fn cancel(&self, session: &SessionKey, id: RequestId<'_>) {
-        let key = (session.clone(), id.canonical().into_owned());
-        if let Some(entry) = self.0.lock().get(&key) {
+    /// Cancels a request, which is named by its canonical id; returns whether it was found. Unknown ids are ignored: the answer may be on its way (U-06).
+    pub(crate) fn cancel(&self, session: &SessionKey, id: &str) -> bool {
+        let key = (session.clone(), id.to_owned());
+        let table = self.0.lock();
+        let entry = table.get(&key);
+        if let Some(entry) = entry {
             entry.notify_one();
         }
+        entry.is_some()
     }
 }
 

@@ -2,6 +2,7 @@
 //! answered.
 
 pub(crate) mod in_flight;
+pub(crate) mod other_nodes;
 pub(crate) mod preferences;
 pub(crate) mod replies;
 mod session_id;
@@ -10,8 +11,9 @@ pub(crate) use session_id::Session;
 
 use crate::signer::Signer;
 use in_flight::InFlight;
-use longhaul_core::{Principal, SessionKey, UnixMillis, store::StoreError};
+use longhaul_core::{NodeId, Principal, SessionKey, UnixMillis, store::StoreError};
 use longhaul_runtime::{Engine, SessionChange};
+use other_nodes::SessionMessage;
 use preferences::SessionPreferences;
 use replies::PendingReplies;
 use std::time::Duration;
@@ -35,12 +37,12 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    pub(crate) fn new(ids: Signer, now: UnixMillis) -> Self {
+    pub(crate) fn new(ids: Signer, me: NodeId, now: UnixMillis) -> Self {
         Self {
             ids,
             preferences: SessionPreferences::default(),
             in_flight: InFlight::default(),
-            replies: PendingReplies::new(now),
+            replies: PendingReplies::new(me, now),
             ends: broadcast::Sender::new(ENDS),
         }
     }
@@ -72,13 +74,18 @@ impl Sessions {
     /// The store's: the session has not ended.
     pub(crate) async fn end(&self, engine: &Engine, session: &Session) -> Result<(), StoreError> {
         engine.store().end_session(&session.key, session.expires_at).await?;
-        self.preferences.remove(&session.key);
-        // Fails if there is no receiver.
-        let _ = self.ends.send(session.key.clone());
-        engine
-            .catalog()
-            .session_changed(SessionChange::Ended(session.key.clone()));
+        self.has_ended(engine, &session.key);
+        let ended = session.to_id(&self.ids);
+        other_nodes::tell_all(engine, &SessionMessage::Ended { session: ended });
         Ok(())
+    }
+
+    /// Forgets a session that has ended, here or at another node.
+    fn has_ended(&self, engine: &Engine, session: &SessionKey) {
+        self.preferences.remove(session);
+        // Fails if there is no receiver.
+        let _ = self.ends.send(session.clone());
+        engine.catalog().session_changed(SessionChange::Ended(session.clone()));
     }
 
     /// Completes when its client has ended the session.

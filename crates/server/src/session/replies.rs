@@ -5,13 +5,15 @@
 //! - `<task>.<key>.<n>`, written with [`PendingReplies::delivery`]: a delivery of a question that a call or a task has open in the store.
 //!   `n` differs for each delivery, and the first response to any of them counts. Nothing is kept here: the
 //!   response may reach another process than the one that asked. It is written before it is accepted.
-//! - 32 hex digits, from [`PendingReplies::expect`]: any other request. Its response is awaited in memory, in [`PendingReply::reply`]; dropping the [`PendingReply`] ends the wait.
+//! - 32 hex digits and the node, from [`PendingReplies::expect`]: any other request. Its response is awaited in memory, in [`PendingReply::reply`]; dropping the [`PendingReply`] ends the wait.
+//!
+//! Both end with the node that has sent the request, in 19 digits. What only that node can take is passed on to it (`session/other_nodes.rs`).
 //!
 //! A response to the first kind is taken only from the principal that the task belongs to, one to the second only from the
 //! session that was asked; neither id can be guessed (C-51). Responses that are not awaited are accepted and ignored: the wait
 //! may just have ended.
 
-use longhaul_core::{Entropy, InputKey, SessionKey, TaskId, UnixMillis};
+use longhaul_core::{Entropy, InputKey, NodeId, SessionKey, TaskId, UnixMillis};
 use longhaul_runtime::Reply;
 use parking_lot::Mutex;
 use std::{
@@ -25,8 +27,12 @@ use tokio::sync::oneshot;
 
 type Key = (SessionKey, String);
 
+/// The digits of a node's number at the end of an id: all that the largest one has.
+const NODE_DIGITS: usize = 19;
+
 /// The responses that are awaited on this node.
 pub(crate) struct PendingReplies {
+    me: NodeId,
     awaited: Arc<Mutex<HashMap<Key, oneshot::Sender<Reply>>>>,
     /// The number of the next delivery.
     next: AtomicU64,
@@ -41,8 +47,9 @@ pub(crate) struct PendingReply {
 
 impl PendingReplies {
     /// Deliveries are numbered from `now` on, so that a session does not see a number again that an earlier process gave it.
-    pub(crate) fn new(now: UnixMillis) -> Self {
+    pub(crate) fn new(me: NodeId, now: UnixMillis) -> Self {
         Self {
+            me,
             awaited: Arc::default(),
             next: AtomicU64::new(now.0.unsigned_abs()),
         }
@@ -52,7 +59,10 @@ impl PendingReplies {
     pub(crate) fn expect(&self, session: &SessionKey, entropy: &dyn Entropy) -> PendingReply {
         let mut bytes = [0u8; 16];
         entropy.fill(&mut bytes);
-        let key = (session.clone(), format!("{:032x}", u128::from_be_bytes(bytes)));
+        let key = (
+            session.clone(),
+            format!("{:032x}{:0NODE_DIGITS$}", u128::from_be_bytes(bytes), self.me.0),
+        );
         let (sender, reply) = oneshot::channel();
         self.awaited.lock().insert(key.clone(), sender);
         PendingReply {
@@ -65,7 +75,15 @@ impl PendingReplies {
     /// The id under which an open question is sent once.
     pub(crate) fn delivery(&self, task: &TaskId, key: &InputKey) -> String {
         let nth = self.next.fetch_add(1, Ordering::Relaxed);
-        format!("{}.{}.{nth}", task.as_str(), key.as_str())
+        let me = self.me.0;
+        format!("{}.{}.{nth}{me:0NODE_DIGITS$}", task.as_str(), key.as_str())
+    }
+
+    /// The other node that has sent the request with this id, if one has.
+    pub(crate) fn other_sender(&self, id: &str) -> Option<NodeId> {
+        let digits = id.get(id.len().checked_sub(NODE_DIGITS)?..)?;
+        let node = NodeId(digits.parse().ok()?);
+        (node != self.me && node.0 > 0).then_some(node)
     }
 
     /// Hands a response to whoever awaits it; returns whether someone does.
@@ -126,7 +144,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_response_reaches_only_the_request_of_its_session() {
-        let (replies, entropy) = (PendingReplies::new(UnixMillis(7)), Counting(AtomicU64::new(1)));
+        let (replies, entropy) = (
+            PendingReplies::new(NodeId(3), UnixMillis(7)),
+            Counting(AtomicU64::new(1)),
+        );
         let (mine, other) = (SessionKey::named("mine"), SessionKey::named("other"));
         let mut first = replies.expect(&mine, &entropy);
         let mut second = replies.expect(&mine, &entropy);
@@ -143,10 +164,34 @@ mod tests {
     }
 
     #[test]
-    fn the_two_kinds_of_ids_are_distinguished() {
-        let replies = PendingReplies::new(UnixMillis(7));
+    fn an_id_names_the_node_that_has_sent_its_request() {
         let (task, key): (TaskId, _) = ("a-task_1".parse().unwrap(), InputKey::nth(3));
-        assert_eq!(replies.delivery(&task, &key), "a-task_1.in-3.7");
+        let (largest, other) = (NodeId(i64::MAX), NodeId(3));
+        let of = |node| PendingReplies::new(node, UnixMillis(7));
+        for node in [largest, other] {
+            let session = SessionKey::named("s");
+            let expected = of(node).expect(&session, &Counting(AtomicU64::new(1)));
+            for id in [expected.id(), &of(node).delivery(&task, &key)] {
+                assert_eq!(of(NodeId(4)).other_sender(id), Some(node), "{id}");
+                assert_eq!(of(node).other_sender(id), None, "{id}");
+            }
+        }
+        // Those of releases that named no node, and what no server has sent.
+        for id in [
+            "a-task_1.in-3.1764187263000",
+            "00ff00ff00ff00ff00ff00ff00ff00ff",
+            "",
+            "é",
+        ] {
+            assert_eq!(of(other).other_sender(id), None, "{id}");
+        }
+    }
+
+    #[test]
+    fn the_two_kinds_of_ids_are_distinguished() {
+        let replies = PendingReplies::new(NodeId(3), UnixMillis(7));
+        let (task, key): (TaskId, _) = ("a-task_1".parse().unwrap(), InputKey::nth(3));
+        assert_eq!(replies.delivery(&task, &key), "a-task_1.in-3.70000000000000000003");
         assert_eq!(question_of(&replies.delivery(&task, &key)), Some((task, key)));
         for other in [
             "",

@@ -12,7 +12,7 @@ use crate::{
     interaction::{
         CancelledExits, Interaction, input_requests::InputRequests, push::Push, resource_watch::ResourceWatchers,
     },
-    session::Sessions,
+    session::{Session, Sessions, other_nodes},
     shutdown::Shutdown,
     signer::KeyRotation,
 };
@@ -96,7 +96,7 @@ impl Front {
         let keeps_addresses =
             audit.is_some() || authentication.allow_unauthenticated || limits.unknown_ids_per_second.is_some();
         let admission = Arc::new(Admission::new(authentication, &limits, max_body, clock));
-        let sessions = Arc::new(Sessions::new(session_ids, clock.now()));
+        let sessions = Arc::new(Sessions::new(session_ids, engine.node_id(), clock.now()));
         let interaction = Arc::new(Interaction {
             engine: engine.clone(),
             identity: Arc::new(identity),
@@ -117,6 +117,15 @@ impl Front {
             event_ids,
             events,
         );
+        if engine.may_have_other_nodes() {
+            let buffers = replay_buffers.clone();
+            let end_streams = move |session: Session| {
+                let buffers = buffers.clone();
+                async move { buffers.end_session(&session).await }
+            };
+            let receive = other_nodes::receive(Arc::clone(&interaction), end_streams);
+            engine.ports().spawner.spawn(Box::pin(receive));
+        }
         let http = HttpContext::new(http, replay_buffers, (is_authenticated, keeps_addresses));
         Ok(Self {
             engine,

@@ -30,6 +30,7 @@ mod memory;
 mod mirrored;
 mod modern;
 mod offers;
+mod other_nodes;
 mod pair;
 mod policy;
 mod progress;

@@ -6,7 +6,11 @@
 use crate::{
     capabilities,
     interaction::Interaction,
-    session::{Session, replies::PendingReply},
+    session::{
+        Session,
+        other_nodes::{self, SessionMessage},
+        replies::PendingReply,
+    },
 };
 use longhaul_core::{ClientCapabilities, InputKey, Json, Scope, SessionKey, TaskId};
 use longhaul_runtime::{Reply, Watch};
@@ -101,6 +105,11 @@ impl Drop for Registration {
 /// The `task` member that goes with an input request, if the client has declared that it makes tasks of such requests.
 pub(crate) fn task_metadata(declared: &ClientCapabilities, request: &InputRequest<'_>) -> Option<TaskMetadata> {
     capabilities::allow_client_task(declared, request).then_some(TaskMetadata { ttl: Some(TTL) })
+}
+
+/// Whether a client's answer names a task of its own. Whether it may is asked when it is taken.
+pub(crate) fn is_task(answer: &RawValue) -> bool {
+    matches!(wire::ClientTask::created(answer), Ok(Some(_)))
 }
 
 /// Polls the client's task that `answer` names, if it may name one; returns whether it did.
@@ -240,7 +249,7 @@ impl ClientTaskPoller {
         self.interaction.engine.ports().within(TIMEOUT, asked.reply()).await
     }
 
-    /// Sends a request about the client's task on the stream that carries the messages about ours.
+    /// Sends a request about the client's task on the stream that carries the messages about ours, else on another one of the session, at whichever node.
     async fn send(&self, write: impl FnOnce(&mut String, &str, &str)) -> Option<PendingReply> {
         let entropy = &*self.interaction.engine.ports().entropy;
         let asked = self.interaction.sessions.replies.expect(&self.session.key, entropy);
@@ -252,9 +261,22 @@ impl ClientTaskPoller {
             .carriers
             .read_carrier(&self.session.key, &self.task);
         let sent = match read {
-            Some(sink) => sink.message(text).await.is_ok(),
-            None => self.interaction.push.streams.send(&self.session.key, text).await,
+            Some(sink) => sink.message(text.clone()).await.is_ok(),
+            None => {
+                self.interaction
+                    .push
+                    .streams
+                    .send(&self.session.key, text.clone())
+                    .await
+            }
         };
+        let engine = &self.interaction.engine;
+        if !sent && engine.may_have_other_nodes() {
+            let session = self.session.key.as_str().into();
+            let request = RawValue::from_string(text).ok()?;
+            other_nodes::tell_all(engine, &SessionMessage::ToClient { session, request });
+            return Some(asked);
+        }
         sent.then_some(asked)
     }
 

@@ -4,7 +4,7 @@ use super::{check, client_tasks};
 use crate::{
     interaction::Interaction,
     response::store_failed,
-    session::{Session, replies},
+    session::{Session, other_nodes, replies},
 };
 use longhaul_core::{InputKey, Json, RpcFailure, TaskId};
 use longhaul_runtime::{QuestionLookup, Reply};
@@ -36,11 +36,20 @@ pub(crate) async fn accept(
     let Some(id) = response.id.and_then(text_of) else {
         return Ok(Taken::NotAwaited);
     };
+    let sender = interaction.sessions.replies.other_sender(&id);
+    let question = replies::question_of(&id);
+    // A question of a task is answered here, unless the answer is a task of the client: whoever has asked polls it, on the stream on which it has.
+    if let Some(sender) = sender
+        && (question.is_none() || response.outcome.is_ok_and(client_tasks::is_task))
+    {
+        other_nodes::pass_on(interaction, sender, session, response);
+        return Ok(Taken::Answer);
+    }
     let reply = match response.outcome {
         Ok(result) => Reply::Result(strip_related_task(result.get())?),
         Err(error) => Reply::Error(failure(error)),
     };
-    match replies::question_of(&id) {
+    match question {
         Some((task, key)) => {
             interaction.input_requests.unanswered.remove(&id);
             answer_question(interaction, session, &task, key, reply).await

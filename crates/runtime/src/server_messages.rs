@@ -1,0 +1,42 @@
+//! What the servers around nodes tell each other of clients that reach several of them. The runtime carries it, and does not read it.
+
+use crate::Engine;
+use longhaul_core::{
+    Json, NodeId,
+    store::{LeaseStatus, NodeRole, StoreError},
+};
+use tokio::sync::mpsc;
+
+impl Engine {
+    /// Whether other nodes may share the store.
+    pub fn may_have_other_nodes(&self) -> bool {
+        self.store().capabilities().many_nodes
+    }
+
+    /// Sends a message to the server of another node. It may be lost.
+    pub fn tell_server(&self, node: NodeId, message: &Json) {
+        self.0.node.messages.tell_server(node, message);
+    }
+
+    /// Sends a message to the servers of all other nodes that live and accept requests. It may be lost.
+    ///
+    /// # Errors
+    /// The store's; nothing was sent.
+    pub async fn tell_other_servers(&self, message: &Json) -> Result<(), StoreError> {
+        if !self.may_have_other_nodes() {
+            return Ok(());
+        }
+        for other in self.store().nodes().await? {
+            let lives = !matches!(other.lease, LeaseStatus::Lost { .. });
+            if lives && other.node != self.node_id() && other.role != NodeRole::Worker {
+                self.tell_server(other.node, message);
+            }
+        }
+        Ok(())
+    }
+
+    /// The messages that servers of other nodes send to this one; `None` if this was called before. Up to 1,024 wait; further ones are lost.
+    pub fn server_messages(&self) -> Option<mpsc::Receiver<Json>> {
+        self.0.node.messages.take_server_messages()
+    }
+}

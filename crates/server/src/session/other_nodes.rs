@@ -1,0 +1,146 @@
+//! What a legacy client tells one node and another one needs: without a balancer that keeps sessions apart, its requests reach any of them.
+//!
+//! These messages may be lost. Then a request is not cancelled, a log level is the one of before, and a question is put again.
+
+use super::{Session, Sessions};
+use crate::interaction::{Interaction, input_requests};
+use longhaul_core::{Json, LogLevel, NodeId, SessionKey};
+use longhaul_runtime::{Engine, SessionChange};
+use longhaul_wire::jsonrpc::{Message, Response};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::{borrow::Cow, sync::Arc};
+use tracing::debug;
+
+/// A message to the server of another node.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum SessionMessage<'a> {
+    /// The response to a request that the receiver has sent, and only it can take.
+    Response {
+        /// The id of the session, as its client sends it.
+        session: String,
+        response: Box<RawValue>,
+    },
+    /// The client has cancelled a request that the sender does not answer.
+    Cancelled {
+        session: Cow<'a, str>,
+        request: Cow<'a, str>,
+    },
+    /// The client has set the level of its log messages.
+    Level { session: String, level: Cow<'a, str> },
+    /// The roots of the client have changed.
+    Roots { session: Cow<'a, str> },
+    /// A request for the client, which has no stream at the node that sends this.
+    ToClient {
+        session: Cow<'a, str>,
+        request: Box<RawValue>,
+    },
+    /// The client has ended the session.
+    Ended { session: String },
+}
+
+impl SessionMessage<'_> {
+    fn to_json(&self) -> Option<Json> {
+        serde_json::to_string(self).ok().map(Json::trusted)
+    }
+}
+
+/// Tells all other nodes that accept requests. Nobody waits for it.
+pub(crate) fn tell_all(engine: &Engine, message: &SessionMessage<'_>) {
+    if !engine.may_have_other_nodes() {
+        return;
+    }
+    let Some(message) = message.to_json() else { return };
+    let telling = engine.clone();
+    engine.ports().spawner.spawn(Box::pin(async move {
+        if let Err(error) = telling.tell_other_servers(&message).await {
+            debug!(%error, "what a client has sent was not passed on to other servers");
+        }
+    }));
+}
+
+/// Passes a response on to the node that has sent its request.
+pub(crate) fn pass_on(interaction: &Interaction, to: NodeId, session: &Session, response: &Response<'_>) {
+    let Some(id) = response.id else { return };
+    let (member, value) = match response.outcome {
+        Ok(result) => ("result", result),
+        Err(error) => ("error", error),
+    };
+    let text = format!(
+        r#"{{"jsonrpc":"2.0","id":{},"{member}":{}}}"#,
+        id.as_json(),
+        value.get()
+    );
+    let Ok(response) = RawValue::from_string(text) else {
+        return;
+    };
+    let session = session.to_id(&interaction.sessions.ids);
+    if let Some(message) = (SessionMessage::Response { session, response }).to_json() {
+        interaction.engine.tell_server(to, &message);
+    }
+}
+
+/// Acts on what other nodes say, until this one stops. `end_streams` ends the streams of a session.
+pub(crate) async fn receive<F: Future<Output = ()>>(interaction: Arc<Interaction>, end_streams: impl Fn(Session) -> F) {
+    let Some(mut messages) = interaction.engine.server_messages() else {
+        return;
+    };
+    while let Some(message) = messages.recv().await {
+        match serde_json::from_str(message.as_str()) {
+            Ok(SessionMessage::Ended { session }) => {
+                if let Some(session) = session_of(&interaction, &session) {
+                    interaction.sessions.has_ended(&interaction.engine, &session.key);
+                    end_streams(session).await;
+                }
+            }
+            Ok(message) => act_on(&interaction, message).await,
+            Err(error) => debug!(%error, "a message of another server cannot be read: it has another release"),
+        }
+    }
+}
+
+async fn act_on(interaction: &Arc<Interaction>, message: SessionMessage<'_>) {
+    let Interaction { engine, sessions, .. } = &**interaction;
+    match message {
+        SessionMessage::Response { session, response } => {
+            let Some(session) = session_of(interaction, &session) else {
+                return;
+            };
+            let Ok(Message::Response(response)) = Message::parse(response.get().as_bytes()) else {
+                return;
+            };
+            if let Err(error) = input_requests::response::accept(interaction, &session, &response).await {
+                debug!(%error, "a response that another server has passed on was refused");
+            }
+        }
+        SessionMessage::Cancelled { session, request } => {
+            sessions.in_flight.cancel(&SessionKey::named(session), &request);
+        }
+        SessionMessage::Level { session, level } => {
+            if let (Some(session), Some(level)) = (session_of(interaction, &session), LogLevel::parse(&level)) {
+                set_level(sessions, engine, &session, level);
+            }
+        }
+        SessionMessage::ToClient { session, request } => {
+            let session = SessionKey::named(session);
+            let text = request.get().to_owned();
+            interaction.push.streams.send(&session, text).await;
+        }
+        SessionMessage::Roots { session } => {
+            let changed = SessionChange::Roots(SessionKey::named(session));
+            engine.catalog().session_changed(changed);
+        }
+        // Its streams are the transport's.
+        SessionMessage::Ended { .. } => {}
+    }
+}
+
+/// Has a session be sent log messages of `level` and above, by this node.
+pub(crate) fn set_level(sessions: &Sessions, engine: &Engine, session: &Session, level: LogLevel) {
+    engine.catalog().ask_for_logs(level);
+    sessions.preferences.set_level(session, level);
+}
+
+fn session_of(interaction: &Interaction, id: &str) -> Option<Session> {
+    Session::from_id(id, &interaction.sessions.ids, interaction.engine.ports().clock.now())
+}

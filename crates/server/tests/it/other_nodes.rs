@@ -1,0 +1,188 @@
+//! Legacy clients whose requests reach any node: what one node is told, and another one needs.
+
+use crate::{
+    client::{Connection, Event},
+    clock::TestClock,
+    request::{Post, act, act_as_task},
+    server::{Options, Server, other, task_of},
+};
+use longhaul_core::Store;
+use longhaul_store::MemoryStore;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Two nodes of one store.
+async fn two() -> (Server, Server) {
+    let clock = TestClock::default();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::of_many_nodes(Arc::new(clock.clone()), 15_000));
+    let node = |host| {
+        Server::with(Options {
+            store: Arc::clone(&store),
+            host,
+            clock: clock.clone(),
+            ..Options::default()
+        })
+    };
+    (node("here").await, node("there").await)
+}
+
+/// A client that answers questions with tasks of its own.
+fn hosting() -> Value {
+    json!({"elicitation": {}, "tasks": {"cancel": {}, "requests": {"elicitation": {"create": {}}}}})
+}
+
+fn theirs(status: &str) -> Value {
+    let at = "2026-11-20T09:00:00Z";
+    json!({"taskId": "t", "status": status, "createdAt": at, "lastUpdatedAt": at, "ttl": null, "pollInterval": 50})
+}
+
+async fn respond(server: &Server, session: &str, request: &Value, result: Value) {
+    let mut post = Post::legacy(Some(session), "", json!({}));
+    post.body = json!({"jsonrpc": "2.0", "id": request["id"], "result": result});
+    assert_eq!(server.connect().await.exchange(&post).await.status(), 202);
+}
+
+async fn next(stream: &mut Connection, method: &str) -> Value {
+    loop {
+        let message = stream.message().await.unwrap();
+        if message["method"] == method {
+            return message;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_request_is_cancelled_at_another_node() {
+    let (here, there) = two().await;
+    let session = here.session().await;
+    let call = Post::legacy(Some(&session), "tools/call", act("optional", "wait")).id(json!("a\"b"));
+    let mut client = here.connect().await;
+    client.send(&call.to_bytes()).await;
+    here.stage.begun.reaches(1).await;
+    let cancelled = Post::legacy(Some(&session), "notifications/cancelled", json!({"requestId": "a\"b"}));
+    assert_eq!(
+        there.connect().await.exchange(&cancelled.without_id()).await.status(),
+        202
+    );
+    here.stage.stopped.reaches(1).await;
+    assert_eq!(client.reply().await.body, "", "no response is owed");
+}
+
+/// The node that has asked polls the client's task. Each of the client's responses goes to the other one.
+#[tokio::test]
+async fn a_task_of_the_client_is_polled_though_its_responses_reach_another_node() {
+    let (here, there) = two().await;
+    let session = here.session_with("2025-11-25", hosting()).await;
+    let mut push = here.listen(&session).await;
+    let call = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "ask"));
+    let task = task_of(&here.result(&call).await);
+    let asked = next(&mut push, "elicitation/create").await;
+    respond(&there, &session, &asked, json!({"task": theirs("working")})).await;
+    let poll = next(&mut push, "tasks/get").await;
+    respond(&there, &session, &poll, theirs("working")).await;
+    let poll = next(&mut push, "tasks/get").await;
+    respond(&there, &session, &poll, theirs("completed")).await;
+    let fetch = next(&mut push, "tasks/result").await;
+    let answer = json!({"action": "accept", "content": {"sure": true}});
+    respond(&there, &session, &fetch, answer).await;
+    let done = there.poll(&task, "completed").await;
+    assert!(
+        done["result"]["content"][0]["text"]
+            .as_str()
+            .unwrap()
+            .contains("accept"),
+        "{done}"
+    );
+}
+
+/// The stream on which the question was put is over, and the client has another one at the other node.
+#[tokio::test]
+async fn a_task_of_the_client_is_cancelled_on_a_stream_at_another_node() {
+    let (here, there) = two().await;
+    let session = here.session_with("2025-11-25", hosting()).await;
+    let mut push = here.listen(&session).await;
+    let call = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "ask"));
+    let task = task_of(&here.result(&call).await);
+    let asked = next(&mut push, "elicitation/create").await;
+    respond(&here, &session, &asked, json!({"task": theirs("working")})).await;
+    drop(push);
+    let mut push = there.listen(&session).await;
+    let cancel = Post::legacy(Some(&session), "tasks/cancel", json!({"taskId": task}));
+    there.result(&cancel).await;
+    let cancelled = next(&mut push, "tasks/cancel").await;
+    assert_eq!(cancelled["params"]["taskId"], "t");
+}
+
+/// A client of another session cannot answer, also not through another node.
+#[tokio::test]
+async fn a_response_of_another_session_is_not_passed_on() {
+    let (here, there) = two().await;
+    let session = here.session_with("2025-11-25", hosting()).await;
+    let stranger = there.session_with("2025-11-25", hosting()).await;
+    let mut push = here.listen(&session).await;
+    let call = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "ask"));
+    let task = task_of(&here.result(&call).await);
+    let asked = next(&mut push, "elicitation/create").await;
+    respond(&there, &session, &asked, json!({"task": theirs("working")})).await;
+    let poll = next(&mut push, "tasks/get").await;
+    respond(&there, &stranger, &poll, theirs("completed")).await;
+    respond(&there, &session, &poll, theirs("working")).await;
+    // It was not taken for completed.
+    let poll = next(&mut push, "tasks/get").await;
+    respond(&there, &session, &poll, theirs("completed")).await;
+    let fetch = next(&mut push, "tasks/result").await;
+    respond(
+        &there,
+        &stranger,
+        &fetch,
+        json!({"action": "accept", "content": {"sure": true}}),
+    )
+    .await;
+    respond(&there, &session, &fetch, json!({"action": "decline"})).await;
+    let done = there.poll(&task, "completed").await;
+    assert!(
+        done["result"]["content"][0]["text"]
+            .as_str()
+            .unwrap()
+            .contains("decline"),
+        "{done}"
+    );
+}
+
+#[tokio::test]
+async fn a_session_that_ends_at_another_node_ends_its_streams() {
+    let (here, there) = two().await;
+    let session = here.session().await;
+    let mut push = here.listen(&session).await;
+    let mut client = there.connect().await;
+    client
+        .send(other("DELETE", &format!("Mcp-Session-Id: {session}\r\n")).as_bytes())
+        .await;
+    assert_eq!(client.reply().await.status(), 204);
+    assert_eq!(push.event().await, Some(Event::Prime));
+    assert_eq!(push.event().await, None);
+}
+
+#[tokio::test]
+async fn a_log_level_that_is_set_at_one_node_holds_at_others() {
+    let (here, there) = two().await;
+    let session = here.session().await;
+    let mut push = here.listen(&session).await;
+    let call = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "log 1000"));
+    here.result(&call).await;
+    next(&mut push, "notifications/tasks/status").await;
+    let set = Post::legacy(Some(&session), "logging/setLevel", json!({"level": "debug"}));
+    there.result(&set).await;
+    // Each release logs at three levels. The message between the nodes is on its way.
+    loop {
+        here.stage.released.count();
+        let first = next(&mut push, "notifications/message").await;
+        if first["params"]["level"] == "debug" {
+            break;
+        }
+        assert_eq!(
+            next(&mut push, "notifications/message").await["params"]["level"],
+            "error"
+        );
+    }
+}
