@@ -65,18 +65,29 @@ async fn migrate(asked: &args::Migrate, data_dir: &Path) -> Result<(), MigrateEr
         DEFAULT_SCHEMA => address.clone(),
         schema => format!("{address}, schema {schema}"),
     };
-    let source = Relocation::open(data_dir, &target).map_err(|error| match error {
-        RelocationError::Open(OpenError::InUse { .. }) => MigrateError::InUse {
-            file: asked.file.display().to_string(),
-            source: error,
-        },
-        error => error.into(),
-    })?;
+    let shown_dir = data_dir.display().to_string();
+    let source = match Relocation::open(data_dir, &target) {
+        Ok(source) => source,
+        // An earlier call has finished it, and its caller may not know.
+        Err(RelocationError::Moved(to)) if to == target && !asked.abandon => {
+            if asked.json {
+                output::json_line(&json!({"dataDir": shown_dir, "to": address, "schema": schema, "movedBefore": true}));
+            }
+            output::note(&format!(
+                "the tasks of {shown_dir} were moved to {target} before; there is nothing to do"
+            ));
+            return Ok(());
+        }
+        Err(source @ RelocationError::Open(OpenError::InUse { .. })) => {
+            let file = asked.file.display().to_string();
+            return Err(MigrateError::InUse { file, source });
+        }
+        Err(error) => return Err(error.into()),
+    };
     let options = PostgresOptions {
         schema: schema.to_owned(),
         ..PostgresOptions::default()
     };
-    let shown_dir = data_dir.display().to_string();
     if asked.abandon {
         abandon_move(source, &asked.to, &options).await?;
         if asked.json {

@@ -42,7 +42,7 @@ async fn migrate_once(connections: &Connections, options: &PostgresOptions) -> R
         Ok(report) => report.warnings.iter().for_each(|warning| tracing::warn!("{warning}")),
         Err(refused) => return Ok(Err(refused)),
     }
-    let tx = connection.begin_unlimited();
+    let tx = connection.begin().answered_within(None);
     // Of the transaction, so that it also works behind a pooler. Waits for another node's migration, as long as that takes.
     tx.run("SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0")
         .await?;

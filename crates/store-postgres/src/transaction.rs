@@ -71,13 +71,6 @@ impl Connection {
         }
     }
 
-    /// As [`begin`](Self::begin), for work that may take any time.
-    pub(crate) fn begin_unlimited(&mut self) -> Tx<'_> {
-        let mut tx = self.begin();
-        tx.answer_timeout = None;
-        tx
-    }
-
     /// Gives the connection back, unless there was no answer: then it is closed, since whoever used it next would wait for that answer, too.
     pub(crate) fn settle<T>(self, outcome: Result<T, Fault>) -> Result<T, Fault> {
         if let Err(Fault::NoAnswer | Fault::Unknown(_)) = outcome {
@@ -189,6 +182,12 @@ impl Tx<'_> {
         let running = running.map(|(ready, (sql, params))| self.run_one(ready, sql, params));
         let running = try_join_all(running.collect::<Vec<_>>());
         self.pipeline(running, then).await
+    }
+
+    /// Its statements are to be answered in this time from now on, or may take any time.
+    pub(crate) fn answered_within(mut self, limit: Option<Duration>) -> Self {
+        self.answer_timeout = limit;
+        self
     }
 
     /// Returns once it is on the disk.

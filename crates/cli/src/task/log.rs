@@ -20,9 +20,16 @@ pub(super) async fn print(named: &Named, task: &TaskHandle, json: bool) -> Resul
     Ok(Exit::Answered)
 }
 
+/// The code with which a server says that it has failed, for example since the log is on a host that is away.
+const INTERNAL_ERROR: i32 = -32603;
+
+fn is_no_log(error: &RequestError) -> bool {
+    matches!(error, RequestError::Rpc(failure) if failure.code != INTERNAL_ERROR)
+}
+
 /// Why there is no log. Of a task that the server knows, it refuses the log alone.
 async fn no_log(named: &Named, task: &TaskHandle, error: RequestError) -> Failure {
-    if !matches!(error, RequestError::Rpc(_)) || task.get().await.is_err() {
+    if !is_no_log(&error) || task.get().await.is_err() {
         return error.into();
     }
     let no_log = "the task has no log: only commands of Longhaul servers have one, once they have started";
@@ -51,7 +58,7 @@ pub(super) async fn follow(named: &Named, task: &TaskHandle, json: bool) -> Resu
                 pace.after(Ok(&task))
             }
             // Before the first answer the address may be wrong.
-            Err(error) if error.is_transient() && has_answered => {
+            Err(error) if (error.is_transient() || is_away(&error)) && has_answered => {
                 if !is_retrying {
                     output::note(&format!("{error}; retrying"));
                 }
@@ -65,6 +72,11 @@ pub(super) async fn follow(named: &Named, task: &TaskHandle, json: bool) -> Resu
     }
 }
 
+/// Whether the log may be read again later: its host may come back.
+fn is_away(error: &RequestError) -> bool {
+    matches!(error, RequestError::Rpc(failure) if failure.code == INTERNAL_ERROR)
+}
+
 /// Prints the log from `next` to its end, and returns the task as it was before.
 async fn read_on(task: &TaskHandle, next: &mut Option<u64>, json: bool) -> Result<TaskSnapshot, RequestError> {
     // In this order: when the task has ended, nothing is added to its log.
@@ -73,7 +85,9 @@ async fn read_on(task: &TaskHandle, next: &mut Option<u64>, json: bool) -> Resul
         let chunk = match task.read_log(*next).await {
             Ok(chunk) => chunk,
             // A queued task has no log yet.
-            Err(RequestError::Rpc(_)) if next.is_none() && !snapshot.status.is_final() && keeps_logs(task).await? => {
+            Err(error)
+                if is_no_log(&error) && next.is_none() && !snapshot.status.is_final() && keeps_logs(task).await? =>
+            {
                 return Ok(snapshot);
             }
             Err(error) => return Err(error),

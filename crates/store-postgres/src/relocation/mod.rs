@@ -17,7 +17,7 @@ use crate::{
 use longhaul_core::{TaskId, UnixMillis};
 use longhaul_store::{OpenError as SourceError, Relocation};
 use parking_lot::Mutex;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 use tables::tables;
 
 /// Why the tasks were not moved.
@@ -78,6 +78,10 @@ pub struct MoveProgress {
     pub rows: u64,
 }
 
+/// How long the database may take to let a move begin, since another one is being committed, and to commit it. Without a limit a commit that waits for a standby that is
+/// away is waited for in silence.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
 /// Moves the tasks of `source` into the database at `address`, whose schema must have none. Once this returns, the database has them, and no server starts on
 /// the data directory alone any more. If an earlier call was interrupted, this one finishes it. `progress` is called from time to time.
 ///
@@ -98,7 +102,7 @@ pub async fn move_tasks(
     let tx = begin(&mut connection).await?;
     let source = Arc::new(Mutex::new(source));
     if is_committed(&tx, &source).await? {
-        tx.commit().await?;
+        tx.answered_within(Some(LONGEST_WAIT)).commit().await?;
     } else {
         check_empty(&tx, &options.schema).await?;
         let id = begun(&source)?;
@@ -110,7 +114,7 @@ pub async fn move_tasks(
             source.lock().abandon()?;
             return Err(error);
         }
-        match tx.commit().await {
+        match tx.answered_within(Some(LONGEST_WAIT)).commit().await {
             Err(Fault::Unknown(why)) => return Err(MoveError::OutcomeUnknown(why)),
             Err(fault) => {
                 source.lock().abandon()?;
@@ -141,7 +145,7 @@ pub async fn abandon_move(source: Relocation, address: &str, options: &PostgresO
     if !committed {
         source.lock().abandon()?;
     }
-    tx.commit().await?;
+    tx.answered_within(Some(LONGEST_WAIT)).commit().await?;
     match committed {
         true => Err(MoveError::Committed),
         false => Ok(()),
@@ -150,11 +154,12 @@ pub async fn abandon_move(source: Relocation, address: &str, options: &PostgresO
 
 /// Begins the transaction in which everything happens. No node is opened on the schema until it has ended, and a move that is being committed was committed.
 async fn begin(connection: &mut Connection) -> Result<Tx<'_>, Fault> {
-    let tx = connection.begin_unlimited();
+    let tx = connection.begin().answered_within(Some(LONGEST_WAIT));
     tx.run("SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0")
         .await?;
     take_turn(&tx, "nodes").await?;
-    Ok(tx)
+    // Copying takes as long as it takes.
+    Ok(tx.answered_within(None))
 }
 
 async fn is_committed(tx: &Tx<'_>, source: &Mutex<Relocation>) -> Result<bool, MoveError> {
