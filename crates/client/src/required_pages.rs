@@ -4,10 +4,11 @@ use crate::{
     Connection, InputRequest, RequestError, RpcFailure, call_record::CallRecord, era::Era, error::excerpt,
     request::Request, response::OnNotification,
 };
-use longhaul_core::{Json, Millis};
+use futures_util::future::try_join_all;
+use longhaul_core::{BoxFuture, Json, Millis};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::{pin::pin, sync::Arc};
+use std::sync::Arc;
 
 /// The code of the error with which a server says so. The tool has not run.
 const PAGES_REQUIRED: i32 = -32042;
@@ -15,8 +16,10 @@ const PAGES_REQUIRED: i32 = -32042;
 const MAX_CALLS: usize = 8;
 /// The pages of one refusal.
 const MAX_PAGES: usize = 16;
-/// When the call is made again if neither the server nor the user says that the page is finished, in milliseconds.
-const LONGEST_VISIT: Millis = 600_000;
+/// The pauses before the call is made again while neither the server nor the user says that the pages are finished, in milliseconds: about ten minutes. The tool has
+/// not run, and few servers say it.
+const PAUSES: [Millis; 4] = [2_000, 4_000, 8_000, 15_000];
+const LATER_PAUSES: (Millis, usize) = (30_000, 19);
 
 #[derive(Deserialize)]
 struct Required {
@@ -32,26 +35,34 @@ impl Connection {
         source: Option<u64>,
         record: Option<&CallRecord>,
     ) -> Result<(Json, Arc<Era>), RequestError> {
-        for _ in 0..MAX_CALLS {
+        let (mut visit, mut asked) = (None, 0);
+        loop {
             let failure = match self.exchange_rounds(&build, on_notification, source, record).await {
                 Err(RequestError::Rpc(failure)) if failure.code == PAGES_REQUIRED => failure,
                 answered => return answered,
             };
-            let Some(pages) = self.required_pages(&failure).await else {
-                return Err(RequestError::Rpc(failure));
+            // Boxed, since it is rare.
+            let begun = match visit {
+                Some(visit) => visit,
+                None if asked == MAX_CALLS => {
+                    return Err(RequestError::Invalid(format!(
+                        "it has required pages to be opened for each of {MAX_CALLS} calls"
+                    )));
+                }
+                None => {
+                    asked += 1;
+                    let Some(pages) = self.required_pages(&failure).await else {
+                        return Err(RequestError::Rpc(failure));
+                    };
+                    Box::pin(self.begin_visit(pages, source)).await?
+                }
             };
-            for mut page in pages {
-                page.source = source;
-                self.visit(page).await?;
-            }
+            visit = Box::pin(begun.wait(self)).await?;
         }
-        Err(RequestError::Invalid(format!(
-            "it has required pages to be opened for each of {MAX_CALLS} calls"
-        )))
     }
 
     /// The user has finished with the page of a URL elicitation that they have agreed to open ([`InputRequest::elicitation_id`]). A legacy server refuses a call
-    /// until then (2025-11-25, error −32042), and not every server notices: the call, which waits for this, is made again at once.
+    /// until then (2025-11-25, error −32042). The call is made again at once; without this, from time to time, at first after two seconds.
     ///
     /// ```no_run
     /// # async fn example(client: longhaul_client::Client, pages: longhaul_client::InputRequest) -> Result<(), longhaul_client::CallError> {
@@ -81,42 +92,91 @@ impl Connection {
         (is_legacy && takes_pages && is_usable).then_some(pages)
     }
 
-    /// Asks the user to open the page, and waits until they have finished with it. The call is given up if they do not agree.
-    async fn visit(&self, page: InputRequest) -> Result<(), RequestError> {
-        let Some(inputs) = &self.options().inputs else {
-            return Ok(());
-        };
-        let url = excerpt(page.url().unwrap_or_default());
-        let given_up = |reason: &str| RequestError::Unanswered {
-            method: page.method.clone(),
-            reason: format!("{reason}; the call is refused until {url} was opened"),
-        };
-        let mut finished = pin!(async {
-            match page.params["elicitationId"].as_str() {
-                Some(id) => self.listening().finished_pages.until(id).await,
-                None => std::future::pending().await,
+    /// Asks the user to open the pages.
+    async fn begin_visit(&self, pages: Vec<InputRequest>, source: Option<u64>) -> Result<Visit<'_>, RequestError> {
+        let mut opened = Vec::new();
+        for mut page in pages {
+            page.source = source;
+            if !self.send_to(&page).await? {
+                opened.push(page);
             }
-        });
+        }
+        let finished = try_join_all(opened.into_iter().map(|page| self.finished(page)));
+        Ok(Visit {
+            finished: Box::pin(async move { finished.await.map(drop) }),
+            pauses: 0,
+        })
+    }
+
+    /// Asks the user to open the page; returns whether they have finished with it already. The call is given up if they do not agree.
+    async fn send_to(&self, page: &InputRequest) -> Result<bool, RequestError> {
         let answer = tokio::select! {
             biased;
-            () = &mut finished => return Ok(()),
+            () = self.server_says_finished(page) => return Ok(true),
             answer = self.ask(page.clone()) => answer,
         };
         match answer {
-            Ok(answer) if answer.as_value()["action"] == "accept" => {}
-            Ok(_) => return Err(given_up("the user has not agreed to open it")),
-            Err(RequestError::Unanswered { reason, .. }) => return Err(given_up(&reason)),
-            Err(error) => return Err(error),
+            Ok(answer) if answer.as_value()["action"] == "accept" => Ok(false),
+            Ok(_) => Err(given_up(page, "the user has not agreed to open it")),
+            Err(RequestError::Unanswered { reason, .. }) => Err(given_up(page, &reason)),
+            Err(error) => Err(error),
         }
+    }
+
+    /// Waits until the user has finished with a page. The call is given up if they say that they have not.
+    async fn finished(&self, page: InputRequest) -> Result<(), RequestError> {
+        let Some(inputs) = &self.options().inputs else {
+            return Ok(());
+        };
         let has_finished = tokio::select! {
             biased;
-            () = &mut finished => true,
+            () = self.server_says_finished(&page) => true,
             has_finished = inputs.page_finished(&page) => has_finished,
-            () = self.sleep(LONGEST_VISIT) => true,
         };
         match has_finished {
             true => Ok(()),
-            false => Err(given_up("the user has not finished with the page")),
+            false => Err(given_up(&page, "the user has not finished with the page")),
         }
+    }
+
+    async fn server_says_finished(&self, page: &InputRequest) {
+        match page.params["elicitationId"].as_str() {
+            Some(id) => self.listening().finished_pages.until(id).await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// The user is at the pages that a server requires.
+struct Visit<'a> {
+    finished: BoxFuture<'a, Result<(), RequestError>>,
+    /// How many there were.
+    pauses: usize,
+}
+
+impl Visit<'_> {
+    /// Waits until the call is to be made again. It is over after that, and `None`, once somebody says that the user has finished, or after ten minutes: if the server
+    /// refuses the call then, the user is asked again.
+    async fn wait(mut self, connection: &Connection) -> Result<Option<Self>, RequestError> {
+        let (later, count) = LATER_PAUSES;
+        let pause = PAUSES.get(self.pauses).copied().unwrap_or(later);
+        self.pauses += 1;
+        let is_over = tokio::select! {
+            biased;
+            finished = &mut self.finished => {
+                finished?;
+                true
+            }
+            () = connection.sleep(pause) => self.pauses == PAUSES.len() + count,
+        };
+        Ok((!is_over).then_some(self))
+    }
+}
+
+fn given_up(page: &InputRequest, reason: &str) -> RequestError {
+    let url = excerpt(page.url().unwrap_or_default());
+    RequestError::Unanswered {
+        method: page.method.clone(),
+        reason: format!("{reason}; the call is refused until {url} was opened"),
     }
 }

@@ -245,6 +245,7 @@ impl UpstreamExecutor {
                 reason = self.stopped(&registration, cx) => return ExecutionEnd::Stopped(reason),
                 () = self.upstream.pause(pause) => {}
             }
+            cx.status(format!("made again at upstream `{}`", self.upstream.name()));
             registration = connection.register(Context::Task(cx.clone()), BTreeMap::new());
         }
     }
@@ -260,9 +261,17 @@ impl UpstreamExecutor {
         let life = SignOfLife::new(&self.upstream);
         let called = async {
             let mut waiting = self.upstream.waiting();
+            let mut was_refused = false;
             loop {
                 if let Err(down) = self.upstream.connect(connection, &mut waiting, Some(cx)).await {
                     return Called::Ended(self.failed_with(&down.error, cx));
+                }
+                // What it waited for must not stay its status, and not be the last one of a task that has ended.
+                if waiting.has_paused() || was_refused {
+                    cx.status(format!(
+                        "does not wait any more: it is sent to upstream `{}`",
+                        self.upstream.name()
+                    ));
                 }
                 connection.give_roots(&Context::Task(cx.clone())).await;
                 match self.send(connection, registration, attempt, cx, &life).await {
@@ -272,6 +281,7 @@ impl UpstreamExecutor {
                         cx.status(status);
                         self.upstream.pause(pause).await;
                         waiting = self.upstream.waiting();
+                        was_refused = true;
                     }
                     Called::Unsent(error) => {
                         if !waiting.pause(&self.upstream, Some(cx), &error).await {
@@ -310,9 +320,10 @@ impl UpstreamExecutor {
     /// The upstream was asked to cancel a call. No answer says whether it has, so its child is ended, if nothing else runs there.
     async fn end_cancelled(&self, connection: &Arc<UpstreamConnection>, registration: Registration, cx: &TaskContext) {
         let name = self.upstream.name();
-        cx.status(format!(
-            "upstream `{name}` was asked to cancel the call; it is not known whether it has"
-        ));
+        self.tell_cancelled(
+            cx,
+            format!("upstream `{name}` was asked to cancel the call; it is not known whether it has"),
+        );
         let options = self.upstream.options();
         // Jobs run in the child between the calls that ask for their state.
         if !matches!(options.target, Target::Command(_)) || !options.jobs.is_empty() {
@@ -327,12 +338,18 @@ impl UpstreamExecutor {
         // From now on it counts as given up.
         drop(registration);
         self.upstream.pause(grace).await;
-        cx.status(match self.upstream.connections.end_child(connection) {
+        self.tell_cancelled(cx, match self.upstream.connections.end_child(connection) {
             true => format!("the call was cancelled: its process of upstream `{name}` was ended, in which nothing else ran"),
             false => format!(
                 "upstream `{name}` was asked to cancel the call; it is not known whether it has, and something else runs in its process"
             ),
         });
+    }
+
+    /// Says what is known of a cancellation. The task of a legacy client is over already and does not change any more: then the log has it alone.
+    fn tell_cancelled(&self, cx: &TaskContext, what: String) {
+        tracing::info!(task = cx.task().short(), "{what}");
+        cx.status(what);
     }
 
     /// How long a cancelled call may wait for the task that the upstream makes of it, in milliseconds. A call of 2025-11-25 that asks for a task cannot be
@@ -478,11 +495,7 @@ impl UpstreamExecutor {
                         }
                     }
                     () = self.upstream.pause(whole_millis(STOP_GRACE)), if stopping.is_some() => {
-                        tracing::warn!(
-                            upstream = self.upstream.name(), task = cx.task().short(),
-                            "the upstream did not end a task that it was asked to cancel"
-                        );
-                        cx.status(format!(
+                        self.tell_cancelled(cx, format!(
                             "upstream `{}` was asked to cancel its task and has not ended it: it may go on",
                             self.upstream.name()
                         ));
@@ -497,7 +510,10 @@ impl UpstreamExecutor {
             };
             let pause = match (ended, stopping) {
                 (Ok(Outcome::Cancelled), Some(reason)) => {
-                    cx.status(format!("upstream `{}` has cancelled its task", self.upstream.name()));
+                    self.tell_cancelled(
+                        cx,
+                        format!("upstream `{}` has cancelled its task", self.upstream.name()),
+                    );
                     return Followed::Ended(ExecutionEnd::Stopped(reason));
                 }
                 // Nobody here has asked for it.

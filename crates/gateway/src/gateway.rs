@@ -18,7 +18,7 @@ use futures_util::future::{join_all, select_all};
 use longhaul_client::{InvalidAddress, RequestError};
 use longhaul_core::BoxFuture;
 use longhaul_private_dir::PrivateDir;
-use longhaul_runtime::{Completeness, Engine, Ports, Provider, SessionChange};
+use longhaul_runtime::{Completeness, Engine, PendingTools, Ports, Provider, SessionChange};
 use std::{io, sync::Arc, time::Duration};
 use tokio::sync::{Mutex, broadcast::error::RecvError};
 use tokio_util::sync::CancellationToken;
@@ -61,6 +61,19 @@ async fn follow_clients(upstreams: Arc<Upstreams>, engine: Engine) {
                 Err(RecvError::Closed) => return,
             },
         }
+    }
+}
+
+/// The tools of upstreams that are dialled for the first time.
+struct UnseenUpstreams(Arc<Upstreams>);
+
+impl PendingTools for UnseenUpstreams {
+    fn until_known(&self, tool: &str) -> Option<BoxFuture<'static, ()>> {
+        let mut unseen = self.0.all();
+        unseen.retain(|upstream| {
+            *upstream.status.borrow() == UpstreamStatus::Starting && upstream.naming.can_make(upstream.name(), tool)
+        });
+        (!unseen.is_empty()).then(|| Box::pin(settled_all(unseen)) as _)
     }
 }
 
@@ -247,6 +260,9 @@ impl Gateway {
         engine
             .catalog()
             .set_follower(Arc::new(UpstreamResources(Arc::clone(upstreams))));
+        engine
+            .catalog()
+            .set_pending_tools(Arc::new(UnseenUpstreams(Arc::clone(upstreams))));
         self.spawn(follow_clients(Arc::clone(upstreams), engine.clone()));
         Unseen(unknown)
     }

@@ -206,6 +206,11 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
+    /// Whether the upstream could not be reached at first.
+    pub(crate) fn has_paused(&self) -> bool {
+        self.has_paused
+    }
+
     /// Pauses before the next try. `false` if it has waited long enough.
     pub(crate) async fn pause(&mut self, upstream: &Upstream, cx: Option<&TaskContext>, error: &RequestError) -> bool {
         let waited = upstream.ports.clock.monotonic().saturating_sub(self.since);

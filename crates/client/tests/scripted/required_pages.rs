@@ -8,7 +8,10 @@ use longhaul_client::{
 };
 use longhaul_core::BoxFuture;
 use serde_json::{Map, Value, json};
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 const URL: &str = "https://acme.example/connect?for=7";
@@ -128,6 +131,40 @@ async fn the_application_says_by_the_connection_that_the_user_has_finished() {
     client.connection().page_finished(page.elicitation_id().unwrap());
     assert!(matches!(call.result().await, Ok(Outcome::Result { .. })));
     assert_eq!(peer.calls_of("tools/call").len(), 2);
+}
+
+/// Few servers say that the user has finished, and many applications cannot.
+#[tokio::test]
+async fn the_call_is_made_again_from_time_to_time_while_nobody_says_that_the_page_is_finished() {
+    let refusals = Mutex::new(4);
+    let peer = legacy(Value::Null, move |seen| match seen.method() {
+        "tools/call" if *refusals.lock().unwrap() > 0 => {
+            *refusals.lock().unwrap() -= 1;
+            let page = json!({"mode": "url", "elicitationId": "page-7", "url": URL, "message": "Connect the account"});
+            seen.error(200, -32042, json!({"elicitations": [page]}))
+        }
+        "tools/call" => seen.result(json!({"content": [{"type": "text", "text": "done"}]})),
+        _ if seen.verb == "GET" => plain(405, ""),
+        _ => plain(202, ""),
+    });
+    let (opened, mut pages) = unbounded_channel();
+    let inputs = Inputs::new().open_url(move |page| {
+        opened.send(page).unwrap();
+        async { Ok(InputResponse::accept_url()) }
+    });
+    // Its sleeps are recorded, and are over at once.
+    let (connection, clock) = peer.connection_with(|options| options.inputs = Some(inputs.into()));
+    let tool = connection.list_tools().await.unwrap().remove(0);
+    let called = connection.call_tool(&tool, &Map::new(), &mut |_| {}).await.unwrap();
+    assert!(matches!(called, CallResponse::Done(_)), "{called:?}");
+    assert_eq!(peer.calls_of("tools/call").len(), 5);
+    assert!(
+        pages.recv().await.is_some() && pages.try_recv().is_err(),
+        "the user is asked once"
+    );
+    let pauses = [2, 4, 8, 15].map(Duration::from_secs);
+    let sleeps = clock.sleeps();
+    assert!(sleeps.windows(4).any(|four| four == pauses), "{sleeps:?}");
 }
 
 #[tokio::test]

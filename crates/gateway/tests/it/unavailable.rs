@@ -13,6 +13,7 @@ use longhaul_gateway::{Gateway, Target, UpstreamOptions, UpstreamTokens};
 use longhaul_runtime::Ports;
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
+use tokio::sync::{Notify, Semaphore};
 
 /// A list without tools would look as if nothing was wrong.
 #[tokio::test]
@@ -97,4 +98,70 @@ async fn a_list_of_tools_waits_for_a_silent_upstream_until_it_is_named() {
     drop(engine);
     gateway.stop().await;
     server.stop().await;
+}
+
+/// A login that is done when the test says so.
+struct Held {
+    asked: Notify,
+    done: Semaphore,
+}
+
+impl TokenProvider for Held {
+    fn token(&self) -> BoxFuture<'_, Result<Option<AccessToken>, TokenError>> {
+        Box::pin(async {
+            self.asked.notify_one();
+            // Never closed; once done it is done for all.
+            let _ = self.done.acquire().await;
+            Ok(None)
+        })
+    }
+
+    fn replace<'a>(&'a self, _: Refusal<'a>) -> BoxFuture<'a, Result<Option<AccessToken>, TokenError>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+}
+
+/// A host that knows the tool from an earlier list calls it at once.
+#[tokio::test]
+async fn a_call_waits_for_an_upstream_that_is_dialled_for_the_first_time() {
+    let up = Upstream::start(Tasks::Modern).await;
+    let held = Arc::new(Held {
+        asked: Notify::new(),
+        done: Semaphore::new(0),
+    });
+    let mut upstreams = vec![up.options("up"), up.options("slow")];
+    upstreams[1].target = Target::Http {
+        url: up.url.clone(),
+        headers: HeaderMap::new(),
+        tokens: Some(UpstreamTokens::Shared(Arc::clone(&held) as _)),
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = RunningGateway::start(directory.path(), upstreams[..1].to_vec()).await;
+    gateway.reload(upstreams).await.unwrap();
+    held.asked.notified().await;
+    for era in [Era::Modern, Era::Legacy] {
+        let client = testing::Client::connect(&gateway.server, era).await.unwrap();
+        let missing = client
+            .request("tools/call", json!({"name": "up_nothing", "arguments": {}}))
+            .await;
+        assert_eq!(
+            missing.unwrap_err().message,
+            "Unknown tool: up_nothing",
+            "nobody may have it"
+        );
+    }
+    let client = testing::Client::connect(&gateway.server, Era::Legacy).await.unwrap();
+    let echo = client.request(
+        "tools/call",
+        json!({"name": "slow_echo", "arguments": {"text": "here"}}),
+    );
+    let release = async {
+        // So that the call is there first.
+        tokio::task::yield_now().await;
+        held.done.add_permits(1_000);
+    };
+    let (echoed, ()) = guarded("the call", async { tokio::join!(echo, release) }).await;
+    let echoed = echoed.unwrap();
+    assert!(echoed.to_string().contains("here"), "{echoed}");
+    gateway.stop().await;
 }

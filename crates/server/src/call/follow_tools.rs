@@ -31,7 +31,7 @@ use std::{
     time::Duration,
 };
 
-/// How long `task_wait` waits by default: below the 60 s after which many clients give up.
+/// How long `task_wait` waits by default, at most: below the 60 s after which many clients give up. Who has set a shorter hand-off has clients that give up earlier.
 const DEFAULT_WAIT: u64 = 45;
 const LONGEST_WAIT: u64 = 3600;
 
@@ -59,7 +59,7 @@ const WAIT: ToolEntry<'static> = ToolEntry {
         "Waits for work that an earlier call handed off, and gives its result. If it is not over in time, says how it stands: call \
          this again then.",
     ),
-    input_schema: r#"{"type":"object","properties":{"task":{"type":"string","description":"The task's id"},"seconds":{"type":"integer","minimum":1,"maximum":3600,"default":45,"description":"How long to wait"}},"required":["task"],"additionalProperties":false}"#,
+    input_schema: r#"{"type":"object","properties":{"task":{"type":"string","description":"The task's id"},"seconds":{"type":"integer","minimum":1,"maximum":3600,"description":"How long to wait; without it, below the time after which the client gives up"}},"required":["task"],"additionalProperties":false}"#,
     output_schema: None,
     annotations: Some(r#"{"readOnlyHint":true,"idempotentHint":true}"#),
     icons: None,
@@ -127,6 +127,13 @@ fn hands_off(snapshot: &Snapshot) -> bool {
     snapshot.tools.values().any(|tool| tool.settings().handoff.is_some())
 }
 
+/// The shortest hand-off, in whole seconds.
+fn default_wait(snapshot: &Snapshot) -> u64 {
+    let handoffs = snapshot.tools.values().filter_map(|tool| tool.settings().handoff);
+    let shortest = handoffs.min().map_or(DEFAULT_WAIT, |shortest| shortest / 1_000);
+    shortest.clamp(1, DEFAULT_WAIT)
+}
+
 /// The response to a call whose work continues after it.
 pub(crate) fn handed_off(task: &Task) -> Outcome {
     let (tool, id) = (&task.tool, &task.id);
@@ -176,7 +183,11 @@ pub(crate) fn call(
             Ok(Arguments { task, seconds }) => match task.parse() {
                 Err(_) => Box::pin(std::future::ready(lookup.unknown())),
                 Ok(id) => match tool {
-                    FollowTool::Wait => Box::pin(wait(lookup, id, seconds.unwrap_or(DEFAULT_WAIT), cx)),
+                    FollowTool::Wait => {
+                        let seconds =
+                            seconds.unwrap_or_else(|| default_wait(&lookup.interaction.engine.catalog().snapshot()));
+                        Box::pin(wait(lookup, id, seconds, cx))
+                    }
                     FollowTool::Status => Box::pin(status(lookup, id)),
                     FollowTool::Cancel => {
                         let ports = lookup.interaction.engine.ports().clone();
@@ -395,17 +406,13 @@ fn describe(Record { task, inputs, outcome }: &Record) -> String {
         text.push_str(&format!(" It is at {}{total}.", progress.current));
     }
     if let Some(line) = task.status.as_deref() {
-        text.push_str(&format!(" It says: {line}"));
+        text.push_str(&says(line));
     }
     text
 }
 
 fn describe_running(Record { task, inputs, .. }: &Record, asked: bool, seconds: Millis) -> String {
-    let line = task
-        .status
-        .as_deref()
-        .map(|line| format!(" It says: {line}"))
-        .unwrap_or_default();
+    let line = task.status.as_deref().map(says).unwrap_or_default();
     let waits = match inputs.as_slice() {
         [] => "",
         _ if asked => " It waits for an answer to its question.",
@@ -416,6 +423,16 @@ fn describe_running(Record { task, inputs, .. }: &Record, asked: bool, seconds: 
         task.tool,
         json!({"task": task.id.as_str()})
     )
+}
+
+/// What work says of itself, as a sentence of its own.
+fn says(line: &str) -> String {
+    let end = if line.ends_with(['.', '!', '?', '…']) {
+        ""
+    } else {
+        "."
+    };
+    format!(" It says: {line}{end}")
 }
 
 fn store_failed(error: StoreError) -> HandlerError {

@@ -11,8 +11,12 @@ use crate::{
     response::Answer,
 };
 use longhaul_core::Json;
-use longhaul_runtime::FOLLOW_TOOLS;
+use longhaul_runtime::{FOLLOW_TOOLS, Tool};
 use longhaul_wire::{Method, RpcError};
+use std::{sync::Arc, time::Duration};
+
+/// How long a call waits for a tool that may come: below the 60 s after which many clients give up.
+const LONGEST_WAIT_FOR_TOOL: Duration = Duration::from_secs(45);
 
 pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
     let params = request.params.call_tool()?;
@@ -24,7 +28,11 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
         state: params.request_state.as_deref(),
     };
     let catalog = methods.engine.catalog();
-    let tool = catalog.tool(&params.name);
+    let mut tool = catalog.tool(&params.name);
+    if tool.is_none() {
+        // Boxed, since it is rare.
+        tool = Box::pin(tool_that_comes(methods, &params.name)).await?;
+    }
     if let Some(key) = request.meta.idempotency_key()? {
         // Boxed, since it is rare and large.
         let found = Box::pin(repeated::find(&methods.calls, request, &key, &asked)).await?;
@@ -43,5 +51,30 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
             Some(why) => RpcError::internal(why.to_string()),
             None => RpcError::unknown_tool(&params.name),
         }),
+    }
+}
+
+/// The tool of this name, if it is waited for and comes.
+async fn tool_that_comes(methods: &Methods, name: &str) -> Result<Option<Arc<Tool>>, RpcError> {
+    let catalog = methods.engine.catalog();
+    let Some(known) = catalog
+        .snapshot()
+        .pending_tools
+        .as_ref()
+        .and_then(|pending| pending.until_known(name))
+    else {
+        return Ok(None);
+    };
+    let is_known = methods
+        .engine
+        .ports()
+        .within(LONGEST_WAIT_FOR_TOOL, known)
+        .await
+        .is_some();
+    match catalog.tool(name) {
+        None if !is_known => Err(RpcError::internal(format!(
+            "It is not known yet whether there is a tool {name}: the server that may have it was started and has not answered. Call it again"
+        ))),
+        tool => Ok(tool),
     }
 }
