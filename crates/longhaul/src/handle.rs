@@ -1,6 +1,7 @@
 //! The handle of a running server.
 
 use crate::{ChangeError, HttpListener, ServeError, ToAddress};
+use longhaul_core::Principal;
 use longhaul_runtime::{Catalog, Engine, EngineStop, Recovered, Spawner, Watch};
 use longhaul_server::{Front, Transport, http, stdio};
 use parking_lot::RwLock;
@@ -121,6 +122,11 @@ impl ServerHandle {
     pub fn resource_updated(&self, uri: impl Into<Arc<str>>) {
         // A stopped server has no subscribers.
         let _ = self.change(|catalog| catalog.resource_updated(uri));
+    }
+
+    /// As [`resource_updated`](Self::resource_updated), for the subscribers of one principal only: where the same URI is not the same resource for everyone.
+    pub fn resource_updated_for(&self, principal: &Principal, uri: impl Into<Arc<str>>) {
+        let _ = self.change(|catalog| catalog.resource_updated_for(principal, uri));
     }
 
     /// An axum router that serves MCP at `/mcp`, to merge into an application. Requests must name an allowed host in `Host`. The router of a stopped

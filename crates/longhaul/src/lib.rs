@@ -14,8 +14,8 @@ pub mod guide {}
 #[doc = include_str!("../../../README.md")]
 mod readme {}
 mod handle;
+mod low_level;
 mod message;
-mod method;
 mod prompt;
 mod request_handler;
 mod resource;
@@ -42,6 +42,7 @@ pub use durable::{BranchFutures, JoinBranches, SelectBranches, StepResult, TryJo
 pub use durable::{Call, CallOutcome, CallResult, Join, NonRetryable, Poll, PollUntil, Random, Step, StepError};
 pub use error::{AskError, CallError, ChangeError, DefinitionError, DefinitionErrors, Error};
 pub use handle::ServerHandle;
+pub use low_level::{CallAnswer, MethodParams, MethodResult, ToolCall};
 pub use message::Message;
 pub use prompt::{IntoPromptOutput, Prompt, PromptOutput};
 pub use request_handler::RequestHandler;

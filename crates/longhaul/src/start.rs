@@ -2,7 +2,11 @@
 
 use crate::{
     ChangeError, DefinitionError, DefinitionErrors, Prompt, Resource, ResourceTemplate, ServeError, Server,
-    ServerHandle, Tool, build_id, content::icons_json, handle::Running, method::Method, server::Storage,
+    ServerHandle, Tool, build_id,
+    content::icons_json,
+    handle::Running,
+    low_level::{AuthorFunctions, Method},
+    server::Storage,
 };
 #[cfg(feature = "admin")]
 use longhaul_admin::PreparedAdmin;
@@ -21,7 +25,7 @@ impl ServerHandle {
             server.prompts,
             server.resources,
             server.templates,
-            server.methods,
+            (server.methods, server.author),
         )?;
         #[cfg(feature = "admin")]
         let data_dir = match &server.storage {
@@ -134,7 +138,7 @@ impl ServerHandle {
         prompts: Vec<Prompt>,
         resources: Vec<Resource>,
         templates: Vec<ResourceTemplate>,
-        methods: Vec<Method>,
+        (methods, author): (Vec<Method>, AuthorFunctions),
     ) -> Result<Catalog, DefinitionErrors> {
         let mut mistakes = Mistakes::default();
         mistakes.check_unique("tool", tools.iter().map(Tool::name));
@@ -145,6 +149,7 @@ impl ServerHandle {
             templates.iter().map(ResourceTemplate::uri_template),
         );
         mistakes.check_unique("method", methods.iter().map(|method| &method.name));
+        mistakes.check_unique("notification", author.notifications.iter().map(|one| &one.name));
         if tools.iter().any(Tool::hands_off) {
             mistakes
                 .0
@@ -171,7 +176,7 @@ impl ServerHandle {
         templates
             .into_iter()
             .for_each(|template| catalog.put_template(template));
-        methods.into_iter().for_each(|method| catalog.put_method(method));
+        author.build(methods, self).put_into(&catalog);
         Ok(catalog)
     }
 

@@ -40,6 +40,11 @@ impl RequestContext {
         }))
     }
 
+    /// The context of a message that is not answered on its connection, such as a notification: nothing can be asked, and reports go nowhere.
+    pub fn without_channel(owner: Owner, requestor: Arc<Requestor>, ports: Ports) -> Self {
+        Self::new(owner, requestor, ports, Arc::new(NoChannel))
+    }
+
     /// Who sent the request.
     pub fn principal(&self) -> &Principal {
         &self.0.owner.principal
@@ -100,4 +105,14 @@ impl RequestContext {
             relayed: None,
         });
     }
+}
+
+struct NoChannel;
+
+impl RequestChannel for NoChannel {
+    fn ask(&self, _: Question) -> BoxFuture<'static, Result<Json, AskError>> {
+        Box::pin(std::future::ready(Err(AskError::Withdrawn)))
+    }
+
+    fn send(&self, _: ToolMessage) {}
 }

@@ -267,6 +267,15 @@ impl RpcError {
         }
     }
 
+    /// The error of a handler, as it is.
+    pub fn of_handler(failure: &RpcFailure) -> Self {
+        Self {
+            message: failure.message.to_string().into(),
+            data: failure.data.as_ref().map(|data| data.as_str().to_owned()),
+            ..Self::new(failure.code.into(), OK, "")
+        }
+    }
+
     /// The same error with another HTTP status, for errors of the transport (413, 429, 503).
     #[must_use]
     pub fn with_status(mut self, status: u16) -> Self {

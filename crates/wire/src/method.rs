@@ -112,6 +112,13 @@ methods! {
 }
 
 impl Method {
+    /// Whether any generation has a method of this name.
+    pub fn is_known(name: &str) -> bool {
+        [Generation::Legacy, Generation::Modern]
+            .into_iter()
+            .any(|generation| Self::parse(name, generation).is_some())
+    }
+
     /// Does the same as [`parse`](Self::parse), with an error to answer an unknown method with.
     ///
     /// # Errors

@@ -32,7 +32,9 @@ pub struct ServerCapabilities {
     pub tasks: bool,
     /// `tasks/list`, which only the legacy generation has.
     pub task_list: bool,
-    /// How long an idempotency key is known at least after the end of its task, in milliseconds. Declared with `tasks`.
+    /// Whether a call that is repeated under its idempotency key is the same call. Declared with `tasks`.
+    pub idempotency: bool,
+    /// How long such a key is known at least after the end of its task, in milliseconds.
     pub idempotency_retention: Option<Millis>,
 }
 
@@ -89,14 +91,15 @@ impl ServerCapabilities {
 const MAX_INTEGER: u64 = (1 << 53) - 1;
 
 impl ServerCapabilities {
-    /// Appends the members that declare idempotency keys and the deletion of tasks.
+    /// Appends the members that declare idempotency keys, if there are any, and the deletion of tasks.
     pub(crate) fn push_own_extensions(&self, out: &mut String) {
-        json::push_string(out, IDEMPOTENCY);
-        match self.idempotency_retention {
-            Some(retention) => out.push_str(&format!(r#":{{"retentionMs":{}}}"#, retention.min(MAX_INTEGER))),
-            None => out.push_str(":{}"),
+        if self.idempotency {
+            json::push_string(out, IDEMPOTENCY);
+            match self.idempotency_retention {
+                Some(retention) => out.push_str(&format!(r#":{{"retentionMs":{}}},"#, retention.min(MAX_INTEGER))),
+                None => out.push_str(":{},"),
+            }
         }
-        out.push(',');
         json::push_string(out, DELETION);
         out.push_str(":{}");
     }

@@ -15,6 +15,7 @@ use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf},
     sync::{Notify, oneshot},
 };
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// How many bytes each direction may buffer.
 const CAPACITY: usize = 64 * 1024;
@@ -59,6 +60,8 @@ pub(super) struct Connection {
     arrived: Notify,
     answer_question: Arc<AnswerQuestion>,
     pub(super) schemas: SchemaCheck,
+    /// Dropped with this, which closes the stream: the task that reads holds the other half of it.
+    _open: DropGuard,
 }
 
 #[derive(Default)]
@@ -78,6 +81,7 @@ impl Connection {
         let (near, far) = tokio::io::duplex(CAPACITY);
         let spawner = server.serve_stream(far)?;
         let (reader, writer) = tokio::io::split(near);
+        let dropped = CancellationToken::new();
         let connection = Arc::new(Self {
             writer: tokio::sync::Mutex::new(writer),
             next_id: AtomicU64::new(1),
@@ -85,9 +89,12 @@ impl Connection {
             arrived: Notify::new(),
             answer_question,
             schemas,
+            _open: dropped.clone().drop_guard(),
         });
-        // Weak, so that the connection closes when its client is dropped.
-        spawner.spawn(Box::pin(read_messages(Arc::downgrade(&connection), reader)));
+        let reading = read_messages(Arc::downgrade(&connection), reader);
+        spawner.spawn(Box::pin(async move {
+            dropped.run_until_cancelled_owned(reading).await;
+        }));
         Some(connection)
     }
 

@@ -271,19 +271,35 @@ impl Client {
     /// # Errors
     /// The JSON-RPC error it was answered with.
     pub async fn request(&self, method: &str, mut params: Value) -> Result<Value, RequestError> {
-        if self.era == Era::Modern {
-            let meta = [
-                ("io.modelcontextprotocol/protocolVersion", json!(MODERN)),
-                ("io.modelcontextprotocol/clientInfo", client_info()),
-                ("io.modelcontextprotocol/clientCapabilities", self.capabilities.clone()),
-            ];
-            let mut all: Map<String, Value> = meta.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-            all.extend(params["_meta"].as_object().cloned().unwrap_or_default());
-            params["_meta"] = Value::Object(all);
-        }
+        self.add_meta(&mut params);
         let answer = self.connection.request(method, params).await;
         self.connection.schemas.panic_on_violation();
         answer
+    }
+
+    /// Adds the `_meta` that a modern message needs.
+    fn add_meta(&self, params: &mut Value) {
+        if self.era == Era::Legacy {
+            return;
+        }
+        let meta = [
+            ("io.modelcontextprotocol/protocolVersion", json!(MODERN)),
+            ("io.modelcontextprotocol/clientInfo", client_info()),
+            ("io.modelcontextprotocol/clientCapabilities", self.capabilities.clone()),
+        ];
+        let mut all: Map<String, Value> = meta.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        all.extend(params["_meta"].as_object().cloned().unwrap_or_default());
+        params["_meta"] = Value::Object(all);
+    }
+
+    /// Sends a notification; a modern one gets the required `_meta`.
+    ///
+    /// # Errors
+    /// If the connection has ended.
+    pub async fn notify(&self, method: &str, mut params: Value) -> Result<(), RequestError> {
+        self.add_meta(&mut params);
+        let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
+        self.connection.send(&message).await
     }
 
     /// Waits for the next notification of this method and returns its params.

@@ -10,6 +10,7 @@ mod crash;
 mod definitions;
 mod durable;
 mod examples;
+mod low_level;
 mod methods;
 mod operating;
 mod outputs;

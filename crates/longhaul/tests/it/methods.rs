@@ -219,13 +219,7 @@ async fn a_custom_method_is_served() {
         let refused = client.request("com.example/echo", json!({})).await.unwrap_err();
         assert_eq!((refused.code, &*refused.message), (-32602, "the text is missing"));
     }
-    let names = [
-        "tasks/delete",
-        "tools/call",
-        "tasks/get",
-        "server/discover",
-        "subscriptions/listen",
-    ];
+    let names = ["tasks/delete", "tasks/get", "server/discover", "subscriptions/listen"];
     let wrong = names
         .iter()
         .fold(Server::new("test", "1"), |server, name| server.method(*name, echo));
@@ -233,7 +227,6 @@ async fn a_custom_method_is_served() {
     for line in [
         "method `tasks/delete`: \"tasks/delete\" is no name for a method of one's own",
         "com.example/status",
-        "method `tools/call`: the server answers it itself, because a call may become a task. Offer a tool",
         "method `tasks/get`: the server answers it itself, because it keeps the tasks",
         "method `server/discover`: the server answers it itself, because it negotiates",
         "method `subscriptions/listen`: the server answers it itself, because it keeps the subscriptions",

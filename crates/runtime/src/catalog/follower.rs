@@ -1,7 +1,7 @@
 //! Following resources whose changes are seen only while somebody asks for them.
 
 use crate::requestor::Requestor;
-use longhaul_core::{BoxFuture, Json, Owner, Principal};
+use longhaul_core::{BoxFuture, Json, Owner, Principal, RpcFailure};
 use std::sync::Arc;
 use tokio::sync::broadcast;
 
@@ -38,6 +38,9 @@ pub enum FollowError {
     /// Its changes cannot be followed.
     #[error("{0}")]
     Refused(String),
+    /// As [`Refused`](Self::Refused), with this error. A modern client is told neither: its subscription leaves the resource out.
+    #[error("{}", .0.message)]
+    Rpc(RpcFailure),
     /// Not now.
     #[error("{0}")]
     Failed(String),
@@ -46,7 +49,7 @@ pub enum FollowError {
 /// A resource is followed until this is dropped.
 pub type Followed = Arc<dyn Send + Sync>;
 
-/// Follows resources of elsewhere for subscribers: see [`Catalog::set_follower`](super::Catalog::set_follower).
+/// Follows resources for subscribers: see [`Catalog::set_follower`](super::Catalog::set_follower).
 pub trait ResourceFollower: Send + Sync + 'static {
     /// Begins to follow the resource, and reports its changes by [`Subscriber::notify`].
     ///

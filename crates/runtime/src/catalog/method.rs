@@ -42,13 +42,13 @@ const REPLACEABLE: [&str; 8] = [
 /// Why an author cannot answer a standard method, and what to do instead.
 fn why_not_replaceable(name: &str) -> Option<&'static str> {
     Some(match name {
-        "tools/call" => "because a call may become a task. Offer a tool instead",
+        "tools/call" => "because a call may become a task. Offer a tool, or set a `CallHandler`",
         "tasks/cancel" | "tasks/get" | "tasks/list" | "tasks/result" | "tasks/update" => "because it keeps the tasks",
         "initialize" | "ping" | "server/discover" => {
             "because it negotiates the protocol. What it says of itself is set on the server"
         }
         "resources/subscribe" | "resources/unsubscribe" | "subscriptions/listen" => {
-            "because it keeps the subscriptions. Report that a resource or a list has changed, and subscribers are notified"
+            "because it keeps the subscriptions. `on_subscribe` learns of those to resources. Report that a resource or a list has changed, and subscribers are notified"
         }
         _ => return None,
     })

@@ -2,6 +2,7 @@
 //!
 //! Readers take a [`Snapshot`], which never changes. A writer replaces the snapshot, and increments the version of what it has changed.
 
+mod author_handlers;
 mod completeness;
 mod follower;
 mod handler;
@@ -15,6 +16,7 @@ mod unavailable;
 mod uri_template;
 mod violation;
 
+pub use author_handlers::{AuthorHandlers, CallAnswer, CallHandler, CallRequest, FallbackHandler, NotificationHandler};
 pub use completeness::Completeness;
 pub use follower::{FollowError, Followed, ResourceFollower, ResourceUpdate, Subscriber};
 pub use handler::{Completer, HandlerError, Intake};
@@ -34,7 +36,7 @@ pub(crate) use tool::{is_durable, retry_and_definition};
 use crate::requestor::Requestor;
 use arc_swap::ArcSwap;
 use indexmap::IndexMap;
-use longhaul_core::{Json, LogLevel, Owner};
+use longhaul_core::{Json, LogLevel, Owner, Principal};
 use parking_lot::Mutex;
 use std::{collections::HashMap, sync::Arc};
 use tokio::sync::{broadcast, watch};
@@ -69,7 +71,9 @@ pub struct Snapshot {
     pub templates: Entries<ResourceTemplate>,
     /// By name.
     pub methods: Entries<CustomMethod>,
-    /// Follows the resources that an author's method reads.
+    /// What else the author answers.
+    pub author: Arc<AuthorHandlers>,
+    /// Is asked about subscriptions to resources, but for those of tasks.
     pub follower: Option<Arc<dyn ResourceFollower>>,
     /// Knows which tools may still come.
     pub pending_tools: Option<Arc<dyn PendingTools>>,
@@ -213,6 +217,21 @@ impl Catalog {
         self.change(|new| new.methods.shift_remove(name).is_some())
     }
 
+    /// The author's handler of every `tools/call`, if there is one.
+    pub fn call_handler(&self) -> Option<Arc<dyn CallHandler>> {
+        self.now.load().author.calls.clone()
+    }
+
+    /// The author's handler of unknown methods, if there is one.
+    pub fn fallback_method(&self) -> Option<Arc<dyn FallbackHandler>> {
+        self.now.load().author.fallback_method.clone()
+    }
+
+    /// Has the author answer what is no method with a name.
+    pub fn set_author_handlers(&self, author: AuthorHandlers) {
+        self.change(|new| new.author = Arc::new(author));
+    }
+
     /// Reports that the answer to `tools/list` has changed, which an author gives.
     pub fn tool_list_changed(&self) {
         self.change(|new| new.versions.tools += 1);
@@ -238,6 +257,15 @@ impl Catalog {
         });
     }
 
+    /// Reports that the content of a resource has changed for this principal. Nobody else is notified.
+    pub fn resource_updated_for(&self, principal: &Principal, uri: impl Into<Arc<str>>) {
+        let _ = self.updated.send(ResourceUpdate {
+            uri: uri.into(),
+            principal: Some(principal.clone()),
+            relayed: None,
+        });
+    }
+
     /// A subscriber, for a [`ResourceFollower`].
     pub fn subscriber(&self, owner: Owner, requestor: Arc<Requestor>) -> Subscriber {
         Subscriber {
@@ -247,7 +275,8 @@ impl Catalog {
         }
     }
 
-    /// Has subscriptions to resources that an author's `resources/read` answers followed. Without a follower they are accepted, and the author reports changes.
+    /// Has subscriptions to resources followed, but for those of tasks. Without a follower a subscription is accepted if there is such a resource, or if an author
+    /// answers `resources/read`, and the author reports changes.
     pub fn set_follower(&self, follower: Arc<dyn ResourceFollower>) {
         self.change(|new| new.follower = Some(follower));
     }

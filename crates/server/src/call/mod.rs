@@ -1,6 +1,7 @@
 //! The life of a `tools/call`: which calls become tasks, waiting for a plain call, promotion, hand-off, and what lasts from one request of a modern
 //! client to its next.
 
+pub(crate) mod author_call;
 pub(crate) mod between_rounds;
 mod blocking;
 pub(crate) mod follow_tools;

@@ -19,8 +19,8 @@ use crate::{
     response::{Answer, OwnedRequestId, create_failed, store_failed},
     session::Session,
 };
-use longhaul_core::{BoxFuture, Capability, Json, Outcome, SessionKey, Task};
-use longhaul_runtime::{Call as ToolCall, HandlerError, Tool};
+use longhaul_core::{BoxFuture, Capability, Json, Millis, Origin, Outcome, Owner, SessionKey, Task, TaskId};
+use longhaul_runtime::{Call as ToolCall, HandlerError, Requestor, Tool};
 use longhaul_wire::{Generation, RpcError, jsonrpc::write_result, legacy, modern, params::TaskMetadata};
 use serde_json::value::RawValue;
 use std::{borrow::Cow, sync::Arc};
@@ -36,53 +36,16 @@ pub(crate) async fn start_or_rejoin(
     asked: Asked<'_>,
 ) -> Result<Answer, RpcError> {
     mirrored_headers::check(calls, request, &tool, raw_arguments)?;
-    let task_metadata = task_metadata(request)?;
-    let mode = caller_mode(request, task_metadata.as_ref());
-    let route = Route::of(tool.settings().policy, tool.settings().handoff, mode)
-        .map_err(|why| unroutable(why, asked.target))?;
-    let route = match route {
-        // Who may not read tasks could do nothing with one.
-        Route::Wait(_) if !request.caller.identity().permissions().allows(Permission::ReadTasks) => {
-            Route::Wait(WaitPolicy::Unlimited)
-        }
-        route => route,
-    };
+    let caller = CallOrigin::of(calls, request)?;
+    let route = caller.route(&tool).map_err(|why| unroutable(why, asked.target))?;
     let arguments = asked.arguments.clone().unwrap_or_else(|| Json::trusted("{}"));
     let interaction = &calls.interaction;
     let round = Round::of(interaction, request, asked)?;
     let checked = tool.check(arguments.as_str());
-    let mut requestor = request.caller.requestor(request.meta)?;
-    if route != Route::Task {
-        // Only a task stores its progress token: the token of a plain call is valid only until its response (G1-46).
-        requestor.progress_token = None;
-    }
     // Read before anything starts: a call that is refused for it must not run.
     let notifications = RequestNotifications::requested_by(interaction, request)?;
-    let resumable_session = request.resumable_session().cloned();
-    let start = Start {
-        calls: Arc::clone(calls),
-        sender: Arc::clone(request.caller.identity()),
-        id: OwnedRequestId::of(request.id),
-        generation: request.caller.generation,
-        session: request.caller.session().cloned(),
-        route,
-        input_request_mode: InputRequestMode::of(request, round.as_ref().map(Round::anew)),
-        call: ToolCall {
-            tool: Arc::clone(&tool),
-            arguments,
-            owner: request.caller.owner(),
-            origin: request.caller.origin(),
-            requestor: Arc::new(requestor),
-            idempotency_key: request.meta.idempotency_key()?.map(Arc::from),
-            ttl: task_metadata.and_then(|task| task.ttl),
-            cancel_if_caller_leaves: match request.caller.generation {
-                Generation::Modern => true,
-                Generation::Legacy => route != Route::Task && resumable_session.is_none(),
-            },
-        },
-        resumable_session,
-        audit: request.audit.clone(),
-    };
+    let input_request_mode = InputRequestMode::of(request, round.as_ref().map(Round::anew));
+    let start = caller.start(route, input_request_mode, (Arc::clone(&tool), arguments));
     let event = match (checked, round, &tool.settings().intake) {
         // A result the model can act on.
         // Rare branches are boxed: this future is as large as its largest branch.
@@ -126,7 +89,8 @@ pub(crate) fn is_task(request: &AdmittedRequest<'_>, tool: &Tool) -> bool {
     Route::of(tool.settings().policy, tool.settings().handoff, mode) == Ok(Route::Task)
 }
 
-fn unroutable(why: RouteError, tool: &str) -> RpcError {
+/// Why a call cannot be a task, or must be one.
+pub(super) fn unroutable(why: RouteError, tool: &str) -> RpcError {
     match why {
         RouteError::MustBeTask => RpcError::must_be_task(tool),
         RouteError::CannotBeTask => RpcError::cannot_be_task(tool),
@@ -151,8 +115,102 @@ pub(super) fn task_metadata(request: &AdmittedRequest<'_>) -> Result<Option<Task
     }
 }
 
+/// What a call needs of its request, whichever tool it is of.
+pub(super) struct CallOrigin {
+    pub(super) calls: Arc<Calls>,
+    pub(super) sender: Arc<Identity>,
+    pub(super) id: OwnedRequestId,
+    pub(super) generation: Generation,
+    session: Option<Session>,
+    pub(super) resumable_session: Option<SessionKey>,
+    mode: CallerMode,
+    owner: Owner,
+    origin: Origin,
+    requestor: Requestor,
+    idempotency_key: Option<Arc<str>>,
+    ttl: Option<Millis>,
+    pub(super) audit: Option<Arc<RequestAudit>>,
+}
+
+impl CallOrigin {
+    /// # Errors
+    /// −32602 if `_meta` or `task` is malformed.
+    pub(super) fn of(calls: &Arc<Calls>, request: &AdmittedRequest<'_>) -> Result<Self, RpcError> {
+        let task_metadata = task_metadata(request)?;
+        Ok(Self {
+            calls: Arc::clone(calls),
+            sender: Arc::clone(request.caller.identity()),
+            id: OwnedRequestId::of(request.id),
+            generation: request.caller.generation,
+            session: request.caller.session().cloned(),
+            resumable_session: request.resumable_session().cloned(),
+            mode: caller_mode(request, task_metadata.as_ref()),
+            owner: request.caller.owner(),
+            origin: request.caller.origin(),
+            requestor: request.caller.requestor(request.meta)?,
+            idempotency_key: request.meta.idempotency_key()?.map(Arc::from),
+            ttl: task_metadata.and_then(|task| task.ttl),
+            audit: request.audit.clone(),
+        })
+    }
+
+    /// Whether its client can be answered with a task.
+    pub(super) fn takes_task(&self) -> bool {
+        matches!(self.mode, CallerMode::LegacyTask | CallerMode::ModernDeclaring)
+    }
+
+    pub(super) fn route(&self, tool: &Tool) -> Result<Route, RouteError> {
+        Ok(
+            match Route::of(tool.settings().policy, tool.settings().handoff, self.mode)? {
+                // Who may not read tasks could do nothing with one.
+                Route::Wait(_) if !self.sender.permissions().allows(Permission::ReadTasks) => {
+                    Route::Wait(WaitPolicy::Unlimited)
+                }
+                route => route,
+            },
+        )
+    }
+
+    pub(super) fn start(
+        self,
+        route: Route,
+        input_request_mode: InputRequestMode,
+        (tool, arguments): (Arc<Tool>, Json),
+    ) -> Start {
+        let mut requestor = self.requestor;
+        if route != Route::Task {
+            // Only a task stores its progress token: the token of a plain call is valid only until its response (G1-46).
+            requestor.progress_token = None;
+        }
+        Start {
+            calls: self.calls,
+            sender: self.sender,
+            id: self.id,
+            generation: self.generation,
+            session: self.session,
+            route,
+            input_request_mode,
+            call: ToolCall {
+                tool,
+                arguments,
+                owner: self.owner,
+                origin: self.origin,
+                requestor: Arc::new(requestor),
+                idempotency_key: self.idempotency_key,
+                ttl: self.ttl,
+                cancel_if_caller_leaves: match self.generation {
+                    Generation::Modern => true,
+                    Generation::Legacy => route != Route::Task && self.resumable_session.is_none(),
+                },
+            },
+            resumable_session: self.resumable_session,
+            audit: self.audit,
+        }
+    }
+}
+
 /// A call that is about to start.
-struct Start {
+pub(super) struct Start {
     calls: Arc<Calls>,
     sender: Arc<Identity>,
     id: OwnedRequestId,
@@ -166,7 +224,7 @@ struct Start {
 }
 
 impl Start {
-    async fn run(self, notifications: RequestNotifications) -> Result<ResponderEvent, RpcError> {
+    pub(super) async fn run(self, notifications: RequestNotifications) -> Result<ResponderEvent, RpcError> {
         match self.route {
             Route::Task => {
                 let tool = Arc::clone(&self.call.tool);
@@ -195,8 +253,8 @@ impl Start {
         (self.route, self.generation) == (Route::Task, Generation::Legacy)
     }
 
-    /// The intake is run at the start of the task.
-    fn with_intake_in_task(mut self) -> Self {
+    /// The intake is run at the start of each attempt.
+    pub(super) fn with_intake_in_task(mut self) -> Self {
         Arc::make_mut(&mut self.call.requestor).asks_first = true;
         self
     }
@@ -210,7 +268,7 @@ impl Start {
     }
 
     /// Nothing is run: the call has failed before its start.
-    async fn fail(self, outcome: Outcome) -> Result<ResponderEvent, RpcError> {
+    pub(super) async fn fail(self, outcome: Outcome) -> Result<ResponderEvent, RpcError> {
         // An accepted augmented call gets a task, even if it can never run.
         if self.is_task_of_legacy() {
             let task = self.calls.engine.create_ended(self.call, outcome).await;
@@ -256,23 +314,9 @@ impl Start {
 
     /// Waits again for the call that `round` belongs to.
     async fn rejoin(self, round: Round, notifications: RequestNotifications) -> Result<ResponderEvent, RpcError> {
-        let Some(State::Call { task, .. }) = &round.state else {
-            return Err(call_ended());
-        };
-        let task = task.parse().map_err(|_| call_ended())?;
+        let task = task_of(&round)?;
         let (context, _) = self.with_answers(round).context(notifications);
-        let calls = &context.calls;
-        let waiting = calls
-            .engine
-            .rejoin(&task)
-            .await
-            .map_err(store_failed)?
-            .ok_or_else(call_ended)?;
-        let hold = calls.between_rounds.again(waiting.handle(), calls.engine.ports());
-        let hold = hold.await.map_err(store_failed)?;
-        Ok(ResponderEvent::Continue(Box::new(BlockingCall::rejoined(
-            context, waiting, hold,
-        ))))
+        rejoin(context, &task).await
     }
 
     fn context(self, notifications: RequestNotifications) -> (CallContext, ToolCall) {
@@ -294,6 +338,26 @@ impl Start {
         };
         (context, self.call)
     }
+}
+
+/// The plain call that a round belongs to.
+pub(super) fn task_of(round: &Round) -> Result<TaskId, RpcError> {
+    match &round.state {
+        Some(State::Call { task, .. }) => task.parse().map_err(|_| call_ended()),
+        _ => Err(call_ended()),
+    }
+}
+
+/// Waits again for a plain call that asked its client something.
+pub(super) async fn rejoin(context: CallContext, task: &TaskId) -> Result<ResponderEvent, RpcError> {
+    let calls = &context.calls;
+    let waiting = calls.engine.rejoin(task).await.map_err(store_failed)?;
+    let waiting = waiting.ok_or_else(call_ended)?;
+    let hold = calls.between_rounds.again(waiting.handle(), calls.engine.ports());
+    let hold = hold.await.map_err(store_failed)?;
+    Ok(ResponderEvent::Continue(Box::new(BlockingCall::rejoined(
+        context, waiting, hold,
+    ))))
 }
 
 /// The text for the model while the task runs (G1-15).

@@ -27,6 +27,8 @@ pub(crate) fn of(engine: &Engine, caller: &Caller) -> ServerCapabilities {
         ])
     };
     let resources = author_reads() || task_resources::are_kept(engine, &snapshot) || snapshot.versions.resources > 0;
+    // An author who answers calls may have no tool that can be a task, and does not remember keys.
+    let author_calls = snapshot.author.calls.is_some();
     ServerCapabilities {
         tools: Some(ListCapability { list_changed: notifies }),
         resources: resources.then_some(ResourcesCapability {
@@ -36,8 +38,9 @@ pub(crate) fn of(engine: &Engine, caller: &Caller) -> ServerCapabilities {
         prompts: prompts.then_some(ListCapability { list_changed: notifies }),
         completions: completes,
         logging: caller.mode.streams,
-        tasks: true,
+        tasks: !author_calls || !snapshot.tools.is_empty(),
         task_list: caller.mode.sessions,
+        idempotency: !author_calls,
         idempotency_retention: snapshot.tools.values().map(|tool| tool.settings().retention).min(),
     }
 }

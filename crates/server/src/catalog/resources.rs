@@ -35,12 +35,10 @@ pub(crate) async fn subscribe(
     uri: &str,
 ) -> Result<Option<SubscriptionGuard>, RpcError> {
     let (caller, snapshot) = (&request.caller, interaction.engine.catalog().snapshot());
-    if find(&snapshot, uri).is_some() {
-        return Ok(None);
-    }
     let not_found = || RpcError::resource_not_found(caller.generation, uri);
     // Which resources there are is known only to the author, if the author reads them.
-    if snapshot.methods.contains_key(Method::ResourcesRead.as_str()) && !task_resources::is_uri(uri) {
+    let author_reads = || snapshot.methods.contains_key(Method::ResourcesRead.as_str()) && !task_resources::is_uri(uri);
+    if find(&snapshot, uri).is_some() || author_reads() {
         let Some(follower) = &snapshot.follower else {
             return Ok(None);
         };
@@ -50,6 +48,7 @@ pub(crate) async fn subscribe(
         return followed.map(Some).map_err(|error| match error {
             FollowError::NotFound => not_found(),
             FollowError::Refused(why) => RpcError::invalid_params(why),
+            FollowError::Rpc(failure) => RpcError::of_handler(&failure),
             FollowError::Failed(why) => RpcError::internal(why),
         });
     }

@@ -2,14 +2,15 @@
 
 use crate::{
     admission::request::AdmittedRequest,
+    call::{author_call, follow_tools::FollowTool},
     catalog::task_resources,
     handler::{self, Handler},
     interaction::{Interaction, rounds::Round},
-    methods::{Methods, logging_set_level, prompts_get, resources_read},
+    methods::{Methods, logging_set_level, prompts_get, resources_read, tools_call},
     response::Answer,
 };
 use longhaul_core::Json;
-use longhaul_runtime::CustomMethod;
+use longhaul_runtime::{CallHandler, CustomMethod, FallbackHandler};
 use longhaul_wire::{Method, RpcError};
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -78,8 +79,48 @@ pub(crate) async fn call_standard(
     )
 }
 
+/// Answers a `tools/call` as the author does. The tools that follow calls which were handed off stay the server's.
+pub(crate) async fn call_tool(
+    methods: &Methods,
+    request: &AdmittedRequest<'_>,
+    author: Arc<dyn CallHandler>,
+    params: Option<&RawValue>,
+) -> Result<Answer, RpcError> {
+    let call = request.params.call_tool()?;
+    if FollowTool::named(&call.name, &methods.engine.catalog().snapshot()).is_some() {
+        return tools_call::answer(methods, request).await;
+    }
+    author_call::answer(&methods.calls, request, author, &call, object(params)).await
+}
+
+/// Answers a request of a method that nobody else knows.
+pub(crate) fn call_fallback(
+    interaction: &Arc<Interaction>,
+    request: &AdmittedRequest<'_>,
+    fallback: Arc<dyn FallbackHandler>,
+    method: &str,
+    params: Option<&RawValue>,
+) -> Result<Answer, RpcError> {
+    let generation = request.caller.generation;
+    let not_found = RpcError::method_not_found(generation, method);
+    let (method, params) = (method.to_owned(), object(params));
+    handler::answer_with(
+        interaction,
+        request,
+        None,
+        Box::new(move |cx| fallback.call(method, params, cx)),
+        handler::not_found(not_found),
+        handler::result_writer(&interaction.identity, generation),
+    )
+}
+
+/// Params as handlers are given them.
+pub(super) fn object(params: Option<&RawValue>) -> Json {
+    params.map_or_else(|| Json::trusted("{}"), Json::from)
+}
+
 fn handler_of(own: Arc<CustomMethod>, params: Option<&RawValue>) -> Handler {
-    let params = params.map_or_else(|| Json::trusted("{}"), Json::from);
+    let params = object(params);
     Box::new(move |cx| Arc::clone(&own.handler).call(params, cx))
 }
 

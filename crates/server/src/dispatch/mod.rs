@@ -2,6 +2,7 @@
 
 mod audit;
 mod custom_method;
+mod notification;
 pub(crate) mod permission;
 mod table;
 
@@ -31,6 +32,7 @@ use longhaul_wire::{
     admit, admit_custom, detect_era,
     jsonrpc::{Notification, Response},
 };
+use notification::NotificationSlots;
 use std::{net::IpAddr, sync::Arc};
 use tracing::debug;
 
@@ -58,6 +60,7 @@ pub(crate) struct Incoming<'a> {
 /// Finds the era and the method of each message.
 pub(crate) struct Dispatcher {
     methods: Methods,
+    notification_slots: NotificationSlots,
     /// Refuse requests for tasks that leave `Mcp-Name` out, too.
     strict_headers: bool,
 }
@@ -66,6 +69,7 @@ impl Dispatcher {
     pub(crate) fn new(interaction: &Arc<Interaction>, cursors: Signer, strict_headers: bool) -> Self {
         Self {
             methods: Methods::new(interaction, cursors),
+            notification_slots: NotificationSlots::default(),
             strict_headers,
         }
     }
@@ -87,7 +91,7 @@ impl Dispatcher {
             }
             Ok(Message::Notification(notification)) => {
                 debug!(method = truncate(&notification.method, LONGEST_METHOD), "notification");
-                self.notification(&notification, incoming).unwrap_or_else(refused)
+                self.notification(&notification, incoming).await.unwrap_or_else(refused)
             }
             Ok(Message::Response(response)) => self.response(&response, incoming).await.unwrap_or_else(refused),
         }
@@ -97,7 +101,17 @@ impl Dispatcher {
         let custom = self.methods.engine.catalog().method(&request.method);
         let custom = match custom {
             Some(custom) if custom.is_standard() => Some(custom),
-            None => None,
+            None => {
+                if !Method::is_known(&request.method)
+                    && let Some(fallback) = self.methods.engine.catalog().fallback_method()
+                {
+                    let (era, params, meta) = admit_custom(request, &incoming.peer)?;
+                    let admitted = self.admitted(request, incoming, &era, params, meta);
+                    let (interaction, params) = (&self.methods.interaction, request.raw_params());
+                    return custom_method::call_fallback(interaction, &admitted, fallback, &request.method, params);
+                }
+                None
+            }
             Some(custom) => {
                 let (era, params, meta) = admit_custom(request, &incoming.peer)?;
                 let admitted = self.admitted(request, incoming, &era, params, meta);
@@ -165,6 +179,12 @@ impl Dispatcher {
         custom: Option<Arc<CustomMethod>>,
         request: &Request<'_>,
     ) -> Result<Answer, RpcError> {
+        if method == Method::ToolsCall
+            && let Some(author) = self.methods.engine.catalog().call_handler()
+        {
+            let params = request.raw_params();
+            return Box::pin(custom_method::call_tool(&self.methods, admitted, author, params)).await;
+        }
         let custom = custom.filter(|_| !permission::hides_list(method, admitted.caller.identity()));
         match custom {
             None => table::call(&self.methods, method, admitted).await,
@@ -268,7 +288,7 @@ impl Dispatcher {
     }
 
     /// Handles a notification. Unknown ones are accepted: they have no answer, and a later revision may define them.
-    fn notification(&self, notification: &Notification<'_>, incoming: &Incoming<'_>) -> Result<Answer, RpcError> {
+    async fn notification(&self, notification: &Notification<'_>, incoming: &Incoming<'_>) -> Result<Answer, RpcError> {
         let params = notification.params()?;
         let era = detect_era(Some(&notification.method), params.meta()?, &incoming.peer)?;
         let caller = self.caller(incoming, &era);
@@ -295,6 +315,7 @@ impl Dispatcher {
             }
             _ => {}
         }
+        notification::pass_to_author(&self.methods.engine, &self.notification_slots, &caller, notification).await?;
         Ok(Answer::Accepted)
     }
 }

@@ -33,11 +33,12 @@ use tracing::error;
 pub(crate) type Writer = Box<dyn FnOnce(&mut String, RequestId<'_>, &Json) + Send>;
 
 /// A handler to be run. A retry of a modern request runs it again.
-pub(crate) type Handler = Box<dyn FnOnce(RequestContext) -> BoxFuture<'static, Result<Json, HandlerError>> + Send>;
+pub(crate) type Handler<T = Json> =
+    Box<dyn FnOnce(RequestContext) -> BoxFuture<'static, Result<T, HandlerError>> + Send>;
 
 /// What is done with the handler's result. It continues with the same notifications.
-pub(crate) type Finish = Box<
-    dyn FnOnce(Result<Json, HandlerError>, RequestNotifications) -> BoxFuture<'static, Result<ResponderEvent, RpcError>>
+pub(crate) type Finish<T = Json> = Box<
+    dyn FnOnce(Result<T, HandlerError>, RequestNotifications) -> BoxFuture<'static, Result<ResponderEvent, RpcError>>
         + Send,
 >;
 
@@ -83,8 +84,8 @@ pub(crate) fn answer_with(
     meaning: Meaning,
     write: Writer,
 ) -> Result<Answer, RpcError> {
-    let (id, generation) = (OwnedRequestId::of(request.id), request.caller.generation);
-    let unreachable = request.caller.unreachable();
+    let id = OwnedRequestId::of(request.id);
+    let failure = FailureWriter::of(request, meaning);
     let finish = move |result, _| {
         let response = match result {
             Ok(result) => {
@@ -92,16 +93,7 @@ pub(crate) fn answer_with(
                 write(&mut text, id.get(), &result);
                 Response::of(text)
             }
-            Err(error) => match (meaning(&error), error) {
-                (Some(error), _) => Response::error(&id, &error),
-                (None, HandlerError::Lacks(capability)) => {
-                    Response::error(&id, &cannot_ask(capability, generation, unreachable))
-                }
-                (None, HandlerError::Rpc(failure)) => Response::of(failed(&id, generation, &failure)),
-                (None, HandlerError::NotFound) => {
-                    Response::error(&id, &RpcError::internal("The handler found nothing"))
-                }
-            },
+            Err(error) => failure.response(error),
         };
         Box::pin(std::future::ready(Ok(ResponderEvent::Response(response)))) as _
     };
@@ -110,17 +102,50 @@ pub(crate) fn answer_with(
     Ok(exchange::answer_with(interaction, request, responder))
 }
 
+/// What answers a request whose handler fails.
+pub(crate) struct FailureWriter {
+    id: OwnedRequestId,
+    generation: Generation,
+    unreachable: Option<Unreachable>,
+    meaning: Meaning,
+}
+
+impl FailureWriter {
+    pub(crate) fn of(request: &AdmittedRequest<'_>, meaning: Meaning) -> Self {
+        Self {
+            id: OwnedRequestId::of(request.id),
+            generation: request.caller.generation,
+            unreachable: request.caller.unreachable(),
+            meaning,
+        }
+    }
+
+    pub(crate) fn response(self, error: HandlerError) -> Response {
+        match ((self.meaning)(&error), error) {
+            (Some(error), _) => Response::error(&self.id, &error),
+            (None, HandlerError::Lacks(capability)) => {
+                let error = cannot_ask(capability, self.generation, self.unreachable);
+                Response::error(&self.id, &error)
+            }
+            (None, HandlerError::Rpc(failure)) => Response::of(failed(&self.id, self.generation, &failure)),
+            (None, HandlerError::NotFound) => {
+                Response::error(&self.id, &RpcError::internal("The handler found nothing"))
+            }
+        }
+    }
+}
+
 /// Runs a handler, and continues with what `finish` does with its result.
 ///
 /// # Errors
 /// As [`answer_with`].
-pub(crate) fn run(
+pub(crate) fn run<T: Send + 'static>(
     interaction: &Arc<Interaction>,
     request: &AdmittedRequest<'_>,
     notifications: RequestNotifications,
     round: Option<Round>,
-    handler: Handler,
-    finish: Finish,
+    handler: Handler<T>,
+    finish: Finish<T>,
 ) -> Result<Box<dyn Responder>, RpcError> {
     let outbox = Arc::new(Outbox::default());
     let series = round.map(|mut round| {
@@ -172,28 +197,28 @@ pub(crate) fn failed(id: &OwnedRequestId, generation: Generation, failure: &RpcF
 }
 
 /// A running handler. Dropping it drops the handler.
-struct RunningHandler {
+struct RunningHandler<T> {
     interaction: Arc<Interaction>,
     sender: Arc<Identity>,
     id: OwnedRequestId,
     outbox: Arc<Outbox>,
     series: Option<(Arc<Replay>, Round)>,
-    phase: Phase,
+    phase: Phase<T>,
 }
 
-enum Phase {
+enum Phase<T> {
     Running(
-        BoxFuture<'static, Result<Json, HandlerError>>,
+        BoxFuture<'static, Result<T, HandlerError>>,
         RequestNotifications,
-        Finish,
+        Finish<T>,
     ),
     /// Its last messages are still being sent.
-    Ended(Result<Json, HandlerError>, RequestNotifications, Finish),
+    Ended(Result<T, HandlerError>, RequestNotifications, Finish<T>),
     Finishing(BoxFuture<'static, Result<ResponderEvent, RpcError>>),
     Over,
 }
 
-impl Phase {
+impl<T> Phase<T> {
     fn notifications(&mut self) -> Option<&mut RequestNotifications> {
         match self {
             Self::Running(_, notifications, _) | Self::Ended(_, notifications, _) => Some(notifications),
@@ -201,7 +226,7 @@ impl Phase {
         }
     }
 
-    fn end(&mut self, ended: Result<Json, HandlerError>) {
+    fn end(&mut self, ended: Result<T, HandlerError>) {
         if let Self::Running(_, notifications, finish) = std::mem::replace(self, Self::Over) {
             *self = Self::Ended(ended, notifications, finish);
         }
@@ -214,7 +239,7 @@ impl Phase {
     }
 }
 
-impl RunningHandler {
+impl<T: Send + 'static> RunningHandler<T> {
     async fn next_event(&mut self) -> Result<ResponderEvent, RpcError> {
         loop {
             // Messages from before its end go out before the end.
@@ -293,7 +318,7 @@ impl RunningHandler {
     }
 }
 
-impl Responder for RunningHandler {
+impl<T: Send + 'static> Responder for RunningHandler<T> {
     fn next(&mut self) -> BoxFuture<'_, ResponderEvent> {
         Box::pin(async {
             match self.next_event().await {

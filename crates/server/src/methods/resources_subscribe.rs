@@ -13,8 +13,11 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
     if !request.caller.mode.streams {
         return Err(request.caller.no_stream());
     }
-    let guard = resources::subscribe(&methods.interaction, request, &uri).await?;
     let preferences = &methods.interaction.sessions.preferences;
+    if preferences.is_subscribed(&session.key, &uri) {
+        return Ok(Answer::empty(request.id));
+    }
+    let guard = resources::subscribe(&methods.interaction, request, &uri).await?;
     let subscribed = preferences.subscribe(session, &uri, guard);
     subscribed.map_err(|why| match why {
         SubscribeError::NoRoom => RpcError::internal(format!("Cannot subscribe: {why}")).with_status(503),

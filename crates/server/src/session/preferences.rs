@@ -23,7 +23,7 @@ const BYTES: usize = 16 << 20;
 /// Keeps what a subscription needs; dropped when the subscription ends.
 pub(crate) type SubscriptionGuard = Arc<dyn Send + Sync>;
 
-/// The preferences of sessions.
+/// The preferences of sessions. No guard is dropped under the lock, since that may run an author's code.
 #[derive(Clone, Default)]
 pub(crate) struct SessionPreferences(Arc<Mutex<Table>>);
 
@@ -50,6 +50,13 @@ struct Preferences {
     until: UnixMillis,
 }
 
+/// What was done to make room.
+struct Room {
+    /// Whether there is room now.
+    is_enough: bool,
+    removed: Vec<Preferences>,
+}
+
 /// Why a session cannot subscribe to a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SubscribeError {
@@ -69,7 +76,9 @@ impl SessionPreferences {
     pub(crate) fn set_level(&self, session: &Session, level: LogLevel) {
         let mut table = self.0.lock();
         table.of(session).level = Some(level);
-        table.make_room(session);
+        let room = table.make_room(session);
+        drop(table);
+        drop(room);
     }
 
     /// The level from which on the session is sent log messages.
@@ -106,16 +115,20 @@ impl SessionPreferences {
         }
         subscriptions.insert(uri.into(), guard);
         table.add_bytes(&session.principal, size_of(uri));
-        if table.make_room(session) {
-            return Ok(());
+        let room = table.make_room(session);
+        let refused = (!room.is_enough).then(|| table.unsubscribe(&session.key, uri));
+        drop(table);
+        drop(room.removed);
+        match refused {
+            None => Ok(()),
+            Some(_) => Err(SubscribeError::NoRoom),
         }
-        table.unsubscribe(&session.key, uri);
-        Err(SubscribeError::NoRoom)
     }
 
     /// Ends the subscription to a resource.
     pub(crate) fn unsubscribe(&self, session: &SessionKey, uri: &str) {
-        self.0.lock().unsubscribe(session, uri);
+        let ended = self.0.lock().unsubscribe(session, uri);
+        drop(ended);
     }
 
     /// Whether the session has subscribed to the resource.
@@ -138,7 +151,8 @@ impl SessionPreferences {
 
     /// The session has ended.
     pub(crate) fn remove(&self, session: &SessionKey) {
-        self.0.lock().remove(session);
+        let removed = self.0.lock().remove(session);
+        drop(removed);
     }
 }
 
@@ -164,21 +178,21 @@ impl Table {
         }
     }
 
-    fn unsubscribe(&mut self, session: &SessionKey, uri: &str) {
-        let Some(preferences) = self.sessions.get_mut(session) else {
-            return;
-        };
-        if preferences.subscriptions.remove(uri).is_some() {
-            self.bytes -= size_of(uri);
-            if let Some(own) = self.principals.get_mut(&preferences.principal) {
-                own.bytes -= size_of(uri);
-            }
+    /// Returns the guard of the subscription, if there was one.
+    fn unsubscribe(&mut self, session: &SessionKey, uri: &str) -> Option<SubscriptionGuard> {
+        let preferences = self.sessions.get_mut(session)?;
+        let guard = preferences.subscriptions.remove(uri)?;
+        self.bytes -= size_of(uri);
+        if let Some(own) = self.principals.get_mut(&preferences.principal) {
+            own.bytes -= size_of(uri);
         }
+        guard
     }
 
     /// Removes sessions of whichever principal has most, those that expire first before the others, until all are within the limits. So who has less than
-    /// others loses nothing to them. Never `kept`. Returns whether there is room.
-    fn make_room(&mut self, kept: &Session) -> bool {
+    /// others loses nothing to them. Never `kept`.
+    fn make_room(&mut self, kept: &Session) -> Room {
+        let mut removed = Vec::new();
         while self.sessions.len() > SESSIONS || self.bytes > BYTES {
             let too_many = self.sessions.len() > SESSIONS;
             let size = |usage: &Usage| if too_many { usage.sessions } else { usage.bytes };
@@ -194,17 +208,17 @@ impl Table {
             // Each principal has one session: a new one takes the place of the one that expires first.
             let first = first.or_else(|| others.filter(|_| too_many).min_by_key(|(_, session)| session.until));
             let Some(first) = first.map(|(key, _)| key.clone()) else {
-                return false;
+                let is_enough = false;
+                return Room { is_enough, removed };
             };
-            self.remove(&first);
+            removed.extend(self.remove(&first));
         }
-        true
+        let is_enough = true;
+        Room { is_enough, removed }
     }
 
-    fn remove(&mut self, session: &SessionKey) {
-        let Some(preferences) = self.sessions.remove(session) else {
-            return;
-        };
+    fn remove(&mut self, session: &SessionKey) -> Option<Preferences> {
+        let preferences = self.sessions.remove(session)?;
         self.bytes -= preferences.bytes();
         if let Some(own) = self.principals.get_mut(&preferences.principal) {
             own.sessions -= 1;
@@ -213,6 +227,7 @@ impl Table {
                 self.principals.remove(&preferences.principal);
             }
         }
+        Some(preferences)
     }
 }
 

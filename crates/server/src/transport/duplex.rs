@@ -223,8 +223,11 @@ impl Duplex {
 
     /// Ends the connection without further answers. Plain calls are cancelled, since their answers can no longer be delivered; tasks continue.
     pub(crate) fn close(&self) {
-        if let Some(session) = &*self.session() {
-            let ended = SessionChange::Ended(session.key.clone());
+        let session = self.session().as_ref().map(|session| session.key.clone());
+        if let Some(session) = session {
+            // Nobody can come back to it.
+            self.front.interaction.sessions.preferences.remove(&session);
+            let ended = SessionChange::Ended(session);
             self.front.engine.catalog().session_changed(ended);
         }
         self.closed.cancel();

@@ -26,17 +26,25 @@ fn features() -> impl Strategy<Value = ServerCapabilities> {
         subscribe,
     };
     let resources = proptest::option::of(any::<(bool, bool)>().prop_map(watched));
-    let parts = (listed(), resources, listed(), any::<(bool, bool, bool, Option<u64>)>());
+    let parts = (
+        listed(),
+        resources,
+        listed(),
+        any::<(bool, bool, bool, (bool, Option<u64>))>(),
+    );
     parts.prop_map(
-        |(tools, resources, prompts, (completions, logging, tasks, idempotency_retention))| ServerCapabilities {
-            tools,
-            resources,
-            prompts,
-            completions,
-            logging,
-            tasks,
-            task_list: tasks,
-            idempotency_retention,
+        |(tools, resources, prompts, (completions, logging, tasks, (idempotency, idempotency_retention)))| {
+            ServerCapabilities {
+                tools,
+                resources,
+                prompts,
+                completions,
+                logging,
+                tasks,
+                task_list: tasks,
+                idempotency,
+                idempotency_retention,
+            }
         },
     )
 }
@@ -68,12 +76,16 @@ fn expected(features: &ServerCapabilities) -> Value {
     capabilities
 }
 
-/// The time is an integer that every client can read.
-fn idempotency(features: &ServerCapabilities) -> Value {
-    match features.idempotency_retention {
-        Some(retention) => json!({"retentionMs": retention.min(9_007_199_254_740_991)}),
-        None => json!({}),
+/// The extensions of Longhaul. The time is an integer that every client can read.
+fn own_extensions(features: &ServerCapabilities) -> Value {
+    let mut extensions = json!({"dev.longhaul/deletion": {}});
+    if features.idempotency {
+        extensions["dev.longhaul/idempotency"] = match features.idempotency_retention {
+            Some(retention) => json!({"retentionMs": retention.min(9_007_199_254_740_991)}),
+            None => json!({}),
+        };
     }
+    extensions
 }
 
 proptest! {
@@ -87,7 +99,7 @@ proptest! {
             schema::check("25:res:InitializeResult", &got);
             let mut expected = expected(&features);
             if features.tasks {
-                expected["experimental"] = json!({"dev.longhaul/idempotency": idempotency(&features), "dev.longhaul/deletion": {}});
+                expected["experimental"] = own_extensions(&features);
             }
             if features.tasks && version == Version::V2025_11_25 {
                 expected["tasks"] = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
@@ -98,8 +110,8 @@ proptest! {
         schema::check("26:res:DiscoverResult", &got);
         let mut expected = expected(&features);
         if features.tasks {
-            expected["extensions"] =
-                json!({"io.modelcontextprotocol/tasks": {}, "dev.longhaul/idempotency": idempotency(&features), "dev.longhaul/deletion": {}});
+            expected["extensions"] = own_extensions(&features);
+            expected["extensions"]["io.modelcontextprotocol/tasks"] = json!({});
         }
         prop_assert_eq!(&got["result"]["capabilities"], &expected);
     }

@@ -157,6 +157,7 @@ fn legacy_handshake_tools_questions_and_progress() {
     let features = ServerCapabilities {
         tools: Some(ListCapability { list_changed: true }),
         tasks: true,
+        idempotency: true,
         task_list: true,
         ..ServerCapabilities::default()
     };
@@ -331,6 +332,7 @@ fn stdio_of_both_generations() {
     let features = ServerCapabilities {
         tools: Some(ListCapability::default()),
         tasks: true,
+        idempotency: true,
         task_list: true,
         ..ServerCapabilities::default()
     };
@@ -358,6 +360,7 @@ fn modern_discovery_and_errors() {
     let features = ServerCapabilities {
         tools: Some(ListCapability { list_changed: true }),
         tasks: true,
+        idempotency: true,
         task_list: true,
         ..ServerCapabilities::default()
     };

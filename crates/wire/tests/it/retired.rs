@@ -104,6 +104,7 @@ fn features() -> ServerCapabilities {
         logging: true,
         tasks: true,
         task_list: true,
+        idempotency: true,
         idempotency_retention: None,
     }
 }

@@ -1,8 +1,11 @@
 //! The server's builder.
 
+mod low_level;
+
 use crate::{
-    Error, Icon, Prompt, RequestContext, Resource, ResourceTemplate, ServeError, ServerHandle, ToAddress, Tool,
-    method::Method, serve::stop_signal,
+    Icon, Prompt, Resource, ResourceTemplate, ServeError, ServerHandle, ToAddress, Tool,
+    low_level::{AuthorFunctions, Method},
+    serve::stop_signal,
 };
 use longhaul_core::{BoxFuture, EventStore, Quota, Store, store::NewNode};
 use longhaul_runtime::{BuildId, Provider, SUSPEND_AFTER, StepObserver};
@@ -12,7 +15,6 @@ use longhaul_server::{
     auth::{Authentication, Authenticator},
     http::{HttpOptions, Tls},
 };
-use serde_json::{Map, Value};
 use std::{
     io::{self, Write as _},
     path::PathBuf,
@@ -55,6 +57,7 @@ pub struct Server {
     pub(crate) resources: Vec<Resource>,
     pub(crate) templates: Vec<ResourceTemplate>,
     pub(crate) methods: Vec<Method>,
+    pub(crate) author: AuthorFunctions,
     pub(crate) storage: Storage,
     pub(crate) node: Option<NewNode>,
     pub(crate) lost_after: Duration,
@@ -109,6 +112,7 @@ impl Server {
             resources: Vec::new(),
             templates: Vec::new(),
             methods: Vec::new(),
+            author: AuthorFunctions::default(),
             storage: Storage::Memory,
             node: None,
             lost_after: Duration::from_millis(longhaul_runtime::HOST_LOST_AFTER),
@@ -199,51 +203,6 @@ impl Server {
     /// Offers a resource template: a family of resources.
     pub fn template(mut self, template: ResourceTemplate) -> Self {
         self.templates.push(template);
-        self
-    }
-
-    /// Answers a method with a function: a method of your own, or a standard one in place of the server's answer. The function is given the
-    /// params of the request as they came, `_meta` included, and returns the members of the result.
-    ///
-    /// The name of a method of your own needs a prefix of yours, such as `com.example/status`. The standard methods that you may answer are
-    /// `tools/list`, `prompts/list`, `prompts/get`, `resources/list`, `resources/templates/list`, `resources/read`, `completion/complete` and
-    /// `logging/setLevel`. The server answers all others itself, because they act on its tasks, sessions and subscriptions.
-    ///
-    /// For a standard method
-    /// - the server declares the capability, adds the members that the client's era requires (`resultType`, caching hints: by default nothing is
-    ///   cached) and leaves out those that it does not have. The rest of the result is sent as it is.
-    /// - what was added with [`tool`](Self::tool), [`prompt`](Self::prompt), [`resource`](Self::resource) and [`template`](Self::template) does not
-    ///   show in the function's answer. `tools/call` still runs only the server's tools.
-    /// - report changes with [`ServerHandle::tool_list_changed`], [`prompt_list_changed`](ServerHandle::prompt_list_changed),
-    ///   [`resource_list_changed`](ServerHandle::resource_list_changed) and [`resource_updated`](ServerHandle::resource_updated).
-    /// - `resources/read` is not given the resources of tasks (`longhaul://task/…`), and any other resource can be subscribed to.
-    /// - `logging/setLevel` has already set the level of the session's log messages when the function runs.
-    ///
-    /// The function can ask the user as a prompt or a resource can; a client of the modern era only in `prompts/get` and `resources/read`.
-    ///
-    /// ```
-    /// use longhaul::{Error, RequestContext, Server};
-    /// use serde_json::{Map, Value, json};
-    ///
-    /// type Members = Map<String, Value>;
-    ///
-    /// async fn list(_: RequestContext, _params: Members) -> Result<Members, Error> {
-    ///     let files: Vec<Value> = (1..=3).map(|n| json!({"uri": format!("file:///{n}"), "name": format!("{n}")})).collect();
-    ///     Ok(Members::from_iter([("resources".to_owned(), files.into())]))
-    /// }
-    ///
-    /// let server = Server::new("hello", "1.0.0")
-    ///     .method("resources/list", list)
-    ///     .method("com.example/echo", async |_: RequestContext, params: Members| {
-    ///         Ok::<_, Error>(Members::from_iter([("echo".to_owned(), params["text"].clone())]))
-    ///     });
-    /// ```
-    pub fn method<F, W>(mut self, name: impl Into<Arc<str>>, function: F) -> Self
-    where
-        F: Fn(RequestContext, Map<String, Value>) -> W + Send + Sync + 'static,
-        W: Future<Output = Result<Map<String, Value>, Error>> + Send + 'static,
-    {
-        self.methods.push(Method::new(name, function));
         self
     }
 
