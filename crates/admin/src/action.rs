@@ -8,7 +8,7 @@ use longhaul_wire::InputRequest;
 use serde_json::value::RawValue;
 
 /// JSON-RPC's code for what failed inside, for the audit log.
-const INTERNAL: i64 = -32603;
+pub(crate) const INTERNAL: i64 = -32603;
 
 /// An action that was not done.
 #[derive(Debug, thiserror::Error)]

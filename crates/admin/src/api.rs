@@ -115,6 +115,7 @@ impl From<ReadError> for ApiError {
 impl From<AuditReadError> for ApiError {
     fn from(error: AuditReadError) -> Self {
         match error {
+            AuditReadError::Query(error) => Self::of(StatusCode::BAD_REQUEST, "invalid", error.to_string()),
             AuditReadError::None => Self::of(StatusCode::NOT_FOUND, "no_audit_log", error.to_string()),
             AuditReadError::Io(_) => Self::of(StatusCode::SERVICE_UNAVAILABLE, "audit_log", error.to_string()),
         }

@@ -1,6 +1,10 @@
 //! The audit log as operators see it: the JSON of the API, of which the page is made, too.
 
-use crate::context::AdminContext;
+use crate::{
+    context::AdminContext,
+    query::{self, InvalidQuery},
+};
+use longhaul_core::TaskId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::io;
@@ -10,6 +14,29 @@ const SHOWN: usize = 100;
 const MOST: usize = 1_000;
 /// Lines that are looked at.
 const SEARCHED: usize = 20_000;
+
+/// What lines can name as their action and their outcome.
+pub(crate) const ACTIONS: [&str; 16] = [
+    "call",
+    "create",
+    "read",
+    "answer",
+    "cancel",
+    "delete",
+    "retry",
+    "reset",
+    "release",
+    "raise",
+    "pause",
+    "resume",
+    "drain",
+    "denied",
+    "key",
+    "configuration",
+];
+pub(crate) const OUTCOMES: [&str; 5] = ["ok", "unknown", "denied", "limited", "failed"];
+const ACTION_WORDS: &str = "call, create, read, answer, cancel, delete, retry, reset, release, raise, pause, resume, drain, denied, key or configuration";
+const OUTCOME_WORDS: &str = "ok, unknown, denied, limited or failed";
 
 /// Which lines are wanted: those that have all of these.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -25,6 +52,18 @@ pub(crate) struct AuditQuery {
 }
 
 impl AuditQuery {
+    /// # Errors
+    /// A parameter that no line can have.
+    fn check(&self) -> Result<(), InvalidQuery> {
+        query::id("task", &self.task)?;
+        let is_one_of = |name, value: &str, words: &[&str], must_be| match value.is_empty() || words.contains(&value) {
+            true => Ok(()),
+            false => Err(query::invalid(name, value, must_be)),
+        };
+        is_one_of("action", &self.action, &ACTIONS, ACTION_WORDS)?;
+        is_one_of("outcome", &self.outcome, &OUTCOMES, OUTCOME_WORDS)
+    }
+
     /// Whether not all lines are wanted.
     pub(crate) fn is_filtered(&self) -> bool {
         [&self.task, &self.principal, &self.action, &self.outcome]
@@ -49,14 +88,47 @@ fn is_none(count: &u64) -> bool {
 /// There is nothing to show.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AuditReadError {
+    #[error(transparent)]
+    Query(#[from] InvalidQuery),
     #[error("this server has no audit log that can be shown: set `file` in [server.audit]")]
     None,
     #[error("the audit log cannot be read: {0}")]
     Io(#[from] io::Error),
 }
 
+/// An answer to a question of a task, as the log has it.
+pub(crate) struct AuditedAnswer {
+    at: String,
+    by: &'static str,
+}
+
+/// Who has answered a question that was settled at this time, as RFC 3339: the log has a line of it when that was done. `answers` are newest first.
+pub(crate) fn answered_by(answers: &[AuditedAnswer], settled_at: &str) -> Option<&'static str> {
+    let behind = answers.iter().rev().find(|answer| *answer.at >= *settled_at)?;
+    Some(behind.by)
+}
+
 impl AdminContext {
+    /// The answers to questions of a task among the latest lines, if the log can be read.
+    pub(crate) fn answers(&self, task: &TaskId) -> Vec<AuditedAnswer> {
+        let latest = self.audit.as_ref().and_then(|audit| audit.latest(SEARCHED).ok()?);
+        let of_task = latest.into_iter().flatten().filter(|line| line.contains(task.as_str()));
+        let answer = |line: String| {
+            let line: Value = serde_json::from_str(&line).ok()?;
+            let is_answer = line["action"] == "answer" && line["outcome"] == "ok" && line["task"] == task.as_str();
+            is_answer.then(|| AuditedAnswer {
+                at: line["time"].as_str().unwrap_or_default().to_owned(),
+                by: match line["principal"] == "operator" {
+                    true => "operator",
+                    false => "client",
+                },
+            })
+        };
+        of_task.filter_map(answer).collect()
+    }
+
     pub(crate) fn audit_lines(&self, query: &AuditQuery) -> Result<AuditLines, AuditReadError> {
+        query.check()?;
         let audit = self.audit.as_ref().ok_or(AuditReadError::None)?;
         let latest = audit.latest(SEARCHED)?.ok_or(AuditReadError::None)?;
         let wanted = [
@@ -78,5 +150,54 @@ impl AdminContext {
                 .take(query.limit.unwrap_or(SHOWN).min(MOST))
                 .collect(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_server::audit::AuditAction::{self, *};
+
+    #[test]
+    fn every_action_of_the_log_can_be_asked_for() {
+        let all: [AuditAction; 16] = [
+            Call,
+            Create,
+            Read,
+            Answer,
+            Cancel,
+            Delete,
+            Retry,
+            Reset,
+            Release,
+            Raise,
+            Pause,
+            Resume,
+            Drain,
+            Denied,
+            Key,
+            Configuration,
+        ];
+        assert_eq!(all.map(AuditAction::as_str), ACTIONS);
+        for (words, text) in [(&ACTIONS[..], ACTION_WORDS), (&OUTCOMES, OUTCOME_WORDS)] {
+            let listed: Vec<&str> = text
+                .split([',', ' '])
+                .filter(|word| !["", "or"].contains(word))
+                .collect();
+            assert_eq!(listed, words);
+        }
+    }
+
+    #[test]
+    fn what_no_line_has_is_an_error() {
+        let check = |change: fn(&mut AuditQuery)| {
+            let mut query = AuditQuery::default();
+            change(&mut query);
+            query.check().map_err(|error| error.name)
+        };
+        assert_eq!(check(|query| query.action = "cancel".into()), Ok(()));
+        assert_eq!(check(|query| query.action = "canceled".into()), Err("action"));
+        assert_eq!(check(|query| query.outcome = "OK".into()), Err("outcome"));
+        assert_eq!(check(|query| query.task = "01m8".into()), Err("task"));
     }
 }

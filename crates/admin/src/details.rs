@@ -1,15 +1,16 @@
 //! Reading what is shown.
 
 use crate::{
+    audit_view::answered_by,
     context::AdminContext,
     masking::{mask, mask_result},
     metrics::{MetricsError, Observed, Present, queue_age},
     query::{InvalidQuery, TaskQuery},
-    view::{self, EntryView, FailureView, QuestionView, TaskDetails, TaskView, ToolView},
-    words,
+    view::{self, EntryView, FailureView, QuestionView, SettledQuestionView, TaskDetails, TaskView, ToolView},
+    words::{self, plain},
 };
 use longhaul_core::{
-    State, Task, TaskId,
+    Input, Now, State, Task, TaskId, UnixMillis, Verdict,
     store::{LiveTasks, Record, StoreError},
 };
 use longhaul_runtime::{Engine, QueueWait, Requestor};
@@ -20,6 +21,9 @@ use std::{collections::BTreeMap, sync::Arc};
 /// Entries of a journal, attempts and children that are shown with a task.
 const SHOWN: usize = 100;
 
+/// A line of the audit log may be so much earlier than what it is about, in milliseconds.
+const CLOCKS_APART: i64 = 1_000;
+
 /// A page of tasks.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct TaskPage {
@@ -27,6 +31,9 @@ pub(crate) struct TaskPage {
     /// Where the next page begins, unless this is the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) next: Option<String>,
+    /// Why there are none, if the filter names what the server does not know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) hint: Option<String>,
 }
 
 /// Nothing can be shown.
@@ -114,15 +121,83 @@ impl AdminContext {
                 Some(key) => self.engine.store().input(&task.id, key).await?,
                 None => None,
             };
-            tasks.push(TaskView {
-                question: question.map(|input| asked(&question_view(&input, String::new()))),
-                ..TaskView::of(task, now)
-            });
+            let mut view = TaskView::of(task, now);
+            view.question = question.map(|input| asked(&question_view(&input, String::new())));
+            if matches!(task.state, State::Done(verdict) if verdict != Verdict::Succeeded) {
+                view.last_line = self.last_line(task).await?;
+                (view.retried_as, view.reset_as) = self.successors(task).await?;
+            }
+            tasks.push(view);
         }
         Ok(TaskPage {
+            hint: match tasks.is_empty() {
+                true => self.unknown_tool(&query.tool).await?,
+                false => None,
+            },
             tasks,
             next: found.next.map(|next| next.to_string()),
         })
+    }
+
+    /// The last line that a failed command has written.
+    async fn last_line(&self, task: &Task) -> Result<Option<String>, StoreError> {
+        if task.state != State::Done(Verdict::ToolError) {
+            return Ok(None);
+        }
+        let record = self.engine.store().get_unscoped(&task.id).await?;
+        Ok(record.as_ref().and_then(view::last_line))
+    }
+
+    /// The tasks that a retry and a reset have made of a finished one.
+    async fn successors(&self, task: &Task) -> Result<(Option<String>, Option<String>), StoreError> {
+        let engine = &self.engine;
+        let Some(arguments) = engine.store().arguments(&task.id).await? else {
+            return Ok((None, None));
+        };
+        let retry = engine.find_retry(task, &arguments).await?;
+        let reset = engine.find_reset(task, &arguments).await?;
+        Ok((
+            retry.map(|retry| retry.to_string()),
+            reset.map(|reset| reset.to_string()),
+        ))
+    }
+
+    /// The questions of a task that are not open any more.
+    async fn settled_questions(&self, id: &TaskId, now: Now) -> Result<Vec<SettledQuestionView>, StoreError> {
+        let inputs = self.engine.store().inputs(id, SHOWN).await?;
+        let mut answers = None;
+        let mut view = |input: &Input| {
+            let how = view::settled(&input.state)?;
+            let by = input.settled_at.filter(|_| how != "withdrawn").and_then(|at| {
+                let answers = answers.get_or_insert_with(|| self.answers(id));
+                // The two clocks are read one after another.
+                let before = UnixMillis(at.0.saturating_sub(CLOCKS_APART));
+                answered_by(answers, &words::timestamp(now, before))
+            });
+            Some(SettledQuestionView {
+                key: input.key.as_str().to_owned(),
+                question: asked(&question_view(input, String::new())),
+                asked_at: words::timestamp(now, input.asked_at),
+                settled_at: input.settled_at.map(|at| words::timestamp(now, at)),
+                how,
+                by,
+            })
+        };
+        Ok(inputs.iter().filter_map(&mut view).collect())
+    }
+
+    /// What to say of a tool of this name, if the server knows none.
+    async fn unknown_tool(&self, name: &str) -> Result<Option<String>, StoreError> {
+        let known = self.tools().await?;
+        if name.is_empty() || known.iter().any(|tool| tool.name == name) {
+            return Ok(None);
+        }
+        let names: Vec<&str> = known.iter().map(|tool| &*tool.name).collect();
+        Ok(Some(format!(
+            "there is no tool `{}`, and no task of one; the tools are {}",
+            plain(name),
+            names.join(", ")
+        )))
     }
 
     pub(crate) async fn record_of(&self, id: &TaskId) -> Result<Record, ReadError> {
@@ -143,17 +218,19 @@ impl AdminContext {
         // Another host may have the files.
         let attempts = engine.attempts(task, 0, SHOWN).await.unwrap_or_default();
         let children = store.started_by(id, None, SHOWN).await?;
-        let (retry, reset) = match &arguments {
-            Some(arguments) if task.is_done() => (
-                engine.find_retry(task, arguments).await?,
-                engine.find_reset(task, arguments).await?,
-            ),
-            _ => (None, None),
+        let (retried_as, reset_as) = match task.is_done() {
+            true => self.successors(task).await?,
+            false => (None, None),
         };
         let schemas = Schemas::of(engine, &task.tool);
         let waits_for = engine.queue_wait(task).await?;
         Ok(TaskDetails {
-            task: TaskView::of(task, now),
+            task: TaskView {
+                last_line: view::last_line(&record),
+                retried_as,
+                reset_as,
+                ..TaskView::of(task, now)
+            },
             runs_at: self.runs_at(task).await?,
             waits_for: match waits_for {
                 Some(wait) => Some(self.wait_in_words(&task.tool, &wait).await?),
@@ -166,8 +243,6 @@ impl AdminContext {
             traceparent: requestor.trace.and_then(|trace| trace.traceparent),
             retry_of: requestor.retry_of,
             reset_before: requestor.reset_before,
-            reset_as: reset.map(|reset| reset.to_string()),
-            retried_as: retry.map(|retry| retry.to_string()),
             arguments: arguments.and_then(|json| shown_arguments(json.as_str(), &schemas)),
             outcome: shown_outcome(&record, &schemas),
             questions: record
@@ -175,6 +250,7 @@ impl AdminContext {
                 .iter()
                 .map(|input| question_view(input, time(input.asked_at)))
                 .collect(),
+            settled_questions: self.settled_questions(id, now).await?,
             attempts: attempts.iter().map(|attempt| view::attempt(attempt, now)).collect(),
             journal: history
                 .found
@@ -231,6 +307,9 @@ impl AdminContext {
             ToolView {
                 offered: tool.is_some(),
                 paused: self.engine.is_paused(&name),
+                paused_upstream: (tool.and_then(|tool| tool.settings().executor.upstream()))
+                    .filter(|upstream| self.engine.is_upstream_paused(upstream))
+                    .map(str::to_owned),
                 kind: tool.map(|tool| tool.settings().kind.to_string()),
                 concurrency: tool.and_then(|tool| tool.settings().concurrency),
                 queued: count(State::Queued),
@@ -249,7 +328,23 @@ impl AdminContext {
                 name,
             }
         };
-        Ok(groups.into_iter().map(view).collect())
+        let mut tools: Vec<ToolView> = groups.into_iter().map(view).collect();
+        for failure in tools.iter_mut().filter_map(|tool| tool.last_failure.as_mut()) {
+            self.add_last_line(failure).await?;
+        }
+        Ok(tools)
+    }
+
+    /// The status line of a command says how it ended, and its last line why.
+    async fn add_last_line(&self, failure: &mut FailureView) -> Result<(), StoreError> {
+        let Ok(id) = failure.task.parse() else { return Ok(()) };
+        let record = self.engine.store().get_unscoped(&id).await?;
+        if let Some(line) = record.as_ref().and_then(view::last_line) {
+            let reason = failure.reason.get_or_insert_default();
+            reason.push_str(if reason.is_empty() { "" } else { ": " });
+            reason.push_str(&line);
+        }
+        Ok(())
     }
 
     pub(crate) async fn present(&self) -> Result<Arc<Present>, StoreError> {

@@ -9,9 +9,9 @@ use crate::{
     query::TaskQuery,
     upstreams::UpstreamView,
     view::{TaskView, ToolView},
-    words::length,
+    words::{length, plain},
 };
-use longhaul_core::Millis;
+use longhaul_core::{Millis, Principal, QuotaScope, Usage, store::StoreError};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::sync::Arc;
 
@@ -94,8 +94,52 @@ impl AdminContext {
                 problems.push(ProblemView::new(what, node.outlook.unwrap_or_default(), "/nodes"));
             }
         }
+        problems.extend(self.reached_quotas().await?);
         if stats.asking > 0 {
             problems.extend(self.old_questions().await?);
+        }
+        Ok(problems)
+    }
+
+    /// Who has as much as may be: further calls are refused.
+    async fn reached_quotas(&self) -> Result<Vec<ProblemView>, StoreError> {
+        let quota = *self.engine.quota();
+        let mut problems = Vec::new();
+        let in_all = self.present().await?.usage;
+        if let Some(reached) = reached(in_all, quota.live_in_all, quota.bytes_in_all) {
+            let what = format!("all principals together have {reached}: calls are refused");
+            let advice =
+                "see who has most, and cancel or delete tasks, or raise `live_tasks` or `stored` in `[server.limits]`";
+            problems.push(ProblemView::new(what, advice, "/principals").with_command(&["principals"]));
+        }
+        if !quota.limits(QuotaScope::Principal) {
+            return Ok(problems);
+        }
+        let counted = self.principals().await?;
+        for principal in counted.principals.iter().take(NAMED) {
+            let name = Principal::named(&*principal.principal);
+            let has = self.engine.store().usage(Some(&name)).await?;
+            let Some(reached) = reached(has, quota.live_per_principal, quota.bytes_per_principal) else {
+                continue;
+            };
+            let name = &principal.principal;
+            let what = format!("{} has {reached}: its calls are refused", plain(name));
+            let live = TaskQuery {
+                state: "live".into(),
+                principal: name.clone(),
+                ..TaskQuery::default()
+            };
+            let advice =
+                "see what it has, and cancel or delete tasks, or raise `live_tasks` or `stored` in `[server.limits]`";
+            problems.push(
+                ProblemView::new(what, advice, format!("/?{}", live.to_url())).with_command(&[
+                    "tasks",
+                    "--state",
+                    "live",
+                    "--principal",
+                    name,
+                ]),
+            );
         }
         Ok(problems)
     }
@@ -120,6 +164,15 @@ impl AdminContext {
             ProblemView::new(what, advice, format!("/tasks/{}", oldest.id)).with_command(&["answer", &oldest.id])
         }))
     }
+}
+
+/// Which of these limits is reached, in words. A next call hardly fits into the last hundredth of the bytes.
+fn reached(has: Usage, live: Option<u64>, bytes: Option<u64>) -> Option<String> {
+    if let Some(limit) = live.filter(|limit| has.live >= *limit) {
+        return Some(format!("{} live tasks, and may have {limit}", has.live));
+    }
+    let limit = bytes.filter(|limit| has.bytes >= limit - limit / 100)?;
+    Some(format!("stored {} bytes, and may store {limit}", has.bytes))
 }
 
 fn of_upstream(upstream: &UpstreamView) -> Option<ProblemView> {
@@ -184,7 +237,10 @@ fn of_tool(tool: &ToolView) -> Option<ProblemView> {
         length(age),
         tool.running
     );
-    Some(if tool.paused {
+    Some(if let Some(upstream) = &tool.paused_upstream {
+        let advice = "the upstream of the tool is paused, and what waits fails after `queue_timeout`: resume it";
+        ProblemView::new(what, advice, "/upstreams").with_command(&["resume", "--upstream", upstream])
+    } else if tool.paused {
         let advice = "the tool is paused, and what waits fails after `queue_timeout`: resume it";
         ProblemView::new(what, advice, "/tools").with_command(&["resume", &tool.name])
     } else if tool.offered {

@@ -161,7 +161,7 @@ fn given(text: &str) -> Option<&str> {
     Some(text.trim()).filter(|text| !text.is_empty())
 }
 
-fn invalid(name: &'static str, value: &str, must_be: &'static str) -> InvalidQuery {
+pub(crate) fn invalid(name: &'static str, value: &str, must_be: &'static str) -> InvalidQuery {
     InvalidQuery {
         name,
         value: value.to_owned(),
@@ -187,9 +187,19 @@ fn states(text: &str) -> Result<Vec<State>, InvalidQuery> {
     Ok(wanted)
 }
 
-fn id(name: &'static str, text: &str) -> Result<Option<TaskId>, InvalidQuery> {
-    let parsed = given(text).map(|text| text.parse().map_err(|_| invalid(name, text, "the id of a task")));
-    parsed.transpose()
+/// The id of a task. A part of one, or another word, would find nothing and not say why.
+pub(crate) fn id(name: &'static str, text: &str) -> Result<Option<TaskId>, InvalidQuery> {
+    let Some(text) = given(text) else { return Ok(None) };
+    let id: Option<TaskId> = text.parse().ok();
+    let id = id.filter(|id| is_whole(id.as_str()));
+    id.map(Some)
+        .ok_or_else(|| invalid(name, text, "the whole id of a task"))
+}
+
+/// Whether it has the form of the ids that servers make: 36 digits of Crockford's base 32 in lower case.
+fn is_whole(id: &str) -> bool {
+    let is_digit = |byte: u8| byte.is_ascii_digit() || (byte.is_ascii_lowercase() && !b"ilou".contains(&byte));
+    id.len() == 36 && id.bytes().all(is_digit)
 }
 
 /// The time that was so long ago.
@@ -256,6 +266,8 @@ mod tests {
         assert_eq!(name(|query| query.limit = "501".into()), "limit");
         assert_eq!(name(|query| query.limit = "0".into()), "limit");
         assert_eq!(name(|query| query.after = "a b".into()), "after");
+        assert_eq!(name(|query| query.after = "garbage".into()), "after");
+        assert_eq!(name(|query| query.parent = "01m8514byrekt12".into()), "parent");
         assert_eq!(name(|query| query.origin = "old".into()), "origin");
         assert_eq!(name(|query| query.order = "up".into()), "order");
         assert_eq!(name(|query| query.asks = "maybe".into()), "asks");

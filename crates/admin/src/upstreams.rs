@@ -2,13 +2,14 @@
 
 use crate::{
     access::Actor,
-    action::ActionError,
+    action::{ActionError, INTERNAL},
     context::AdminContext,
     upstream_source::{UpstreamReport, UpstreamState},
     view::{FailureView, ToolView},
 };
 use longhaul_core::store::StoreError;
 use longhaul_runtime::OperatorError;
+use longhaul_server::audit::{AuditAction, AuditOutcome};
 use serde::Serialize;
 
 /// An upstream, and what becomes of the calls of its tools.
@@ -21,6 +22,8 @@ pub(crate) struct UpstreamView {
     /// Why it is down or silent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
+    /// Whether it is paused, with all tools that it has or gets.
+    pub(crate) paused: bool,
     /// How many of its tools are offered, and how many of these are paused.
     pub(crate) tools: usize,
     pub(crate) paused_tools: usize,
@@ -47,7 +50,7 @@ pub(crate) struct UpstreamView {
 }
 
 impl UpstreamView {
-    fn of(report: UpstreamReport, tools: &[ToolView]) -> Self {
+    fn of(report: UpstreamReport, tools: &[ToolView], paused: bool) -> Self {
         let own: Vec<&ToolView> = tools.iter().filter(|tool| report.tools.contains(&tool.name)).collect();
         let sum = |of: fn(&ToolView) -> u64| own.iter().map(|tool| of(tool)).sum();
         let (state, reason) = match report.state {
@@ -66,6 +69,7 @@ impl UpstreamView {
             last_failure: failures.min_by_key(|failure| failure.millis_ago),
             state,
             reason,
+            paused,
             name: report.name,
             tools: own.len(),
             paused_tools: own.iter().filter(|tool| tool.paused).count(),
@@ -82,7 +86,7 @@ impl UpstreamView {
 
     /// Whether none of its tools begins anything.
     pub(crate) fn is_paused(&self) -> bool {
-        self.tools > 0 && self.paused_tools == self.tools
+        self.paused || (self.tools > 0 && self.paused_tools == self.tools)
     }
 }
 
@@ -96,14 +100,17 @@ impl AdminContext {
 
     pub(crate) async fn upstreams(&self) -> Result<Vec<UpstreamView>, StoreError> {
         let (reports, tools) = (self.upstream_reports().await, self.tools().await?);
-        let view = |report| UpstreamView::of(report, &tools);
+        let view = |report: UpstreamReport| {
+            let paused = self.engine.is_upstream_paused(&report.name);
+            UpstreamView::of(report, &tools, paused)
+        };
         Ok(reports.into_iter().map(view).collect())
     }
 
-    /// Pauses all tools that an upstream has now, or ends their pause. Returns their names.
+    /// Pauses an upstream, with all tools that it has now and later, or ends that, also the pauses of single tools. Returns the names of those that it has now.
     ///
     /// # Errors
-    /// [`ActionError`]. Some of the tools may have been paused then.
+    /// [`ActionError`]. Some of the tools may have been resumed then.
     pub(crate) async fn set_upstream_paused(
         &self,
         actor: &Actor,
@@ -113,11 +120,28 @@ impl AdminContext {
         let reports = self.upstream_reports().await;
         let upstream = reports.into_iter().find(|report| report.name == name);
         let upstream = upstream.ok_or(ActionError::UnknownUpstream)?;
-        if upstream.tools.is_empty() {
-            return Err(OperatorError::NotNow("the upstream offers no tools").into());
-        }
-        for tool in &upstream.tools {
-            self.set_paused(actor, tool, paused).await?;
+        let action = if paused {
+            AuditAction::Pause
+        } else {
+            AuditAction::Resume
+        };
+        let detail = format!("{}; upstream {name}", actor.by);
+        self.record(&(self.event(actor, action, AuditOutcome::Ok)).with_detail(format!("{detail}; begins")));
+        let done = self.engine.set_upstream_paused(name, paused).await;
+        self.live.change();
+        self.problems.forget();
+        let outcome = match &done {
+            Ok(()) => AuditOutcome::Ok,
+            Err(_) => AuditOutcome::Failed(INTERNAL),
+        };
+        self.record(&self.event(actor, action, outcome).with_detail(detail));
+        done.map_err(OperatorError::Store)?;
+        let resumed = upstream
+            .tools
+            .iter()
+            .filter(|tool| !paused && self.engine.is_paused(tool));
+        for tool in resumed {
+            self.set_paused(actor, tool, false).await?;
         }
         Ok(upstream.tools)
     }

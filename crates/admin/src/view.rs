@@ -5,10 +5,17 @@ use crate::{
     recent_ends::Failure,
     words::{self, state_word, timestamp},
 };
-use longhaul_core::{AttemptState, Now, Origin, Outcome, StopReason, Task, UnixMillis, push_timestamp, store::Record};
+use longhaul_core::{
+    AttemptState, InputState, Now, Origin, Outcome, StopReason, Task, UnixMillis, push_timestamp, store::Record,
+    truncate,
+};
 use longhaul_runtime::{EntryStatus, EntrySummary, PastAttempt, Requestor};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
+use std::borrow::Cow;
+
+/// Bytes of the last line of a command that are shown.
+const LONGEST_LINE: usize = 300;
 
 /// A task in a list.
 #[derive(Debug, Clone, Serialize)]
@@ -44,6 +51,15 @@ pub struct TaskView {
     /// The latest line about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
+    /// The last line that its command has written, if it has failed: mostly why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_line: Option<String>,
+    /// The task that a retry has made of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retried_as: Option<String>,
+    /// The task that a reset has made of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reset_as: Option<String>,
     /// How far it has come, and of how much if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<Value>,
@@ -87,6 +103,9 @@ impl TaskView {
             age_millis: until.since(task.created_at),
             ended_millis_ago: task.ended_at.map(|ended_at| now.at.since(ended_at)),
             status: task.status_line().map(|line| line.into_owned()),
+            last_line: None,
+            retried_as: None,
+            reset_as: None,
             progress: task
                 .progress
                 .map(|progress| json!({"current": progress.current, "total": progress.total})),
@@ -156,12 +175,6 @@ pub(crate) struct TaskDetails {
     /// The entry of that task's journal to before which it was reset.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reset_before: Option<u32>,
-    /// The task that a reset has made of it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) reset_as: Option<String>,
-    /// The task that a retry has made of it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) retried_as: Option<String>,
     /// What it was called with, if it is shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) arguments: Option<Box<RawValue>>,
@@ -170,6 +183,9 @@ pub(crate) struct TaskDetails {
     pub(crate) outcome: Option<Value>,
     /// Its open questions.
     pub(crate) questions: Vec<QuestionView>,
+    /// The first 100 questions that are not open any more.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) settled_questions: Vec<SettledQuestionView>,
     /// Its attempts, as their files record them.
     pub(crate) attempts: Vec<Value>,
     /// Its journal, from its beginning.
@@ -191,6 +207,40 @@ pub(crate) struct QuestionView {
     pub(crate) asked_at: String,
     pub(crate) method: String,
     pub(crate) params: Value,
+}
+
+/// A question that is not open any more. What was answered is not shown, but for whether it was accepted.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SettledQuestionView {
+    pub(crate) key: String,
+    /// What it has asked, in a line.
+    pub(crate) question: String,
+    pub(crate) asked_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) settled_at: Option<String>,
+    /// `answered`, `accepted`, `declined`, `cancelled` or `withdrawn`.
+    pub(crate) how: &'static str,
+    /// `client` or `operator`, if the audit log has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) by: Option<&'static str>,
+}
+
+/// What has become of a question; `None` while it is open.
+pub(crate) fn settled(state: &InputState) -> Option<&'static str> {
+    let answer = match state {
+        InputState::Open => return None,
+        InputState::Withdrawn => return Some("withdrawn"),
+        InputState::Answered(answer) => answer,
+    };
+    let answer: Value = serde_json::from_str(answer.as_str()).unwrap_or_default();
+    Some(match answer["action"].as_str() {
+        Some("accept") => "accepted",
+        Some("decline") => "declined",
+        Some("cancel") => "cancelled",
+        // Of a model or a list of roots.
+        _ => "answered",
+    })
 }
 
 /// An entry of the journal.
@@ -270,6 +320,38 @@ pub(crate) fn outcome(record: &Record) -> Option<Value> {
     })
 }
 
+/// The last line that a failed command has written; `None` of any other task.
+pub(crate) fn last_line(record: &Record) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Failed<'a> {
+        #[serde(borrow)]
+        content: Vec<Block<'a>>,
+        #[serde(rename = "_meta")]
+        _meta: Meta,
+    }
+    #[derive(Deserialize)]
+    struct Block<'a> {
+        #[serde(borrow)]
+        text: Cow<'a, str>,
+    }
+    /// Only commands have one.
+    #[derive(Deserialize)]
+    struct Meta {
+        #[serde(rename = "dev.longhaul/exit")]
+        _exit: Value,
+    }
+    let Outcome::Result { json, is_error: true } = record.outcome.as_ref()? else {
+        return None;
+    };
+    let failed: Failed<'_> = serde_json::from_str(json.as_str()).ok()?;
+    let lines = failed.content.first()?.text.lines().map(str::trim);
+    // The first one says how it has ended, and is its status line.
+    let written = lines
+        .skip(1)
+        .filter(|line| !line.is_empty() && !line.starts_with("[longhaul: "));
+    written.last().map(|line| truncate(line, LONGEST_LINE).to_owned())
+}
+
 /// What the caller said of itself.
 pub(crate) fn client(requestor: &Requestor) -> Option<Value> {
     let client: Value = serde_json::from_str(requestor.client.as_ref()?.as_str()).ok()?;
@@ -295,6 +377,9 @@ pub struct ToolView {
     pub offered: bool,
     /// Whether an operator has paused it: then nothing of it begins.
     pub paused: bool,
+    /// The upstream that is paused, and the tool with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused_upstream: Option<String>,
     /// The kind of its provider, such as `command`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
@@ -340,7 +425,7 @@ pub struct FailureView {
     pub task: String,
     /// How long ago it ended, in milliseconds.
     pub millis_ago: u64,
-    /// Its last status line.
+    /// Its last status line, and of a command the last line that it has written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

@@ -130,6 +130,7 @@ layer! {
     fn get_unscoped(id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>>;
     fn versions(ids: &[TaskId]) -> BoxFuture<'_, Result<Vec<(TaskId, u64)>, StoreError>>;
     fn input(id: &TaskId, key: &InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>>;
+    fn inputs(id: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Input>, StoreError>>;
     fn journal(id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>>;
     fn emitted(id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>>;
     fn children(parent: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;

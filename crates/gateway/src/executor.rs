@@ -65,6 +65,10 @@ enum Followed {
 }
 
 impl Executor for UpstreamExecutor {
+    fn upstream(&self) -> Option<&str> {
+        Some(self.upstream.name())
+    }
+
     fn asks_again(&self) -> bool {
         true
     }

@@ -42,6 +42,10 @@ impl StoredJob {
 }
 
 impl Executor for JobExecutor {
+    fn upstream(&self) -> Option<&str> {
+        self.submit.upstream()
+    }
+
     fn asks_again(&self) -> bool {
         true
     }

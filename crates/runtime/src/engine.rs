@@ -8,7 +8,7 @@ use crate::{
     executor::Executor,
     executor_elsewhere::ExecutorElsewhere,
     node::{EngineStop, Node, NodeOptions},
-    paused_tools::PausedTools,
+    paused_tools::{PausedTools, upstream_key},
     progress_stream::ProgressStream,
     provider::Provider,
     slots::Slot,
@@ -138,6 +138,11 @@ impl Engine {
         self.0.node.spawn(work);
     }
 
+    /// How much may be kept.
+    pub fn quota(&self) -> &Quota {
+        &self.0.quota
+    }
+
     /// Attempts this node works on now.
     pub fn running(&self) -> usize {
         self.0.node.active.len()
@@ -262,10 +267,22 @@ impl Inner {
 
     /// The same with the limit of the tool.
     pub(crate) fn slot_to_begin(&self, tool: &Arc<str>, concurrency: Option<usize>) -> Option<Slot> {
-        match self.paused.contains(tool) || !self.node.runs_tasks() {
+        match self.is_paused(tool) || !self.node.runs_tasks() {
             true => None,
             false => self.node.slots.try_take(tool, concurrency),
         }
+    }
+
+    /// Whether an operator has paused the tool, or the upstream that it is of.
+    pub(crate) fn is_paused(&self, tool: &str) -> bool {
+        let of_upstream = || {
+            let tool = self.catalog.tool(tool)?;
+            Some(
+                self.paused
+                    .contains(&upstream_key(tool.settings().executor.upstream()?)),
+            )
+        };
+        self.paused.is_any() && (self.paused.contains(tool) || of_upstream().unwrap_or_default())
     }
 
     /// How many tasks of `tool` may run at once. One that is offered no longer keeps the limit it had last.

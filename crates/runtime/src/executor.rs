@@ -65,6 +65,11 @@ pub trait Executor: Send + Sync + 'static {
         false
     }
 
+    /// The upstream whose tool this is, by its name in the configuration. Operators may pause all tools of one at once.
+    fn upstream(&self) -> Option<&str> {
+        None
+    }
+
     /// Runs an attempt from its start. Not called for an attempt that was asked to stop, or passed its deadline, before that.
     fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd>;
 

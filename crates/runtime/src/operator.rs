@@ -1,6 +1,6 @@
 //! What an operator does with the tasks of all principals.
 
-use crate::{Call, DeleteError, Engine, engine::Inner, requestor::Requestor};
+use crate::{Call, DeleteError, Engine, engine::Inner, paused_tools::upstream_key, requestor::Requestor};
 use longhaul_core::{
     CancelMode, EntryKey, Event, InputKey, Json, Millis, NodeId, Scope, State, Task, TaskId, UnixMillis, Verdict,
     store::{ApplyError, Change, CreateError, LeaseStatus, NodeStatus, Record, StoreError},
@@ -249,8 +249,21 @@ impl Engine {
         self.0.lost_after
     }
 
-    /// Whether a tool is paused, as this node knows.
+    /// Does as [`set_paused`](Self::set_paused) with all tools of an [upstream](crate::Executor::upstream), also those that it has only later. Pauses of single tools stay.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn set_upstream_paused(&self, upstream: &str, paused: bool) -> Result<(), StoreError> {
+        self.set_paused(&upstream_key(upstream), paused).await
+    }
+
+    /// Whether a tool is paused, by itself or with its upstream, as this node knows.
     pub fn is_paused(&self, tool: &str) -> bool {
-        self.0.paused.contains(tool)
+        self.0.is_paused(tool)
+    }
+
+    /// Whether an upstream is paused, as this node knows.
+    pub fn is_upstream_paused(&self, upstream: &str) -> bool {
+        self.0.paused.contains(&upstream_key(upstream))
     }
 }

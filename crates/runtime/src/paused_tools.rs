@@ -1,4 +1,4 @@
-//! Tools that an operator has paused: nothing of them begins. What runs runs on.
+//! Tools and upstreams that an operator has paused: nothing of them begins. What runs runs on.
 
 use foldhash::HashSet;
 use parking_lot::RwLock;
@@ -6,6 +6,11 @@ use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
 };
+
+/// The name under which the store has the pause of an upstream, among those of tools. No tool has a name like it.
+pub(crate) fn upstream_key(upstream: &str) -> String {
+    format!("upstream: {upstream}")
+}
 
 /// The paused tools, as the store had them last.
 #[derive(Default)]
@@ -17,7 +22,12 @@ pub(crate) struct PausedTools {
 
 impl PausedTools {
     pub(crate) fn contains(&self, tool: &str) -> bool {
-        self.is_any.load(Ordering::Relaxed) && self.tools.read().contains(tool)
+        self.is_any() && self.tools.read().contains(tool)
+    }
+
+    /// Whether anything is paused.
+    pub(crate) fn is_any(&self) -> bool {
+        self.is_any.load(Ordering::Relaxed)
     }
 
     pub(crate) fn set(&self, tools: HashSet<Arc<str>>) {

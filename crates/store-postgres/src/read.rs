@@ -86,6 +86,8 @@ const LIVE_TASKS: &str = "SELECT tool, state, count(*), count(*) FILTER (WHERE o
      FROM tasks WHERE ended_at IS NULL GROUP BY tool, state ORDER BY tool, state";
 const INPUT: &str =
     "SELECT key, name, request, state, answer, asked_at, settled_at FROM inputs WHERE task = $1 AND key = $2";
+const INPUTS: &str = "SELECT key, name, request, state, answer, asked_at, settled_at FROM inputs WHERE task = $1 \
+     ORDER BY asked_at, key LIMIT $2";
 const JOURNAL: &str = "SELECT seq, kind, nth, beside, at, path, name, value, epoch FROM journal WHERE task = $1 AND seq > $2 ORDER BY seq LIMIT $3";
 const EMITTED: &str = "SELECT seq, kind, nth, beside, at, path, name, value, epoch FROM journal \
      WHERE task = $1 AND seq > $2 AND kind = 5 ORDER BY seq LIMIT $3";
@@ -138,6 +140,13 @@ pub(crate) async fn find_by_idempotency_key(
 pub(crate) async fn input(on: &impl Execute, id: &TaskId, key: &InputKey) -> Result<Option<Input>, Fault> {
     let row = on.row(INPUT, &[&id.as_str(), &key.as_str()]).await?;
     row.as_ref().map(row::input).transpose()
+}
+
+/// [`longhaul_core::Store::inputs`].
+pub(crate) async fn inputs(on: &impl Execute, id: &TaskId, limit: usize) -> Result<Vec<Input>, Fault> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let rows = on.rows(INPUTS, &[&id.as_str(), &limit]).await?;
+    rows.iter().map(row::input).collect()
 }
 
 /// [`longhaul_core::Store::requestor`].

@@ -317,6 +317,11 @@ impl Store for PostgresStore {
         read!(self, |connection| read::input(connection, &id, &key))
     }
 
+    fn inputs(&self, id: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Input>, StoreError>> {
+        let id = id.clone();
+        read!(self, |connection| read::inputs(connection, &id, limit))
+    }
+
     fn journal(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>> {
         let id = id.clone();
         read!(self, |connection| read::journal(connection, &id, after, limit))

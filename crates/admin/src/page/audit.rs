@@ -1,7 +1,11 @@
 //! Who did what to which task.
 
 use super::{Frame, PageError, render};
-use crate::{audit_view::AuditQuery, context::AdminContext, words::plain};
+use crate::{
+    audit_view::{ACTIONS, AuditQuery, OUTCOMES},
+    context::AdminContext,
+    words::plain,
+};
 use askama::Template;
 use axum::{
     extract::{Query, State},
@@ -15,6 +19,8 @@ use std::sync::Arc;
 struct AuditPage {
     frame: Frame,
     query: AuditQuery,
+    actions: [&'static str; 16],
+    outcomes: [&'static str; 5],
     missing: u64,
     rows: Vec<Row>,
 }
@@ -75,6 +81,8 @@ pub(super) async fn show(State(context): State<Arc<AdminContext>>, Query(query):
         Ok(found) => render(&AuditPage {
             frame: Frame::of(&context, "audit"),
             query,
+            actions: ACTIONS,
+            outcomes: OUTCOMES,
             missing: found.missing,
             rows: found.lines.iter().map(Row::of).collect(),
         }),

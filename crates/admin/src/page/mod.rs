@@ -150,6 +150,7 @@ impl From<ReadError> for PageError {
 impl From<AuditReadError> for PageError {
     fn from(error: AuditReadError) -> Self {
         let status = match &error {
+            AuditReadError::Query(_) => StatusCode::BAD_REQUEST,
             AuditReadError::None => StatusCode::NOT_FOUND,
             AuditReadError::Io(_) => StatusCode::SERVICE_UNAVAILABLE,
         };

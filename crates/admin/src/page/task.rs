@@ -140,7 +140,9 @@ async fn page(context: &AdminContext, text_of_id: &str) -> Result<TaskPage, Page
         journal: task.journal.iter().map(entry).collect(),
         log,
         can_cancel: is_live,
-        can_retry: ["failed", "cancelled"].contains(&state) && task.task.parent.is_none() && task.retried_as.is_none(),
+        can_retry: ["failed", "cancelled"].contains(&state)
+            && task.task.parent.is_none()
+            && task.task.retried_as.is_none(),
         can_release: state == "blocked",
         can_raise: state == "queued",
         can_delete: !is_live && task.task.announced,
@@ -148,7 +150,7 @@ async fn page(context: &AdminContext, text_of_id: &str) -> Result<TaskPage, Page
             .is_some_and(|tool| tool.settings().executor.replays())
             && state != "running"
             && task.task.parent.is_none()
-            && task.reset_as.is_none()
+            && task.task.reset_as.is_none()
             && task
                 .journal
                 .iter()

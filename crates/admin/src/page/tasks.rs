@@ -29,6 +29,7 @@ struct TasksPage {
     query: TaskQuery,
     tools: Vec<String>,
     error: Option<String>,
+    hint: Option<String>,
     tasks: Vec<Row>,
     next: Option<String>,
     /// What can be done to all tasks that the filter finds: the words, and the page that asks.
@@ -52,6 +53,8 @@ struct Row {
     created_at: String,
     age: String,
     status: String,
+    /// What was made of it: `retried` or `reset`, and the new task.
+    successor: Option<(&'static str, String)>,
     /// Which attempt it is, if it was tried before.
     attempt: Option<u32>,
     progress: Option<f64>,
@@ -66,10 +69,13 @@ impl Row {
             },
             progress: fraction(&task),
             attempt: Some(task.attempts_used).filter(|attempt| *attempt > 1),
-            status: match task.question {
-                Some(question) => plain(&format!("asks: {question}")),
-                None => plain(&task.status.unwrap_or_default()),
+            status: match (task.question, task.last_line) {
+                (Some(question), _) => plain(&format!("asks: {question}")),
+                (None, None) => plain(&task.status.unwrap_or_default()),
+                (None, Some(line)) => plain(&format!("{}: {line}", task.status.unwrap_or_default())),
             },
+            successor: (task.retried_as.map(|retry| ("retried", retry)))
+                .or_else(|| task.reset_as.map(|reset| ("reset", reset))),
             id: task.id,
             tool: task.tool,
             state: task.state,
@@ -156,7 +162,7 @@ async fn draw(context: &AdminContext, query: TaskQuery) -> Result<String, Refusa
         tab("Failed", |query| query.state = "failed".into(), None),
     ];
     let is_filtered = !tabs.iter().any(|tab| tab.is_chosen);
-    let (tasks, next) = page.map_or((Vec::new(), None), |page| (page.tasks, page.next));
+    let (tasks, next, hint) = page.map_or((Vec::new(), None, None), |page| (page.tasks, page.next, page.hint));
     let next = next.map(|after| address(&TaskQuery { after, ..query.clone() }));
     let is_invalid = error.is_some();
     let bulk = if tasks.is_empty() {
@@ -176,6 +182,7 @@ async fn draw(context: &AdminContext, query: TaskQuery) -> Result<String, Refusa
             .collect(),
         query,
         error,
+        hint,
         tasks: tasks.into_iter().map(Row::of).collect(),
         next,
     };

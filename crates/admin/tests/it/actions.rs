@@ -80,6 +80,21 @@ async fn a_question_is_answered_once_and_only_as_it_asks() {
     assert_eq!(answer(&key, accepted).await.0, 409, "answered already");
     let task = world.state(&id, "succeeded").await;
     assert_eq!(task["outcome"]["result"]["content"][0]["text"], "sure: true, 3 times");
+    // It leaves a trace, without what was answered.
+    let [settled] = &task["settledQuestions"].as_array().unwrap()[..] else {
+        panic!("{task}")
+    };
+    assert_eq!(
+        (&settled["question"], &settled["how"], &settled["by"]),
+        (&json!("Are you <b>sure</b>?"), &json!("accepted"), &json!("operator"))
+    );
+    assert!(
+        settled["settledAt"].as_str() >= settled["askedAt"].as_str(),
+        "{settled}"
+    );
+    assert!(!settled.to_string().contains("count"), "{settled}");
+    let page = world.page(&format!("/tasks/{id}")).await;
+    assert!(page.contains("accepted by the operator"), "{page}");
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! What an operator sees.
 
 use crate::world::World;
+use longhaul::Quota;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -36,9 +37,90 @@ async fn tasks_are_filtered_and_paged() {
         400,
         "a parameter that is mistyped"
     );
-    let wrong = world.get("/api/tasks?state=runing").await;
-    assert_eq!(wrong.status(), 400);
-    assert!(wrong.text().await.unwrap().contains("`state` cannot be"));
+    for (query, said) in [
+        ("state=runing", "`state` cannot be"),
+        ("after=garbage", "it must be the whole id of a task"),
+        ("parent=01m8", "it must be the whole id of a task"),
+    ] {
+        for path in ["/api/tasks?", "/?"] {
+            let wrong = world.get(&format!("{path}{query}")).await;
+            assert_eq!(wrong.status(), 400, "{query}");
+            let text = wrong.text().await.unwrap();
+            assert!(text.contains(said), "{text}");
+        }
+    }
+    // A tool that nobody knows is no error: it may have been removed with its last task.
+    let none = found("tool=fail").await;
+    assert_eq!(ids(&none), [""; 0]);
+    let hint = none["hint"].as_str().unwrap();
+    assert!(
+        hint.starts_with("there is no tool `fail`, and no task of one; the tools are asks, fails, "),
+        "{hint}"
+    );
+    assert!(world.page("/?tool=fail").await.contains("there is no tool `fail`"));
+    assert_eq!(found("tool=fails&state=live").await.get("hint"), None);
+}
+
+/// A list says what was made of a task, so that nobody makes it again.
+#[tokio::test]
+async fn a_retried_task_is_marked_in_lists() {
+    let world = World::new(true).await;
+    let failed = world.ended("fails", json!({"text": "no"})).await;
+    let other = world.ended("fails", json!({"text": "neither"})).await;
+    let (_, done) = world.act(&format!("/api/tasks/{failed}/retry")).await;
+    let new = done["task"].as_str().unwrap();
+    let listed = world.json("/api/tasks?state=failed").await;
+    let retried_as = |id: &str| {
+        let tasks = listed["tasks"].as_array().unwrap();
+        tasks.iter().find(|task| task["id"] == id).unwrap()["retriedAs"].clone()
+    };
+    assert_eq!((retried_as(&failed), retried_as(&other)), (json!(new), Value::Null));
+    let page = world.page("/?state=failed").await;
+    let link = format!(r#"<a href="/tasks/{new}">retried as {new}</a>"#);
+    assert_eq!(page.matches(&link).count(), 1, "{page}");
+}
+
+/// Whoever has as much as may be is refused, and an operator is told so before anybody complains.
+#[tokio::test]
+async fn a_principal_at_its_limit_is_a_problem() {
+    let quota = Quota {
+        live_per_principal: Some(2),
+        live_in_all: Some(3),
+        ..Quota::default()
+    };
+    let world = World::with_quota(quota).await;
+    let found = async || {
+        let problems = world.json("/api/problems").await;
+        let problems = problems["problems"].as_array().unwrap().clone();
+        problems.into_iter().skip(1).collect::<Vec<_>>()
+    };
+    world.running("one").await;
+    assert_eq!(found().await, [Value::Null; 0]);
+    world.running("two").await;
+    // What was found a moment ago is said again.
+    let problems = loop {
+        let problems = found().await;
+        if !problems.is_empty() {
+            break problems;
+        }
+    };
+    let [problem] = &problems[..] else {
+        panic!("{problems:?}")
+    };
+    let principal = longhaul::Principal::local();
+    let what = format!(
+        "{} has 2 live tasks, and may have 2: its calls are refused",
+        principal.as_str()
+    );
+    assert_eq!(problem["what"], what);
+    assert_eq!(
+        problem["command"],
+        json!(["tasks", "--state", "live", "--principal", principal.as_str()])
+    );
+    let refused = world.client.start("gated", json!({"text": "three"})).await;
+    assert!(refused.is_err());
+    world.gate.add_permits(2);
+    while !found().await.is_empty() {}
 }
 
 /// A plain call is in memory and has no id that clients know. The operator sees it and can end it.
@@ -102,6 +184,8 @@ async fn an_upstream_is_seen_and_paused_with_all_its_tools() {
         );
     }
 
+    // A tool that is paused by itself is resumed with its upstream, too.
+    world.act("/api/tools/fails/pause").await;
     let (status, done) = world.act("/api/upstreams/near/pause").await;
     assert_eq!((status, &done["tools"]), (200, &json!(["gated", "fails"])));
     let upstreams = world.json("/api/upstreams").await;
@@ -128,24 +212,45 @@ async fn an_upstream_is_seen_and_paused_with_all_its_tools() {
         .header("origin", format!("http://{}", world.address));
     assert_eq!(resumed.send().await.unwrap().status(), 303);
     world.state(waiting.id(), "failed").await;
-    let paused: Vec<_> = world
-        .audit
-        .lines()
+    let lines = world.audit.lines();
+    let ends = lines
         .iter()
-        .map(|line| (line["action"].clone(), line["tool"].clone()))
+        .filter(|line| !line["detail"].as_str().unwrap_or_default().ends_with("; begins"));
+    let of_upstream = ends.filter(|line| line["tool"].is_null() && line["task"].is_null());
+    let paused: Vec<_> = of_upstream
+        .map(|line| (line["action"].clone(), line["detail"].clone()))
         .collect();
-    let expected = ["pause", "pause", "resume", "resume"]
-        .into_iter()
-        .zip(["gated", "fails", "gated", "fails"]);
-    for (action, tool) in expected {
-        assert!(
-            paused.contains(&(json!(action), json!(tool))),
-            "{action} {tool}: {paused:?}"
-        );
-    }
+    let near = json!("the server's user; upstream near");
+    assert_eq!(paused, [(json!("pause"), near.clone()), (json!("resume"), near)]);
 
     assert_eq!(world.act("/api/upstreams/nowhere/pause").await.0, 404);
-    assert_eq!(world.act("/api/upstreams/far/pause").await.0, 409, "it has no tools");
+    // One that has no tools yet: those that it gets are paused.
+    assert_eq!(world.act("/api/upstreams/far/pause").await.0, 200);
+    assert_eq!(world.json("/api/upstreams").await[1]["paused"], true);
+    world.offer_of("later", "far").await;
+    let waiting = world.client.start("later", json!({"text": "x"})).await.unwrap();
+    world.state(waiting.id(), "queued").await;
+    let tools = world.json("/api/tools").await;
+    let later = tools
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|tool| tool["name"] == "later")
+        .unwrap();
+    assert_eq!(
+        (&later["paused"], &later["pausedUpstream"]),
+        (&json!(true), &json!("far"))
+    );
+    // What was found a moment ago is said again.
+    loop {
+        let problems = world.json("/api/problems").await["problems"].clone();
+        let mut commands = problems.as_array().unwrap().iter().map(|problem| &problem["command"]);
+        if commands.any(|command| *command == json!(["resume", "--upstream", "far"])) {
+            break;
+        }
+    }
+    world.act("/api/upstreams/far/resume").await;
+    world.state(waiting.id(), "succeeded").await;
 }
 
 /// Attempts that failed one after another are a problem, until one task succeeds.
@@ -252,6 +357,13 @@ async fn the_latest_lines_of_the_audit_log_are_shown() {
         400,
         "a parameter that is mistyped"
     );
+    for query in ["action=canceled", "outcome=OK", "task=01m8"] {
+        for path in ["/api/audit?", "/audit?"] {
+            let wrong = world.get(&format!("{path}{query}")).await;
+            assert_eq!(wrong.status(), 400, "{query}");
+            assert!(wrong.text().await.unwrap().contains("it must be "), "{query}");
+        }
+    }
     let page = world.get("/audit?action=cancel").await.text().await.unwrap();
     assert!(
         page.contains(&format!("<a class=\"id\" href=\"/tasks/{id}\">")),

@@ -1,13 +1,13 @@
 //! A server with tools that do what a test tells them, and its admin address.
 
-use longhaul::{Era, Server, ServerHandle, StepError, TaskContext, Tool, ToolResult, testing::Client};
+use longhaul::{Era, Quota, Server, ServerHandle, StepError, TaskContext, Tool, ToolResult, testing::Client};
 use longhaul_admin::{
     Access, Admin, AdminListener, AdminOptions, KeyFile, MeteredStore, Metrics, UpstreamReport, UpstreamSource,
     UpstreamState,
 };
 use longhaul_auth::same_user::SameUser;
 use longhaul_core::BoxFuture;
-use longhaul_runtime::Ports;
+use longhaul_runtime::{Attempt, ExecutionEnd, Executor, Ports, ToolSettings};
 use longhaul_server::audit::{Audit, AuditEvent, LostEvents};
 use reqwest::{Method, RequestBuilder, Response};
 use serde_json::{Value, json};
@@ -139,9 +139,55 @@ async fn asks(cx: TaskContext) -> ToolResult<String> {
     Ok(format!("sure: {}, {} times", choice.sure, choice.count))
 }
 
+/// A tool of an upstream.
+struct OfUpstream(Arc<dyn Executor>, &'static str);
+
+impl Executor for OfUpstream {
+    fn upstream(&self) -> Option<&str> {
+        Some(self.1)
+    }
+
+    fn run(self: Arc<Self>, attempt: Attempt, cx: longhaul_runtime::TaskContext) -> BoxFuture<'static, ExecutionEnd> {
+        Arc::clone(&self.0).run(attempt, cx)
+    }
+}
+
+/// Makes a tool that is offered one of an upstream.
+async fn offer_of(server: &ServerHandle, name: &str, upstream: &'static str) {
+    let engine = server.engine().unwrap();
+    let offered = engine.catalog().tool(name).unwrap();
+    let of = offered.settings();
+    let executor: Arc<dyn Executor> = Arc::new(OfUpstream(Arc::clone(&of.executor), upstream));
+    let settings = ToolSettings {
+        description: of.description.clone(),
+        input_schema: of.input_schema.clone(),
+        policy: of.policy,
+        concurrency: of.concurrency,
+        ..ToolSettings::new(
+            Arc::clone(&of.name),
+            Arc::clone(&of.kind),
+            of.definition.clone(),
+            executor,
+        )
+    };
+    engine
+        .put_tool(longhaul_runtime::Tool::new(settings).unwrap())
+        .await
+        .unwrap();
+}
+
 impl World {
     /// With processes of this user admitted, or not.
     pub(crate) async fn new(same_user: bool) -> Self {
+        Self::build(same_user, Quota::default()).await
+    }
+
+    /// With processes of this user admitted, and a quota.
+    pub(crate) async fn with_quota(quota: Quota) -> Self {
+        Self::build(true, quota).await
+    }
+
+    async fn build(same_user: bool, quota: Quota) -> Self {
         let ports = Ports::system();
         let (metrics, gate) = (Arc::<Metrics>::default(), Arc::new(Semaphore::new(0)));
         let (counted, clock, opened) = (Arc::clone(&metrics), Arc::clone(&ports.clock), Arc::clone(&gate));
@@ -159,10 +205,14 @@ impl World {
             .tool(Tool::new("signs", async |secret: Secret| secret.key.len().to_string()))
             .tool(Tool::new("asks", asks))
             .tool(Tool::durable("stepped", stepped))
+            .quota(quota)
             .wrap_engine_store(move |store| Arc::new(MeteredStore::around(store, counted, clock)))
             .start()
             .await
             .unwrap();
+        for name in ["gated", "fails"] {
+            offer_of(&server, name, "near").await;
+        }
         let client = Client::connect(&server, Era::Modern).await.unwrap();
         let directory = tempfile::tempdir().unwrap();
         let key = |name, prefix| KeyFile::in_data_dir(directory.path(), name, prefix, &*ports.entropy).unwrap();
@@ -213,6 +263,13 @@ impl World {
             served: Some(served),
             directory,
         }
+    }
+
+    /// Offers a new tool of an upstream.
+    pub(crate) async fn offer_of(&self, name: &'static str, upstream: &'static str) {
+        let tool = Tool::new(name, async |text: Text| text.text);
+        self.server.put_tool(tool).await.unwrap();
+        offer_of(&self.server, name, upstream).await;
     }
 
     pub(crate) fn key_path(&self) -> std::path::PathBuf {

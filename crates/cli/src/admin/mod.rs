@@ -158,7 +158,11 @@ async fn full_page(api: &Api, mut query: TaskQuery) -> Result<Value, Failure> {
         let next = page["next"].as_str().unwrap_or_default().to_owned();
         let missing = wanted.saturating_sub(show::list(&page, "tasks").len());
         if next.is_empty() {
-            return Ok(json!({"tasks": tasks}));
+            let hint = page["hint"].clone();
+            return Ok(match hint.is_null() || !tasks.is_empty() {
+                true => json!({"tasks": tasks}),
+                false => json!({"tasks": tasks, "hint": hint}),
+            });
         }
         if missing == 0 {
             return Ok(json!({"tasks": tasks, "next": next}));
@@ -227,8 +231,11 @@ async fn tasks(wanted: &AdminTasks) -> Result<Exit, Failure> {
     let exit = shown(&wanted.of, &page, |page| {
         show::tasks(show::list(page, "tasks"), show::width())
     });
-    if show::list(&page, "tasks").is_empty() {
+    if show::list(&page, "tasks").is_empty() && !wanted.of.json {
         wanted.filter.explain_principal();
+        if let Some(hint) = page["hint"].as_str() {
+            output::note(hint);
+        }
     }
     if let (Some(next), false) = (next, wanted.of.json) {
         output::note(&format!("there may be more: --after {next}"));
@@ -274,7 +281,10 @@ async fn set_paused(some: &SomeTools, action: &str) -> Result<Exit, Failure> {
         let done = api.post(&path, None).await?;
         return shown(&some.of, &done, |done| {
             let names: Vec<&str> = show::list(done, "tools").iter().filter_map(Value::as_str).collect();
-            format!("{action}d: {}", names.join(", "))
+            match names[..] {
+                [] => format!("{action}d: {upstream}, which offers no tools now"),
+                _ => format!("{action}d: {}", names.join(", ")),
+            }
         });
     }
     let tools = api.get("/api/tools").await?;

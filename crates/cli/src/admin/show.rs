@@ -46,10 +46,7 @@ pub(super) fn tasks(tasks: &[Value], width: usize) -> String {
                 None => length(task["ageMillis"].as_u64().unwrap_or_default()),
             },
             text(task, "principal").to_owned(),
-            match text(task, "question") {
-                "" => text(task, "status").to_owned(),
-                question => format!("asks: {question}"),
-            },
+            status(task),
         ]
     };
     let rows: Vec<[String; 6]> = tasks.iter().map(row).collect();
@@ -58,6 +55,21 @@ pub(super) fn tasks(tasks: &[Value], width: usize) -> String {
         &rows,
         width,
     )
+}
+
+/// What it asks, or how far it is; of one that is over what was made of it, and why it has failed.
+fn status(task: &Value) -> String {
+    let question = text(task, "question");
+    if !question.is_empty() {
+        return format!("asks: {question}");
+    }
+    let made = [("retried", "retriedAs"), ("reset", "resetAs")];
+    let made = made.iter().filter(|(_, member)| !text(task, member).is_empty());
+    let made = made.map(|(how, member)| format!("{how} as {}", text(task, member)));
+    let why = ["status", "lastLine"].map(|member| text(task, member)).into_iter();
+    let why: Vec<&str> = why.filter(|text| !text.is_empty()).collect();
+    let parts: Vec<String> = made.chain([why.join(": ")]).filter(|text| !text.is_empty()).collect();
+    parts.join("; ")
 }
 
 pub(super) fn tools(tools: &[Value], width: usize) -> String {
@@ -304,6 +316,7 @@ pub(super) fn task(task: &Value) -> String {
     };
     member("id", text(task, "id"));
     member("status", text(task, "status"));
+    member("last line", text(task, "lastLine"));
     let node = &task["runsAt"];
     if !node.is_null() {
         let outlook = match text(node, "outlook") {
@@ -358,6 +371,15 @@ pub(super) fn task(task: &Value) -> String {
             member("", &field);
         }
         member("", text(&question["params"], "url"));
+    }
+    for question in list(task, "settledQuestions") {
+        let by = match text(question, "by") {
+            "" => String::new(),
+            by => format!(" by the {by}"),
+        };
+        let (asked, settled) = (text(question, "askedAt"), text(question, "settledAt"));
+        let (what, how) = (text(question, "question"), text(question, "how"));
+        member("asked", &format!("{what}  {asked}, {how}{by} {settled}"));
     }
     for attempt in list(task, "attempts") {
         let exit = if attempt["exit"].is_null() {

@@ -103,7 +103,7 @@ pub(crate) struct SomeTools {
     /// Names of tools, * for any characters: 'git_*' are those of the upstream `git`
     #[arg(required_unless_present = "upstream", value_name = "TOOL")]
     pub(crate) tools: Vec<ToolPattern>,
-    /// All tools that this upstream has now
+    /// This upstream: all tools that it has, also those that it gets later
     #[arg(long, value_name = "NAME", conflicts_with = "tools")]
     pub(crate) upstream: Option<String>,
 }
@@ -187,7 +187,7 @@ pub(crate) struct AdminAudit {
     /// Of this principal
     #[arg(long)]
     pub(crate) principal: Option<String>,
-    /// Such as create, cancel or denied
+    /// call, create, read, answer, cancel, delete, retry, reset, release, raise, pause, resume, drain, denied, key or configuration
     #[arg(long)]
     pub(crate) action: Option<String>,
     /// ok, unknown, denied, limited or failed

@@ -311,6 +311,9 @@ pub trait Store: Send + Sync + 'static {
     /// The question of a task with this key, whatever has become of it.
     fn input(&self, id: &TaskId, key: &crate::InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>>;
 
+    /// The first `limit` questions of a task, by the time they were asked and then by key, whatever has become of them; for any owner.
+    fn inputs(&self, id: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Input>, StoreError>>;
+
     /// Up to `limit` entries of a task's journal after position `after`, in order; for any owner.
     fn journal(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<crate::Entry>, StoreError>>;
 

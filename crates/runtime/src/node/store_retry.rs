@@ -42,7 +42,8 @@ impl Node {
         loop {
             match operation().await {
                 Err(ApplyError::Store(error)) if error != StoreError::Closed => {
-                    if error != StoreError::Locked {
+                    // Of these the store itself says when they begin and end.
+                    if !matches!(error, StoreError::Locked | StoreError::Full) {
                         warn!(%error, what, "the store failed; trying again");
                     }
                     pauses.next(self).await;

@@ -1,7 +1,7 @@
 //! The requestor is stored with the arguments, and a question's name with the question.
 
 use super::{NewSubject, fixture::*};
-use longhaul_core::{Json, UnixMillis};
+use longhaul_core::{InputState, Json, UnixMillis};
 
 /// The requestor is returned to the claimer, to the adopter after a restart, and to a read by id.
 pub async fn the_requestor_is_kept_with_the_arguments(new_subject: NewSubject) {
@@ -38,4 +38,10 @@ pub async fn a_question_keeps_its_name(new_subject: NewSubject) {
     answer.expect("an answer");
     let kept = fixture.input(&task.id, 1).await.expect("the answer");
     assert_eq!(kept.name.as_deref(), Some("odd"));
+    // All of them, also the one that is answered.
+    let all = fixture.store.inputs(&task.id, 9).await.expect("questions");
+    let states: Vec<bool> = all.iter().map(|input| input.state == InputState::Open).collect();
+    assert_eq!((states, &all[0]), (vec![false, true, true], &kept));
+    let first = fixture.store.inputs(&task.id, 1).await;
+    assert_eq!(first, Ok(vec![kept]));
 }

@@ -284,6 +284,11 @@ impl Store for MemoryStore {
         answer(Ok(input.cloned()))
     }
 
+    fn inputs(&self, id: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Input>, StoreError>> {
+        let all = self.lock();
+        answer(Ok(all.tasks.get(id).map_or_else(Vec::new, |kept| kept.inputs(limit))))
+    }
+
     fn journal(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>> {
         let all = self.lock();
         let entries = all.tasks.get(id).into_iter().flat_map(|kept| kept.journal(after));

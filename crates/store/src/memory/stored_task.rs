@@ -147,6 +147,14 @@ impl StoredTask {
         self.inputs.get(key)
     }
 
+    /// By the time they were asked, then by key.
+    pub(super) fn inputs(&self, limit: usize) -> Vec<Input> {
+        let mut inputs: Vec<Input> = self.inputs.values().cloned().collect();
+        inputs.sort_by(|one, other| (one.asked_at, one.key.as_str()).cmp(&(other.asked_at, other.key.as_str())));
+        inputs.truncate(limit);
+        inputs
+    }
+
     pub(super) fn journal(&self, after: u32) -> &[Entry] {
         self.journal.get(after as usize..).unwrap_or_default()
     }

@@ -27,6 +27,7 @@ mod plans;
 mod power_loss;
 mod read;
 mod readers;
+mod refused_writes;
 mod relocation;
 mod row;
 mod schema;

@@ -10,7 +10,7 @@ pub enum OpenError {
     #[error("the data directory has no name: give its path, or `.` for the directory the process is in")]
     Unnamed,
     /// The file system refused.
-    #[error("cannot {action} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {source}{}", path.display(), advice(source))]
     Io {
         /// What was tried.
         action: &'static str,
@@ -95,4 +95,35 @@ pub enum OpenError {
         /// SQLite's words.
         source: rusqlite::Error,
     },
+}
+
+/// What to do about it, if that is known.
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "; make room on its disk, and start again: what is in the directory is kept"
+        }
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_says_what_to_do() {
+        let error = |kind| OpenError::Io {
+            action: "write to",
+            path: "/data".into(),
+            source: kind,
+        };
+        let full = error(io::Error::from(io::ErrorKind::StorageFull)).to_string();
+        assert!(
+            full.starts_with("cannot write to /data: ") && full.contains("; make room on its disk"),
+            "{full}"
+        );
+        let other = error(io::Error::from(io::ErrorKind::PermissionDenied)).to_string();
+        assert!(!other.contains("make room"), "{other}");
+    }
 }

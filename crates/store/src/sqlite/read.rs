@@ -31,6 +31,8 @@ pub(super) const LOAD: &str = select_tasks!("", "CROSS JOIN specs ON specs.seq =
 pub(super) const OPEN_INPUTS: &str = "SELECT key, request, state, answer, asked_at, name, settled_at FROM inputs INDEXED BY inputs_open WHERE task = ?1 AND state = 0 ORDER BY seq";
 pub(super) const INPUT: &str = "SELECT key, request, inputs.state, answer, asked_at, name, settled_at FROM tasks CROSS JOIN inputs \
      ON inputs.task = tasks.seq WHERE tasks.id = ?1 AND key = ?2";
+pub(super) const INPUTS: &str = "SELECT key, request, inputs.state, answer, asked_at, name, settled_at FROM tasks CROSS JOIN inputs \
+    ON inputs.task = tasks.seq WHERE tasks.id = ?1 ORDER BY asked_at, key LIMIT ?2";
 pub(super) const REQUESTOR: &str =
     "SELECT requestor FROM tasks CROSS JOIN arguments ON arguments.task = tasks.seq WHERE tasks.id = ?1";
 pub(super) const ARGUMENTS: &str =
@@ -191,6 +193,13 @@ pub(super) fn input(connection: &Connection, id: &TaskId, key: &InputKey) -> Res
         .prepare_cached(INPUT)?
         .query_row([id.as_str(), key.as_str()], read_input)
         .optional()
+}
+
+/// [`longhaul_core::Store::inputs`].
+pub(super) fn inputs(connection: &Connection, id: &TaskId, limit: usize) -> Result<Vec<Input>> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut statement = connection.prepare_cached(INPUTS)?;
+    statement.query_map(params![id.as_str(), limit], read_input)?.collect()
 }
 
 /// [`longhaul_core::Store::requestor`].

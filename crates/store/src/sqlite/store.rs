@@ -206,6 +206,11 @@ impl Store for SqliteStore {
         self.at_once(|connection| read::input(connection, id, key))
     }
 
+    fn inputs(&self, id: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Input>, StoreError>> {
+        let id = id.clone();
+        self.in_turn(move |connection| read::inputs(connection, &id, limit))
+    }
+
     fn journal(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>> {
         let id = id.clone();
         self.in_turn(move |connection| journal::read(connection, journal::READ, &id, after, limit))

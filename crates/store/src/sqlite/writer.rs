@@ -13,6 +13,7 @@ use super::{
     fault::{self, Fault},
     operation::Operation,
     options::{OnFatal, SqliteOptions},
+    refused_writes::RefusedWrites,
     transaction::Tx,
 };
 use longhaul_core::store::StoreError;
@@ -129,6 +130,7 @@ pub(super) struct Writer {
     next: Vec<Box<dyn Operation>>,
     /// Whether another process holds a transaction, and this was logged.
     locked: bool,
+    refused_writes: RefusedWrites,
     published: Arc<PublishedState>,
     database_file_check: DatabaseFileCheck,
     options: SqliteOptions,
@@ -164,6 +166,7 @@ impl Writer {
             queue,
             next: Vec::new(),
             locked: false,
+            refused_writes: RefusedWrites::default(),
             published,
             database_file_check,
             options,
@@ -310,6 +313,7 @@ impl Writer {
             InjectedFault::delay_commit();
         }
         self.commit_transaction()?;
+        self.refused_writes.done();
         if let Err(gone) = self.database_file_check.check() {
             return Err(Failure::Fatal(self.report_unknown_disk_state(&gone)));
         }
@@ -391,7 +395,7 @@ impl Writer {
             return Failure::Fatal(self.report_unknown_disk_state(&format!("no rollback after `{cause}`: {error}")));
         }
         if fault::is_refused_write(cause) {
-            tracing::warn!(error = %fault.to_store_error(), "a write was refused");
+            self.refused_writes.refused(&fault.to_store_error());
             // A checkpoint may fit into the file's free pages; the log can then be reused from its start.
             if let Err(unknown) = self.checkpoint_log("PASSIVE") {
                 return Failure::Fatal(unknown);
@@ -450,7 +454,10 @@ impl Writer {
                 Err(self.report_unknown_disk_state(&format!("a checkpoint failed: {error}")))
             }
             Err(error) => {
-                tracing::warn!(%error, "the write-ahead log could not be checkpointed; trying again later");
+                // The log has said so already.
+                if !(self.refused_writes.go_on() && fault::is_refused_write(&error)) {
+                    tracing::warn!(%error, "the write-ahead log could not be checkpointed; trying again later");
+                }
                 Ok(false)
             }
         }
