@@ -9,6 +9,7 @@ mod progress;
 pub(crate) mod push;
 pub(crate) mod resource_watch;
 pub(crate) mod rounds;
+pub(crate) mod session_messages;
 pub(crate) mod subscription;
 
 use crate::{admission::Admission, audit::Auditor, session::Sessions, shutdown::Shutdown, signer::Signer};

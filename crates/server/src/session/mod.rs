@@ -81,7 +81,7 @@ impl Sessions {
     }
 
     /// Forgets a session that has ended, here or at another node.
-    fn has_ended(&self, engine: &Engine, session: &SessionKey) {
+    pub(crate) fn has_ended(&self, engine: &Engine, session: &SessionKey) {
         self.preferences.remove(session);
         // Fails if there is no receiver.
         let _ = self.ends.send(session.clone());

@@ -3,13 +3,12 @@
 //! These messages may be lost. Then a request is not cancelled, a log level is the one of before, and a question is put again.
 
 use super::{Session, Sessions};
-use crate::interaction::{Interaction, input_requests};
-use longhaul_core::{Json, LogLevel, NodeId, SessionKey};
-use longhaul_runtime::{Engine, SessionChange};
-use longhaul_wire::jsonrpc::{Message, Response};
+use longhaul_core::{Json, LogLevel, NodeId};
+use longhaul_runtime::Engine;
+use longhaul_wire::jsonrpc::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use std::{borrow::Cow, sync::Arc};
+use std::borrow::Cow;
 use tracing::debug;
 
 /// A message to the server of another node.
@@ -60,7 +59,7 @@ pub(crate) fn tell_all(engine: &Engine, message: &SessionMessage<'_>) {
 }
 
 /// Passes a response on to the node that has sent its request.
-pub(crate) fn pass_on(interaction: &Interaction, to: NodeId, session: &Session, response: &Response<'_>) {
+pub(crate) fn pass_on(engine: &Engine, sessions: &Sessions, to: NodeId, session: &Session, response: &Response<'_>) {
     let Some(id) = response.id else { return };
     let (member, value) = match response.outcome {
         Ok(result) => ("result", result),
@@ -74,64 +73,9 @@ pub(crate) fn pass_on(interaction: &Interaction, to: NodeId, session: &Session, 
     let Ok(response) = RawValue::from_string(text) else {
         return;
     };
-    let session = session.to_id(&interaction.sessions.ids);
+    let session = session.to_id(&sessions.ids);
     if let Some(message) = (SessionMessage::Response { session, response }).to_json() {
-        interaction.engine.tell_server(to, &message);
-    }
-}
-
-/// Acts on what other nodes say, until this one stops. `end_streams` ends the streams of a session.
-pub(crate) async fn receive<F: Future<Output = ()>>(interaction: Arc<Interaction>, end_streams: impl Fn(Session) -> F) {
-    let Some(mut messages) = interaction.engine.server_messages() else {
-        return;
-    };
-    while let Some(message) = messages.recv().await {
-        match serde_json::from_str(message.as_str()) {
-            Ok(SessionMessage::Ended { session }) => {
-                if let Some(session) = session_of(&interaction, &session) {
-                    interaction.sessions.has_ended(&interaction.engine, &session.key);
-                    end_streams(session).await;
-                }
-            }
-            Ok(message) => act_on(&interaction, message).await,
-            Err(error) => debug!(%error, "a message of another server cannot be read: it has another release"),
-        }
-    }
-}
-
-async fn act_on(interaction: &Arc<Interaction>, message: SessionMessage<'_>) {
-    let Interaction { engine, sessions, .. } = &**interaction;
-    match message {
-        SessionMessage::Response { session, response } => {
-            let Some(session) = session_of(interaction, &session) else {
-                return;
-            };
-            let Ok(Message::Response(response)) = Message::parse(response.get().as_bytes()) else {
-                return;
-            };
-            if let Err(error) = input_requests::response::accept(interaction, &session, &response).await {
-                debug!(%error, "a response that another server has passed on was refused");
-            }
-        }
-        SessionMessage::Cancelled { session, request } => {
-            sessions.in_flight.cancel(&SessionKey::named(session), &request);
-        }
-        SessionMessage::Level { session, level } => {
-            if let (Some(session), Some(level)) = (session_of(interaction, &session), LogLevel::parse(&level)) {
-                set_level(sessions, engine, &session, level);
-            }
-        }
-        SessionMessage::ToClient { session, request } => {
-            let session = SessionKey::named(session);
-            let text = request.get().to_owned();
-            interaction.push.streams.send(&session, text).await;
-        }
-        SessionMessage::Roots { session } => {
-            let changed = SessionChange::Roots(SessionKey::named(session));
-            engine.catalog().session_changed(changed);
-        }
-        // Its streams are the transport's.
-        SessionMessage::Ended { .. } => {}
+        engine.tell_server(to, &message);
     }
 }
 
@@ -139,8 +83,4 @@ async fn act_on(interaction: &Arc<Interaction>, message: SessionMessage<'_>) {
 pub(crate) fn set_level(sessions: &Sessions, engine: &Engine, session: &Session, level: LogLevel) {
     engine.catalog().ask_for_logs(level);
     sessions.preferences.set_level(session, level);
-}
-
-fn session_of(interaction: &Interaction, id: &str) -> Option<Session> {
-    Session::from_id(id, &interaction.sessions.ids, interaction.engine.ports().clock.now())
 }

@@ -11,8 +11,9 @@ use crate::{
     dispatch::Dispatcher,
     interaction::{
         CancelledExits, Interaction, input_requests::InputRequests, push::Push, resource_watch::ResourceWatchers,
+        session_messages,
     },
-    session::{Session, Sessions, other_nodes},
+    session::{Session, Sessions},
     shutdown::Shutdown,
     signer::KeyRotation,
 };
@@ -123,7 +124,7 @@ impl Front {
                 let buffers = buffers.clone();
                 async move { buffers.end_session(&session).await }
             };
-            let receive = other_nodes::receive(Arc::clone(&interaction), end_streams);
+            let receive = session_messages::receive(Arc::clone(&interaction), end_streams);
             engine.ports().spawner.spawn(Box::pin(receive));
         }
         let http = HttpContext::new(http, replay_buffers, (is_authenticated, keeps_addresses));

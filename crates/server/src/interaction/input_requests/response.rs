@@ -42,7 +42,7 @@ pub(crate) async fn accept(
     if let Some(sender) = sender
         && (question.is_none() || response.outcome.is_ok_and(client_tasks::is_task))
     {
-        other_nodes::pass_on(interaction, sender, session, response);
+        other_nodes::pass_on(&interaction.engine, &interaction.sessions, sender, session, response);
         return Ok(Taken::Answer);
     }
     let reply = match response.outcome {
