@@ -56,6 +56,15 @@ pub(crate) fn under_fire() -> Program {
     }
 }
 
+/// The server with the durable tools that operators act on.
+pub(crate) fn operated() -> Program {
+    Program {
+        package: "longhaul",
+        target: &["--example", "operated"],
+        path: "debug/examples/operated",
+    }
+}
+
 /// The client that is run against the servers of others.
 pub(crate) fn interop_client() -> Program {
     Program {

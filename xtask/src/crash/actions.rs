@@ -34,16 +34,22 @@ enum Action {
     Delete,
     Pause,
     Resume,
+    Answer,
+    Release,
+    Reset,
 }
 
 impl Action {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 9] = [
         Self::Cancel,
         Self::Retry,
         Self::Raise,
         Self::Delete,
         Self::Pause,
         Self::Resume,
+        Self::Answer,
+        Self::Release,
+        Self::Reset,
     ];
 
     /// The command of `longhaul admin`, and the action in the audit log.
@@ -55,8 +61,35 @@ impl Action {
             Self::Delete => "delete",
             Self::Pause => "pause",
             Self::Resume => "resume",
+            Self::Answer => "answer",
+            Self::Release => "release",
+            Self::Reset => "reset",
         }
     }
+
+    /// Which server it is for.
+    fn site(self) -> Site {
+        match self {
+            Self::Answer | Self::Release | Self::Reset => Site::Durable,
+            _ => Site::Commands,
+        }
+    }
+
+    /// What follows the task.
+    fn words(self) -> &'static [&'static str] {
+        match self {
+            Self::Answer => &["sure:=true"],
+            Self::Reset => &["--before", "1", "--yes"],
+            _ => &[],
+        }
+    }
+}
+
+/// A server that is operated: one with commands, and one with durable tools in Rust.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Site {
+    Commands,
+    Durable,
 }
 
 /// How often an action came to what.
@@ -71,7 +104,9 @@ struct Counts {
 struct Run {
     root: PathBuf,
     program: PathBuf,
+    durable_program: PathBuf,
     client: Client,
+    durable_client: Client,
     rng: Rng,
     seed: u64,
     rounds: u32,
@@ -79,11 +114,18 @@ struct Run {
     counts: BTreeMap<Action, Counts>,
     /// Tasks of `fail` that there must be: those made, and one for each retry.
     failures: usize,
+    /// Those of `steps`: those made, and one for each reset.
+    chains: usize,
     is_paused: bool,
 }
 
-/// Kills the server `rounds` times.
-pub(super) fn run(rounds: u32, seed: u64, program: PathBuf, as_json: bool) -> Result<(), CrashError> {
+/// Kills the server `rounds` times. The second program is the server with durable tools.
+pub(super) fn run(
+    rounds: u32,
+    seed: u64,
+    (program, durable_program): (PathBuf, PathBuf),
+    as_json: bool,
+) -> Result<(), CrashError> {
     eprintln!("crash: {rounds} rounds of operators' actions, seed {seed}");
     let root = workspace::target()
         .join("crash")
@@ -92,16 +134,21 @@ pub(super) fn run(rounds: u32, seed: u64, program: PathBuf, as_json: bool) -> Re
     let mut run = Run {
         root: root.clone(),
         program,
+        durable_program,
         client: Client::new(Era::Legacy, SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
+        // It declares that it can be asked.
+        durable_client: Client::new(Era::Modern, SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
         rng: Rng::with_seed(seed),
         seed,
         rounds,
         round: 0,
         counts: BTreeMap::new(),
         failures: 0,
+        chains: 0,
         is_paused: false,
     };
     fs::write(run.config(), config(&root))?;
+    run.deploy("old")?;
     run.all()?;
     run.print(as_json);
     // A supervisor may still write how its command has ended.
@@ -131,16 +178,50 @@ impl Run {
         self.root.join("longhaul.toml")
     }
 
-    fn serve(&mut self) -> Result<Server, CrashError> {
-        let mut command = Command::new(&self.program);
-        command.arg("serve").arg(self.config());
-        let mut server = Server::start(&mut command, &self.root.join("server.log"))?;
-        self.client.moved(server.ready()?);
+    /// What commands of `longhaul admin` are told of a server.
+    fn operated(&self, site: Site) -> PathBuf {
+        match site {
+            Site::Commands => self.config(),
+            Site::Durable => self.root.join("durable"),
+        }
+    }
+
+    /// What the file has on which the code of `changed` depends.
+    fn deploy(&self, word: &str) -> io::Result<()> {
+        fs::write(self.root.join("word"), word)
+    }
+
+    fn serve(&mut self, site: Site) -> Result<Server, CrashError> {
+        let mut command = match site {
+            Site::Commands => Command::new(&self.program),
+            Site::Durable => Command::new(&self.durable_program),
+        };
+        match site {
+            Site::Commands => command.arg("serve").arg(self.config()),
+            Site::Durable => command
+                .arg("--data-dir")
+                .arg(self.operated(site))
+                .arg("--word")
+                .arg(self.root.join("word"))
+                .arg("--audit")
+                .arg(self.root.join("audit.jsonl")),
+        };
+        let log = match site {
+            Site::Commands => "server.log",
+            Site::Durable => "durable.log",
+        };
+        let mut server = Server::start(&mut command, &self.root.join(log))?;
+        let address = server.ready()?;
+        match site {
+            Site::Commands => self.client.moved(address),
+            Site::Durable => self.durable_client.moved(address),
+        }
         Ok(server)
     }
 
     fn all(&mut self) -> Result<(), CrashError> {
-        let mut server = self.serve()?;
+        let mut server = self.serve(Site::Commands)?;
+        let mut durable = self.serve(Site::Durable)?;
         // It runs, so all later ones are queued.
         self.create("hold")?;
         // An action takes as long as a look, and the server is killed before, at and after its end.
@@ -153,9 +234,13 @@ impl Run {
             let target = self.target(action)?;
             let acting = self.act(action, &target)?;
             clock::pause(latest_kill.mul_f64(self.rng.f64()));
-            server.kill()?;
+            let killed = match action.site() {
+                Site::Commands => &mut server,
+                Site::Durable => &mut durable,
+            };
+            killed.kill()?;
             let output = acting.wait_with_output()?;
-            server = self.serve()?;
+            *killed = self.serve(action.site())?;
             self.look(action, &target, &output)?;
             if round % 20 == 0 {
                 eprintln!("crash: round {round}");
@@ -168,6 +253,8 @@ impl Run {
             self.admin(&["cancel"], &[task["id"].as_str().unwrap_or_default(), "--json"])?;
         }
         server.stop(pid, STOP)?;
+        let pid = durable.pid();
+        durable.stop(pid, STOP)?;
         Ok(())
     }
 
@@ -191,7 +278,33 @@ impl Run {
                 task
             }
             Action::Pause | Action::Resume => "other".to_owned(),
+            Action::Answer => {
+                let task = self.create_durable("asks")?;
+                self.until_it_asks(&task)?;
+                task
+            }
+            Action::Release => {
+                let task = self.create_durable("changed")?;
+                self.until_it_asks(&task)?;
+                self.deploy("new")?;
+                // It is replayed, by code that does not follow its journal.
+                self.admin_at(Site::Durable, &["answer"], &[&task, "sure:=true", "--json"])?;
+                self.until_at(Site::Durable, &task, "blocked")?;
+                self.deploy("old")?;
+                task
+            }
+            Action::Reset => {
+                self.chains += 1;
+                let task = self.create_durable("steps")?;
+                self.until_at(Site::Durable, &task, "succeeded")?;
+                task
+            }
         })
+    }
+
+    fn create_durable(&mut self, tool: &str) -> Result<String, CrashError> {
+        let created = self.durable_client.create(tool, json!({}));
+        created.map_err(|error| self.broken(&format!("a call of {tool} was refused: {error}")))
     }
 
     fn create(&mut self, tool: &str) -> Result<String, CrashError> {
@@ -200,36 +313,60 @@ impl Run {
     }
 
     fn act(&self, action: Action, target: &str) -> io::Result<Child> {
-        self.command(&[action.name()], &[target])
+        let words: Vec<&str> = [target].into_iter().chain(action.words().iter().copied()).collect();
+        self.command(action.site(), &[action.name()], &words)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
     }
 
-    fn command(&self, before: &[&str], behind: &[&str]) -> Command {
+    fn command(&self, site: Site, before: &[&str], behind: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
-        command.arg("admin").args(before).arg(self.config()).args(behind);
+        command.arg("admin").args(before).arg(self.operated(site)).args(behind);
         command
     }
 
     /// What a command prints as JSON; null if it fails.
     fn admin(&self, before: &[&str], behind: &[&str]) -> Result<Value, CrashError> {
-        let output = self.command(before, behind).output()?;
+        self.admin_at(Site::Commands, before, behind)
+    }
+
+    fn admin_at(&self, site: Site, before: &[&str], behind: &[&str]) -> Result<Value, CrashError> {
+        let output = self.command(site, before, behind).output()?;
         Ok(serde_json::from_slice(&output.stdout).unwrap_or_default())
     }
 
     fn task(&self, id: &str) -> Result<Value, CrashError> {
-        self.admin(&["task"], &[id, "--json"])
+        self.task_at(Site::Commands, id)
+    }
+
+    fn task_at(&self, site: Site, id: &str) -> Result<Value, CrashError> {
+        self.admin_at(site, &["task"], &[id, "--json"])
     }
 
     fn until(&self, id: &str, state: &str) -> Result<(), CrashError> {
-        let is_there = || match self.task(id) {
-            Ok(task) => (task["state"] == state).then_some(Ok(())),
+        self.until_at(Site::Commands, id, state)
+    }
+
+    fn until_at(&self, site: Site, id: &str, state: &str) -> Result<(), CrashError> {
+        self.wait_for(site, id, state, |task| task["state"] == state)
+    }
+
+    fn until_it_asks(&self, id: &str) -> Result<(), CrashError> {
+        self.wait_for(Site::Durable, id, "asked", |task| task["asks"] == true)
+    }
+
+    fn wait_for(&self, site: Site, id: &str, what: &str, fits: impl Fn(&Value) -> bool) -> Result<(), CrashError> {
+        let is_there = || match self.task_at(site, id) {
+            Ok(task) => fits(&task).then_some(Ok(())),
             Err(error) => Some(Err(error)),
         };
         match clock::wait_for(STATE, is_there) {
             Some(found) => found,
-            None => Err(self.broken(&format!("task {id} has not {state} in time: {}", self.task(id)?))),
+            None => Err(self.broken(&format!(
+                "task {id} has not {what} in time: {}",
+                self.task_at(site, id)?
+            ))),
         }
     }
 
@@ -253,6 +390,24 @@ impl Run {
                 !waits.as_str().unwrap_or_default().starts_with("queued behind")
             }
             Action::Delete => self.task(target)?["id"].is_null(),
+            Action::Answer => {
+                let is_done = self.task_at(Site::Durable, target)?["asks"] != true;
+                if !is_done {
+                    self.admin_at(Site::Durable, &["answer"], &[target, "sure:=true", "--json"])?;
+                }
+                // Whoever has answered, it has the answer once and goes on.
+                self.until_at(Site::Durable, target, "succeeded")?;
+                is_done
+            }
+            Action::Release => {
+                let is_done = self.task_at(Site::Durable, target)?["state"] != "blocked";
+                if !is_done {
+                    self.admin_at(Site::Durable, &["release"], &[target, "--json"])?;
+                }
+                self.until_at(Site::Durable, target, "succeeded")?;
+                is_done
+            }
+            Action::Reset => self.look_at_reset(target, acknowledged, output)?,
             Action::Pause | Action::Resume => {
                 let tools = self.admin(&["tools"], &["--json"])?;
                 let other = tools
@@ -286,6 +441,41 @@ impl Run {
         Ok(())
     }
 
+    /// A task is reset once, whatever was acknowledged. Returns whether it was before this looked.
+    fn look_at_reset(&mut self, target: &str, acknowledged: bool, output: &Output) -> Result<bool, CrashError> {
+        let before = self.task_at(Site::Durable, target)?["resetAs"]
+            .as_str()
+            .map(str::to_owned);
+        let printed = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        if acknowledged && before.as_deref() != Some(&*printed) {
+            return Err(self.broken(&format!("{target} was reset as {printed}, and is reset as {before:?}")));
+        }
+        let words: Vec<&str> = [target]
+            .into_iter()
+            .chain(Action::Reset.words().iter().copied())
+            .collect();
+        let again = self.command(Site::Durable, &["reset"], &words).output()?;
+        let again = String::from_utf8_lossy(&again.stdout).trim().to_owned();
+        if again.is_empty() || before.as_ref().is_some_and(|before| *before != again) {
+            return Err(self.broken(&format!("{target} was reset as {before:?}, and again as {again:?}")));
+        }
+        self.until_at(Site::Durable, &again, "succeeded")?;
+        self.chains += 1;
+        let all = self.admin_at(
+            Site::Durable,
+            &["tasks"],
+            &["--tool", "steps", "--limit", "500", "--json"],
+        )?;
+        let found = all["tasks"].as_array().map_or(0, Vec::len);
+        if found != self.chains.min(500) {
+            return Err(self.broken(&format!(
+                "there are {found} tasks of `steps`, and must be {}",
+                self.chains
+            )));
+        }
+        Ok(before.is_some())
+    }
+
     /// A task is retried once, whatever was acknowledged. Returns whether it was before this looked.
     fn look_at_retry(&mut self, target: &str, acknowledged: bool, output: &Output) -> Result<bool, CrashError> {
         let before = self.task(target)?["retriedAs"].as_str().map(str::to_owned);
@@ -295,7 +485,7 @@ impl Run {
                 "{target} was retried as {printed}, and is retried as {before:?}"
             )));
         }
-        let again = self.command(&["retry"], &[target]).output()?;
+        let again = self.command(Site::Commands, &["retry"], &[target]).output()?;
         let again = String::from_utf8_lossy(&again.stdout).trim().to_owned();
         if again.is_empty() || before.as_ref().is_some_and(|before| *before != again) {
             return Err(self.broken(&format!("{target} was retried as {before:?}, and again as {again:?}")));

@@ -199,7 +199,10 @@ pub(crate) fn run(args: &Args) -> Result<(), CrashError> {
     }
     if args.actions {
         let program = workspace::longhaul().or_build(args.program.as_ref())?;
-        return actions::run(args.rounds, seed, program, args.json);
+        // With a program everything is built.
+        let built = args.program.as_ref().map(|_| workspace::operated().path());
+        let durable = workspace::operated().or_build(built.as_ref())?;
+        return actions::run(args.rounds, seed, (program, durable), args.json);
     }
     let release = Release::build(args.native, args.program.as_ref(), args.upgrade_from.as_deref())?;
     if let Some(commit) = &args.upgrade_from {
