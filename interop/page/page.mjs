@@ -1,9 +1,10 @@
 // The pages of an operator in a real browser: every action, two browsers at one task, both themes, a narrow screen, no scripts.
 //
 // Arguments: the URL of the admin address, the URL of the MCP endpoint, the program `longhaul`, the browser, a folder for screenshots.
+// A second server has durable tools: its URLs are in DURABLE_ADMIN and DURABLE_URL. What its tool `changed` does depends on the file DURABLE_WORD.
 // Writes a line of JSON for each step.
 import { execFile } from "node:child_process";
-import { mkdirSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import puppeteer from "puppeteer-core";
@@ -32,22 +33,28 @@ function equal(found, wanted, what) {
 
 /** Starts a task and returns its id. */
 async function start(tool, ...words) {
-  const { stdout } = await run(longhaul, ["call", mcp, tool, ...words, "--detach"]);
+  return startAt(mcp, tool, ...words);
+}
+
+async function startAt(url, tool, ...words) {
+  const { stdout } = await run(longhaul, ["call", url, tool, ...words, "--detach"]);
   return stdout.trim();
 }
+
+const { DURABLE_ADMIN: durableAdmin, DURABLE_URL: durableMcp, DURABLE_WORD: word } = process.env;
 
 const launch = () => puppeteer.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
 const [browser, anotherBrowser] = [await launch(), await launch()];
 
 /** A new page at a path. What it logs, and what its policy refuses, is an error. */
-async function open(path, { width = 1200, dark = false, scripts = true, inBrowser = browser } = {}) {
+async function open(path, { width = 1200, dark = false, scripts = true, inBrowser = browser, at = admin } = {}) {
   const page = await inBrowser.newPage();
   page.on("console", (message) => ["error", "warn"].includes(message.type()) && messages.push(message.text()));
   page.on("pageerror", (error) => messages.push(String(error)));
   await page.setViewport({ width, height: 900 });
   await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: dark ? "dark" : "light" }]);
   await page.setJavaScriptEnabled(scripts);
-  await page.goto(admin + path);
+  await page.goto(at + path);
   return page;
 }
 
@@ -135,6 +142,88 @@ await step("all tasks of a list are cancelled after a question, and deleted", as
   await Promise.all([page.close(), watching.close()]);
 });
 
+await step("a question is answered with its form, and another browser sees it", async () => {
+  const id = await startAt(durableMcp, "asks");
+  const [one, other] = [
+    await open(`/tasks/${id}`, { at: durableAdmin }),
+    await open(`/tasks/${id}`, { at: durableAdmin, inBrowser: anotherBrowser }),
+  ];
+  for (const page of [one, other]) await page.waitForSelector("section.question", { timeout: 20_000 });
+  equal(await one.$eval("section.question h2", (h2) => h2.textContent), "It asks: Are you sure?", "the question");
+  await one.click('section.question input[type="checkbox"]');
+  await submit(one, 'section.question button[value="accept"]');
+  for (const page of [one, other]) await waitForHeading(page, "succeeded");
+  equal((await other.$eval("main", (main) => main.textContent)).includes("sure: true"), true, "its result");
+  await Promise.all([one.close(), other.close()]);
+});
+
+await step("a question is declined", async () => {
+  const page = await open(`/tasks/${await startAt(durableMcp, "asks")}`, { at: durableAdmin, scripts: false });
+  for (let tries = 0; !(await page.$("section.question")); tries += 1) {
+    if (tries > 100) throw new Error(await heading(page));
+    await page.reload();
+  }
+  await submit(page, 'section.question button[value="decline"]');
+  for (let tries = 0; !(await heading(page)).includes("failed"); tries += 1) {
+    if (tries > 100) throw new Error(await heading(page));
+    await page.reload();
+  }
+  await page.close();
+});
+
+await step("a durable task is reset to before an entry", async () => {
+  const id = await startAt(durableMcp, "steps");
+  const page = await open(`/tasks/${id}`, { at: durableAdmin });
+  await waitForHeading(page, "succeeded");
+  await submit(page, 'a[href$="/reset?before=2"]');
+  equal(await heading(page), "Reset to before entry 2", "the question");
+  equal(await page.$$eval("tbody tr", (rows) => rows.length), 1, "the dropped entries");
+  await page.screenshot({ path: join(screenshots, "reset-1200-light.png") });
+  await submit(page, "main form button");
+  await waitForHeading(page, "succeeded");
+  equal(page.url().endsWith(id), false, "the new task has an address of its own");
+  await page.goto(`${durableAdmin}/tasks/${id}`);
+  equal(await page.$('a[href*="/reset?"]'), null, "it is reset once");
+  await page.close();
+});
+
+await step("a task that new code has blocked says so on the first page, and is released", async () => {
+  const id = await startAt(durableMcp, "changed");
+  const page = await open(`/tasks/${id}`, { at: durableAdmin });
+  await page.waitForSelector("section.question", { timeout: 20_000 });
+  writeFileSync(word, "new");
+  await page.click('section.question input[type="checkbox"]');
+  await submit(page, 'section.question button[value="accept"]');
+  await waitForHeading(page, "blocked");
+  const first = await open("/", { at: durableAdmin });
+  await first.waitForFunction((id) => document.querySelector(".problem")?.textContent.includes(id), { timeout: 20_000 }, id);
+  await first.close();
+  writeFileSync(word, "old");
+  await submit(page, `form[action="/tasks/${id}/release"] button`);
+  await waitForHeading(page, "succeeded");
+  await page.close();
+});
+
+await step("a list says why a command has failed, and what was made of the task", async () => {
+  const id = await start("fail", "words=the-reason");
+  const page = await open("/?state=failed&tool=fail");
+  const row = (text) =>
+    page.waitForFunction(
+      (id, text) => [...document.querySelectorAll("tbody tr")].some((row) => row.textContent.includes(id) && row.textContent.includes(text)),
+      { timeout: 20_000 }, id, text);
+  await row("sh exited with code 3: the-reason");
+  const { stdout } = await run(longhaul, ["admin", "retry", admin, id]);
+  await row(`retried as ${stdout.trim()}`);
+  await page.close();
+});
+
+await step("a filter that names nothing says so", async () => {
+  const page = await open("/?tool=hodl", { scripts: false });
+  equal((await page.$eval('[role="alert"]', (alert) => alert.textContent)).startsWith("there is no tool `hodl`"), true, "the hint");
+  equal((await fetch(`${admin}/audit?outcome=fine`)).status, 400, "an outcome that there is not");
+  await page.close();
+});
+
 await step("who has live tasks is found", async () => {
   await start("hold", "words=mine");
   const page = await open("/principals");
@@ -190,6 +279,126 @@ await step("a page says that the server takes no work, and when it does again", 
   await says("live");
   await page.close();
 });
+
+/** What `longhaul admin` prints, whatever its status. */
+async function shell(...args) {
+  try {
+    const { stdout } = await run(longhaul, ["admin", ...args]);
+    return stdout;
+  } catch (error) {
+    if (typeof error.stdout !== "string") throw error;
+    return error.stdout;
+  }
+}
+
+/**
+ * One of the questions that an operator asks at night: it is staged, and then answered from a page and from a shell. Returns how long both took, in milliseconds, the
+ * first draw of the page and the start of the program included.
+ */
+async function night(name, { stage, path, at = admin, says, command }) {
+  await step(`at night: ${name}`, async () => {
+    const { path: there = path, says: text = says, command: words = command } = (await stage()) ?? {};
+    const onPage = performance.now();
+    const page = await open(there, { at });
+    await page.waitForFunction((text) => document.querySelector("main").textContent.replace(/\s+/g, " ").includes(text), { timeout: 20_000 }, text);
+    const pageMillis = Math.round(performance.now() - onPage);
+    await page.screenshot({ path: join(screenshots, `night-${name.replace(/[^a-z]+/g, "-")}.png`) });
+    await page.close();
+    const inShell = performance.now();
+    let printed = "";
+    for (let tries = 0; !printed.replace(/\s+/g, " ").includes(text); tries += 1) {
+      if (tries > 40) throw new Error(`${words.join(" ")} does not say ${text}:\n${printed}`);
+      printed = await shell(words[0], at, ...words.slice(1));
+    }
+    return { pageMillis, shellMillis: Math.round(performance.now() - inShell) };
+  });
+}
+
+await night("what holds up this queue", {
+  stage: async () => {
+    await start("one");
+    const id = await start("one");
+    return { path: `/tasks/${id}`, command: ["task", id] };
+  },
+  says: "at most 1 of its tool run at once, 1 run and 1 are queued",
+});
+await night("what runs for long", {
+  stage: async () => ({ says: await start("hold", "words=long") }),
+  path: "/?state=running&tool=hold",
+  command: ["tasks", "--state", "running", "--tool", "hold"],
+});
+await night("why has it failed", {
+  stage: async () => void (await start("fail", "words=no-such-table")),
+  path: "/?state=failed&tool=fail",
+  says: "sh exited with code 3: no-such-table",
+  command: ["tasks", "--state", "failed", "--tool", "fail"],
+});
+await night("which tool is broken", {
+  stage: async () => {
+    for (let times = 0; times < 5; times += 1) await start("fail", "words=no-such-table");
+  },
+  path: "/",
+  says: "attempts of fail have failed; the latest task: sh exited with code 3: no-such-table",
+  command: ["doctor"],
+});
+await night("why does nothing of this tool begin", {
+  stage: async () => {
+    await shell("pause", admin, "quick");
+    await start("quick", "words=waits");
+  },
+  path: "/",
+  says: "the tool is paused, and what waits fails after `queue_timeout`: resume it",
+  command: ["doctor"],
+});
+await shell("resume", admin, "quick");
+await night("which upstream is away and why", {
+  stage: async () => {},
+  path: "/",
+  says: "the upstream away does not answer",
+  command: ["doctor"],
+});
+await night("what has the deploy broken", {
+  at: durableAdmin,
+  stage: async () => {
+    const id = await startAt(durableMcp, "changed");
+    const page = await open(`/tasks/${id}`, { at: durableAdmin });
+    await page.waitForSelector("section.question", { timeout: 20_000 });
+    await page.close();
+    writeFileSync(word, "new");
+    await shell("answer", durableAdmin, id, "sure:=true");
+    return { says: `changed ${id} is blocked (non-determinism)` };
+  },
+  path: "/",
+  command: ["doctor"],
+});
+await night("which question does nobody answer", {
+  at: durableAdmin,
+  stage: async () => void (await startAt(durableMcp, "asks")),
+  path: "/?asks=yes",
+  says: "asks: Are you sure?",
+  command: ["tasks", "--asks"],
+});
+await night("who has cancelled it", {
+  stage: async () => {
+    const id = await start("hold", "words=cancelled");
+    await shell("cancel", admin, id);
+    return { path: `/audit?action=cancel&task=${id}`, command: ["audit", "--action", "cancel", "--task", id] };
+  },
+  says: "operator",
+});
+await night("who floods the server", {
+  stage: async () => {
+    const call = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "hold", arguments: { words: "many" }, task: {} } };
+    const headers = { "content-type": "application/json", accept: "application/json, text/event-stream", "mcp-protocol-version": "2025-11-25" };
+    for (let calls = 0; calls < 70; calls += 1) {
+      await (await fetch(mcp, { method: "POST", headers, body: JSON.stringify(call) })).text();
+    }
+  },
+  path: "/",
+  says: "has 60 live tasks, and may have 60: its calls are refused",
+  command: ["doctor"],
+});
+await shell("cancel", admin, "--all", "--state", "live", "--yes");
 
 await step("the keyboard reaches everything in its order", async () => {
   const page = await open("/");

@@ -8,13 +8,15 @@ use crate::{
     node::Node,
     process::{self, ProcessError},
     requirement::{self, RequirementError},
+    server::{Server, ServerError},
     workspace,
 };
 use serde_json::Value;
 use std::{
     fs,
     io::{self, BufRead as _, BufReader},
-    path::PathBuf,
+    net::{Ipv4Addr, TcpListener},
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
 
@@ -46,6 +48,8 @@ pub(crate) enum PageError {
     Process(#[from] ProcessError),
     #[error("the server did not start: {0}")]
     Server(io::Error),
+    #[error("the server with durable tools: {0}")]
+    Durable(#[from] ServerError),
 }
 
 /// A server that dies with this value.
@@ -56,6 +60,37 @@ impl Drop for Served {
         // It may have ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+/// A server with durable tools, whose code depends on a file.
+struct Durable {
+    _server: Server,
+    admin: String,
+    url: String,
+    word: PathBuf,
+}
+
+impl Durable {
+    fn start(program: &Path, data: &Path) -> Result<Self, PageError> {
+        // A port that is free now.
+        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
+        let admin = free.map_err(PageError::Server)?.to_string();
+        let word = data.join("word");
+        fs::write(&word, "old").map_err(PageError::Server)?;
+        let mut command = Command::new(program);
+        command.arg("--data-dir").arg(data.join("durable"));
+        command.arg("--word").arg(&word);
+        command.arg("--audit").arg(data.join("durable.jsonl"));
+        command.arg("--admin").arg(&admin);
+        let mut server = Server::start(&mut command, &data.join("durable.log"))?;
+        let address = server.ready()?;
+        Ok(Self {
+            _server: server,
+            admin: format!("http://{admin}"),
+            url: format!("http://{address}/mcp"),
+            word,
+        })
     }
 }
 
@@ -96,17 +131,23 @@ pub(crate) fn run(args: &Args) -> Result<(), PageError> {
             .trim_end_matches('/')
             .to_owned()
     };
+    let built = args.program.as_ref().map(|_| workspace::operated().path());
+    let durable = Durable::start(&workspace::operated().or_build(built.as_ref())?, &data)?;
     let mut script = node.command();
     script
         .arg(scripts.join(SCRIPT))
         .args([address("admin"), address("url")]);
+    script
+        .env("DURABLE_ADMIN", &durable.admin)
+        .env("DURABLE_URL", &durable.url);
+    script.env("DURABLE_WORD", &durable.word);
     script
         .arg(&program)
         .arg(BROWSER_PATH)
         .arg(&screenshots)
         .env("XDG_STATE_HOME", &data);
     let passed = process::run(&mut script);
-    drop(served);
+    drop((served, durable));
     // What a failed run has left can be looked at.
     if passed.is_ok() {
         let _ = fs::remove_dir_all(&data);
