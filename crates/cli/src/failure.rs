@@ -242,6 +242,8 @@ fn kind_of(error: &RequestError) -> &'static str {
             status: 408 | 429 | 500..,
             ..
         } => "unavailable",
+        RequestError::LostTask { error, .. } => kind_of(error),
+        RequestError::InvalidAnswer { .. } => "usage",
         RequestError::InvalidOutput { .. } => "invalid_output",
         RequestError::Invalid(_)
         | RequestError::AsksAgain { .. }
@@ -290,6 +292,9 @@ impl From<RequestError> for Failure {
                 task: None,
                 is_explained: false,
             },
+            // Whoever reads a task says that it is lost.
+            RequestError::LostTask { error, .. } => (*error).into(),
+            RequestError::InvalidAnswer { error, .. } => Self::usage(format!("{error}; nothing was answered")),
             RequestError::Unanswered { .. } => Self::refused(message).of_kind(kind),
             RequestError::CancelledElsewhere => Self {
                 exit: Exit::Cancelled,
@@ -348,6 +353,9 @@ impl From<CallError> for Failure {
         match error {
             CallError::Request(error) | CallError::Task { error, .. } => error.into(),
             CallError::Journal(error) => error.into(),
+            unknown @ CallError::OutcomeUnknown { .. } => Self::no_server(unknown.to_string())
+                .of_kind("outcome_unknown")
+                .with_run(true),
             other => Self::usage(other),
         }
     }
@@ -355,6 +363,9 @@ impl From<CallError> for Failure {
 
 impl From<JournalError> for Failure {
     fn from(error: JournalError) -> Self {
+        if let JournalError::InvalidAnswer(error) = error {
+            return Self::usage(format!("{error}; nothing was answered"));
+        }
         Self::usage(format!(
             "the client journal cannot be used, and nothing was sent: {error}"
         ))

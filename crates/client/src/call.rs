@@ -2,7 +2,7 @@
 
 use crate::{
     Connection, Event, Observer, Outcome, Progress, RequestError, TaskHandle, TaskSnapshot, TaskSupport, Tool,
-    call_record::CallRecord, era::Era, error::excerpt, param_headers, recorded_call::BatchLine, request::Request,
+    era::Era, error::excerpt, origin::Origin, param_headers, recorded_call::BatchLine, request::Request,
 };
 use longhaul_core::{Json, Millis};
 use longhaul_wire::{Method, jsonrpc::Notification, meta};
@@ -93,7 +93,11 @@ impl Connection {
         options: &CallOptions,
         on_event: Observer<'_>,
     ) -> Result<CallResponse, RequestError> {
-        self.call_recorded(tool, arguments, options, None, on_event).await
+        let origin = Origin {
+            source: options.source,
+            ..Origin::default()
+        };
+        self.call_recorded(tool, arguments, options, origin, on_event).await
     }
 
     /// As [`call_tool_with`](Self::call_tool_with). What the user answers is recorded.
@@ -102,7 +106,7 @@ impl Connection {
         tool: &Tool,
         arguments: &Map<String, Value>,
         options: &CallOptions,
-        record: Option<&CallRecord>,
+        origin: Origin<'_>,
         on_event: Observer<'_>,
     ) -> Result<CallResponse, RequestError> {
         // Each try has an id of its own, which is also the token of its progress.
@@ -120,18 +124,14 @@ impl Connection {
         let on_notification =
             &mut |notification: Notification<'_>| report_progress(&notification, &mut **on_event.lock());
         let answered = async {
-            match self
-                .exchange_with_pages(build, on_notification, options.source, record)
-                .await
-            {
+            match self.exchange_with_pages(build, on_notification, origin).await {
                 Err(RequestError::Rpc(failure)) if failure.code == HEADER_MISMATCH => {
                     // The annotations may have changed since the tool was listed. The call was refused, so it has not run.
                     let Some(tool) = self.with_other_headers(tool).await? else {
                         return Err(RequestError::Rpc(failure));
                     };
                     let build = |era: &Era| build_of(era, &tool);
-                    self.exchange_with_pages(build, on_notification, options.source, record)
-                        .await
+                    self.exchange_with_pages(build, on_notification, origin).await
                 }
                 answered => answered,
             }
@@ -145,7 +145,8 @@ impl Connection {
         if let (CallResponse::Task(task), Era::Legacy(_)) = (&response, &*era) {
             let token = token.load(Ordering::Relaxed);
             self.legacy_tasks().progress.expect(task.id(), token);
-            if record.is_none() {
+            self.legacy_tasks().allow_questions(task.id());
+            if origin.record.is_none() {
                 self.follow_legacy_task(task.id(), None);
             }
         }
@@ -182,6 +183,15 @@ impl Connection {
     /// Whether a call of `tool` is sent to a legacy server, and asks it for a task.
     pub(crate) async fn asks_legacy_for_task(&self, tool: &Tool, options: &CallOptions) -> Result<bool, RequestError> {
         Ok(is_sent_as_task(&*self.era().await?, tool, options))
+    }
+
+    /// Whether a call of `tool` with these options may be answered with a task.
+    pub(crate) async fn may_become_task(&self, tool: &Tool, options: &CallOptions) -> Result<bool, RequestError> {
+        let era = self.era().await?;
+        Ok(match era.legacy() {
+            Some(_) => is_sent_as_task(&era, tool, options),
+            None => era.server().may_make_tasks() && !options.without_task,
+        })
     }
 
     fn build_call(&self, era: &Era, tool: &Tool, arguments: &Map<String, Value>, options: &CallOptions) -> Request {

@@ -282,6 +282,11 @@ impl CallRecord {
         accepted.unwrap_or_default()
     }
 
+    /// The names of the questions whose answers the server has acknowledged, as far as that is known.
+    pub(crate) async fn accepted_answers(&self) -> Vec<String> {
+        self.0.journal.accepted_answers(self.call()).await.unwrap_or_default()
+    }
+
     /// Whether a question has an answer, or its recorded `request` a response, perhaps from another process.
     pub(crate) async fn has_answer(&self, key: &str, request: Option<RequestNumber>) -> Result<bool, JournalError> {
         self.0.journal.has_answer(self.call(), key, request).await

@@ -6,6 +6,7 @@ use crate::{
     address::masked_address,
     call_record::{CallRecord, Recording},
 };
+use futures_util::{Stream, stream::FuturesUnordered};
 use serde_json::{Map, Value};
 use std::{
     fmt,
@@ -28,6 +29,7 @@ use std::{
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use futures_util::StreamExt;
 /// use longhaul_client::{Client, ClientJournal, Connection, Options};
 /// use serde_json::json;
 ///
@@ -35,13 +37,18 @@ use std::{
 /// let journal = ClientJournal::open(&ClientJournal::default_path()?).await?;
 /// let client = Client::recorded(connection, journal);
 /// // What an earlier process has begun:
-/// for task in client.tasks().await? {
-///     let outcome = task.wait(&mut |event| eprintln!("{event:?}")).await?;
-///     println!("{}: {:?}", task.id(), outcome.verdict());
-///     task.finish(&outcome).await?;
+/// let mut results = client.results().await?;
+/// while let Some((task, outcome)) = results.next().await {
+///     match outcome {
+///         Ok(outcome) => {
+///             println!("{}: {}", task.id(), outcome.text());
+///             task.finish(&outcome).await?;
+///         }
+///         Err(error) => eprintln!("{error}"),
+///     }
 /// }
 /// let outcome = client.call("build", json!({"target": "release"})).await?;
-/// println!("{:?}", outcome.verdict());
+/// println!("{}", outcome.text());
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
@@ -185,7 +192,8 @@ impl Client {
     }
 
     /// The tasks of this server in the journal whose end was not fetched yet, the latest first: those of this process, and of any other one of the
-    /// same user. None without a journal.
+    /// same user. None without a journal. Nothing is requested, and nobody is asked what they ask: that is done by who waits for them ([`results`](Self::results),
+    /// [`TaskHandle::follow`], [`TaskHandle::wait`]).
     ///
     /// # Errors
     /// Those of the journal.
@@ -245,7 +253,43 @@ impl Client {
         if task.generation == Generation::Legacy && call.state == CallState::Task {
             connection.follow_legacy_task(&task.task_id, Some(&record));
         }
-        Some(connection.task(&task.task_id).recorded(record).with_other_login(other))
+        let task = connection.task(&task.task_id).recorded(record).known_from(call);
+        task.note_taken_answers().await;
+        Some(task.with_other_login(other))
+    }
+
+    /// The outcomes of all [`tasks`](Self::tasks), each as soon as its task ends: they are waited for together, so a long one holds up no other. What they ask goes to
+    /// [`Options::inputs`](crate::Options::inputs). The stream ends with the last one; to stop waiting, drop it. A task stays in the journal until it is
+    /// [finished](TaskHandle::finish).
+    ///
+    /// ```no_run
+    /// # async fn example(client: longhaul_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use futures_util::StreamExt;
+    ///
+    /// let mut results = client.results().await?;
+    /// while let Some((task, outcome)) = results.next().await {
+    ///     match outcome {
+    ///         Ok(outcome) => {
+    ///             println!("{}: {}", task.id(), outcome.text());
+    ///             task.finish(&outcome).await?;
+    ///         }
+    ///         Err(error) => eprintln!("{error}"),
+    ///     }
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of the journal. That a task has no outcome is an item of the stream: [`CallError::Task`].
+    pub async fn results(
+        &self,
+    ) -> Result<impl Stream<Item = (TaskHandle, Result<Outcome, CallError>)> + Send + Unpin + use<>, JournalError> {
+        let waits = self.tasks().await?.into_iter().map(|task| async move {
+            let outcome = task.wait(&mut |_| {}).await;
+            let outcome = outcome.map_err(|error| CallError::of_task(&task, error));
+            (task, outcome)
+        });
+        Ok(waits.collect::<FuturesUnordered<_>>())
     }
 
     /// Ends the connection, as [`Connection::close`] does, but keeps a legacy session in which a recorded task is: the task may be bound to it, and other processes

@@ -1,6 +1,6 @@
 //! The errors of requests.
 
-use crate::{InputRequest, InvalidAddress, RpcFailure, TokenError};
+use crate::{InputRequest, InvalidAddress, InvalidAnswer, RpcFailure, TokenError};
 use longhaul_core::{Json, Millis};
 use std::borrow::Cow;
 
@@ -153,6 +153,25 @@ pub enum RequestError {
     /// A legacy server has ended the session of the task, and answers with HTTP status 404 in a new one, too.
     #[error("the server has ended the session of the task, and does not know the task in a new one (HTTP status 404)")]
     LostWithSession,
+    /// The server does not know the task of a call any more: its result cannot be fetched, and it may have run. A recorded one is recorded as
+    /// [lost](crate::CallState::Lost).
+    #[error("the task {task} is lost: its server does not know it any more ({error})")]
+    LostTask {
+        /// The beginning of the task's id.
+        task: String,
+        /// How the server has answered.
+        error: Box<RequestError>,
+    },
+    /// The answer does not fit what the task asks. Nothing was sent, and the task goes on asking.
+    #[error("the answer to {key:?} of the task {task} was not sent: {error}")]
+    InvalidAnswer {
+        /// The beginning of the task's id.
+        task: String,
+        /// The key of the question.
+        key: String,
+        /// What does not fit, and what would.
+        error: InvalidAnswer,
+    },
     /// The id has a form that no task of a Longhaul server has, so there is no log and no history.
     #[error("only Longhaul servers keep logs and histories, and this task id is not from one")]
     InvalidTaskId,
@@ -246,7 +265,7 @@ impl RequestError {
     pub fn is_unknown_task(&self) -> bool {
         match self {
             Self::Rpc(failure) => failure.code == INVALID_PARAMS,
-            Self::LostWithSession => true,
+            Self::LostWithSession | Self::LostTask { .. } => true,
             _ => false,
         }
     }

@@ -1,6 +1,8 @@
 //! Requests of someone else, forwarded.
 
-use crate::{CallOptions, Connection, Observer, RequestError, call::report_progress, era::Era, request::Request};
+use crate::{
+    CallOptions, Connection, Observer, RequestError, call::report_progress, era::Era, origin::Origin, request::Request,
+};
 use longhaul_core::Json;
 use longhaul_wire::jsonrpc::Notification;
 use serde_json::{Map, Value};
@@ -34,7 +36,11 @@ impl Connection {
             }
         };
         let on_notification = &mut |notification: Notification<'_>| report_progress(&notification, on_event);
-        let forwarded = self.exchange_rounds(build, on_notification, options.source, None).await;
+        let origin = Origin {
+            source: options.source,
+            ..Origin::default()
+        };
+        let forwarded = self.exchange_rounds(build, on_notification, origin).await;
         forwarded.map(|(result, _)| result)
     }
 }

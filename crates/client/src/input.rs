@@ -19,6 +19,16 @@ pub trait InputHandler: Send + Sync + 'static {
     /// An error says that there is no answer. A legacy server is sent it. The other ways of asking cannot carry an error: there an elicitation is
     /// answered with `cancel`, and for everything else the call or the task is cancelled. The code −32601 says that nobody was asked: then a call that asks is
     /// given up, and not answered with `cancel`.
+    ///
+    /// ```
+    /// use longhaul_client::{InputResponse, Inputs, RpcFailure};
+    /// let inputs = Inputs::new().elicit(|question| async move {
+    ///     match question.message() {
+    ///         "" => Err(RpcFailure::new(-32603, "there is nothing to show")),
+    ///         _ => Ok(InputResponse::decline()),
+    ///     }
+    /// });
+    /// ```
     fn answer(&self, request: InputRequest) -> BoxFuture<'static, Result<InputResponse, RpcFailure>>;
 
     /// Whether to leave a question where it is, because nobody can be asked now. A legacy task shows its question only to who opens `tasks/result`, and some
@@ -157,7 +167,7 @@ impl Inputs {
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
     /// use futures_util::StreamExt;
-    /// use longhaul_client::{CallError, CallStatus, Client, Connection, InputResponse, Inputs, Options, RequestError};
+    /// use longhaul_client::{CallStatus, Client, Connection, InputResponse, Inputs, Options};
     ///
     /// let mut options = Options::named("example", "1.0");
     /// options.inputs = Some(Inputs::deferred().into());
@@ -169,11 +179,7 @@ impl Inputs {
     ///     for question in &task.input_requests {
     ///         println!("{}", question.message());
     ///         let key = question.key.as_deref().unwrap_or_default();
-    ///         match call.answer(key, InputResponse::accept(question.defaults())).await {
-    ///             // A status may still show a question that was answered just now.
-    ///             Ok(()) | Err(CallError::Request(RequestError::NotAsked { .. })) => {}
-    ///             Err(error) => return Err(error.into()),
-    ///         }
+    ///         call.answer(key, InputResponse::accept(question.defaults())).await?;
     ///     }
     /// }
     /// println!("{:?}", call.result().await?);

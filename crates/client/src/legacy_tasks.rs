@@ -3,8 +3,11 @@
 use crate::{TaskSnapshot, TaskStatus, call_record::CallRecord, task_progress::TaskProgress};
 use parking_lot::Mutex;
 use std::{
-    collections::{HashMap, VecDeque},
-    sync::Arc,
+    collections::{HashMap, HashSet, VecDeque},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 use tokio::{sync::watch, task::AbortHandle};
@@ -23,12 +26,16 @@ pub(crate) struct LegacyTasks {
     /// What keeps the session in use.
     pub(crate) warming: Mutex<Option<AbortHandle>>,
     pub(crate) progress: TaskProgress,
+    /// No call is made on the connection: it is for handles of tasks that earlier processes have started.
+    is_for_handles: AtomicBool,
 }
 
 #[derive(Default)]
 struct Tasks {
     /// By id, with their records.
     live: HashMap<String, Option<CallRecord>>,
+    /// Those whose questions may be put to the user: this process has made their calls, or waits for them. Others it only looks at.
+    may_ask: HashSet<String>,
     /// Recorded calls that the server has not answered. Any question may be that of their tasks.
     calls: Vec<Unanswered>,
     /// The number of the next one.
@@ -103,6 +110,30 @@ impl LegacyTasks {
         });
     }
 
+    /// No call is made on the connection.
+    pub(crate) fn serve_handles_alone(&self) {
+        self.is_for_handles.store(true, Ordering::Relaxed);
+    }
+
+    /// From now on what the task asks may be put to the user.
+    pub(crate) fn allow_questions(&self, task: &str) {
+        self.tasks
+            .send_if_modified(|tasks| !tasks.may_ask.contains(task) && tasks.may_ask.insert(task.to_owned()));
+    }
+
+    /// Waits until what the task asks may be put to the user: looking at a task asks nobody. If it is not known which task asks, one that may ask can be it. A task that
+    /// this process has not heard of may be that of a call.
+    pub(crate) async fn until_may_ask(&self, task: Option<&str>) {
+        let is_for_handles = self.is_for_handles.load(Ordering::Relaxed);
+        let may_ask = |tasks: &Tasks| match task {
+            Some(task) => tasks.may_ask.contains(task) || !(is_for_handles || tasks.live.contains_key(task)),
+            None => !is_for_handles || !tasks.may_ask.is_empty(),
+        };
+        if self.tasks.subscribe().wait_for(may_ask).await.is_err() {
+            std::future::pending().await
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.tasks.borrow().live.is_empty()
     }
@@ -116,6 +147,7 @@ impl LegacyTasks {
         self.progress.ended(task);
         self.tasks.send_if_modified(|tasks| {
             tasks.asking.retain(|(asking, _)| asking != task);
+            tasks.may_ask.remove(task);
             tasks.live.remove(task).is_some()
         });
     }

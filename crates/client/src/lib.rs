@@ -6,19 +6,44 @@
 //! - [`RunningCall`] is a call in progress: its status, its result, `cancel`, `answer`, `detach`.
 //! - [`TaskHandle`] is a task on a server, also one of an earlier process. [`Connection`] is the protocol below: everything else that a server offers.
 //!
+//! # In `Cargo.toml`
+//!
+//! The crate is not on crates.io yet: name the repository, or a copy of it, and the crates of the examples.
+//!
+//! ```toml
+//! [dependencies]
+//! longhaul-client = { path = "../longhaul/crates/client" }   # or git = "URL of the repository"
+//! futures-util = "0.3"                                       # for the streams
+//! serde_json = "1"
+//! tokio = { version = "1", features = ["full"] }
+//! ```
+//!
+//! `default-features = false` leaves `Login` out, and what it needs.
+//!
 //! # Call a tool
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! use longhaul_client::{Client, ClientJournal, Connection, Options, Outcome};
+//! use longhaul_client::{Client, ClientJournal, Connection, Options, Outcome, RpcFailure};
 //! use serde_json::json;
 //!
 //! let connection = Connection::open("http://127.0.0.1:7411/mcp", Options::named("my-agent", "1.0")).await?;
 //! let journal = ClientJournal::open(&ClientJournal::default_path()?).await?;
 //! let client = Client::recorded(connection, journal);
 //! match client.call("build", json!({"target": "release"})).await? {
-//!     Outcome::Result { json, is_error: false } => println!("{}", json.as_str()),
-//!     other => println!("it failed: {other:?}"),
+//!     Outcome::Cancelled => println!("cancelled"),
+//!     // JSON-RPC's way to fail: the server could not carry the call through.
+//!     Outcome::RpcError(RpcFailure { code, message, .. }) => println!("it failed: {message} ({code})"),
+//!     // The tool itself says that it has failed.
+//!     failed @ Outcome::Result { is_error: true, .. } => println!("it failed: {}", failed.text()),
+//!     done => {
+//!         println!("{}", done.text());
+//!         // What fits the output schema of the tool, and the whole result, as JSON.
+//!         println!("{:?}", done.structured_content());
+//!         if let Outcome::Result { json, .. } = &done {
+//!             println!("{}", json.as_str());
+//!         }
+//!     }
 //! }
 //! # Ok(()) }
 //! ```
@@ -40,17 +65,20 @@
 //!
 //! ```no_run
 //! # async fn example(client: longhaul_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+//! use futures_util::StreamExt;
 //! use longhaul_client::CallState;
 //!
-//! for task in client.tasks().await? {
-//!     match task.wait(&mut |_| {}).await {
+//! // All of them together: a long one holds up no other.
+//! let mut results = client.results().await?;
+//! while let Some((task, outcome)) = results.next().await {
+//!     match outcome {
 //!         Ok(outcome) => {
-//!             println!("{}: {outcome:?}", task.id());
+//!             println!("{}: {}", task.id(), outcome.text());
 //!             // From now on it is no task of yours any more.
 //!             task.finish(&outcome).await?;
 //!         }
 //!         // Its server may not have it any more. The other tasks are still there.
-//!         Err(error) => eprintln!("{}: {error}", task.id()),
+//!         Err(error) => eprintln!("{error}"),
 //!     }
 //! }
 //! for call in client.calls().await? {
@@ -62,6 +90,9 @@
 //! }
 //! # Ok(()) }
 //! ```
+//!
+//! [`Client::tasks`] returns the handles themselves. To look at one ([`TaskHandle::get`], [`TaskHandle::questions`]) asks nobody. [`TaskHandle::follow`] makes it what
+//! [`Client::start`] returns: with a stream of its statuses, `answer`, `cancel` and `result`.
 //!
 //! # Questions
 //!
@@ -81,7 +112,8 @@
 //! ```
 //!
 //! With [`Inputs::deferred`] the program answers when it likes: [`RunningCall::status`] shows the questions of the task, and [`RunningCall::answer`] or
-//! [`TaskHandle::answer`] answers them, also from another process that has the same journal. Without a handler a wait for a task that asks ends with
+//! [`TaskHandle::answer`] answers them, also from another process that has the same journal. A status shows a question until its answer was taken, and no key twice. An answer that does
+//! not fit the form of its question is not sent: the error names the field and what would fit ([`InputRequest::check`]). Without a handler a wait for a task that asks ends with
 //! [`RequestError::InputRequired`], and the task goes on asking. Many servers, Longhaul's among them, look at what a client has declared and let such a call fail
 //! instead: so set [`Options::inputs`] for tools that may ask.
 //!
@@ -99,15 +131,19 @@
 //! }
 //! // Later, in this process or another one:
 //! for task in client.tasks().await? {
-//!     println!("{} is {:?}", task.id(), task.get().await?.status);
+//!     // It may be lost: the error says so.
+//!     match task.get().await {
+//!         Ok(now) => println!("{} is {}", task.id(), now.status.as_str()),
+//!         Err(error) => println!("{error}"),
+//!     }
 //! }
 //! # Ok(()) }
 //! ```
 //!
 //! # Cancel
 //!
-//! Dropping a call or a wait leaves the task alone. To end the work at the server, cancel it. A call that is cancelled before its server has answered may still
-//! become a task there, which goes on; the journal has it as of unknown outcome.
+//! Dropping a call or a wait leaves the task alone. To end the work at the server, cancel it. A server that has not answered has two seconds to name the task of the call, which is
+//! cancelled then. If it says nothing, nobody knows whether the call runs on: the outcome is unknown, and is called so, here and in the journal.
 //!
 //! ```no_run
 //! # async fn example(client: longhaul_client::Client) -> Result<(), longhaul_client::CallError> {
@@ -117,11 +153,16 @@
 //!
 //! let call = client.start("build", json!({"target": "release"})).await?;
 //! tokio::time::sleep(Duration::from_secs(60)).await;
-//! call.cancel().await?;
+//! match call.cancel().await {
+//!     // Its result says the same.
+//!     Ok(()) | Err(CallError::OutcomeUnknown { .. }) => {}
+//!     Err(error) => println!("the server does not cancel it: {error}"),
+//! }
 //! match call.result().await {
 //!     Ok(Outcome::Cancelled) | Err(CallError::Cancelled) => println!("cancelled"),
+//!     Err(error @ CallError::OutcomeUnknown { .. }) => println!("look at the server: {error}"),
 //!     // A task may end before the cancellation arrives.
-//!     other => println!("{:?}", other?),
+//!     other => println!("{}", other?.text()),
 //! }
 //! # Ok(()) }
 //! ```
@@ -133,11 +174,14 @@
 
 mod access_token;
 mod address;
+mod answer_check;
 mod asking;
 mod batch_run;
 mod call;
+mod call_driver;
 mod call_error;
 mod call_record;
+mod call_status;
 mod cancellation;
 mod challenge;
 mod client;
@@ -159,6 +203,7 @@ mod hosted_tasks;
 mod idempotency_key;
 mod input;
 mod input_request;
+mod invalid_answer;
 mod jitter;
 mod journal;
 mod legacy_questions;
@@ -170,6 +215,7 @@ mod logging;
 mod login;
 mod open_questions;
 mod options;
+mod origin;
 mod other_login;
 mod output_schema;
 mod param_headers;
@@ -216,9 +262,11 @@ mod wire_observer;
 pub use ::http::{HeaderMap, HeaderValue};
 pub use access_token::{AccessToken, InvalidToken, Refusal, TokenError, TokenProvider};
 pub use address::{Address, InvalidAddress};
+pub use answer_check::FormField;
 pub use batch_run::{BatchRun, BatchStep};
 pub use call::{CallOptions, CallResponse};
 pub use call_error::CallError;
+pub use call_status::CallStatus;
 pub use client::Client;
 pub use clock::SystemClock;
 pub use completion::Completion;
@@ -230,6 +278,7 @@ pub use event::{Event, Observer, Progress};
 pub use history::{FailedStepAttempt, FailedStepAttempts, HistoryEntry};
 pub use input::{InputHandler, InputResponse, Inputs};
 pub use input_request::InputRequest;
+pub use invalid_answer::InvalidAnswer;
 pub use journal::{Asked, CallCancellation, ClientJournal, JournalError, JournalWatch};
 pub use logging::{LogMessage, Logging};
 #[cfg(feature = "login")]
@@ -253,7 +302,7 @@ pub use request_ref::RequestRef;
 /// The URLs of [`Consent`].
 #[cfg(feature = "login")]
 pub use reqwest::Url;
-pub use running_call::{CallStatus, RunningCall};
+pub use running_call::RunningCall;
 pub use server_change::ServerChange;
 pub use server_description::ServerDescription;
 pub use snapshot::TaskSnapshot;

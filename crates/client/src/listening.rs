@@ -298,6 +298,13 @@ impl Listening {
         }
     }
 
+    /// Whether a plain call has asked something that has no answer.
+    pub(crate) fn asks_in_call(&self, call: CallId) -> bool {
+        let serving = self.serving.lock();
+        let mut open = serving.values().filter(|served| served.answer.borrow().is_none());
+        open.any(|served| served.call == Some(call))
+    }
+
     /// Withdraws what a plain call has asked, because it is not waited for any more.
     pub(crate) fn withdraw_call(&self, call: CallId) {
         self.serving.lock().retain(|_, served| {

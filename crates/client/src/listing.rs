@@ -1,6 +1,6 @@
 //! Lists of a server, page by page, and what they name.
 
-use crate::{Connection, RequestError, TaskSnapshot, era::Era, error::excerpt, request::Request};
+use crate::{Connection, RequestError, TaskSnapshot, era::Era, error::excerpt, origin::Origin, request::Request};
 use futures_util::{Stream, TryStreamExt, stream};
 use longhaul_core::Json;
 use longhaul_wire::Method;
@@ -130,7 +130,7 @@ impl Connection {
             timeout: Some(self.options().request_timeout),
             ..Request::new(method.as_str(), params.clone())
         };
-        let (result, _) = self.exchange_rounds(build, &mut |_| {}, None, None).await?;
+        let (result, _) = self.exchange_rounds(build, &mut |_| {}, Origin::default()).await?;
         let kind: ResultKind = serde_json::from_str(result.as_str())
             .map_err(|error| RequestError::Invalid(format!("its result: {error}")))?;
         kind.ensure_complete()?;

@@ -1,4 +1,4 @@
-//! Checking the results of a tool against its output schema.
+//! Checking the results of a tool against its output schema, and other values against the schemas of servers.
 
 use crate::{Outcome, RequestError, error::excerpt};
 use jsonschema::Validator;
@@ -40,9 +40,7 @@ struct StructuredContent {
 
 impl OutputSchema {
     pub(crate) fn new(schema: Value) -> Self {
-        let text = schema.to_string();
-        let repeats = ["\"$ref\"", "\"$dynamicRef\"", "\"$recursiveRef\""];
-        let is_endless = repeats.iter().any(|name| text.contains(name)).then(AtomicBool::default);
+        let is_endless = has_references(&schema).then(AtomicBool::default);
         Self(Arc::new(Inner {
             schema,
             compiled: OnceLock::new(),
@@ -84,18 +82,37 @@ impl OutputSchema {
         violation.map_or(Ok(()), |violation| Err(invalid(violation)))
     }
 
-    /// No reference out of the schema is followed: nothing is fetched, and such a schema does not compile.
     fn compile(&self) -> Option<Arc<Validator>> {
-        if self.0.schema.to_string().len() > MAX_BYTES {
-            tracing::warn!("an output schema of more than {MAX_BYTES} bytes is not used");
-            return None;
-        }
-        let compiled = jsonschema::options().offline().build(&self.0.schema);
-        compiled
+        compile(&self.0.schema, false)
             .map_err(|error| tracing::warn!(%error, "an output schema cannot be used, so no result is checked"))
             .ok()
             .map(Arc::new)
     }
+}
+
+/// What of the value does not fit the schema first, and where. Nothing if the schema cannot be used, or the check takes too long, as for outputs.
+pub(crate) fn violation_of(schema: &Value, value: &Value, checks_formats: bool) -> Option<String> {
+    let validator = Arc::new(compile(schema, checks_formats).ok()?);
+    match has_references(schema) {
+        false => violation(&validator, value),
+        true => violation_in_time(validator, value.clone()).flatten(),
+    }
+}
+
+/// No reference out of the schema is followed: nothing is fetched, and such a schema does not compile.
+fn compile(schema: &Value, checks_formats: bool) -> Result<Validator, String> {
+    if schema.to_string().len() > MAX_BYTES {
+        return Err(format!("it has more than {MAX_BYTES} bytes"));
+    }
+    let options = jsonschema::options().should_validate_formats(checks_formats).offline();
+    options.build(schema).map_err(|error| error.to_string())
+}
+
+/// Whether a check may take longer than the schema and the value are large.
+fn has_references(schema: &Value) -> bool {
+    let text = schema.to_string();
+    let repeats = ["\"$ref\"", "\"$dynamicRef\"", "\"$recursiveRef\""];
+    repeats.iter().any(|name| text.contains(name))
 }
 
 /// What does not fit, and where.

@@ -5,18 +5,23 @@ use crate::{
     Outcome, RecordedCall, RequestError, TaskHandle, Tool,
     address::masked_address,
     call_record::{CallRecord, Recording},
-    idempotency_key, polling,
+    idempotency_key,
+    origin::Origin,
+    polling,
     rpc_failure::leaves_outcome_unknown,
 };
 use longhaul_core::{Json, Millis, UnixMillis, canonical_digest};
 use serde_json::{Map, Value};
-use std::pin::pin;
+use std::{
+    pin::pin,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 /// How often a call is sent again that the server may have: for about a minute, since the server may be restarting.
 const RETRIES: u32 = 8;
 /// The same while no server has got it, or its child ends again and again: for about three seconds.
 const RETRIES_OF_UNSENT: u32 = 3;
-/// How long a legacy server may take to name the task of a call that is cancelled, in milliseconds.
+/// How long a server may take to name the task of a call that is cancelled, in milliseconds.
 const LAST_WORD: Millis = 2_000;
 
 /// A call of a tool that is recorded, if its [`Client`](crate::Client) has a journal. [`send`](Self::send) sends it.
@@ -31,6 +36,11 @@ pub struct PendingCall {
     record: Option<CallRecord>,
     interrupted: Option<UnixMillis>,
     asks_legacy_for_task: bool,
+    may_become_task: bool,
+    /// Whether the user is asked something, so that the server has no request.
+    is_asking: AtomicBool,
+    /// The same when the wait for its answer was given up.
+    was_asking: bool,
     /// Whether a task goes on when the connection has ended.
     is_task_kept: bool,
     arguments_digest: [u8; 32],
@@ -62,10 +72,14 @@ impl PendingCall {
             record: None,
             interrupted: None,
             asks_legacy_for_task: false,
+            may_become_task: false,
+            is_asking: AtomicBool::new(false),
+            was_asking: false,
             is_task_kept: connection.keeps_tasks().await?,
             arguments_digest: canonical_digest(&Json::from(&Value::from(arguments.clone()))),
         };
         call.asks_legacy_for_task = connection.asks_legacy_for_task(tool, &call.options).await?;
+        call.may_become_task = connection.may_become_task(tool, &call.options).await?;
         if let Some(recording) = recording {
             call.record(recording, takes_keys, known_for).await?;
         }
@@ -152,8 +166,9 @@ impl PendingCall {
     }
 
     /// As [`send`](Self::send); stops waiting when `cancelled` completes before there is an answer, and returns `None` then, with nothing recorded: see
-    /// [`give_up`](Self::give_up) and [`refused`](Self::refused). An answer that has arrived is always returned. A legacy server that was asked for a task has two
-    /// more seconds to name it, since the task goes on, and without its id nobody could follow or cancel it.
+    /// [`give_up`](Self::give_up) and [`cancelled`](Self::cancelled). An answer that has arrived is always returned. A server that may make the call a task has two
+    /// more seconds to name it, since a task goes on, and without its id nobody could follow or cancel it; unless the user is being asked something, so that the
+    /// server has no request. After that a request that is no longer waited for is cancelled as its era of MCP says.
     ///
     /// # Errors
     /// As [`send`](Self::send).
@@ -167,6 +182,7 @@ impl PendingCall {
             tasks.expect_answer(record, self.asks_legacy_for_task)
         });
         let mut is_cancelled_elsewhere = false;
+        let was_asking;
         // An answer that has arrived is taken, and what follows it is not interrupted: the handle would be lost.
         let response = {
             let mut sending = pin!(self.send_until_answered(on_event));
@@ -179,8 +195,9 @@ impl PendingCall {
                     None
                 }
             };
+            was_asking = self.is_asked();
             let answered = match answered {
-                None if self.asks_legacy_for_task => tokio::select! {
+                None if self.may_become_task && !was_asking => tokio::select! {
                     biased;
                     response = &mut sending => Some(response),
                     () = self.connection.sleep(LAST_WORD) => None,
@@ -188,11 +205,13 @@ impl PendingCall {
                 answered => answered,
             };
             match answered {
-                Some(response) => response,
-                None if is_cancelled_elsewhere => Err(RequestError::CancelledElsewhere),
-                None => return None,
+                Some(response) => Some(response),
+                None if is_cancelled_elsewhere => Some(Err(RequestError::CancelledElsewhere)),
+                None => None,
             }
         };
+        self.was_asking = was_asking;
+        let response = response?;
         let response = self.note_response(response, on_event).await;
         if let (Ok(CallResponse::Task(task)), true) = (&response, is_cancelled_elsewhere)
             && let Err(error) = task.cancel().await
@@ -200,6 +219,23 @@ impl PendingCall {
             tracing::warn!(%error, "a task was not cancelled");
         }
         Some(response)
+    }
+
+    /// Whether the server was waiting for an answer of the user when the call was given up, so that it runs nothing.
+    pub(crate) fn was_asking(&self) -> bool {
+        self.was_asking
+    }
+
+    /// Whether the server waits for an answer of the user.
+    fn is_asked(&self) -> bool {
+        let listening = self.connection.listening();
+        let asks_by_request = |record: &CallRecord| listening.asks_in_call(record.call());
+        self.is_asking.load(Ordering::Relaxed) || self.record.as_ref().is_some_and(asks_by_request)
+    }
+
+    /// Whether it may go on at the server when it is no longer waited for: as a task, or under its idempotency key.
+    fn may_go_on(&self) -> bool {
+        self.may_become_task || self.options.idempotency_key.is_some()
     }
 
     /// Waits until another process wants the call to be cancelled.
@@ -225,7 +261,10 @@ impl PendingCall {
             }
             // The tool may have run, but there is an answer, and under its key the call would only get the same one.
             Err(RequestError::Rpc(_)) => self.record_finished(Finished::Failed).await,
-            Err(RequestError::CancelledElsewhere) => self.record_finished(Finished::Cancelled).await,
+            Err(RequestError::CancelledElsewhere) if self.was_asking || !self.may_go_on() => {
+                self.record_finished(Finished::Cancelled).await;
+            }
+            Err(error @ RequestError::CancelledElsewhere) => self.unknown(&error.to_string()).await,
             Err(error @ RequestError::NoKeysAnyMore { .. }) => self.unknown(&error.to_string()).await,
             // Under its key it can be made again, also at once.
             Err(_) if self.options.idempotency_key.is_some() => self.release().await,
@@ -247,10 +286,15 @@ impl PendingCall {
             };
             let sent = match still_takes_keys {
                 Ok(()) => {
-                    let (record, options) = (self.record.as_ref(), &self.options);
+                    let origin = Origin {
+                        source: self.options.source,
+                        record: self.record.as_ref(),
+                        is_asking: Some(&self.is_asking),
+                    };
+                    let (tool, arguments, options) = (&self.tool, &self.arguments, &self.options);
                     let called = self
                         .connection
-                        .call_recorded(&self.tool, &self.arguments, options, record, on_event);
+                        .call_recorded(tool, arguments, options, origin, on_event);
                     called.await
                 }
                 Err(error) => Err(error),

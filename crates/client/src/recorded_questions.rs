@@ -5,7 +5,7 @@ use crate::{
     asking::{HeldQuestion, claim_answer},
     call_record::CallRecord,
     journal::{RequestNumber, ServerRequestRecord},
-    legacy_questions::{QuestionName, of_plain_call},
+    legacy_questions::{QuestionName, TakenAnswer, of_plain_call},
     response::ServerRequest,
 };
 use longhaul_wire::meta;
@@ -112,23 +112,24 @@ impl TaskHandle {
         let first = open
             .into_iter()
             .filter(|known| known.is_unanswered && known.number == known.first);
-        Ok(first
-            .map(|known| {
-                let request = read_again(&known);
-                let reference = RequestRef {
-                    session: known.request.session.clone(),
-                    id: known.request.id.clone(),
-                };
-                InputRequest {
-                    key: Some(known.first.key()),
-                    task: Some(self.id().to_owned()),
-                    source: None,
-                    request: Some(Box::new(reference)),
-                    method: request.method,
-                    params: request.params,
-                }
-            })
-            .collect())
+        Ok(first.map(|known| self.input_request(&known)).collect())
+    }
+
+    /// What a recorded request asks.
+    fn input_request(&self, known: &ServerRequestRecord) -> InputRequest {
+        let request = read_again(known);
+        let reference = RequestRef {
+            session: known.request.session.clone(),
+            id: known.request.id.clone(),
+        };
+        InputRequest {
+            key: Some(known.first.key()),
+            task: Some(self.id().to_owned()),
+            source: None,
+            request: Some(Box::new(reference)),
+            method: request.method,
+            params: request.params,
+        }
     }
 
     /// Answers a recorded question of a legacy server, under all ids that it has in the present session.
@@ -150,6 +151,7 @@ impl TaskHandle {
         let Some(first) = asked.first() else {
             return self.answer_open(key, answer).await;
         };
+        self.check_answer(key, &self.input_request(first), answer)?;
         let recorded = Recorded::of(record, first);
         if !claim_answer(record, &recorded.name, recorded.number(), answer).await {
             return Err(asks_not(self, key));
@@ -157,12 +159,26 @@ impl TaskHandle {
         for known in asked {
             let request = read_again(known);
             // This process may be asking the user, too.
-            if let Some(served) = self.connection().listening().serving.lock().remove(&request.id) {
+            let listening = self.connection().listening();
+            let served = listening.serving.lock().remove(&request.id);
+            if let Some(served) = served {
                 served.running.abort();
+                listening.note_question();
             }
-            let response = request.respond(Ok(related_result(&request, answer.clone())));
+            let result = related_result(&request, answer.clone());
+            let sent_at = listening.now();
+            let response = request.respond(Ok(result.clone()));
             match self.connection().send_message(&era, response).await {
-                Ok(true) => record.request_answered(known.number, recorded.has_own_key).await,
+                Ok(true) => {
+                    // It may have come on another stream before this.
+                    listening.taken_answers.lock().keep(TakenAnswer {
+                        task: self.id().to_owned(),
+                        name: recorded.name.clone(),
+                        sent_at,
+                        answer: Ok(result),
+                    });
+                    record.request_answered(known.number, recorded.has_own_key).await;
+                }
                 Ok(false) => return Err(asks_not(self, key)),
                 Err(error) => {
                     match error.is_transient() {
@@ -198,7 +214,8 @@ impl TaskHandle {
         if self.connection().era().await?.legacy().is_none() {
             let mut open = Vec::new();
             for question in self.get().await?.input_requests {
-                if !self.has_taken_answer(question.key.as_deref().unwrap_or_default()).await {
+                let key = question.key.as_deref().unwrap_or_default();
+                if !(self.has_answered(key) || self.has_taken_answer(key).await) {
                     open.push(question);
                 }
             }
@@ -216,12 +233,17 @@ impl TaskHandle {
                 open.push(question);
             }
         }
+        open.retain(|question| !question.key.as_deref().is_some_and(|key| self.has_answered(key)));
         Ok(open)
     }
 
     /// Answers a question of a legacy task that is put to the handler of this process just now.
     async fn answer_open(&self, key: &str, answer: &InputResponse) -> Result<(), RequestError> {
         let listening = self.connection().listening();
+        let mut open = listening.open_questions(self.id()).into_iter();
+        if let Some(question) = open.find(|question| question.key.as_deref() == Some(key)) {
+            self.check_answer(key, &question, answer)?;
+        }
         let given = listening.give_answer(self.id(), key, answer);
         let taken = given.ok_or_else(|| asks_not(self, key))?;
         taken.await.unwrap_or_else(|_| Err(asks_not(self, key)))

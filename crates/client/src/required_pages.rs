@@ -1,8 +1,8 @@
 //! Pages that the user must have been to before a legacy server takes a call (MCP 2025-11-25, Elicitation, "URL Elicitation Required Error").
 
 use crate::{
-    Connection, InputRequest, RequestError, RpcFailure, call_record::CallRecord, era::Era, error::excerpt,
-    request::Request, response::OnNotification,
+    Connection, InputRequest, RequestError, RpcFailure, era::Era, error::excerpt, origin::Origin, request::Request,
+    response::OnNotification,
 };
 use futures_util::future::try_join_all;
 use longhaul_core::{BoxFuture, Json, Millis};
@@ -32,15 +32,15 @@ impl Connection {
         &self,
         build: impl Fn(&Era) -> Request,
         on_notification: OnNotification<'_>,
-        source: Option<u64>,
-        record: Option<&CallRecord>,
+        origin: Origin<'_>,
     ) -> Result<(Json, Arc<Era>), RequestError> {
         let (mut visit, mut asked) = (None, 0);
         loop {
-            let failure = match self.exchange_rounds(&build, on_notification, source, record).await {
+            let failure = match self.exchange_rounds(&build, on_notification, origin).await {
                 Err(RequestError::Rpc(failure)) if failure.code == PAGES_REQUIRED => failure,
                 answered => return answered,
             };
+            let _asking = origin.asks();
             // Boxed, since it is rare.
             let begun = match visit {
                 Some(visit) => visit,
@@ -54,7 +54,7 @@ impl Connection {
                     let Some(pages) = self.required_pages(&failure).await else {
                         return Err(RequestError::Rpc(failure));
                     };
-                    Box::pin(self.begin_visit(pages, source)).await?
+                    Box::pin(self.begin_visit(pages, origin.source)).await?
                 }
             };
             visit = Box::pin(begun.wait(self)).await?;

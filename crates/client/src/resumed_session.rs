@@ -35,6 +35,7 @@ impl Connection {
         }
         let losses = self.listening().losses.clone();
         let connection = Self::with(Arc::clone(self.transport()), self.options().clone(), losses);
+        connection.legacy_tasks().serve_handles_alone();
         connection.resume(session).await;
         sessions.insert(session.id.clone(), connection.clone());
         connection

@@ -1,8 +1,8 @@
 //! Multi-round requests (MRTR): a modern server answers a request with questions, and the request is sent again with the answers.
 
 use crate::{
-    Connection, InputRequest, InputResponse, RequestError, asking::HeldQuestion, call_record::CallRecord, era::Era,
-    error::excerpt, input::NOT_OFFERED, request::Request, response::OnNotification,
+    Connection, InputRequest, InputResponse, RequestError, asking::HeldQuestion, era::Era, error::excerpt,
+    input::NOT_OFFERED, origin::Origin, request::Request, response::OnNotification,
 };
 use futures_util::future::try_join_all;
 use longhaul_core::{Json, canonical_digest};
@@ -59,22 +59,24 @@ struct Round {
 }
 
 impl Connection {
-    /// As [`exchange`](Self::exchange); answers what a modern server asks, until there is a result. The answers are kept in `record`, so that a call
+    /// As [`exchange`](Self::exchange); answers what a modern server asks, until there is a result. The answers are kept in the record of the call, so that one
     /// that is made again asks nothing twice.
     pub(crate) async fn exchange_rounds(
         &self,
         build: impl Fn(&Era) -> Request,
         on_notification: OnNotification<'_>,
-        source: Option<u64>,
-        record: Option<&CallRecord>,
+        origin: Origin<'_>,
     ) -> Result<(Json, Arc<Era>), RequestError> {
         let (mut answers, mut given) = (Answers::default(), Given::default());
         for number in 0..MAX_ROUNDS {
             let build = |era: &Era| answers.add_to(build(era));
-            let (result, era) = self.exchange(build, on_notification, record).await?;
+            let (result, era) = self.exchange(build, on_notification, origin.record).await?;
             match questions(&result, &era) {
                 None => return Ok((result, era)),
-                Some(round) => answers = self.answer_round(number, round, &mut given, source, record).await?,
+                Some(round) => {
+                    let _asking = origin.asks();
+                    answers = self.answer_round(number, round, &mut given, origin).await?;
+                }
             }
         }
         Err(RequestError::Invalid(format!(
@@ -88,8 +90,7 @@ impl Connection {
         number: usize,
         round: Round,
         given: &mut Given,
-        source: Option<u64>,
-        record: Option<&CallRecord>,
+        origin: Origin<'_>,
     ) -> Result<Answers, RequestError> {
         let requests = round.input_requests.unwrap_or_default();
         if requests.is_empty() && round.request_state.is_none() {
@@ -114,8 +115,8 @@ impl Connection {
         let answers = new.into_iter().map(|(key, question, request)| async move {
             let recorded_as = format!("round {number} {question}");
             let mut request = InputRequest::new(Some(key.clone()), None, request);
-            request.source = source;
-            let answered = self.ask_once(request, record, &recorded_as).await?;
+            request.source = origin.source;
+            let answered = self.ask_once(request, origin.record, &recorded_as).await?;
             // Answers to a call are never recorded as accepted: it may be made again from its beginning.
             let answered = answered.ok_or_else(|| {
                 RequestError::Invalid(format!("it asks {:?} again, which was answered", excerpt(&key)))

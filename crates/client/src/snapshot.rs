@@ -127,19 +127,24 @@ impl TaskSnapshot {
         Self::read(json).or_else(|error| {
             let Id { task_id } = serde_json::from_str(json).map_err(|_| error)?;
             check_id(&task_id)?;
-            Ok(Self {
-                id: task_id,
-                status: TaskStatus::Working,
-                unknown_status: None,
-                message: None,
-                created_at: None,
-                last_updated_at: None,
-                ttl: None,
-                poll_interval: None,
-                input_requests: Vec::new(),
-                outcome: None,
-            })
+            Ok(Self::unread(&task_id, TaskStatus::Working))
         })
+    }
+
+    /// A task of which nothing more is known.
+    pub(crate) fn unread(id: &str, status: TaskStatus) -> Self {
+        Self {
+            id: id.to_owned(),
+            status,
+            unknown_status: None,
+            message: None,
+            created_at: None,
+            last_updated_at: None,
+            ttl: None,
+            poll_interval: None,
+            input_requests: Vec::new(),
+            outcome: None,
+        }
     }
 }
 

@@ -1,12 +1,13 @@
 //! A task on a server: reading it, cancelling it.
 
 use crate::{
-    Connection, Finished, Generation, JournalError, OtherLogin, Outcome, RequestError, TaskRef, TaskSnapshot,
-    TaskStatus, Tool,
+    Connection, Finished, Generation, InputRequest, JournalError, OtherLogin, Outcome, RecordedCall, RequestError,
+    TaskRef, TaskSnapshot, TaskStatus, Tool,
     call_record::CallRecord,
     earlier_requests::{EarlierRequest, UnansweredRequests},
     era::Era,
     error::excerpt,
+    journal::JournalWatch,
     output_schema::OutputSchema,
     request::Request,
     result_request::ResultRequest,
@@ -37,6 +38,8 @@ pub struct TaskHandle {
     record: Option<CallRecord>,
     other_login: Option<OtherLogin>,
     earlier_requests: UnansweredRequests,
+    /// The status that the journal has of it.
+    noted: Option<TaskStatus>,
     done: Arc<Done>,
 }
 
@@ -45,6 +48,10 @@ pub struct TaskHandle {
 struct Done {
     /// The keys of the questions that the server has taken an answer to.
     answered: Mutex<HashSet<String>>,
+    /// Those of which the journal says the same: another handle has answered, perhaps of another process.
+    taken: Mutex<HashSet<String>>,
+    /// What the task asked when it was last read, if it says so in its status.
+    asked: Mutex<Vec<InputRequest>>,
     /// The server was asked to cancel the task.
     is_cancelled: AtomicBool,
 }
@@ -92,6 +99,7 @@ impl TaskHandle {
             record: None,
             other_login: None,
             earlier_requests: UnansweredRequests::default(),
+            noted: None,
             done: Arc::default(),
         }
     }
@@ -104,6 +112,58 @@ impl TaskHandle {
     /// Whether this handle has answered the question.
     pub(crate) fn has_answered(&self, key: &str) -> bool {
         self.done.answered.lock().contains(key)
+    }
+
+    /// The journal says that the server has taken an answer to this question.
+    pub(crate) fn note_taken(&self, key: &str) {
+        self.done.taken.lock().insert(key.to_owned());
+    }
+
+    /// Whether the question is known to be answered, by this handle or by another one.
+    pub(crate) fn is_answered(&self, key: &str) -> bool {
+        self.has_answered(key) || self.done.taken.lock().contains(key)
+    }
+
+    /// The task asks this, as its server says in its status.
+    pub(crate) fn note_asked(&self, task: &TaskSnapshot) {
+        let mut asked = self.done.asked.lock();
+        if *asked != task.input_requests {
+            asked.clone_from(&task.input_requests);
+        }
+    }
+
+    /// What the task asked under this key when it was last read.
+    pub(crate) fn last_asked(&self, key: &str) -> Option<InputRequest> {
+        let asked = self.done.asked.lock();
+        let mut asked = asked.iter();
+        asked.find(|question| question.key.as_deref() == Some(key)).cloned()
+    }
+
+    /// The task as far as it is known without a request.
+    pub(crate) fn known_status(&self) -> TaskSnapshot {
+        if let Some(created) = &self.created {
+            return (**created).clone();
+        }
+        let reference = self.reference.as_deref();
+        TaskSnapshot {
+            created_at: reference.and_then(|task| task.created_at.clone()),
+            ttl: reference.and_then(|task| task.ttl),
+            ..TaskSnapshot::unread(&self.id, self.noted.unwrap_or(TaskStatus::Working))
+        }
+    }
+
+    /// Tells what other processes do with the journal. `None` without one.
+    pub(crate) fn journal_watch(&self) -> Option<JournalWatch> {
+        self.record.as_ref().map(CallRecord::watch)
+    }
+
+    /// The same task, with what its call is recorded with.
+    pub(crate) fn known_from(self, call: &RecordedCall) -> Self {
+        Self {
+            reference: call.task.clone().map(Arc::new).or(self.reference),
+            noted: call.status,
+            ..self
+        }
     }
 
     /// Whether this handle has changed what the task asks.
@@ -293,32 +353,44 @@ impl TaskHandle {
                     let other = excerpt(&task.id);
                     return Err(RequestError::Invalid(format!("it is about another task, {other:?}")));
                 }
-                self.follow(&task).await;
+                self.note_asked(&task);
+                self.keep_session(&task).await;
                 self.note(&task).await;
                 Ok(task)
             }
-            Err(error) => {
-                if error.is_unknown_task() {
-                    self.connection.legacy_tasks().ended(self.id());
-                }
-                let is_lost = error.is_unknown_task() && self.other_login.is_none();
-                if let Some(record) = self.record.as_ref().filter(|_| is_lost) {
-                    record
-                        .mark_lost(&format!("the server does not know the task: {error}"))
-                        .await;
-                }
-                Err(error)
-            }
+            Err(error) if error.is_unknown_task() => Err(self.not_known(error).await),
+            Err(error) => Err(error),
         }
     }
 
+    /// The server does not know the task. One that a call was answered with is lost, unless its result was fetched, or only another login or another process reaches it.
+    async fn not_known(&self, error: RequestError) -> RequestError {
+        self.connection.legacy_tasks().ended(self.id());
+        if self.other_login.is_some() {
+            return error;
+        }
+        if let Some(record) = &self.record {
+            let reason = format!("the server does not know the task: {error}");
+            record.mark_lost(&reason).await;
+        }
+        let is_created = self.record.is_some() || self.reference.is_some();
+        if !is_created || self.is_followed_elsewhere().await || self.fetched().await.is_some() {
+            return error;
+        }
+        RequestError::LostTask {
+            task: excerpt(&self.id).into_owned(),
+            error: Box::new(error),
+        }
+    }
+
+    async fn is_legacy(&self) -> bool {
+        let era = self.connection.known_era().await;
+        era.is_some_and(|era| era.legacy().is_some())
+    }
+
     /// Keeps the session of a live legacy task warm.
-    async fn follow(&self, task: &TaskSnapshot) {
-        let is_legacy = self
-            .connection
-            .known_era()
-            .await
-            .is_some_and(|era| era.legacy().is_some());
+    async fn keep_session(&self, task: &TaskSnapshot) {
+        let is_legacy = self.is_legacy().await;
         if is_legacy && !task.status.is_final() {
             self.connection.follow_legacy_task(self.id(), self.record.as_ref());
         } else if is_legacy {
@@ -329,10 +401,22 @@ impl TaskHandle {
     /// Asks the server to cancel the task. A modern server only acknowledges the request, so the task may still end with any outcome;
     /// a legacy server returns the cancelled task.
     ///
+    /// To cancel it again, or when it has ended, changes nothing and is no error, whatever the server says: its outcome tells how it has ended. A legacy server, which must refuse
+    /// that, is asked how the task stands, and the task is returned.
+    ///
     /// # Errors
-    /// Any [`RequestError`]; a legacy server refuses a task that has ended, with [`RequestError::Rpc`].
+    /// Any [`RequestError`].
     pub async fn cancel(&self) -> Result<Option<TaskSnapshot>, RequestError> {
-        let answer = self.request(Method::TasksCancel).await?;
+        let answer = match self.request(Method::TasksCancel).await {
+            Err(RequestError::Rpc(refusal)) if self.is_legacy().await => {
+                return match self.get().await {
+                    Ok(now) if now.status.is_final() => Ok(Some(now)),
+                    Err(error) if error.is_unknown_task() => Err(error),
+                    _ => Err(RequestError::Rpc(refusal)),
+                };
+            }
+            answer => answer?,
+        };
         self.done.is_cancelled.store(true, Ordering::Relaxed);
         match self.connection.era().await?.legacy() {
             Some(_) => TaskSnapshot::read(answer.as_str()).map(Some),

@@ -337,21 +337,29 @@ fn invalid(task: &TaskHandle, reason: &str) -> RequestError {
 
 /// The name of a question in the journal. Questions from before the task have other names.
 fn recorded_as(key: &str) -> String {
-    format!("task {key}")
+    format!("{OF_TASK}{key}")
 }
 
+/// The beginning of such a name.
+const OF_TASK: &str = "task ";
+
 impl TaskHandle {
-    /// Answers a question of the task; `key` is that of the [`InputRequest`](crate::InputRequest) in [`questions`](Self::questions). The server ignores answers
-    /// to questions that are no longer open. If the [handler](crate::Options::inputs) is being asked a question of a legacy task, that ends. The answer to a recorded task is in the
+    /// Answers a question of the task; `key` is that of the [`InputRequest`](crate::InputRequest) in [`questions`](Self::questions). An answer that does not
+    /// [fit](crate::InputRequest::check) is not sent. If the [handler](crate::Options::inputs) is being asked a question of a legacy task, that ends. The answer to a recorded task is in the
     /// journal before it is sent. If another process has answered, nothing is sent; of several users the server takes the answer that arrives first.
     ///
     /// # Errors
-    /// Any [`RequestError`]; [`RequestError::NotAsked`] if another process of this user has answered; [`RequestError::Rpc`] if the answer does not fit the question; so is a `key` that a legacy task
-    /// has not asked: such a server asks [`Options::inputs`](crate::Options::inputs) while the task is waited for, and nobody knows its questions before.
+    /// Any [`RequestError`]; [`RequestError::InvalidAnswer`] if the answer does not fit the form of the question; [`RequestError::NotAsked`] if the task does not ask under
+    /// this key, or was answered, also by another process of this user. A legacy server asks while the task is waited for, and nobody knows its questions before.
     pub async fn answer(&self, key: &str, answer: InputResponse) -> Result<(), RequestError> {
         if self.connection().era().await?.legacy().is_some() {
             return self.answer_recorded(key, &answer).await;
         }
+        if self.has_taken_answer(key).await {
+            return Err(asks_not(self, key));
+        }
+        let question = self.asked_under(key).await?;
+        self.check_answer(key, &question, &answer)?;
         let name = recorded_as(key);
         if let Some(record) = self.record()
             && !claim_answer(record, &name, None, &answer).await
@@ -392,6 +400,43 @@ impl TaskHandle {
         match self.record() {
             Some(record) => record.is_answer_accepted(&recorded_as(key)).await,
             None => false,
+        }
+    }
+
+    /// What the task asks under this key, as it was last read; it is read once more if it has not asked that before.
+    async fn asked_under(&self, key: &str) -> Result<InputRequest, RequestError> {
+        if let Some(question) = self.last_asked(key) {
+            return Ok(question);
+        }
+        self.get().await?;
+        self.last_asked(key).ok_or_else(|| asks_not(self, key))
+    }
+
+    /// Whether the answer may be sent.
+    ///
+    /// # Errors
+    /// [`RequestError::InvalidAnswer`].
+    pub(crate) fn check_answer(
+        &self,
+        key: &str,
+        question: &InputRequest,
+        answer: &InputResponse,
+    ) -> Result<(), RequestError> {
+        question.check(answer).map_err(|error| RequestError::InvalidAnswer {
+            task: excerpt(self.id()).into_owned(),
+            key: excerpt(key).into_owned(),
+            error,
+        })
+    }
+
+    /// Notes which answers the server has taken, from this process or from another one, as far as the journal knows.
+    pub(crate) async fn note_taken_answers(&self) {
+        if let Some(record) = self.record() {
+            for name in record.accepted_answers().await {
+                if let Some(key) = name.strip_prefix(OF_TASK) {
+                    self.note_taken(key);
+                }
+            }
         }
     }
 

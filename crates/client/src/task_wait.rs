@@ -34,6 +34,10 @@ impl TaskHandle {
     /// no answer; it is cancelled then. [`RequestError::InvalidOutput`] if the result does not fit the output schema of the tool, which is known to
     /// handles that a call returned.
     pub async fn wait(&self, on_event: Observer<'_>) -> Result<Outcome, RequestError> {
+        let connection = self.connection();
+        if connection.known_era().await.is_none_or(|era| era.legacy().is_some()) {
+            connection.legacy_tasks().allow_questions(self.id());
+        }
         let mut wait = Wait {
             handle: self,
             on_event,
@@ -390,6 +394,7 @@ impl Wait<'_> {
             (self.on_event)(Event::Recovered);
         }
         if self.last_seen.as_ref() != Some(snapshot) {
+            self.handle.note_asked(snapshot);
             (self.on_event)(Event::Status(snapshot));
             self.last_seen = Some(snapshot.clone());
         }

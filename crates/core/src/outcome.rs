@@ -63,6 +63,12 @@ impl fmt::Debug for Shown<'_> {
 }
 
 /// A JSON-RPC error object.
+///
+/// ```
+/// use longhaul_core::RpcFailure;
+/// let failure = RpcFailure::new(-32603, "the model cannot be reached");
+/// assert_eq!((failure.code, &*failure.message, failure.data), (-32603, "the model cannot be reached", None));
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct RpcFailure {
     /// The code.
@@ -71,6 +77,17 @@ pub struct RpcFailure {
     pub message: Arc<str>,
     /// More for programs.
     pub data: Option<Json>,
+}
+
+impl RpcFailure {
+    /// An error without data.
+    pub fn new(code: i32, message: impl Into<Arc<str>>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            data: None,
+        }
+    }
 }
 
 impl fmt::Debug for RpcFailure {
@@ -107,6 +124,43 @@ impl Outcome {
     pub fn result(json: Json) -> Self {
         let is_error = says_is_error(json.as_str());
         Self::Result { json, is_error }
+    }
+
+    /// The text for a person: that of the text blocks of a result, one below the other, also if the tool reports an error; the message of a JSON-RPC error;
+    /// `cancelled`. Empty if a result has no text.
+    ///
+    /// ```
+    /// use longhaul_core::{Json, Outcome};
+    /// let content = r#"{"content":[{"type":"text","text":"built"},{"type":"image"},{"type":"text","text":"in 3 s"}]}"#;
+    /// let outcome = Outcome::result(Json::parse(content).unwrap());
+    /// assert_eq!(outcome.text(), "built\nin 3 s");
+    /// assert_eq!(Outcome::tool_error("no such file").text(), "no such file");
+    /// ```
+    pub fn text(&self) -> String {
+        match self {
+            Self::Result { json, .. } => texts(json.as_str()).join("\n"),
+            Self::RpcError(failure) => failure.message.to_string(),
+            Self::Cancelled => "cancelled".to_owned(),
+        }
+    }
+
+    /// The `structuredContent` of a result, if it has one: what fits the output schema of its tool.
+    ///
+    /// ```
+    /// use longhaul_core::{Json, Outcome};
+    /// let outcome = Outcome::result(Json::parse(r#"{"content":[],"structuredContent":{"size":3}}"#).unwrap());
+    /// assert_eq!(outcome.structured_content().unwrap().as_str(), r#"{"size":3}"#);
+    /// ```
+    pub fn structured_content(&self) -> Option<Json> {
+        #[derive(serde::Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Structured<'a> {
+            #[serde(borrow)]
+            structured_content: Option<&'a RawValue>,
+        }
+        let Self::Result { json, .. } = self else { return None };
+        let structured: Structured<'_> = serde_json::from_str(json.as_str()).ok()?;
+        structured.structured_content.map(Json::from)
     }
 
     /// A result with `isError` and a text.
@@ -149,8 +203,9 @@ impl Outcome {
         match self {
             Self::RpcError(failure) => Some(first_line(&failure.message, "it failed")),
             Self::Result { json, is_error: true } => {
-                let text = first_text(json.as_str()).unwrap_or_default();
-                Some(first_line(&text, "the tool reported an error"))
+                let texts = texts(json.as_str());
+                let text = texts.first().map(|text| &**text).unwrap_or_default();
+                Some(first_line(text, "the tool reported an error"))
             }
             Self::Result { is_error: false, .. } | Self::Cancelled => None,
         }
@@ -200,8 +255,8 @@ fn first_line(text: &str, blank: &'static str) -> Arc<str> {
     }
 }
 
-/// The first text among the content blocks of a `CallToolResult`.
-fn first_text(result: &str) -> Option<Cow<'_, str>> {
+/// The texts among the content blocks of a `CallToolResult`.
+fn texts(result: &str) -> Vec<Cow<'_, str>> {
     #[derive(serde::Deserialize)]
     struct Content<'a> {
         #[serde(borrow)]
@@ -212,8 +267,9 @@ fn first_text(result: &str) -> Option<Cow<'_, str>> {
         #[serde(borrow, default)]
         text: Option<Cow<'a, str>>,
     }
-    let blocks = serde_json::from_str::<Content>(result).ok()?.content;
-    blocks.into_iter().find_map(|block| block.text)
+    let read = serde_json::from_str::<Content>(result);
+    let blocks = read.map(|read| read.content).unwrap_or_default();
+    blocks.into_iter().filter_map(|block| block.text).collect()
 }
 
 fn says_is_error(result: &str) -> bool {

@@ -144,7 +144,14 @@ pub(super) async fn cancel(call: &RecordedCall, json: bool) -> Result<Exit, Fail
             Ok(Exit::Answered)
         }
         (CallState::Finished(Finished::Cancelled), None) => {
-            report(&format!("is cancelled{goes_on}"), "cancelled");
+            report("is cancelled", "cancelled");
+            Ok(Exit::Answered)
+        }
+        (CallState::Unknown { .. }, None) => {
+            report(
+                &format!("was given up: the server has not answered, so it may have run{goes_on}"),
+                "cancelRequested",
+            );
             Ok(Exit::Answered)
         }
         _ => Err(ended(&now)),

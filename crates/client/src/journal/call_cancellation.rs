@@ -12,8 +12,8 @@ use crate::recorded_call::{CallId, Finished, StateCode};
 /// What becomes of a call that is to be cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallCancellation {
-    /// The process that makes the call is told, and stops waiting for the answer. The call is recorded as cancelled then, unless the answer comes first. One that waits
-    /// for a task cancels that.
+    /// The process that makes the call is told, and stops waiting for the answer. The call is recorded as cancelled then, unless the answer comes first; as of unknown outcome if it may go on
+    /// at the server, which has not answered within two seconds. One that waits for a task cancels that.
     Requested,
     /// The process that made the call has ended. The call is recorded as cancelled, so it is not made again under its idempotency key. It may go on at the server.
     Recorded,

@@ -11,6 +11,7 @@ use super::{
 use crate::{input::InputResponse, input_request::InputRequest, recorded_call::CallId};
 use longhaul_core::Json;
 use rusqlite::OptionalExtension;
+use serde_json::{Value, json};
 
 /// The longest question that other processes are shown, in bytes.
 const MAX_LENGTH: usize = 256 * 1024;
@@ -28,23 +29,29 @@ impl ClientJournal {
     /// the call's idempotency key. `false` if the call does not ask this now: then nothing is recorded.
     ///
     /// # Errors
-    /// [`JournalError::WrongState`] if the call has an answer or a task, [`JournalError::UnknownCall`], and those of the disk and the file.
+    /// [`JournalError::InvalidAnswer`] if the answer does not fit the form of the question; [`JournalError::WrongState`] if the call has an answer or a task, [`JournalError::UnknownCall`], and those of the disk and the file.
     pub async fn answer_call(
         &self,
         call: CallId,
         key: impl Into<String>,
         answer: &InputResponse,
     ) -> Result<bool, JournalError> {
-        let (key, answer) = (key.into(), Json::from(answer.as_value().clone()));
+        let (key, given) = (key.into(), answer.clone());
+        let answer = Json::from(answer.as_value().clone());
         self.0
             .write(move |scope| {
-                let sql = "SELECT key FROM questions WHERE call = ?1 AND input_key = ?2 AND state = 1";
-                let name: Option<String> = scope
+                let sql = "SELECT key, method, params FROM questions WHERE call = ?1 AND input_key = ?2 AND state = 1";
+                let asked: Option<(String, String, String)> = scope
                     .connection
                     .prepare_cached(sql)?
-                    .query_row((call.number(), &key), |row| row.get(0))
+                    .query_row((call.number(), &key), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
                     .optional()?;
-                let Some(name) = name else { return Ok(false) };
+                let Some((name, method, params)) = asked else {
+                    return Ok(false);
+                };
+                let params: Value = serde_json::from_str(&params).unwrap_or_default();
+                let question = InputRequest::new(Some(key.clone()), None, json!({"method": method, "params": params}));
+                question.check(&given).map_err(JournalError::InvalidAnswer)?;
                 let is_recorded = record_answer(scope, call, &name, &answer)?;
                 release(scope, call, &name)?;
                 Ok(is_recorded)
@@ -96,6 +103,17 @@ impl ClientJournal {
     pub(crate) async fn is_answer_accepted(&self, call: CallId, name: String) -> Result<bool, JournalError> {
         let sql = "SELECT 1 FROM questions WHERE call = ?1 AND key = ?2 AND state = 3";
         let read = move |scope: &Scope<'_>| Ok(scope.connection.prepare_cached(sql)?.exists((call.number(), &name))?);
+        self.0.read(read).await
+    }
+
+    /// The names of the questions of a call whose answers the server has acknowledged.
+    pub(crate) async fn accepted_answers(&self, call: CallId) -> Result<Vec<String>, JournalError> {
+        let sql = "SELECT key FROM questions WHERE call = ?1 AND state = 3";
+        let read = move |scope: &Scope<'_>| {
+            let mut statement = scope.connection.prepare_cached(sql)?;
+            let names = statement.query_map([call.number()], |row| row.get(0))?;
+            Ok(names.collect::<Result<_, _>>()?)
+        };
         self.0.read(read).await
     }
 

@@ -1,6 +1,6 @@
 //! Why the journal cannot be opened or a change not be recorded.
 
-use crate::recorded_call::CallId;
+use crate::{InvalidAnswer, recorded_call::CallId};
 use rusqlite::{Error, ErrorCode};
 use std::path::{Path, PathBuf};
 
@@ -73,6 +73,9 @@ pub enum JournalError {
     /// There is no such call: it never existed, or it was deleted some time after it had finished.
     #[error("the client journal has no {0}")]
     UnknownCall(CallId),
+    /// The answer does not fit what the call asks. Nothing is recorded.
+    #[error("the answer is not recorded: {0}")]
+    InvalidAnswer(InvalidAnswer),
     /// The change does not fit the state of the call.
     #[error("cannot {action} {call}: it is {state}")]
     WrongState {

@@ -129,11 +129,27 @@ async fn answer_request(
     if connection.is_answered_with_task(request) {
         return Some((connection.answer_as_task(request, inputs.answer(asked)), None));
     }
-    let given = connection.open_question(serving, &asked).map(OpenQuestion::given);
+    let tasks = Arc::clone(connection.legacy_tasks());
+    // What is recorded is known to everybody. Anything else only the handle of the task shows.
+    let given = match recorded {
+        Some(_) => None,
+        None => connection.open_question(serving, &asked).map(OpenQuestion::given),
+    };
     drop(connection);
+    tokio::select! {
+        biased;
+        _ = answer_given(given.clone()) => {}
+        () = tasks.until_may_ask(serving.task.as_deref()) => {}
+    }
     let ask = || {
-        let (answer, still_asks) = (inputs.answer(asked.clone()), still_asks(weak, serving, recorded));
-        let given = answer_given(given.clone());
+        let answer = inputs.answer(asked.clone());
+        let still_asks = still_asks(weak, serving, recorded);
+        // Not before it is known that nobody has answered it: the status would show it again.
+        let opened = || {
+            let connection = weak.upgrade()?;
+            connection.open_question(serving, &asked).map(OpenQuestion::given)
+        };
+        let given = answer_given(given.clone().or_else(opened));
         async move {
             let answer = tokio::select! {
                 biased;

@@ -304,6 +304,9 @@ impl Connection {
                 false => None,
             }
         };
+        if serving.question.get().is_some() {
+            self.listening().note_question();
+        }
         if ended.is_some_and(|ended| ended.came_again) {
             self.serve(serving.request, &serving.era, serving.source, serving.call.as_ref());
         }

@@ -2,12 +2,15 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod answered_elsewhere;
+mod answered_keys;
 mod authorization_server;
+mod cancelled_calls;
 mod changes;
 mod client;
 mod deferred;
 mod discovery;
 mod first_login;
+mod followed_tasks;
 mod forwarding;
 mod found;
 mod handles;
@@ -16,10 +19,12 @@ mod hostile;
 mod hostile_tasks;
 mod https;
 mod internal_addresses;
+mod invalid_answers;
 mod issuers;
 mod legacy;
 mod legacy_questions;
 mod login;
+mod looking;
 mod lost_calls;
 mod lost_sessions;
 mod lost_streams;
