@@ -3,6 +3,7 @@
 use crate::{
     json_text::{self, TextError},
     nearest,
+    shell_word::shell_word,
 };
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -70,6 +71,13 @@ pub(crate) enum ArgumentError {
         name: String,
         expected: String,
         given: String,
+    },
+    #[error("`{name}` takes {choices}, not `{given}`; for several, repeat it: {example}")]
+    NoChoice {
+        name: String,
+        choices: String,
+        given: String,
+        example: String,
     },
     #[error("missing {}", .0.join(", "))]
     Missing(Vec<String>),
@@ -190,10 +198,15 @@ struct Wanted<'a> {
     types: BTreeSet<&'a str>,
     /// The values of `enum` and `const`.
     choices: Vec<&'a Value>,
+    /// Whether nothing but the choices is allowed.
+    has_only_choices: bool,
     /// The schema of an array's elements.
     items: &'a Value,
     root: &'a Value,
 }
+
+/// The choices that an error lists.
+const SHOWN_CHOICES: usize = 20;
 
 /// References may lead in circles.
 const MAX_REFERENCE_DEPTH: usize = 16;
@@ -203,6 +216,7 @@ impl<'a> Wanted<'a> {
         let mut wanted = Self {
             types: BTreeSet::new(),
             choices: Vec::new(),
+            has_only_choices: has_only_choices(schema),
             items: &Value::Null,
             root,
         };
@@ -263,7 +277,32 @@ impl<'a> Wanted<'a> {
             _ => {}
         }
         let element = Wanted::of(self.items, self.root);
+        if let Some(given) = words.iter().find_map(|word| element.no_choice(word)) {
+            let choices: Vec<String> = (element.choices.iter().take(SHOWN_CHOICES))
+                .map(|choice| spelled(choice))
+                .collect();
+            let example: Vec<String> = (choices.iter().take(2))
+                .map(|choice| shell_word(&format!("{name}={choice}")))
+                .collect();
+            return Err(ArgumentError::NoChoice {
+                name: name.to_owned(),
+                choices: choices.join(", "),
+                given: given.to_owned(),
+                example: example.join(" "),
+            });
+        }
         words.into_iter().map(|word| element.read(name, word)).collect()
+    }
+
+    /// A text that is none of the choices, where only these are taken.
+    fn no_choice<'w>(&self, word: &'w Word) -> Option<&'w str> {
+        match word {
+            Word::Text(text) if self.has_only_choices => {
+                let is_choice = self.choices.iter().any(|choice| spelled(choice) == *text);
+                (!is_choice).then_some(text)
+            }
+            _ => None,
+        }
     }
 
     fn read(&self, name: &str, word: Word) -> Result<Value, ArgumentError> {
@@ -315,6 +354,13 @@ impl<'a> Wanted<'a> {
         });
         words.collect::<Vec<_>>().join(" or ")
     }
+}
+
+/// Whether the schema is a list of values, as MCP writes choices with and without titles.
+fn has_only_choices(schema: &Value) -> bool {
+    let listed = schema["oneOf"].as_array().or_else(|| schema["anyOf"].as_array());
+    let has_titles = listed.is_some_and(|listed| listed.iter().all(|choice| choice.get("const").is_some()));
+    schema["enum"].is_array() || has_titles
 }
 
 /// How a choice is written on the command line.
@@ -463,6 +509,31 @@ mod tests {
         );
         let open = json!({"properties": {"path": {}}, "additionalProperties": true});
         assert_eq!(read(open, &["other=x"]).unwrap(), json!({"other": "x"}));
+    }
+
+    #[test]
+    fn several_choices_in_one_word_are_told_how_to_be_written() {
+        let of = |items: Value| json!({"properties": {"tags": {"type": "array", "items": items}}});
+        for items in [
+            json!({"type": "string", "enum": ["red", "dark blue", "green"]}),
+            json!({"anyOf": [{"const": "red", "title": "Red"}, {"const": "dark blue"}, {"const": "green"}]}),
+        ] {
+            for given in ["red,green", "tan"] {
+                let problem = read(of(items.clone()), &[&format!("tags={given}")]).unwrap_err();
+                assert_eq!(
+                    problem,
+                    format!(
+                        "`tags` takes red, dark blue, green, not `{given}`; for several, repeat it: tags=red 'tags=dark blue'"
+                    )
+                );
+            }
+            let several = read(of(items.clone()), &["tags=red", "tags=green"]).unwrap();
+            assert_eq!(several, json!({"tags": ["red", "green"]}));
+            assert_eq!(read(of(items), &["tags:=[\"red\"]"]).unwrap(), json!({"tags": ["red"]}));
+        }
+        // Other texts may be allowed beside the choices.
+        let open = json!({"anyOf": [{"const": "red"}, {"type": "string"}]});
+        assert_eq!(read(of(open), &["tags=tan"]).unwrap(), json!({"tags": ["tan"]}));
     }
 
     #[test]

@@ -8,6 +8,9 @@ use crate::{
 use longhaul_client::{CallError, JournalError, OpenError, RequestError, TokenError};
 use serde_json::json;
 
+/// The kind of what was made before, and may have run.
+pub(crate) const OUTCOME_UNKNOWN: &str = "outcome_unknown";
+
 /// A command failed.
 pub(crate) struct Failure {
     exit: Exit,
@@ -61,7 +64,7 @@ impl Failure {
     /// A call that an earlier command has made may have run.
     pub(crate) fn outcome_unknown(reason: &str) -> Self {
         let message = format!("the call was made before and may have run, so it is not made again: {reason}");
-        Self::no_server(message).of_kind("outcome_unknown").with_run(true)
+        Self::no_server(message).of_kind(OUTCOME_UNKNOWN).with_run(true)
     }
 
     /// The server answered with what no MCP server says.
@@ -354,7 +357,7 @@ impl From<CallError> for Failure {
             CallError::Request(error) | CallError::Task { error, .. } => error.into(),
             CallError::Journal(error) => error.into(),
             unknown @ CallError::OutcomeUnknown { .. } => Self::no_server(unknown.to_string())
-                .of_kind("outcome_unknown")
+                .of_kind(OUTCOME_UNKNOWN)
                 .with_run(true),
             other => Self::usage(other),
         }

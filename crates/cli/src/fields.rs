@@ -1,7 +1,7 @@
 //! Arguments and the fields of questions in a line each, as they are written on a command line.
 
-use crate::{answer_format::format_example, output::plain};
-use longhaul_client::InputRequest;
+use crate::output::plain;
+use longhaul_client::{FormField, InputRequest};
 use serde_json::Value;
 
 /// The letters of a server's schema that are shown where it is wrong.
@@ -159,7 +159,7 @@ fn example(field: &Value) -> Value {
             .iter()
             .find_map(|bound| field.get(*bound).cloned())
             .unwrap_or_else(|| 1.into()),
-        _ => format_example(field).unwrap_or("TEXT").into(),
+        _ => FormField::new(field).format_example().unwrap_or("TEXT").into(),
     };
     default.or_else(choice).unwrap_or_else(of_type)
 }

@@ -4,7 +4,6 @@
 mod admin;
 mod amounts;
 mod answer;
-mod answer_format;
 mod args;
 mod arguments;
 mod ask;

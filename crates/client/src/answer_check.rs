@@ -186,13 +186,17 @@ impl InputRequest {
             };
         }
         match self.schema() {
-            Some(schema) => check_content(schema, content),
+            Some(schema) => check_form(schema, content),
             None => Ok(()),
         }
     }
 }
 
-fn check_content(schema: &Value, content: &Map<String, Value>) -> Result<(), InvalidAnswer> {
+/// Whether values fit a form with this schema: see [`InputRequest::check`], which does this for the answer to a question.
+///
+/// # Errors
+/// [`InvalidAnswer`].
+pub fn check_form(schema: &Value, content: &Map<String, Value>) -> Result<(), InvalidAnswer> {
     let field_of = |name: &str| FormField::new(&schema["properties"][name]);
     let required = schema["required"].as_array().into_iter().flatten();
     for name in required.filter_map(Value::as_str) {

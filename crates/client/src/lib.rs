@@ -262,7 +262,7 @@ mod wire_observer;
 pub use ::http::{HeaderMap, HeaderValue};
 pub use access_token::{AccessToken, InvalidToken, Refusal, TokenError, TokenProvider};
 pub use address::{Address, InvalidAddress};
-pub use answer_check::FormField;
+pub use answer_check::{FormField, check_form};
 pub use batch_run::{BatchRun, BatchStep};
 pub use call::{CallOptions, CallResponse};
 pub use call_error::CallError;

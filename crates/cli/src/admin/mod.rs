@@ -9,7 +9,6 @@ mod table;
 mod top;
 
 use crate::{
-    answer_format,
     args::{
         Admin, AdminAnswer, AdminAudit, AdminCommand, AdminReset, AdminTasks, Filter, OneTask, Operated, SomeTasks,
         SomeTools,
@@ -21,6 +20,7 @@ use crate::{
 };
 use api::{Api, task_path};
 use longhaul_admin::TaskQuery;
+use longhaul_client::check_form;
 use longhaul_core::ToolPattern;
 use serde_json::{Map, Value, json};
 use std::process::ExitCode;
@@ -386,9 +386,7 @@ async fn answer(args: &AdminAnswer) -> Result<Exit, Failure> {
     } else {
         let words = arguments::parse(&args.words).map_err(Failure::usage)?;
         let content = arguments::fit(words, Map::new(), schema, Taker::Question).map_err(Failure::usage)?;
-        if let Some(problem) = answer_format::form_problem(schema, &content) {
-            return Err(Failure::usage(format!("{problem}; nothing was answered")));
-        }
+        check_form(schema, &content).map_err(|problem| Failure::usage(format!("{problem}; nothing was answered")))?;
         json!({"action": "accept", "content": content})
     };
     let body = json!({"key": question["key"], "answer": answer});

@@ -4,7 +4,7 @@ mod early;
 mod held;
 
 use crate::{
-    answer_format, args,
+    args,
     arguments::{self, Taker, Words},
     ask::{self, Answer},
     failure::Failure,
@@ -265,10 +265,11 @@ async fn response(question: &InputRequest, args: &args::Answer, words: Words) ->
         _ => {
             let schema = question.schema().cloned().unwrap_or_default();
             let content = arguments::fit(words, Map::new(), &schema, Taker::Question).map_err(Failure::usage)?;
-            if let Some(problem) = answer_format::form_problem(&schema, &content) {
-                return Err(Failure::usage(format!("{problem}; nothing was answered")));
-            }
-            Ok(InputResponse::accept(content))
+            let response = InputResponse::accept(content);
+            question
+                .check(&response)
+                .map_err(|problem| Failure::usage(format!("{problem}; nothing was answered")))?;
+            Ok(response)
         }
     }
 }
@@ -337,11 +338,12 @@ async fn form(question: &InputRequest) -> Result<InputResponse, Failure> {
 }
 
 async fn agree_to_page(question: &InputRequest) -> Result<InputResponse, Failure> {
-    let url = output::url(question.url().unwrap_or_default());
     if !io::stdin().is_terminal() {
-        return Err(Failure::usage(format!(
-            "the task asks to open {url}; answer on a terminal, or with --decline"
-        )));
+        let url = output::url(question.url().unwrap_or_default());
+        return Err(Failure::usage(match question.page_problem() {
+            Some(problem) => format!("{problem}; {NOTHING_ANSWERED}"),
+            None => format!("the task asks to open {url}; answer on a terminal, or with --decline"),
+        }));
     }
     match ask::on_terminal(question.into()).await {
         Answer::Given(response) => Ok(InputResponse::result(response)),

@@ -1,12 +1,11 @@
 //! A question as a form on the terminal, made from its schema.
 
 use crate::{
-    answer_format::format_problem,
     fields::{Choice, choices, invalid_form},
     output::{note, plain},
 };
 use inquire::{Confirm, CustomType, InquireError, MultiSelect, Select, Text, validator::Validation};
-use longhaul_client::{InputRequest, InputResponse};
+use longhaul_client::{FormField, InputRequest, InputResponse};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::{fmt, str::FromStr};
@@ -16,6 +15,8 @@ use std::{fmt, str::FromStr};
 pub(crate) struct Question {
     message: String,
     url: Option<String>,
+    /// Why the page must not be opened.
+    page_problem: Option<String>,
     schema: Value,
     can_stay_open: bool,
 }
@@ -25,6 +26,7 @@ impl From<&InputRequest> for Question {
         Self {
             message: request.message().to_owned(),
             url: request.url().map(str::to_owned),
+            page_problem: request.page_problem(),
             schema: request.schema().cloned().unwrap_or_default(),
             can_stay_open: can_stay_open(request),
         }
@@ -85,6 +87,13 @@ pub(super) fn not_shown(why: &str) {
 
 /// Shows the whole URL before anything is opened: the server has chosen it.
 fn agree_to_page(question: &Question, url: &str) -> Result<InputResponse, FormError> {
+    if let Some(problem) = &question.page_problem {
+        note(&format!("{}\n{problem}", plain(&question.message, "\n")));
+        return match Confirm::new("Say no to it?").with_default(true).prompt()? {
+            true => Ok(InputResponse::decline()),
+            false => Err(FormError::Dismissed),
+        };
+    }
     note(&format!(
         "{}\nThe server asks you to open this page:\n  {}",
         plain(&question.message, "\n"),
@@ -378,9 +387,9 @@ fn ask_text(
             _ if count == 0 && least == 1 => Validation::Invalid("an answer is required".into()),
             _ if count < least => Validation::Invalid(format!("at least {}", characters(least)).into()),
             Some(most) if count > most => Validation::Invalid(format!("at most {}", characters(most)).into()),
-            _ => match format_problem(&format, given) {
-                Some(problem) => Validation::Invalid(problem.into()),
-                None => Validation::Valid,
+            _ => match FormField::new(&format) {
+                field if field.takes(&given.into()) => Validation::Valid,
+                field => Validation::Invalid(format!("it must be {}", field.expected()).into()),
             },
         })
     });

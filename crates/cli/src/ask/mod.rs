@@ -49,9 +49,10 @@ pub(crate) fn text_of(question: &InputRequest) -> String {
         "" => format!("{} without a text", question.method),
         text => text.to_owned(),
     };
-    match question.url() {
-        Some(url) => format!("{text} (it asks to open {})", crate::output::url(url)),
-        None => text,
+    match (question.page_problem(), question.url()) {
+        (Some(problem), _) => format!("{text} ({problem}; decline it)"),
+        (None, Some(url)) => format!("{text} (it asks to open {})", crate::output::url(url)),
+        (None, None) => text,
     }
 }
 

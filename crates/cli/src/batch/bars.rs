@@ -1,6 +1,6 @@
 //! What a batch shows on standard error: bars on a terminal, else a line for each call that has ended.
 
-use crate::{output, result::Exit, waiting::Display};
+use crate::{output, waiting::Display};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use longhaul_client::Event;
 use std::{
@@ -58,7 +58,7 @@ impl Bars {
     }
 
     /// A line has ended: `ended` of `total` so far, some of them with another exit than success, which `others` counts.
-    pub(super) fn ended(&self, line: usize, exit: Exit, ended: usize, total: usize, others: &str) {
+    pub(super) fn ended(&self, line: usize, how: &str, ended: usize, total: usize, others: &str) {
         match &self.table {
             Some((_, whole)) => {
                 if !others.is_empty() {
@@ -67,14 +67,6 @@ impl Bars {
                 whole.set_position(ended as u64);
             }
             None => {
-                let how = match exit {
-                    Exit::Answered => "completed",
-                    Exit::ToolError => "failed with an error of the tool",
-                    Exit::NoServer => "without an answer",
-                    Exit::Asks => "asks",
-                    Exit::Cancelled => "cancelled",
-                    _ => "refused or failed without a result",
-                };
                 output::note(&format!("line {line}: {how} ({ended} of {total})"));
             }
         }

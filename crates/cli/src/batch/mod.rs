@@ -6,7 +6,7 @@ mod open_questions;
 
 use crate::{
     args,
-    failure::Failure,
+    failure::{Failure, OUTCOME_UNKNOWN},
     interrupt::Interrupt,
     output, record,
     result::{self, Exit},
@@ -77,7 +77,7 @@ pub(crate) async fn run(call: &args::Call, file: &Path) -> Result<Exit, Failure>
     let batch = Batch {
         server: &server,
         run,
-        repeats_unknown: call.repeat == Some(args::Repeat::Unknown),
+        repeat: call.repeat,
         takes_keys,
         unclear: Mutex::default(),
         earlier: client.calls().await.unwrap_or_default(),
@@ -106,7 +106,7 @@ struct Batch<'a> {
     client: Client,
     /// The run that this is, or continues, if it is recorded.
     run: Option<BatchRun>,
-    repeats_unknown: bool,
+    repeat: Option<args::Repeat>,
     takes_keys: bool,
     /// The lines whose calls may have run, and for which there is no answer.
     unclear: Mutex<BTreeSet<usize>>,
@@ -125,9 +125,41 @@ struct Batch<'a> {
 struct Ended {
     line: usize,
     exit: Exit,
+    /// Whether an earlier run has made its call, which may have run and is not made again.
+    is_unclear: bool,
     /// Whether its call has an outcome, so that a run which continues this one has nothing to do for it.
     is_over: bool,
 }
+
+impl Ended {
+    /// How it is counted: each line under one name.
+    fn name(&self) -> &'static str {
+        match self.exit {
+            _ if self.is_unclear => UNCLEAR,
+            Exit::Answered => COMPLETED,
+            Exit::ToolError => "failed with an error of the tool",
+            Exit::NoServer => "without an answer",
+            Exit::Cancelled => "cancelled",
+            Exit::Asks => ASKING,
+            _ => REFUSED,
+        }
+    }
+}
+
+const COMPLETED: &str = "completed";
+const ASKING: &str = "asking";
+const REFUSED: &str = "refused or failed without a result";
+const UNCLEAR: &str = "of unknown outcome";
+/// How lines end, as they are told.
+const NAMES: [&str; 7] = [
+    COMPLETED,
+    "failed with an error of the tool",
+    "without an answer",
+    "cancelled",
+    REFUSED,
+    UNCLEAR,
+    ASKING,
+];
 
 /// What has become of a call.
 enum Response {
@@ -181,7 +213,7 @@ impl Batch<'_> {
                 ended = calls.next() => match ended {
                     Some(ended) => {
                         tally.add(&ended);
-                        self.bars.ended(ended.line, ended.exit, tally.ended, total, &tally.others());
+                        self.bars.ended(ended.line, ended.name(), tally.ended, total, &tally.others());
                     }
                     None => break None,
                 },
@@ -193,7 +225,7 @@ impl Batch<'_> {
         if let repeated @ 2.. = self.repeated.load(Ordering::Relaxed) {
             output::note(&format!("{repeated} lines repeat calls whose tasks had not ended"));
         }
-        if interrupted.is_some() || tally.counts.contains_key(&(Exit::Asks as u8)) {
+        if interrupted.is_some() || tally.counts.contains_key(ASKING) {
             let goes_on = match self.server.is_child() {
                 true => "the server is stopped with this command; its tasks go on if it keeps them",
                 false => "the tasks keep running",
@@ -210,7 +242,13 @@ impl Batch<'_> {
 
     /// What to do about calls without an outcome.
     fn tell_how_to_continue(&self) {
-        output::note("the same command continues this run: it makes the calls that were not made, and no call twice");
+        let without = match self.repeat {
+            None => "",
+            Some(_) => " without --repeat",
+        };
+        output::note(&format!(
+            "the same command{without} continues this run: it makes the calls that were not made, and no call twice"
+        ));
         let unclear = self.unclear.lock();
         if unclear.is_empty() || self.takes_keys {
             return;
@@ -238,7 +276,7 @@ impl Batch<'_> {
             return Ok(BatchStep::Call);
         };
         Ok(match run.step(place).await.map_err(record::not_recorded)? {
-            BatchStep::Unknown { .. } if self.repeats_unknown => BatchStep::Call,
+            BatchStep::Unknown { .. } if self.repeat == Some(args::Repeat::Unknown) => BatchStep::Call,
             step => step,
         })
     }
@@ -247,10 +285,12 @@ impl Batch<'_> {
     async fn call(&self, line: Line, tool: &Tool, place: Option<BatchLine>) -> Ended {
         let mut shown = json!({"line": line.number, "tool": tool.name});
         let ended = self.drive(&line, tool, place, &mut shown).await;
+        let mut is_unclear = false;
         let (exit, is_over) = match ended {
             Ok(Response::Asks(_)) => (Exit::Asks, false),
             Ok(response) => (response.exit(), true),
             Err(failure) => {
+                is_unclear = failure.kind() == OUTCOME_UNKNOWN;
                 shown["exit"] = (failure.exit() as u8).into();
                 let failure = failure.of_call();
                 shown["error"] = failure.as_json();
@@ -264,6 +304,7 @@ impl Batch<'_> {
         Ended {
             line: line.number,
             exit,
+            is_unclear,
             is_over,
         }
     }
@@ -454,7 +495,8 @@ struct Tally {
     ended: usize,
     /// Those that have an outcome.
     over: usize,
-    counts: BTreeMap<u8, usize>,
+    /// By their names.
+    counts: BTreeMap<&'static str, usize>,
     /// The first line of the file that has not succeeded.
     first_failure: Option<(usize, Exit)>,
 }
@@ -463,10 +505,7 @@ impl Tally {
     fn add(&mut self, ended: &Ended) {
         self.ended += 1;
         self.over += usize::from(ended.is_over);
-        // Every line is counted under one of the names.
-        let has_name = Self::NAMES.iter().any(|(exit, _)| *exit == ended.exit);
-        let exit = if has_name { ended.exit } else { Exit::Refused };
-        *self.counts.entry(exit as u8).or_default() += 1;
+        *self.counts.entry(ended.name()).or_default() += 1;
         if ended.exit != Exit::Answered && self.first_failure.is_none_or(|(line, _)| ended.line < line) {
             self.first_failure = Some((ended.line, ended.exit));
         }
@@ -474,28 +513,19 @@ impl Tally {
 
     /// Those that have not succeeded.
     fn others(&self) -> String {
-        self.counts_of(&Self::NAMES[1..]).join(", ")
+        self.counts_of(&NAMES[1..]).join(", ")
     }
 
-    fn counts_of(&self, names: &[(Exit, &str)]) -> Vec<String> {
-        let counts = names.iter().filter_map(|(exit, name)| {
-            let count = self.counts.get(&(*exit as u8))?;
+    fn counts_of(&self, names: &[&str]) -> Vec<String> {
+        let counts = names.iter().filter_map(|name| {
+            let count = self.counts.get(name)?;
             Some(format!("{count} {name}"))
         });
         counts.collect()
     }
 
-    const NAMES: [(Exit, &'static str); 6] = [
-        (Exit::Answered, "completed"),
-        (Exit::ToolError, "failed with an error of the tool"),
-        (Exit::NoServer, "without an answer"),
-        (Exit::Cancelled, "cancelled"),
-        (Exit::Refused, "refused or failed without a result"),
-        (Exit::Asks, "asking"),
-    ];
-
     fn summary(&self, total: usize) -> String {
-        let mut parts = self.counts_of(&Self::NAMES);
+        let mut parts = self.counts_of(&NAMES);
         if self.ended < total {
             parts.push(format!("{} not ended or not sent", total - self.ended));
         }

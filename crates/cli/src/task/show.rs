@@ -97,7 +97,7 @@ pub(super) fn describe_questions(asked: &[InputRequest]) -> impl Iterator<Item =
             output::plain(&text_of(request), ""),
             output::plain(key, "")
         );
-        if let Some(url) = request.url() {
+        if let Some(url) = request.url().filter(|_| request.page_problem().is_none()) {
             lines.push_str(&format!("          open {}\n", output::url(url)));
         }
         for field in fields::of_question(request) {

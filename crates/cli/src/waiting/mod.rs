@@ -129,7 +129,7 @@ pub(crate) fn answer_line(server: &Server, id: &str, question: &InputRequest) ->
             "this command does not offer {method}, so only another client can answer; to wait for that, or to end it:{wait}\n  {cancel}"
         );
     }
-    let invalid = question.schema().and_then(fields::invalid_form);
+    let invalid = (question.page_problem()).or_else(|| question.schema().and_then(fields::invalid_form));
     let values = match &invalid {
         Some(_) => vec!["--decline".to_owned()],
         None => fields::values(question),

@@ -544,8 +544,14 @@ fn a_call_of_a_batch_that_may_have_run_is_not_repeated_by_itself() {
             "{again:?}"
         );
         assert!(stderr(&again).contains("--repeat unknown"), "{again:?}");
+        assert!(
+            stderr(&again).contains("3 calls: 2 completed, 1 of unknown outcome"),
+            "{again:?}"
+        );
     }
-    exit(&served.run(&[&words[..], &["--repeat", "unknown"]].concat()), 0);
+    let repeated = served.run(&[&words[..], &["--repeat", "unknown"]].concat());
+    exit(&repeated, 0);
+    assert!(stderr(&repeated).contains("3 calls: 3 completed"), "{repeated:?}");
     assert_eq!(calls(), 4);
     // The run is over.
     exit(&served.run(&words), 0);
@@ -592,4 +598,46 @@ fn the_summary_counts_every_line() {
         "5 calls: 1 completed, 1 failed with an error of the tool, 1 without an answer, 2 refused or failed without a result"
     );
     assert!(said.contains("line 4: without an answer (4 of 5)"), "{said}");
+}
+
+/// The others go on, each to its own end, and what is said of the next run is true of it.
+#[test]
+fn a_line_that_the_server_refuses_changes_no_other() {
+    let is_refused = Arc::new(Mutex::new(false));
+    let refused = Arc::clone(&is_refused);
+    let served = scripted(move |seen| {
+        let n = || seen.body["params"]["arguments"]["n"].as_u64().unwrap();
+        let id = seen.body["params"]["taskId"].as_str().unwrap_or_default();
+        match seen.method() {
+            "tools/call" if n() == 5 => {
+                *refused.lock().unwrap() = true;
+                seen.error(200, -32602)
+            }
+            "tools/call" => seen.result(task(&format!("task-{}", n()), "working", json!({"resultType": "task"}))),
+            "tasks/get" if !*refused.lock().unwrap() => seen.result(task(id, "working", json!({}))),
+            "tasks/get" if id == "task-4" => seen.result(task(id, "cancelled", json!({}))),
+            "tasks/get" => seen.result(task(id, "completed", json!({"result": {"content": []}}))),
+            _ => Reply::empty(404),
+        }
+    });
+    let file = served.home.path().join("calls.jsonl");
+    let calls: String = (1..=6).map(|n| format!("{{\"n\": {n}}}\n")).collect();
+    fs::write(&file, calls).unwrap();
+    let file = file.to_str().unwrap();
+    let run = served.run(&["call", "t", "--batch", file, "--concurrency", "6", "--repeat", "all"]);
+    exit(&run, 4);
+    let ends: Vec<_> = (1..=6).map(|number| of(&run, number)["exit"].clone()).collect();
+    assert_eq!(ends, [0, 0, 0, 4, 5, 0]);
+    assert_eq!(lines(&run).len(), 6, "each line ends once");
+    assert!(served.calls_of("tasks/cancel").is_empty());
+    let said = stderr(&run);
+    assert!(
+        said.contains("6 calls: 4 completed, 1 cancelled, 1 refused or failed without a result"),
+        "{said}"
+    );
+    // The same command would begin a new run.
+    assert!(
+        said.contains("the same command without --repeat continues this run"),
+        "{said}"
+    );
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     peer::{Peer, ReceivedRequest, event_stream, legacy, modern, plain},
-    scripted::{created, task},
+    scripted::{Reply, created, scripted, task},
     support::*,
 };
 use axum::{body::Body, http::Response};
@@ -442,4 +442,40 @@ fn a_detached_call_records_a_question_that_follows_at_once() {
         "{shown}"
     );
     drop(streams);
+}
+
+/// It could do something on the user's machine, so it is not shown as a page to open, and can be declined.
+#[test]
+fn an_address_that_is_no_web_page_is_not_shown_as_one() {
+    let answers = Arc::new(Mutex::new(Vec::new()));
+    let seen_answers = Arc::clone(&answers);
+    let served = scripted(move |seen| match seen.method() {
+        "tools/call" => seen.result(created("task-1")),
+        "tasks/update" => {
+            let answer = seen.body["params"]["inputResponses"]["q"].clone();
+            seen_answers.lock().unwrap().push(answer);
+            seen.result(json!({"resultType": "complete"}))
+        }
+        "tasks/get" => {
+            let params = json!({"mode": "url", "message": "Connect", "url": "javascript:alert(document.cookie)"});
+            let asked = json!({"q": {"method": "elicitation/create", "params": params}});
+            seen.result(task("task-1", "input_required", json!({"inputRequests": asked})))
+        }
+        _ => Reply::empty(404),
+    });
+    let called = served.run(&["call", "t"]);
+    exit(&called, 7);
+    let shown = served.run(&["task", "task-1"]);
+    exit(&shown, 0);
+    let refused = served.run(&["answer", "task-1"]);
+    exit(&refused, 2);
+    for said in [&called, &shown, &refused] {
+        let said = format!("{}{}", stdout(said), stderr(said));
+        assert!(said.contains("begins with `javascript:`"), "{said}");
+        assert!(!said.contains("alert(document.cookie)"), "{said}");
+    }
+    assert!(stderr(&called).contains("--question q --decline"), "{called:?}");
+    assert!(answers.lock().unwrap().is_empty());
+    exit(&served.run(&["answer", "task-1", "--decline"]), 0);
+    assert_eq!(*answers.lock().unwrap(), [json!({"action": "decline"})]);
 }

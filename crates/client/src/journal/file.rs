@@ -59,13 +59,15 @@ impl JournalFile {
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(unusable(path, "it is no path of a file"));
         };
-        let folder = if folder.as_os_str().is_empty() {
-            Path::new(".")
-        } else {
-            folder
-        };
+        if matches!(folder.to_str(), Some("" | ".")) {
+            // It would become private with all that is in it.
+            let reason = "it must be in a folder of its own, such as `journal/handles.db`: all permissions of other users are removed from that folder";
+            return Err(unusable(path, reason));
+        }
         // One after the other, so that the name of each is on disk.
-        let missing = folder.ancestors().skip(1).take_while(|folder| !folder.exists());
+        // The last ancestor of a relative path is empty: the current folder.
+        let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+        let missing = folder.ancestors().skip(1).take_while(is_missing);
         for folder in missing.collect::<Vec<_>>().into_iter().rev() {
             PrivateDir::create(folder).map_err(at(folder))?;
         }

@@ -151,7 +151,7 @@ impl ClientJournal {
     /// Opens the journal at `path`, and creates it and its directory if need be.
     ///
     /// The directory should contain nothing else: all permissions of other users are removed from it, and the journal keeps further files there.
-    /// It must be on a local disk.
+    /// It must be on a local disk. A path in the current folder itself is refused, since that would become private.
     ///
     /// # Errors
     /// [`JournalError::Unusable`], [`Corrupt`](JournalError::Corrupt), [`NewerVersion`](JournalError::NewerVersion), and those of changes.

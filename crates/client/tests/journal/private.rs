@@ -1,7 +1,7 @@
 //! Who may read the files, and files of others.
 
 use crate::support::{new_call, open, path_in, try_open};
-use longhaul_client::JournalError;
+use longhaul_client::{ClientJournal, JournalError};
 use std::{
     fs::{self, Permissions},
     os::unix::fs::{PermissionsExt, chown, symlink},
@@ -133,4 +133,28 @@ async fn a_file_that_was_removed_or_moved_is_noticed() {
         let error = journal.begin(new_call("tool")).await.unwrap_err();
         assert_eq!(error, JournalError::Replaced { path: path.into() });
     }
+}
+
+#[tokio::test]
+async fn a_relative_path_is_one_from_the_current_folder() {
+    let directory = tempfile::tempdir().unwrap();
+    let current = std::env::current_dir().unwrap();
+    let up: std::path::PathBuf = current.ancestors().skip(1).map(|_| "..").collect();
+    let below = directory
+        .path()
+        .strip_prefix("/")
+        .unwrap()
+        .join("new/client/handles.db");
+    let path = up.join(below);
+    assert!(path.is_relative());
+    let journal = ClientJournal::open(&path).await.unwrap();
+    journal.begin(new_call("tool")).await.unwrap();
+    assert!(directory.path().join("new/client/handles.db").exists());
+    // The current folder would become private.
+    let mode_before = mode(&current);
+    for name in ["agent.db", "./agent.db"] {
+        let error = ClientJournal::open(Path::new(name)).await.unwrap_err();
+        assert!(error.to_string().contains("in a folder of its own"), "{error}");
+    }
+    assert_eq!(mode(&current), mode_before);
 }
