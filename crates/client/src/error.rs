@@ -175,8 +175,10 @@ pub enum RequestError {
     /// The id has a form that no task of a Longhaul server has, so there is no log and no history.
     #[error("only Longhaul servers keep logs and histories, and this task id is not from one")]
     InvalidTaskId,
-    /// The task does not ask this question: it was answered already, perhaps by another process, or withdrawn. Nothing was sent.
-    #[error("the task {task} does not ask {key:?} any more; it is already answered, or withdrawn")]
+    /// The task does not ask this question: it was answered already, perhaps by another process, or withdrawn, or there was none with this key. Nothing was sent.
+    #[error(
+        "the task {task} does not ask {key:?} now: it is already answered, or withdrawn, or the key of no question"
+    )]
     NotAsked {
         /// The task.
         task: String,

@@ -121,16 +121,24 @@ impl LegacyTasks {
             .send_if_modified(|tasks| !tasks.may_ask.contains(task) && tasks.may_ask.insert(task.to_owned()));
     }
 
-    /// Waits until what the task asks may be put to the user: looking at a task asks nobody. If it is not known which task asks, one that may ask can be it. A task that
-    /// this process has not heard of may be that of a call.
-    pub(crate) async fn until_may_ask(&self, task: Option<&str>) {
+    /// Waits until what the task asks may be put to the user: looking at a task asks nobody. `false` if the task has ended first. If it is not known which task asks, one
+    /// that may ask can be it. A task that this process has not heard of may be that of a call.
+    pub(crate) async fn until_may_ask(&self, task: Option<&str>) -> bool {
         let is_for_handles = self.is_for_handles.load(Ordering::Relaxed);
-        let may_ask = |tasks: &Tasks| match task {
-            Some(task) => tasks.may_ask.contains(task) || !(is_for_handles || tasks.live.contains_key(task)),
-            None => !is_for_handles || !tasks.may_ask.is_empty(),
+        let mut tasks = self.tasks.subscribe();
+        let Some(task) = task else {
+            let may_ask = |tasks: &Tasks| !is_for_handles || !tasks.may_ask.is_empty();
+            return tasks.wait_for(may_ask).await.is_ok();
         };
-        if self.tasks.subscribe().wait_for(may_ask).await.is_err() {
-            std::future::pending().await
+        let is_looked_at = tasks.borrow().live.contains_key(task);
+        if !(is_looked_at || is_for_handles) {
+            return true;
+        }
+        let is_settled =
+            |tasks: &Tasks| tasks.may_ask.contains(task) || (is_looked_at && !tasks.live.contains_key(task));
+        match tasks.wait_for(is_settled).await {
+            Ok(tasks) => tasks.may_ask.contains(task),
+            Err(_) => false,
         }
     }
 

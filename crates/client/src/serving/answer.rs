@@ -139,7 +139,9 @@ async fn answer_request(
     tokio::select! {
         biased;
         _ = answer_given(given.clone()) => {}
-        () = tasks.until_may_ask(serving.task.as_deref()) => {}
+        may_ask = tasks.until_may_ask(serving.task.as_deref()) => if !may_ask {
+            return None;
+        },
     }
     let ask = || {
         let answer = inputs.answer(asked.clone());

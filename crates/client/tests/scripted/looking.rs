@@ -5,7 +5,7 @@ use crate::{
     peer::{Peer, event_stream, legacy, plain},
     task::legacy_task,
 };
-use longhaul_client::{CallResponse, Client, ClientJournal, InputResponse, Inputs, Outcome, SystemClock};
+use longhaul_client::{CallResponse, Client, ClientJournal, InputResponse, Inputs, Outcome, SystemClock, TaskStatus};
 use serde_json::{Value, json};
 use std::{
     path::Path,
@@ -21,8 +21,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A legacy server that sends the question of its task on every push stream whenever the task is read, until it has an answer.
 fn pushing() -> Peer {
+    pushing_until(&Arc::default())
+}
+
+/// The same; somebody else may answer.
+fn pushing_until(is_answered: &Arc<AtomicBool>) -> Peer {
+    let is_answered = Arc::clone(is_answered);
     let streams: Mutex<Vec<UnboundedSender<String>>> = Mutex::default();
-    let is_answered = AtomicBool::new(false);
     legacy(json!({"requests": {"tools": {"call": {}}}}), move |seen| {
         let is_done = is_answered.load(Ordering::SeqCst);
         match (seen.method(), seen.verb.as_str()) {
@@ -109,4 +114,31 @@ async fn looking_at_a_legacy_task_asks_no_handler() {
     let outcome = outcome.expect("bounded time").unwrap();
     assert!(matches!(outcome, Outcome::Result { .. }), "{outcome:?}");
     assert_eq!(*asked.lock().unwrap(), [true]);
+}
+
+/// What a task has asked that was only looked at is not asked when it has ended.
+#[tokio::test]
+async fn a_task_that_ends_while_it_is_looked_at_asks_no_handler() {
+    let is_answered = Arc::default();
+    let (peer, directory) = (pushing_until(&is_answered), tempfile::tempdir().unwrap());
+    let (first, ..) = process(&peer, directory.path()).await;
+    let detached = first.start("optional", Value::Null).await.unwrap().detach().await;
+    assert!(matches!(detached, Ok(CallResponse::Task(_))), "{detached:?}");
+    drop((detached, first));
+
+    let (second, _, asked) = process(&peer, directory.path()).await;
+    let [task] = second.tasks().await.unwrap().try_into().unwrap();
+    let looking = async {
+        while task.get().await.unwrap().status != TaskStatus::InputRequired
+            || task.questions().await.unwrap().is_empty()
+        {}
+    };
+    tokio::time::timeout(PATIENCE, looking).await.expect("bounded time");
+    // Somebody else answers.
+    is_answered.store(true, Ordering::SeqCst);
+    assert!(task.get().await.unwrap().status.is_final());
+    for _ in 0..20 {
+        task.get().await.unwrap();
+    }
+    assert!(asked.lock().unwrap().is_empty());
 }

@@ -190,6 +190,9 @@ async fn what_a_plain_call_asks_is_answered_by_another_process() {
         let answer = |n: u32| InputResponse::accept(json!({"n": n}));
         let other = &scene.journal;
         assert!(!other.answer_call(call.id, "q2", &answer(0)).await.unwrap());
+        let text = InputResponse::accept(json!("yes"));
+        let odd = other.answer_call(call.id, "q1", &text).await.unwrap_err();
+        assert!(matches!(odd, JournalError::InvalidAnswer(_)), "{odd}");
         assert!(other.answer_call(call.id, "q1", &answer(1)).await.unwrap());
         assert!(!other.answer_call(call.id, "q1", &answer(0)).await.unwrap());
         // The same text under another id is another question.
