@@ -124,14 +124,15 @@ impl Connection {
         let on_notification =
             &mut |notification: Notification<'_>| report_progress(&notification, &mut **on_event.lock());
         let answered = async {
-            match self.exchange_with_pages(build, on_notification, origin).await {
+            // Boxed: it is large, and so would be every future that calls a tool.
+            match Box::pin(self.exchange_with_pages(build, on_notification, origin)).await {
                 Err(RequestError::Rpc(failure)) if failure.code == HEADER_MISMATCH => {
                     // The annotations may have changed since the tool was listed. The call was refused, so it has not run.
                     let Some(tool) = self.with_other_headers(tool).await? else {
                         return Err(RequestError::Rpc(failure));
                     };
                     let build = |era: &Era| build_of(era, &tool);
-                    self.exchange_with_pages(build, on_notification, origin).await
+                    Box::pin(self.exchange_with_pages(build, on_notification, origin)).await
                 }
                 answered => answered,
             }

@@ -1,7 +1,6 @@
 //! Runs the calls of an upstream's tool.
 
 use crate::{
-    Target,
     askers::{Context, Registration},
     checkpoint::UpstreamTask,
     connections::UpstreamConnection,
@@ -12,10 +11,8 @@ use crate::{
     sign_of_life::SignOfLife,
     upstream::Upstream,
 };
-use longhaul_client::{CallOptions, CallResponse, Event, RequestError, TaskHandle, TaskStatus, TaskSupport};
-use longhaul_core::{
-    AttemptState, BoxFuture, Json, MISSING_CAPABILITY, Millis, Outcome, RpcFailure, StopReason, whole_millis,
-};
+use longhaul_client::{CallOptions, CallResponse, Event, RequestError, TaskHandle, TaskStatus};
+use longhaul_core::{AttemptState, BoxFuture, Json, MISSING_CAPABILITY, Outcome, RpcFailure, StopReason, whole_millis};
 use longhaul_runtime::{Attempt, ExecutionEnd, Executor, STOP_GRACE, TaskContext};
 use longhaul_wire::relayed;
 use serde_json::{Map, Value, json};
@@ -23,9 +20,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use tokio::sync::OwnedSemaphorePermit;
 
 /// The pause before a call that is known not to run is sent again, or a task read again that cannot be read now, in milliseconds.
-const PAUSE: u64 = 1_000;
-/// How long the upstream may take to cancel a call before its child is ended, in milliseconds.
-const CANCEL_GRACE: u64 = 5_000;
+pub(crate) const PAUSE: u64 = 1_000;
 /// The pauses before an idempotent call is made again of which it is not known what became, in milliseconds.
 const PAUSES_BETWEEN_CALLS: [u64; 4] = [1_000, 4_000, 10_000, 20_000];
 /// The pause while the upstream does not accept the gateway's credentials, in milliseconds.
@@ -321,58 +316,6 @@ impl UpstreamExecutor {
         }
     }
 
-    /// The upstream was asked to cancel a call. No answer says whether it has, so its child is ended, if nothing else runs there.
-    async fn end_cancelled(&self, connection: &Arc<UpstreamConnection>, registration: Registration, cx: &TaskContext) {
-        let name = self.upstream.name();
-        self.tell_cancelled(
-            cx,
-            format!("upstream `{name}` was asked to cancel the call; it is not known whether it has"),
-        );
-        let options = self.upstream.options();
-        // Jobs run in the child between the calls that ask for their state.
-        if !matches!(options.target, Target::Command(_)) || !options.jobs.is_empty() {
-            return;
-        }
-        // Another call waits for the connection.
-        let grace = if registration.asker.is_given_up() {
-            0
-        } else {
-            CANCEL_GRACE
-        };
-        // From now on it counts as given up.
-        drop(registration);
-        self.upstream.pause(grace).await;
-        self.tell_cancelled(cx, match self.upstream.connections.end_child(connection) {
-            true => format!("the call was cancelled: its process of upstream `{name}` was ended, in which nothing else ran"),
-            false => format!(
-                "upstream `{name}` was asked to cancel the call; it is not known whether it has, and something else runs in its process"
-            ),
-        });
-    }
-
-    /// Says what is known of a cancellation. The task of a legacy client is over already and does not change any more: then the log has it alone.
-    fn tell_cancelled(&self, cx: &TaskContext, what: String) {
-        tracing::info!(task = cx.task().short(), "{what}");
-        cx.status(what);
-    }
-
-    /// How long a cancelled call may wait for the task that the upstream makes of it, in milliseconds. A call of 2025-11-25 that asks for a task cannot be
-    /// cancelled, only its task (MCP 2025-11-25, Tasks, "Task Cancellation").
-    async fn longest_wait_for_task(&self, connection: &UpstreamConnection, cx: &TaskContext) -> Millis {
-        if !may_become_task(cx).await {
-            return 0;
-        }
-        let connection = &connection.connection;
-        match connection.server().await {
-            Ok(server) if server.is_modern() => PAUSE,
-            Ok(_) => match connection.tool(&self.tool).await {
-                Ok(Some(tool)) if tool.task_support != TaskSupport::Forbidden => whole_millis(STOP_GRACE),
-                _ => 0,
-            },
-            Err(_) => 0,
-        }
-    }
-
     async fn send(
         &self,
         connection: &UpstreamConnection,
@@ -583,7 +526,7 @@ async fn is_cancelled(handle: &TaskHandle) -> bool {
 }
 
 /// Whether the client of the call has a task of it, or can be given one. One that waits is sent progress and log messages, which no upstream sends for a task.
-async fn may_become_task(cx: &TaskContext) -> bool {
+pub(crate) async fn may_become_task(cx: &TaskContext) -> bool {
     // Only this process knows the latter.
     cx.requestor().capabilities.tasks || cx.is_announced().await
 }

@@ -7,6 +7,7 @@
 //! What the gateway does not understand passes through unchanged: tools, results and lists are text whose bytes stay (`longhaul_wire::relayed`).
 
 mod askers;
+mod cancelled_calls;
 mod catalog;
 mod check;
 mod checkpoint;

@@ -109,7 +109,7 @@ pub(super) async fn cancel(call: &RecordedCall, json: bool) -> Result<Exit, Fail
         false => output::note(&format!("{name} {what}")),
     };
     if journal.cancel_call(call.id).await? == CallCancellation::Recorded {
-        report(&format!("is cancelled, so it is not made again{goes_on}"), "cancelled");
+        report(&format!("was given up, so it is not made again{goes_on}"), "mayHaveRun");
         return Ok(Exit::Answered);
     }
     let now = until_ended(&journal, call).await?;
@@ -150,7 +150,7 @@ pub(super) async fn cancel(call: &RecordedCall, json: bool) -> Result<Exit, Fail
         (CallState::Unknown { .. }, None) => {
             report(
                 &format!("was given up: the server has not answered, so it may have run{goes_on}"),
-                "cancelRequested",
+                "mayHaveRun",
             );
             Ok(Exit::Answered)
         }

@@ -349,8 +349,9 @@ fn the_tasks_of_a_data_directory_are_moved() {
     let moved = done(&place, &migrate);
     assert_eq!(moved["tasks"], 2, "{moved}");
     assert_eq!(moved["runningCommands"], serde_json::json!([id]));
-    let (code, _, said) = run(&place, &migrate);
-    assert!(code == Some(1) && said.contains("were moved to postgres://"), "{said}");
+    let (code, told, said) = run(&place, &migrate);
+    assert!(code == Some(0) && said.contains("were moved to postgres://"), "{said}");
+    assert_eq!(told["movedBefore"], true, "{told}");
     let (code, _, said) = run(&place, &["serve", "jobs.toml"]);
     assert!(code == Some(1) && said.contains("set `store` to it"), "{said}");
 

@@ -2,12 +2,13 @@
 
 use super::{
     ClientJournal,
-    calls::finish,
+    calls::mark_unknown,
     error::{JournalError, Refusal},
+    server_requests,
     stored_call::Stored,
     worker::Scope,
 };
-use crate::recorded_call::{CallId, Finished, StateCode};
+use crate::recorded_call::{CallId, StateCode};
 
 /// What becomes of a call that is to be cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,7 +16,8 @@ pub enum CallCancellation {
     /// The process that makes the call is told, and stops waiting for the answer. The call is recorded as cancelled then, unless the answer comes first; as of unknown outcome if it may go on
     /// at the server, which has not answered within two seconds. One that waits for a task cancels that.
     Requested,
-    /// The process that made the call has ended. The call is recorded as cancelled, so it is not made again under its idempotency key. It may go on at the server.
+    /// The process that made the call has ended. The call is recorded as of unknown outcome, so it is not made again under its idempotency key: nobody has told the server, and
+    /// it may go on there.
     Recorded,
 }
 
@@ -64,6 +66,11 @@ fn cancel(scope: &Scope<'_>, call: CallId) -> Result<CallCancellation, Refusal> 
         scope.connection.prepare_cached(sql)?.execute(requested)?;
         return Ok(CallCancellation::Requested);
     }
-    finish(scope, call, Finished::Cancelled)?;
+    server_requests::forget_all(scope, call)?;
+    mark_unknown(
+        scope,
+        call,
+        "it was given up after the process that made it had ended; it may go on at the server",
+    )?;
     Ok(CallCancellation::Recorded)
 }

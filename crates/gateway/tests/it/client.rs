@@ -54,7 +54,8 @@ impl Client {
         let Value::Object(arguments) = arguments else {
             panic!("an object")
         };
-        guarded(tool, self.send(tool, arguments)).await
+        // Boxed: a test awaits many.
+        guarded(tool, Box::pin(self.send(tool, arguments))).await
     }
 
     /// Calls a tool without a task; returns its end. `on_progress` gets the messages of its progress.
