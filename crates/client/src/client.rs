@@ -121,7 +121,7 @@ impl Client {
     /// and else as of unknown outcome. With a journal the call is recorded as finished when this returns.
     ///
     /// # Errors
-    /// [`CallError`]. After [`CallError::Request`] the call may have run, unless [`RequestError::is_refusal`] says that it has not. After [`CallError::Task`] it
+    /// [`CallError`]. After [`CallError::Request`] the call may have run, unless [`RequestError::is_refusal`](crate::RequestError::is_refusal) says that it has not. After [`CallError::Task`] it
     /// was accepted.
     pub async fn call(&self, tool: &str, arguments: Value) -> Result<Outcome, CallError> {
         self.start(tool, arguments).await?.result().await

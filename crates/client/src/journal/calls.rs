@@ -49,7 +49,7 @@ impl ClientJournal {
     }
 
     /// As [`acknowledge`](Self::acknowledge), for a task that ends with this process, because its server is a child process, or its session a connection. When
-    /// the process has ended, it is [`CallState::Lost`](super::CallState::Lost).
+    /// the process has ended, it is [`CallState::Lost`](crate::CallState::Lost).
     ///
     /// # Errors
     /// As [`acknowledge`](Self::acknowledge).
@@ -139,7 +139,7 @@ impl ClientJournal {
     }
 
     /// Gives up a call that this process is sending, without waiting for its end, for example because it stopped waiting for the answer. The call
-    /// is [`CallState::Interrupted`](super::CallState::Interrupted) from then on. Changes nothing if this process is not sending it.
+    /// is [`CallState::Interrupted`](crate::CallState::Interrupted) from then on. Changes nothing if this process is not sending it.
     ///
     /// # Errors
     /// [`JournalError::UnknownCall`], and those of the disk and the file.
