@@ -9,6 +9,7 @@ use crate::{
     view::{self, EntryView, FailureView, QuestionView, SettledQuestionView, TaskDetails, TaskView, ToolView},
     words::{self, plain},
 };
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use longhaul_core::{
     Input, Now, State, Task, TaskId, UnixMillis, Verdict,
     store::{LiveTasks, Record, StoreError},
@@ -20,6 +21,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 /// Entries of a journal, attempts and children that are shown with a task.
 const SHOWN: usize = 100;
+
+/// Rows of a list that are read at the same time: each failed task takes several queries.
+const ROWS_AT_ONCE: usize = 16;
 
 /// A line of the audit log may be so much earlier than what it is about, in milliseconds.
 const CLOCKS_APART: i64 = 1_000;
@@ -115,20 +119,8 @@ impl AdminContext {
     pub(crate) async fn tasks(&self, query: &TaskQuery) -> Result<TaskPage, ReadError> {
         let now = self.engine.ports().clock.read();
         let found = self.engine.store().search(query.search(now)?).await?;
-        let mut tasks = Vec::with_capacity(found.tasks.len());
-        for task in &found.tasks {
-            let question = match task.open_inputs.first() {
-                Some(key) => self.engine.store().input(&task.id, key).await?,
-                None => None,
-            };
-            let mut view = TaskView::of(task, now);
-            view.question = question.map(|input| asked(&question_view(&input, String::new())));
-            if matches!(task.state, State::Done(verdict) if verdict != Verdict::Succeeded) {
-                view.last_line = self.last_line(task).await?;
-                (view.retried_as, view.reset_as) = self.successors(task).await?;
-            }
-            tasks.push(view);
-        }
+        let rows = stream::iter(found.tasks).map(|task| async move { self.row(&task, now).await });
+        let tasks: Vec<TaskView> = rows.buffered(ROWS_AT_ONCE).try_collect().await?;
         Ok(TaskPage {
             hint: match tasks.is_empty() {
                 true => self.unknown_tool(&query.tool).await?,
@@ -137,6 +129,21 @@ impl AdminContext {
             tasks,
             next: found.next.map(|next| next.to_string()),
         })
+    }
+
+    /// A task as lists show it.
+    async fn row(&self, task: &Task, now: Now) -> Result<TaskView, StoreError> {
+        let question = match task.open_inputs.first() {
+            Some(key) => self.engine.store().input(&task.id, key).await?,
+            None => None,
+        };
+        let mut view = TaskView::of(task, now);
+        view.question = question.map(|input| asked(&question_view(&input, String::new())));
+        if matches!(task.state, State::Done(verdict) if verdict != Verdict::Succeeded) {
+            view.last_line = self.last_line(task).await?;
+            (view.retried_as, view.reset_as) = self.successors(task).await?;
+        }
+        Ok(view)
     }
 
     /// The last line that a failed command has written.
@@ -188,8 +195,11 @@ impl AdminContext {
 
     /// What to say of a tool of this name, if the server knows none.
     async fn unknown_tool(&self, name: &str) -> Result<Option<String>, StoreError> {
+        if name.is_empty() {
+            return Ok(None);
+        }
         let known = self.tools().await?;
-        if name.is_empty() || known.iter().any(|tool| tool.name == name) {
+        if known.iter().any(|tool| tool.name == name) {
             return Ok(None);
         }
         let names: Vec<&str> = known.iter().map(|tool| &*tool.name).collect();

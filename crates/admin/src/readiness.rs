@@ -26,7 +26,7 @@ impl Known {
         }
     }
 
-    /// Whether a write would fail for want of room. While nobody calls, none does, and the disk may be full all the same.
+    /// Whether a write would fail for want of room. Without calls no write fails, and the disk may still be full.
     pub(crate) fn is_full(&self, now: UnixMillis, is_used_up: impl FnOnce() -> bool) -> bool {
         self.full_at.is_some_and(|at| now.since(at) < FULL || is_used_up())
     }

@@ -116,6 +116,26 @@ pub enum AuditAction {
 }
 
 impl AuditAction {
+    /// All of them.
+    pub const ALL: [Self; 16] = [
+        Self::Call,
+        Self::Create,
+        Self::Read,
+        Self::Answer,
+        Self::Cancel,
+        Self::Delete,
+        Self::Retry,
+        Self::Reset,
+        Self::Release,
+        Self::Raise,
+        Self::Pause,
+        Self::Resume,
+        Self::Drain,
+        Self::Denied,
+        Self::Key,
+        Self::Configuration,
+    ];
+
     /// Its name in the log.
     pub fn as_str(self) -> &'static str {
         match self {

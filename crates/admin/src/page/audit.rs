@@ -2,7 +2,7 @@
 
 use super::{Frame, PageError, render};
 use crate::{
-    audit_view::{ACTIONS, AuditQuery, OUTCOMES},
+    audit_view::{AuditQuery, OUTCOMES, actions},
     context::AdminContext,
     words::plain,
 };
@@ -11,6 +11,7 @@ use axum::{
     extract::{Query, State},
     response::Response,
 };
+use longhaul_server::audit::AuditAction;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use std::sync::Arc;
 struct AuditPage {
     frame: Frame,
     query: AuditQuery,
-    actions: [&'static str; 16],
+    actions: [&'static str; AuditAction::ALL.len()],
     outcomes: [&'static str; 5],
     missing: u64,
     rows: Vec<Row>,
@@ -81,7 +82,7 @@ pub(super) async fn show(State(context): State<Arc<AdminContext>>, Query(query):
         Ok(found) => render(&AuditPage {
             frame: Frame::of(&context, "audit"),
             query,
-            actions: ACTIONS,
+            actions: actions(),
             outcomes: OUTCOMES,
             missing: found.missing,
             rows: found.lines.iter().map(Row::of).collect(),
