@@ -47,13 +47,12 @@ impl<'a> FormField<'a> {
     pub fn expected(&self) -> String {
         let schema = self.0;
         if schema["type"] == "array" {
-            let count = range(&schema["minItems"], &schema["maxItems"]).map(|count| format!("{count} of "));
             let items = match choices(&schema["items"]).as_slice() {
                 [] => Self(&schema["items"]).expected(),
                 words => listed(words),
             };
-            return match count {
-                Some(count) => format!("a list of {}: {items}", count.trim_end_matches(" of ")),
+            return match range(&schema["minItems"], &schema["maxItems"]) {
+                Some(count) => format!("a list of {count}: {items}"),
                 None => format!("a list of any of {items}"),
             };
         }
@@ -203,7 +202,7 @@ pub fn check_form(schema: &Value, content: &Map<String, Value>) -> Result<(), In
         if !content.contains_key(name) {
             return Err(InvalidAnswer {
                 field: Some(name.to_owned()),
-                problem: format!(" is missing; it must be {}", field_of(name).expected()),
+                problem: format!("`{name}` is missing; it must be {}", field_of(name).expected()),
             });
         }
     }
@@ -212,7 +211,7 @@ pub fn check_form(schema: &Value, content: &Map<String, Value>) -> Result<(), In
             return Err(InvalidAnswer {
                 field: Some(name.clone()),
                 problem: format!(
-                    ": {} does not fit; it must be {}",
+                    "`{name}`: {} does not fit; it must be {}",
                     shorten(value),
                     field_of(name).expected()
                 ),

@@ -133,6 +133,8 @@ pub(crate) async fn drive(mut call: PendingCall, mut channels: Channels) -> Resu
 
 /// Drives a task that was created before.
 pub(crate) async fn follow(task: TaskHandle, channels: Channels) -> Result<Driven, CallError> {
+    // Before its first status is read, which may still ask what another process has answered.
+    task.note_taken_answers().await;
     let reporter = Reporter {
         status: channels.status.clone(),
         connection: task.connection().clone(),

@@ -121,8 +121,8 @@ impl Client {
     /// and else as of unknown outcome. With a journal the call is recorded as finished when this returns.
     ///
     /// # Errors
-    /// [`CallError`]. After [`CallError::Request`] the call may have run, unless [`RequestError::is_refusal`](crate::RequestError::is_refusal) says that it has not. After [`CallError::Task`] it
-    /// was accepted.
+    /// [`CallError`]. After [`CallError::Request`] the call may have run, unless [`RequestError::is_refusal`](crate::RequestError::is_refusal) says that it has
+    /// not. After [`CallError::Task`] it was accepted.
     pub async fn call(&self, tool: &str, arguments: Value) -> Result<Outcome, CallError> {
         self.start(tool, arguments).await?.result().await
     }
@@ -254,7 +254,6 @@ impl Client {
             connection.follow_legacy_task(&task.task_id, Some(&record));
         }
         let task = connection.task(&task.task_id).recorded(record).known_from(call);
-        task.note_taken_answers().await;
         Some(task.with_other_login(other))
     }
 

@@ -1,4 +1,4 @@
-//! Checking the results of a tool against its output schema, and other values against the schemas of servers.
+//! Checking the results of a tool against its output schema, and other values against the schemas of servers.
 
 use crate::{Outcome, RequestError, error::excerpt};
 use jsonschema::Validator;
@@ -99,7 +99,7 @@ pub(crate) fn violation_of(schema: &Value, value: &Value, checks_formats: bool) 
     }
 }
 
-/// No reference out of the schema is followed: nothing is fetched, and such a schema does not compile.
+/// No reference out of the schema is followed: nothing is fetched, and such a schema does not compile.
 fn compile(schema: &Value, checks_formats: bool) -> Result<Validator, String> {
     if schema.to_string().len() > MAX_BYTES {
         return Err(format!("it has more than {MAX_BYTES} bytes"));

@@ -260,12 +260,7 @@ impl Inner {
         }
     }
 
-    /// Whether tasks of `tool` wait for another node: this one does not offer it, and others may.
-    pub(crate) fn leaves_to_others(&self, tool: &str) -> bool {
-        self.node.store.capabilities().many_nodes && self.catalog.tool(tool).is_none()
-    }
-
-    /// The same with the limit of the tool.
+    /// The same with the limit of the tool, which is offered here.
     pub(crate) fn slot_to_begin(&self, tool: &Arc<str>, concurrency: Option<usize>) -> Option<Slot> {
         match self.is_paused(tool) || !self.node.runs_tasks() {
             true => None,
@@ -273,16 +268,19 @@ impl Inner {
         }
     }
 
+    /// Whether tasks of `tool` wait for another node: this one does not offer it, and others may.
+    pub(crate) fn leaves_to_others(&self, tool: &str) -> bool {
+        self.node.store.capabilities().many_nodes && self.catalog.tool(tool).is_none()
+    }
+
     /// Whether an operator has paused the tool, or the upstream that it is of.
     pub(crate) fn is_paused(&self, tool: &str) -> bool {
-        let of_upstream = || {
+        let is_of_paused_upstream = || {
             let tool = self.catalog.tool(tool)?;
-            Some(
-                self.paused
-                    .contains(&upstream_key(tool.settings().executor.upstream()?)),
-            )
+            let upstream = tool.settings().executor.upstream()?;
+            Some(self.paused.contains(&upstream_key(upstream)))
         };
-        self.paused.is_any() && (self.paused.contains(tool) || of_upstream().unwrap_or_default())
+        self.paused.is_any() && (self.paused.contains(tool) || is_of_paused_upstream().unwrap_or_default())
     }
 
     /// How many tasks of `tool` may run at once. One that is offered no longer keeps the limit it had last.

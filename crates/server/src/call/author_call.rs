@@ -59,10 +59,8 @@ pub(crate) async fn answer(
                 input_request_mode: InputRequestMode::Rounds(round),
                 audit: origin.audit,
             };
-            return Ok(match rejoin(context, &task).await? {
-                ResponderEvent::Continue(responder) => exchange::answer_with(interaction, request, responder),
-                _ => unreachable!("a call that was rejoined is waited for"),
-            });
+            let waiting = rejoin(context, &task).await?;
+            return Ok(exchange::answer_with(interaction, request, Box::new(waiting)));
         }
         round => round,
     };

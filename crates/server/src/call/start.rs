@@ -316,7 +316,7 @@ impl Start {
     async fn rejoin(self, round: Round, notifications: RequestNotifications) -> Result<ResponderEvent, RpcError> {
         let task = task_of(&round)?;
         let (context, _) = self.with_answers(round).context(notifications);
-        rejoin(context, &task).await
+        Ok(ResponderEvent::Continue(Box::new(rejoin(context, &task).await?)))
     }
 
     fn context(self, notifications: RequestNotifications) -> (CallContext, ToolCall) {
@@ -349,15 +349,13 @@ pub(super) fn task_of(round: &Round) -> Result<TaskId, RpcError> {
 }
 
 /// Waits again for a plain call that asked its client something.
-pub(super) async fn rejoin(context: CallContext, task: &TaskId) -> Result<ResponderEvent, RpcError> {
+pub(super) async fn rejoin(context: CallContext, task: &TaskId) -> Result<BlockingCall, RpcError> {
     let calls = &context.calls;
     let waiting = calls.engine.rejoin(task).await.map_err(store_failed)?;
     let waiting = waiting.ok_or_else(call_ended)?;
     let hold = calls.between_rounds.again(waiting.handle(), calls.engine.ports());
     let hold = hold.await.map_err(store_failed)?;
-    Ok(ResponderEvent::Continue(Box::new(BlockingCall::rejoined(
-        context, waiting, hold,
-    ))))
+    Ok(BlockingCall::rejoined(context, waiting, hold))
 }
 
 /// The text for the model while the task runs (G1-15).

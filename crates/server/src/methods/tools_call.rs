@@ -28,11 +28,7 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
         state: params.request_state.as_deref(),
     };
     let catalog = methods.engine.catalog();
-    let mut tool = catalog.tool(&params.name);
-    if tool.is_none() {
-        // Boxed, since it is rare.
-        tool = Box::pin(tool_that_comes(methods, &params.name)).await?;
-    }
+    let tool = catalog.tool(&params.name);
     if let Some(key) = request.meta.idempotency_key()? {
         // Boxed, since it is rare and large.
         let found = Box::pin(repeated::find(&methods.calls, request, &key, &asked)).await?;
@@ -45,6 +41,11 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
     {
         return follow_tools::call(&methods.interaction, request, tool, asked);
     }
+    let tool = match tool {
+        // Boxed, since it is rare.
+        None => Box::pin(tool_that_comes(methods, &params.name)).await?,
+        tool => tool,
+    };
     match tool {
         Some(tool) => start::start_or_rejoin(&methods.calls, request, tool, params.arguments, asked).await,
         None => Err(match catalog.snapshot().unavailable_for(request.caller.principal()) {

@@ -1,4 +1,4 @@
-//! What a legacy client tells one node and another one needs: without a balancer that keeps sessions apart, its requests reach any of them.
+//! What a legacy client sends to one node and another node needs. Without a balancer that keeps each session on one node, its requests reach any of them.
 //!
 //! These messages may be lost. Then a request is not cancelled, a log level is the one of before, and a question is put again.
 

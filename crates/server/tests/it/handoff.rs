@@ -4,12 +4,13 @@ use crate::{
     questions::response,
     request::{Post, TASKS, act, everything},
     rounds::accept,
-    server::{Server, task_of},
+    server::{Options, Server, task_of},
     stage::HANDED_OFF,
 };
-use longhaul_core::TaskPolicy;
-use longhaul_runtime::Tool;
+use longhaul_core::{BoxFuture, TaskPolicy};
+use longhaul_runtime::{PendingTools, Tool};
 use serde_json::{Value, json};
+use std::{sync::Arc, time::Duration};
 
 /// The same request in both eras, by clients without tasks.
 async fn both(server: &Server, method: &str, params: Value) -> [Post; 2] {
@@ -225,5 +226,44 @@ async fn a_legacy_client_that_waits_is_asked_once_whatever_the_work_reports() {
     assert_eq!(
         text(&messages.last().unwrap()["result"]),
         accept("name", "Ann").to_string()
+    );
+}
+
+/// Another server is asked for its tools, and does not answer.
+struct NeverKnown;
+
+impl PendingTools for NeverKnown {
+    fn until_known(&self, _: &str) -> Option<BoxFuture<'static, ()>> {
+        Some(Box::pin(std::future::pending()))
+    }
+}
+
+/// A tool that may come is waited for, and what the server has itself is not.
+#[tokio::test]
+async fn the_tools_that_follow_work_do_not_wait_for_tools_that_may_come() {
+    let options = Options::default();
+    let clock = options.clock.clone();
+    let server = Server::with(options).await;
+    server.engine.catalog().set_pending_tools(Arc::new(NeverKnown));
+    let call = |name: &str| Post::modern_plain("tools/call", json!({"name": name, "arguments": {"task": "none"}}));
+    let status = server.result(&call("task_status")).await;
+    assert_eq!(status["isError"], true, "{status}");
+
+    let coming = call("of_another_server");
+    let mut client = server.connect().await;
+    client.send(&coming.to_bytes()).await;
+    let mut reply = std::pin::pin!(client.reply());
+    let refused = loop {
+        tokio::select! {
+            biased;
+            reply = &mut reply => break reply,
+            () = tokio::task::yield_now() => clock.advance(Duration::from_secs(1)),
+        }
+    };
+    assert_eq!(refused.error(), (200, -32603));
+    let message = refused.json()["error"]["message"].to_string();
+    assert!(
+        message.contains("of_another_server") && message.contains("Call it again"),
+        "{message}"
     );
 }

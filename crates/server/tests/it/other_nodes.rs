@@ -51,6 +51,35 @@ async fn next(stream: &mut Connection, method: &str) -> Value {
     }
 }
 
+/// A task that has put its question on a push stream of a client that makes tasks of questions.
+struct Asking {
+    session: String,
+    push: Connection,
+    task: String,
+    asked: Value,
+}
+
+async fn asking(server: &Server) -> Asking {
+    let session = server.session_with("2025-11-25", hosting()).await;
+    let mut push = server.listen(&session).await;
+    let call = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "ask"));
+    let task = task_of(&server.result(&call).await);
+    let asked = next(&mut push, "elicitation/create").await;
+    Asking {
+        session,
+        push,
+        task,
+        asked,
+    }
+}
+
+/// The task ends with this answer.
+async fn has_answer(server: &Server, task: &str, action: &str) {
+    let done = server.poll(task, "completed").await;
+    let text = done["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains(action), "{done}");
+}
+
 #[tokio::test]
 async fn a_request_is_cancelled_at_another_node() {
     let (here, there) = two().await;
@@ -72,11 +101,12 @@ async fn a_request_is_cancelled_at_another_node() {
 #[tokio::test]
 async fn a_task_of_the_client_is_polled_though_its_responses_reach_another_node() {
     let (here, there) = two().await;
-    let session = here.session_with("2025-11-25", hosting()).await;
-    let mut push = here.listen(&session).await;
-    let call = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "ask"));
-    let task = task_of(&here.result(&call).await);
-    let asked = next(&mut push, "elicitation/create").await;
+    let Asking {
+        session,
+        mut push,
+        task,
+        asked,
+    } = asking(&here).await;
     respond(&there, &session, &asked, json!({"task": theirs("working")})).await;
     let poll = next(&mut push, "tasks/get").await;
     respond(&there, &session, &poll, theirs("working")).await;
@@ -85,25 +115,19 @@ async fn a_task_of_the_client_is_polled_though_its_responses_reach_another_node(
     let fetch = next(&mut push, "tasks/result").await;
     let answer = json!({"action": "accept", "content": {"sure": true}});
     respond(&there, &session, &fetch, answer).await;
-    let done = there.poll(&task, "completed").await;
-    assert!(
-        done["result"]["content"][0]["text"]
-            .as_str()
-            .unwrap()
-            .contains("accept"),
-        "{done}"
-    );
+    has_answer(&there, &task, "accept").await;
 }
 
 /// The stream on which the question was put is over, and the client has another one at the other node.
 #[tokio::test]
 async fn a_task_of_the_client_is_cancelled_on_a_stream_at_another_node() {
     let (here, there) = two().await;
-    let session = here.session_with("2025-11-25", hosting()).await;
-    let mut push = here.listen(&session).await;
-    let call = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "ask"));
-    let task = task_of(&here.result(&call).await);
-    let asked = next(&mut push, "elicitation/create").await;
+    let Asking {
+        session,
+        push,
+        task,
+        asked,
+    } = asking(&here).await;
     respond(&here, &session, &asked, json!({"task": theirs("working")})).await;
     drop(push);
     let mut push = there.listen(&session).await;
@@ -117,12 +141,13 @@ async fn a_task_of_the_client_is_cancelled_on_a_stream_at_another_node() {
 #[tokio::test]
 async fn a_response_of_another_session_is_not_passed_on() {
     let (here, there) = two().await;
-    let session = here.session_with("2025-11-25", hosting()).await;
     let stranger = there.session_with("2025-11-25", hosting()).await;
-    let mut push = here.listen(&session).await;
-    let call = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "ask"));
-    let task = task_of(&here.result(&call).await);
-    let asked = next(&mut push, "elicitation/create").await;
+    let Asking {
+        session,
+        mut push,
+        task,
+        asked,
+    } = asking(&here).await;
     respond(&there, &session, &asked, json!({"task": theirs("working")})).await;
     let poll = next(&mut push, "tasks/get").await;
     respond(&there, &stranger, &poll, theirs("completed")).await;
@@ -139,14 +164,7 @@ async fn a_response_of_another_session_is_not_passed_on() {
     )
     .await;
     respond(&there, &session, &fetch, json!({"action": "decline"})).await;
-    let done = there.poll(&task, "completed").await;
-    assert!(
-        done["result"]["content"][0]["text"]
-            .as_str()
-            .unwrap()
-            .contains("decline"),
-        "{done}"
-    );
+    has_answer(&there, &task, "decline").await;
 }
 
 #[tokio::test]
