@@ -2,7 +2,8 @@
 
 use crate::support::{HOUR, ManualClock, SERVER, begin_task, new_call, open, open_with, session, task};
 use longhaul_client::{
-    Asked, CallFilter, CallId, CallState, ClientJournal, Finished, JournalError, NewCall, TaskRef, TaskStatus,
+    Asked, CallCancellation, CallFilter, CallId, CallState, ClientJournal, Finished, JournalError, NewCall, TaskRef,
+    TaskStatus,
 };
 use longhaul_core::Json;
 use std::sync::Arc;
@@ -232,6 +233,21 @@ async fn an_abandoned_call_is_of_unknown_outcome_and_listed_for_a_day() {
     assert_eq!(journal.may_end_session(SERVER, "s").await, Ok(true));
     clock.pass(24 * HOUR);
     assert_eq!(listed().await, []);
+}
+
+/// Nobody has told the server, so nobody knows what has become of the call.
+#[tokio::test]
+async fn an_interrupted_call_that_is_given_up_is_of_unknown_outcome() {
+    let directory = tempfile::tempdir().unwrap();
+    let sending = open(directory.path()).await;
+    let journal = open(directory.path()).await;
+    let call = sending.begin(new_call("tool")).await.unwrap();
+    drop(sending);
+    assert_eq!(journal.get(call).await.unwrap().state, CallState::Interrupted);
+    assert_eq!(journal.cancel_call(call).await.unwrap(), CallCancellation::Recorded);
+    let given_up = journal.get(call).await.unwrap();
+    assert!(matches!(given_up.state, CallState::Unknown { .. }), "{given_up:?}");
+    assert_eq!(journal.claim_unresolved(call).await, Ok(false), "it is not made again");
 }
 
 /// The server does not know the key of another user. The same user may have another key, and then it does.
