@@ -219,7 +219,7 @@ pub(crate) struct SettledQuestionView {
     pub(crate) asked_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) settled_at: Option<String>,
-    /// `answered`, `accepted`, `declined`, `cancelled` or `withdrawn`.
+    /// `answered`, `accepted`, `declined`, `cancelled`, `refused` (the client answered with an error) or `withdrawn`.
     pub(crate) how: &'static str,
     /// `client` or `operator`, if the audit log has it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -233,6 +233,9 @@ pub(crate) fn settled(state: &InputState) -> Option<&'static str> {
         InputState::Withdrawn => return Some("withdrawn"),
         InputState::Answered(answer) => answer,
     };
+    if longhaul_runtime::read_answer(answer.clone()).is_err() {
+        return Some("refused");
+    }
     let answer: Value = serde_json::from_str(answer.as_str()).unwrap_or_default();
     Some(match answer["action"].as_str() {
         Some("accept") => "accepted",

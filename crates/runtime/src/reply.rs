@@ -19,28 +19,16 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// The answer to store for `request`, `{"method":…,"params":…}`.
-    ///
-    /// An error for an elicitation is stored as `cancel`. Other requests have no such answer, so the tool gets [`AskError::Refused`].
-    pub fn into_answer(self, request: &Json) -> Json {
+    /// The answer to store. What a tool reads of an error is [`AskError::Refused`]: a client that cannot show a form has not dismissed it.
+    pub fn into_answer(self) -> Json {
         match self {
             Self::Result(answer) => answer,
-            Self::Error(_) if is_elicitation(request) => Json::trusted(r#"{"action":"cancel"}"#),
             Self::Error(failure) => {
                 let said = json!({"code": failure.code, "message": &*failure.message});
                 Json::trusted(format!("{REFUSED}{said}}}"))
             }
         }
     }
-}
-
-fn is_elicitation(request: &Json) -> bool {
-    #[derive(Deserialize)]
-    struct Request<'a> {
-        #[serde(borrow)]
-        method: Cow<'a, str>,
-    }
-    serde_json::from_str(request.as_str()).is_ok_and(|Request { method }| method == "elicitation/create")
 }
 
 /// Reads a stored answer.
@@ -75,27 +63,15 @@ pub fn read_answer(answer: Json) -> Result<Json, AskError> {
 mod tests {
     use super::*;
 
-    fn refused(method: &str) -> Json {
-        let request = Json::from(json!({"method": method, "params": {}}));
+    #[test]
+    fn a_refusal_is_read_as_the_error_that_it_was() {
         let failure = RpcFailure {
             code: -1,
             message: "the user said \"no\"".into(),
             data: None,
         };
-        Reply::Error(failure).into_answer(&request)
-    }
-
-    #[test]
-    fn a_refused_elicitation_is_stored_as_cancel_and_other_refusals_as_errors() {
-        let form = refused("elicitation/create");
-        assert_eq!(form.as_str(), r#"{"action":"cancel"}"#);
-        assert_eq!(read_answer(form.clone()), Ok(form));
-        for method in ["sampling/createMessage", "roots/list"] {
-            let Err(AskError::Refused(failure)) = read_answer(refused(method)) else {
-                panic!("an answer to {method}")
-            };
-            assert_eq!((failure.code, &*failure.message), (-1, "the user said \"no\""));
-        }
+        let stored = Reply::Error(failure.clone()).into_answer();
+        assert_eq!(read_answer(stored), Err(AskError::Refused(failure)));
     }
 
     #[test]

@@ -51,7 +51,7 @@ async fn refuse_of(engine: &Engine, task: &Task) -> Result<(), StoreError> {
             message: "The client cannot answer: its credentials were revoked".into(),
             data: None,
         });
-        let answer = refusal.into_answer(&input.request);
+        let answer = refusal.into_answer();
         engine.answer_question(&task.id, input.key, answer).await?;
     }
     Ok(())

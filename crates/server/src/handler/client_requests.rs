@@ -56,7 +56,7 @@ impl RequestChannel for ClientRequests {
             if let Reply::Result(answer) = &reply {
                 input_requests::check(&question.request, answer).map_err(|error| refused(&error))?;
             }
-            read_answer(reply.into_answer(&question.request))
+            read_answer(reply.into_answer())
         })
     }
 

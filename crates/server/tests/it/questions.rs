@@ -103,7 +103,10 @@ async fn without_a_session_a_response_is_refused() {
     let call = Post::legacy(None, "tools/call", act("optional", "ask"));
     let result = server.result(&call).await;
     // The question needs no capability, so it was asked, but it could not be sent.
-    assert_eq!(result["content"][0]["text"], r#"{"action":"cancel"}"#);
+    assert_eq!(
+        result["content"][0]["text"],
+        "the client refused: The client cannot be asked without a session and a stream"
+    );
 }
 
 #[tokio::test]

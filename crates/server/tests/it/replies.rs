@@ -46,7 +46,7 @@ async fn the_first_response_to_any_delivery_is_the_answer_and_is_stored_before_i
 }
 
 #[tokio::test]
-async fn a_form_that_the_client_could_not_show_is_cancelled() {
+async fn a_form_that_the_client_could_not_show_is_refused_and_not_cancelled() {
     let server = Server::start().await;
     let (session, task) = asking(&server).await;
     let error = json!({"code": -32603, "message": "no window"});
@@ -56,7 +56,9 @@ async fn a_form_that_the_client_could_not_show_is_cancelled() {
         .exchange(&response(&session, &format!("{task}.in-1.1"), ("error", error)))
         .await;
     assert_eq!(reply.status(), 202);
-    assert_eq!(text_of(&server, &task).await, json!({"action": "cancel"}));
+    let ended = server.poll(&task, "completed").await;
+    let text = &ended["result"]["content"][0]["text"];
+    assert_eq!(text, "the client refused: no window");
 }
 
 #[tokio::test]

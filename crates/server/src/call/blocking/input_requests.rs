@@ -171,7 +171,7 @@ impl BlockingCall {
             message: error.message().into(),
             data: None,
         };
-        let answer = Reply::Error(failure).into_answer(&input.request);
+        let answer = Reply::Error(failure).into_answer();
         let engine = &self.calls.engine;
         let written = engine
             .answer_question(self.waiting.id(), input.key.clone(), answer)

@@ -205,7 +205,7 @@ impl ClientTaskPoller {
         {
             return false;
         }
-        let answer = reply.into_answer(&self.request);
+        let answer = reply.into_answer();
         let kept = self
             .interaction
             .engine

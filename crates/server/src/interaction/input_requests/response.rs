@@ -80,10 +80,7 @@ async fn answer_question(
         }
         check(&request, answer)?;
     }
-    let answered = interaction
-        .engine
-        .answer_question(task, key, reply.into_answer(&request))
-        .await;
+    let answered = interaction.engine.answer_question(task, key, reply.into_answer()).await;
     answered.map_err(store_failed)?;
     Ok(Taken::Answer)
 }

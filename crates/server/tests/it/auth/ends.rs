@@ -408,7 +408,7 @@ async fn nothing_is_asked_with_credentials_that_have_ended() {
             served.server.stage.finished.reaches(1).await;
             if token == "ann-expiring" {
                 let text = client.reply().await.body;
-                assert!(text.contains("cancel"), "{text}");
+                assert!(text.contains("its credentials have expired"), "{text}");
             }
             // The next question is one of credentials that are valid.
             let call = Post::legacy(Some(&session), "tools/call", act("never", "ask_all other"));
