@@ -70,8 +70,8 @@ pub mod internals {
     pub use longhaul_store as store;
 }
 
+pub use longhaul_core::{BoxFuture, EventLimits, EventStore, EventStream, KeptEvent, SessionKey, UnixMillis};
 pub use longhaul_core::{Capability, ClientCapabilities as Capabilities};
-pub use longhaul_core::{EventLimits, EventStore, EventStream, KeptEvent};
 pub use longhaul_core::{
     Json as RawJson, LogLevel, OnNonDeterminism, Outcome, Principal, Quota, RetryOn, StopReason, TaskId, TaskPolicy,
 };

@@ -150,6 +150,9 @@ impl ServerHandle {
         );
         mistakes.check_unique("method", methods.iter().map(|method| &method.name));
         mistakes.check_unique("notification", author.notifications.iter().map(|one| &one.name));
+        mistakes.collect(author.notifications.iter().map(|one| one.check()));
+        mistakes.check_unique("extension", author.extensions.iter().map(|one| &one.name));
+        mistakes.collect(author.extensions.iter().map(|one| one.check()));
         if tools.iter().any(Tool::hands_off) {
             mistakes
                 .0

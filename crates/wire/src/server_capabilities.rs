@@ -4,7 +4,8 @@ use crate::{
     json,
     meta_keys::{DELETION, IDEMPOTENCY},
 };
-use longhaul_core::Millis;
+use longhaul_core::{Json, Millis};
+use std::sync::Arc;
 
 /// What a server declares. Set only what is served: the methods of an absent capability are answered with −32601.
 ///
@@ -16,7 +17,7 @@ use longhaul_core::Millis;
 ///     ..ServerCapabilities::default()
 /// };
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ServerCapabilities {
     /// `tools/*`
     pub tools: Option<ListCapability>,
@@ -36,6 +37,8 @@ pub struct ServerCapabilities {
     pub idempotency: bool,
     /// How long such a key is known at least after the end of its task, in milliseconds.
     pub idempotency_retention: Option<Millis>,
+    /// Extensions of the author, by name, each with its settings, an object.
+    pub extensions: Arc<[(Arc<str>, Json)]>,
 }
 
 /// The capability of `tools` or `prompts`.
@@ -91,8 +94,29 @@ impl ServerCapabilities {
 const MAX_INTEGER: u64 = (1 << 53) - 1;
 
 impl ServerCapabilities {
+    /// Appends the extensions as the member `name`, with `tasks` before those of Longhaul, if there are any. `any` says whether a member comes before.
+    pub(crate) fn push_extensions(&self, out: &mut String, any: bool, name: &str, tasks: &str) {
+        if !self.tasks && self.extensions.is_empty() {
+            return;
+        }
+        out.push_str(if any { "," } else { "" });
+        json::push_string(out, name);
+        out.push_str(":{");
+        if self.tasks {
+            out.push_str(tasks);
+            self.push_own_extensions(out);
+        }
+        for (nth, (name, settings)) in self.extensions.iter().enumerate() {
+            out.push_str(if nth > 0 || self.tasks { "," } else { "" });
+            json::push_string(out, name);
+            out.push(':');
+            out.push_str(settings.as_str());
+        }
+        out.push('}');
+    }
+
     /// Appends the members that declare idempotency keys, if there are any, and the deletion of tasks.
-    pub(crate) fn push_own_extensions(&self, out: &mut String) {
+    fn push_own_extensions(&self, out: &mut String) {
         if self.idempotency {
             json::push_string(out, IDEMPOTENCY);
             match self.idempotency_retention {

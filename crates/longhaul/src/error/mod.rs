@@ -69,8 +69,9 @@ impl Error {
         Self(ErrorKind::Text(INTERNAL_ERROR.to_owned()))
     }
 
-    /// A JSON-RPC error with a code of your own, for programs rather than models. The codes −32768 to −32000 are reserved: one of them is logged as a
-    /// mistake and sent as −32603. For bad arguments see [`invalid_params`](Self::invalid_params).
+    /// A JSON-RPC error with a code of your own, or one of JSON-RPC's (−32600 to −32603), for programs rather than models. The other codes from −32768 to −32000
+    /// are those of MCP, and a server may send none of them by itself: one of them is logged as a mistake and sent as −32603. For bad arguments see
+    /// [`invalid_params`](Self::invalid_params), and [`method_not_found`](Self::method_not_found) in a function for unknown methods.
     ///
     /// ```
     /// use longhaul::Error;
@@ -81,13 +82,22 @@ impl Error {
     /// ```
     pub fn rpc(code: i32, message: impl Into<String>) -> Self {
         let code = match code {
+            -32603..=-32600 => code,
             -32768..=-32000 => {
-                tracing::error!(code, "error codes -32768..=-32000 are reserved; choose one outside");
+                tracing::error!(
+                    code,
+                    "the error code is one of MCP's; choose one outside of -32768..=-32000"
+                );
                 -32603
             }
             code => code,
         };
         Self::failure(code, message.into())
+    }
+
+    /// JSON-RPC error −32601: there is no such method.
+    pub fn method_not_found() -> Self {
+        Self::failure(-32601, "Method not found".to_owned())
     }
 
     /// JSON-RPC error −32602: the request's parameters are wrong.

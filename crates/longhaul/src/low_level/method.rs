@@ -48,7 +48,11 @@ impl Method {
     pub(crate) fn build(self, server: &ServerHandle) -> Result<BuiltMethod, DefinitionError> {
         if let Some(method) = self.only_for.filter(|method| *method != &*self.name) {
             let why = format!("its function takes or returns what is only for `{method}`: use a map or RawJson");
-            return Err(definition_error(&self.name, why));
+            return Err(definition_error("method", &self.name, why));
+        }
+        if self.name.starts_with("notifications/") {
+            let why = "it names a notification: handle it with `Server::notification`";
+            return Err(definition_error("method", &self.name, why));
         }
         let handler = Arc::new(FunctionHandler {
             function: self.function,
@@ -59,7 +63,7 @@ impl Method {
         }
         CustomMethod::new(Arc::clone(&self.name), handler)
             .map(BuiltMethod::Named)
-            .map_err(|error| definition_error(&self.name, error.to_string()))
+            .map_err(|error| definition_error("method", &self.name, error.to_string()))
     }
 }
 

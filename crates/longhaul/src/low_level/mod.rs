@@ -1,5 +1,6 @@
 //! Below tools, prompts and resources: methods, calls, notifications and subscriptions that the author answers with functions of JSON.
 
+pub(crate) mod extension;
 pub(crate) mod method;
 pub(crate) mod notification;
 mod params;
@@ -11,7 +12,8 @@ pub use params::{MethodParams, MethodResult};
 pub use tool_call::{CallAnswer, ToolCall};
 
 use crate::{DefinitionError, Error, ServerHandle};
-use longhaul_core::BoxFuture;
+use extension::Extension;
+use longhaul_core::{BoxFuture, Json};
 use longhaul_runtime::{AuthorHandlers, Catalog, FallbackHandler, ResourceFollower};
 use method::{BuiltMethod, Fallback};
 use notification::Notification;
@@ -25,6 +27,7 @@ pub(crate) struct AuthorFunctions {
     pub(crate) notifications: Vec<Notification>,
     pub(crate) fallback_notification: Option<notification::Function>,
     pub(crate) on_subscribe: Option<SubscribeFunction>,
+    pub(crate) extensions: Vec<Extension>,
 }
 
 /// Methods and functions that were checked and bound to a server.
@@ -49,6 +52,9 @@ impl AuthorFunctions {
                 .map(|notification| (notification.name, notification::handler(notification.function, server)))
                 .collect::<HashMap<_, _>>(),
             fallback_notification: (self.fallback_notification).map(|function| notification::handler(function, server)),
+            extensions: (self.extensions.into_iter())
+                .map(|extension| (extension.name, Json::from(extension.settings)))
+                .collect(),
         };
         BuiltFunctions {
             methods,
@@ -76,9 +82,10 @@ impl BuiltFunctions {
 /// The future of a function.
 type FunctionFuture<R> = BoxFuture<'static, Result<R, Error>>;
 
-fn definition_error(name: &str, why: impl Into<String>) -> DefinitionError {
+/// A mistake of what is of this kind and has this name.
+fn definition_error(kind: &str, name: &str, why: impl Into<String>) -> DefinitionError {
     DefinitionError {
-        what: format!("method `{name}`"),
+        what: format!("{kind} `{name}`"),
         why: why.into(),
     }
 }

@@ -1,9 +1,10 @@
 //! Notifications that the author handles.
 
-use super::{FunctionFuture, MethodParams, method::without_task};
-use crate::{Error, RequestContext, ServerHandle};
+use super::{FunctionFuture, MethodParams, definition_error, method::without_task};
+use crate::{DefinitionError, Error, RequestContext, ServerHandle};
 use longhaul_core::{BoxFuture, Json};
 use longhaul_runtime::NotificationHandler;
+use longhaul_wire::Method;
 use std::sync::Arc;
 use tracing::warn;
 
@@ -14,6 +15,52 @@ pub(crate) type Function = Arc<dyn Fn(RequestContext, String, Json) -> FunctionF
 pub(crate) struct Notification {
     pub(crate) name: Arc<str>,
     pub(crate) function: Function,
+}
+
+/// The notifications of MCP that clients send, in any revision.
+const OF_CLIENTS: [Method; 5] = [
+    Method::Cancelled,
+    Method::Initialized,
+    Method::Progress,
+    Method::RootsListChanged,
+    Method::TaskStatus,
+];
+
+/// Those that servers send.
+const OF_SERVERS: [&str; 8] = [
+    "notifications/elicitation/complete",
+    "notifications/message",
+    "notifications/prompts/list_changed",
+    "notifications/resources/list_changed",
+    "notifications/resources/updated",
+    "notifications/subscriptions/acknowledged",
+    "notifications/tasks",
+    "notifications/tools/list_changed",
+];
+
+impl Notification {
+    /// Refuses names of what no client sends as a notification.
+    pub(crate) fn check(&self) -> Result<(), DefinitionError> {
+        let name = &*self.name;
+        let mistake = |why: &str| Err(definition_error("notification", name, why));
+        if OF_SERVERS.contains(&name) {
+            return mistake("servers send it, clients do not");
+        }
+        if Method::is_known(name) && !name.starts_with("notifications/") {
+            return mistake("it is a method, which clients request: see `Server::method`");
+        }
+        let whole = format!("notifications/{name}");
+        if OF_CLIENTS.iter().any(|known| known.as_str() == whole) {
+            return mistake(&format!("MCP names it `{whole}`"));
+        }
+        let is_name = name
+            .split_once('/')
+            .is_some_and(|(prefix, rest)| !prefix.is_empty() && !rest.is_empty());
+        if !is_name || !name.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return mistake("one of your own needs a prefix and a slash, as in `notifications/com.example/saved`");
+        }
+        Ok(())
+    }
 }
 
 pub(crate) fn function<F, W, P>(function: F) -> Function

@@ -3,7 +3,7 @@
 use super::Server;
 use crate::{
     Error, MethodParams, MethodResult, RequestContext,
-    low_level::{Method, method, notification, subscription},
+    low_level::{Method, extension, method, notification, subscription},
 };
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl Server {
     /// repeated under an idempotency key. So the server declares no idempotency keys, and tasks only if it has tools of [`tool`](Self::tool).
     ///
     /// To make a call a task, return [`CallAnswer::call_of`](crate::CallAnswer::call_of) one of those tools: then its arguments are checked, its policy decides whether the call is a task, and everything is as
-    /// in a call of the tool itself.
+    /// in a call of the tool itself. A client of MCP 2025-11-25 asks for a task only where your `tools/list` says that there may be one, by `execution.taskSupport`.
     ///
     /// ```
     /// use longhaul::{Error, RequestContext, Server};
@@ -64,8 +64,10 @@ impl Server {
     /// use serde_json::{Map, Value, json};
     ///
     /// async fn list(_: RequestContext, _params: Map<String, Value>) -> Result<RawJson, Error> {
-    ///     let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
-    ///     Ok(json!({"tools": [tool("ping"), tool("render_2026")]}).into())
+    ///     let tool = |name: &str, task_support: &str| {
+    ///         json!({"name": name, "inputSchema": {"type": "object"}, "execution": {"taskSupport": task_support}})
+    ///     };
+    ///     Ok(json!({"tools": [tool("ping", "forbidden"), tool("render_2026", "optional")]}).into())
     /// }
     ///
     /// async fn call(_: RequestContext, call: ToolCall) -> Result<CallAnswer, Error> {
@@ -123,6 +125,21 @@ impl Server {
         R: MethodResult,
     {
         self.author.fallback_method = Some(method::fallback(function));
+        self
+    }
+
+    /// Declares an extension of yours with these settings, an object, such as `json!({})`: to modern clients in `capabilities.extensions`, to legacy ones, which
+    /// know no extensions, in `capabilities.experimental`. The name needs a prefix of yours. What the extension does is yours to answer, with
+    /// [`method`](Self::method), [`notification`](Self::notification) and `_meta`.
+    ///
+    /// ```
+    /// use longhaul::Server;
+    /// use serde_json::json;
+    /// let server = Server::new("hello", "1.0.0").extension("com.example/reports", json!({"formats": ["pdf"]}));
+    /// ```
+    pub fn extension(mut self, name: impl Into<Arc<str>>, settings: serde_json::Value) -> Self {
+        let name = name.into();
+        self.author.extensions.push(extension::Extension { name, settings });
         self
     }
 

@@ -1,6 +1,9 @@
 //! Mistakes in definitions: all are reported before the server starts, and each error says what to do.
 
-use longhaul::{Prompt, Resource, ResourceTemplate, ServeError, Server, Tool, schemars::JsonSchema, time::seconds};
+use longhaul::{
+    Error, Prompt, RawJson, RequestContext, Resource, ResourceTemplate, ServeError, Server, Tool, schemars::JsonSchema,
+    time::seconds,
+};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -21,6 +24,8 @@ struct Row {
 
 #[tokio::test]
 async fn all_mistakes_are_reported_at_once() {
+    let method = async |_: RequestContext, params: RawJson| Ok::<_, Error>(params);
+    let notification = async |_: RequestContext, _: RawJson| Ok::<_, Error>(());
     let server = Server::new("wrong", "1.0.0")
         .tool(Tool::new("my tool", async || ""))
         .tool(Tool::new("text", async |_: String| ""))
@@ -37,7 +42,15 @@ async fn all_mistakes_are_reported_at_once() {
         )
         .tool(
             Tool::new("elsewhere", async || "").input_schema(json!({"type": "object", "$ref": "https://a.example/b"})),
-        );
+        )
+        .method("notifications/com.example/saved", method)
+        .notification("roots/list_changed", notification)
+        .notification("notifications/tools/list_changed", notification)
+        .notification("tools/list", notification)
+        .notification("saved", notification)
+        .extension("reports", json!({}))
+        .extension("dev.longhaul/reports", json!({}))
+        .extension("com.example/reports", json!(true));
     let Err(error @ ServeError::Definitions(_)) = server.start().await else {
         panic!("it was started");
     };
@@ -54,6 +67,14 @@ async fn all_mistakes_are_reported_at_once() {
         "resource template `x://{`: a { is not closed",
         "resource template `row://{table}`: its function needs `id`, which is not a variable of the template",
         "tool `kind`: the input schema is not usable: at /properties/a/type: \"text\" is not",
+        "method `notifications/com.example/saved`: it names a notification: handle it with `Server::notification`",
+        "notification `roots/list_changed`: MCP names it `notifications/roots/list_changed`",
+        "notification `notifications/tools/list_changed`: servers send it",
+        "notification `tools/list`: it is a method",
+        "notification `saved`: one of your own needs a prefix",
+        "extension `reports`: write a prefix that is yours",
+        "extension `dev.longhaul/reports`: the server itself declares",
+        "extension `com.example/reports`: its settings must be an object",
         "tool `elsewhere`: the input schema is not usable: it refers to https://a.example/b",
     ];
     for line in expected {

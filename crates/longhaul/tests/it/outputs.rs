@@ -115,7 +115,7 @@ async fn an_output_may_have_blocks_of_every_kind() {
 #[error("the printer is out of paper")]
 struct OutOfPaper(#[source] std::io::Error);
 
-/// The model reads an author's error as a result. A JSON-RPC error keeps its code unless that is reserved. Details of internal errors
+/// The model reads an author's error as a result. A JSON-RPC error keeps its code unless that is one of MCP's. Details of internal errors
 /// are only logged.
 #[tokio::test]
 async fn clients_read_the_text_of_errors_and_not_their_sources() {
@@ -127,6 +127,7 @@ async fn clients_read_the_text_of_errors_and_not_their_sources() {
                 Err::<(), _>(Error::rpc(1001, "busy").with_data(json!({"minutes": 5})))
             }))
             .tool(Tool::new("reserved", async || Err::<(), _>(Error::rpc(-32001, "mine"))))
+            .tool(Tool::new("json_rpc", async || Err::<(), _>(Error::rpc(-32600, "mine"))))
             .tool(Tool::new("inside", async || {
                 Err::<(), _>(Error::internal("password hunter2 was refused"))
             }))
@@ -145,6 +146,7 @@ async fn clients_read_the_text_of_errors_and_not_their_sources() {
             (1001, "busy", json!({"minutes": 5}))
         );
         assert_eq!(client.call("reserved", json!({})).await.unwrap_err().code, -32603);
+        assert_eq!(client.call("json_rpc", json!({})).await.unwrap_err().code, -32600);
         let inside = client.call("inside", json!({})).await.unwrap();
         assert!(
             inside.is_error() && !inside.text().contains("hunter2"),

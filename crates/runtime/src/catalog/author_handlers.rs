@@ -56,7 +56,7 @@ pub trait NotificationHandler: Send + Sync + 'static {
     fn handle(self: Arc<Self>, method: String, params: Json, cx: RequestContext) -> BoxFuture<'static, ()>;
 }
 
-/// The author's handlers of what is no method with a name: see also [`CustomMethod`](super::CustomMethod).
+/// What else the author answers and declares: handlers of what is no method with a name (see also [`CustomMethod`](super::CustomMethod)), and extensions.
 #[derive(Clone, Default)]
 pub struct AuthorHandlers {
     /// Answers every `tools/call`, but for those of the tools that follow handed-off calls.
@@ -67,4 +67,6 @@ pub struct AuthorHandlers {
     pub notifications: HashMap<Arc<str>, Arc<dyn NotificationHandler>>,
     /// Is told of the notifications that have no handler in `notifications` and that MCP does not know.
     pub fallback_notification: Option<Arc<dyn NotificationHandler>>,
+    /// Extensions that the server declares, by name, each with its settings, an object.
+    pub extensions: Arc<[(Arc<str>, Json)]>,
 }

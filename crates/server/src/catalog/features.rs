@@ -4,6 +4,7 @@ use super::task_resources;
 use crate::admission::caller::Caller;
 use longhaul_runtime::Engine;
 use longhaul_wire::{ListCapability, Method, ResourcesCapability, ServerCapabilities};
+use std::sync::Arc;
 
 /// What is offered now. What was never offered is not declared, because each declared kind costs a client a request. A legacy session is notified
 /// of changes on its push stream, a modern client by `subscriptions/listen`, if its transport may stream.
@@ -42,5 +43,6 @@ pub(crate) fn of(engine: &Engine, caller: &Caller) -> ServerCapabilities {
         task_list: caller.mode.sessions,
         idempotency: !author_calls,
         idempotency_retention: snapshot.tools.values().map(|tool| tool.settings().retention).min(),
+        extensions: Arc::clone(&snapshot.author.extensions),
     }
 }

@@ -8,12 +8,7 @@ pub fn write_initialize(out: &mut String, version: Version, features: &ServerCap
     out.push_str(version.as_str());
     out.push_str(r#"","capabilities":{"#);
     let any = features.push_shared(out);
-    if features.tasks {
-        out.push_str(if any { "," } else { "" });
-        out.push_str(r#""experimental":{"#);
-        features.push_own_extensions(out);
-        out.push('}');
-    }
+    features.push_extensions(out, any, "experimental", "");
     if features.tasks && version.has_core_tasks() {
         out.push(',');
         // Objects, not booleans; exactly what is served (G1-02, C-22).

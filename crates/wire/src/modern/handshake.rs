@@ -13,13 +13,8 @@ pub fn write_discover(out: &mut String, features: &ServerCapabilities, cache: Ca
     write_versions(out, &Version::ALL);
     out.push_str(r#","capabilities":{"#);
     let any = features.push_shared(out);
-    if features.tasks {
-        out.push_str(if any { "," } else { "" });
-        // Some peers disable tasks if their object has any key (G2-01).
-        out.push_str(r#""extensions":{"io.modelcontextprotocol/tasks":{},"#);
-        features.push_own_extensions(out);
-        out.push('}');
-    }
+    // Some peers disable tasks if their object has any key (G2-01).
+    features.push_extensions(out, any, "extensions", r#""io.modelcontextprotocol/tasks":{},"#);
     out.push('}');
     identity.push_instructions(out);
     cache.push_members(out);

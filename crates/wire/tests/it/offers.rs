@@ -4,7 +4,7 @@ use crate::{
     fixture::{FRESH, identity, respond},
     schema,
 };
-use longhaul_core::TaskPolicy;
+use longhaul_core::{Json, TaskPolicy};
 use longhaul_wire::{
     Generation, ListCapability, ListKind, ResourcesCapability, ServerCapabilities, ToolEntry, Version, legacy, modern,
 };
@@ -31,9 +31,17 @@ fn features() -> impl Strategy<Value = ServerCapabilities> {
         resources,
         listed(),
         any::<(bool, bool, bool, (bool, Option<u64>))>(),
+        0..3_usize,
     );
     parts.prop_map(
-        |(tools, resources, prompts, (completions, logging, tasks, (idempotency, idempotency_retention)))| {
+        |(
+            tools,
+            resources,
+            prompts,
+            (completions, logging, tasks, (idempotency, idempotency_retention)),
+            extensions,
+        )| {
+            let extension = |nth| (format!("com.example/{nth}").into(), Json::from(json!({"nth": nth})));
             ServerCapabilities {
                 tools,
                 resources,
@@ -44,6 +52,7 @@ fn features() -> impl Strategy<Value = ServerCapabilities> {
                 task_list: tasks,
                 idempotency,
                 idempotency_retention,
+                extensions: (0..extensions).map(extension).collect(),
             }
         },
     )
@@ -76,10 +85,20 @@ fn expected(features: &ServerCapabilities) -> Value {
     capabilities
 }
 
-/// The extensions of Longhaul. The time is an integer that every client can read.
-fn own_extensions(features: &ServerCapabilities) -> Value {
-    let mut extensions = json!({"dev.longhaul/deletion": {}});
-    if features.idempotency {
+/// The extensions of Longhaul and of the author, with those of MCP. The time is an integer that every client can read.
+fn extensions(features: &ServerCapabilities, of_mcp: Value) -> Value {
+    let mut extensions = json!({});
+    for (name, settings) in features.extensions.iter() {
+        extensions[&**name] = serde_json::from_str(settings.as_str()).unwrap();
+    }
+    if features.tasks {
+        extensions["dev.longhaul/deletion"] = json!({});
+        extensions
+            .as_object_mut()
+            .unwrap()
+            .extend(of_mcp.as_object().unwrap().clone());
+    }
+    if features.tasks && features.idempotency {
         extensions["dev.longhaul/idempotency"] = match features.idempotency_retention {
             Some(retention) => json!({"retentionMs": retention.min(9_007_199_254_740_991)}),
             None => json!({}),
@@ -98,8 +117,8 @@ proptest! {
             let got = respond(|out| legacy::handshake::write_initialize(out, version, &features, &identity()));
             schema::check("25:res:InitializeResult", &got);
             let mut expected = expected(&features);
-            if features.tasks {
-                expected["experimental"] = own_extensions(&features);
+            if features.tasks || !features.extensions.is_empty() {
+                expected["experimental"] = extensions(&features, json!({}));
             }
             if features.tasks && version == Version::V2025_11_25 {
                 expected["tasks"] = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
@@ -109,9 +128,8 @@ proptest! {
         let got = respond(|out| modern::handshake::write_discover(out, &features, FRESH, &identity()));
         schema::check("26:res:DiscoverResult", &got);
         let mut expected = expected(&features);
-        if features.tasks {
-            expected["extensions"] = own_extensions(&features);
-            expected["extensions"]["io.modelcontextprotocol/tasks"] = json!({});
+        if features.tasks || !features.extensions.is_empty() {
+            expected["extensions"] = extensions(&features, json!({"io.modelcontextprotocol/tasks": {}}));
         }
         prop_assert_eq!(&got["result"]["capabilities"], &expected);
     }

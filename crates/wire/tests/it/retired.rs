@@ -106,6 +106,7 @@ fn features() -> ServerCapabilities {
         task_list: true,
         idempotency: true,
         idempotency_retention: None,
+        extensions: [].into(),
     }
 }
 

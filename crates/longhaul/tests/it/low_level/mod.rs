@@ -1,5 +1,6 @@
 //! What an author answers below tools, prompts and resources, in both eras, over a byte stream and over HTTP.
 
+mod extensions;
 mod notifications;
 mod subscriptions;
 mod tool_calls;
@@ -12,7 +13,7 @@ use serde_json::{Map, Value, json};
 type Members = Map<String, Value>;
 
 /// Serves over HTTP, and connects a client of this era. Returns the URL, too.
-async fn connect_http(server: &ServerHandle, era: Era) -> (Connection, String) {
+pub(crate) async fn connect_http(server: &ServerHandle, era: Era) -> (Connection, String) {
     let listener = server.listen("127.0.0.1:0").await.unwrap();
     let url = listener.url();
     let engine = server.engine().unwrap();

@@ -178,11 +178,11 @@ async fn a_handler_holds_up_nothing() {
 async fn two_handlers_of_one_notification_are_a_mistake() {
     let nothing = async |_: RequestContext, _: Members| Ok::<_, Error>(());
     let wrong = Server::new("test", "1")
-        .notification("n", nothing)
-        .notification("n", nothing);
+        .notification("notifications/com.example/n", nothing)
+        .notification("notifications/com.example/n", nothing);
     let wrong = wrong.start().await.unwrap_err().to_string();
     assert!(
-        wrong.contains("notification `n`: there are two of this name"),
+        wrong.contains("notification `notifications/com.example/n`: there are two of this name"),
         "{wrong}"
     );
 }

@@ -14,6 +14,7 @@ async fn server() -> ServerHandle {
             .fallback_method(
                 async |cx: RequestContext, method: String, params: Members| match &*method {
                     "com.example/nothing" => Err(Error::not_found()),
+                    "com.example/also_nothing" => Err(Error::method_not_found()),
                     _ => {
                         let era = format!("{:?}", cx.era());
                         Ok(RawJson::from(
@@ -40,8 +41,10 @@ async fn a_fallback_answers_what_nobody_knows() {
             client.request("com.example/known", json!({})).await.unwrap()["known"],
             true
         );
-        let unknown = client.request("com.example/nothing", json!({})).await.unwrap_err();
-        assert_eq!(unknown.code, -32601, "{unknown}");
+        for method in ["com.example/nothing", "com.example/also_nothing"] {
+            let unknown = client.request(method, json!({})).await.unwrap_err();
+            assert_eq!(unknown.code, -32601, "{unknown}");
+        }
         // What MCP has in another era is not the author's.
         let other = match era {
             Era::Legacy => "server/discover",
