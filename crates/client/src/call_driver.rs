@@ -1,7 +1,7 @@
 //! Driving a call to its end beside everything else.
 
 use crate::{
-    CallError, CallResponse, CallStatus, Connection, Event, JournalError, Outcome, PendingCall, RequestError,
+    CallError, CallResponse, CallStatus, Connection, Event, JournalError, Outcome, PendingCall, Progress, RequestError,
     TaskHandle, TaskSnapshot, TaskStatus, polling,
 };
 use parking_lot::Mutex;
@@ -64,13 +64,32 @@ struct Reporter {
     connection: Connection,
     /// What it is again when a failure is over.
     standing: CallStatus,
+    /// The latest progress of the task.
+    progress: Option<Progress>,
 }
 
 impl Reporter {
     fn observe(&mut self, event: &Event<'_>) {
         self.standing = match event {
             Event::Progress(progress) => CallStatus::Sent(Some(progress.clone())),
-            Event::Status(task) => CallStatus::Task(Arc::new((*task).clone())),
+            Event::Status(task) => {
+                let task = TaskSnapshot {
+                    progress: self.progress.clone(),
+                    ..(*task).clone()
+                };
+                if is_same_but_for_polling(&self.standing, &task) {
+                    return;
+                }
+                CallStatus::Task(Arc::new(task))
+            }
+            Event::TaskProgress(progress) => {
+                self.progress = Some(progress.clone());
+                let CallStatus::Task(task) = &mut self.standing else {
+                    return;
+                };
+                Arc::make_mut(task).progress.clone_from(&self.progress);
+                self.standing.clone()
+            }
             Event::Recovered => self.standing.clone(),
             Event::Retrying { error, retry_in, .. } => {
                 self.status.send_replace(CallStatus::Retrying {
@@ -82,14 +101,25 @@ impl Reporter {
             Event::NotRecorded { error } => return tracing::warn!(%error, "the task of a call is not recorded"),
             Event::AnswerRefused { error } => return tracing::warn!(%error, "the server refused an answer"),
             Event::StreamLost { reason } => return tracing::debug!(reason, "a stream of the server was lost"),
-            // The status of the task says it.
-            Event::TaskProgress(_) | Event::StreamReopened => return,
+            Event::StreamReopened => return,
         };
         self.status.send_replace(match &self.standing {
             CallStatus::Task(task) => CallStatus::Task(Arc::new(with_questions(task, &self.connection))),
             other => other.clone(),
         });
     }
+}
+
+/// Whether nothing of the task has changed but how often its server wants it to be polled.
+fn is_same_but_for_polling(standing: &CallStatus, task: &TaskSnapshot) -> bool {
+    let CallStatus::Task(standing) = standing else {
+        return false;
+    };
+    let standing = TaskSnapshot {
+        poll_interval: task.poll_interval,
+        ..(**standing).clone()
+    };
+    standing == *task
 }
 
 /// Sends a call, and drives it.
@@ -103,6 +133,7 @@ pub(crate) async fn drive(mut call: PendingCall, mut channels: Channels) -> Resu
         status: channels.status.clone(),
         connection: call.connection().clone(),
         standing: CallStatus::Sent(None),
+        progress: None,
     };
     let cancelled = until_cancelled(&mut channels.is_cancelled);
     let response = call.send_unless(cancelled, &mut |event| reporter.observe(&event)).await;
@@ -139,6 +170,7 @@ pub(crate) async fn follow(task: TaskHandle, channels: Channels) -> Result<Drive
         status: channels.status.clone(),
         connection: task.connection().clone(),
         standing: channels.status.borrow().clone(),
+        progress: None,
     };
     wait(task, reporter, channels).await
 }

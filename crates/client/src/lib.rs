@@ -222,6 +222,7 @@ mod param_headers;
 mod pending_call;
 mod polling;
 mod probe;
+mod progress;
 mod proxy;
 mod push_stream;
 mod recorded_call;
@@ -274,7 +275,7 @@ pub use connection::Connection;
 pub use earlier_requests::EarlierRequest;
 pub use era_cache::EraCache;
 pub use error::{OpenError, RequestError};
-pub use event::{Event, Observer, Progress};
+pub use event::{Event, Observer};
 pub use history::{FailedStepAttempt, FailedStepAttempts, HistoryEntry};
 pub use input::{InputHandler, InputResponse, Inputs};
 pub use input_request::InputRequest;
@@ -294,6 +295,7 @@ pub use options::{EraChoice, Options};
 pub use other_login::OtherLogin;
 pub use pending_call::PendingCall;
 pub use polling::LONGEST_POLL_INTERVAL;
+pub use progress::Progress;
 pub use proxy::Proxy;
 pub use recorded_call::{
     BatchLine, CallFilter, CallId, CallState, Finished, NewCall, RecordedCall, SessionRef, TakenOver, TaskRef,

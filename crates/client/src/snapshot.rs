@@ -1,6 +1,6 @@
 //! A task as a server returned it.
 
-use crate::{InputRequest, Outcome, RequestError, TaskStatus, rpc_failure::read_failure};
+use crate::{InputRequest, Outcome, Progress, RequestError, TaskStatus, rpc_failure::read_failure};
 use longhaul_core::{Json, Millis, RpcFailure};
 use serde::Deserialize;
 use serde_json::{Map, Value, value::RawValue};
@@ -29,6 +29,9 @@ pub struct TaskSnapshot {
     pub ttl: Option<Millis>,
     /// The poll interval the server asks for, in milliseconds.
     pub poll_interval: Option<Millis>,
+    /// The latest progress that a legacy server has reported of it, in the statuses of a [`RunningCall`](crate::RunningCall). What a task is read with has none, in either
+    /// generation.
+    pub progress: Option<Progress>,
     /// What the task asks, by key, if the server sends it with the status, as modern servers do. [`TaskHandle::answer`](crate::TaskHandle::answer)
     /// answers it.
     pub input_requests: Vec<InputRequest>,
@@ -87,6 +90,7 @@ impl TaskSnapshot {
             last_updated_at: fields.last_updated_at,
             ttl: fields.ttl_ms.or(fields.ttl).and_then(millis),
             poll_interval: fields.poll_interval_ms.or(fields.poll_interval).and_then(millis),
+            progress: None,
             outcome,
         })
     }
@@ -142,6 +146,7 @@ impl TaskSnapshot {
             last_updated_at: None,
             ttl: None,
             poll_interval: None,
+            progress: None,
             input_requests: Vec::new(),
             outcome: None,
         }

@@ -41,7 +41,13 @@ impl Connection {
         let shared = &self.task_pushes().shared;
         loop {
             let Ok(era) = self.era().await else { return None };
-            if era.legacy().is_some() || !era.server().has_tasks_extension() {
+            if era.legacy().is_some() {
+                // Its status and its progress come on the push stream of the session.
+                self.listening().want();
+                self.listen();
+                return None;
+            }
+            if !era.server().has_tasks_extension() {
                 return None;
             }
             let (tasks, replaces) = shared.lock().next_batch()?;

@@ -68,7 +68,7 @@ impl TaskHandle {
         loop {
             match wait.poll().await {
                 Ok(Polled::Ended(outcome)) => return Ok(outcome),
-                Ok(Polled::Live(snapshot)) => wait.until_next_poll(snapshot).await?,
+                Ok(Polled::Live(snapshot)) => wait.until_next_poll(*snapshot).await?,
                 Err(error) if error.is_transient() => wait.back_off(&error).await,
                 Err(error) => return Err(error),
             }
@@ -85,7 +85,7 @@ impl TaskHandle {
 }
 
 enum Polled {
-    Live(TaskSnapshot),
+    Live(Box<TaskSnapshot>),
     Ended(Outcome),
 }
 
@@ -209,7 +209,7 @@ impl Wait<'_> {
                     return Box::pin(self.poll()).await;
                 }
             }
-            return Ok(Polled::Live(snapshot));
+            return Ok(Polled::Live(Box::new(snapshot)));
         }
         self.handle.connection().listening().withdraw(self.handle.id());
         let outcome = match (&snapshot.outcome, given) {

@@ -8,7 +8,7 @@ use axum::{body::Body, http::Response};
 use futures_util::StreamExt;
 use longhaul_client::{
     CallError, CallFilter, CallOptions, CallResponse, CallState, CallStatus, Client, ClientCapabilities, ClientJournal,
-    Finished, InputHandler, InputRequest, InputResponse, Inputs, RequestError, RpcFailure,
+    Finished, InputHandler, InputRequest, InputResponse, Inputs, RequestError, RpcFailure, TaskStatus,
 };
 use longhaul_core::{BoxFuture, Verdict};
 use serde_json::{Map, Value, json};
@@ -242,6 +242,30 @@ async fn a_running_call_tells_how_it_stands_and_is_answered() {
         updates[0].params()["inputResponses"],
         json!({"q": {"action": "accept", "content": {"yes": true}}})
     );
+}
+
+#[tokio::test]
+async fn a_status_tells_a_change_of_the_task_and_not_of_its_poll_interval() {
+    let polls = AtomicUsize::new(0);
+    let peer = server(true, move |seen| match seen.method() {
+        "tools/call" => seen.result(created()),
+        "tasks/get" => match polls.fetch_add(1, Ordering::SeqCst) {
+            nth @ 0..4 => seen.result(modern_task("working", json!({"pollIntervalMs": 10 + nth}))),
+            _ => seen.result(modern_task("completed", json!({"result": {"content": []}}))),
+        },
+        _ => plain(404, ""),
+    });
+    let (connection, _) = peer.connection();
+    let call = Client::new(connection).start("build", Value::Null).await.unwrap();
+    let mut told = Vec::new();
+    let mut status = Box::pin(call.status());
+    while let Some(status) = status.next().await {
+        if let CallStatus::Task(task) = status {
+            told.push(task.status);
+        }
+    }
+    assert_eq!(told, [TaskStatus::Working, TaskStatus::Completed]);
+    assert_eq!(peer.calls_of("tasks/get").len(), 5);
 }
 
 #[tokio::test]

@@ -1,10 +1,12 @@
 //! Calls that become tasks: policies, cancellation, retries, retention.
 
-use crate::{ERAS, connect, start};
+use crate::{ERAS, connect, low_level::connect_http, start};
+use futures_util::StreamExt;
 use longhaul::{
     Era, Error, RetryOn, Server, TaskContext, TaskPolicy, Tool, ToolResult,
     time::{millis, seconds},
 };
+use longhaul_client::{CallStatus, Client, Outcome};
 use serde_json::json;
 use std::sync::{
     Arc,
@@ -43,6 +45,38 @@ async fn a_cancelled_task_ends_its_function() {
         let state = task.next().await.unwrap();
         assert_eq!(state["status"], "cancelled");
     }
+}
+
+/// Legacy clients are sent it; for modern ones the status message says it.
+#[tokio::test]
+async fn the_progress_of_a_task_is_in_its_status_at_the_client() {
+    async fn count(cx: TaskContext) -> ToolResult<()> {
+        for done in 1_u64.. {
+            cx.progress(done, 1_000_000_u64);
+            let pause = cx.server().engine().unwrap().ports().clock.sleep(millis(20));
+            tokio::select! {
+                () = pause => {}
+                stopped = cx.cancelled() => return Err(stopped.into()),
+            }
+        }
+        Ok(())
+    }
+    let server = start(|server| server.tool(Tool::new("count", count).task(TaskPolicy::Always))).await;
+    let (connection, _) = connect_http(&server, Era::Legacy).await;
+    let call = Client::new(connection).start("count", json!({})).await.unwrap();
+    let mut status = Box::pin(call.status());
+    let mut seen = Vec::new();
+    while seen.len() < 2 {
+        if let Some(CallStatus::Task(task)) = status.next().await
+            && let Some(progress) = &task.progress
+        {
+            assert_eq!(progress.total, Some(1_000_000.0));
+            seen.push(progress.progress);
+        }
+    }
+    assert!(seen[0] < seen[1], "{seen:?}");
+    call.cancel().await.unwrap();
+    assert_eq!(call.result().await.unwrap(), Outcome::Cancelled);
 }
 
 #[tokio::test]
