@@ -72,6 +72,7 @@ impl AdminContext {
         }
         for upstream in self.upstreams().await? {
             problems.extend(of_upstream(&upstream));
+            problems.extend(of_left_out(&upstream));
         }
         let stats = self.stats().await?;
         if stats.blocked > 0 {
@@ -200,6 +201,17 @@ fn of_upstream(upstream: &UpstreamView) -> Option<ProblemView> {
     }
     let advice = "mend or start it: it is tried again by itself. A pause lets its calls wait instead of fail";
     Some(ProblemView::new(what, advice, "/upstreams").with_command(&["pause", "--upstream", &upstream.name]))
+}
+
+fn of_left_out(upstream: &UpstreamView) -> impl Iterator<Item = ProblemView> {
+    upstream.left_out.iter().map(|(tool, why)| {
+        let what = format!(
+            "the tool {tool} of the upstream {} is not offered: {why}",
+            upstream.name
+        );
+        let advice = "change the configuration, and have it read again (SIGHUP)";
+        ProblemView::new(what, advice, "/upstreams")
+    })
 }
 
 fn of_blocked(task: &TaskView) -> Option<ProblemView> {

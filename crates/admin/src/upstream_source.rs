@@ -1,6 +1,7 @@
 //! Where the upstreams of a server are known.
 
 use longhaul_core::BoxFuture;
+use std::collections::BTreeMap;
 
 /// Knows the upstreams of a server: its gateway.
 pub trait UpstreamSource: Send + Sync {
@@ -20,6 +21,8 @@ pub struct UpstreamReport {
     pub state: UpstreamState,
     /// Those of its tools that are offered, by the names that clients see.
     pub tools: Vec<String>,
+    /// Those that are not offered because others have their names: the name, and why.
+    pub left_out: BTreeMap<String, String>,
     /// How many of its calls wait because as many as may do run.
     pub waiting: usize,
     /// How many of its calls may run at once; `None` for no limit.

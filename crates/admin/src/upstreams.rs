@@ -11,6 +11,7 @@ use longhaul_core::store::StoreError;
 use longhaul_runtime::OperatorError;
 use longhaul_server::audit::{AuditAction, AuditOutcome};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// An upstream, and what becomes of the calls of its tools.
 #[derive(Debug, Clone, Serialize)]
@@ -27,6 +28,9 @@ pub(crate) struct UpstreamView {
     /// How many of its tools are offered, and how many of these are paused.
     pub(crate) tools: usize,
     pub(crate) paused_tools: usize,
+    /// Its tools that are not offered because others have their names: the name, and why.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) left_out: BTreeMap<String, String>,
     pub(crate) queued: u64,
     pub(crate) running: u64,
     /// How many of the running ones are not sent yet, because as many as may do run.
@@ -73,6 +77,7 @@ impl UpstreamView {
             name: report.name,
             tools: own.len(),
             paused_tools: own.iter().filter(|tool| tool.paused).count(),
+            left_out: report.left_out,
             queued: sum(|tool| tool.queued),
             running: sum(|tool| tool.running),
             waiting: report.waiting,

@@ -100,7 +100,7 @@ fn every_host_is_changed_in_its_commands_alone_and_back_to_the_byte() {
                 .iter()
                 .map(|word| word.as_str().unwrap())
                 .collect();
-            let mut after = vec![LONGHAUL, "wrap", "--handoff", "45s", "--"];
+            let mut after = vec![LONGHAUL, "wrap", "--imported", "--handoff", "45s", "--"];
             after.extend(before);
             assert_eq!(entry["after"], json!(after), "{name}");
         }
@@ -244,6 +244,94 @@ fn an_undo_leaves_what_ran_behind_longhaul_before() {
     assert!(!host.copy().exists());
 }
 
+/// Without the copy, too, and whenever the user has put it there.
+#[test]
+fn an_undo_takes_back_only_what_an_import_has_made() {
+    let host = Host::new("cursor");
+    let mine = r#""mine": {"command": "longhaul", "args": ["wrap", "--", "x"]}"#;
+    fs::write(
+        host.file(),
+        format!(r#"{{"mcpServers": {{{mine}, "bare": {{"command": "node", "args": []}}}}}}"#),
+    )
+    .unwrap();
+    host.report(&["--yes", "--json"]);
+    fs::remove_file(host.copy()).unwrap();
+    let later = host
+        .text()
+        .replace("{\"mine\"", &format!("{{{}, \"mine\"", mine.replace("mine", "later")));
+    fs::write(host.file(), later).unwrap();
+    let undone = host.report(&["--undo", "--yes", "--json"]);
+    assert_eq!(names(&undone, "changed"), ["bare"]);
+    assert_eq!(names(&undone, "left"), ["later", "mine"]);
+    let why = undone["left"][1]["why"].as_str().unwrap();
+    assert!(why.contains("no import has put it there"), "{why}");
+    assert!(host.text().contains(mine), "{}", host.text());
+}
+
+/// Those of the user stay, and without `--handoff` all do.
+#[test]
+fn another_import_changes_the_hand_off_of_what_an_import_has_made() {
+    for name in HOSTS.map(|(name, _)| name) {
+        let host = Host::new(name);
+        let imported = names(&host.report(&["--yes", "--json"]), "changed");
+        let first = host.text();
+        let again = |handoff: &[&str]| {
+            let report = host.report(&[handoff, &["--yes", "--json"]].concat());
+            assert_eq!(report["written"], !names(&report, "changed").is_empty());
+            report
+        };
+        assert_eq!(names(&again(&["--handoff", "10s"]), "changed"), imported, "{name}");
+        assert_eq!(host.text(), first.replace("45s", "10s"));
+        // What is not asked for stays.
+        assert!(names(&again(&[]), "changed").is_empty());
+        assert_eq!(host.text(), first.replace("45s", "10s"));
+        let without = again(&["--handoff", "0s"]);
+        assert_eq!(names(&without, "changed"), imported);
+        assert!(!host.text().contains("--handoff"), "{}", host.text());
+        assert!(names(&again(&["--handoff", "0s"]), "changed").is_empty());
+        let report = again(&["--handoff", "1m"]);
+        let after = report["changed"][0]["after"].as_array().unwrap();
+        assert!(after.iter().any(|word| word == "1m"), "{report}");
+        host.report(&["--undo", "--yes", "--json"]);
+        assert_eq!(host.text(), host.sample, "{name}");
+    }
+    let host = Host::new("cursor");
+    let mine = r#"{"mcpServers": {"mine": {"command": "longhaul", "args": ["wrap", "--", "x"]}}}"#;
+    fs::write(host.file(), mine).unwrap();
+    let report = host.report(&["--handoff", "10s", "--yes", "--json"]);
+    assert_eq!(names(&report, "left"), ["mine"]);
+    assert_eq!(host.text(), mine);
+}
+
+/// Where hosts look for their own files.
+#[cfg(not(target_os = "macos"))]
+#[test]
+fn the_file_of_a_host_is_in_the_folder_of_configurations() {
+    let home = tempfile::tempdir().unwrap();
+    let elsewhere = home.path().join("elsewhere");
+    for (name, file) in [
+        ("claude-desktop", "Claude/claude_desktop_config.json"),
+        ("vscode", "Code/User/mcp.json"),
+        ("zed", "zed/settings.json"),
+    ] {
+        for (variable, folder) in [
+            (elsewhere.as_path(), elsewhere.clone()),
+            // The XDG Base Directory Specification ignores it.
+            (Path::new("relative"), home.path().join(".config")),
+        ] {
+            let output = Command::new(LONGHAUL)
+                .args(["import", name, "--yes"])
+                .env("HOME", home.path())
+                .env("XDG_CONFIG_HOME", variable)
+                .output()
+                .unwrap();
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            let expected = folder.join(file).display().to_string();
+            assert!(stderr.contains(&expected), "{stderr} has no {expected}");
+        }
+    }
+}
+
 #[test]
 fn nothing_is_changed_without_consent() {
     let host = Host::new("zed");
@@ -318,8 +406,8 @@ fn a_hand_off_can_be_left_out() {
     let host = Host::new("windsurf");
     let report = host.report(&["--handoff", "0s", "--yes", "--json"]);
     let after = &report["changed"][0]["after"];
-    assert_eq!(after[2], "--", "{after}");
-    assert_eq!(after[3], "npx");
+    assert_eq!(after[3], "--", "{after}");
+    assert_eq!(after[4], "npx");
     host.report(&["--undo", "--yes", "--json"]);
     assert_eq!(host.text(), host.sample);
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     JobTools,
-    claims::EarlierNames,
+    claims::{Claim, EarlierNames},
     definition::{Definition, KIND},
     listed::{Lists, text_member},
     offering::{Offering, offering},
@@ -22,6 +22,8 @@ use std::{
 
 /// After how long a call becomes a task, if its upstream makes none of it: in milliseconds.
 const TASK_AFTER: Millis = 5_000;
+/// Why a tool is not offered whose name this server or another upstream uses already.
+const OTHERS_TOOL: &str = "one of this name is offered already: rename it, or use prefixes";
 
 /// Offers the tools in `lists`, and no longer those of before that are not in it. It may be dropped at any await: what is noted as offered is offered.
 pub(crate) async fn offer_tools(
@@ -32,7 +34,7 @@ pub(crate) async fn offer_tools(
 ) {
     let mut offered = upstream.offered.lock().await;
     let earlier = EarlierNames::of_tools(upstreams, upstream);
-    let mut kept = BTreeSet::new();
+    let (mut kept, mut left_out) = (BTreeSet::new(), BTreeMap::new());
     let tools = lists.map(|lists| lists.tools.as_slice()).unwrap_or_default();
     for listed in tools {
         let Some(name) = text_member(listed, "name") else {
@@ -51,17 +53,18 @@ pub(crate) async fn offer_tools(
             continue;
         }
         if let Some(claim) = earlier.claim(&shown) {
-            tracing::warn!(upstream = upstream.name(), tool = shown, %claim, "ignored a tool");
+            match claim {
+                Claim::Taken(_) => drop(left_out.insert(shown, claim.to_string())),
+                Claim::Unknown(_) => {
+                    tracing::warn!(upstream = upstream.name(), tool = shown, %claim, "ignored a tool");
+                }
+            }
             continue;
         }
         if offered.get(&shown).is_none_or(|before| before.as_ref() != Some(listed)) {
             let is_others = !offered.contains_key(&shown) && engine.catalog().tool(&shown).is_some();
             if is_others {
-                tracing::warn!(
-                    upstream = upstream.name(),
-                    tool = shown,
-                    "ignored a tool: one of this name is offered already; rename it, or use prefixes"
-                );
+                left_out.insert(shown, OTHERS_TOOL.to_owned());
                 continue;
             }
             if let Err(why) = put(engine, upstream, &name, &shown, job, listed).await {
@@ -83,6 +86,15 @@ pub(crate) async fn offer_tools(
             offered.insert(shown.clone(), Some(listed.clone()));
         }
         kept.insert(shown);
+    }
+    let told = std::mem::replace(&mut *upstream.left_out.write(), left_out.clone());
+    for (tool, why) in left_out.iter().filter(|(tool, why)| told.get(*tool) != Some(why)) {
+        tracing::error!(
+            upstream = upstream.name(),
+            tool,
+            why,
+            "a tool of an upstream is not offered"
+        );
     }
     offered.retain(|name, _| {
         let stays = kept.contains(name);

@@ -1,11 +1,14 @@
 //! Whose a name is that tools or prompts of several upstreams have: that of the first upstream in the configuration, whichever of them are up.
 
 use crate::{
+    Target,
     listed::{Lists, text_member},
     offering::{Offering, offering},
     upstream::Upstream,
     upstreams::Upstreams,
 };
+use longhaul_core::{Json, ToolPattern, canonical_digest};
+use serde_json::{Value, json};
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
@@ -20,7 +23,7 @@ struct EarlierUpstream {
     names: Option<HashSet<String>>,
 }
 
-/// Why a tool or prompt has another upstream's name.
+/// Why a tool or prompt is not offered under its name.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Claim {
     #[error("upstream `{0}` has one of this name and comes first in the configuration: rename it, or use prefixes")]
@@ -74,6 +77,37 @@ pub(crate) fn collisions(all: &[(Arc<Upstream>, Arc<Lists>)]) -> Vec<String> {
         }
     }
     found
+}
+
+/// What decides which names upstreams give to their tools: their order, what each of them is, and which of its tools are offered under which names.
+pub(crate) fn digest_of_names(all: &[Arc<Upstream>]) -> String {
+    let patterns = |patterns: &[ToolPattern]| -> Vec<String> { patterns.iter().map(ToString::to_string).collect() };
+    let names = all.iter().map(|upstream| {
+        let options = upstream.options();
+        let target = match &options.target {
+            Target::Command(child) => {
+                let words = [&child.program].into_iter().chain(&child.args);
+                json!(words.collect::<Vec<_>>())
+            }
+            Target::Http { url, .. } => json!(url),
+        };
+        let jobs: Vec<_> = options
+            .jobs
+            .iter()
+            .map(|job| json!([job.name, job.bound().collect::<Vec<_>>()]))
+            .collect();
+        let tools = &options.tools;
+        json!([
+            options.name,
+            target,
+            patterns(&tools.allow),
+            patterns(&tools.deny),
+            tools.rename,
+            jobs
+        ])
+    });
+    let digest = canonical_digest(&Json::from(&Value::from_iter(names)));
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl EarlierNames {

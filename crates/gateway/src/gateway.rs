@@ -3,7 +3,7 @@
 use crate::{
     InvalidNames, UpstreamOptions, UpstreamStatus,
     catalog::{offer_tools, offer_with_later},
-    claims::collisions,
+    claims::{collisions, digest_of_names},
     connections::Connections,
     follower::UpstreamResources,
     listed::{Lists, StoredLists},
@@ -19,7 +19,7 @@ use longhaul_client::{InvalidAddress, RequestError};
 use longhaul_core::BoxFuture;
 use longhaul_private_dir::PrivateDir;
 use longhaul_runtime::{Completeness, Engine, PendingTools, Ports, Provider, SessionChange};
-use std::{io, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 use tokio::sync::{Mutex, broadcast::error::RecvError};
 use tokio_util::sync::CancellationToken;
 
@@ -164,6 +164,11 @@ pub enum GatewayError {
     Folder(#[from] io::Error),
 }
 
+/// Whether two upstreams may have tools of one name.
+fn may_collide(all: &[Arc<Upstream>]) -> bool {
+    all.len() > 1 && all.iter().all(|upstream| upstream.naming == Naming::Bare)
+}
+
 /// What an upstream offers now.
 async fn read_lists(upstream: &Upstream) -> Result<Lists, RequestError> {
     let own = upstream.connections.own();
@@ -183,6 +188,8 @@ pub struct PresentUpstream {
     pub silence: Option<String>,
     /// Those of its tools that are offered, by the names that clients see.
     pub tools: Vec<String>,
+    /// Those that are not offered because others have their names: the name, and why.
+    pub left_out: BTreeMap<String, String>,
     /// How many of its calls wait because as many as may do run.
     pub waiting: usize,
     /// How many of its calls may run at once; `None` for no limit.
@@ -242,6 +249,41 @@ impl Gateway {
     /// Finds the executors of stored calls again. Give it to the engine.
     pub fn provider(&self) -> Arc<dyn Provider> {
         Arc::new(UpstreamProvider(Arc::clone(&self.upstreams)))
+    }
+
+    /// Without prefixes: refuses tools of one name. Call it before the server starts. The lists of all upstreams are read, as far as they answer within ten seconds;
+    /// of the others the stored ones count. A configuration of names that was accepted is not looked at again: a server that has run must not stay down because an
+    /// upstream has got another tool, which is left out then.
+    ///
+    /// # Errors
+    /// [`GatewayError::Collisions`].
+    pub async fn refuse_collisions(&self) -> Result<(), GatewayError> {
+        let all = self.upstreams.all();
+        if !may_collide(&all) {
+            return Ok(());
+        }
+        let stored = self.upstreams.stored.as_ref();
+        if stored.and_then(StoredLists::accepted_names) == Some(digest_of_names(&all)) {
+            return Ok(());
+        }
+        let refused = self.accept(&all, &[]).await;
+        if refused.is_err() {
+            join_all(all.iter().map(|upstream| upstream.connections.close())).await;
+        }
+        refused
+    }
+
+    /// Accepts the names of these upstreams, unless some collide.
+    async fn accept(&self, all: &[Arc<Upstream>], before: &[Arc<Upstream>]) -> Result<(), GatewayError> {
+        let known = self.known_lists(all, before).await;
+        let collisions = collisions(&known);
+        if !collisions.is_empty() {
+            return Err(GatewayError::Collisions(collisions));
+        }
+        if known.len() == all.len() {
+            self.upstreams.accept_names(&digest_of_names(all));
+        }
+        Ok(())
     }
 
     /// Offers what is known of the upstreams, and follows them until [`stop`](Self::stop). When this completes, the tools of before are offered, so a server that
@@ -306,15 +348,14 @@ impl Gateway {
                 None => make(options, naming, self.version, &self.ports)?,
             });
         }
-        if naming == Naming::Bare && all.len() > 1 {
-            let collisions = self.collisions(&all, &before).await;
-            if !collisions.is_empty() {
-                let others = all
-                    .iter()
-                    .filter(|upstream| !before.iter().any(|known| Arc::ptr_eq(known, upstream)));
-                join_all(others.map(|upstream| upstream.connections.close())).await;
-                return Err(GatewayError::Collisions(collisions));
-            }
+        if may_collide(&all)
+            && let Err(refused) = self.accept(&all, &before).await
+        {
+            let others = all
+                .iter()
+                .filter(|upstream| !before.iter().any(|known| Arc::ptr_eq(known, upstream)));
+            join_all(others.map(|upstream| upstream.connections.close())).await;
+            return Err(refused);
         }
         let is_in = |all: &[Arc<Upstream>], one: &Arc<Upstream>| all.iter().any(|other| Arc::ptr_eq(other, one));
         let mut reloaded = Reloaded::default();
@@ -373,8 +414,8 @@ impl Gateway {
         Ok(reloaded)
     }
 
-    /// The tools of `all` that would not be offered because another one has their name, as far as the upstreams answer or are known.
-    async fn collisions(&self, all: &[Arc<Upstream>], before: &[Arc<Upstream>]) -> Vec<String> {
+    /// What upstreams offer, as far as they answer or are known. Those in `before` are connected, so they are not asked.
+    async fn known_lists(&self, all: &[Arc<Upstream>], before: &[Arc<Upstream>]) -> Vec<(Arc<Upstream>, Arc<Lists>)> {
         let read = all.iter().map(async |upstream| {
             if before.iter().any(|known| Arc::ptr_eq(known, upstream)) {
                 return upstream.last_lists();
@@ -389,10 +430,9 @@ impl Gateway {
         });
         let read = join_all(read).await;
         let known = all.iter().zip(read);
-        let known: Vec<_> = known
+        known
             .filter_map(|(upstream, lists)| Some((Arc::clone(upstream), lists?)))
-            .collect();
-        collisions(&known)
+            .collect()
     }
 
     /// Offers what is known of an upstream, and begins to follow it. Returns whether anything is known of it.
@@ -440,6 +480,7 @@ impl Gateway {
             all.push(PresentUpstream {
                 name: upstream.name().to_owned(),
                 status,
+                left_out: upstream.left_out.read().clone(),
                 silence: upstream.silent_calls.words(&*upstream.ports.clock),
                 tools,
                 waiting: upstream.waiting_calls(),

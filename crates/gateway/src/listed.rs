@@ -230,6 +230,9 @@ fn raw(entries: &[Json]) -> Vec<Box<RawValue>> {
     raw.flatten().collect()
 }
 
+/// Beside the lists: the digest of the configuration of names that was accepted last. No upstream has this file, since those of upstreams end with `.json`.
+const ACCEPTED_NAMES: &str = "accepted-names";
+
 /// The last known lists of upstreams, one file for each.
 pub(crate) struct StoredLists(PrivateDir);
 
@@ -262,6 +265,19 @@ impl StoredLists {
         })
     }
 
+    /// The configuration of names that was accepted last.
+    pub(crate) fn accepted_names(&self) -> Option<String> {
+        let mut text = String::new();
+        let file = self.0.file(ACCEPTED_NAMES, OpenOptions::new().read(true));
+        file.and_then(|mut file| file.read_to_string(&mut text)).ok()?;
+        Some(text)
+    }
+
+    /// Stores that this configuration of names was accepted.
+    pub(crate) fn accept_names(&self, digest: &str) -> io::Result<()> {
+        self.replace(ACCEPTED_NAMES, digest)
+    }
+
     /// Stores the lists in place of those before. They are a cache, so they are not synced.
     pub(crate) fn save(&self, upstream: &str, lists: &Lists) -> io::Result<()> {
         let layout = Layout {
@@ -280,7 +296,11 @@ impl StoredLists {
                 .collect(),
         };
         let text = serde_json::to_string(&layout)?;
-        let (name, new) = (file_name(upstream), format!("{}.new", file_name(upstream)));
+        self.replace(&file_name(upstream), &text)
+    }
+
+    fn replace(&self, name: &str, text: &str) -> io::Result<()> {
+        let new = format!("{name}.new");
         let mut file = self
             .0
             .file(&new, OpenOptions::new().write(true).create(true).truncate(true))?;

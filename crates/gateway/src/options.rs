@@ -108,6 +108,19 @@ impl UpstreamTokens {
     }
 }
 
+impl Target {
+    /// Whether each principal has a login of its own.
+    pub(crate) fn has_login_per_principal(&self) -> bool {
+        matches!(
+            self,
+            Self::Http {
+                tokens: Some(UpstreamTokens::PerPrincipal(_)),
+                ..
+            }
+        )
+    }
+}
+
 /// Two HTTP targets are equal only if they have the same token provider, not one like it.
 impl PartialEq for Target {
     fn eq(&self, other: &Self) -> bool {

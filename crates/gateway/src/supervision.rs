@@ -10,7 +10,7 @@ use crate::{
     upstream::Upstream,
     upstreams::Upstreams,
 };
-use longhaul_client::{Connection, RequestError, Watch, WatchFilter};
+use longhaul_client::{Connection, RequestError, TokenError, Watch, WatchFilter};
 use longhaul_core::{BoxFuture, Entropy, Millis, whole_millis};
 use longhaul_runtime::Engine;
 use std::{sync::Arc, time::Duration};
@@ -53,8 +53,9 @@ pub(crate) async fn follow(upstreams: Arc<Upstreams>, engine: Engine, upstream: 
         if is_loop {
             pause = after_loop(&*upstream.ports.entropy);
         }
+        let is_kept = down_for < KEPT_WHILE_DOWN || lacks_own_login(&upstream, &error);
         // What leads back must not be offered for a moment longer.
-        if (is_loop || down_for >= KEPT_WHILE_DOWN) && upstream.lists().is_some() {
+        if (is_loop || !is_kept) && upstream.lists().is_some() {
             tracing::warn!(
                 upstream = upstream.name(),
                 "the tools of an upstream that is down are no longer offered"
@@ -65,13 +66,26 @@ pub(crate) async fn follow(upstreams: Arc<Upstreams>, engine: Engine, upstream: 
         }
         let rest = KEPT_WHILE_DOWN.saturating_sub(down_for);
         upstream
-            .pause(match upstream.lists().is_some() {
+            .pause(match upstream.lists().is_some() && rest > 0 {
                 true => pause.min(rest),
                 false => pause,
             })
             .await;
         pause = (pause * 2).min(PAUSES.1);
     }
+}
+
+/// Whether only the login is missing with which the lists are read. The logins of other principals may be good, so the tools stay as they were last seen.
+fn lacks_own_login(upstream: &Upstream, error: &RequestError) -> bool {
+    upstream.options().target.has_login_per_principal()
+        && matches!(
+            error,
+            RequestError::Unauthorized { .. }
+                | RequestError::Token {
+                    error: TokenError::LoginRequired { .. },
+                    ..
+                }
+        )
 }
 
 /// Offers what follows from the lists of all upstreams.

@@ -38,6 +38,8 @@ pub(crate) struct Upstream {
     lists: RwLock<Option<Arc<Lists>>>,
     /// What it offered when it was last seen, however long ago.
     last_lists: RwLock<Option<Arc<Lists>>>,
+    /// Its tools that are not offered because others have their names: the name, and why.
+    pub(crate) left_out: RwLock<BTreeMap<String, String>>,
     /// Its tools that are offered.
     pub(crate) offered: Mutex<OfferedTools>,
     /// Cancelled when it is not configured any more. Its calls go on.
@@ -82,6 +84,7 @@ impl Upstream {
             ports,
             lists: RwLock::new(None),
             last_lists: RwLock::new(None),
+            left_out: RwLock::default(),
             offered: Mutex::default(),
             removed: CancellationToken::new(),
             status: watch::Sender::new(UpstreamStatus::Starting),

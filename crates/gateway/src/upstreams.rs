@@ -40,6 +40,14 @@ impl Upstreams {
         self.all.read().iter().find(|upstream| upstream.name() == name).cloned()
     }
 
+    pub(crate) fn accept_names(&self, digest: &str) {
+        if let Some(stored) = &self.stored
+            && let Err(error) = stored.accept_names(digest)
+        {
+            tracing::warn!(%error, "that the names of tools were accepted was not stored, so the next start looks at them again");
+        }
+    }
+
     pub(crate) fn store_lists(&self, upstream: &str, lists: &Lists) {
         if let Some(stored) = &self.stored
             && let Err(error) = stored.save(upstream, lists)

@@ -92,7 +92,8 @@ async fn a_principal_at_its_limit_is_a_problem() {
     let found = async || {
         let problems = world.json("/api/problems").await;
         let problems = problems["problems"].as_array().unwrap().clone();
-        problems.into_iter().skip(1).collect::<Vec<_>>()
+        // The others are those of the upstream `far`.
+        problems.into_iter().skip(2).collect::<Vec<_>>()
     };
     world.running("one").await;
     assert_eq!(found().await, [Value::Null; 0]);
@@ -173,6 +174,8 @@ async fn an_upstream_is_seen_and_paused_with_all_its_tools() {
         (&far["state"], &far["reason"]),
         (&json!("down"), &json!("connection refused"))
     );
+    assert_eq!(far["leftOut"], json!({"gated": "`near` has one of this name"}));
+    assert_eq!(near.get("leftOut"), None);
     let metrics = world.get("/metrics").await.text().await.unwrap();
     for line in [
         r#"longhaul_upstream_up{upstream="near"} 1"#,
@@ -202,6 +205,7 @@ async fn an_upstream_is_seen_and_paused_with_all_its_tools() {
     let page = world.get("/upstreams").await.text().await.unwrap();
     for shown in [
         "connection refused",
+        "gated is not offered:",
         "action=\"/upstreams/near/resume\"",
         "<a href=\"/upstreams\" aria-current=\"page\">",
     ] {
@@ -285,9 +289,11 @@ async fn what_is_wrong_is_said_with_what_to_do() {
             .unwrap()
             .clone()
     };
-    let [far] = &found().await[..] else {
+    let [far, left_out] = &found().await[..] else {
         panic!("{:?}", found().await)
     };
+    let what = "the tool gated of the upstream far is not offered: `near` has one of this name";
+    assert_eq!(left_out["what"], what);
     assert_eq!(far["what"], "the upstream far does not answer: connection refused");
     assert_eq!(far.get("command"), None, "it offers no tools whose calls could wait");
     world.act("/api/tools/gated/pause").await;
@@ -296,25 +302,27 @@ async fn what_is_wrong_is_said_with_what_to_do() {
     // What was found a moment ago is said again.
     let problems = loop {
         let problems = found().await;
-        if problems.len() > 1 {
+        if problems.len() > 2 {
             break problems;
         }
     };
-    let what = problems[1]["what"].as_str().unwrap();
+    let what = problems[2]["what"].as_str().unwrap();
     assert!(
         what.starts_with("1 tasks of gated are queued, the first for "),
         "{what}"
     );
-    assert_eq!(problems[1]["command"], json!(["resume", "gated"]));
+    assert_eq!(problems[2]["command"], json!(["resume", "gated"]));
     let page = world.page("/").await;
-    for problem in &problems[..1] {
-        assert!(page.contains(problem["what"].as_str().unwrap()), "{page}");
+    for problem in &problems[..2] {
+        let what = problem["what"].as_str().unwrap();
+        // As HTML has it.
+        assert!(page.contains(what.split('`').next().unwrap()), "{page}");
     }
     assert!(page.contains(r#"<a href="/upstreams">show</a>"#), "{page}");
     // What was found before an action is not told after it.
-    assert_eq!(found().await.len(), 2);
+    assert_eq!(found().await.len(), 3);
     world.act("/api/tools/gated/resume").await;
-    assert_eq!(found().await.len(), 1);
+    assert_eq!(found().await.len(), 2);
 }
 
 #[tokio::test]

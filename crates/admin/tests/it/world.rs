@@ -12,6 +12,7 @@ use longhaul_server::audit::{Audit, AuditEvent, LostEvents};
 use reqwest::{Method, RequestBuilder, Response};
 use serde_json::{Value, json};
 use std::{
+    collections::BTreeMap,
     net::SocketAddr,
     sync::{
         Arc, Mutex,
@@ -74,6 +75,10 @@ impl UpstreamSource for TwoUpstreams {
             name: name.to_owned(),
             state,
             tools: tools.iter().map(ToString::to_string).collect(),
+            left_out: match name {
+                "far" => [("gated".to_owned(), "`near` has one of this name".to_owned())].into(),
+                _ => BTreeMap::new(),
+            },
             waiting: 3,
             concurrency: Some(4),
         };

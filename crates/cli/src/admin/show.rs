@@ -203,9 +203,18 @@ pub(super) fn upstreams(upstreams: &[Value], width: usize) -> String {
         [
             text(upstream, "name").to_owned(),
             text(upstream, "state").to_owned(),
-            match upstream["pausedTools"].as_u64().unwrap_or_default() {
-                0 => count("tools"),
-                paused => format!("{} ({paused} paused)", count("tools")),
+            {
+                let paused = upstream["pausedTools"].as_u64().filter(|paused| *paused > 0);
+                let left_out = upstream["leftOut"].as_object().map(|left_out| left_out.len());
+                let notes = [
+                    paused.map(|paused| format!("{paused} paused")),
+                    left_out.map(|left_out| format!("{left_out} left out")),
+                ];
+                let notes: Vec<String> = notes.into_iter().flatten().collect();
+                match notes.is_empty() {
+                    true => count("tools"),
+                    false => format!("{} ({})", count("tools"), notes.join(", ")),
+                }
             },
             count("queued"),
             count("running"),

@@ -34,10 +34,11 @@ pub(crate) struct Import {
     /// Its configuration file, such as that of a project; by default that of this user
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
-    /// After how long a call that runs on is answered, with how to follow it: less than the host waits. `0s` for never
-    #[arg(long, value_name = "DURATION", default_value = "45s", value_parser = parse_duration, conflicts_with = "undo")]
-    pub(crate) handoff: Millis,
-    /// Start the servers without Longhaul again
+    /// After how long a call that runs on is answered, with how to follow it: less than the host waits. `0s` for never. By default 45s for new
+    /// servers; those of an earlier import change only if it is given
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "undo")]
+    pub(crate) handoff: Option<Millis>,
+    /// Start the servers that an import has put behind Longhaul without it again
     #[arg(long)]
     pub(crate) undo: bool,
     /// Do not ask

@@ -127,6 +127,9 @@ pub(crate) struct Wrap {
     /// After how long a call of a client without tasks is answered, with how to follow it. `0s` for never
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) handoff: Option<Millis>,
+    /// Changes nothing: `longhaul import` marks with it what its `--undo` takes back
+    #[arg(long)]
+    pub(crate) imported: bool,
     /// The MCP server's command, or its URL, behind `--`
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,

@@ -22,16 +22,21 @@ impl Host {
     /// The file of this user; `None` without a home folder.
     pub(super) fn file(self) -> Option<PathBuf> {
         let home = PathBuf::from(env::var_os("HOME").filter(|home| !home.is_empty())?);
-        let applications = match cfg!(target_os = "macos") {
+        let is_macos = cfg!(target_os = "macos");
+        let configuration = env::var_os("XDG_CONFIG_HOME")
+            .map(PathBuf::from)
+            .filter(|folder| folder.is_absolute() && !is_macos)
+            .unwrap_or_else(|| home.join(".config"));
+        let applications = match is_macos {
             true => home.join("Library/Application Support"),
-            false => home.join(".config"),
+            false => configuration.clone(),
         };
         Some(match self {
             Self::ClaudeDesktop => applications.join("Claude/claude_desktop_config.json"),
             Self::ClaudeCode => home.join(".claude.json"),
             Self::Cursor => home.join(".cursor/mcp.json"),
             Self::VsCode => applications.join("Code/User/mcp.json"),
-            Self::Zed => home.join(".config/zed/settings.json"),
+            Self::Zed => configuration.join("zed/settings.json"),
             Self::Windsurf => home.join(".codeium/windsurf/mcp_config.json"),
             Self::GeminiCli => home.join(".gemini/settings.json"),
             Self::Codex => {

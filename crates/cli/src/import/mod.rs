@@ -7,7 +7,6 @@ mod host;
 mod rewrite;
 
 use crate::{args, config, output};
-use longhaul_core::format_duration;
 use rewrite::{Changed, Rewritten};
 use serde_json::json;
 use std::{
@@ -72,19 +71,16 @@ fn change(import: &args::Import) -> Result<(), ImportError> {
     let file = File::read(import)?;
     let program = env::current_exe().map_err(ImportError::Program)?;
     let program = program.display().to_string();
-    let handoff = Some(import.handoff).filter(|handoff| *handoff > 0).map(format_duration);
     let invalid = |why| ImportError::Invalid {
         file: file.path.display().to_string(),
         why,
     };
     let copy = read_text(&file.copy()).ok().map(|(_, text)| text);
-    let before = copy.as_deref().map(|original| rewrite::wrapped(original, import.host));
-    let before = before.unwrap_or_default();
     // Then the copy is what the file was before an earlier import, which an undo takes back, too.
-    let is_kept = copy.is_some() && !rewrite::wrapped(&file.text, import.host).is_subset(&before);
+    let is_kept = copy.is_some() && rewrite::has_imported(&file.text, import.host);
     let mut rewritten = match import.undo {
-        true => rewrite::unwrap(&file.text, import.host, &before),
-        false => rewrite::wrap(&file.text, import.host, &program, handoff.as_deref()),
+        true => rewrite::unwrap(&file.text, import.host),
+        false => rewrite::wrap(&file.text, import.host, &program, import.handoff),
     }
     .map_err(invalid)?;
     if import.undo

@@ -2,10 +2,16 @@
 
 use super::document::{Language, Node, Value};
 use crate::args::Host;
-use std::{collections::BTreeSet, ops::Range, path::Path};
+use longhaul_core::{Millis, format_duration, parse_duration};
+use std::{ops::Range, path::Path};
 
-/// Why an undo leaves a server.
-const BEFORE: &str = "it ran behind Longhaul before the import";
+/// The argument by which an import knows again what it has put behind Longhaul.
+const IMPORTED: &str = "--imported";
+/// The hand-off of a new entry if none is asked for, in milliseconds.
+const HANDOFF: Millis = 45_000;
+/// Why an entry with `wrap` stays as it is.
+const NOT_IMPORTED: &str = "it runs behind Longhaul already, and no import has put it there: change it by hand";
+const UNCHANGED: &str = "it runs behind Longhaul already";
 
 /// What becomes of a file.
 #[derive(Debug, PartialEq, Eq)]
@@ -43,19 +49,21 @@ struct Start<'a> {
 /// What replaces bytes of the text.
 type Splice = (Range<usize>, String);
 
-/// Puts `program wrap` before every command. `handoff` is in milliseconds.
+/// Puts `program wrap` before every command. `handoff` is what was asked for, in milliseconds, and 0 for none; it changes the servers of earlier imports, too.
 ///
 /// # Errors
 /// What is wrong with the file.
-pub(super) fn wrap(text: &str, host: Host, program: &str, handoff: Option<&str>) -> Result<Rewritten, String> {
-    rewrite(text, host, |_, start| {
-        if start.wrapped_at().is_some() {
-            return Err("it runs behind Longhaul already");
+pub(super) fn wrap(text: &str, host: Host, program: &str, handoff: Option<Millis>) -> Result<Rewritten, String> {
+    rewrite(text, host, |start| {
+        if let Some(at) = start.wrapped_at() {
+            return start.with_handoff(text, host, at, handoff);
         }
         if is_longhaul(start.program) {
             return Err("it is Longhaul itself");
         }
-        let mut words = vec!["wrap"];
+        let handoff = Some(handoff.unwrap_or(HANDOFF)).filter(|handoff| *handoff > 0);
+        let handoff = handoff.map(format_duration);
+        let mut words = vec!["wrap", IMPORTED];
         words.extend(handoff.iter().flat_map(|handoff| ["--handoff", handoff]));
         words.extend(["--", start.program]);
         let quote = |text: &str| quoted(text, host.language());
@@ -75,26 +83,25 @@ pub(super) fn wrap(text: &str, host: Host, program: &str, handoff: Option<&str>)
     })
 }
 
-/// The servers of a file that run behind Longhaul.
-pub(super) fn wrapped(text: &str, host: Host) -> BTreeSet<String> {
-    let rewritten = rewrite(text, host, |_, start| match start.wrapped_at() {
+/// Whether an import has put a server of the file behind Longhaul.
+pub(super) fn has_imported(text: &str, host: Host) -> bool {
+    let imported = rewrite(text, host, |start| match start.imported_at() {
         Some(_) => Ok((Vec::new(), Vec::new())),
-        None => Err("it does not run behind Longhaul"),
+        None => Err(NOT_IMPORTED),
     });
-    let changed = rewritten.map(|rewritten| rewritten.changed).unwrap_or_default();
-    changed.into_iter().map(|server| server.name).collect()
+    imported.is_ok_and(|rewritten| !rewritten.changed.is_empty())
 }
 
-/// Takes `longhaul wrap` away from every command but those of `before`: the servers that ran behind Longhaul before the import.
+/// Takes `longhaul wrap` away from every command that an import has put behind it.
 ///
 /// # Errors
 /// What is wrong with the file.
-pub(super) fn unwrap(text: &str, host: Host, before: &BTreeSet<String>) -> Result<Rewritten, String> {
-    rewrite(text, host, |name, start| {
-        let at = start.wrapped_at().ok_or("it does not run behind Longhaul")?;
-        if before.contains(name) {
-            return Err(BEFORE);
+pub(super) fn unwrap(text: &str, host: Host) -> Result<Rewritten, String> {
+    rewrite(text, host, |start| {
+        if start.wrapped_at().is_none() {
+            return Err("it does not run behind Longhaul");
         }
+        let at = start.imported_at().ok_or(NOT_IMPORTED)?;
         let (wrapped, _) = start.arguments[at];
         let (_, first) = start.arguments[0];
         let end = match (start.arguments.get(at + 1), start.array) {
@@ -121,9 +128,9 @@ pub(super) fn unwrap(text: &str, host: Host, before: &BTreeSet<String>) -> Resul
 /// # Errors
 /// What is wrong with the file.
 pub(super) fn as_undone(text: &str, host: Host) -> Result<Rewritten, String> {
-    rewrite(text, host, |_, start| {
+    rewrite(text, host, |start| {
         if start.wrapped_at().is_some() {
-            return Err(BEFORE);
+            return Err(NOT_IMPORTED);
         }
         let mut splices = vec![(start.command.range.clone(), quoted(start.program, host.language()))];
         if start.array.is_none() {
@@ -136,7 +143,7 @@ pub(super) fn as_undone(text: &str, host: Host) -> Result<Rewritten, String> {
 /// What a change makes of a start, or why it stays.
 type Change = Result<(Vec<Splice>, Vec<String>), &'static str>;
 
-fn rewrite(text: &str, host: Host, change: impl Fn(&str, &Start<'_>) -> Change) -> Result<Rewritten, String> {
+fn rewrite(text: &str, host: Host, change: impl Fn(&Start<'_>) -> Change) -> Result<Rewritten, String> {
     let root = Node::parse(text, host.language())?;
     let (mut changed, mut left, mut splices) = (Vec::new(), Vec::new(), Vec::new());
     let mut has_place = false;
@@ -147,7 +154,7 @@ fn rewrite(text: &str, host: Host, change: impl Fn(&str, &Start<'_>) -> Change) 
                 Some(scope) => format!("{name} ({scope})"),
                 None => name.clone(),
             };
-            let rewritten = Start::read(entry).and_then(|start| Ok((change(&name, &start)?, start)));
+            let rewritten = Start::read(entry).and_then(|start| Ok((change(&start)?, start)));
             match rewritten {
                 Ok(((new, after), start)) => {
                     splices.extend(new);
@@ -236,6 +243,51 @@ impl<'a> Start<'a> {
         }
         let at = words.position(|word| word == "--")? + 2;
         (at < self.arguments.len()).then_some(at)
+    }
+
+    /// The same, if an import has put it behind Longhaul.
+    fn imported_at(&self) -> Option<usize> {
+        let at = self.wrapped_at()?;
+        let options = &self.arguments[..at - 1];
+        options.iter().any(|(word, _)| *word == IMPORTED).then_some(at)
+    }
+
+    /// Gives an entry with `wrap` another hand-off. `at` is the argument that is the wrapped program.
+    fn with_handoff(&self, text: &str, host: Host, at: usize, asked: Option<Millis>) -> Change {
+        self.imported_at().ok_or(NOT_IMPORTED)?;
+        let asked = asked.ok_or(UNCHANGED)?;
+        // A value stands behind it, and `--` behind that.
+        let option = self.arguments[..at - 2]
+            .iter()
+            .position(|(word, _)| *word == "--handoff");
+        let present = option.map(|option| self.arguments[option + 1].0);
+        if present.map_or(Some(0), |present| parse_duration(present).ok()) == Some(asked) {
+            return Err(UNCHANGED);
+        }
+        let mut after: Vec<String> = self.arguments.iter().map(|(word, _)| (*word).to_owned()).collect();
+        let new = format_duration(asked);
+        let splice = match option {
+            Some(option) if asked > 0 => {
+                after[option + 1].clone_from(&new);
+                (self.arguments[option + 1].1.clone(), quoted(&new, host.language()))
+            }
+            Some(option) => {
+                let removed = self.arguments[option].1.start..self.arguments[option + 2].1.start;
+                if has_comment(&text[removed.clone()], host.language()) {
+                    return Err("there is a comment between its arguments: remove `--handoff` by hand");
+                }
+                after.drain(option..option + 2);
+                (removed, String::new())
+            }
+            None => {
+                after.splice(1..1, ["--handoff".to_owned(), new.clone()]);
+                let quote = |text: &str| quoted(text, host.language());
+                let before = self.arguments[1].1.start;
+                (before..before, format!("{}, {}, ", quote("--handoff"), quote(&new)))
+            }
+        };
+        after.insert(0, self.program.to_owned());
+        Ok((vec![splice], after))
     }
 }
 

@@ -44,6 +44,7 @@ impl UpstreamSource for Operated {
                     UpstreamStatus::Down { reason } => UpstreamState::Down(reason),
                 },
                 tools: upstream.tools,
+                left_out: upstream.left_out,
                 waiting: upstream.waiting,
                 concurrency: upstream.concurrency,
             };

@@ -29,6 +29,7 @@ use longhaul_core::{
     Millis,
     store::{NewNode, NodeRole},
 };
+use longhaul_gateway::GatewayError;
 use longhaul_runtime::{Ports, Provider};
 use longhaul_server::{
     Front,
@@ -140,6 +141,9 @@ pub(crate) fn run(serve: &args::Serve) -> ExitCode {
             output::note(&format!("longhaul: {error}"));
             match error {
                 ServeError::Open(OpenError::InUse { .. }) if serve.detach => ExitCode::from(IN_USE),
+                ServeError::Upstreams(UpstreamError::Gateway(GatewayError::Collisions(_))) => {
+                    ExitCode::from(config::EXIT_INVALID)
+                }
                 _ => ExitCode::FAILURE,
             }
         }
@@ -238,6 +242,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         &server.data_dir,
         &ports,
     )?);
+    gateway.refuse_collisions().await.map_err(UpstreamError::from)?;
     let mut building = longhaul::Server::new(server.name.clone(), env!("CARGO_PKG_VERSION"))
         .instructions("Slow tools run as tasks, which survive this server and your connection to it.")
         .tools(tools)

@@ -7,6 +7,7 @@
 mod authorization_server;
 mod jobs;
 mod logins;
+mod names;
 mod owners;
 mod support;
 

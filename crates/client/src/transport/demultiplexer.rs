@@ -188,7 +188,11 @@ impl Demultiplexer {
                     // Many messages, few lines of the log.
                     if state.dropped.is_power_of_two() {
                         let (address, dropped) = (&self.address, state.dropped);
-                        tracing::warn!(address, dropped, "dropped messages that were not read in time");
+                        tracing::warn!(
+                            server = address,
+                            dropped,
+                            "dropped notifications and questions of a server: it sends them faster than they are taken. Results are not dropped"
+                        );
                     }
                 }
             }

@@ -8,11 +8,18 @@ use crate::{
 use http::HeaderMap;
 use longhaul::{Era, Server, testing};
 use longhaul_client::{AccessToken, Refusal, RequestError, TokenError, TokenProvider};
-use longhaul_core::BoxFuture;
-use longhaul_gateway::{Gateway, Target, UpstreamOptions, UpstreamTokens};
+use longhaul_core::{BoxFuture, Clock, Principal, UnixMillis};
+use longhaul_gateway::{Gateway, PrincipalTokens, Target, UpstreamOptions, UpstreamTokens};
+use longhaul_private_dir::PrivateDir;
 use longhaul_runtime::Ports;
 use serde_json::json;
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 use tokio::sync::{Notify, Semaphore};
 
 /// A list without tools would look as if nothing was wrong.
@@ -164,4 +171,99 @@ async fn a_call_waits_for_an_upstream_that_is_dialled_for_the_first_time() {
     let echoed = echoed.unwrap();
     assert!(echoed.to_string().contains("here"), "{echoed}");
     gateway.stop().await;
+}
+
+/// Sleeps are over at once, and count.
+#[derive(Default)]
+struct FastClock(AtomicU64);
+
+impl Clock for FastClock {
+    fn now(&self) -> UnixMillis {
+        Ports::system().clock.now()
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_millis(self.0.load(Ordering::SeqCst))
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the test is the outside world")]
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        let passed = u64::try_from(duration.as_millis()).unwrap();
+        self.0.fetch_add(passed, Ordering::SeqCst);
+        Box::pin(tokio::time::sleep(Duration::from_millis(5)))
+    }
+}
+
+/// A login that was revoked.
+#[derive(Default)]
+struct Revoked(AtomicU64);
+
+impl TokenProvider for Revoked {
+    fn token(&self) -> BoxFuture<'_, Result<Option<AccessToken>, TokenError>> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        let error = TokenError::LoginRequired {
+            reason: "it was revoked".to_owned(),
+            names_issuers: false,
+        };
+        Box::pin(std::future::ready(Err(error)))
+    }
+
+    fn replace<'a>(&'a self, _: Refusal<'a>) -> BoxFuture<'a, Result<Option<AccessToken>, TokenError>> {
+        self.token()
+    }
+}
+
+/// Of the user who runs the gateway. The others have theirs.
+struct OwnRevoked(Arc<Revoked>);
+
+impl PrincipalTokens for OwnRevoked {
+    fn of(&self, principal: &Principal) -> Arc<dyn TokenProvider> {
+        match *principal == Principal::local() {
+            true => Arc::clone(&self.0) as _,
+            false => Arc::new(AccessToken::new("good").unwrap()),
+        }
+    }
+}
+
+/// The lists are read with the login of the user who runs the gateway. If that alone is lost, the tools of the others stay, also over a restart.
+#[tokio::test]
+async fn a_login_that_one_principal_has_lost_takes_no_tools_from_others() {
+    let up = Upstream::start(Tasks::Modern).await;
+    for is_shared in [false, true] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut upstreams = options(&[("up", &up)]);
+        RunningGateway::start(directory.path(), upstreams.clone())
+            .await
+            .stop()
+            .await;
+        let revoked = Arc::new(Revoked::default());
+        let Target::Http { tokens, .. } = &mut upstreams[0].target else {
+            unreachable!()
+        };
+        *tokens = Some(match is_shared {
+            true => UpstreamTokens::Shared(Arc::clone(&revoked) as _),
+            false => UpstreamTokens::PerPrincipal(Arc::new(OwnRevoked(Arc::clone(&revoked)))),
+        });
+        let clock = Arc::new(FastClock::default());
+        let ports = Ports {
+            clock: Arc::clone(&clock) as _,
+            ..Ports::system()
+        };
+        let folder = PrivateDir::create(&directory.path().join("upstreams")).unwrap();
+        let gateway = Gateway::new(upstreams, true, "1.0.0", Some(folder), &ports).unwrap();
+        let server = Server::new("gateway", "1.0.0").provider(gateway.provider());
+        let server = server.start().await.unwrap();
+        let engine = server.engine().unwrap();
+        let unseen = gateway.start(&engine).await;
+        gateway.wait(&engine, unseen).await;
+        // Twice as long as the tools of an upstream that is down stay.
+        let is_over = || clock.monotonic() > Duration::from_millis(2 * longhaul_gateway::KEPT_WHILE_DOWN);
+        until("two minutes of the clock", is_over).await;
+        let tries = revoked.0.load(Ordering::SeqCst);
+        until("another try", || revoked.0.load(Ordering::SeqCst) > tries + 1).await;
+        assert_eq!(engine.catalog().tool("echo").is_some(), !is_shared);
+        drop(engine);
+        gateway.stop().await;
+        server.stop().await;
+    }
 }
