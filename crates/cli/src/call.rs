@@ -16,7 +16,7 @@ use crate::{
 };
 use longhaul_client::{
     CallError, CallOptions, CallResponse, Client, Event, JournalError, PendingCall, RequestError, ServerDescription,
-    SystemClock, TaskHandle, Tool,
+    StopWaiting, SystemClock, TaskHandle, Tool,
 };
 use longhaul_core::{Clock, format_duration};
 use serde_json::{Map, Value, json};
@@ -139,6 +139,10 @@ impl Called<'_> {
                     "the time of --timeout is over before the server has listed its tools; nothing was called",
                 ));
             }
+            exit = self.interrupt.pressed() => {
+                self.display.finish();
+                return Err(interrupted(exit));
+            }
         };
         let tool = match find(&tools, tool) {
             Ok(tool) => tool,
@@ -174,8 +178,12 @@ impl Called<'_> {
         // The session may have ended since the tools were listed: then there is another handshake.
         let prepared = tokio::select! {
             biased;
-            prepared = self.prepare(tool, &arguments, options) => Some(prepared?),
+            prepared = prepare(self.client, tool, &arguments, options) => Some(prepared?),
             () = until.passed() => None,
+            exit = self.interrupt.pressed() => {
+                self.display.finish();
+                return Err(interrupted(exit));
+            }
         };
         let Some(mut pending) = prepared else {
             self.display.finish();
@@ -210,7 +218,7 @@ impl Called<'_> {
             (Some(Ok(CallResponse::Task(task))), _) => task,
             (Some(Err(RequestError::CancelledElsewhere)), _) => {
                 self.display.finish();
-                let message = match pending.idempotency_key() {
+                let message = match pending.idempotency_key().filter(|_| pending.may_go_on()) {
                     Some(key) => format!(
                         "another command has cancelled the call; it may go on at the server, and the same call with `--idempotency-key {key}` gets its result"
                     ),
@@ -313,6 +321,11 @@ impl Called<'_> {
                     Ended::Asked(question) if question.task.is_some() => early.push(question),
                     ended => break ended,
                 }
+            };
+            match ended {
+                // What is asked there cannot be answered.
+                Ended::Asked(_) => StopWaiting::Cancel,
+                _ => StopWaiting::Leave,
             }
         };
         let response = pending.send_unless(stopped, &mut show).await;
@@ -347,22 +360,27 @@ impl Called<'_> {
             () = SystemClock.sleep(EARLY) => {}
         }
     }
+}
 
-    /// Records the call. One that cannot be recorded is not sent.
-    async fn prepare(
-        &self,
-        tool: &Tool,
-        arguments: &Map<String, Value>,
-        options: CallOptions,
-    ) -> Result<PendingCall, Failure> {
-        match self.client.prepare(tool, arguments, options).await {
-            Err(CallError::NoIdempotencyKeys) => Err(Failure::usage(
-                "this server does not declare idempotency keys, so it would ignore --idempotency-key; nothing was called",
-            )),
-            Err(CallError::Journal(error)) => Err(record::not_recorded(error)),
-            prepared => Ok(prepared?),
-        }
+/// Records the call. One that cannot be recorded is not sent.
+async fn prepare(
+    client: &Client,
+    tool: &Tool,
+    arguments: &Map<String, Value>,
+    options: CallOptions,
+) -> Result<PendingCall, Failure> {
+    match client.prepare(tool, arguments, options).await {
+        Err(CallError::NoIdempotencyKeys) => Err(Failure::usage(
+            "this server does not declare idempotency keys, so it would ignore --idempotency-key; nothing was called",
+        )),
+        Err(CallError::Journal(error)) => Err(record::not_recorded(error)),
+        prepared => Ok(prepared?),
     }
+}
+
+/// A signal came before the call was sent.
+fn interrupted(exit: Exit) -> Failure {
+    Failure::interrupted(exit, "interrupted before the call was sent; nothing was called")
 }
 
 /// Warns of what is not recorded.

@@ -107,6 +107,15 @@ impl Failure {
         }
     }
 
+    /// A signal has ended the command before anything could be called.
+    pub(crate) fn interrupted(exit: Exit, message: &str) -> Self {
+        Self {
+            exit,
+            kind: "interrupted",
+            ..Self::usage(message)
+        }
+    }
+
     /// The failure of a call that was sent.
     pub(crate) fn of_sent(error: RequestError) -> Self {
         let may_have_run = may_have_run(&error);
@@ -236,6 +245,7 @@ fn kind_of(error: &RequestError) -> &'static str {
         RequestError::Rpc(_)
         | RequestError::NotAsked { .. }
         | RequestError::Unanswered { .. }
+        | RequestError::PageRequired { .. }
         | RequestError::LostWithSession
         | RequestError::InvalidTaskId
         | RequestError::InputRequired { .. }
@@ -319,6 +329,7 @@ impl From<RequestError> for Failure {
             RequestError::Unauthorized { .. }
             | RequestError::Http { status: 403 | 413, .. }
             | RequestError::NotAsked { .. }
+            | RequestError::PageRequired { .. }
             | RequestError::InvalidTaskId
             | RequestError::NoDeletion
             | RequestError::InputRequired { .. }

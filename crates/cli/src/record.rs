@@ -355,6 +355,8 @@ pub(crate) async fn found_again(call: &mut RecordedCall, status: TaskStatus) {
     }
 }
 
+/// The kind of a task that is lost.
+pub(crate) const LOST_KIND: &str = "lost";
 const LOST: &str = "the server does not know the task any more";
 
 /// What is said of a task that the server has forgotten, because its result was fetched.
@@ -378,7 +380,7 @@ pub(crate) async fn unread(task: &TaskHandle, error: RequestError) -> Failure {
             .with_advice(
                 "its result cannot be fetched, and it may have run: call the tool again only if it may run twice",
             )
-            .of_kind("lost")
+            .of_kind(LOST_KIND)
             .with_run(true),
     }
 }

@@ -166,11 +166,11 @@ impl Watched {
             }
             Err(error) => {
                 self.has_ended = true;
-                let is_lost = error.is_unknown_task();
-                let failure = self.named.explain(error.into()).of_task(&self.named.id);
-                let state = match failure.exit() {
-                    _ if is_lost => "lost",
-                    Exit::NoServer => "not reached",
+                let failure = record::unread(&self.task, error).await;
+                let failure = self.named.explain(failure).of_task(&self.named.id);
+                let state = match (failure.kind(), failure.exit()) {
+                    (record::LOST_KIND, _) => "lost",
+                    (_, Exit::NoServer) => "not reached",
                     _ => "refused",
                 };
                 let reason = failure.to_string();

@@ -117,6 +117,7 @@ impl Connection {
             token.store(id, Ordering::Relaxed);
             Request {
                 id: Some(id),
+                sent: origin.sent.cloned(),
                 ..self.build_call(era, tool, arguments, options)
             }
         };

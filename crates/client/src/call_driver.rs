@@ -2,7 +2,7 @@
 
 use crate::{
     CallError, CallResponse, CallStatus, Connection, Event, JournalError, Outcome, PendingCall, Progress, RequestError,
-    TaskHandle, TaskSnapshot, TaskStatus, polling,
+    StopWaiting, TaskHandle, TaskSnapshot, TaskStatus, polling,
 };
 use parking_lot::Mutex;
 use std::{convert::Infallible, sync::Arc};
@@ -135,7 +135,10 @@ pub(crate) async fn drive(mut call: PendingCall, mut channels: Channels) -> Resu
         standing: CallStatus::Sent(None),
         progress: None,
     };
-    let cancelled = until_cancelled(&mut channels.is_cancelled);
+    let cancelled = async {
+        until_cancelled(&mut channels.is_cancelled).await;
+        StopWaiting::Cancel
+    };
     let response = call.send_unless(cancelled, &mut |event| reporter.observe(&event)).await;
     match response {
         Some(Ok(CallResponse::Task(task))) => {
@@ -153,7 +156,9 @@ pub(crate) async fn drive(mut call: PendingCall, mut channels: Channels) -> Resu
             Err(CallError::Cancelled)
         }
         None => {
-            let idempotency_key = call.idempotency_key().map(str::to_owned);
+            // Under its key nothing of it goes on that the server has cancelled.
+            let goes_on = call.may_go_on();
+            let idempotency_key = call.idempotency_key().filter(|_| goes_on).map(str::to_owned);
             call.give_up("it was cancelled, and the server has not answered").await;
             let report = CancelReport::Unknown(idempotency_key.clone());
             channels.cancel_report.send_replace(Some(report));

@@ -13,6 +13,7 @@ use crate::{
     request::Request,
     response::{Incoming, OnNotification, RpcResponse, read_message},
     response_cache::{Key, Lookup, ResponseCache},
+    sent_call::SentCall,
     server_change::Changes,
     stale_era::{self, Doubt},
     stream_losses::StreamLosses,
@@ -338,7 +339,11 @@ impl Connection {
             connection: self,
             era,
             id: Some(id).filter(|_| self.is_cancelled_by_message(era, &request)),
+            sent: request.sent.take(),
         };
+        if let (Some(id), Some(sent)) = (cancellation.id, &cancellation.sent) {
+            sent.begin(era, id);
+        }
         era.add_meta(&mut request.params, &self.0.options);
         if request.without_task {
             era::withdraw_tasks(&mut request.params);
@@ -542,11 +547,14 @@ struct Cancellation<'a> {
     era: &'a Arc<Era>,
     /// `None` once there is a response.
     id: Option<u64>,
+    /// The call that the request makes.
+    sent: Option<SentCall>,
 }
 
 impl Drop for Cancellation<'_> {
     fn drop(&mut self) {
-        if let Some(id) = self.id {
+        let is_to_be_told = self.sent.as_ref().is_none_or(SentCall::end);
+        if let Some(id) = self.id.filter(|_| is_to_be_told) {
             self.connection.cancel_by_message(self.era, id, None);
         }
     }

@@ -28,6 +28,7 @@ impl EarlierRequest {
             request: Some(Box::new(self.request.clone())),
             method: self.method.clone(),
             params: self.params.clone(),
+            refuses_call: false,
         }
     }
 }

@@ -110,6 +110,14 @@ pub enum RequestError {
         /// Why there is no answer.
         reason: String,
     },
+    /// A legacy server refuses the call until the user has been to a page (2025-11-25, error −32042), and the user has not. The tool has not run.
+    #[error("{reason}; the call has not run: the server refuses it until a page was opened: {page}")]
+    PageRequired {
+        /// What the server says of the page, and its address as a browser opens it; or why that is not opened.
+        page: String,
+        /// Why it was not opened.
+        reason: String,
+    },
     /// The task that is waited for asks something, and this client has no handler ([`Options::inputs`](crate::Options::inputs)). Nothing was answered, and the task
     /// goes on asking: answer it by [`TaskHandle::answer`](crate::TaskHandle::answer), in this process or, if it is recorded, in another one, and wait for it
     /// again. With [`Inputs::deferred`](crate::Inputs::deferred) it can be answered while it is waited for.
@@ -223,7 +231,7 @@ impl RequestError {
     /// Whether the error of a call says that the tool has not run. Any other error may come after it has: also a JSON-RPC error such as −32603, which many servers
     /// send when a tool fails.
     ///
-    /// These say it: −32700, −32600, −32601, −32602, −32020, −32021, −32022, the error 429 of Longhaul, and any JSON-RPC error with HTTP status 408, 429 or 503.
+    /// These say it: −32700, −32600, −32601, −32602, −32020, −32021, −32022, −32042, the error 429 of Longhaul, and any JSON-RPC error with HTTP status 408, 429 or 503.
     /// So do HTTP statuses 403, 413 and 429, whatever comes with them.
     /// With status 502 or 504 none does: a proxy answers so, which does not know what the server has done.
     pub fn is_refusal(&self) -> bool {
@@ -238,7 +246,8 @@ impl RequestError {
             | Self::Unauthorized { .. }
             | Self::Token { .. }
             | Self::Setup(_)
-            | Self::Unanswered { .. } => true,
+            | Self::Unanswered { .. }
+            | Self::PageRequired { .. } => true,
             _ => false,
         }
     }
@@ -312,8 +321,14 @@ pub(crate) const INVALID_PARAMS: i32 = -32602;
 /// Whether a server that answers a call with this code has not started it: the message, its method, its parameters or its headers are not accepted, or the
 /// server is busy.
 fn is_refusal_code(code: i32) -> bool {
-    matches!(code, -32700 | -32602..=-32600 | -32022..=-32020 | LIMIT_REACHED)
+    matches!(
+        code,
+        -32700 | -32602..=-32600 | -32022..=-32020 | PAGES_REQUIRED | LIMIT_REACHED
+    )
 }
+
+/// The code of a legacy server that refuses a call until the user has been to a page.
+pub(crate) const PAGES_REQUIRED: i32 = -32042;
 
 /// Longhaul's code for a limit that was reached, outside the ranges that the protocol reserves.
 const LIMIT_REACHED: i32 = 429;

@@ -28,6 +28,8 @@ pub struct InputRequest {
     pub method: String,
     /// The request's params, as they came.
     pub params: Value,
+    /// Whether the server refuses the call until the user has been to its page.
+    pub(crate) refuses_call: bool,
 }
 
 impl InputRequest {
@@ -40,6 +42,7 @@ impl InputRequest {
                 request: None,
                 method: String::new(),
                 params: Value::Null,
+                refuses_call: false,
             };
         };
         let method = match request.remove("method") {
@@ -53,6 +56,7 @@ impl InputRequest {
             request: None,
             method,
             params: request.remove("params").unwrap_or_default(),
+            refuses_call: false,
         }
     }
 
@@ -97,6 +101,12 @@ impl InputRequest {
         Some(format!(
             "the address that it asks to open is no web page: it {begins}, and only http:// and https:// are opened"
         ))
+    }
+
+    /// Whether a legacy server refuses the call until the user has been to the page (2025-11-25, error −32042). The tool has not run. Where nobody can be asked, answer with
+    /// an error: the call ends with [`RequestError::PageRequired`](crate::RequestError::PageRequired).
+    pub fn refuses_call(&self) -> bool {
+        self.refuses_call
     }
 
     /// By what a legacy server knows the page of a URL elicitation (2025-11-25): see [`Connection::page_finished`](crate::Connection::page_finished).

@@ -237,6 +237,7 @@ mod resumed_session;
 mod rounds;
 mod rpc_failure;
 mod running_call;
+mod sent_call;
 mod server_change;
 mod server_description;
 mod serving;
@@ -293,7 +294,7 @@ pub use longhaul_core::{
 pub use longhaul_wire::{Generation, TaskStatus};
 pub use options::{EraChoice, Options};
 pub use other_login::OtherLogin;
-pub use pending_call::PendingCall;
+pub use pending_call::{PendingCall, StopWaiting};
 pub use polling::LONGEST_POLL_INTERVAL;
 pub use progress::Progress;
 pub use proxy::Proxy;

@@ -1,6 +1,6 @@
 //! What a request is sent for.
 
-use crate::call_record::CallRecord;
+use crate::{call_record::CallRecord, sent_call::SentCall};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a request is sent for.
@@ -12,6 +12,8 @@ pub(crate) struct Origin<'a> {
     pub(crate) record: Option<&'a CallRecord>,
     /// Set while the user is asked something: then the server has no request.
     pub(crate) is_asking: Option<&'a AtomicBool>,
+    /// Knows the request that makes the call.
+    pub(crate) sent: Option<&'a SentCall>,
 }
 
 /// The user is asked until this is dropped.

@@ -9,6 +9,7 @@ use crate::{
     origin::Origin,
     polling,
     rpc_failure::leaves_outcome_unknown,
+    sent_call::SentCall,
 };
 use longhaul_core::{Json, Millis, UnixMillis, canonical_digest};
 use serde_json::{Map, Value};
@@ -21,8 +22,17 @@ use std::{
 const RETRIES: u32 = 8;
 /// The same while no server has got it, or its child ends again and again: for about three seconds.
 const RETRIES_OF_UNSENT: u32 = 3;
-/// How long a server may take to name the task of a call that is cancelled, in milliseconds.
+/// How long a server may take to name the task of a call that is cancelled, or to take the cancellation, in milliseconds.
 const LAST_WORD: Millis = 2_000;
+
+/// Why the answer to a call is [no longer waited for](PendingCall::send_unless).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopWaiting {
+    /// Its caller leaves. With an idempotency key the call goes on at the server.
+    Leave,
+    /// It is to end.
+    Cancel,
+}
 
 /// A call of a tool that is recorded, if its [`Client`](crate::Client) has a journal. [`send`](Self::send) sends it.
 ///
@@ -41,6 +51,8 @@ pub struct PendingCall {
     is_asking: AtomicBool,
     /// The same when the wait for its answer was given up.
     was_asking: bool,
+    /// The request that makes it.
+    sent: SentCall,
     /// Whether a task goes on when the connection has ended.
     is_task_kept: bool,
     arguments_digest: [u8; 32],
@@ -75,6 +87,7 @@ impl PendingCall {
             may_become_task: false,
             is_asking: AtomicBool::new(false),
             was_asking: false,
+            sent: SentCall::new(false),
             is_task_kept: connection.keeps_tasks().await?,
             arguments_digest: canonical_digest(&Json::from(&Value::from(arguments.clone()))),
         };
@@ -83,6 +96,7 @@ impl PendingCall {
         if let Some(recording) = recording {
             call.record(recording, takes_keys, known_for).await?;
         }
+        call.sent = SentCall::new(call.options.idempotency_key.is_some());
         Ok(call)
     }
 
@@ -165,53 +179,63 @@ impl PendingCall {
         }
     }
 
-    /// As [`send`](Self::send); stops waiting when `cancelled` completes before there is an answer, and returns `None` then, with nothing recorded: see
+    /// As [`send`](Self::send); stops waiting when `stopped` completes before there is an answer, and returns `None` then, with nothing recorded: see
     /// [`give_up`](Self::give_up) and [`cancelled`](Self::cancelled). An answer that has arrived is always returned. A server that may make the call a task has two
     /// more seconds to name it, since a task goes on, and without its id nobody could follow or cancel it; unless the user is being asked something, so that the
-    /// server has no request. After that a request that is no longer waited for is cancelled as its era of MCP says.
+    /// server has no request. After that a request that is no longer waited for is cancelled as its era of MCP says; one that is cancelled by message before its
+    /// stream is closed, for which the server has two seconds. A call with an idempotency key that its caller [leaves](StopWaiting::Leave) goes on.
     ///
     /// # Errors
     /// As [`send`](Self::send).
     pub async fn send_unless(
         &mut self,
-        cancelled: impl Future<Output = ()>,
+        stopped: impl Future<Output = StopWaiting>,
         on_event: Observer<'_>,
     ) -> Option<Result<CallResponse, RequestError>> {
         let _unanswered = self.record.as_ref().map(|record| {
             let tasks = self.connection.legacy_tasks();
             tasks.expect_answer(record, self.asks_legacy_for_task)
         });
-        let mut is_cancelled_elsewhere = false;
-        let was_asking;
         // An answer that has arrived is taken, and what follows it is not interrupted: the handle would be lost.
-        let response = {
+        let mut is_cancelled_elsewhere = false;
+        let (response, was_asking) = {
             let mut sending = pin!(self.send_until_answered(on_event));
             let answered = tokio::select! {
                 biased;
-                response = &mut sending => Some(response),
-                () = cancelled => None,
+                response = &mut sending => Ok(response),
+                stop = stopped => Err(stop),
                 () = self.cancel_requested() => {
                     is_cancelled_elsewhere = true;
-                    None
+                    Err(StopWaiting::Cancel)
                 }
             };
-            was_asking = self.is_asked();
-            let answered = match answered {
-                None if self.may_become_task && !was_asking => tokio::select! {
-                    biased;
-                    response = &mut sending => Some(response),
-                    () = self.connection.sleep(LAST_WORD) => None,
-                },
-                answered => answered,
-            };
+            let was_asking = self.is_asked();
             match answered {
-                Some(response) => Some(response),
-                None if is_cancelled_elsewhere => Some(Err(RequestError::CancelledElsewhere)),
-                None => None,
+                Ok(response) => (Some(response), was_asking),
+                Err(stop) => {
+                    let mut last_word = pin!(self.wait_for_last_word(stop, was_asking));
+                    let response = tokio::select! {
+                        biased;
+                        response = &mut sending => Some(response),
+                        () = &mut last_word => None,
+                    };
+                    let response = match response {
+                        // The server has ended the stream, and may have accepted the cancellation, too.
+                        Some(response) if !self.is_last_word(&response) => {
+                            last_word.await;
+                            None
+                        }
+                        response => response,
+                    };
+                    (response, was_asking)
+                }
             }
         };
         self.was_asking = was_asking;
-        let response = response?;
+        let response = match response {
+            None if is_cancelled_elsewhere => Err(RequestError::CancelledElsewhere),
+            response => response?,
+        };
         let response = self.note_response(response, on_event).await;
         if let (Ok(CallResponse::Task(task)), true) = (&response, is_cancelled_elsewhere)
             && let Err(error) = task.cancel().await
@@ -219,6 +243,27 @@ impl PendingCall {
             tracing::warn!(%error, "a task was not cancelled");
         }
         Some(response)
+    }
+
+    /// Gives the server its time to name the task, or else tells it that the call is cancelled.
+    async fn wait_for_last_word(&self, stop: StopWaiting, was_asking: bool) {
+        let limit = || self.connection.sleep(LAST_WORD);
+        let is_left = stop == StopWaiting::Leave && self.options.idempotency_key.is_some();
+        match (self.may_become_task, was_asking) {
+            (true, false) => limit().await,
+            (true, true) => {}
+            (false, _) if is_left => {}
+            (false, _) => tokio::select! {
+                biased;
+                () = self.connection.cancel_sent(&self.sent) => {}
+                () = limit() => {}
+            },
+        }
+    }
+
+    /// Whether this is an answer to the call. Once the server was told that it is cancelled, an error only says that it is: some servers end the stream, and others answer with an error.
+    fn is_last_word(&self, response: &Result<CallResponse, RequestError>) -> bool {
+        !self.sent.is_cancelled() || matches!(response, Ok(_) | Err(RequestError::InvalidOutput { .. }))
     }
 
     /// Whether the server was waiting for an answer of the user when the call was given up, so that it runs nothing.
@@ -233,9 +278,9 @@ impl PendingCall {
         self.is_asking.load(Ordering::Relaxed) || self.record.as_ref().is_some_and(asks_by_request)
     }
 
-    /// Whether it may go on at the server when it is no longer waited for: as a task, or under its idempotency key.
-    fn may_go_on(&self) -> bool {
-        self.may_become_task || self.options.idempotency_key.is_some()
+    /// Whether it may go on at the server when it is no longer waited for: as a task, or under its idempotency key; not if the server has accepted that it is cancelled.
+    pub fn may_go_on(&self) -> bool {
+        (self.may_become_task || self.options.idempotency_key.is_some()) && !self.sent.is_cancellation_accepted()
     }
 
     /// Waits until another process wants the call to be cancelled.
@@ -290,6 +335,7 @@ impl PendingCall {
                         source: self.options.source,
                         record: self.record.as_ref(),
                         is_asking: Some(&self.is_asking),
+                        sent: Some(&self.sent),
                     };
                     let (tool, arguments, options) = (&self.tool, &self.arguments, &self.options);
                     let called = self
@@ -306,6 +352,7 @@ impl PendingCall {
                 false => RETRIES_OF_UNSENT,
             };
             let error = match sent {
+                answered if self.sent.is_cancelled() => return answered,
                 Err(error) if self.options.waits_while_busy && error.is_busy() => {
                     refusals = refusals.saturating_add(1);
                     error

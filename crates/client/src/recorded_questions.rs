@@ -129,6 +129,7 @@ impl TaskHandle {
             request: Some(Box::new(reference)),
             method: request.method,
             params: request.params,
+            refuses_call: false,
         }
     }
 

@@ -1,5 +1,6 @@
 //! A request before it is written for an era.
 
+use crate::sent_call::SentCall;
 use http::HeaderMap;
 use longhaul_core::Json;
 use serde_json::{Map, Value};
@@ -24,6 +25,8 @@ pub(crate) struct Request {
     pub(crate) without_task: bool,
     /// Whether it is a call of a tool that may be run again.
     pub(crate) is_repeatable: bool,
+    /// Knows the request while the server answers it.
+    pub(crate) sent: Option<SentCall>,
 }
 
 impl Request {
@@ -40,6 +43,7 @@ impl Request {
             arguments: None,
             without_task: false,
             is_repeatable: false,
+            sent: None,
         }
     }
 }

@@ -1,17 +1,20 @@
 //! Pages that the user must have been to before a legacy server takes a call (MCP 2025-11-25, Elicitation, "URL Elicitation Required Error").
 
 use crate::{
-    Connection, InputRequest, RequestError, RpcFailure, era::Era, error::excerpt, origin::Origin, request::Request,
+    Connection, InputRequest, RequestError, RpcFailure,
+    era::Era,
+    error::{PAGES_REQUIRED, excerpt},
+    origin::Origin,
+    request::Request,
     response::OnNotification,
 };
 use futures_util::future::try_join_all;
 use longhaul_core::{BoxFuture, Json, Millis};
+use reqwest::Url;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The code of the error with which a server says so. The tool has not run.
-const PAGES_REQUIRED: i32 = -32042;
 /// How often a call is made that the server refuses for want of pages.
 const MAX_CALLS: usize = 8;
 /// The pages of one refusal.
@@ -97,6 +100,7 @@ impl Connection {
         let mut opened = Vec::new();
         for mut page in pages {
             page.source = source;
+            page.refuses_call = true;
             if !self.send_to(&page).await? {
                 opened.push(page);
             }
@@ -174,9 +178,53 @@ impl Visit<'_> {
 }
 
 fn given_up(page: &InputRequest, reason: &str) -> RequestError {
-    let url = excerpt(page.url().unwrap_or_default());
-    RequestError::Unanswered {
-        method: page.method.clone(),
-        reason: format!("{reason}; the call is refused until {url} was opened"),
+    RequestError::PageRequired {
+        page: describe(page),
+        reason: reason.to_owned(),
+    }
+}
+
+/// What the server says of the page, and its address: without characters that could be shown as something else, and only of a page of the web.
+fn describe(page: &InputRequest) -> String {
+    let message = excerpt(page.message().trim()).replace(char::is_control, " ");
+    let address = match (page.page_problem(), page.url().map(Url::parse)) {
+        (Some(problem), _) => problem,
+        (None, Some(Ok(url))) => format!("it asks to open {}", excerpt(url.as_str())),
+        (None, _) => "its address is no URL".to_owned(),
+    };
+    match message.as_str() {
+        "" => address,
+        message => format!("{message} ({address})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_address_of_the_web_is_shown_and_as_it_is_opened() {
+        let shown = |url: &str| {
+            let params = json!({"mode": "url", "url": url, "message": "Con\u{1b}nect"});
+            describe(&InputRequest::new(
+                None,
+                None,
+                json!({"method": "elicitation/create", "params": params}),
+            ))
+        };
+        assert_eq!(
+            shown("https://a.example/x?b=1"),
+            "Con nect (it asks to open https://a.example/x?b=1)"
+        );
+        let shown_with_controls = shown("https://a.example/\u{202e}x\u{1b}[2J");
+        assert_eq!(
+            shown_with_controls,
+            "Con nect (it asks to open https://a.example/%E2%80%AEx%1B[2J)"
+        );
+        let of_script = shown("javascript:alert(1)");
+        assert!(
+            of_script.contains("no web page") && !of_script.contains("alert"),
+            "{of_script}"
+        );
     }
 }

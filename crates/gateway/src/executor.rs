@@ -390,7 +390,9 @@ impl UpstreamExecutor {
                 Called::Ended(ExecutionEnd::Finished(passed_on(Outcome::result(result))))
             }
             RequestError::Rpc(failure) => Called::Ended(ExecutionEnd::Finished(Outcome::RpcError(failure))),
-            RequestError::Unanswered { .. } => Called::Ended(self.failed_with(&error, cx)),
+            RequestError::Unanswered { .. } | RequestError::PageRequired { .. } => {
+                Called::Ended(self.failed_with(&error, cx))
+            }
             error @ (RequestError::Unreachable { .. } | RequestError::NotStarted { .. }) if error.is_unsent() => {
                 Called::Unsent(error)
             }

@@ -135,7 +135,7 @@ pub(crate) struct Answer {
     #[command(flatten)]
     pub(crate) task: TaskArgs,
     /// The question, if the task asks several: its key, or eight or more characters of it
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     pub(crate) question: Option<String>,
     /// Say no
     #[arg(long, conflicts_with = "cancel")]

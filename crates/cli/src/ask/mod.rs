@@ -156,6 +156,9 @@ impl InputHandler for Asking {
                 data: None,
             })));
         }
+        if !self.has_terminal() && request.refuses_call() {
+            return Box::pin(std::future::ready(Err(nobody_to_send())));
+        }
         if !self.has_terminal() {
             // Whoever waits ends the command.
             let _ = self.unasked.send(request);
@@ -208,6 +211,15 @@ impl InputHandler for Asking {
             }
             std::future::pending().await
         })
+    }
+}
+
+/// The server refuses a call until the user has been to a page, and nobody can be sent there: the call ends, and has not run.
+pub(crate) fn nobody_to_send() -> RpcFailure {
+    RpcFailure {
+        code: -32601,
+        message: "nobody can be asked to open a page here".into(),
+        data: None,
     }
 }
 

@@ -19,9 +19,9 @@ use file::{BatchFile, Line};
 use futures_util::{StreamExt, stream};
 use longhaul_client::{
     BatchLine, BatchRun, BatchStep, CallError, CallOptions, CallResponse, Client, Event, Finished, JournalError,
-    Outcome, RecordedCall, RequestError, TaskHandle, TaskStatus, Tool,
+    Outcome, RecordedCall, RequestError, StopWaiting, SystemClock, TaskHandle, TaskStatus, Tool,
 };
-use longhaul_core::format_duration;
+use longhaul_core::{Clock, format_duration};
 use open_questions::OpenQuestions;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -33,6 +33,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 use tokio::sync::Notify;
 
@@ -146,6 +147,9 @@ impl Ended {
     }
 }
 
+/// How long after a task has said that it asks its question may come.
+const LATE_QUESTION: Duration = Duration::from_secs(2);
+
 const COMPLETED: &str = "completed";
 const ASKING: &str = "asking";
 const REFUSED: &str = "refused or failed without a result";
@@ -223,7 +227,7 @@ impl Batch<'_> {
         self.bars.finish();
         output::note(&tally.summary(total));
         if let repeated @ 2.. = self.repeated.load(Ordering::Relaxed) {
-            output::note(&format!("{repeated} lines repeat calls whose tasks had not ended"));
+            output::note(&format!("{repeated} lines repeat calls whose end was not seen"));
         }
         if interrupted.is_some() || tally.counts.contains_key(ASKING) {
             let goes_on = match self.server.is_child() {
@@ -403,7 +407,10 @@ impl Batch<'_> {
                 .print(|| output::note(&format!("line {}: {warning}", line.number)));
         }
         let mut asked = None;
-        let asks = async { asked = Some(self.open.of_call(source).await) };
+        let asks = async {
+            asked = Some(self.open.of_call(source).await);
+            StopWaiting::Cancel
+        };
         self.unclear.lock().insert(line.number);
         let sent = call.send_unless(asks, &mut |event| bar.show(&event)).await;
         let Some(sent) = sent else {
@@ -444,6 +451,8 @@ impl Batch<'_> {
             Response::Outcome(Outcome::RpcError(failure)) => ("error", result::task_error(failure)),
             Response::Outcome(Outcome::Cancelled) => ("cancelled", true.into()),
             Response::EndedBefore(finished) => ("endedBefore", states::of_finished(*finished).into()),
+            // Not known, as `call` says it.
+            Response::Asks(keys) if keys.is_empty() => ("asks", Value::Null),
             Response::Asks(keys) => ("asks", keys.clone().into()),
         };
         shown["exit"] = (response.exit() as u8).into();
@@ -480,11 +489,18 @@ impl Batch<'_> {
             }
             bar.show(&event);
         };
+        // Some legacy servers say that the task asks, and then ask on another stream.
+        let says_that_it_asks = async {
+            asks.notified().await;
+            if asked.lock().is_empty() {
+                SystemClock.sleep(LATE_QUESTION).await;
+            }
+        };
         tokio::select! {
             biased;
             outcome = task.wait(&mut show) => outcome.map(Response::Outcome),
-            () = asks.notified() => Ok(Response::Asks(std::mem::take(&mut asked.lock()))),
             keys = self.open.of_task(task.id()) => Ok(Response::Asks(keys)),
+            () = says_that_it_asks => Ok(Response::Asks(std::mem::take(&mut asked.lock()))),
         }
     }
 }

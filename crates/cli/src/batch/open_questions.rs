@@ -1,7 +1,7 @@
 //! What servers ask while the calls of a file are made. Nobody answers it here: what a task asks is left to `longhaul answer`, and a call that asks before
 //! there is a task ends.
 
-use crate::ask::text_of;
+use crate::ask::{nobody_to_send, text_of};
 use longhaul_client::{ClientCapabilities, InputHandler, InputRequest, InputResponse, Inputs, RpcFailure};
 use longhaul_core::BoxFuture;
 use parking_lot::Mutex;
@@ -62,6 +62,9 @@ impl InputHandler for OpenQuestions {
     fn answer(&self, request: InputRequest) -> BoxFuture<'static, Result<InputResponse, RpcFailure>> {
         if !request.is_elicitation() {
             return self.left.answer(request);
+        }
+        if request.refuses_call() {
+            return Box::pin(std::future::ready(Err(nobody_to_send())));
         }
         match (&request.task, request.source) {
             (Some(task), _) => {

@@ -112,7 +112,16 @@ pub(super) async fn cancel(call: &RecordedCall, json: bool) -> Result<Exit, Fail
         report(&format!("was given up, so it is not made again{goes_on}"), "mayHaveRun");
         return Ok(Exit::Answered);
     }
-    let now = until_ended(&journal, call).await?;
+    let mut now = until_ended(&journal, call).await?;
+    if now.state == CallState::Interrupted {
+        // The program has ended before it could cancel the call.
+        if has_key && journal.cancel_call(call.id).await? == CallCancellation::Recorded {
+            report(&format!("was given up, so it is not made again{goes_on}"), "mayHaveRun");
+            return Ok(Exit::Answered);
+        }
+        journal.settle_abandoned().await?;
+        now = journal.get(call.id).await?;
+    }
     match (&now.state, &now.task) {
         (CallState::InFlight, _) => {
             report(

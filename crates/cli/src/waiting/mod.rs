@@ -354,9 +354,7 @@ impl Waiting<'_> {
                 }
                 if !is_kept {
                     cancel(task).await;
-                    output::note(
-                        "longhaul: there is no terminal to answer on, and the task would end with this command, so it is cancelled",
-                    );
+                    output::note(&format!("longhaul: {NOT_KEPT}"));
                 } else {
                     for question in asked.iter().take(MOST_SHOWN) {
                         output::note(&match question.key {
@@ -373,6 +371,8 @@ impl Waiting<'_> {
                     let mut shown = json!({"taskId": task.id(), "server": server, "asks": first});
                     if !is_kept {
                         shown["cancelled"] = true.into();
+                        let failure = Failure::refused(NOT_KEPT.to_owned()).with_run(true).of_task(task.id());
+                        shown["error"] = failure.as_json();
                     }
                     for question in &asked {
                         if let Some(key) = &question.key {
@@ -400,6 +400,10 @@ impl Waiting<'_> {
         exit
     }
 }
+
+/// Why a task that asks is cancelled.
+const NOT_KEPT: &str =
+    "there is no terminal to answer on, and the task would end with this command, so it is cancelled";
 
 /// Cancels a task that ends with this command, and records that nothing more is to be done.
 pub(crate) async fn cancel(task: &TaskHandle) {

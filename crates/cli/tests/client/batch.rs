@@ -235,6 +235,33 @@ fn a_busy_server_is_waited_for() {
     assert!(sent[1].at - sent[0].at >= Duration::from_secs(1));
 }
 
+/// As the Python SDK 1.30 does: the status says that the task asks, and the question comes on the stream of `tasks/result`.
+#[test]
+fn a_legacy_task_that_asks_on_another_stream_names_its_question() {
+    let state = |status: &str| {
+        json!({
+            "taskId": "task-1", "status": status, "createdAt": "2026-11-20T09:00:00Z",
+            "lastUpdatedAt": "2026-11-20T09:00:00Z", "ttl": null, "pollInterval": 50,
+        })
+    };
+    let served = scripted_legacy(move |seen| match seen.method() {
+        "tools/call" => seen.result(json!({"task": state("working")})),
+        "tasks/get" => seen.result(state("input_required")),
+        "tasks/result" => Reply::stream(
+            &json!({"jsonrpc": "2.0", "id": 7, "method": "elicitation/create", "params": {
+                "message": "Who?", "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}},
+                "_meta": {"io.modelcontextprotocol/related-task": {"taskId": "task-1"}},
+            }}),
+        ),
+        _ => Reply::empty(202),
+    });
+    let file = served.home.path().join("calls.jsonl");
+    fs::write(&file, "{}\n").unwrap();
+    let run = served.run(&["call", "t", "--batch", file.to_str().unwrap()]);
+    exit(&run, 7);
+    assert_eq!(lines(&run)[0]["asks"], json!(["q1"]), "{run:?}");
+}
+
 /// As FastMCP 3 does: the task is `working` while it asks, on the stream of its session.
 #[test]
 fn a_legacy_task_that_asks_while_it_works_ends_its_line() {

@@ -4,8 +4,10 @@ use crate::{
     questions::{asking, silent_at_calls},
     support::*,
 };
+use longhaul::{Server, TaskContext, TaskPolicy, Tool, ToolResult};
 use longhaul_client::{CallError, CallOptions, Client, ClientJournal, Connection, EraChoice, Inputs, Options, Outcome};
 use serde_json::{Map, Value};
+use std::io::{BufRead, Read};
 use tokio::{runtime::Runtime, task::JoinHandle};
 
 /// A process that makes a call, and whose user looks at the question and says nothing there.
@@ -138,6 +140,38 @@ fn it_is_cancelled() {
     });
 }
 
+/// Our server goes on with a call that has an idempotency key when its caller leaves. One that is cancelled ends.
+#[test]
+fn a_plain_call_that_runs_is_ended() {
+    let (begun, has_begun) = std::sync::mpsc::channel();
+    let (ended, has_ended) = std::sync::mpsc::channel();
+    let run = Tool::new("run", move |cx: TaskContext| {
+        let (begun, ended) = (begun.clone(), ended.clone());
+        async move {
+            begun.send(())?;
+            let cancelled = cx.cancelled().await;
+            ended.send(())?;
+            ToolResult::<String>::Err(cancelled.into())
+        }
+    });
+    let served = Served::new(Server::new("plain", "1").tool(run.task(TaskPolicy::Never)));
+    let mut calling = served.command(&["call", "run", "--era=legacy"]);
+    let calling = calling.spawn().unwrap();
+    has_begun.recv().unwrap();
+    let listed = json(&served.run(&["tasks", "--json", "--offline"]));
+    let call = listed["calls"][0]["call"].as_str().unwrap();
+    let cancelled = served.run(&["cancel", call]);
+    exit(&cancelled, 0);
+    assert!(
+        stderr(&cancelled).contains(&format!("{call} is cancelled")),
+        "{cancelled:?}"
+    );
+    has_ended.recv().unwrap();
+    let ended = calling.wait_with_output().unwrap();
+    exit(&ended, 4);
+    assert!(!stderr(&ended).contains("may go on"), "{ended:?}");
+}
+
 /// The command that makes the call ends at once, with the status of what was cancelled.
 #[test]
 fn the_command_that_makes_it_says_that_it_is_cancelled() {
@@ -173,4 +207,96 @@ fn the_command_that_makes_it_says_that_it_is_cancelled() {
         stderr(&ended).contains("another command has cancelled the call"),
         "{ended:?}"
     );
+}
+
+/// The caller dies before it can cancel the call.
+#[test]
+fn a_call_whose_caller_dies_while_it_is_cancelled_is_given_up() {
+    for has_key in [true, false] {
+        let served = match has_key {
+            true => Served::new(Server::new("plain", "1").tool(endless())),
+            false => asking(),
+        };
+        let silent = silent_at_calls();
+        let (url, tool) = match has_key {
+            true => (served.url.clone(), "run"),
+            false => (silent.url(), "optional"),
+        };
+        let mut calling = longhaul(&["call", &url, tool], &served.home).spawn().unwrap();
+        let call = loop {
+            let listed = longhaul(&["tasks", "--json", "--offline"], &served.home).output();
+            let shown = json(&listed.unwrap());
+            if let Some(call) = shown["calls"][0]["call"].as_str() {
+                break call.to_owned();
+            }
+        };
+        signal(&calling, "STOP");
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let cancelling = runtime.block_on(async {
+            let path = served.home.path().join("longhaul/.client/handles.db");
+            let journal = ClientJournal::open(&path).await.unwrap();
+            let mut watch = journal.watch();
+            let cancelling = served.command(&["cancel", &call]).spawn().unwrap();
+            // The request to cancel it.
+            watch.changed_or_ended().await;
+            cancelling
+        });
+        calling.kill().unwrap();
+        calling.wait().unwrap();
+        let cancelled = cancelling.wait_with_output().unwrap();
+        exit(&cancelled, 0);
+        let said = stderr(&cancelled);
+        assert!(said.contains("was given up"), "{said}");
+        assert_eq!(said.contains("may go on at the server"), has_key, "{said}");
+        let shown = exit(&served.run(&["task", &call]), 0);
+        assert!(shown.contains("outcome unknown"), "{shown}");
+    }
+}
+
+#[test]
+fn ctrl_c_before_the_call_is_sent_says_that_nothing_was_called() {
+    let home = tempfile::tempdir().unwrap();
+    // It takes connections, and reads nothing.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", silent.local_addr().unwrap());
+    let mut calling = longhaul(&["call", &url, "t", "--json"], &home).spawn().unwrap();
+    let mut said = std::io::BufReader::new(calling.stderr.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    assert!(line.contains("waiting for"), "{line}");
+    signal(&calling, "INT");
+    let mut last = String::new();
+    said.read_to_string(&mut last).unwrap();
+    assert!(last.contains("nothing was called"), "{last}");
+    let ended = calling.wait_with_output().unwrap();
+    exit(&ended, 130);
+    let error = &json(&ended)["error"];
+    assert_eq!(
+        (&error["kind"], &error["mayHaveRun"]),
+        (&Value::from("interrupted"), &Value::from(false)),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_key_of_a_question_may_begin_with_a_hyphen() {
+    let served = asking();
+    let answered = served.run(&["answer", "no-such-task", "--question", "-k1", "--decline"]);
+    assert!(!stderr(&answered).contains("unexpected argument"), "{answered:?}");
+    assert!(stderr(&answered).contains("no-such-task"), "{answered:?}");
+}
+
+fn endless() -> Tool {
+    Tool::new("run", async || std::future::pending::<String>().await).task(TaskPolicy::Never)
+}
+
+fn signal(process: &std::process::Child, name: &str) {
+    let sent = std::process::Command::new("kill")
+        .args([&format!("-{name}"), &process.id().to_string()])
+        .status();
+    assert!(sent.unwrap().success());
 }

@@ -84,6 +84,12 @@ fn a_task_of_a_child_that_asks_without_a_terminal_is_cancelled() {
     let called = call(&home, "input_required", &["--json"]).output().unwrap();
     let shown: Value = serde_json::from_str(&exit(&called, 5)).unwrap();
     assert_eq!((&shown["taskId"], &shown["cancelled"]), (&json!("t-1"), &json!(true)));
+    let error = &shown["error"];
+    assert_eq!(
+        (&error["kind"], &error["taskId"], &error["mayHaveRun"]),
+        (&json!("refused"), &json!("t-1"), &json!(true)),
+        "{shown}"
+    );
     let said = stderr(&called);
     // The question has no text.
     assert!(said.contains("(tool t, task t-1)"), "{said}");

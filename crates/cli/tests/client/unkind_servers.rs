@@ -354,11 +354,20 @@ fn a_task_that_the_server_does_not_know_any_more_is_lost_in_every_command() {
             &["task", "task-1", "--wait"],
             &["cancel", "task-1"],
             &["answer", "task-1", "--decline"],
+            &["watch", "task-1"],
         ] {
             let home = tempfile::tempdir().unwrap();
             exit(&run_at(&peer.url(), &home, &["call", "optional", "--detach"]), 0);
             let read = run_at(&peer.url(), &home, &[words, &["--json"]].concat());
-            let error = serde_json::from_str::<Value>(&exit(&read, 5)).unwrap()["error"].clone();
+            let printed = exit(&read, 5);
+            let lines: Vec<Value> = printed
+                .lines()
+                .map(|line| serde_json::from_str(line).unwrap())
+                .collect();
+            if words[0] == "watch" {
+                assert_eq!(lines[0]["state"], "lost", "{printed}");
+            }
+            let error = lines.last().unwrap()["error"].clone();
             let explained = match error.get("explanation") {
                 Some(explained) => explained.as_str().unwrap(),
                 None => error["message"].as_str().unwrap(),
@@ -394,14 +403,32 @@ fn the_page_that_a_call_is_refused_without_is_named_where_nobody_can_be_asked() 
         _ => plain(202, ""),
     });
     let home = tempfile::tempdir().unwrap();
-    let called = run_at(&peer.url(), &home, &["call", "optional"]);
+    let called = run_at(&peer.url(), &home, &["call", "optional", "--json"]);
     exit(&called, 5);
     let said = stderr(&called);
     assert!(
         said.contains("Connect (it asks to open https://acme.example/a?b=1)"),
         "{said}"
     );
+    assert!(said.contains("has not run") && !said.contains("may"), "{said}");
+    let error = &json(&called)["error"];
+    assert_eq!(
+        (&error["kind"], &error["mayHaveRun"]),
+        (&json!("refused"), &json!(false)),
+        "{error}"
+    );
+    let listed = json(&run_at(&peer.url(), &home, &["tasks", "--json"]));
+    assert_eq!(listed["calls"][0]["state"], "refused", "{listed}");
     assert_eq!(peer.calls_of("tools/call").len(), 1);
+    let file = home.path().join("calls.jsonl");
+    std::fs::write(&file, "{}\n").unwrap();
+    let batch = run_at(
+        &peer.url(),
+        &home,
+        &["call", "optional", "--batch", file.to_str().unwrap()],
+    );
+    exit(&batch, 5);
+    assert_eq!(json(&batch)["error"]["mayHaveRun"], false, "{batch:?}");
 }
 
 /// Some servers send a question once, on the push stream.

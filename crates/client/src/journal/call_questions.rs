@@ -151,6 +151,7 @@ fn open(scope: &Scope<'_>, call: CallId) -> Result<Vec<InputRequest>, Refusal> {
             request: None,
             method: row.get(1)?,
             params: serde_json::from_str(&params).unwrap_or_default(),
+            refuses_call: false,
         })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)

@@ -424,5 +424,6 @@ fn asked_by(serving: &Serving, recorded: Option<&Recorded>) -> InputRequest {
         request: serving.reference.clone(),
         method: serving.request.method.clone(),
         params: serving.request.params.clone(),
+        refuses_call: false,
     }
 }

@@ -4,7 +4,7 @@
 use crate::peer::{Peer, event_stream, legacy_with, plain};
 use longhaul_client::{
     CallCancellation, CallError, CallFilter, CallState, Client, ClientJournal, Finished, InputRequest, InputResponse,
-    Inputs, JournalError, Outcome, RecordedCall, RequestError,
+    Inputs, JournalError, Outcome, RecordedCall, RequestError, SystemClock,
 };
 use serde_json::{Value, json};
 use std::{
@@ -33,6 +33,8 @@ struct Script {
     push_stream: Option<UnboundedSender<String>>,
     responses: Vec<Value>,
     cancelled: Vec<Value>,
+    /// Whether the stream of the call was closed when the server was told that it is cancelled.
+    was_closed: bool,
 }
 
 impl Script {
@@ -98,6 +100,7 @@ fn server(script: &Arc<Mutex<Script>>) -> Peer {
                     event_stream(receiver)
                 }
                 ("notifications/cancelled", _) => {
+                    script.was_closed = script.call.as_ref().is_none_or(|(stream, _)| stream.is_closed());
                     script.cancelled.push(seen.params()["requestId"].clone());
                     plain(202, "")
                 }
@@ -281,4 +284,53 @@ async fn a_call_is_cancelled_by_another_process() {
     let refused = other.cancel_call(call.id).await.unwrap_err();
     assert!(matches!(refused, JournalError::WrongState { .. }), "{refused}");
     assert_eq!(other.call_questions(call.id).await.unwrap(), []);
+}
+
+/// A server does not find a call whose stream is closed, and with an idempotency key goes on with it.
+#[tokio::test]
+async fn a_call_with_a_key_is_cancelled_before_its_stream_is_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = ClientJournal::open(&folder.path().join("handles.db")).await.unwrap();
+    let script = Arc::new(Mutex::new(Script {
+        takes_keys: true,
+        // One that never comes.
+        questions: vec![(Value::Null, "")],
+        asks_by_push: true,
+        ..Script::default()
+    }));
+    let peer = server(&script);
+    for by_another_process in [true, false] {
+        let (connection, _) = peer.connection_with(|options| options.clock = Arc::new(SystemClock));
+        let client = Client::recorded(connection, journal.clone());
+        {
+            let mut script = script.lock().unwrap();
+            script.cancelled.clear();
+            script.call = None;
+        }
+        let call = client.start("forbidden", Value::Null).await.unwrap();
+        let recorded = until(async || client.calls().await.unwrap().pop()).await;
+        until(async || (script.lock().unwrap().call.is_some()).then_some(())).await;
+        match by_another_process {
+            true => drop(journal.cancel_call(recorded.id).await.unwrap()),
+            false => drop(call.cancel().await),
+        }
+        let error = call.result().await.unwrap_err();
+        let script = script.lock().unwrap();
+        assert_eq!(script.cancelled.len(), 1);
+        assert!(!script.was_closed);
+        match error {
+            CallError::Request(RequestError::CancelledElsewhere) => assert!(by_another_process),
+            CallError::OutcomeUnknown { idempotency_key } => {
+                assert_eq!((by_another_process, idempotency_key), (false, None))
+            }
+            other => panic!("{other}"),
+        }
+        drop(script);
+        let now = journal.get(recorded.id).await.unwrap();
+        assert_eq!(
+            now.state == CallState::Finished(Finished::Cancelled),
+            by_another_process,
+            "{now:?}"
+        );
+    }
 }

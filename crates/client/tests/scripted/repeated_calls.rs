@@ -84,7 +84,7 @@ async fn only_an_error_before_the_tool_is_a_refusal() {
         (503, -32603, Some(&refused)),
         (200, -32603, Some(&failed)),
         (200, -32000, Some(&failed)),
-        (200, -32042, Some(&failed)),
+        (200, -32042, Some(&refused)),
         (200, 1234, Some(&failed)),
         // The server may have the call.
         (500, -32603, None),

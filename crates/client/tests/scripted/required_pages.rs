@@ -173,7 +173,7 @@ async fn a_user_who_does_not_go_to_the_page_gives_the_call_up() {
     for inputs in [declining.into(), Arc::new(Visitor(false)) as Arc<dyn InputHandler>] {
         let (peer, _stream) = refusing_once();
         let error = call(&peer, Some(inputs)).await.unwrap_err();
-        assert!(matches!(error, RequestError::Unanswered { .. }), "{error}");
+        assert!(matches!(error, RequestError::PageRequired { .. }), "{error}");
         assert!(error.is_refusal() && error.to_string().contains(URL), "{error}");
         assert_eq!(peer.calls_of("tools/call").len(), 1);
     }

@@ -304,6 +304,13 @@ impl Exchange {
 /// Nobody takes the answer any more. If that is because the sender's credentials have ended, the work goes on without a reader.
 impl Drop for Exchange {
     fn drop(&mut self) {
+        // Its client may close the stream as soon as its cancellation is accepted.
+        if self.responder.is_some() && self.in_flight.is_cancelled_unnoticed() {
+            if let Some(mut responder) = self.responder.take() {
+                responder.cancel();
+            }
+            return;
+        }
         let clock = &self.interaction.engine.ports().clock;
         let Some(responder) = self.responder.take().filter(|responder| responder.goes_on()) else {
             return;

@@ -2,6 +2,7 @@
 //!
 //! Cancelling a plain call stops its work; cancelling a `tasks/result` ends that wait and leaves the task alone (G1-55).
 
+use futures_util::FutureExt;
 use longhaul_core::SessionKey;
 use longhaul_wire::RequestId;
 use parking_lot::Mutex;
@@ -52,6 +53,11 @@ impl InFlightRequest {
     /// Completes when the request is cancelled.
     pub(crate) async fn cancelled(&self) {
         self.cancelled.notified().await;
+    }
+
+    /// Whether it was cancelled, and nobody has noticed yet.
+    pub(crate) fn is_cancelled_unnoticed(&self) -> bool {
+        self.cancelled.notified().now_or_never().is_some()
     }
 }
 
