@@ -315,9 +315,11 @@ async fn a_call_with_a_key_is_cancelled_before_its_stream_is_closed() {
             false => drop(call.cancel().await),
         }
         let error = call.result().await.unwrap_err();
-        let script = script.lock().unwrap();
-        assert_eq!(script.cancelled.len(), 1);
-        assert!(!script.was_closed);
+        let (cancelled, was_closed) = {
+            let script = script.lock().unwrap();
+            (script.cancelled.len(), script.was_closed)
+        };
+        assert_eq!((cancelled, was_closed), (1, false));
         match error {
             CallError::Request(RequestError::CancelledElsewhere) => assert!(by_another_process),
             CallError::OutcomeUnknown { idempotency_key } => {
@@ -325,7 +327,6 @@ async fn a_call_with_a_key_is_cancelled_before_its_stream_is_closed() {
             }
             other => panic!("{other}"),
         }
-        drop(script);
         let now = journal.get(recorded.id).await.unwrap();
         assert_eq!(
             now.state == CallState::Finished(Finished::Cancelled),
