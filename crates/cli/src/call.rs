@@ -249,7 +249,12 @@ impl Called<'_> {
             (None, _) => {
                 self.display.finish();
                 let (exit, what) = (stopped.exit(), stopped.what());
+                // Whoever ends the command so may have nobody to read the key, as at a shutdown. So the call is left as it is after `kill -9`.
+                let is_continued = exit == Exit::Terminated && pending.idempotency_key().is_some();
                 let then = match pending.idempotency_key() {
+                    Some(_) if is_continued => {
+                        "it may go on at the server; the same call again continues it".to_owned()
+                    }
                     Some(key) => format!(
                         "it may go on at the server; for its result make the same call with --idempotency-key {key}"
                     ),
@@ -263,7 +268,9 @@ impl Called<'_> {
                     }
                     output::json_line(&shown);
                 }
-                pending.give_up(what).await;
+                if !is_continued {
+                    pending.give_up(what).await;
+                }
                 return Ok(exit);
             }
         };

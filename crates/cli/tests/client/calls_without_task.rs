@@ -172,6 +172,36 @@ fn a_plain_call_that_runs_is_ended() {
     assert!(!stderr(&ended).contains("may go on"), "{ended:?}");
 }
 
+/// Nobody may be there to read the key, as at a shutdown.
+#[test]
+fn the_same_call_continues_one_whose_command_was_terminated() {
+    let (begun, has_begun) = std::sync::mpsc::channel();
+    let (finish, may_finish) = tokio::sync::watch::channel(false);
+    let run = Tool::new("run", move |_: TaskContext| {
+        let (begun, mut may_finish) = (begun.clone(), may_finish.clone());
+        async move {
+            begun.send(())?;
+            may_finish.wait_for(|may| *may).await?;
+            ToolResult::<&str>::Ok("done")
+        }
+    });
+    let served = Served::new(Server::new("plain", "1").tool(run.task(TaskPolicy::Never)));
+    for era in ["--era=modern", "--era=legacy"] {
+        finish.send_replace(false);
+        let mut calling = served.command(&["call", "run", era]);
+        let calling = calling.spawn().unwrap();
+        has_begun.recv().unwrap();
+        signal(&calling, "TERM");
+        let ended = calling.wait_with_output().unwrap();
+        exit(&ended, 143);
+        assert!(stderr(&ended).contains("the same call again continues it"), "{ended:?}");
+        finish.send_replace(true);
+        let again = served.run(&["call", "run", era]);
+        assert_eq!(exit(&again, 0), "done");
+        assert!(has_begun.try_recv().is_err(), "it ran twice");
+    }
+}
+
 /// The command that makes the call ends at once, with the status of what was cancelled.
 #[test]
 fn the_command_that_makes_it_says_that_it_is_cancelled() {
