@@ -27,6 +27,8 @@ pub(crate) struct LegacySession {
     pub(crate) session: Option<HeaderValue>,
     /// Whether `tools/call` may carry `task` (G1-06).
     pub(crate) tool_tasks: bool,
+    /// Whether another process has opened it, with capabilities of its own.
+    pub(crate) is_resumed: bool,
     pub(crate) server: ServerDescription,
 }
 
@@ -69,6 +71,7 @@ impl LegacySession {
             version,
             session: Some(session),
             tool_tasks: true,
+            is_resumed: true,
             server: ServerDescription::read(version, &Value::Null),
         }
     }

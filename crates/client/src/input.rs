@@ -1,10 +1,14 @@
 //! What a server asks of the client's user: elicitation, sampling and roots.
 
 use crate::{InputRequest, RequestError, RpcFailure};
+use futures_util::FutureExt;
 use longhaul_core::{BoxFuture, ClientCapabilities, Json};
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 /// Answers what servers ask. One handler serves all ways of asking: requests of a legacy server, multi-round requests (MRTR) and the input requests
 /// of tasks.
@@ -16,7 +20,7 @@ pub trait InputHandler: Send + Sync + 'static {
 
     /// Answers a request. The future is dropped if the answer is no longer wanted, for example because the task has ended.
     ///
-    /// An error says that there is no answer. A legacy server is sent it. The other ways of asking cannot carry an error: there an elicitation is
+    /// An error says that there is no answer, and so does a panic. A legacy server is sent it, and its tool can tell it from an answer. The other ways of asking cannot carry an error: there an elicitation is
     /// answered with `cancel`, and for everything else the call or the task is cancelled. The code −32601 says that nobody was asked: then a call that asks is
     /// given up, and not answered with `cancel`.
     ///
@@ -307,6 +311,28 @@ impl From<Inputs> for Arc<dyn InputHandler> {
         Arc::new(inputs)
     }
 }
+
+/// The answer of the handler. If it panics that is an error, so that the server does not wait for it.
+pub(crate) fn answer_by(
+    inputs: &dyn InputHandler,
+    request: InputRequest,
+) -> BoxFuture<'static, Result<InputResponse, RpcFailure>> {
+    let method = request.method.clone();
+    let panicked = move || {
+        tracing::error!(method, "the handler of a server's question panicked");
+        Err(RpcFailure::new(INTERNAL_ERROR, "This client failed to answer"))
+    };
+    match catch_unwind(AssertUnwindSafe(|| inputs.answer(request))) {
+        Ok(answer) => Box::pin(async move {
+            let answered = AssertUnwindSafe(answer).catch_unwind().await;
+            answered.unwrap_or_else(|_| panicked())
+        }),
+        Err(_) => Box::pin(std::future::ready(panicked())),
+    }
+}
+
+/// JSON-RPC's code for what failed inside.
+const INTERNAL_ERROR: i32 = -32603;
 
 /// The code of an error that says that nobody was asked: the method is not found (JSON-RPC).
 pub(crate) const NOT_OFFERED: i32 = -32601;

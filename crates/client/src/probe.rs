@@ -266,6 +266,7 @@ async fn initialize(
     let legacy = LegacySession {
         version,
         session: response.session,
+        is_resumed: false,
         tool_tasks: version.has_core_tasks()
             && result["capabilities"]["tasks"]["requests"]["tools"]["call"].is_object(),
         server: ServerDescription::read(version, &result),

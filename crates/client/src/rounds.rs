@@ -1,8 +1,14 @@
 //! Multi-round requests (MRTR): a modern server answers a request with questions, and the request is sent again with the answers.
 
 use crate::{
-    Connection, InputRequest, InputResponse, RequestError, asking::HeldQuestion, era::Era, error::excerpt,
-    input::NOT_OFFERED, origin::Origin, request::Request, response::OnNotification,
+    Connection, InputRequest, InputResponse, RequestError,
+    asking::HeldQuestion,
+    era::Era,
+    error::excerpt,
+    input::{NOT_OFFERED, answer_by},
+    origin::Origin,
+    request::Request,
+    response::OnNotification,
 };
 use futures_util::future::try_join_all;
 use longhaul_core::{Json, canonical_digest};
@@ -154,7 +160,7 @@ impl Connection {
         };
         let (method, is_elicitation, is_of_task) =
             (request.method.clone(), request.is_elicitation(), request.task.is_some());
-        match inputs.answer(request).await {
+        match answer_by(&**inputs, request).await {
             Ok(response) => Ok(response),
             Err(failure) if is_elicitation && (is_of_task || failure.code != NOT_OFFERED) => {
                 tracing::debug!(why = %failure.message, "an elicitation was not answered");

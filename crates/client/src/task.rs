@@ -46,7 +46,7 @@ pub struct TaskHandle {
 /// What was done by a handle. The server may show the effects a moment later.
 #[derive(Debug, Default)]
 struct Done {
-    /// The keys of the questions that the server has taken an answer to.
+    /// The keys of the questions that the server has taken an answer to, or is being sent one.
     answered: Mutex<HashSet<String>>,
     /// Those of which the journal says the same: another handle has answered, perhaps of another process.
     taken: Mutex<HashSet<String>>,
@@ -104,9 +104,14 @@ impl TaskHandle {
         }
     }
 
-    /// The server has taken an answer to this question.
-    pub(crate) fn note_answered(&self, key: &str) {
-        self.done.answered.lock().insert(key.to_owned());
+    /// The server has taken an answer to this question, or is being sent one. `false` if that was known.
+    pub(crate) fn note_answered(&self, key: &str) -> bool {
+        self.done.answered.lock().insert(key.to_owned())
+    }
+
+    /// The server has not taken the answer.
+    pub(crate) fn note_not_answered(&self, key: &str) {
+        self.done.answered.lock().remove(key);
     }
 
     /// Whether this handle has answered the question.

@@ -343,6 +343,33 @@ fn recorded_as(key: &str) -> String {
 /// The beginning of such a name.
 const OF_TASK: &str = "task ";
 
+/// An answer that is being sent. Dropped, it was not taken.
+struct Answering<'a> {
+    task: &'a TaskHandle,
+    key: &'a str,
+    is_taken: bool,
+}
+
+impl<'a> Answering<'a> {
+    /// `None` if the question was answered, or is being answered.
+    fn begin(task: &'a TaskHandle, key: &'a str) -> Option<Self> {
+        let is_taken = false;
+        task.note_answered(key).then_some(Self { task, key, is_taken })
+    }
+
+    fn taken(mut self) {
+        self.is_taken = true;
+    }
+}
+
+impl Drop for Answering<'_> {
+    fn drop(&mut self) {
+        if !self.is_taken {
+            self.task.note_not_answered(self.key);
+        }
+    }
+}
+
 impl TaskHandle {
     /// Answers a question of the task; `key` is that of the [`InputRequest`](crate::InputRequest) in [`questions`](Self::questions). An answer that does not
     /// [fit](crate::InputRequest::check) is not sent. If the [handler](crate::Options::inputs) is being asked a question of a legacy task, that ends. The answer to a recorded task is in the
@@ -355,7 +382,7 @@ impl TaskHandle {
         if self.connection().era().await?.legacy().is_some() {
             return self.answer_recorded(key, &answer).await;
         }
-        if self.has_taken_answer(key).await {
+        if self.has_answered(key) || self.has_taken_answer(key).await {
             return Err(asks_not(self, key));
         }
         let question = self.asked_under(key).await?;
@@ -366,11 +393,15 @@ impl TaskHandle {
         {
             return Err(asks_not(self, key));
         }
+        // Without a journal this alone tells two answers apart that are given at once.
+        let Some(answering) = Answering::begin(self, key) else {
+            return Err(asks_not(self, key));
+        };
         let sent = self
             .update(Map::from_iter([(key.to_owned(), answer.into_value())]))
             .await;
         if sent.is_ok() {
-            self.note_answered(key);
+            answering.taken();
         }
         if let Some(record) = self.record() {
             match &sent {

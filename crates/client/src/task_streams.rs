@@ -41,10 +41,13 @@ impl Connection {
         let shared = &self.task_pushes().shared;
         loop {
             let Ok(era) = self.era().await else { return None };
-            if era.legacy().is_some() {
-                // Its status and its progress come on the push stream of the session.
-                self.listening().want();
-                self.listen();
+            if let Some(session) = era.legacy() {
+                // Status and progress come on the push stream of the session. The server may ask there what this process cannot answer, if another one has declared that it
+                // can: some servers ask once.
+                if !session.is_resumed || self.options().inputs.is_some() {
+                    self.listening().want();
+                    self.listen();
+                }
                 return None;
             }
             if !era.server().has_tasks_extension() {

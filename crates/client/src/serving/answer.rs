@@ -5,7 +5,7 @@ use crate::{
     Connection, InputRequest, RequestError, RpcFailure, TaskStatus,
     asking::{Answered, AskedBy, HeldQuestion, ask_recorded},
     connection::WeakConnection,
-    input::{InputResponse, not_offered},
+    input::{InputResponse, answer_by, not_offered},
     legacy_questions::{QuestionName, ServedAnswer, of_plain_call},
     open_questions::{OpenQuestion, answer_given},
     recorded_questions::{Recorded, RecordedPlace, related_result},
@@ -123,11 +123,13 @@ async fn answer_request(
         _ => {}
     }
     let Some(inputs) = connection.options().inputs.clone() else {
-        return Some((Err(not_offered(method)), None));
+        let is_of_task = serving.task.is_some() || connection.legacy_tasks().only_recorded().is_some();
+        // An error would be the answer. Another process may have a handler, and the task goes on asking.
+        return (!is_of_task || !is_question(method)).then(|| (Err(not_offered(method)), None));
     };
     let asked = asked_by(serving, recorded);
     if connection.is_answered_with_task(request) {
-        return Some((connection.answer_as_task(request, inputs.answer(asked)), None));
+        return Some((connection.answer_as_task(request, answer_by(&*inputs, asked)), None));
     }
     let tasks = Arc::clone(connection.legacy_tasks());
     // What is recorded is known to everybody. Anything else only the handle of the task shows.
@@ -144,7 +146,7 @@ async fn answer_request(
         },
     }
     let ask = || {
-        let answer = inputs.answer(asked.clone());
+        let answer = answer_by(&*inputs, asked.clone());
         let still_asks = still_asks(weak, serving, recorded);
         // Not before it is known that nobody has answered it: the status would show it again.
         let opened = || {

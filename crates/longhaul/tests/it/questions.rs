@@ -1,9 +1,13 @@
 //! Asking from a handler: the same code for clients of both eras, in a task and outside one.
 
-use crate::{ERAS, start};
+use crate::{ERAS, low_level::connect_http, start};
+use futures_util::StreamExt;
 use longhaul::{
     AskError, ElicitResult, Era, Error, Field, Form, NoArguments, Prompt, RequestContext, ServerHandle, TaskContext,
     TaskPolicy, Tool, ToolResult, schemars::JsonSchema, testing::Client, time::millis,
+};
+use longhaul_client::{
+    CallStatus, Client as Caller, ClientJournal, Connection, EraChoice, InputResponse, Inputs, Options,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -268,6 +272,117 @@ async fn a_question_may_have_a_time_limit() {
             break;
         }
         tokio::task::yield_now().await;
+    }
+}
+
+/// Another process of the user may have a handler.
+#[tokio::test]
+async fn a_client_without_a_handler_leaves_the_question_of_a_legacy_task_open() {
+    let ask = |cx: TaskContext| async move {
+        match cx.elicit::<Name>("Who?").await {
+            Ok(user) => Ok(user.name),
+            Err(error) => Err(Error::from(error)),
+        }
+    };
+    let slow = async |cx: TaskContext| -> ToolResult<()> { Err(cx.cancelled().await.into()) };
+    let server = start(|server| {
+        server
+            .tool(Tool::new("ask", ask).task(TaskPolicy::Always))
+            .tool(Tool::new("slow", slow).task(TaskPolicy::Always))
+    })
+    .await;
+    let directory = tempfile::tempdir().unwrap();
+    let journal = ClientJournal::open(&directory.path().join("client/handles.db"))
+        .await
+        .unwrap();
+    let (_, url) = connect_http(&server, Era::Legacy).await;
+    let client = async |inputs: Option<Inputs>| {
+        let mut options = options_of(Era::Legacy);
+        options.inputs = inputs.map(Into::into);
+        Caller::recorded(Connection::open(&url, options).await.unwrap(), journal.clone())
+    };
+    let first = client(Some(Inputs::deferred())).await;
+    let detached = first.start("ask", json!({})).await.unwrap().detach().await.unwrap();
+    // Holds the connection of the one without a handler open.
+    let other = first.start("slow", json!({})).await.unwrap().detach().await.unwrap();
+    drop((first, detached, other));
+
+    let second = client(None).await;
+    let mut results = second.results().await.unwrap();
+    let (_, error) = results.next().await.unwrap();
+    let error = error.unwrap_err();
+    assert!(error.to_string().contains("still waits for the answer"), "{error}");
+    let waiting = server
+        .engine()
+        .unwrap()
+        .ports()
+        .within(millis(300), results.next())
+        .await;
+    assert!(waiting.is_none(), "{waiting:?}");
+    drop((results, second));
+
+    let accepting = Inputs::new().elicit(async |_| Ok(InputResponse::accept(json!({"name": "Ann"}))));
+    let third = client(Some(accepting)).await;
+    let mut results = third.results().await.unwrap();
+    let (_, outcome) = results.next().await.unwrap();
+    assert_eq!(outcome.unwrap().text(), "Ann");
+}
+
+#[tokio::test]
+async fn a_handler_that_panics_is_an_error_and_the_call_ends() {
+    let ask = async |cx: TaskContext| match cx.elicit::<Name>("Who?").await {
+        Err(AskError::Refused(failure)) => failure.message.to_string(),
+        Err(AskError::Dismissed) => "dismissed".to_owned(),
+        _ => "answered".to_owned(),
+    };
+    for policy in [TaskPolicy::Never, TaskPolicy::Always] {
+        let server = start(|server| server.tool(Tool::new("ask", ask).task(policy))).await;
+        for era in ERAS {
+            let (_, url) = connect_http(&server, era).await;
+            let mut options = options_of(era);
+            options.inputs = Some(Inputs::new().elicit(async |_| panic!("the window is gone")).into());
+            let client = Caller::new(Connection::open(&url, options).await.unwrap());
+            let text = client.call("ask", json!({})).await.unwrap().text().to_owned();
+            let expected = match era {
+                Era::Legacy => "This client failed to answer",
+                Era::Modern => "dismissed",
+            };
+            assert_eq!(text, expected);
+        }
+    }
+}
+
+fn options_of(era: Era) -> Options {
+    let mut options = Options::named("test", "1");
+    options.era = match era {
+        Era::Legacy => EraChoice::Legacy,
+        Era::Modern => EraChoice::Modern,
+    };
+    options
+}
+
+#[tokio::test]
+async fn of_two_answers_given_at_once_one_is_taken() {
+    let server = start(|server| server.tool(Tool::new("greet", greet).task(TaskPolicy::Always))).await;
+    for era in ERAS {
+        let (_, url) = connect_http(&server, era).await;
+        let mut options = options_of(era);
+        options.inputs = Some(Inputs::deferred().into());
+        let client = Caller::new(Connection::open(&url, options).await.unwrap());
+        let call = client.start("greet", json!({})).await.unwrap();
+        let mut status = Box::pin(call.status());
+        let key = loop {
+            if let Some(CallStatus::Task(task)) = status.next().await
+                && let Some(question) = task.input_requests.first()
+            {
+                break question.key.clone().unwrap();
+            }
+        };
+        let give = |name| call.answer(&key, InputResponse::accept(json!({"name": name})));
+        let (ann, bob) = tokio::join!(give("Ann"), give("Bob"));
+        assert!(ann.is_ok() && bob.is_err(), "{era:?}: {ann:?} {bob:?}");
+        assert!(give("Cy").await.is_err());
+        assert_eq!(call.result().await.unwrap().text(), "Hello, Ann!");
     }
 }
 
