@@ -12,7 +12,7 @@ use std::{
     io::{BufRead, BufReader},
     path::PathBuf,
     sync::{
-        Arc, Condvar, Mutex,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -24,7 +24,7 @@ fn write(served: &Served, lines: &str) -> PathBuf {
     file
 }
 
-fn lines(output: &std::process::Output) -> Vec<Value> {
+pub(crate) fn lines(output: &std::process::Output) -> Vec<Value> {
     let text = stdout(output);
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -233,96 +233,6 @@ fn a_busy_server_is_waited_for() {
     let sent = served.calls_of("tools/call");
     assert_eq!(sent.len(), 5);
     assert!(sent[1].at - sent[0].at >= Duration::from_secs(1));
-}
-
-/// As the Python SDK 1.30 does: the status says that the task asks, and the question comes on the stream of `tasks/result`.
-#[test]
-fn a_legacy_task_that_asks_on_another_stream_names_its_question() {
-    let state = |status: &str| {
-        json!({
-            "taskId": "task-1", "status": status, "createdAt": "2026-11-20T09:00:00Z",
-            "lastUpdatedAt": "2026-11-20T09:00:00Z", "ttl": null, "pollInterval": 50,
-        })
-    };
-    let served = scripted_legacy(move |seen| match seen.method() {
-        "tools/call" => seen.result(json!({"task": state("working")})),
-        "tasks/get" => seen.result(state("input_required")),
-        "tasks/result" => Reply::stream(
-            &json!({"jsonrpc": "2.0", "id": 7, "method": "elicitation/create", "params": {
-                "message": "Who?", "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}},
-                "_meta": {"io.modelcontextprotocol/related-task": {"taskId": "task-1"}},
-            }}),
-        ),
-        _ => Reply::empty(202),
-    });
-    let file = served.home.path().join("calls.jsonl");
-    fs::write(&file, "{}\n").unwrap();
-    let run = served.run(&["call", "t", "--batch", file.to_str().unwrap()]);
-    exit(&run, 7);
-    assert_eq!(lines(&run)[0]["asks"], json!(["q1"]), "{run:?}");
-}
-
-/// As FastMCP 3 does: the task is `working` while it asks, on the stream of its session.
-#[test]
-fn a_legacy_task_that_asks_while_it_works_ends_its_line() {
-    let polled = Arc::new((Mutex::new(false), Condvar::new()));
-    let is_polled = Arc::clone(&polled);
-    let state = json!({
-        "taskId": "task-1", "status": "working", "createdAt": "2026-11-20T09:00:00Z",
-        "lastUpdatedAt": "2026-11-20T09:00:00Z", "ttl": null, "pollInterval": 50,
-    });
-    let served = scripted_legacy(move |seen| match (seen.method(), seen.verb.as_str()) {
-        ("tools/call", _) => seen.result(json!({"task": state})),
-        ("tasks/get", _) => {
-            *is_polled.0.lock().unwrap() = true;
-            is_polled.1.notify_all();
-            seen.result(state.clone())
-        }
-        ("", "GET") => {
-            let polled = is_polled.0.lock().unwrap();
-            drop(is_polled.1.wait_while(polled, |polled| !*polled).unwrap());
-            Reply::stream(
-                &json!({"jsonrpc": "2.0", "id": 7, "method": "elicitation/create", "params": {
-                    "message": "Who?", "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}},
-                    "_meta": {"io.modelcontextprotocol/related-task": {"taskId": "task-1"}},
-                }}),
-            )
-        }
-        _ => Reply::empty(202),
-    });
-    let file = served.home.path().join("calls.jsonl");
-    fs::write(&file, "{}\n").unwrap();
-    let run = served.run(&["call", "t", "--batch", file.to_str().unwrap()]);
-    exit(&run, 7);
-    assert_eq!(lines(&run)[0]["asks"], json!(["q1"]), "{run:?}");
-    let listed = json(&served.run(&["tasks", "--json"]));
-    assert_eq!(listed["calls"][0]["asks"], true, "{listed}");
-    // The other commands say the same.
-    let told = exit(&served.run(&["task", "task-1"]), 0);
-    assert!(told.contains("status    asks\n"), "{told}");
-    let told = json(&served.run(&["task", "task-1", "--json"]));
-    assert_eq!(
-        (&told["status"], &told["asks"]),
-        (&"working".into(), &true.into()),
-        "{told}"
-    );
-    let first_line = |words: &[&str]| {
-        let mut watching = served.command(words).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(watching.stdout.take().unwrap())
-            .read_line(&mut line)
-            .unwrap();
-        watching.kill().unwrap();
-        watching.wait().unwrap();
-        line
-    };
-    assert_eq!(first_line(&["watch", "task-1"]), "task-1  t  asks\n");
-    let watched: Value = serde_json::from_str(&first_line(&["watch", "task-1", "--json"])).unwrap();
-    assert_eq!(
-        (&watched["state"], &watched["asks"]),
-        (&"working".into(), &true.into()),
-        "{watched}"
-    );
 }
 
 /// Of several tasks none is answered by chance: what asks is read from the servers, and named.

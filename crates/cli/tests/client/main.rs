@@ -5,6 +5,7 @@
 #[path = "../../../client/tests/scripted/authorization_server.rs"]
 mod authorization_server;
 mod batch;
+mod batch_of_legacy_tasks;
 mod callers;
 mod calls_without_task;
 mod children;

@@ -1,0 +1,100 @@
+//! Batches whose tasks ask, of legacy servers.
+
+use crate::{
+    batch::lines,
+    scripted::{Reply, scripted_legacy},
+    support::*,
+};
+use serde_json::{Value, json};
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    sync::{Arc, Condvar, Mutex},
+};
+
+fn state(status: &str) -> Value {
+    json!({
+        "taskId": "task-1", "status": status, "createdAt": "2026-11-20T09:00:00Z",
+        "lastUpdatedAt": "2026-11-20T09:00:00Z", "ttl": null, "pollInterval": 50,
+    })
+}
+
+/// What the task asks, on a stream.
+fn question() -> Reply {
+    Reply::stream(
+        &json!({"jsonrpc": "2.0", "id": 7, "method": "elicitation/create", "params": {
+            "message": "Who?", "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}},
+            "_meta": {"io.modelcontextprotocol/related-task": {"taskId": "task-1"}},
+        }}),
+    )
+}
+
+/// As the Python SDK 1.30 does: the status says that the task asks, and the question comes on the stream of `tasks/result`.
+#[test]
+fn a_legacy_task_that_asks_on_another_stream_names_its_question() {
+    let served = scripted_legacy(move |seen| match seen.method() {
+        "tools/call" => seen.result(json!({"task": state("working")})),
+        "tasks/get" => seen.result(state("input_required")),
+        "tasks/result" => question(),
+        _ => Reply::empty(202),
+    });
+    let file = served.home.path().join("calls.jsonl");
+    fs::write(&file, "{}\n").unwrap();
+    let run = served.run(&["call", "t", "--batch", file.to_str().unwrap()]);
+    exit(&run, 7);
+    assert_eq!(lines(&run)[0]["asks"], json!(["q1"]), "{run:?}");
+}
+
+/// As FastMCP 3 does: the task is `working` while it asks, on the stream of its session.
+#[test]
+fn a_legacy_task_that_asks_while_it_works_ends_its_line() {
+    let polled = Arc::new((Mutex::new(false), Condvar::new()));
+    let is_polled = Arc::clone(&polled);
+    let served = scripted_legacy(move |seen| match (seen.method(), seen.verb.as_str()) {
+        ("tools/call", _) => seen.result(json!({"task": state("working")})),
+        ("tasks/get", _) => {
+            *is_polled.0.lock().unwrap() = true;
+            is_polled.1.notify_all();
+            seen.result(state("working"))
+        }
+        ("", "GET") => {
+            let polled = is_polled.0.lock().unwrap();
+            drop(is_polled.1.wait_while(polled, |polled| !*polled).unwrap());
+            question()
+        }
+        _ => Reply::empty(202),
+    });
+    let file = served.home.path().join("calls.jsonl");
+    fs::write(&file, "{}\n").unwrap();
+    let run = served.run(&["call", "t", "--batch", file.to_str().unwrap()]);
+    exit(&run, 7);
+    assert_eq!(lines(&run)[0]["asks"], json!(["q1"]), "{run:?}");
+    let listed = json(&served.run(&["tasks", "--json"]));
+    assert_eq!(listed["calls"][0]["asks"], true, "{listed}");
+    // The other commands say the same.
+    let told = exit(&served.run(&["task", "task-1"]), 0);
+    assert!(told.contains("status    asks\n"), "{told}");
+    let told = json(&served.run(&["task", "task-1", "--json"]));
+    assert_eq!(
+        (&told["status"], &told["asks"]),
+        (&"working".into(), &true.into()),
+        "{told}"
+    );
+    let first_line = |words: &[&str]| {
+        let mut watching = served.command(words).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(watching.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        watching.kill().unwrap();
+        watching.wait().unwrap();
+        line
+    };
+    assert_eq!(first_line(&["watch", "task-1"]), "task-1  t  asks\n");
+    let watched: Value = serde_json::from_str(&first_line(&["watch", "task-1", "--json"])).unwrap();
+    assert_eq!(
+        (&watched["state"], &watched["asks"]),
+        (&"working".into(), &true.into()),
+        "{watched}"
+    );
+}
