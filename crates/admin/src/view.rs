@@ -442,3 +442,27 @@ impl FailureView {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_core::{Json, RpcFailure};
+    use longhaul_runtime::Reply;
+
+    #[test]
+    fn what_has_become_of_a_question_is_told() {
+        let refused = Reply::Error(RpcFailure::new(-32603, "no window")).into_answer();
+        for (state, told) in [
+            (InputState::Open, None),
+            (InputState::Withdrawn, Some("withdrawn")),
+            (
+                InputState::Answered(Json::trusted(r#"{"action":"decline"}"#)),
+                Some("declined"),
+            ),
+            (InputState::Answered(Json::trusted(r#"{"roots":[]}"#)), Some("answered")),
+            (InputState::Answered(refused), Some("refused")),
+        ] {
+            assert_eq!(settled(&state), told);
+        }
+    }
+}
