@@ -74,8 +74,8 @@ pub struct HttpOptions {
     ///
     /// Without sessions nothing is remembered between two requests of such a client, so any process on the same store can answer the next one.
     /// Then it has no push stream (GET is refused), cannot resume a stream, and cannot cancel a request, subscribe to resources
-    /// or list its tasks. `logging/setLevel` is accepted and has no effect. What it can be asked is not known, so a tool that asks it gets the error of a client that cannot be asked. It can still
-    /// create tasks, and follow and cancel them by id.
+    /// or list its tasks. `logging/setLevel` is accepted and has no effect. What it can be asked is not known, so a tool that asks it gets the
+    /// error of a client that cannot be asked. It can still create tasks, and follow and cancel them by id.
     pub stateful_mode: bool,
     /// Whether requests are answered with `application/json` only, never with a stream of events; `false` by default.
     ///
