@@ -249,7 +249,7 @@ impl Called<'_> {
             (None, _) => {
                 self.display.finish();
                 let (exit, what) = (stopped.exit(), stopped.what());
-                // Whoever ends the command so may have nobody to read the key, as at a shutdown. So the call is left as it is after `kill -9`.
+                // At a shutdown nobody reads the key. So the call is left as `kill -9` leaves it.
                 let is_continued = exit == Exit::Terminated && pending.idempotency_key().is_some();
                 let then = match pending.idempotency_key() {
                     Some(_) if is_continued => {

@@ -1,6 +1,6 @@
 //! What a server asks of the client's user: elicitation, sampling and roots.
 
-use crate::{InputRequest, RequestError, RpcFailure};
+use crate::{InputRequest, RequestError, RpcFailure, rpc_failure::INTERNAL_ERROR};
 use futures_util::FutureExt;
 use longhaul_core::{BoxFuture, ClientCapabilities, Json};
 use serde::Serialize;
@@ -330,9 +330,6 @@ pub(crate) fn answer_by(
         Err(_) => Box::pin(std::future::ready(panicked())),
     }
 }
-
-/// JSON-RPC's code for what failed inside.
-const INTERNAL_ERROR: i32 = -32603;
 
 /// The code of an error that says that nobody was asked: the method is not found (JSON-RPC).
 pub(crate) const NOT_OFFERED: i32 = -32601;

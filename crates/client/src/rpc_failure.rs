@@ -5,6 +5,9 @@ use longhaul_core::Json;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+/// JSON-RPC's code for what failed inside.
+pub(crate) const INTERNAL_ERROR: i32 = -32603;
+
 /// Whether it says that nobody knows how the call has ended: Longhaul's word for that.
 pub(crate) fn leaves_outcome_unknown(failure: &RpcFailure) -> bool {
     #[derive(Deserialize)]

@@ -1,12 +1,13 @@
 //! A task as a server returned it.
 
-use crate::{InputRequest, Outcome, Progress, RequestError, TaskStatus, rpc_failure::read_failure};
+use crate::{
+    InputRequest, Outcome, Progress, RequestError, TaskStatus,
+    rpc_failure::{INTERNAL_ERROR, read_failure},
+};
 use longhaul_core::{Json, Millis, RpcFailure};
 use serde::Deserialize;
 use serde_json::{Map, Value, value::RawValue};
 
-/// JSON-RPC's code for what failed inside.
-const INTERNAL_ERROR: i32 = -32603;
 /// The longest id in bytes. It is written to the journal, and to the terminal as a whole.
 const LONGEST_ID: usize = 1_024;
 

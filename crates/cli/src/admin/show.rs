@@ -197,25 +197,29 @@ pub(super) fn audit(lines: &[Value], width: usize) -> String {
     table(header, &rows, width)
 }
 
+/// How many tools an upstream has, and how many of them are paused or left out.
+fn tools_of(upstream: &Value) -> String {
+    let tools = upstream["tools"].as_u64().unwrap_or_default();
+    let paused = upstream["pausedTools"].as_u64().filter(|paused| *paused > 0);
+    let left_out = upstream["leftOut"].as_object().map(serde_json::Map::len);
+    let notes = [
+        paused.map(|paused| format!("{paused} paused")),
+        left_out.map(|left_out| format!("{left_out} left out")),
+    ];
+    let notes: Vec<String> = notes.into_iter().flatten().collect();
+    match notes.is_empty() {
+        true => tools.to_string(),
+        false => format!("{tools} ({})", notes.join(", ")),
+    }
+}
+
 pub(super) fn upstreams(upstreams: &[Value], width: usize) -> String {
     let row = |upstream: &Value| {
         let count = |member: &str| upstream[member].as_u64().unwrap_or_default().to_string();
         [
             text(upstream, "name").to_owned(),
             text(upstream, "state").to_owned(),
-            {
-                let paused = upstream["pausedTools"].as_u64().filter(|paused| *paused > 0);
-                let left_out = upstream["leftOut"].as_object().map(|left_out| left_out.len());
-                let notes = [
-                    paused.map(|paused| format!("{paused} paused")),
-                    left_out.map(|left_out| format!("{left_out} left out")),
-                ];
-                let notes: Vec<String> = notes.into_iter().flatten().collect();
-                match notes.is_empty() {
-                    true => count("tools"),
-                    false => format!("{} ({})", count("tools"), notes.join(", ")),
-                }
-            },
+            tools_of(upstream),
             count("queued"),
             count("running"),
             match upstream["concurrency"].as_u64() {

@@ -228,8 +228,8 @@ Exit status:
 
 pub(super) const CANCEL: &str = "\
 Exit status:
-    0  all tasks are cancelled, their servers were asked to cancel them, or
-       calls that a server does not let go were given up, which is said
+    0  all tasks are cancelled, or their servers were asked to cancel them; or
+       a call was given up that may go on at its server, and a message says so
   Of several tasks, the first that was not cancelled decides:
     2  the command line is wrong
     3  the server cannot be reached, or is not an MCP server

@@ -157,7 +157,7 @@ impl InputHandler for Asking {
             })));
         }
         if !self.has_terminal() && request.refuses_call() {
-            return Box::pin(std::future::ready(Err(nobody_to_send())));
+            return Box::pin(std::future::ready(Err(page_not_opened())));
         }
         if !self.has_terminal() {
             // Whoever waits ends the command.
@@ -214,8 +214,8 @@ impl InputHandler for Asking {
     }
 }
 
-/// The server refuses a call until the user has been to a page, and nobody can be sent there: the call ends, and has not run.
-pub(crate) fn nobody_to_send() -> RpcFailure {
+/// The answer where nobody can open the page until which the server refuses the call. The call ends with it, and has not run.
+pub(crate) fn page_not_opened() -> RpcFailure {
     RpcFailure {
         code: -32601,
         message: "nobody can be asked to open a page here".into(),

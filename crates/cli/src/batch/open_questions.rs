@@ -1,7 +1,7 @@
 //! What servers ask while the calls of a file are made. Nobody answers it here: what a task asks is left to `longhaul answer`, and a call that asks before
 //! there is a task ends.
 
-use crate::ask::{nobody_to_send, text_of};
+use crate::ask::{page_not_opened, text_of};
 use longhaul_client::{ClientCapabilities, InputHandler, InputRequest, InputResponse, Inputs, RpcFailure};
 use longhaul_core::BoxFuture;
 use parking_lot::Mutex;
@@ -64,7 +64,7 @@ impl InputHandler for OpenQuestions {
             return self.left.answer(request);
         }
         if request.refuses_call() {
-            return Box::pin(std::future::ready(Err(nobody_to_send())));
+            return Box::pin(std::future::ready(Err(page_not_opened())));
         }
         match (&request.task, request.source) {
             (Some(task), _) => {

@@ -1,6 +1,6 @@
 //! Extensions that the author's server declares.
 
-use super::definition_error;
+use super::{definition_error, prefix_of};
 use crate::DefinitionError;
 use serde_json::Value;
 use std::sync::Arc;
@@ -15,12 +15,9 @@ impl Extension {
     pub(crate) fn check(&self) -> Result<(), DefinitionError> {
         let name = &*self.name;
         let mistake = |why: &str| Err(definition_error("extension", name, why));
-        let Some((prefix, rest)) = name.split_once('/') else {
+        let Some(prefix) = prefix_of(name) else {
             return mistake("write a prefix that is yours, a slash and the rest, as in `com.example/reports`");
         };
-        if prefix.is_empty() || rest.is_empty() || !name.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return mistake("write a prefix that is yours, a slash and the rest, as in `com.example/reports`");
-        }
         if prefix == "dev.longhaul" || prefix == "io.modelcontextprotocol" {
             return mistake("the server itself declares the extensions with this prefix: choose one of yours");
         }

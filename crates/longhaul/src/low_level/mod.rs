@@ -82,6 +82,13 @@ impl BuiltFunctions {
 /// The future of a function.
 type FunctionFuture<R> = BoxFuture<'static, Result<R, Error>>;
 
+/// What comes before the slash in a name of one's own, if it is one: with something behind the slash, and visible ASCII characters alone.
+fn prefix_of(name: &str) -> Option<&str> {
+    let (prefix, rest) = name.split_once('/')?;
+    let is_name = !prefix.is_empty() && !rest.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic());
+    is_name.then_some(prefix)
+}
+
 /// A mistake of what is of this kind and has this name.
 fn definition_error(kind: &str, name: &str, why: impl Into<String>) -> DefinitionError {
     DefinitionError {

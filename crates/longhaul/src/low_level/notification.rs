@@ -1,6 +1,6 @@
 //! Notifications that the author handles.
 
-use super::{FunctionFuture, MethodParams, definition_error, method::without_task};
+use super::{FunctionFuture, MethodParams, definition_error, method::without_task, prefix_of};
 use crate::{DefinitionError, Error, RequestContext, ServerHandle};
 use longhaul_core::{BoxFuture, Json};
 use longhaul_runtime::NotificationHandler;
@@ -53,10 +53,7 @@ impl Notification {
         if OF_CLIENTS.iter().any(|known| known.as_str() == whole) {
             return mistake(&format!("MCP names it `{whole}`"));
         }
-        let is_name = name
-            .split_once('/')
-            .is_some_and(|(prefix, rest)| !prefix.is_empty() && !rest.is_empty());
-        if !is_name || !name.bytes().all(|byte| byte.is_ascii_graphic()) {
+        if prefix_of(name).is_none() {
             return mistake("one of your own needs a prefix and a slash, as in `notifications/com.example/saved`");
         }
         Ok(())

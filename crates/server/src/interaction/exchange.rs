@@ -305,7 +305,7 @@ impl Exchange {
 impl Drop for Exchange {
     fn drop(&mut self) {
         // Its client may close the stream as soon as its cancellation is accepted.
-        if self.responder.is_some() && self.in_flight.is_cancelled_unnoticed() {
+        if self.responder.is_some() && self.in_flight.take_cancellation() {
             if let Some(mut responder) = self.responder.take() {
                 responder.cancel();
             }

@@ -55,8 +55,8 @@ impl InFlightRequest {
         self.cancelled.notified().await;
     }
 
-    /// Whether it was cancelled, and nobody has noticed yet.
-    pub(crate) fn is_cancelled_unnoticed(&self) -> bool {
+    /// Whether it was cancelled, and nobody has noticed yet. That is noticed with this.
+    pub(crate) fn take_cancellation(&self) -> bool {
         self.cancelled.notified().now_or_never().is_some()
     }
 }
