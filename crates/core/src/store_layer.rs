@@ -157,6 +157,6 @@ layer! {
     fn signing_keys(purpose: &str, fresh: SigningKey) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>>;
     fn end_session(session: &SessionKey, until: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>>;
     fn session_ended(session: &SessionKey) -> BoxFuture<'_, Result<bool, StoreError>>;
-    fn send(to: NodeId, text: Arc<str>) -> BoxFuture<'_, Result<(), StoreError>>;
+    fn send(to: Option<NodeId>, text: Arc<str>) -> BoxFuture<'_, Result<(), StoreError>>;
     fn listen(listener: Listener);
 }

@@ -5,6 +5,7 @@ use longhaul_core::{
     Json, NodeId,
     store::{LeaseStatus, NodeRole, StoreError},
 };
+use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
 impl Engine {
@@ -14,7 +15,7 @@ impl Engine {
     }
 
     /// Sends a message to the server of another node. It may be lost.
-    pub fn tell_server(&self, node: NodeId, message: &Json) {
+    pub fn tell_server(&self, node: NodeId, message: Box<RawValue>) {
         self.0.node.messages.tell_server(node, message);
     }
 
@@ -22,17 +23,24 @@ impl Engine {
     ///
     /// # Errors
     /// The store's; nothing was sent.
-    pub async fn tell_other_servers(&self, message: &Json) -> Result<(), StoreError> {
+    pub async fn tell_other_servers(&self, message: &RawValue) -> Result<(), StoreError> {
         if !self.may_have_other_nodes() {
             return Ok(());
         }
         for other in self.store().nodes().await? {
             let lives = !matches!(other.lease, LeaseStatus::Lost { .. });
             if lives && other.node != self.node_id() && other.role != NodeRole::Worker {
-                self.tell_server(other.node, message);
+                self.tell_server(other.node, message.to_owned());
             }
         }
         Ok(())
+    }
+
+    /// Sends one message to the servers of all other nodes, without a query of which there are. It may be lost.
+    pub fn broadcast_to_servers(&self, message: Box<RawValue>) {
+        if self.may_have_other_nodes() {
+            self.0.node.messages.broadcast_to_servers(message);
+        }
     }
 
     /// The messages that servers of other nodes send to this one; `None` if this was called before. Up to 1,024 wait; further ones are lost.

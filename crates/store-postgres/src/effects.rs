@@ -55,10 +55,10 @@ impl Effects {
 pub(crate) enum Outgoing {
     /// The events of one commit.
     Committed(Arc<[StoreEvent]>),
-    /// A message to a node.
-    Message { to: NodeId, text: Arc<str> },
-    /// A message to a node, which has this number in the table `messages`.
-    Kept { to: NodeId, id: i64 },
+    /// A message to a node, or to all.
+    Message { to: Option<NodeId>, text: Arc<str> },
+    /// The same, with this number in the table `messages`.
+    Kept { to: Option<NodeId>, id: i64 },
 }
 
 /// What this process knows of what is committed: the listeners, and the ended sessions, which every legacy request reads.

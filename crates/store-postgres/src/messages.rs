@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tokio_postgres::Client;
 
 const KEEP: &str = "INSERT INTO messages (id, text) VALUES ($1, $2)";
-/// Their readers have died.
+/// Their readers have died, or they were for all.
 const FORGET: &str = "DELETE FROM messages WHERE at < now() - interval '1 minute'";
 
 /// Keeps a text until it is read.
@@ -32,7 +32,22 @@ impl Work for Keep {
 
 /// Takes a text that was kept, on a connection whose search path is not set.
 pub(crate) async fn take(client: &Client, schema: &str, id: i64) -> Result<Option<Arc<str>>, Fault> {
-    let sql = format!("DELETE FROM {}.messages WHERE id = $1 RETURNING text", quoted(schema));
-    let found = client.query_opt(&sql, &[&id]).await?;
+    let schema = quoted(schema);
+    find(
+        client,
+        &format!("DELETE FROM {schema}.messages WHERE id = $1 RETURNING text"),
+        id,
+    )
+    .await
+}
+
+/// As [`take`], of a text that is for others, too: it stays until it is forgotten.
+pub(crate) async fn read(client: &Client, schema: &str, id: i64) -> Result<Option<Arc<str>>, Fault> {
+    let schema = quoted(schema);
+    find(client, &format!("SELECT text FROM {schema}.messages WHERE id = $1"), id).await
+}
+
+async fn find(client: &Client, sql: &str, id: i64) -> Result<Option<Arc<str>>, Fault> {
+    let found = client.query_opt(sql, &[&id]).await?;
     found.map(|found| row::text(&found, 0)).transpose()
 }

@@ -123,8 +123,8 @@ impl Notifications {
         while let Some(part) = next {
             match part {
                 Outgoing::Committed(part) => part.iter().for_each(|event| events.add(event)),
-                Outgoing::Message { to, text } => messages.push(json!([to.0, &*text])),
-                Outgoing::Kept { to, id } => messages.push(json!([to.0, id])),
+                Outgoing::Message { to, text } => messages.push(json!([number(to), &*text])),
+                Outgoing::Kept { to, id } => messages.push(json!([number(to), id])),
             }
             next = self.outgoing.try_recv().ok();
         }
@@ -175,11 +175,14 @@ impl Notifications {
         }
         // An earlier release says nothing of messages.
         for message in said["messages"].as_array().into_iter().flatten() {
-            let Some(to) = message[0].as_i64().map(NodeId).filter(|to| self.is_here(*to)) else {
+            let to = message[0].as_i64().map(NodeId);
+            let is_for_us = to.map_or(message[0].is_null(), |to| self.is_here(to));
+            if !is_for_us {
                 continue;
-            };
+            }
             let text = match (&message[1], message[1].as_i64()) {
                 (Value::String(text), _) => Some(text.as_str().into()),
+                (_, Some(id)) if to.is_none() => messages::read(client, &self.schema, id).await?,
                 (_, Some(id)) => messages::take(client, &self.schema, id).await?,
                 _ => None,
             };
@@ -245,6 +248,11 @@ impl ToldEvents {
         } = self;
         json!({ "from": me, "tasks": tasks, "queues": queues, "permits": permits, "pauses": pauses }).to_string()
     }
+}
+
+/// The node that a message is for; `null` for all. An earlier release ignores what is for all.
+fn number(to: Option<NodeId>) -> Option<i64> {
+    to.map(|node| node.0)
 }
 
 /// An earlier release takes it for a payload without events.

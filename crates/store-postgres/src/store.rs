@@ -496,9 +496,9 @@ impl Store for PostgresStore {
         Box::pin(ready(Ok(self.published.session_ended(session))))
     }
 
-    fn send(&self, to: NodeId, text: Arc<str>) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn send(&self, to: Option<NodeId>, text: Arc<str>) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
-            if self.published.has_opened(to) {
+            if to.is_some_and(|to| self.published.has_opened(to)) {
                 self.published.tell(&[StoreEvent::Message { to, text }]);
                 return Ok(());
             }

@@ -27,8 +27,8 @@ pub enum StoreEvent {
     PausesChanged,
     /// A node has [sent](super::Store::send) something. Only in a store of many nodes.
     Message {
-        /// To this node.
-        to: NodeId,
+        /// To this node, or to all.
+        to: Option<NodeId>,
         /// What.
         text: Arc<str>,
     },

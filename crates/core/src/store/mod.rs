@@ -428,11 +428,11 @@ pub trait Store: Send + Sync + 'static {
     /// share the store, a node may learn up to five seconds late of a session that was ended at another one.
     fn session_ended(&self, session: &SessionKey) -> BoxFuture<'_, Result<bool, StoreError>>;
 
-    /// Sends a text to another node, whose listeners get it as [`StoreEvent::Message`]. Like every event it may be lost, so nothing may depend on it. Those
-    /// from one node to another keep their order.
+    /// Sends a text to another node, or without one to all nodes, whose listeners get it as [`StoreEvent::Message`]. Those of the sender may get what is for
+    /// all, too. Like every event it may be lost, so nothing may depend on it. Those from one node to another keep their order.
     ///
     /// A store that only one process can open has no other nodes, and drops it.
-    fn send(&self, to: NodeId, text: Arc<str>) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn send(&self, to: Option<NodeId>, text: Arc<str>) -> BoxFuture<'_, Result<(), StoreError>> {
         let _ = (to, text);
         Box::pin(std::future::ready(Ok(())))
     }

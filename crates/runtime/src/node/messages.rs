@@ -23,14 +23,14 @@ const MAX_UNSENT: usize = 1_024;
 /// Questions, and messages for the server, that may wait until this node acts on them; further ones are lost.
 const MAX_RECEIVED: usize = 1_024;
 
-/// What is to be sent, and to whom.
-type Unsent = mpsc::Receiver<(NodeId, Arc<str>)>;
+/// What is to be sent, and to whom; without a node to all.
+type Unsent = mpsc::Receiver<(Option<NodeId>, Arc<str>)>;
 
 /// The messages of a node.
 pub(crate) struct Messages {
     me: NodeId,
     pub(super) progress_streams: Arc<ProgressStreams>,
-    outbox: mpsc::Sender<(NodeId, Arc<str>)>,
+    outbox: mpsc::Sender<(Option<NodeId>, Arc<str>)>,
     unsent: Mutex<Option<Unsent>>,
     questions: mpsc::Sender<Question>,
     asked: Mutex<Option<mpsc::Receiver<Question>>>,
@@ -61,6 +61,11 @@ enum NodeMessage {
     },
     /// From the server around a node to the one around another.
     ForServer {
+        message: Box<RawValue>,
+    },
+    /// From the server around a node to all others.
+    ForServers {
+        from: i64,
         message: Box<RawValue>,
     },
 }
@@ -119,7 +124,7 @@ impl Messages {
         let Some(mut unsent) = unsent else { return };
         while let Some((to, text)) = unsent.recv().await {
             if let Err(error) = store.send(to, text).await {
-                debug!(%error, to = to.0, "a message to another server was lost");
+                debug!(%error, ?to, "a message to another server was lost");
             }
         }
     }
@@ -135,17 +140,20 @@ impl Messages {
     }
 
     /// Sends a message to the server of another node.
-    pub(crate) fn tell_server(&self, to: NodeId, message: &Json) {
-        match RawValue::from_string(message.as_str().to_owned()) {
-            Ok(message) => self.send(to, &NodeMessage::ForServer { message }),
-            Err(error) => debug!(%error, "a message to another server is no JSON"),
-        }
+    pub(crate) fn tell_server(&self, to: NodeId, message: Box<RawValue>) {
+        self.send(Some(to), &NodeMessage::ForServer { message });
+    }
+
+    /// Sends a message to the servers of all other nodes.
+    pub(crate) fn broadcast_to_servers(&self, message: Box<RawValue>) {
+        let from = self.me.0;
+        self.send(None, &NodeMessage::ForServers { from, message });
     }
 
     /// Passes a message of running work on to the node whose clients follow it.
     pub(crate) fn pass_on(&self, to: NodeId, task: &TaskId, message: &ToolMessage) {
         self.send(
-            to,
+            Some(to),
             &NodeMessage::FromWork {
                 task: task.to_string(),
                 message: CarriedMessage::of(message),
@@ -159,7 +167,7 @@ impl Messages {
         let (tell, answer) = oneshot::channel();
         self.pending.lock().insert(number, tell);
         let from = self.me.0;
-        self.send(to, &NodeMessage::Ask { number, from, question });
+        self.send(Some(to), &NodeMessage::Ask { number, from, question });
         PendingAnswer {
             messages: Arc::clone(self),
             number,
@@ -169,10 +177,10 @@ impl Messages {
 
     pub(crate) fn answer(&self, asked: &Question, answer: Box<RawValue>) {
         let number = asked.number;
-        self.send(asked.from, &NodeMessage::Answer { number, answer });
+        self.send(Some(asked.from), &NodeMessage::Answer { number, answer });
     }
 
-    fn send(&self, to: NodeId, message: &NodeMessage) {
+    fn send(&self, to: Option<NodeId>, message: &NodeMessage) {
         match serde_json::to_string(message) {
             Ok(text) => drop(self.outbox.try_send((to, text.into()))),
             Err(error) => debug!(%error, "a message to another server cannot be written"),
@@ -180,8 +188,8 @@ impl Messages {
     }
 
     /// Acts on a message. Messages that a later release has sent are ignored.
-    pub(super) fn receive(&self, to: NodeId, text: &str) {
-        if to != self.me {
+    pub(super) fn receive(&self, to: Option<NodeId>, text: &str) {
+        if to.is_some_and(|to| to != self.me) {
             return;
         }
         match serde_json::from_str(text) {
@@ -200,7 +208,10 @@ impl Messages {
                     let _ = tell.send(answer);
                 }
             }
-            Ok(NodeMessage::ForServer { message }) => drop(self.for_server.try_send(Json::from(&*message))),
+            Ok(NodeMessage::ForServers { from, .. }) if from == self.me.0 => {}
+            Ok(NodeMessage::ForServer { message } | NodeMessage::ForServers { message, .. }) => {
+                drop(self.for_server.try_send(Json::from(&*message)));
+            }
             Err(error) => debug!(%error, "a message of another server cannot be read"),
         }
     }
@@ -325,11 +336,11 @@ mod tests {
         for message in &sent {
             messages.pass_on(NodeId(2), &task, message);
             let (to, text) = unsent.try_recv().unwrap();
-            messages.receive(NodeId(3), &text);
+            messages.receive(Some(NodeId(3)), &text);
             assert_eq!(stream.try_next(), None, "it was for another node");
             messages.receive(to, &text);
             assert_eq!(stream.try_next().as_ref(), Some(message));
         }
-        messages.receive(NodeId(2), "{\"FromTheFuture\":1}");
+        messages.receive(Some(NodeId(2)), "{\"FromTheFuture\":1}");
     }
 }

@@ -233,7 +233,7 @@ impl Start {
                     audit.created(&task.id);
                 }
                 if let Some(session) = &self.session {
-                    session_stream::follow(&self.calls.interaction, session, &task);
+                    session_stream::follow_created(&self.calls.interaction, session, &task);
                 }
                 let hint = immediate_response_text(&tool);
                 let response = created(&self.calls, &self.id, self.generation, &task, Some(&hint));

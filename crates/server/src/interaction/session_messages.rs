@@ -1,6 +1,6 @@
 //! What other nodes say of legacy clients, and what is done about it.
 
-use super::{Interaction, input_requests};
+use super::{Interaction, input_requests, push::session_stream};
 use crate::session::{
     Session,
     other_nodes::{SessionMessage, set_level},
@@ -56,6 +56,11 @@ async fn act_on(interaction: &Arc<Interaction>, message: SessionMessage<'_>) {
             let session = SessionKey::named(session);
             let text = request.get().to_owned();
             interaction.push.streams.send(&session, text).await;
+        }
+        SessionMessage::Created { session, task } => {
+            if let Ok(task) = task.parse() {
+                session_stream::follow_created_elsewhere(interaction, &SessionKey::named(session), task);
+            }
         }
         SessionMessage::Roots { session } => {
             let changed = SessionChange::Roots(SessionKey::named(session));

@@ -3,11 +3,11 @@
 //! These messages may be lost. Then a request is not cancelled, a log level is the one of before, and a question is put again.
 
 use super::{Session, Sessions};
-use longhaul_core::{Json, LogLevel, NodeId};
+use longhaul_core::{LogLevel, NodeId};
 use longhaul_runtime::Engine;
 use longhaul_wire::jsonrpc::Response;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 use std::borrow::Cow;
 use tracing::debug;
 
@@ -27,6 +27,8 @@ pub(crate) enum SessionMessage<'a> {
     },
     /// The client has set the level of its log messages.
     Level { session: String, level: Cow<'a, str> },
+    /// The session has created a task.
+    Created { session: Cow<'a, str>, task: Cow<'a, str> },
     /// The roots of the client have changed.
     Roots { session: Cow<'a, str> },
     /// A request for the client, which has no stream at the node that sends this.
@@ -38,24 +40,27 @@ pub(crate) enum SessionMessage<'a> {
     Ended { session: String },
 }
 
-impl SessionMessage<'_> {
-    fn to_json(&self) -> Option<Json> {
-        serde_json::to_string(self).ok().map(Json::trusted)
-    }
-}
-
-/// Tells all other nodes that accept requests. Nobody waits for it.
+/// Tells all other nodes that accept requests, one by one: earlier releases ignore what is [broadcast]. Nobody waits for it.
 pub(crate) fn tell_all(engine: &Engine, message: &SessionMessage<'_>) {
     if !engine.may_have_other_nodes() {
         return;
     }
-    let Some(message) = message.to_json() else { return };
+    let Ok(message) = to_raw_value(message) else { return };
     let telling = engine.clone();
     engine.ports().spawner.spawn(Box::pin(async move {
         if let Err(error) = telling.tell_other_servers(&message).await {
             debug!(%error, "what a client has sent was not passed on to other servers");
         }
     }));
+}
+
+/// Tells all other nodes what happens too often for a query of which nodes there are.
+pub(crate) fn broadcast(engine: &Engine, message: &SessionMessage<'_>) {
+    if engine.may_have_other_nodes()
+        && let Ok(message) = to_raw_value(message)
+    {
+        engine.broadcast_to_servers(message);
+    }
 }
 
 /// Passes a response on to the node that has sent its request.
@@ -74,8 +79,8 @@ pub(crate) fn pass_on(engine: &Engine, sessions: &Sessions, to: NodeId, session:
         return;
     };
     let session = session.to_id(&sessions.ids);
-    if let Some(message) = (SessionMessage::Response { session, response }).to_json() {
-        engine.tell_server(to, &message);
+    if let Ok(message) = to_raw_value(&SessionMessage::Response { session, response }) {
+        engine.tell_server(to, message);
     }
 }
 

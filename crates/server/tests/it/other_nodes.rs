@@ -6,15 +6,20 @@ use crate::{
     request::{Post, act, act_as_task},
     server::{Options, Server, other, task_of},
 };
-use longhaul_core::Store;
+use longhaul_core::{BoxFuture, NodeId, Store, StoreLayer, store::StoreError};
 use longhaul_store::MemoryStore;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use tokio::sync::watch;
 
 /// Two nodes of one store.
 async fn two() -> (Server, Server) {
     let clock = TestClock::default();
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::of_many_nodes(Arc::new(clock.clone()), 15_000));
+    let store = MemoryStore::of_many_nodes(Arc::new(clock.clone()), 15_000);
+    two_of(Arc::new(store), &clock).await
+}
+
+async fn two_of(store: Arc<dyn Store>, clock: &TestClock) -> (Server, Server) {
     let node = |host| {
         Server::with(Options {
             store: Arc::clone(&store),
@@ -203,4 +208,62 @@ async fn a_log_level_that_is_set_at_one_node_holds_at_others() {
             "error"
         );
     }
+}
+
+/// Its client does not ask the node with its push stream about the task.
+#[tokio::test]
+async fn a_push_stream_carries_the_questions_of_a_task_that_was_created_at_another_node() {
+    let (here, there) = two().await;
+    let session = here.session_with("2025-11-25", json!({"elicitation": {}})).await;
+    let mut push = here.listen(&session).await;
+    let call = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "ask"));
+    let task = task_of(&there.result(&call).await);
+    let asked = next(&mut push, "elicitation/create").await;
+    let answer = json!({"action": "accept", "content": {"sure": true}});
+    respond(&there, &session, &asked, answer).await;
+    let ended = loop {
+        let told = next(&mut push, "notifications/tasks/status").await;
+        if told["params"]["status"] == "completed" {
+            break told;
+        }
+    };
+    assert_eq!(ended["params"]["taskId"], task.as_str());
+}
+
+/// Holds the messages between its nodes until it is open.
+struct HeldMessages {
+    inner: MemoryStore,
+    is_open: watch::Sender<bool>,
+}
+
+impl StoreLayer for HeldMessages {
+    fn inner(&self) -> &dyn Store {
+        &self.inner
+    }
+
+    fn send(&self, to: Option<NodeId>, text: Arc<str>) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            self.is_open.subscribe().wait_for(|is_open| *is_open).await.unwrap();
+            self.inner.send(to, text).await
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_push_stream_carries_the_end_of_a_task_that_ended_before_its_node_learned_of_it() {
+    let clock = TestClock::default();
+    let store = Arc::new(HeldMessages {
+        inner: MemoryStore::of_many_nodes(Arc::new(clock.clone()), 15_000),
+        is_open: watch::Sender::new(false),
+    });
+    let (here, there) = two_of(Arc::<HeldMessages>::clone(&store), &clock).await;
+    let session = here.session().await;
+    let mut push = here.listen(&session).await;
+    let call = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "say"));
+    let task = task_of(&there.result(&call).await);
+    has_answer(&there, &task, "done").await;
+    store.is_open.send_replace(true);
+    let ended = next(&mut push, "notifications/tasks/status").await;
+    assert_eq!(ended["params"]["taskId"], task.as_str());
+    assert_eq!(ended["params"]["status"], "completed");
 }

@@ -110,20 +110,16 @@ async fn messages_reach_their_node() {
         .map(|length| format!("{length}{}", "\"\u{1}ü".repeat(length / 4)).into())
         .collect();
     for text in &texts {
-        one.send(NodeId(there.0 + 1), Arc::clone(text)).await.unwrap();
-        one.send(there, Arc::clone(text)).await.unwrap();
+        one.send(Some(NodeId(there.0 + 1)), Arc::clone(text)).await.unwrap();
+        one.send(Some(there), Arc::clone(text)).await.unwrap();
+        one.send(None, Arc::clone(text)).await.unwrap();
     }
-    for sent in &texts {
+    for (sent, to) in texts.iter().flat_map(|text| [(text, Some(there)), (text, None)]) {
         let event = until(&mut told, |event| matches!(event, StoreEvent::Message { .. })).await;
-        assert_eq!(
-            event,
-            StoreEvent::Message {
-                to: there,
-                text: Arc::clone(sent)
-            }
-        );
+        let text = Arc::clone(sent);
+        assert_eq!(event, StoreEvent::Message { to, text });
     }
     let mut here = listen(&other);
-    other.send(there, "to itself".into()).await.unwrap();
-    assert!(matches!(here.recv().await.unwrap(), StoreEvent::Message { to, .. } if to == there));
+    other.send(Some(there), "to itself".into()).await.unwrap();
+    assert!(matches!(here.recv().await.unwrap(), StoreEvent::Message { to, .. } if to == Some(there)));
 }

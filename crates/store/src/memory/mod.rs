@@ -450,7 +450,7 @@ impl Store for MemoryStore {
         answer(Ok(self.lock().ended_sessions.contains(session)))
     }
 
-    fn send(&self, to: NodeId, text: Arc<str>) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn send(&self, to: Option<NodeId>, text: Arc<str>) -> BoxFuture<'_, Result<(), StoreError>> {
         let all = self.lock();
         if all.nodes.has_leases() {
             all.notify_all(&[StoreEvent::Message { to, text }]);

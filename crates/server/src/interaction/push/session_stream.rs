@@ -12,9 +12,12 @@ use crate::{
     admission::caller::Caller,
     interaction::{Interaction, push::streams::PushChannel},
     response::stream::{Events, Gone, Sink},
-    session::Session,
+    session::{
+        Session,
+        other_nodes::{self, SessionMessage},
+    },
 };
-use longhaul_core::{Json, Scope, Task, TaskId, store::StoreError};
+use longhaul_core::{Json, Scope, SessionKey, Task, TaskId, store::StoreError};
 use longhaul_runtime::{ResourceUpdate, SessionLog, Versions};
 use longhaul_wire::{Generation, ListChange, TaskUri, notification};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -42,7 +45,7 @@ pub(crate) fn open(
     session: &Session,
     (channel, tells_of_resources): (PushChannel, bool),
 ) -> Events {
-    let (sink, events) = interaction.push.streams.open(&session.key, channel);
+    let (sink, events) = interaction.push.streams.open(session, channel);
     let stream = SessionStream {
         interaction: Arc::clone(interaction),
         session: session.clone(),
@@ -66,6 +69,34 @@ pub(crate) fn open(
     events
 }
 
+/// As [`follow`], of a task that was just created: the session may have its push stream at another node.
+pub(crate) fn follow_created(interaction: &Arc<Interaction>, session: &Session, task: &Task) {
+    follow(interaction, session, task);
+    if session.version.has_core_tasks() {
+        let (session, task) = (session.key.as_str().into(), task.id.as_str().into());
+        other_nodes::broadcast(&interaction.engine, &SessionMessage::Created { session, task });
+    }
+}
+
+/// As [`follow`], of a task that `session` has created at another node. It may have changed since, or ended.
+pub(crate) fn follow_created_elsewhere(interaction: &Arc<Interaction>, session: &SessionKey, task: TaskId) {
+    let Some(session) = interaction.push.streams.session(session) else {
+        return;
+    };
+    let interaction = Arc::clone(interaction);
+    let spawner = Arc::clone(&interaction.engine.ports().spawner);
+    spawner.spawn(Box::pin(async move {
+        let scope = Scope::of(session.principal.clone());
+        match interaction.engine.get(&scope, &task).await {
+            Ok(Some(record)) => {
+                follow_from(&interaction, &session, &record.task, |_| StatusNotifications::created());
+            }
+            Ok(None) => {}
+            Err(error) => warn!(%error, task = task.short(), "a task cannot be followed for its client"),
+        }
+    }));
+}
+
 /// As [`follow`], for a legacy caller; others have no push stream.
 pub(crate) fn follow_for(interaction: &Arc<Interaction>, caller: &Caller, task: &Task) {
     if caller.generation == Generation::Legacy
@@ -78,9 +109,18 @@ pub(crate) fn follow_for(interaction: &Arc<Interaction>, caller: &Caller, task: 
 /// Sends the session the messages about `task` on its push streams. The session already has the task in this state.
 pub(crate) fn follow(interaction: &Arc<Interaction>, session: &Session, task: &Task) {
     // Earlier revisions have no tasks; their clients follow work with the tools for it.
-    if task.is_done() || !session.version.has_core_tasks() {
-        return;
+    if !task.is_done() && session.version.has_core_tasks() {
+        follow_from(interaction, session, task, StatusNotifications::known);
     }
+}
+
+/// As [`follow`]. `known` makes the notifications from what the session already has.
+fn follow_from(
+    interaction: &Arc<Interaction>,
+    session: &Session,
+    task: &Task,
+    known: fn(&Task) -> StatusNotifications,
+) {
     for sink in interaction.push.streams.start_following(&session.key, &task.id) {
         let stream = SessionStream {
             interaction: Arc::clone(interaction),
@@ -91,7 +131,7 @@ pub(crate) fn follow(interaction: &Arc<Interaction>, session: &Session, task: &T
         let task = task.clone();
         interaction.engine.ports().spawner.spawn(Box::pin(async move {
             tokio::select! {
-                ended = stream.follow(&task) => {
+                ended = stream.follow(&task, known(&task)) => {
                     if let Err(FollowError::Unreadable(error)) = ended {
                         warn!(%error, task = task.id.short(), "a task cannot be followed for its client");
                     }
@@ -138,11 +178,10 @@ impl From<StoreError> for FollowError {
 
 impl SessionStream {
     /// Sends the messages about a task until it is done.
-    async fn follow(&self, known: &Task) -> Result<(), FollowError> {
+    async fn follow(&self, known: &Task, mut status: StatusNotifications) -> Result<(), FollowError> {
         let engine = &self.interaction.engine;
         let clock = &*engine.ports().clock;
         let mut watch = engine.watch(&known.id);
-        let mut status = StatusNotifications::known(known);
         let token = task_messages::token(&self.interaction, &self.session, known).await?;
         let mut messages = TaskMessages::new(
             &self.interaction,

@@ -22,6 +22,14 @@ impl StatusNotifications {
         }
     }
 
+    /// The client has the task as it was created: the answer to its call says `working`.
+    pub(super) fn created() -> Self {
+        Self {
+            sent: (TaskStatus::Working, None),
+            pause: None,
+        }
+    }
+
     /// The notification, if one is due.
     pub(super) fn due(&mut self, record: &Record, clock: &dyn Clock) -> Option<String> {
         let now = of(&record.task);

@@ -1,6 +1,9 @@
 //! The open push streams of legacy sessions on this node: GET streams (T-09) and stdio connections.
 
-use crate::response::stream::{self, Events, Sink};
+use crate::{
+    response::stream::{self, Events, Sink},
+    session::Session,
+};
 use longhaul_core::{SessionKey, TaskId};
 use parking_lot::Mutex;
 use std::{
@@ -24,6 +27,7 @@ struct Table {
 
 /// One push stream.
 struct OpenStream {
+    session: Session,
     sink: Sink,
     channel: PushChannel,
     /// The tasks whose messages it carries.
@@ -41,14 +45,17 @@ pub(crate) enum PushChannel {
 
 impl PushStreams {
     /// Opens a push stream for a session. It is found by later messages until it is closed.
-    pub(crate) fn open(&self, session: &SessionKey, channel: PushChannel) -> (Sink, Events) {
+    pub(crate) fn open(&self, session: &Session, channel: PushChannel) -> (Sink, Events) {
         let (sink, events) = stream::channel();
         let opened = OpenStream {
+            session: session.clone(),
             sink: sink.clone(),
             channel,
             tasks: HashSet::new(),
         };
-        self.0.sessions.lock().entry(session.clone()).or_default().push(opened);
+        let mut sessions = self.0.sessions.lock();
+        sessions.entry(session.key.clone()).or_default().push(opened);
+        drop(sessions);
         self.0.open.fetch_add(1, Ordering::SeqCst);
         (sink, events)
     }
@@ -88,6 +95,15 @@ impl PushStreams {
         let streams = sessions.get(session)?;
         let read = streams.iter().rfind(|stream| stream.sink.has_reader());
         Some(read.or(streams.last())?.sink.clone())
+    }
+
+    /// The session with this key, if it has a push stream.
+    pub(crate) fn session(&self, key: &SessionKey) -> Option<Session> {
+        if self.is_idle() {
+            return None;
+        }
+        let sessions = self.0.sessions.lock();
+        sessions.get(key)?.first().map(|stream| stream.session.clone())
     }
 
     /// Whether the session's answers travel on its push stream.
