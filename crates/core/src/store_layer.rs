@@ -4,8 +4,8 @@ use crate::{
     BoxFuture, Entry, HostId, Input, InputKey, Json, Millis, NodeId, Principal, Scope, SessionKey, SpecId, Store, Task,
     TaskId, ToolSpec, UnixMillis, Usage,
     store::{
-        ApplyError, Change, Claim, Claimed, CommitCounts, Counts, CreateError, Created, FoundTasks, Idempotency, Lease,
-        Listener, LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits, Record, Renewal, SigningKey,
+        ApplyError, Change, Claim, Claimed, CommitCounts, Counts, CreateError, Created, FoundTasks, Lease, Listener,
+        LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits, Record, Renewal, SigningKey,
         StoreCapabilities, StoreError, TaskSearch, ToolLimit, UnwrittenCall,
     },
 };
@@ -114,7 +114,7 @@ layer! {
     fn paused() -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;
     fn share_permits(node: NodeId, report: PermitReport) -> BoxFuture<'_, Result<Vec<Permits>, StoreError>>;
     fn create(new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>>;
-    fn find_by_idempotency_key(principal: &Principal, tool: &str, idempotency: &Idempotency) -> BoxFuture<'_, Result<Option<Task>, StoreError>>;
+    fn find_by_idempotency_key(principal: &Principal, tool: &str, key: &str, digest: Option<[u8; 32]>) -> BoxFuture<'_, Result<Option<Task>, StoreError>>;
     fn write_call(call: UnwrittenCall, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>>;
     fn usage(of: Option<&Principal>) -> BoxFuture<'_, Result<Usage, StoreError>>;
     fn apply(change: Change) -> BoxFuture<'_, Result<Task, ApplyError>>;

@@ -117,15 +117,42 @@ impl Engine {
         key: &str,
         arguments: &Json,
     ) -> Result<Option<Task>, StoreError> {
-        let idempotency = Idempotency {
-            key: key.into(),
-            digest: canonical_digest(arguments),
-        };
+        let digest = canonical_digest(arguments);
         self.0
             .node
             .store
-            .find_by_idempotency_key(principal, tool, &idempotency)
+            .find_by_idempotency_key(principal, tool, key, Some(digest))
             .await
+    }
+
+    /// Cancels the call that was made under the idempotency key `key`, or its task: a call at once, a task in `mode`. Returns it as it then is, also if
+    /// it had ended before; `None` if no call is known under the key. The request is written when this completes.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn cancel_keyed(
+        &self,
+        principal: &Principal,
+        tool: &str,
+        key: &str,
+        mode: CancelMode,
+    ) -> Result<Option<Task>, StoreError> {
+        let store = &self.0.node.store;
+        let Some(task) = store.find_by_idempotency_key(principal, tool, key, None).await? else {
+            return Ok(None);
+        };
+        let mode = match task.announced {
+            true => mode,
+            false => CancelMode::AtOnce,
+        };
+        match self.0.node.request_cancel(&task.id, mode).await {
+            Ok(task) => Ok(Some(task)),
+            Err(ApplyError::Store(error)) => Err(error),
+            Err(ApplyError::NotFound) => Ok(None),
+            Err(ApplyError::Illegal(_) | ApplyError::Stale) => {
+                Ok(store.get_unscoped(&task.id).await?.map(|record| record.task))
+            }
+        }
     }
 
     /// Makes a task of a call that was [found](Self::find_repeated): its id may be given to clients when this completes.

@@ -8,7 +8,7 @@ use crate::{
 };
 use longhaul_core::{
     Entry, Input, InputKey, Json, NodeId, Principal, Scope, SessionKey, SpecId, Task, TaskId, ToolSpec, UnixMillis,
-    store::{Claimed, Counts, Idempotency, LiveTasks, Page, Record, ToolLimit},
+    store::{Claimed, Counts, LiveTasks, Page, Record, ToolLimit},
 };
 use longhaul_store::{
     code,
@@ -35,7 +35,7 @@ const GET: &str = select_record!("tasks.id = $1 AND principal = $2 AND announced
 const PEEK: &str = select_record!("tasks.id = $1");
 const KEYED: &str = select_tasks!(
     "",
-    "WHERE principal = $1 AND tool = $2 AND idempotency_key = $3 AND idempotency_digest = $4"
+    "WHERE principal = $1 AND tool = $2 AND idempotency_key = $3 AND ($4::bytea IS NULL OR idempotency_digest = $4)"
 );
 const LIST_OWNED: &str = select_tasks!(
     "",
@@ -128,10 +128,11 @@ pub(crate) async fn find_by_idempotency_key(
     on: &impl Execute,
     principal: &Principal,
     tool: &str,
-    idempotency: &Idempotency,
+    key: &str,
+    digest: Option<[u8; 32]>,
 ) -> Result<Option<Task>, Fault> {
-    let (principal, tool, key) = (encode(principal.as_str()), encode(tool), encode(&idempotency.key));
-    let digest = &idempotency.digest[..];
+    let (principal, tool, key) = (encode(principal.as_str()), encode(tool), encode(key));
+    let digest = digest.as_ref().map(|digest| &digest[..]);
     let row = on.row(KEYED, &[&principal, &tool, &key, &digest]).await?;
     row.as_ref().map(row::task).transpose()
 }

@@ -18,8 +18,8 @@ use longhaul_core::{
     BoxFuture, Entry, HostId, Input, InputKey, Json, Millis, NodeId, Principal, Scope, SessionKey, SpecId, Store, Task,
     TaskId, ToolSpec, UnixMillis, Usage,
     store::{
-        ApplyError, Change, Claim, Claimed, CommitCounts, Counts, CreateError, Created, FoundTasks, Idempotency, Lease,
-        Listener, LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits, Record, Renewal, SigningKey,
+        ApplyError, Change, Claim, Claimed, CommitCounts, Counts, CreateError, Created, FoundTasks, Lease, Listener,
+        LiveTasks, NewNode, NewTask, NodeStatus, Page, PermitReport, Permits, Record, Renewal, SigningKey,
         StoreCapabilities, StoreError, StoreEvent, TaskSearch, ToolLimit, UnwrittenCall,
     },
 };
@@ -215,14 +215,12 @@ impl Store for PostgresStore {
         &self,
         principal: &Principal,
         tool: &str,
-        idempotency: &Idempotency,
+        key: &str,
+        digest: Option<[u8; 32]>,
     ) -> BoxFuture<'_, Result<Option<Task>, StoreError>> {
-        let (principal, tool, idempotency) = (principal.clone(), tool.to_owned(), idempotency.clone());
+        let (principal, tool, key) = (principal.clone(), tool.to_owned(), key.to_owned());
         read!(self, |connection| read::find_by_idempotency_key(
-            connection,
-            &principal,
-            &tool,
-            &idempotency
+            connection, &principal, &tool, &key, digest
         ))
     }
 

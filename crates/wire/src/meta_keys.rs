@@ -17,7 +17,8 @@ pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 /// Key of a client's idempotency key: a repeated call with the same key finds the same task.
 pub const IDEMPOTENCY_KEY: &str = "dev.longhaul/idempotency-key";
 /// The capability of a server that takes idempotency keys: an extension, in legacy revisions an experimental capability. Its member `retentionMs` says how long
-/// the server knows a key at least after the end of its task.
+/// the server knows a key at least after the end of its task, and `cancel`, if true, that calls are cancelled by their keys, with the method
+/// `dev.longhaul/calls/cancel`.
 pub const IDEMPOTENCY: &str = "dev.longhaul/idempotency";
 /// The capability of a server whose clients may delete finished tasks, with the method `dev.longhaul/tasks/delete`: an extension, in legacy revisions an
 /// experimental capability.

@@ -71,6 +71,8 @@ methods! {
     TasksCancel = "tasks/cancel" in Legacy | Modern, named by TaskId;
     /// Deletes a finished task with all that belongs to it. Not MCP's: an extension of Longhaul.
     TasksDelete = "dev.longhaul/tasks/delete" in Legacy | Modern, named by TaskId;
+    /// Cancels the call that was made under an idempotency key. Not MCP's: an extension of Longhaul.
+    CallsCancel = "dev.longhaul/calls/cancel" in Legacy | Modern, named by Name;
     /// Answers a task's input requests.
     TasksUpdate = "tasks/update" in Modern, named by TaskId;
     /// Lists the resources.

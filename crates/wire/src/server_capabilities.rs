@@ -120,8 +120,11 @@ impl ServerCapabilities {
         if self.idempotency {
             json::push_string(out, IDEMPOTENCY);
             match self.idempotency_retention {
-                Some(retention) => out.push_str(&format!(r#":{{"retentionMs":{}}},"#, retention.min(MAX_INTEGER))),
-                None => out.push_str(":{},"),
+                Some(retention) => out.push_str(&format!(
+                    r#":{{"cancel":true,"retentionMs":{}}},"#,
+                    retention.min(MAX_INTEGER)
+                )),
+                None => out.push_str(r#":{"cancel":true},"#),
             }
         }
         json::push_string(out, DELETION);

@@ -226,13 +226,14 @@ pub trait Store: Send + Sync + 'static {
     /// number of tasks.
     fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>>;
 
-    /// The task of a call of `tool` that `principal` made before under this key and with these arguments: the one that a
-    /// [`create`](Self::create) of the same call would find now. `None` also if the key stands for other arguments.
+    /// The task of a call of `tool` that `principal` made before under this key: the one that a [`create`](Self::create) of the same call would find
+    /// now. With the [digest](Idempotency::digest) of its arguments, `None` also if the key stands for other arguments.
     fn find_by_idempotency_key(
         &self,
         principal: &Principal,
         tool: &str,
-        idempotency: &Idempotency,
+        key: &str,
+        digest: Option<[u8; 32]>,
     ) -> BoxFuture<'_, Result<Option<Task>, StoreError>>;
 
     /// Writes a call that was kept in memory, with `change` applied to it in the same write. Its quota was decided when it began. `change` is

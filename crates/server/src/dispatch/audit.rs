@@ -51,6 +51,10 @@ pub(super) fn begin(
         Method::TasksGet | Method::TasksResult => (AuditAction::Read, named(), None),
         Method::TasksList => (AuditAction::Read, None, None),
         Method::TasksCancel => (AuditAction::Cancel, named(), None),
+        Method::CallsCancel => {
+            let name = params.call_tool().ok()?.name;
+            (AuditAction::Cancel, None, Some(shortened(&name)))
+        }
         Method::TasksUpdate => (AuditAction::Answer, named(), None),
         Method::TasksDelete => (AuditAction::Delete, named(), None),
         Method::ResourcesRead | Method::ResourcesSubscribe => {

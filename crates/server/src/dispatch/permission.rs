@@ -31,6 +31,8 @@ pub(super) fn refuse(interaction: &Interaction, method: Method, request: &Admitt
                 }),
             }
         }
+        // Its caller may close the stream of a call without a key, which cancels it, too.
+        Method::CallsCancel => need(interaction, request, Permission::Call(&params.call_tool().ok()?.name)),
         Method::TasksGet | Method::TasksResult | Method::TasksList => need(interaction, request, Permission::ReadTasks),
         Method::TasksCancel | Method::TasksUpdate | Method::TasksDelete => {
             need(interaction, request, Permission::WriteTasks)

@@ -3,10 +3,10 @@
 use crate::{
     admission::request::AdmittedRequest,
     methods::{
-        Methods, completion_complete, initialize, logging_set_level, ping, prompts_get, prompts_list, resources_list,
-        resources_read, resources_subscribe, resources_templates_list, resources_unsubscribe, server_discover,
-        subscriptions_listen, tasks_cancel, tasks_delete, tasks_get, tasks_list, tasks_result, tasks_update,
-        tools_call, tools_list,
+        Methods, calls_cancel, completion_complete, initialize, logging_set_level, ping, prompts_get, prompts_list,
+        resources_list, resources_read, resources_subscribe, resources_templates_list, resources_unsubscribe,
+        server_discover, subscriptions_listen, tasks_cancel, tasks_delete, tasks_get, tasks_list, tasks_result,
+        tasks_update, tools_call, tools_list,
     },
     response::Answer,
 };
@@ -42,6 +42,7 @@ fn handler(method: Method) -> Option<Handler> {
         Method::TasksList => Boxed(|methods, request| Box::pin(tasks_list::answer(methods, request))),
         Method::TasksCancel => Boxed(|methods, request| Box::pin(tasks_cancel::answer(methods, request))),
         Method::TasksDelete => Boxed(|methods, request| Box::pin(tasks_delete::answer(methods, request))),
+        Method::CallsCancel => Boxed(|methods, request| Box::pin(calls_cancel::answer(methods, request))),
         Method::TasksUpdate => Boxed(|methods, request| Box::pin(tasks_update::answer(methods, request))),
         Method::ResourcesList => Offered(WithoutTools, resources_list::answer),
         Method::ResourceTemplatesList => Offered(WithoutTools, resources_templates_list::answer),

@@ -1,5 +1,6 @@
 //! One file for each JSON-RPC method, named after it. `dispatch::table` lists them.
 
+pub(crate) mod calls_cancel;
 pub(crate) mod completion_complete;
 pub(crate) mod initialize;
 pub(crate) mod logging_set_level;

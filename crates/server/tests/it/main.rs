@@ -24,6 +24,7 @@ mod hostile;
 mod http_modes;
 mod intake;
 mod isolation;
+mod keyed_cancellation;
 mod legacy;
 mod limit;
 mod memory;

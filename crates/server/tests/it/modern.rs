@@ -24,7 +24,7 @@ async fn discovery_names_what_is_served_and_nothing_else() {
             "tools": {"listChanged": true},
             "resources": {"listChanged": true, "subscribe": true},
             "logging": {},
-            "extensions": {TASKS: {}, "dev.longhaul/idempotency": {"retentionMs": 3_600_000}, "dev.longhaul/deletion": {}},
+            "extensions": {TASKS: {}, "dev.longhaul/idempotency": {"cancel": true, "retentionMs": 3_600_000}, "dev.longhaul/deletion": {}},
         })
     );
     let versions = discovered["supportedVersions"].as_array().unwrap();

@@ -18,13 +18,8 @@ fn keyed(name: &str, fixture: &Fixture, key: &str, arguments: u8) -> NewTask {
 
 /// The task that a read finds under `key`.
 async fn found(fixture: &Fixture, principal: &str, tool: &str, arguments: u8) -> Option<Task> {
-    let idempotency = Idempotency {
-        key: "key".into(),
-        digest: [arguments; 32],
-    };
-    let found = fixture
-        .store
-        .find_by_idempotency_key(&Principal::named(principal), tool, &idempotency);
+    let found =
+        (fixture.store).find_by_idempotency_key(&Principal::named(principal), tool, "key", Some([arguments; 32]));
     found.await.expect("a read")
 }
 
@@ -71,6 +66,8 @@ pub async fn a_key_is_not_used_for_another_call(new_subject: NewSubject) {
     assert_eq!(found(&fixture, "alice", "tool", 2).await, None);
     assert_eq!(fixture.store.get_unscoped(&id("b")).await, Ok(None));
     assert_eq!(fixture.get_unscoped(&first.id).await.task, first);
+    let whatever = (fixture.store).find_by_idempotency_key(&Principal::named("alice"), "tool", "key", None);
+    assert_eq!(whatever.await, Ok(Some(first)));
     fixture.create(keyed("b", &fixture, "another key", 2)).await;
 }
 

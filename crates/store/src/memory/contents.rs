@@ -17,8 +17,8 @@ use longhaul_core::{
     Event, HostId, NodeId, Principal, Quota, QuotaExceeded, QuotaScope, SpecId, Task, TaskId, ToolSpec, UnixMillis,
     Usage,
     store::{
-        ApplyError, Change, Claimed, CreateError, Created, HeldAttempt, Idempotency, LeaseStatus, Listener, NewTask,
-        NodeStatus, PermitReport, Permits, SigningKey, StoreError, StoreEvent, UnwrittenCall,
+        ApplyError, Change, Claimed, CreateError, Created, HeldAttempt, LeaseStatus, Listener, NewTask, NodeStatus,
+        PermitReport, Permits, SigningKey, StoreError, StoreEvent, UnwrittenCall,
     },
     transition,
 };
@@ -59,7 +59,7 @@ impl Contents {
     /// The answer to an earlier call with the same idempotency key.
     fn repeated(&self, new: &NewTask) -> Option<Result<Created, CreateError>> {
         let idempotency = new.idempotency.as_ref()?;
-        let first = self.find_by_idempotency_key(&new.owner.principal, &new.tool, idempotency)?;
+        let first = self.find_by_idempotency_key(&new.owner.principal, &new.tool, &idempotency.key)?;
         Some(if first.idempotency.as_ref() == Some(idempotency) {
             Ok(Created::Existing(first.task.clone()))
         } else {
@@ -68,13 +68,8 @@ impl Contents {
     }
 
     /// The call with this key, whatever its arguments are.
-    pub(super) fn find_by_idempotency_key(
-        &self,
-        principal: &Principal,
-        tool: &str,
-        idempotency: &Idempotency,
-    ) -> Option<&StoredTask> {
-        let call = index::call(principal, tool, idempotency);
+    pub(super) fn find_by_idempotency_key(&self, principal: &Principal, tool: &str, key: &str) -> Option<&StoredTask> {
+        let call = index::call(principal, tool, key.into());
         let ((), id) = self.tasks.index().keyed.of(&call).next()?;
         self.tasks.get(id)
     }

@@ -4,7 +4,7 @@
 //! position in a line, and what it returns.
 
 use super::stored_task::Indexed;
-use longhaul_core::{NodeId, Principal, SessionKey, State, Task, TaskId, UnixMillis, store::Idempotency};
+use longhaul_core::{NodeId, Principal, SessionKey, State, Task, TaskId, UnixMillis};
 use std::{
     borrow::Borrow,
     collections::{BTreeMap, BTreeSet},
@@ -189,9 +189,10 @@ fn expiring(task: &Task) -> Option<((), UnixMillis)> {
 }
 
 fn keyed(of: Indexed<'_>) -> Option<(Call, ())> {
-    Some((call(&of.task.owner.principal, &of.task.tool, of.idempotency?), ()))
+    let key = Arc::clone(&of.idempotency?.key);
+    Some((call(&of.task.owner.principal, &of.task.tool, key), ()))
 }
 
-pub(super) fn call(owner: &Principal, tool: &str, idempotency: &Idempotency) -> Call {
-    (owner.clone(), tool.into(), Arc::clone(&idempotency.key))
+pub(super) fn call(owner: &Principal, tool: &str, key: Arc<str>) -> Call {
+    (owner.clone(), tool.into(), key)
 }

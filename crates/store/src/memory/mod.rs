@@ -161,11 +161,13 @@ impl Store for MemoryStore {
         &self,
         principal: &Principal,
         tool: &str,
-        idempotency: &Idempotency,
+        key: &str,
+        digest: Option<[u8; 32]>,
     ) -> BoxFuture<'_, Result<Option<Task>, StoreError>> {
         let all = self.lock();
-        let found = all.find_by_idempotency_key(principal, tool, idempotency);
-        let found = found.filter(|stored| stored.idempotency.as_ref() == Some(idempotency));
+        let found = all.find_by_idempotency_key(principal, tool, key);
+        let is_meant = |of_call: &Idempotency| digest.is_none_or(|digest| digest == of_call.digest);
+        let found = found.filter(|stored| stored.idempotency.as_ref().is_some_and(is_meant));
         answer(Ok(found.map(|stored| stored.task.clone())))
     }
 

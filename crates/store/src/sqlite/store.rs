@@ -6,8 +6,8 @@ use longhaul_core::{
     AttemptEnd, BoxFuture, Entry, Event, HostId, Input, InputKey, Json, Millis, NodeId, Principal, Scope, SessionKey,
     SpecId, Store, Task, TaskId, ToolSpec, UnixMillis, Usage,
     store::{
-        ApplyError, Change, Claim, Claimed, CommitCounts, Counts, CreateError, Created, FoundTasks, Idempotency, Lease,
-        Listener, LiveTasks, NewNode, NewTask, Page, Record, Renewal, SigningKey, StoreError, TaskSearch, ToolLimit,
+        ApplyError, Change, Claim, Claimed, CommitCounts, Counts, CreateError, Created, FoundTasks, Lease, Listener,
+        LiveTasks, NewNode, NewTask, Page, Record, Renewal, SigningKey, StoreError, TaskSearch, ToolLimit,
         UnwrittenCall,
     },
 };
@@ -120,11 +120,13 @@ impl Store for SqliteStore {
         &self,
         principal: &Principal,
         tool: &str,
-        idempotency: &Idempotency,
+        key: &str,
+        digest: Option<[u8; 32]>,
     ) -> BoxFuture<'_, Result<Option<Task>, StoreError>> {
         self.at_once(|connection| {
-            let found = read::find_by_idempotency_key(connection, principal, tool, &idempotency.key)?;
-            Ok(found.and_then(|(task, digest)| (digest == idempotency.digest).then_some(task)))
+            let found = read::find_by_idempotency_key(connection, principal, tool, key)?;
+            let is_meant = |of_call: &[u8; 32]| digest.is_none_or(|digest| digest == *of_call);
+            Ok(found.and_then(|(task, of_call)| is_meant(&of_call).then_some(task)))
         })
     }
 

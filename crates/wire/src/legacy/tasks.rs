@@ -73,6 +73,23 @@ pub fn write_get(out: &mut String, record: &Record, exit: Option<&str>, now: imp
     }
 }
 
+/// Appends the result of `dev.longhaul/calls/cancel`: the status of a call, and the id of its task if it is one.
+pub fn write_call_status(out: &mut String, task: &Task) {
+    out.push('{');
+    push_call_status(out, task);
+    out.push('}');
+}
+
+pub(crate) fn push_call_status(out: &mut String, task: &Task) {
+    out.push_str(r#""status":""#);
+    out.push_str(status(task).as_str());
+    out.push('"');
+    if task.announced {
+        out.push_str(r#","taskId":"#);
+        json::push_string(out, task.id.as_str());
+    }
+}
+
 /// Appends the ListTasksResult.
 pub fn write_list(out: &mut String, tasks: &[Task], next: Option<&str>, now: impl Into<Now>) {
     let now = now.into();

@@ -79,6 +79,15 @@ pub fn write_ack(out: &mut String, identity: &ServerInfo) {
     out.push('}');
 }
 
+/// Appends the result of `dev.longhaul/calls/cancel`: what has become of a call, which may be no task.
+pub fn write_call_status(out: &mut String, task: &Task, identity: &ServerInfo) {
+    out.push_str(COMPLETE);
+    out.push(',');
+    legacy::tasks::push_call_status(out, task);
+    identity.push_meta(out);
+    out.push('}');
+}
+
 /// Appends `notifications/tasks` for the subscription that the request `listen` opened. `exit` as in [`write_get`].
 pub fn write_notification_for(
     out: &mut String,

@@ -100,8 +100,8 @@ fn extensions(features: &ServerCapabilities, of_mcp: Value) -> Value {
     }
     if features.tasks && features.idempotency {
         extensions["dev.longhaul/idempotency"] = match features.idempotency_retention {
-            Some(retention) => json!({"retentionMs": retention.min(9_007_199_254_740_991)}),
-            None => json!({}),
+            Some(retention) => json!({"cancel": true, "retentionMs": retention.min(9_007_199_254_740_991)}),
+            None => json!({"cancel": true}),
         };
     }
     extensions

@@ -141,12 +141,15 @@ fn without_own(mut result: Value) -> Value {
     if let Some(experimental) = capabilities.as_object_mut().unwrap().remove("experimental") {
         assert_eq!(
             experimental,
-            json!({"dev.longhaul/idempotency": {}, "dev.longhaul/deletion": {}})
+            json!({"dev.longhaul/idempotency": {"cancel": true}, "dev.longhaul/deletion": {}})
         );
     } else {
         let extensions = capabilities["extensions"].as_object_mut().unwrap();
-        for own in ["dev.longhaul/idempotency", "dev.longhaul/deletion"] {
-            assert_eq!(extensions.remove(own), Some(json!({})));
+        for (own, declared) in [
+            ("dev.longhaul/idempotency", json!({"cancel": true})),
+            ("dev.longhaul/deletion", json!({})),
+        ] {
+            assert_eq!(extensions.remove(own), Some(declared));
         }
     }
     result

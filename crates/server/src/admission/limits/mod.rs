@@ -254,7 +254,11 @@ impl Meter {
     /// Counts a request by its method: it calls a tool or changes a task, or it does not.
     pub(crate) fn request(&self, method: Method, principal: &Principal) -> Result<(), Busy> {
         match method {
-            Method::ToolsCall | Method::TasksCancel | Method::TasksUpdate | Method::TasksDelete => {
+            Method::ToolsCall
+            | Method::CallsCancel
+            | Method::TasksCancel
+            | Method::TasksUpdate
+            | Method::TasksDelete => {
                 let busy = |(limit, wait)| Busy::Calls { limit, wait };
                 self.refusals
                     .note(Limit::Calls, self.calls.count(principal).map_err(busy))

@@ -379,6 +379,17 @@ async fn invariant_5_an_idempotency_key_finds_only_its_principals_call() {
     assert_ne!(task_of(&served.server.result(&keyed("bob")).await), anns);
     assert_ne!(others, anns);
     served.server.stage.begun.reaches(3).await;
+    // Nor does it cancel another one's.
+    let cancel = |token: &str| {
+        let mut cancel = Post::modern("dev.longhaul/calls/cancel", json!({"name": "optional"}));
+        cancel.body["params"]["_meta"]["dev.longhaul/idempotency-key"] = json!("the-key");
+        of(token, cancel)
+    };
+    served.server.result(&cancel("bob")).await;
+    let running = served.result("ann", Post::modern("tasks/get", task(&anns))).await;
+    assert_eq!(running["status"], "working");
+    let cancelled = served.server.result(&cancel("ann-again")).await;
+    assert_eq!(cancelled["taskId"], *anns);
 }
 
 /// A verified principal lists all its tasks, whatever session or era made them, and nobody else's.

@@ -136,7 +136,7 @@ pub(crate) async fn perform(store: &dyn Store, step: &StoreCall) -> Result<Answe
         StoreCall::Get(scope, id) => Answer::Record(store.get(&scope, &id).await?),
         StoreCall::Keyed(principal, tool, idempotency) => Answer::Tasks(
             store
-                .find_by_idempotency_key(&principal, &tool, &idempotency)
+                .find_by_idempotency_key(&principal, &tool, &idempotency.key, Some(idempotency.digest))
                 .await?
                 .into_iter()
                 .collect(),
