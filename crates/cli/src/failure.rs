@@ -250,6 +250,7 @@ fn kind_of(error: &RequestError) -> &'static str {
         | RequestError::InvalidTaskId
         | RequestError::InputRequired { .. }
         | RequestError::NoDeletion
+        | RequestError::NoCancellationByKey
         | RequestError::Http { status: 403 | 413, .. } => "refused",
         RequestError::Http {
             status: 408 | 429 | 500..,
@@ -332,6 +333,7 @@ impl From<RequestError> for Failure {
             | RequestError::PageRequired { .. }
             | RequestError::InvalidTaskId
             | RequestError::NoDeletion
+            | RequestError::NoCancellationByKey
             | RequestError::InputRequired { .. }
             | RequestError::LostWithSession => Self::refused(message).of_kind(kind),
             _ => Self {

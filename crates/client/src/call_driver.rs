@@ -150,7 +150,7 @@ pub(crate) async fn drive(mut call: PendingCall, mut channels: Channels) -> Resu
             Ok(Driven::Call(Box::new(call), outcome))
         }
         Some(Err(error)) => Err(error.into()),
-        None if call.was_asking() => {
+        None if call.was_asking() || call.is_cancelled() => {
             call.cancelled().await;
             channels.cancel_report.send_replace(Some(CancelReport::Done));
             Err(CallError::Cancelled)

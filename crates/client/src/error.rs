@@ -209,6 +209,9 @@ pub enum RequestError {
     /// The server does not declare that its clients may delete tasks, so nothing was sent.
     #[error("the server does not let its clients delete tasks: only Longhaul servers do")]
     NoDeletion,
+    /// The server does not declare that it cancels calls by their idempotency keys, so nothing was sent.
+    #[error("the server does not cancel calls by their idempotency keys: only Longhaul servers do")]
+    NoCancellationByKey,
     /// A response beyond [`Options::max_response`](crate::Options::max_response).
     #[error("the server's response is larger than {limit} bytes")]
     TooLarge {

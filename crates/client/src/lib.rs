@@ -269,6 +269,7 @@ pub use batch_run::{BatchRun, BatchStep};
 pub use call::{CallOptions, CallResponse};
 pub use call_error::CallError;
 pub use call_status::CallStatus;
+pub use cancellation::KeyedCall;
 pub use client::Client;
 pub use clock::SystemClock;
 pub use completion::Completion;

@@ -53,6 +53,8 @@ pub struct PendingCall {
     was_asking: bool,
     /// The request that makes it.
     sent: SentCall,
+    /// Whether the server cancels it by its key.
+    is_cancelled_by_key: bool,
     /// Whether a task goes on when the connection has ended.
     is_task_kept: bool,
     arguments_digest: [u8; 32],
@@ -88,6 +90,7 @@ impl PendingCall {
             is_asking: AtomicBool::new(false),
             was_asking: false,
             sent: SentCall::new(false),
+            is_cancelled_by_key: server.cancels_by_key(),
             is_task_kept: connection.keeps_tasks().await?,
             arguments_digest: canonical_digest(&Json::from(&Value::from(arguments.clone()))),
         };
@@ -182,8 +185,8 @@ impl PendingCall {
     /// As [`send`](Self::send); stops waiting when `stopped` completes before there is an answer, and returns `None` then, with nothing recorded: see
     /// [`give_up`](Self::give_up) and [`cancelled`](Self::cancelled). An answer that has arrived is always returned. A server that may make the call a task has two
     /// more seconds to name it, since a task goes on, and without its id nobody could follow or cancel it; unless the user is being asked something, so that the
-    /// server has no request. After that a request that is no longer waited for is cancelled as its era of MCP says; one that is cancelled by message before its
-    /// stream is closed, for which the server has two seconds. A call with an idempotency key that its caller [leaves](StopWaiting::Leave) goes on.
+    /// server has no request. After that a request that is no longer waited for is cancelled as its era of MCP says; one that is cancelled by message, or [by its
+    /// key](Connection::cancel_by_key), before its stream is closed, for which the server has two seconds. A call with an idempotency key that its caller [leaves](StopWaiting::Leave) goes on.
     ///
     /// # Errors
     /// As [`send`](Self::send).
@@ -248,7 +251,19 @@ impl PendingCall {
     /// Gives the server its time to name the task, or else tells it that the call is cancelled.
     async fn wait_for_last_word(&self, stop: StopWaiting, was_asking: bool) {
         let limit = || self.connection.sleep(LAST_WORD);
-        let is_left = stop == StopWaiting::Leave && self.options.idempotency_key.is_some();
+        let key = self.options.idempotency_key.as_deref();
+        let is_left = stop == StopWaiting::Leave && key.is_some();
+        if let (StopWaiting::Cancel, Some(key), true) = (stop, key, self.is_cancelled_by_key) {
+            let by_key = self.connection.cancel_sent_by_key(&self.sent, &self.tool.name, key);
+            let is_cancelled = tokio::select! {
+                biased;
+                is_cancelled = by_key => is_cancelled,
+                () = limit() => false,
+            };
+            if is_cancelled {
+                return;
+            }
+        }
         match (self.may_become_task, was_asking) {
             (true, false) => limit().await,
             (true, true) => {}
@@ -269,6 +284,11 @@ impl PendingCall {
     /// Whether the server was waiting for an answer of the user when the call was given up, so that it runs nothing.
     pub(crate) fn was_asking(&self) -> bool {
         self.was_asking
+    }
+
+    /// Whether the server has cancelled it.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.sent.has_ended()
     }
 
     /// Whether the server waits for an answer of the user.

@@ -17,6 +17,8 @@ struct SentState {
     is_cancelled: bool,
     /// The server has accepted the cancellation.
     is_accepted: bool,
+    /// The server has said that it is cancelled.
+    has_ended: bool,
     /// Under its idempotency key it goes on when it is not waited for any more, until it is cancelled.
     is_keyed: bool,
 }
@@ -58,10 +60,26 @@ impl SentCall {
         self.0.lock().is_accepted = is_accepted;
     }
 
+    /// The server has cancelled the call.
+    pub(crate) fn note_ended(&self) {
+        let mut state = self.0.lock();
+        (state.is_accepted, state.has_ended) = (true, true);
+    }
+
+    /// Whether the server has said that it has cancelled the call.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.0.lock().has_ended
+    }
+
+    /// The server is being told that the call is cancelled.
+    pub(crate) fn note_cancelled(&self) {
+        self.0.lock().is_cancelled = true;
+    }
+
     /// The request that the server is to be told of.
     pub(crate) fn cancel(&self) -> Option<(Arc<Era>, u64)> {
         let mut state = self.0.lock();
-        state.is_cancelled = state.request.is_some();
+        state.is_cancelled |= state.request.is_some();
         state.request.clone()
     }
 }

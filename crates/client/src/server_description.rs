@@ -62,6 +62,14 @@ impl ServerDescription {
         declared.find_map(Value::as_u64)
     }
 
+    /// Whether it cancels calls by their idempotency keys (an extension of Longhaul): see
+    /// [`Connection::cancel_by_key`](crate::Connection::cancel_by_key).
+    pub fn cancels_by_key(&self) -> bool {
+        ["extensions", "experimental"]
+            .iter()
+            .any(|place| self.capabilities[place][meta::IDEMPOTENCY]["cancel"] == true)
+    }
+
     /// Whether its clients may delete their finished tasks (an extension of Longhaul): see [`TaskHandle::delete`](crate::TaskHandle::delete).
     pub fn deletes_tasks(&self) -> bool {
         ["extensions", "experimental"]

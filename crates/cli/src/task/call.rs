@@ -6,11 +6,13 @@ use crate::{
     failure::Failure,
     output, record,
     result::Exit,
-    servers,
+    servers, states,
     tasks::{Row, name_of},
-    waiting::answer_line,
+    waiting::{answer_line, with_notice},
 };
-use longhaul_client::{CallCancellation, CallState, ClientJournal, Finished, RecordedCall, SystemClock, TaskStatus};
+use longhaul_client::{
+    CallCancellation, CallState, ClientJournal, Finished, RecordedCall, RequestError, SystemClock, TaskStatus,
+};
 use longhaul_core::{Clock, format_duration};
 use serde_json::json;
 use std::time::Duration;
@@ -93,10 +95,18 @@ pub(super) async fn cancel(call: &RecordedCall, json: bool) -> Result<Exit, Fail
     match &call.state {
         CallState::InFlight => {}
         CallState::Task if call.ends_with_process => {}
-        CallState::Interrupted if has_key => {}
+        CallState::Interrupted | CallState::Unknown { .. } if has_key => {}
         _ => return Err(ended(call)),
     }
     let journal = record::open().await?;
+    if let (CallState::Interrupted | CallState::Unknown { .. }, Some(key)) = (&call.state, &call.idempotency_key)
+        && let Some(exit) = cancel_by_key(&journal, call, key, json).await?
+    {
+        return Ok(exit);
+    }
+    if let CallState::Unknown { .. } = call.state {
+        return Err(ended(call));
+    }
     let goes_on = match has_key {
         true => "; it may go on at the server",
         false => "",
@@ -115,6 +125,11 @@ pub(super) async fn cancel(call: &RecordedCall, json: bool) -> Result<Exit, Fail
     let mut now = until_ended(&journal, call).await?;
     if now.state == CallState::Interrupted {
         // The program has ended before it could cancel the call.
+        if let Some(key) = &call.idempotency_key
+            && let Some(exit) = cancel_by_key(&journal, &now, key, json).await?
+        {
+            return Ok(exit);
+        }
         if has_key && journal.cancel_call(call.id).await? == CallCancellation::Recorded {
             report(&format!("was given up, so it is not made again{goes_on}"), "mayHaveRun");
             return Ok(Exit::Answered);
@@ -165,6 +180,50 @@ pub(super) async fn cancel(call: &RecordedCall, json: bool) -> Result<Exit, Fail
         }
         _ => Err(ended(&now)),
     }
+}
+
+/// Cancels a call whose program has ended at its server, by its key. `None` if the server does not do that, does not answer or knows no such call; a line says why.
+async fn cancel_by_key(
+    journal: &ClientJournal,
+    call: &RecordedCall,
+    key: &str,
+    json: bool,
+) -> Result<Option<Exit>, Failure> {
+    let name = name_of(call);
+    let connection = servers::recorded(call).connection(|_| {})?;
+    let cancelled = with_notice(connection.address(), connection.cancel_by_key(&call.tool, key)).await;
+    connection.close().await;
+    let cancelled = match cancelled {
+        Ok(cancelled) => cancelled,
+        Err(RequestError::NoCancellationByKey) => return Ok(None),
+        Err(error) => {
+            output::note(&format!("{name} was not cancelled at its server: {error}"));
+            return Ok(None);
+        }
+    };
+    let status = states::of_task(cancelled.status);
+    let task = cancelled.task_id.as_deref().map(output::id);
+    let task = task.map(|id| format!(" as the task {id}")).unwrap_or_default();
+    if cancelled.status == TaskStatus::Cancelled {
+        journal.finish(call.id, Finished::Cancelled).await?;
+        match json {
+            true => output::json_line(&json!({"taskId": cancelled.task_id, "call": name, "cancelled": true})),
+            false => output::note(&format!("{name} is cancelled")),
+        }
+        return Ok(Some(Exit::Answered));
+    }
+    if cancelled.status.is_final() {
+        return Err(Failure::refused(format!(
+            "{name} has ended at its server{task}: it is {status}; nothing was cancelled. The same call again gets its result"
+        )));
+    }
+    match json {
+        true => output::json_line(&json!({"taskId": cancelled.task_id, "call": name, "cancelRequested": true})),
+        false => output::note(&format!(
+            "the server was asked to cancel {name}{task}; it has not ended yet"
+        )),
+    }
+    Ok(Some(Exit::Answered))
 }
 
 /// The call once it has ended, but not after long.

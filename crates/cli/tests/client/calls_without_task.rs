@@ -155,21 +155,56 @@ fn a_plain_call_that_runs_is_ended() {
         }
     });
     let served = Served::new(Server::new("plain", "1").tool(run.task(TaskPolicy::Never)));
-    let mut calling = served.command(&["call", "run", "--era=legacy"]);
-    let calling = calling.spawn().unwrap();
-    has_begun.recv().unwrap();
-    let listed = json(&served.run(&["tasks", "--json", "--offline"]));
-    let call = listed["calls"][0]["call"].as_str().unwrap();
-    let cancelled = served.run(&["cancel", call]);
-    exit(&cancelled, 0);
-    assert!(
-        stderr(&cancelled).contains(&format!("{call} is cancelled")),
-        "{cancelled:?}"
-    );
-    has_ended.recv().unwrap();
-    let ended = calling.wait_with_output().unwrap();
-    exit(&ended, 4);
-    assert!(!stderr(&ended).contains("may go on"), "{ended:?}");
+    for era in ["--era=legacy", "--era=modern"] {
+        let mut calling = served.command(&["call", "run", era]);
+        let calling = calling.spawn().unwrap();
+        has_begun.recv().unwrap();
+        let listed = json(&served.run(&["tasks", "--json", "--offline"]));
+        let call = listed["calls"][0]["call"].as_str().unwrap();
+        let cancelled = served.run(&["cancel", call]);
+        exit(&cancelled, 0);
+        assert!(
+            stderr(&cancelled).contains(&format!("{call} is cancelled")),
+            "{era}: {cancelled:?}"
+        );
+        has_ended.recv().unwrap();
+        let ended = calling.wait_with_output().unwrap();
+        exit(&ended, 4);
+        assert!(!stderr(&ended).contains("may go on"), "{era}: {ended:?}");
+    }
+}
+
+/// Nothing else would end it: it goes on under its key.
+#[test]
+fn a_call_whose_command_has_ended_is_cancelled_at_its_server() {
+    let (begun, has_begun) = std::sync::mpsc::channel();
+    let (ended, has_ended) = std::sync::mpsc::channel();
+    let run = Tool::new("run", move |cx: TaskContext| {
+        let (begun, ended) = (begun.clone(), ended.clone());
+        async move {
+            begun.send(())?;
+            let cancelled = cx.cancelled().await;
+            ended.send(())?;
+            ToolResult::<String>::Err(cancelled.into())
+        }
+    });
+    let served = Served::new(Server::new("plain", "1").tool(run.task(TaskPolicy::Never)));
+    for era in ["--era=legacy", "--era=modern"] {
+        for (how, state) in [("KILL", "interrupted"), ("INT", "outcome unknown")] {
+            let mut calling = served.command(&["call", "run", era]).spawn().unwrap();
+            has_begun.recv().unwrap();
+            signal(&calling, how);
+            calling.wait().unwrap();
+            let listed = json(&served.run(&["tasks", "--json", "--offline"]));
+            assert_eq!(listed["calls"][0]["state"], state, "{listed}");
+            let call = listed["calls"][0]["call"].as_str().unwrap();
+            let cancelled = json(&served.run(&["cancel", call, "--json"]));
+            assert_eq!(cancelled["cancelled"], true, "{era}: {cancelled}");
+            has_ended.recv().unwrap();
+            assert!(exit(&served.run(&["task", call]), 0).contains("cancelled"));
+            exit(&served.run(&["cancel", call]), 5);
+        }
+    }
 }
 
 /// Nobody may be there to read the key, as at a shutdown.
@@ -239,12 +274,20 @@ fn the_command_that_makes_it_says_that_it_is_cancelled() {
     );
 }
 
-/// The caller dies before it can cancel the call.
+/// The caller dies before it can cancel the call. By its key it is cancelled all the same.
 #[test]
-fn a_call_whose_caller_dies_while_it_is_cancelled_is_given_up() {
+fn a_call_whose_caller_dies_while_it_is_cancelled() {
     for has_key in [true, false] {
+        let (begun, has_begun) = std::sync::mpsc::channel();
+        let run = Tool::new("run", move |_: TaskContext| {
+            let begun = begun.clone();
+            async move {
+                begun.send(())?;
+                std::future::pending::<ToolResult<String>>().await
+            }
+        });
         let served = match has_key {
-            true => Served::new(Server::new("plain", "1").tool(endless())),
+            true => Served::new(Server::new("plain", "1").tool(run.task(TaskPolicy::Never))),
             false => asking(),
         };
         let silent = silent_at_calls();
@@ -260,6 +303,9 @@ fn a_call_whose_caller_dies_while_it_is_cancelled_is_given_up() {
                 break call.to_owned();
             }
         };
+        if has_key {
+            has_begun.recv().unwrap();
+        }
         signal(&calling, "STOP");
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -280,10 +326,10 @@ fn a_call_whose_caller_dies_while_it_is_cancelled_is_given_up() {
         let cancelled = cancelling.wait_with_output().unwrap();
         exit(&cancelled, 0);
         let said = stderr(&cancelled);
-        assert!(said.contains("was given up"), "{said}");
-        assert_eq!(said.contains("may go on at the server"), has_key, "{said}");
+        assert_eq!(said.contains("was given up"), !has_key, "{said}");
+        assert_eq!(said.contains("is cancelled"), has_key, "{said}");
         let shown = exit(&served.run(&["task", &call]), 0);
-        assert!(shown.contains("outcome unknown"), "{shown}");
+        assert_eq!(shown.contains("outcome unknown"), !has_key, "{shown}");
     }
 }
 
@@ -318,10 +364,6 @@ fn the_key_of_a_question_may_begin_with_a_hyphen() {
     let answered = served.run(&["answer", "no-such-task", "--question", "-k1", "--decline"]);
     assert!(!stderr(&answered).contains("unexpected argument"), "{answered:?}");
     assert!(stderr(&answered).contains("no-such-task"), "{answered:?}");
-}
-
-fn endless() -> Tool {
-    Tool::new("run", async || std::future::pending::<String>().await).task(TaskPolicy::Never)
 }
 
 fn signal(process: &std::process::Child, name: &str) {

@@ -120,6 +120,53 @@ async fn a_call_without_an_answer_is_of_unknown_outcome_when_it_is_cancelled() {
     assert!(matches!(state(&journal).await, CallState::Unknown { .. }));
 }
 
+/// A server may cancel calls by their keys. Then nothing of it goes on, unless it had ended.
+#[tokio::test]
+async fn a_call_is_cancelled_by_its_key() {
+    for (status, is_cancelled) in [("cancelled", true), ("completed", false)] {
+        let held = Held::default();
+        let calls = Arc::clone(&held);
+        let peer = Peer::start(move |seen| match seen.method() {
+            "server/discover" => seen.result(json!({
+                "resultType": "complete", "supportedVersions": ["2026-07-28"],
+                "capabilities": {"tools": {}, "extensions": {"dev.longhaul/idempotency": {"cancel": true}}},
+            })),
+            "tools/list" => seen.result(json!({
+                "resultType": "complete", "tools": [{"name": "build", "inputSchema": {"type": "object"}}],
+            })),
+            "dev.longhaul/calls/cancel" => seen.result(json!({"resultType": "complete", "status": status})),
+            _ => hold(&calls, seen),
+        });
+        let directory = tempfile::tempdir().unwrap();
+        let journal = journal(&directory).await;
+        let (connection, _) = peer.connection_with(|options| options.clock = Arc::new(SystemClock));
+        let client = Client::recorded(connection, journal.clone());
+        let call = client.start("build", Value::Null).await.unwrap();
+        while held.lock().unwrap().is_none() {
+            tokio::task::yield_now().await;
+        }
+        let cancelled = call.cancel().await;
+        let (sent, cancel) = (
+            peer.calls_of("tools/call").remove(0),
+            peer.calls_of("dev.longhaul/calls/cancel").remove(0),
+        );
+        let key = |seen: &ReceivedRequest| seen.params()["_meta"]["dev.longhaul/idempotency-key"].clone();
+        assert_eq!((key(&cancel), &cancel.params()["name"]), (key(&sent), &json!("build")));
+        let ended = call.result().await;
+        if is_cancelled {
+            cancelled.unwrap();
+            assert!(matches!(ended, Err(CallError::Cancelled)), "{ended:?}");
+            assert_eq!(state(&journal).await, CallState::Finished(Finished::Cancelled));
+        } else {
+            assert!(
+                matches!(cancelled, Err(CallError::OutcomeUnknown { .. })),
+                "{cancelled:?}"
+            );
+            assert!(matches!(state(&journal).await, CallState::Unknown { .. }));
+        }
+    }
+}
+
 /// The server waits for the retry of the request, so it runs nothing.
 #[tokio::test]
 async fn a_call_that_asks_is_cancelled_at_once() {
