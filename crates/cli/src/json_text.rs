@@ -1,6 +1,10 @@
-//! JSON that the user writes, read without changing a number silently.
+//! JSON that the user writes, read without changing a number silently, or leaving out a member.
 
-use serde::de::DeserializeOwned;
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, Error, MapAccess, SeqAccess, Visitor},
+};
+use std::{collections::HashSet, fmt};
 
 /// Why a text was not read.
 #[derive(Debug, PartialEq, thiserror::Error)]
@@ -14,12 +18,72 @@ pub(crate) enum TextError {
     TooLarge(String),
 }
 
+/// A value whose objects have no name twice: the last one would silently win.
+struct DistinctNames;
+
+impl<'de> Deserialize<'de> for DistinctNames {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Self)
+    }
+}
+
+impl<'de> Visitor<'de> for DistinctNames {
+    type Value = Self;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("JSON")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self, A::Error> {
+        let mut seen = HashSet::new();
+        while let Some(name) = members.next_key::<String>()? {
+            if seen.contains(&name) {
+                return Err(A::Error::custom(format_args!("`{name}` stands twice in one object")));
+            }
+            members.next_value::<Self>()?;
+            seen.insert(name);
+        }
+        Ok(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Self, A::Error> {
+        while elements.next_element::<Self>()?.is_some() {}
+        Ok(self)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_unit<E>(self) -> Result<Self, E> {
+        Ok(self)
+    }
+}
+
 /// Reads JSON. Whole numbers are exact; a number with a point or an exponent is the nearest 64-bit floating point number.
 ///
 /// # Errors
-/// If it is no JSON or not what is wanted, or if a whole number fits neither into `i64` nor into `u64`.
+/// If it is no JSON or not what is wanted, if an object has a name twice, or if a whole number fits neither into `i64` nor into `u64`.
 pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, TextError> {
-    let value = serde_json::from_str(text).map_err(|error| TextError::NotJson(error.to_string()))?;
+    let not_json = |error: serde_json::Error| TextError::NotJson(error.to_string());
+    let value = serde_json::from_str(text).map_err(not_json)?;
+    serde_json::from_str::<DistinctNames>(text).map_err(not_json)?;
     match too_large(text) {
         Some(number) => Err(TextError::TooLarge(number.to_owned())),
         None => Ok(value),
@@ -80,6 +144,19 @@ mod tests {
         assert_eq!(read("1e21").unwrap(), Value::from(1e21));
         assert_eq!(read(&format!("[\"\\\\\", \"{large}\"]")).unwrap()[1], large);
         assert!(matches!(read("{"), Err(TextError::NotJson(_))));
+    }
+
+    #[test]
+    fn a_name_stands_once_in_an_object() {
+        for twice in [r#"{"a":1,"a":2}"#, r#"[{"b":{"a":1,"c":2,"\u0061":null}}]"#] {
+            let error = read::<Value>(twice).unwrap_err().to_string();
+            assert!(
+                error.starts_with("`a` stands twice in one object at line 1 column"),
+                "{error}"
+            );
+        }
+        let once = r#"{"a":{"a":[true,null,1.5,-1,"a"]},"b":{"a":1}}"#;
+        assert_eq!(read::<Value>(once).unwrap().to_string(), once);
     }
 
     proptest! {

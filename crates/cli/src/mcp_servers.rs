@@ -8,6 +8,10 @@ use std::collections::BTreeSet;
 /// The members under which clients have a server's URL: most have `url`, Windsurf has `serverUrl`, and Gemini CLI `httpUrl`.
 const URLS: [&str; 3] = ["url", "serverUrl", "httpUrl"];
 
+/// Why an entry of VS Code with `envFile` is refused.
+pub(crate) const NO_ENV_FILE: &str =
+    "its `envFile` is not read; name the variables in `env` instead, as `\"KEY\": \"${KEY}\"`, and set them before";
+
 /// A server of the file that is not disabled.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct McpServer {
@@ -102,6 +106,9 @@ fn read_entry(entry: &Value, variable: fn(&str) -> Option<String>) -> Result<Map
             if let Some(cwd) = entry["cwd"].as_str() {
                 upstream.insert("cwd".to_owned(), expanded("cwd", cwd)?.into());
             }
+            if !entry["envFile"].is_null() {
+                return Err(NO_ENV_FILE.to_owned());
+            }
             copy_table(entry, "env", variable, &mut upstream)?;
         }
         (Value::Null, Some(member)) => {
@@ -189,7 +196,8 @@ mod tests {
                 }
             },
             "g": {"command": "x", "args": ["a", "${input:key}"]},
-            "h": {"url": 1}
+            "h": {"url": 1},
+            "i": {"command": "x", "envFile": ".env"}
         }}"#;
         let servers = servers(text);
         let wrong: Vec<_> = servers
@@ -211,6 +219,7 @@ mod tests {
                     "its `args`: `${input:key}` is not supported; name a variable: `${VAR}`"
                 ),
                 (15, "h", "its `url` must be a string"),
+                (16, "i", NO_ENV_FILE),
             ]
         );
         assert_eq!(servers[2].name, "c_d");

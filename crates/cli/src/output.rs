@@ -6,6 +6,7 @@ use crate::{
 };
 use longhaul_core::push_timestamp;
 use longhaul_runtime::Ports;
+use parking_lot::Mutex;
 use serde_json::json;
 use std::{
     borrow::Cow,
@@ -18,6 +19,8 @@ use std::{
 static FAILED: AtomicBool = AtomicBool::new(false);
 /// Whether the reader of the pipe has closed it before all was written.
 static CLOSED: AtomicBool = AtomicBool::new(false);
+/// The lines for people that wait for the end of a form.
+static HELD: Mutex<Option<Vec<String>>> = Mutex::new(None);
 /// Whether lines for people are written as JSON.
 static JSON_NOTES: AtomicBool = AtomicBool::new(false);
 
@@ -95,7 +98,29 @@ pub(crate) fn note(line: &str) {
             json!({"timestamp": timestamp, "level": "INFO", "message": line, "target": "longhaul"}).to_string()
         }
     };
-    let _ = writeln!(io::stderr().lock(), "{line}");
+    match &mut *HELD.lock() {
+        Some(held) => held.push(line),
+        None => drop(writeln!(io::stderr().lock(), "{line}")),
+    }
+}
+
+/// While a form is shown, lines for people wait: they would be written into it.
+pub(crate) struct HeldNotes(());
+
+impl HeldNotes {
+    pub(crate) fn begin() -> Self {
+        HELD.lock().get_or_insert_default();
+        Self(())
+    }
+}
+
+impl Drop for HeldNotes {
+    fn drop(&mut self) {
+        let held = HELD.lock().take().unwrap_or_default();
+        for line in held {
+            let _ = writeln!(io::stderr().lock(), "{line}");
+        }
+    }
 }
 
 /// Replaces the control characters in `text` by spaces, except those in `keep`. So are those that show the letters behind them backwards.

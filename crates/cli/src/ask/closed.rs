@@ -9,9 +9,9 @@ pub(crate) fn closes_forms(reason: &'static str) {
     *REASON.lock() = Some(reason);
 }
 
-/// The reason. While the command waits for the task, only the task can end a form.
+/// The reason. While the command waits for what asks, only that can end a form.
 pub(super) fn reason() -> &'static str {
     REASON
         .lock()
-        .unwrap_or("the question was answered elsewhere, or its task has ended")
+        .unwrap_or("the question was answered elsewhere, or the server does not wait for the answer any more")
 }

@@ -67,7 +67,7 @@ mod of_unix {
         super::{closed, draw, keys},
         DeserializeOwned, FormError, Work, done,
     };
-    use crate::output::note;
+    use crate::output::{HeldNotes, note};
     use longhaul_client::SystemClock;
     use longhaul_core::Clock;
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -134,7 +134,11 @@ mod of_unix {
             .stdout(Stdio::from(OwnedFd::from(others)))
             .spawn()
             .map_err(|error| failed(&error))?;
-        let mut form = Form { child, terminal };
+        let mut form = Form {
+            child,
+            terminal,
+            _notes: HeldNotes::begin(),
+        };
         let question = serde_json::to_string(&work).map_err(|error| failed(&error))? + "\n";
         let reply = super::super::blocking(move || exchange(&socket, &question)).await;
         let status = form.ended().map_err(|error| failed(&error))?;
@@ -172,6 +176,8 @@ mod of_unix {
     struct Form {
         child: Child,
         terminal: Terminal,
+        /// Written when the terminal is as it was.
+        _notes: HeldNotes,
     }
 
     impl Form {

@@ -151,7 +151,11 @@ impl<'a> BatchFile<'a> {
                 arguments: json_text::read(text).map_err(read)?,
                 idempotency_key: None,
             },
-            None => json_text::read(text).map_err(read)?,
+            None => {
+                let members: Map<String, Value> = json_text::read(text).map_err(read)?;
+                let written = serde_json::from_value(members.into());
+                written.map_err(|error| read(TextError::NotJson(error.to_string())))?
+            }
         };
         if written.idempotency_key.is_some() && !self.takes_keys {
             return Err("this server does not declare idempotency keys, so it would ignore the key".to_owned());

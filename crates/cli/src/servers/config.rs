@@ -37,6 +37,9 @@ pub(super) struct Entry {
     pub(super) args: Vec<String>,
     #[serde(default)]
     pub(super) env: BTreeMap<String, String>,
+    /// VS Code's. Without its variables the server would be another one, so it is refused.
+    #[serde(rename = "envFile")]
+    pub(super) env_file: Option<String>,
     pub(super) cwd: Option<String>,
     #[serde(default)]
     pub(super) disabled: bool,
@@ -119,6 +122,8 @@ impl Configured {
 
     /// JSON, also with comments and trailing commas, as VS Code writes it.
     fn parse_json(text: &str, file: &str) -> Result<Self, ServerError> {
+        // Some editors write a byte order mark.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let value = jsonc_parser::parse_to_serde_value(text, &jsonc_parser::ParseOptions::default())
             .map_err(|error| wrong(&file, &error))?;
         let JsonFile { servers } = serde_json::from_value(value).map_err(|error| wrong(&file, &error))?;
@@ -149,6 +154,7 @@ impl From<StrictEntry> for Entry {
             command,
             args,
             env,
+            env_file: None,
             cwd,
             disabled,
             era,

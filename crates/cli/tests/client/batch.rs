@@ -100,6 +100,7 @@ fn a_mistake_in_any_line_keeps_all_from_being_sent() {
         ),
         ("{\"tool\": \"echo\", \"argument\": {}}", ":2: it must be {\"tool\": "),
         ("[]", ":2: it must be {\"tool\": "),
+        ("[\"echo\", {}]", ":2: it must be {\"tool\": "),
         (
             "{\"tool\": \"wait\", \"idempotencyKey\": \"k\"}",
             ":2: another line has the idempotency key `k`",

@@ -164,7 +164,9 @@ fn a_form_that_is_closed_leaves_a_clean_terminal() {
     call.until("type to filter]");
     let id = served.only_asking();
     exit(&served.run(&["cancel", &id]), 0);
-    call.until("the form is closed: the question was answered elsewhere, or its task has ended");
+    call.until(
+        "the form is closed: the question was answered elsewhere, or the server does not wait for the answer any more",
+    );
     call.ends(4);
     terminal.is_usable();
 
@@ -180,7 +182,8 @@ fn a_form_that_is_closed_leaves_a_clean_terminal() {
 /// `answer` shows what somebody else may answer, too: its form is closed then, and nothing is answered twice.
 #[test]
 fn the_form_of_an_answer_is_closed_when_its_question_is_gone() {
-    const CLOSED: &str = "the form is closed: the question was answered elsewhere, or its task has ended";
+    const CLOSED: &str =
+        "the form is closed: the question was answered elsewhere, or the server does not wait for the answer any more";
     let served = served();
     let mut terminal = Terminal::new(&served, "answer");
     for (era, key) in [("--era=modern", "in-1"), ("--era=legacy", "q1")] {
@@ -226,7 +229,9 @@ fn the_form_of_an_answer_to_a_call_is_closed_when_the_call_is_answered() {
     call.press("y\r");
     call.until("copies");
     call.press(Keys::ENTER);
-    answer.until("the form is closed: the question was answered elsewhere, or its task has ended");
+    answer.until(
+        "the form is closed: the question was answered elsewhere, or the server does not wait for the answer any more",
+    );
     answer.until("any more; nothing was answered");
     answer.ends(5);
     call.until("approved: ");
