@@ -6,6 +6,7 @@ use crate::{
     result::Exit,
     servers::{self, Server},
     states,
+    tasks::Row,
 };
 use longhaul_client::{
     CallFilter, CallState, Client, ClientJournal, Connection, InputRequest, JournalError, PendingCall, RecordedCall,
@@ -92,7 +93,7 @@ pub(crate) struct Named {
 }
 
 impl Named {
-    /// The task of this id, or of this part of an id that is recorded. If no server was chosen, a recorded task's own server is meant.
+    /// The task of this id, or of this part of an id that is recorded. If the command line names no server, a recorded task's own server is meant.
     pub(crate) async fn find(server: Server, id: &str) -> Result<Self, Failure> {
         let opened = async {
             let journal = open().await?;
@@ -102,7 +103,7 @@ impl Named {
         let (journal, found) = match opened.await {
             Ok(opened) => opened,
             // Its server is said, so it can be asked without the journal.
-            Err(error) if !server.is_unsaid() => {
+            Err(error) if server.is_chosen() => {
                 output::note(&format!("longhaul: the client journal cannot be used: {error}"));
                 return Ok(Self::unrecorded(server, id));
             }
@@ -110,16 +111,12 @@ impl Named {
         };
         let fitting = |call: &&RecordedCall| server.covers(call);
         let mut fitting = distinct(found.iter().filter(fitting));
-        let mut server = server;
-        if fitting.is_empty() && server.is_unsaid() {
-            // The environment only says where to look otherwise.
-            fitting = distinct(found.iter());
-            if !fitting.is_empty() {
-                server = server.unchosen();
-            }
+        let is_of_default = |call: &&RecordedCall| server.is_named() && server.is_server_of(call);
+        if fitting.len() > 1 && fitting.iter().any(is_of_default) {
+            fitting.retain(|call| is_of_default(&call));
         }
         match (fitting.first().copied(), fitting.get(1)) {
-            (None, _) if server.is_unsaid() && id.chars().count() < SHORTEST_PART => Err(Failure::usage(format!(
+            (None, _) if !server.is_chosen() && id.chars().count() < SHORTEST_PART => Err(Failure::usage(format!(
                 "no recorded task has the id `{id}`, and a part of an id needs {SHORTEST_PART} characters or more; `longhaul tasks` lists the ids"
             ))),
             (None, _) => Ok(Self::unrecorded(server, id)),
@@ -148,15 +145,14 @@ impl Named {
         }
     }
 
-    /// The only recorded task that has not ended, on this server if one was chosen.
+    /// The only recorded task that has not ended, on this server if the command line names one.
     pub(crate) async fn only(server: Server, command: &str) -> Result<Self, Failure> {
         let live = Self::candidates(&server, command).await?;
         Self::only_of(server, command, &live).await
     }
 
-    /// The recorded tasks that `command` without an id may mean, on this server if one was chosen.
+    /// The recorded tasks that `command` without an id may mean, on this server if the command line names one.
     pub(crate) async fn candidates(server: &Server, command: &str) -> Result<Vec<RecordedCall>, Failure> {
-        server.check()?;
         let live = open().await?.live().await?;
         let is_open = |call: &&RecordedCall| !call.status.is_some_and(TaskStatus::is_final);
         let of_server = |call: &&RecordedCall| server.covers(call);
@@ -186,7 +182,15 @@ impl Named {
                 "name a task: longhaul {command} [SERVER] ID; none is recorded that has not ended"
             ))),
             (Some(_), Some(_)) => {
-                let line = |call| format!("{}  {}  on {}", id(call), call.tool, servers::recorded(call).shown());
+                let line = |call: &RecordedCall| {
+                    let state = Row::recorded(call.clone()).state().0;
+                    format!(
+                        "{}  {}  {state}  on {}",
+                        id(call),
+                        call.tool,
+                        servers::recorded(call).shown()
+                    )
+                };
                 let ids: Vec<String> = live.iter().map(|call| output::plain(&line(call), "")).collect();
                 Err(Failure::usage(format!(
                     "name one of your tasks:\n  {}",
@@ -196,9 +200,8 @@ impl Named {
         }
     }
 
-    /// The recorded tasks that have not ended, on this server if one was chosen.
+    /// The recorded tasks that have not ended, on this server if the command line names one.
     pub(crate) async fn live(server: &Server) -> Result<Vec<Self>, Failure> {
-        server.check()?;
         let journal = open().await?;
         let live = journal.live().await?.into_iter();
         let fitting = live.filter(|call| {
@@ -217,12 +220,12 @@ impl Named {
 
     /// Says that the task is not recorded, if that is why this server was asked and does not know it, or cannot be reached.
     pub(crate) fn explain(&self, failure: Failure) -> Failure {
-        if self.recorded.is_some() || !self.server.is_unsaid() {
+        if self.recorded.is_some() || self.server.is_chosen() {
             return failure;
         }
         match failure.exit() {
             // What is wrong is the word.
-            Exit::NoServer if !self.server.is_chosen() => Failure::usage(format!(
+            Exit::NoServer if !self.server.is_named() => Failure::usage(format!(
                 "no recorded task has the id `{}`, no server is configured under that name, and there is none at {} (another server: -s SERVER); `longhaul tasks` lists the ids",
                 self.id,
                 self.server.shown()

@@ -1,6 +1,8 @@
 //! Which server the command line and the environment mean.
 
-use super::{Command, DEFAULT_URL, DEFAULT_VARIABLE, Endpoint, Server, ServerError, config::Configured, entry::is_url};
+use super::{
+    Command, DEFAULT_URL, DEFAULT_VARIABLE, Endpoint, NamedBy, Server, ServerError, config::Configured, entry::is_url,
+};
 use crate::{args::ServerArgs, output};
 use std::env;
 
@@ -68,16 +70,14 @@ pub(super) fn choose_among<'a>(
         return Ok((configured.server(first, (vec![first.clone()], Vec::new()))?, rest));
     }
     let default = default.filter(|default| !default.is_empty());
-    let chosen = default.is_some();
+    let named_by = match default {
+        Some(_) => NamedBy::Environment,
+        None => NamedBy::Nothing,
+    };
     let default = default.unwrap_or_else(|| DEFAULT_URL.to_owned());
     let server = match configured.server(&default, (Vec::new(), Vec::new())) {
         Ok(server) => server,
         Err(error) => Server::at(Endpoint::Wrong(error)),
     };
-    let server = Server {
-        chosen,
-        from_environment: chosen,
-        ..server
-    };
-    Ok((server, words))
+    Ok((Server { named_by, ..server }, words))
 }

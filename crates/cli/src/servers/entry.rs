@@ -1,10 +1,10 @@
 //! The server of a URL, or of a name in the configuration.
 
 use super::{
-    Command, Endpoint, Server, ServerError,
+    Command, Endpoint, NamedBy, Server, ServerError,
     config::{Configured, Entry},
 };
-use crate::{nearest, variables::expand};
+use crate::{mcp_servers, nearest, variables::expand};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use longhaul_client::EraChoice;
 use std::{env, path::PathBuf};
@@ -54,8 +54,7 @@ impl Configured {
             given_era: None,
             name: (!is_url(name)).then(|| name.to_owned()),
             mcp_config: None,
-            chosen: true,
-            from_environment: false,
+            named_by: NamedBy::CommandLine,
             words,
         })
     }
@@ -64,6 +63,9 @@ impl Configured {
 /// What an entry says, with its variables expanded.
 fn endpoint(entry: &Entry) -> Result<Endpoint, String> {
     let expanded = |text: &String| expand(text, |name| env::var(name).ok());
+    if entry.env_file.is_some() {
+        return Err(mcp_servers::NO_ENV_FILE.to_owned());
+    }
     match (&entry.url, &entry.command) {
         (Some(url), None) => Ok(Endpoint::Http(expanded(url)?)),
         (None, Some(program)) => Ok(Endpoint::Child(Command {

@@ -1,7 +1,7 @@
 //! What a server is recorded as.
 
 use super::{
-    Command, Endpoint, Server,
+    Command, Endpoint, NamedBy, Server,
     config::Configured,
     masked::{masked, masked_words},
 };
@@ -89,7 +89,11 @@ pub(super) fn recorded_in(mcp_config: Option<&Path>, call: &RecordedCall) -> Ser
         Some(server.of_file(mcp_config))
     });
     match named.filter(|named| named.is_recorded_as(&call.server)) {
-        Some(named) => Server { chosen: false, ..named }.in_folder_of(&call.server),
+        Some(named) => Server {
+            named_by: NamedBy::Nothing,
+            ..named
+        }
+        .in_folder_of(&call.server),
         None => unnamed(call),
     }
 }
@@ -137,8 +141,7 @@ fn unnamed(call: &RecordedCall) -> Server {
         given_era: None,
         name: call.server_name.clone(),
         mcp_config: None,
-        chosen: false,
-        from_environment: false,
+        named_by: NamedBy::Nothing,
         words,
     }
 }

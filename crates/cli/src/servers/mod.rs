@@ -53,12 +53,19 @@ pub(crate) struct Server {
     name: Option<String>,
     /// That of `--mcp-config`, in which recorded calls find their servers, too.
     mcp_config: Option<PathBuf>,
-    /// Whether the command line or the environment says it.
-    chosen: bool,
-    /// Whether the environment says it, and not the command line.
-    from_environment: bool,
+    named_by: NamedBy,
     /// The words that choose it on a command line: those in front of the tool or task, and those behind all others.
     words: (Vec<String>, Vec<String>),
+}
+
+/// What says that a server is meant.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum NamedBy {
+    CommandLine,
+    /// It names the default server. Recorded calls of other servers are meant, too.
+    Environment,
+    /// Nothing: it is the default server, or that of a recorded call.
+    Nothing,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -116,8 +123,7 @@ impl Server {
             given_era: None,
             name: None,
             mcp_config: None,
-            chosen: true,
-            from_environment: false,
+            named_by: NamedBy::CommandLine,
             words: (Vec::new(), Vec::new()),
         }
     }
@@ -155,9 +161,9 @@ impl Server {
         }
     }
 
-    /// The server to ask about a recorded call: this one if it was chosen, else that of the call.
+    /// The server to ask about a recorded call: this one if it was named and is meant, else that of the call.
     pub(crate) fn of_call(self, call: &RecordedCall) -> Self {
-        match self.chosen {
+        match self.is_chosen() || (self.is_named() && self.is_server_of(call)) {
             true => self.in_folder_of(&call.server),
             false => identity::recorded_in(self.mcp_config.as_deref(), call).in_era(self.given_era),
         }
@@ -181,31 +187,31 @@ impl Server {
         }
     }
 
-    /// Whether the command line or the environment says it; else it is the default one.
+    /// Whether the command line names it; else it is the default one.
     pub(crate) fn is_chosen(&self) -> bool {
-        self.chosen
+        self.named_by == NamedBy::CommandLine
     }
 
-    /// Whether a recorded call is meant: any, unless a server was chosen. Two names may be two callers of one server, whose tasks are kept apart there.
+    /// Whether the command line or the environment names it.
+    pub(crate) fn is_named(&self) -> bool {
+        self.named_by != NamedBy::Nothing
+    }
+
+    /// Whether a recorded call is meant: any, unless the command line names a server.
     pub(crate) fn covers(&self, call: &RecordedCall) -> bool {
+        !self.is_chosen() || self.is_server_of(call)
+    }
+
+    /// Whether a recorded call went to it. Two names may be two callers of one server, whose tasks are kept apart there.
+    pub(crate) fn is_server_of(&self, call: &RecordedCall) -> bool {
         let is_other_name = self.name.is_some() && call.server_name.is_some() && self.name != call.server_name;
-        !self.chosen || (self.is_recorded_as(&call.server) && !is_other_name)
+        self.is_recorded_as(&call.server) && !is_other_name
     }
 
     /// The command that logs in to it.
     pub(crate) fn login_line(&self) -> String {
         let server = shell_word(self.name.as_deref().or(self.url()).unwrap_or_default());
         format!("longhaul login {server}")
-    }
-
-    /// Whether the command line names no server: the environment does, or it is the default one.
-    pub(crate) fn is_unsaid(&self) -> bool {
-        !self.chosen || self.from_environment
-    }
-
-    /// The same, as one that was not chosen: a recorded task's own server is meant.
-    pub(crate) fn unchosen(self) -> Self {
-        Self { chosen: false, ..self }
     }
 
     /// Its URL, if it is reached over HTTP.
@@ -261,7 +267,7 @@ impl Server {
 
     /// Whether it is the server of the default address, and neither the user nor a configuration says so.
     fn is_default(&self) -> bool {
-        !self.chosen && self.name.is_none() && self.endpoint == Endpoint::Http(DEFAULT_URL.to_owned())
+        !self.is_named() && self.name.is_none() && self.endpoint == Endpoint::Http(DEFAULT_URL.to_owned())
     }
 
     /// A connection to it, with these changes of the options. Nothing is sent yet.

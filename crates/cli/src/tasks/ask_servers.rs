@@ -66,6 +66,11 @@ pub(super) async fn ask(chosen: &Server, rows: &mut [Row]) -> Vec<Row> {
     more
 }
 
+/// Whether a server is asked although nothing is recorded of it: the user names it. One that would have to be started is named on the command line.
+fn is_asked_too(server: &Server) -> bool {
+    server.is_chosen() || (server.is_named() && !server.is_child())
+}
+
 fn groups(chosen: &Server, rows: &[Row]) -> Vec<Group> {
     let mut groups: HashMap<(String, Option<String>, Option<String>), Group> = HashMap::new();
     let mut lost = 0;
@@ -95,7 +100,10 @@ fn groups(chosen: &Server, rows: &[Row]) -> Vec<Group> {
         };
         groups.entry(key).or_insert_with(new).rows.push(place);
     }
-    if chosen.is_chosen() && groups.is_empty() {
+    let is_asked = groups
+        .values()
+        .any(|group| group.server.recorded() == chosen.recorded());
+    if is_asked_too(chosen) && !is_asked {
         let key = (chosen.recorded(), None, None);
         groups.insert(
             key,

@@ -52,7 +52,7 @@ async fn list(args: &args::Tasks) -> Result<Exit, Failure> {
         let listed = with_notice("the servers", asked).await;
         rows.extend(listed);
         // Nothing is known of this server, so it was not said either whether it can be reached.
-        if rows.is_empty() && server.is_chosen() {
+        if rows.is_empty() && server.is_named() {
             let connection = server.connection(|_| {})?;
             with_notice(connection.address(), connection.server()).await?;
             connection.close().await;
@@ -109,7 +109,7 @@ pub(crate) async fn only_that_asks(server: &Server, calls: Vec<RecordedCall>) ->
     Err(Failure::usage(format!("{first}:{lines}")))
 }
 
-/// The recorded calls, the latest first; only those of the server, if one was chosen.
+/// The recorded calls, the latest first; only those of the server, if the command line names one.
 async fn recorded(server: &Server) -> Result<Vec<Row>, Failure> {
     let filter = CallFilter {
         // A child process may be recorded in several folders.

@@ -469,3 +469,20 @@ fn tasks_of_two_servers_with_one_id_are_told_apart() {
     );
     exit(&run(&["task", "-s", &other.url, &id]), 5);
 }
+
+/// The default server is where calls go without another one, and hides nothing that is recorded.
+#[test]
+fn the_default_server_of_the_environment_hides_no_other_server() {
+    let (one, other) = (asking(), asking());
+    let id = exit(&one.run(&["call", "ship", "--detach"]), 0);
+    one.asks(&id, 1);
+    let elsewhere = |words: &[&str]| run_at(&other.url, &one.home, words);
+    assert!(exit(&elsewhere(&["tasks"]), 0).starts_with(&id));
+    assert!(exit(&elsewhere(&["tasks", "--open", "--offline"]), 0).starts_with(&id));
+    assert!(exit(&elsewhere(&["task"]), 0).contains("Ship it?"));
+    exit(&elsewhere(&["answer", "approved=true"]), 0);
+    assert!(exit(&elsewhere(&["task", "--wait"]), 0).contains("approved: true"));
+    // On the command line a server is chosen.
+    let of_other = exit(&run_at(&one.url, &one.home, &["tasks", &other.url]), 0);
+    assert!(of_other.is_empty(), "{of_other}");
+}
