@@ -4,7 +4,6 @@ use crate::{
     context::AdminContext,
     query::{self, InvalidQuery},
 };
-use longhaul_core::TaskId;
 use longhaul_server::audit::AuditAction;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -84,37 +83,7 @@ pub(crate) enum AuditReadError {
     Io(#[from] io::Error),
 }
 
-/// An answer to a question of a task, as the log has it.
-pub(crate) struct AuditedAnswer {
-    at: String,
-    by: &'static str,
-}
-
-/// Who has answered a question that was settled at this time, as RFC 3339: the log has a line of it when that was done. `answers` are newest first.
-pub(crate) fn answered_by(answers: &[AuditedAnswer], settled_at: &str) -> Option<&'static str> {
-    let behind = answers.iter().rev().find(|answer| *answer.at >= *settled_at)?;
-    Some(behind.by)
-}
-
 impl AdminContext {
-    /// The answers to questions of a task among the latest lines, if the log can be read.
-    pub(crate) fn answers(&self, task: &TaskId) -> Vec<AuditedAnswer> {
-        let latest = self.audit.as_ref().and_then(|audit| audit.latest(SEARCHED).ok()?);
-        let of_task = latest.into_iter().flatten().filter(|line| line.contains(task.as_str()));
-        let answer = |line: String| {
-            let line: Value = serde_json::from_str(&line).ok()?;
-            let is_answer = line["action"] == "answer" && line["outcome"] == "ok" && line["task"] == task.as_str();
-            is_answer.then(|| AuditedAnswer {
-                at: line["time"].as_str().unwrap_or_default().to_owned(),
-                by: match line["principal"] == "operator" {
-                    true => "operator",
-                    false => "client",
-                },
-            })
-        };
-        of_task.filter_map(answer).collect()
-    }
-
     pub(crate) fn audit_lines(&self, query: &AuditQuery) -> Result<AuditLines, AuditReadError> {
         query.check()?;
         let audit = self.audit.as_ref().ok_or(AuditReadError::None)?;

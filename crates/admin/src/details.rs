@@ -1,7 +1,6 @@
 //! Reading what is shown.
 
 use crate::{
-    audit_view::answered_by,
     context::AdminContext,
     masking::{mask, mask_result},
     metrics::{MetricsError, Observed, Present, queue_age},
@@ -11,7 +10,7 @@ use crate::{
 };
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use longhaul_core::{
-    Input, Now, State, Task, TaskId, UnixMillis, Verdict,
+    AnsweredBy, Input, Now, State, Task, TaskId, Verdict,
     store::{LiveTasks, Record, StoreError},
 };
 use longhaul_runtime::{Engine, QueueWait, Requestor};
@@ -24,9 +23,6 @@ const SHOWN: usize = 100;
 
 /// Rows of a list that are read at the same time: each failed task takes several queries.
 const ROWS_AT_ONCE: usize = 16;
-
-/// A line of the audit log may be so much earlier than what it is about, in milliseconds.
-const CLOCKS_APART: i64 = 1_000;
 
 /// A page of tasks.
 #[derive(Debug, Clone, Serialize)]
@@ -172,25 +168,18 @@ impl AdminContext {
     /// The questions of a task that are not open any more.
     async fn settled_questions(&self, id: &TaskId, now: Now) -> Result<Vec<SettledQuestionView>, StoreError> {
         let inputs = self.engine.store().inputs(id, SHOWN).await?;
-        let mut answers = None;
-        let mut view = |input: &Input| {
+        let view = |input: &Input| {
             let how = view::settled(&input.state)?;
-            let by = input.settled_at.filter(|_| how != "withdrawn").and_then(|at| {
-                let answers = answers.get_or_insert_with(|| self.answers(id));
-                // The two clocks are read one after another.
-                let before = UnixMillis(at.0.saturating_sub(CLOCKS_APART));
-                answered_by(answers, &words::timestamp(now, before))
-            });
             Some(SettledQuestionView {
                 key: input.key.as_str().to_owned(),
                 question: asked(&question_view(input, String::new())),
                 asked_at: words::timestamp(now, input.asked_at),
                 settled_at: input.settled_at.map(|at| words::timestamp(now, at)),
                 how,
-                by,
+                by: input.answered_by.map(AnsweredBy::as_str),
             })
         };
-        Ok(inputs.iter().filter_map(&mut view).collect())
+        Ok(inputs.iter().filter_map(view).collect())
     }
 
     /// What to say of a tool of this name, if the server knows none.

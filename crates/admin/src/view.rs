@@ -219,9 +219,9 @@ pub(crate) struct SettledQuestionView {
     pub(crate) asked_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) settled_at: Option<String>,
-    /// `answered`, `accepted`, `declined`, `cancelled`, `refused` (the client answered with an error) or `withdrawn`.
+    /// `answered`, `accepted`, `declined`, `cancelled`, `refused` (the answer is an error) or `withdrawn`.
     pub(crate) how: &'static str,
-    /// `client` or `operator`, if the audit log has it.
+    /// `client`, `operator` or `server`, if it was answered; not of answers that earlier releases have taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) by: Option<&'static str>,
 }

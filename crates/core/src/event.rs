@@ -1,6 +1,6 @@
 //! Everything that may happen to a task.
 
-use crate::{Block, Entry, HostId, InputKey, Json, NodeId, Outcome, Progress, StopReason, UnixMillis};
+use crate::{AnsweredBy, Block, Entry, HostId, InputKey, Json, NodeId, Outcome, Progress, StopReason, UnixMillis};
 use std::sync::Arc;
 
 /// How a cancel acts on running work.
@@ -85,12 +85,14 @@ pub enum Event {
         /// `{"method": …, "params": …}`.
         request: Json,
     },
-    /// The client answered (invariant 4: once).
+    /// The question has its answer (invariant 4: once).
     InputAnswered {
         /// Which question.
         key: InputKey,
         /// The answer, as it came.
         answer: Json,
+        /// Who gave it.
+        by: AnsweredBy,
     },
     /// The work no longer needs the answer.
     InputWithdrawn {

@@ -35,6 +35,28 @@ pub enum InputState {
     Withdrawn,
 }
 
+/// Who answered a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AnsweredBy {
+    /// A client of the task's principal.
+    Client,
+    /// An operator.
+    Operator,
+    /// The server: the client cannot be asked, or not any more.
+    Server,
+}
+
+impl AnsweredBy {
+    /// The word that operators see.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Operator => "operator",
+            Self::Server => "server",
+        }
+    }
+}
+
 /// A question and what has become of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Input {
@@ -50,4 +72,6 @@ pub struct Input {
     pub asked_at: UnixMillis,
     /// When it was answered or withdrawn; `None` while it is open, or if an earlier version settled it, which did not record it.
     pub settled_at: Option<UnixMillis>,
+    /// Who answered it; `None` while nobody has, or if an earlier version took the answer, which did not record it.
+    pub answered_by: Option<AnsweredBy>,
 }

@@ -54,7 +54,7 @@ pub use event_store::{EventLimits, EventStore, EventStream, KeptEvent};
 pub use excerpt::{MAX_STATUS_BYTES, shorten, truncate};
 pub use failed_attempt::{EndedBy, FailedAttempt};
 pub use id::{InvalidTaskId, TaskId};
-pub use input::{Input, InputKey, InputState};
+pub use input::{AnsweredBy, Input, InputKey, InputState};
 pub use journal::{Entry, EntryKey, EntryKind, Lineage, MAX_ENTRY_BYTES};
 pub use json::{InvalidJson, Json};
 pub use log_level::LogLevel;

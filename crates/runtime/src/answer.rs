@@ -2,7 +2,7 @@
 
 use crate::Engine;
 use longhaul_core::{
-    Event, InputKey, Json, Principal, Scope, TaskId,
+    AnsweredBy, Event, InputKey, Json, Principal, Scope, TaskId,
     store::{ApplyError, Change, StoreError},
 };
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ pub enum QuestionLookup {
 }
 
 impl Engine {
-    /// Gives answers to a task of `scope`. Answers to questions that are not open are ignored. `None` if there is no such
+    /// Gives a client's answers to a task of `scope`. Answers to questions that are not open are ignored. `None` if there is no such
     /// task.
     ///
     /// # Errors
@@ -37,7 +37,7 @@ impl Engine {
             if !record.task.open_inputs.contains(&key) {
                 continue;
             }
-            self.answer_question(id, key, answer).await?;
+            self.answer_question(id, key, answer, AnsweredBy::Client).await?;
         }
         Ok(Some(()))
     }
@@ -66,8 +66,14 @@ impl Engine {
     ///
     /// # Errors
     /// The store's.
-    pub async fn answer_question(&self, id: &TaskId, key: InputKey, answer: Json) -> Result<(), StoreError> {
-        let event = Event::InputAnswered { key, answer };
+    pub async fn answer_question(
+        &self,
+        id: &TaskId,
+        key: InputKey,
+        answer: Json,
+        by: AnsweredBy,
+    ) -> Result<(), StoreError> {
+        let event = Event::InputAnswered { key, answer, by };
         match self.0.node.commit(Change::of(id, event, self.0.node.now())).await {
             Ok(_) => Ok(()),
             Err(ApplyError::Store(error)) => Err(error),

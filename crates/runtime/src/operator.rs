@@ -2,7 +2,8 @@
 
 use crate::{Call, DeleteError, Engine, engine::Inner, paused_tools::upstream_key, requestor::Requestor};
 use longhaul_core::{
-    CancelMode, EntryKey, Event, InputKey, Json, Millis, NodeId, Scope, State, Task, TaskId, UnixMillis, Verdict,
+    AnsweredBy, CancelMode, EntryKey, Event, InputKey, InputState, Json, Millis, NodeId, Scope, State, Task, TaskId,
+    UnixMillis, Verdict,
     store::{ApplyError, Change, CreateError, LeaseStatus, NodeStatus, Record, StoreError},
 };
 use std::sync::Arc;
@@ -94,11 +95,12 @@ impl Engine {
         if !self.any_task(id).await?.task.open_inputs.contains(&key) {
             return Err(CLOSED);
         }
-        self.answer_question(id, key.clone(), answer.clone()).await?;
+        self.answer_question(id, key.clone(), answer.clone(), AnsweredBy::Operator)
+            .await?;
         // Whoever answers first counts.
         let kept = self.0.node.store.input(id, &key).await?;
-        match kept.map(|input| input.state) {
-            Some(longhaul_core::InputState::Answered(kept)) if kept == answer => Ok(()),
+        match kept.map(|input| (input.state, input.answered_by)) {
+            Some((InputState::Answered(kept), Some(AnsweredBy::Operator))) if kept == answer => Ok(()),
             _ => Err(CLOSED),
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::{engine::Engine, reply::Reply};
 use longhaul_core::{
-    RpcFailure, Task,
+    AnsweredBy, RpcFailure, Task,
     store::{SearchOrder, StoreError, TaskFilter, TaskSearch},
 };
 
@@ -52,7 +52,9 @@ async fn refuse_of(engine: &Engine, task: &Task) -> Result<(), StoreError> {
             data: None,
         });
         let answer = refusal.into_answer();
-        engine.answer_question(&task.id, input.key, answer).await?;
+        engine
+            .answer_question(&task.id, input.key, answer, AnsweredBy::Server)
+            .await?;
     }
     Ok(())
 }

@@ -84,9 +84,8 @@ const CHILDREN_OF_FINISHED_PARENTS: &str = select_tasks!(
 const BLOCKED: &str = select_tasks!("", "WHERE state = -1 AND id > $1 ORDER BY id LIMIT $2");
 const LIVE_TASKS: &str = "SELECT tool, state, count(*), count(*) FILTER (WHERE open_inputs <> ''), min(ready_at) \
      FROM tasks WHERE ended_at IS NULL GROUP BY tool, state ORDER BY tool, state";
-const INPUT: &str =
-    "SELECT key, name, request, state, answer, asked_at, settled_at FROM inputs WHERE task = $1 AND key = $2";
-const INPUTS: &str = "SELECT key, name, request, state, answer, asked_at, settled_at FROM inputs WHERE task = $1 \
+const INPUT: &str = "SELECT key, name, request, state, answer, asked_at, settled_at, answered_by FROM inputs WHERE task = $1 AND key = $2";
+const INPUTS: &str = "SELECT key, name, request, state, answer, asked_at, settled_at, answered_by FROM inputs WHERE task = $1 \
      ORDER BY asked_at, key LIMIT $2";
 const JOURNAL: &str = "SELECT seq, kind, nth, beside, at, path, name, value, epoch FROM journal WHERE task = $1 AND seq > $2 ORDER BY seq LIMIT $3";
 const EMITTED: &str = "SELECT seq, kind, nth, beside, at, path, name, value, epoch FROM journal \

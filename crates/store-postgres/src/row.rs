@@ -130,12 +130,13 @@ pub(crate) fn open_inputs(row: &tokio_postgres::Row, at: usize, task: &Task) -> 
             state: InputState::Open,
             asked_at: UnixMillis(*asked_at.get(place)?),
             settled_at: None,
+            answered_by: None,
         })
     });
     Ok(open.collect())
 }
 
-/// Reads a question: `key, name, request, state, answer, asked_at, settled_at`.
+/// Reads a question: `key, name, request, state, answer, asked_at, settled_at, answered_by`.
 pub(crate) fn input(row: &tokio_postgres::Row) -> Result<Input, Fault> {
     let row = Row(row);
     Ok(Input {
@@ -150,6 +151,7 @@ pub(crate) fn input(row: &tokio_postgres::Row) -> Result<Input, Fault> {
         },
         asked_at: UnixMillis(task_row::number(&row, 5)?),
         settled_at: task_row::timestamp(&row, 6)?,
+        answered_by: task_row::answered_by(&row, 7)?,
     })
 }
 

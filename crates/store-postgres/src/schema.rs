@@ -16,6 +16,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0003_relocations.sql"),
     include_str!("migrations/0004_messages.sql"),
     include_str!("migrations/0005_origin.sql"),
+    include_str!("migrations/0006_answered_by.sql"),
 ];
 
 /// The version of the schema after all of them.

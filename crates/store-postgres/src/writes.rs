@@ -8,11 +8,11 @@ use crate::{
     transaction::{Param, Then, Tx},
 };
 use longhaul_core::{
-    Entry, HostId, Input, InputKey, InputState, Json, Outcome, SessionKey, Task, TaskId, UnixMillis,
+    AnsweredBy, Entry, HostId, Input, InputKey, InputState, Json, Outcome, SessionKey, Task, TaskId, UnixMillis,
     store::{History, Idempotency},
 };
 use longhaul_store::{
-    code::{self, ENTRY_KINDS},
+    code::{self, ANSWERED_BY, ENTRY_KINDS},
     decision::{Decision, EntryWrite, InputWrite},
     task_row::outcome_columns,
 };
@@ -25,11 +25,11 @@ const INSERT_ARGUMENTS: &str =
     "INSERT INTO arguments (task, json, requestor) SELECT * FROM unnest($1::text[], $2::text[], $3::text[])";
 const INSERT_OUTCOMES: &str = "INSERT INTO outcomes (task, json, code, message) \
      SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[])";
-const INSERT_INPUTS: &str = "INSERT INTO inputs (task, key, name, request, state, answer, asked_at, settled_at) \
-     SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::bigint[], $8::bigint[])";
+const INSERT_INPUTS: &str = "INSERT INTO inputs (task, key, name, request, state, answer, asked_at, settled_at, answered_by) \
+     SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::bigint[], $8::bigint[], $9::bigint[])";
 /// A question is settled once.
-const SETTLE_INPUTS: &str = "UPDATE inputs SET state = new.state, answer = new.answer, settled_at = new.at \
-     FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bigint[]) AS new (task, key, state, answer, at) \
+const SETTLE_INPUTS: &str = "UPDATE inputs SET state = new.state, answer = new.answer, settled_at = new.at, answered_by = new.by \
+     FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[]) AS new (task, key, state, answer, at, by) \
      WHERE inputs.task = new.task AND inputs.key = new.key";
 const INSERT_ENTRIES: &str = "INSERT INTO journal (task, seq, kind, nth, beside, at, epoch, path, name, value) \
      SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], \
@@ -46,7 +46,7 @@ const END_SESSIONS: &str = "INSERT INTO ended_sessions (session, until) SELECT *
 struct Settled {
     task: TaskId,
     key: InputKey,
-    answer: Option<Json>,
+    answer: Option<(Json, AnsweredBy)>,
     at: UnixMillis,
 }
 
@@ -129,13 +129,14 @@ impl Writes {
                     state: InputState::Open,
                     asked_at: *at,
                     settled_at: None,
+                    answered_by: None,
                 };
                 self.inputs.push((task, input));
             }
-            InputWrite::Answered { key, answer, at } => self.settled.push(Settled {
+            InputWrite::Answered { key, answer, by, at } => self.settled.push(Settled {
                 task,
                 key: key.clone(),
-                answer: Some((*answer).clone()),
+                answer: Some(((*answer).clone(), *by)),
                 at: *at,
             }),
             InputWrite::Withdrawn { key, at } => self.settled.push(Settled {
@@ -195,11 +196,13 @@ struct Columns<'a> {
     input_answers: Vec<Option<&'a str>>,
     input_asked_at: Vec<i64>,
     input_settled_at: Vec<Option<i64>>,
+    input_answered_by: Vec<Option<i64>>,
     settled_tasks: Vec<&'a str>,
     settled_keys: Vec<&'a str>,
     settled_states: Vec<i64>,
     settled_answers: Vec<Option<&'a str>>,
     settled_at: Vec<i64>,
+    settled_by: Vec<Option<i64>>,
     entry_tasks: Vec<&'a str>,
     entry_seqs: Vec<i64>,
     entry_kinds: Vec<i64>,
@@ -263,11 +266,19 @@ impl<'a> Columns<'a> {
             input_answers: column(inputs, |(_, input)| state_columns(&input.state).1),
             input_asked_at: column(inputs, |(_, input)| input.asked_at.0),
             input_settled_at: column(inputs, |(_, input)| input.settled_at.map(|at| at.0)),
+            input_answered_by: column(inputs, |(_, input)| {
+                input.answered_by.map(|by| code::of(&ANSWERED_BY, by))
+            }),
             settled_tasks: column(settled, |settled| settled.task.as_str()),
             settled_keys: column(settled, |settled| settled.key.as_str()),
             settled_states: column(settled, |settled| if settled.answer.is_some() { 1 } else { 2 }),
-            settled_answers: column(settled, |settled| settled.answer.as_ref().map(Json::as_str)),
+            settled_answers: column(settled, |settled| {
+                settled.answer.as_ref().map(|(answer, _)| answer.as_str())
+            }),
             settled_at: column(settled, |settled| settled.at.0),
+            settled_by: column(settled, |settled| {
+                settled.answer.as_ref().map(|(_, by)| code::of(&ANSWERED_BY, *by))
+            }),
             entry_tasks: column(appended, |(task, _)| task.as_str()),
             entry_seqs: column(appended, |(_, entry)| entry.seq.into()),
             entry_kinds: column(appended, |(_, entry)| code::of(&ENTRY_KINDS, entry.key.kind)),
@@ -323,6 +334,7 @@ impl<'a> Columns<'a> {
                 &self.input_answers,
                 &self.input_asked_at,
                 &self.input_settled_at,
+                &self.input_answered_by,
             ],
         );
         add(
@@ -334,6 +346,7 @@ impl<'a> Columns<'a> {
                 &self.settled_states,
                 &self.settled_answers,
                 &self.settled_at,
+                &self.settled_by,
             ],
         );
         add(

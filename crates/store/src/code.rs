@@ -1,6 +1,6 @@
 //! The numbers that databases store for enum values. A value's number is its position in its table; tables only grow at their end.
 
-use longhaul_core::{AttemptState, EntryKind, Origin, State, StopReason, Verdict, store::NodeRole};
+use longhaul_core::{AnsweredBy, AttemptState, EntryKind, Origin, State, StopReason, Verdict, store::NodeRole};
 
 const STATES: [State; 7] = [
     State::Queued,
@@ -26,6 +26,8 @@ pub const STOP_REASONS: [StopReason; 2] = [StopReason::Cancel, StopReason::Deadl
 pub const ORIGINS: [Origin; 2] = [Origin::Legacy, Origin::Modern];
 /// Roles of nodes.
 pub const NODE_ROLES: [NodeRole; 3] = [NodeRole::Both, NodeRole::Front, NodeRole::Worker];
+/// Who answers questions.
+pub const ANSWERED_BY: [AnsweredBy; 3] = [AnsweredBy::Client, AnsweredBy::Operator, AnsweredBy::Server];
 /// Kinds of entries of a journal.
 pub const ENTRY_KINDS: [EntryKind; 12] = [
     EntryKind::Step,
@@ -112,6 +114,14 @@ mod tests {
                 Origin::Modern => 1,
             };
             assert_eq!(of(&ORIGINS, origin), expected);
+        }
+        for by in ANSWERED_BY {
+            let expected = match by {
+                AnsweredBy::Client => 0,
+                AnsweredBy::Operator => 1,
+                AnsweredBy::Server => 2,
+            };
+            assert_eq!(of(&ANSWERED_BY, by), expected);
         }
         for kind in EntryKind::ALL {
             let expected = match kind {

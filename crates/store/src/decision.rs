@@ -1,7 +1,7 @@
 //! Decides what a change writes to a task, its questions and its journal, without any storage.
 
 use longhaul_core::{
-    Attempt, ChildEntry, Entry, Event, IllegalEvent, InputKey, Json, Outcome, Reason, Task, UnixMillis,
+    AnsweredBy, Attempt, ChildEntry, Entry, Event, IllegalEvent, InputKey, Json, Outcome, Reason, Task, UnixMillis,
     store::{ApplyError, Change},
     transition,
 };
@@ -50,6 +50,8 @@ pub enum InputWrite<'a> {
         key: InputKey,
         /// The answer.
         answer: &'a Json,
+        /// Who gave it.
+        by: AnsweredBy,
         /// When.
         at: UnixMillis,
     },
@@ -102,11 +104,12 @@ pub fn decide<'a>(task: &Task, change: &'a Change) -> Result<Decision<'a>, Apply
                     at: change.at,
                 });
             }
-            Event::InputAnswered { key, answer } => {
+            Event::InputAnswered { key, answer, by } => {
                 open.retain(|other| other != key);
                 decision.inputs.push(InputWrite::Answered {
                     key: key.clone(),
                     answer,
+                    by: *by,
                     at: change.at,
                 });
             }

@@ -1,9 +1,9 @@
 //! How a task is kept as the row of a table, in every database alike.
 
-use crate::code::{self, ATTEMPT_STATES, ORIGINS, STOP_REASONS};
+use crate::code::{self, ANSWERED_BY, ATTEMPT_STATES, ORIGINS, STOP_REASONS};
 use longhaul_core::{
-    Attempt, Blocked, HostId, InputKey, Json, Lineage, Millis, NodeId, Outcome, Owner, Principal, Progress, RpcFailure,
-    SessionKey, SpecId, State, Stop, Task, TaskHeader, TaskId, UnixMillis, Verdict, store::Idempotency,
+    AnsweredBy, Attempt, Blocked, HostId, InputKey, Json, Lineage, Millis, NodeId, Outcome, Owner, Principal, Progress,
+    RpcFailure, SessionKey, SpecId, State, Stop, Task, TaskHeader, TaskId, UnixMillis, Verdict, store::Idempotency,
 };
 use std::{borrow::Cow, sync::Arc};
 
@@ -335,6 +335,15 @@ pub fn number<R: Row>(row: &R, column: usize) -> Result<i64, R::Error> {
 /// Without one.
 pub fn count<R: Row>(row: &R, column: usize) -> Result<u32, R::Error> {
     u32::try_from(number(row, column)?).map_err(|_| row.meaningless(column))
+}
+
+/// Reads who answered a question.
+///
+/// # Errors
+/// When the column holds something else.
+pub fn answered_by<R: Row>(row: &R, column: usize) -> Result<Option<AnsweredBy>, R::Error> {
+    let by = |number| code::word(&ANSWERED_BY, number).ok_or_else(|| row.meaningless(column));
+    row.integer(column)?.map(by).transpose()
 }
 
 /// Reads a timestamp.

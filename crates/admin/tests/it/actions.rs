@@ -95,6 +95,19 @@ async fn a_question_is_answered_once_and_only_as_it_asks() {
     assert!(!settled.to_string().contains("count"), "{settled}");
     let page = world.page(&format!("/tasks/{id}")).await;
     assert!(page.contains("accepted by the operator"), "{page}");
+
+    let (id, _) = world.asking().await;
+    let task = world.client.follow(id.clone());
+    for (key, _) in task.questions().await.unwrap() {
+        task.answer(&key, json!({"action": "decline"})).await.unwrap();
+    }
+    let task = world.state(&id, "failed").await;
+    let settled = &task["settledQuestions"][0];
+    assert_eq!(
+        (&settled["how"], &settled["by"]),
+        (&json!("declined"), &json!("client")),
+        "{task}"
+    );
 }
 
 #[tokio::test]

@@ -3,8 +3,8 @@
 use crate::durable::{KEPT, ask};
 use crate::support::{CallOf, ManualClock, Script, World, beside, guarded, program, settle, text, tool};
 use longhaul_core::{
-    AttemptEnd, CancelMode, Clock, Event, HostId, InputKey, Json, NodeId, Origin, Outcome, Quota, State, StopReason,
-    Store, StoreLayer, TaskHeader, TaskId, Verdict,
+    AnsweredBy, AttemptEnd, CancelMode, Clock, Event, HostId, InputKey, Json, NodeId, Origin, Outcome, Quota, State,
+    StopReason, Store, StoreLayer, TaskHeader, TaskId, Verdict,
     store::{Change, Claim, Hint, Listener, NewTask, StoreEvent},
 };
 use longhaul_runtime::{Engine, ExecutionEnd, TaskContext};
@@ -71,6 +71,7 @@ fn answered(nth: u32, words: &str) -> Event {
     Event::InputAnswered {
         key: InputKey::nth(nth),
         answer: Json::from(serde_json::json!({"says": words})),
+        by: AnsweredBy::Client,
     }
 }
 

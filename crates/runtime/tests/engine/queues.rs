@@ -2,7 +2,8 @@
 
 use crate::support::{CallOf, Run, Runs, Script, World, settle, tool};
 use longhaul_core::{
-    Clock, Event, Failure, Json, Outcome, Retry, RetryOn, State, Task, TaskId, push_timestamp, store::Change,
+    AnsweredBy, Clock, Event, Failure, Json, Outcome, Retry, RetryOn, State, Task, TaskId, push_timestamp,
+    store::Change,
 };
 use longhaul_runtime::{Call, Engine, ExecutionEnd, Executor, OperatorError, Provider, ToolSettings};
 use proptest::prelude::*;
@@ -440,6 +441,7 @@ impl Model {
             let event = Event::InputAnswered {
                 key,
                 answer: Json::trusted("1"),
+                by: AnsweredBy::Client,
             };
             let at = self.world.task(id).await.updated_at;
             self.world.store.apply(Change::of(id, event, at)).await.unwrap();

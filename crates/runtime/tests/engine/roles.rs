@@ -98,7 +98,10 @@ async fn a_call_of_a_front_runs_at_a_worker() {
         panic!("it has not ended");
     };
     let key = record.inputs[0].key.clone();
-    front.answer_question(call.id(), key, Json::trusted("7")).await.unwrap();
+    front
+        .answer_question(call.id(), key, Json::trusted("7"), longhaul_core::AnsweredBy::Client)
+        .await
+        .unwrap();
     settle().await;
     assert_eq!(answer.try_recv().unwrap().unwrap().as_str(), "7");
     run.finish("done");

@@ -87,6 +87,7 @@ pub(super) fn tables() -> Vec<Table> {
                 ("answer", "answer"),
                 ("asked_at", "asked_at"),
                 ("settled_at", "settled_at"),
+                ("answered_by", "answered_by"),
             ],
             from: "FROM inputs i JOIN tasks t ON t.seq = i.task",
         },

@@ -2,9 +2,9 @@
 
 use super::NewSubject;
 use longhaul_core::{
-    AttemptEnd, Block, BlockReason, Entry, EntryKey, EntryKind, Event, Fence, HostId, Input, InputKey, Json, Millis,
-    NodeId, Origin, Outcome, Owner, Principal, RpcFailure, Scope, SessionKey, SpecId, Store, Task, TaskHeader, TaskId,
-    ToolSpec, UnixMillis,
+    AnsweredBy, AttemptEnd, Block, BlockReason, Entry, EntryKey, EntryKind, Event, Fence, HostId, Input, InputKey,
+    Json, Millis, NodeId, Origin, Outcome, Owner, Principal, RpcFailure, Scope, SessionKey, SpecId, Store, Task,
+    TaskHeader, TaskId, ToolSpec, UnixMillis,
     store::{ApplyError, Change, Claim, Claimed, Created, NewTask, Record},
 };
 use std::sync::Arc;
@@ -199,6 +199,7 @@ pub(crate) fn answered(nth: u32, text: &str) -> Event {
     Event::InputAnswered {
         key: InputKey::nth(nth),
         answer: Json::trusted(format!(r#"{{"action":"accept","content":{{"is":"{text}"}}}}"#)),
+        by: AnsweredBy::Client,
     }
 }
 

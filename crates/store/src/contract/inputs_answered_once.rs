@@ -1,7 +1,7 @@
 //! Invariant 4: an input key is answered once.
 
 use super::{NewSubject, fixture::*};
-use longhaul_core::{AttemptEnd, Event, InputKey, InputState, Json, UnixMillis, store::ApplyError};
+use longhaul_core::{AnsweredBy, AttemptEnd, Event, InputKey, InputState, Json, UnixMillis, store::ApplyError};
 
 /// Of two concurrent answers one is stored, and the other is refused.
 pub async fn invariant_4_an_input_key_is_answered_once(new_subject: NewSubject) {
@@ -20,13 +20,20 @@ pub async fn invariant_4_an_input_key_is_answered_once(new_subject: NewSubject) 
         "oldest first"
     );
     let open = fixture.input(&task.id, 1).await.expect("the question");
-    assert_eq!((open.state, open.settled_at), (InputState::Open, None));
+    assert_eq!(
+        (open.state, open.settled_at, open.answered_by),
+        (InputState::Open, None, None)
+    );
     assert_eq!(fixture.input(&task.id, 3).await, None);
 
-    let answers = ["yes", "no", "perhaps"];
+    let answers = [
+        ("yes", AnsweredBy::Client),
+        ("no", AnsweredBy::Operator),
+        ("perhaps", AnsweredBy::Server),
+    ];
     let tries: Vec<_> = answers
         .iter()
-        .map(|text| Box::pin(fixture.apply(&task.id, None, vec![answered(1, text)], 3)))
+        .map(|(text, by)| Box::pin(fixture.apply(&task.id, None, vec![answered_by(text, *by)], 3)))
         .collect();
     let told = together(tries).await;
     let winner = told.iter().position(Result::is_ok).expect("one is taken");
@@ -38,12 +45,56 @@ pub async fn invariant_4_an_input_key_is_answered_once(new_subject: NewSubject) 
     );
 
     let kept = fixture.input(&task.id, 1).await.expect("the answer");
-    assert_eq!(kept.state, InputState::Answered(answer_of(answers[winner])));
+    let (text, by) = answers[winner];
+    assert_eq!(kept.state, InputState::Answered(answer_of(text)));
+    assert_eq!(kept.answered_by, Some(by));
     assert_eq!((kept.asked_at, kept.settled_at), (UnixMillis(2), Some(UnixMillis(3))));
     assert_eq!(keys(fixture.get_unscoped(&task.id).await), [InputKey::nth(2)]);
     let again = fixture.apply(&task.id, None, vec![answered(1, "later")], 4).await;
     assert!(matches!(again, Err(ApplyError::Illegal(_))));
     assert_eq!(fixture.input(&task.id, 1).await, Some(kept));
+}
+
+/// Who has answered is written with the answer; nobody has answered what is open or withdrawn.
+pub async fn who_has_answered_is_kept(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
+    let (task, fence) = fixture.running("a", 1).await;
+    let by = [AnsweredBy::Client, AnsweredBy::Operator, AnsweredBy::Server];
+    for (nth, by) in (1..).zip(by) {
+        // In one change, too.
+        let answered = Event::InputAnswered {
+            key: InputKey::nth(nth),
+            answer: Json::trusted("{}"),
+            by,
+        };
+        fixture
+            .apply(&task.id, Some(fence), vec![asked(nth), answered], 2)
+            .await
+            .expect("a question with its answer");
+    }
+    fixture
+        .apply(&task.id, Some(fence), vec![asked(4), asked(5)], 3)
+        .await
+        .expect("two more");
+    let withdrawn = Event::InputWithdrawn { key: InputKey::nth(4) };
+    fixture
+        .apply(&task.id, Some(fence), vec![withdrawn], 4)
+        .await
+        .expect("withdrawn");
+    let fixture = fixture.restart().await;
+    let inputs = fixture.store.inputs(&task.id, 9).await.expect("the questions");
+    let kept: Vec<_> = inputs.iter().map(|input| input.answered_by).collect();
+    let expected: Vec<_> = by.map(Some).into_iter().chain([None, None]).collect();
+    assert_eq!(kept, expected);
+}
+
+/// An answer to the first question.
+fn answered_by(text: &str, by: AnsweredBy) -> Event {
+    Event::InputAnswered {
+        key: InputKey::nth(1),
+        answer: answer_of(text),
+        by,
+    }
 }
 
 fn answer_of(text: &str) -> Json {

@@ -2,8 +2,8 @@
 
 use super::{NewSubject, fixture::*};
 use longhaul_core::{
-    AttemptEnd, Entry, EntryKey, EntryKind, Event, Fence, Input, InputKey, InputState, Json, NodeId, Principal, Reason,
-    TaskId, UnixMillis,
+    AnsweredBy, AttemptEnd, Entry, EntryKey, EntryKind, Event, Fence, Input, InputKey, InputState, Json, NodeId,
+    Principal, Reason, TaskId, UnixMillis,
     store::{ApplyError, History, NewTask},
 };
 
@@ -274,6 +274,7 @@ pub async fn a_task_may_begin_with_the_journal_of_another(new_subject: NewSubjec
         state,
         asked_at: UnixMillis(-5),
         settled_at: Some(UnixMillis(-2)),
+        answered_by: (nth == 2).then_some(AnsweredBy::Operator),
     };
     let inputs = [
         input(2, InputState::Answered(Json::trusted(r#"{"action":"accept"}"#))),

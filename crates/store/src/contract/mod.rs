@@ -111,7 +111,7 @@ macro_rules! with_promises {
             hints: events_are_never_wrong, versions_are_read_together;
             idempotent_creation: the_same_call_is_made_once, a_key_is_not_used_for_another_call, a_key_belongs_to_principal_and_tool,
                 a_key_lives_as_long_as_its_task, of_concurrent_calls_one_is_made, a_caller_with_a_key_can_return;
-            inputs_answered_once: invariant_4_an_input_key_is_answered_once, questions_are_withdrawn_with_their_attempt;
+            inputs_answered_once: invariant_4_an_input_key_is_answered_once, questions_are_withdrawn_with_their_attempt, who_has_answered_is_kept;
             isolation: invariant_5_a_principal_cannot_learn_of_anothers_task, a_task_never_announced_is_not_shown;
             journal: invariant_10_journal_entries_stay, an_existing_entry_takes_another_value,
                 output_is_found_among_other_entries, entries_come_in_order_and_from_their_worker, entries_are_counted_and_go_with_their_task,

@@ -2,7 +2,7 @@
 
 use super::{NewSubject, fixture::*};
 use longhaul_core::{
-    Event, InputKey, Json, Principal, Quota, QuotaExceeded, QuotaScope, Task, Usage,
+    AnsweredBy, Event, InputKey, Json, Principal, Quota, QuotaExceeded, QuotaScope, Task, Usage,
     store::{CreateError, Created, NewTask},
 };
 
@@ -99,6 +99,7 @@ pub async fn stored_bytes_are_limited(new_subject: NewSubject) {
     let event = Event::InputAnswered {
         key: InputKey::nth(1),
         answer: answer.clone(),
+        by: AnsweredBy::Client,
     };
     fixture.apply(&id("a"), None, vec![event], 4).await.expect("an answer");
     step(answer.as_str().len() as u64, &mut expected).await;

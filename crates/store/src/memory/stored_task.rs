@@ -5,7 +5,7 @@ use crate::{
     usage,
 };
 use longhaul_core::{
-    Entry, EntryKind, HostId, Input, InputKey, InputState, Json, Outcome, Task, UnixMillis, Usage,
+    AnsweredBy, Entry, EntryKind, HostId, Input, InputKey, InputState, Json, Outcome, Task, UnixMillis, Usage,
     store::{Claimed, Idempotency, NewTask, Record, UnwrittenCall},
 };
 use std::{collections::BTreeMap, mem};
@@ -194,21 +194,23 @@ impl StoredTask {
                     state: InputState::Open,
                     asked_at: at,
                     settled_at: None,
+                    answered_by: None,
                 };
                 self.inputs.insert(key, input);
             }
-            InputWrite::Answered { key, answer, at } => {
+            InputWrite::Answered { key, answer, by, at } => {
                 self.bytes += usage::bytes(answer);
-                self.settle(&key, InputState::Answered(answer.clone()), at);
+                self.settle(&key, InputState::Answered(answer.clone()), Some(by), at);
             }
-            InputWrite::Withdrawn { key, at } => self.settle(&key, InputState::Withdrawn, at),
+            InputWrite::Withdrawn { key, at } => self.settle(&key, InputState::Withdrawn, None, at),
         }
     }
 
-    fn settle(&mut self, key: &InputKey, state: InputState, at: UnixMillis) {
+    fn settle(&mut self, key: &InputKey, state: InputState, by: Option<AnsweredBy>, at: UnixMillis) {
         if let Some(input) = self.inputs.get_mut(key) {
             input.state = state;
             input.settled_at = Some(at);
+            input.answered_by = by;
         }
     }
 

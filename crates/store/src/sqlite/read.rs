@@ -28,10 +28,10 @@ pub(super) const PEEK: &str = select_tasks!(
 );
 pub(super) const VERSION: &str = "SELECT version FROM tasks WHERE id = ?1";
 pub(super) const LOAD: &str = select_tasks!("", "CROSS JOIN specs ON specs.seq = tasks.spec WHERE tasks.id = ?1");
-pub(super) const OPEN_INPUTS: &str = "SELECT key, request, state, answer, asked_at, name, settled_at FROM inputs INDEXED BY inputs_open WHERE task = ?1 AND state = 0 ORDER BY seq";
-pub(super) const INPUT: &str = "SELECT key, request, inputs.state, answer, asked_at, name, settled_at FROM tasks CROSS JOIN inputs \
+pub(super) const OPEN_INPUTS: &str = "SELECT key, request, state, answer, asked_at, name, settled_at, answered_by FROM inputs INDEXED BY inputs_open WHERE task = ?1 AND state = 0 ORDER BY seq";
+pub(super) const INPUT: &str = "SELECT key, request, inputs.state, answer, asked_at, name, settled_at, answered_by FROM tasks CROSS JOIN inputs \
      ON inputs.task = tasks.seq WHERE tasks.id = ?1 AND key = ?2";
-pub(super) const INPUTS: &str = "SELECT key, request, inputs.state, answer, asked_at, name, settled_at FROM tasks CROSS JOIN inputs \
+pub(super) const INPUTS: &str = "SELECT key, request, inputs.state, answer, asked_at, name, settled_at, answered_by FROM tasks CROSS JOIN inputs \
     ON inputs.task = tasks.seq WHERE tasks.id = ?1 ORDER BY asked_at, key LIMIT ?2";
 pub(super) const REQUESTOR: &str =
     "SELECT requestor FROM tasks CROSS JOIN arguments ON arguments.task = tasks.seq WHERE tasks.id = ?1";
@@ -231,6 +231,7 @@ fn read_input(row: &Row<'_>) -> Result<Input> {
         },
         asked_at: UnixMillis(row.get(4)?),
         settled_at: row.get::<_, Option<i64>>(6)?.map(UnixMillis),
+        answered_by: task_row::answered_by(row, 7)?,
     })
 }
 

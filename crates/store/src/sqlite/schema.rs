@@ -26,6 +26,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0015_searches.sql"),
     include_str!("migrations/0016_paused_tools.sql"),
     include_str!("migrations/0017_relocation.sql"),
+    include_str!("migrations/0018_answered_by.sql"),
 ];
 
 /// Migrates the file, or returns why it cannot be used.
@@ -96,8 +97,8 @@ mod tests {
     use super::*;
     use crate::{SqliteOptions, SqliteStore};
     use longhaul_core::{
-        AttemptEnd, Entry, EntryKey, EntryKind, Event, HostId, InputKey, Json, NodeId, Outcome, Principal, State,
-        Store, UnixMillis, Usage, Verdict, store::Change,
+        AnsweredBy, AttemptEnd, Entry, EntryKey, EntryKind, Event, HostId, InputKey, Json, NodeId, Outcome, Principal,
+        State, Store, UnixMillis, Usage, Verdict, store::Change,
     };
 
     fn memory() -> Connection {
@@ -173,15 +174,19 @@ mod tests {
             assert_eq!(store.requestor(&id).await.unwrap(), Some(Json::trusted("{}")));
             let record = store.get_unscoped(&id).await.unwrap().unwrap();
             assert_eq!((record.inputs[0].name.clone(), record.task.keyed), (None, false));
-            // Earlier releases did not store when an answer came.
-            let settled = async |nth| store.input(&id, &InputKey::nth(nth)).await.unwrap().unwrap().settled_at;
-            assert_eq!(settled(1).await, None);
+            // Earlier releases did not store when an answer came, and from whom.
+            let settled = async |nth| {
+                let input = store.input(&id, &InputKey::nth(nth)).await.unwrap().unwrap();
+                (input.settled_at, input.answered_by)
+            };
+            assert_eq!(settled(1).await, (None, None));
             let answered = Event::InputAnswered {
                 key: InputKey::nth(2),
                 answer: Json::trusted("0"),
+                by: AnsweredBy::Client,
             };
             store.apply(Change::of(&id, answered, UnixMillis(7))).await.unwrap();
-            assert_eq!(settled(2).await, Some(UnixMillis(7)));
+            assert_eq!(settled(2).await, (Some(UnixMillis(7)), Some(AnsweredBy::Client)));
             let live = live + 1;
             // What was stored before is uncounted when it is deleted.
             let over = ["result", "error", "cancelled"].map(|id| id.parse().unwrap()).to_vec();
@@ -304,6 +309,7 @@ mod tests {
                 let answered = Event::InputAnswered {
                     key: InputKey::nth(1),
                     answer: Json::trusted("{}"),
+                    by: AnsweredBy::Client,
                 };
                 let change = Change::of(&name.parse().unwrap(), answered, UnixMillis(7));
                 assert_eq!(store.apply(change).await.unwrap().state, state, "{name}");

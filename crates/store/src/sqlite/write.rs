@@ -10,6 +10,7 @@ use super::{
     transaction::Tx,
 };
 use crate::{
+    code::{self, ANSWERED_BY},
     decision::{Decision, EntryWrite, InputWrite, decide, decide_start, end_for_parent},
     refusal,
     usage::{self, UsageChange},
@@ -44,7 +45,7 @@ pub(super) const DELETABLE: &str = "SELECT seq, principal, \
      + coalesce((SELECT sum(octet_length(path) + octet_length(name) + octet_length(value)) FROM journal WHERE task = tasks.seq), 0) \
      FROM tasks WHERE id = ?1 AND delete_at <= ?2";
 pub(super) const SET_ANSWER: &str =
-    "UPDATE inputs SET state = 1, answer = ?3, settled_at = ?4 WHERE task = ?1 AND key = ?2";
+    "UPDATE inputs SET state = 1, answer = ?3, settled_at = ?4, answered_by = ?5 WHERE task = ?1 AND key = ?2";
 pub(super) const WITHDRAW: &str = "UPDATE inputs SET state = 2, settled_at = ?3 WHERE task = ?1 AND key = ?2";
 pub(super) const HASTEN: &str = "UPDATE tasks INDEXED BY tasks_wake SET resume_at = ?1, wake_at = min(wake_at, ?1) \
      WHERE wake_at IS NOT NULL AND state = 2 AND resume_at > ?1";
@@ -110,7 +111,7 @@ fn insert_history(tx: &Tx<'_>, seq: i64, history: &History) -> Result<()> {
         journal::write(tx.connection, seq, &EntryWrite::Appended(entry))?;
     }
     let mut insert = tx.connection.prepare_cached(
-        "INSERT INTO inputs (task, key, name, request, state, answer, asked_at, settled_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO inputs (task, key, name, request, state, answer, asked_at, settled_at, answered_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )?;
     for input in history.inputs() {
         let (state, answer) = match &input.state {
@@ -127,6 +128,7 @@ fn insert_history(tx: &Tx<'_>, seq: i64, history: &History) -> Result<()> {
             answer,
             input.asked_at.0,
             input.settled_at.map(|at| at.0),
+            input.answered_by.map(|by| code::of(&ANSWERED_BY, by)),
         ])?;
     }
     Ok(())
@@ -261,11 +263,13 @@ fn write_input(tx: &Tx<'_>, seq: i64, question: &InputWrite<'_>) -> Result<()> {
             .connection
             .prepare_cached("INSERT INTO inputs (task, key, name, request, state, asked_at) VALUES (?, ?, ?, ?, 0, ?)")?
             .execute(params![seq, key.as_str(), name, request.as_str(), at.0])?,
-        InputWrite::Answered { key, answer, at } => {
-            tx.connection
-                .prepare_cached(SET_ANSWER)?
-                .execute(params![seq, key.as_str(), answer.as_str(), at.0])?
-        }
+        InputWrite::Answered { key, answer, by, at } => tx.connection.prepare_cached(SET_ANSWER)?.execute(params![
+            seq,
+            key.as_str(),
+            answer.as_str(),
+            at.0,
+            code::of(&ANSWERED_BY, *by)
+        ])?,
         InputWrite::Withdrawn { key, at } => {
             tx.connection
                 .prepare_cached(WITHDRAW)?

@@ -2,8 +2,8 @@
 
 use crate::task::{create, finish, journal, new_task, open};
 use longhaul_core::{
-    AttemptEnd, Entry, EntryKey, EntryKind, Event, HostId, InputKey, Json, NodeId, Outcome, Store, UnixMillis,
-    store::Change,
+    AnsweredBy, AttemptEnd, Entry, EntryKey, EntryKind, Event, HostId, InputKey, Json, NodeId, Outcome, Store,
+    UnixMillis, store::Change,
 };
 use longhaul_store::{SqliteOptions, SqliteStore};
 use rusqlite::Connection;
@@ -30,6 +30,7 @@ async fn fill(store: &SqliteStore, node: NodeId, round: usize) {
             Event::InputAnswered {
                 key,
                 answer: Json::trusted("{}"),
+                by: AnsweredBy::Client,
             },
         ];
         let fence = task.active_attempt().map(|attempt| attempt.fence());
@@ -126,7 +127,11 @@ async fn create_with_secrets(store: &SqliteStore, name: &str, node: NodeId, (sec
             name: None,
             request,
         }],
-        vec![Event::InputAnswered { key, answer: text() }],
+        vec![Event::InputAnswered {
+            key,
+            answer: text(),
+            by: AnsweredBy::Client,
+        }],
         vec![Event::AttemptEnded(AttemptEnd::Finished(Outcome::result(text())))],
     ];
     for events in changes {

@@ -77,6 +77,7 @@ pub(crate) fn asking(mut task: Task, requests: &[(&str, Value)]) -> Record {
             state: InputState::Open,
             asked_at: NINE,
             settled_at: None,
+            answered_by: None,
         })
         .collect();
     task.open_inputs = inputs.iter().map(|input| input.key.clone()).collect();

@@ -5,8 +5,8 @@ use super::{
     place::{block, entry, transition},
 };
 use longhaul_core::{
-    AttemptEnd, CancelMode, EntryKind, Event, HostId, InputKey, Json, Millis, NodeId, Origin, Outcome, Owner,
-    Principal, Progress, RpcFailure, SpecId, StopReason, Task, TaskHeader, TaskId, UnixMillis,
+    AnsweredBy, AttemptEnd, CancelMode, EntryKind, Event, HostId, InputKey, Json, Millis, NodeId, Origin, Outcome,
+    Owner, Principal, Progress, RpcFailure, SpecId, StopReason, Task, TaskHeader, TaskId, UnixMillis,
     store::{Idempotency, NewTask},
 };
 use proptest::prelude::*;
@@ -95,7 +95,11 @@ fn event() -> impl Strategy<Value = Event> {
             name: None,
             request
         }),
-        (key(), json()).prop_map(|(key, answer)| Event::InputAnswered { key, answer }),
+        (key(), json()).prop_map(|(key, answer)| Event::InputAnswered {
+            key,
+            answer,
+            by: AnsweredBy::Client
+        }),
         key().prop_map(|key| Event::InputWithdrawn { key }),
         (0u32..4).prop_map(|seq| Event::Journaled(entry(seq, EntryKind::Step))),
         Just(Event::Advanced),
@@ -194,6 +198,7 @@ proptest! {
                 Next::Answer => task.open_inputs.first().cloned().into_iter().map(|key| Event::InputAnswered {
                     key,
                     answer: Json::trusted("{}"),
+                    by: AnsweredBy::Client,
                 }).collect(),
                 Next::Journal(kind) => vec![Event::Journaled(entry(task.journaled + 1, kind))],
                 Next::Suspend { until, late } => vec![Event::AttemptEnded(AttemptEnd::Suspended {

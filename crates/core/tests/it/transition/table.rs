@@ -5,8 +5,8 @@ use super::{
     place::{NODE, NOW, PLACES, block, blocked_until, entry, task_at, transition},
 };
 use longhaul_core::{
-    AttemptEnd, AttemptState, CancelMode, EntryKind, Event, InputKey, Json, Outcome, Reason, State, StopReason, Task,
-    UnixMillis, Verdict,
+    AnsweredBy, AttemptEnd, AttemptState, CancelMode, EntryKind, Event, InputKey, Json, Outcome, Reason, State,
+    StopReason, Task, UnixMillis, Verdict,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -197,10 +197,12 @@ pub(crate) fn event_named(name: &str, task: &mut Task) -> Event {
         "answered" => Event::InputAnswered {
             key: InputKey::nth(1),
             answer: json(),
+            by: AnsweredBy::Client,
         },
         "answered another" => Event::InputAnswered {
             key: InputKey::nth(2),
             answer: json(),
+            by: AnsweredBy::Client,
         },
         "answered, kept" => {
             if task.state == State::Queued {
@@ -209,6 +211,7 @@ pub(crate) fn event_named(name: &str, task: &mut Task) -> Event {
             Event::InputAnswered {
                 key: InputKey::nth(1),
                 answer: json(),
+                by: AnsweredBy::Client,
             }
         }
         "journaled" => Event::Journaled(entry(2, EntryKind::Step)),

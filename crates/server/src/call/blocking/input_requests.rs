@@ -6,7 +6,7 @@ use crate::interaction::{
     input_requests::{self, unanswered::UnansweredRequests},
     rounds::{LIFETIME, Round, State, call_ended},
 };
-use longhaul_core::{Input, InputKey, Json, RpcFailure};
+use longhaul_core::{AnsweredBy, Input, InputKey, Json, RpcFailure};
 use longhaul_runtime::Reply;
 use longhaul_wire::{RpcError, legacy::input_request::Delivery};
 use std::collections::{BTreeMap, BTreeSet};
@@ -164,7 +164,7 @@ impl BlockingCall {
         }
     }
 
-    /// Ends a question without an answer.
+    /// Refuses a question for the client, which cannot be asked.
     async fn refuse(&mut self, input: Input, error: &RpcError) -> Result<Option<ResponderEvent>, RpcError> {
         let failure = RpcFailure {
             code: -32603,
@@ -174,7 +174,7 @@ impl BlockingCall {
         let answer = Reply::Error(failure).into_answer();
         let engine = &self.calls.engine;
         let written = engine
-            .answer_question(self.waiting.id(), input.key.clone(), answer)
+            .answer_question(self.waiting.id(), input.key.clone(), answer, AnsweredBy::Server)
             .await;
         written.map_err(store_failed)?;
         self.open.retain(|open| open.key != input.key);
@@ -206,7 +206,7 @@ impl BlockingCall {
             };
             let engine = &self.calls.engine;
             let written = engine
-                .answer_question(self.waiting.id(), input.key.clone(), answer)
+                .answer_question(self.waiting.id(), input.key.clone(), answer, AnsweredBy::Client)
                 .await;
             written.map_err(store_failed)?;
             answers.remove(&input);
@@ -271,6 +271,7 @@ mod tests {
             state: InputState::Open,
             asked_at: UnixMillis(0),
             settled_at: None,
+            answered_by: None,
         }
     }
 

@@ -12,7 +12,7 @@ use crate::{
         replies::PendingReply,
     },
 };
-use longhaul_core::{ClientCapabilities, InputKey, Json, Scope, SessionKey, TaskId};
+use longhaul_core::{AnsweredBy, ClientCapabilities, InputKey, Json, Scope, SessionKey, TaskId};
 use longhaul_runtime::{Reply, Watch};
 use longhaul_wire::{InputRequest, TaskStatus, legacy::client_task as wire, params::TaskMetadata};
 use parking_lot::Mutex;
@@ -209,7 +209,7 @@ impl ClientTaskPoller {
         let kept = self
             .interaction
             .engine
-            .answer_question(&self.task, self.key.clone(), answer);
+            .answer_question(&self.task, self.key.clone(), answer, AnsweredBy::Client);
         kept.await.is_ok()
     }
 

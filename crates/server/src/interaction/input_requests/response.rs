@@ -6,7 +6,7 @@ use crate::{
     response::store_failed,
     session::{Session, other_nodes, replies},
 };
-use longhaul_core::{InputKey, Json, RpcFailure, TaskId};
+use longhaul_core::{AnsweredBy, InputKey, Json, RpcFailure, TaskId};
 use longhaul_runtime::{QuestionLookup, Reply};
 use longhaul_wire::{RemoteError, RequestId, RpcError, jsonrpc::Response, legacy::input_request::strip_related_task};
 use serde_json::value::RawValue;
@@ -80,7 +80,10 @@ async fn answer_question(
         }
         check(&request, answer)?;
     }
-    let answered = interaction.engine.answer_question(task, key, reply.into_answer()).await;
+    let answered = interaction
+        .engine
+        .answer_question(task, key, reply.into_answer(), AnsweredBy::Client)
+        .await;
     answered.map_err(store_failed)?;
     Ok(Taken::Answer)
 }

@@ -6,9 +6,9 @@ use super::step::{Answer, Refusal, StoreCall};
 use crate::MemoryStore;
 use fastrand::Rng;
 use longhaul_core::{
-    AttemptEnd, ChildEntry, Entry, EntryKey, EntryKind, Event, Fence, HostId, Input, InputKey, InputState, Json,
-    Lineage, NodeId, Origin, Outcome, Owner, Principal, Quota, RpcFailure, Scope, SessionKey, SpecId, State, Store,
-    Task, TaskHeader, TaskId, ToolSpec, UnixMillis, Verdict,
+    AnsweredBy, AttemptEnd, ChildEntry, Entry, EntryKey, EntryKind, Event, Fence, HostId, Input, InputKey, InputState,
+    Json, Lineage, NodeId, Origin, Outcome, Owner, Principal, Quota, RpcFailure, Scope, SessionKey, SpecId, State,
+    Store, Task, TaskHeader, TaskId, ToolSpec, UnixMillis, Verdict,
     store::{
         Change, Claim, Created, History, Idempotency, NewTask, ParentEntry, SearchOrder, SigningKey, TaskFilter,
         TaskSearch,
@@ -478,8 +478,13 @@ impl Chooser {
             },
             asked_at: UnixMillis(self.now),
             settled_at: self.rng.bool().then_some(UnixMillis(self.now)),
+            answered_by: self.rng.bool().then(|| self.answered_by()),
         });
         History::new(entries, inputs.collect(), asked + self.rng.u32(0..2))
+    }
+
+    fn answered_by(&mut self) -> AnsweredBy {
+        self.pick(&[AnsweredBy::Client, AnsweredBy::Operator, AnsweredBy::Server])
     }
 
     fn length(&mut self) -> Option<u64> {

@@ -50,6 +50,7 @@ impl Chooser {
             (_, false, 1) => Event::InputAnswered {
                 key: self.open_key(Some(task)),
                 answer: self.json("answer"),
+                by: self.answered_by(),
             },
             (_, false, 2) => Event::InputWithdrawn {
                 key: self.open_key(Some(task)),
@@ -105,6 +106,7 @@ impl Chooser {
             40..52 => Event::InputAnswered {
                 key: self.open_key(task),
                 answer: self.json("answer"),
+                by: self.answered_by(),
             },
             52..56 => Event::InputWithdrawn {
                 key: self.open_key(task),
