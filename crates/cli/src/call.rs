@@ -11,6 +11,7 @@ use crate::{
     listings, nearest, output, record,
     result::{Exit, print_outcome},
     servers::{self, Server},
+    tasks,
     tool_schema::ToolSchema,
     waiting::{Deadline, Display, Ended, Waiting, how_to_answer, how_to_be_asked, what_goes_on},
 };
@@ -255,9 +256,14 @@ impl Called<'_> {
                     Some(_) if is_continued => {
                         "it may go on at the server; the same call again continues it".to_owned()
                     }
-                    Some(key) => format!(
-                        "it may go on at the server; for its result make the same call with --idempotency-key {key}"
-                    ),
+                    Some(key) => {
+                        let end = pending.id().filter(|_| pending.is_cancelled_by_key());
+                        let end = end.map(|id| format!("to end it: `longhaul cancel {}`; ", tasks::call_name(id)));
+                        format!(
+                            "it may go on at the server; {}for its result make the same call with --idempotency-key {key}",
+                            end.unwrap_or_default()
+                        )
+                    }
                     None => "the call is no longer waited for, and may have run".to_owned(),
                 };
                 output::note(&format!("{what} before the server created a task; {then}"));

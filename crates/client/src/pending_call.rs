@@ -1,8 +1,8 @@
 //! A call that is recorded and about to be sent.
 
 use crate::{
-    CallError, CallOptions, CallResponse, Connection, Event, Finished, Generation, JournalError, NewCall, Observer,
-    Outcome, RecordedCall, RequestError, TaskHandle, Tool,
+    CallError, CallId, CallOptions, CallResponse, Connection, Event, Finished, Generation, JournalError, NewCall,
+    Observer, Outcome, RecordedCall, RequestError, TaskHandle, Tool,
     address::masked_address,
     call_record::{CallRecord, Recording},
     idempotency_key,
@@ -53,8 +53,8 @@ pub struct PendingCall {
     was_asking: bool,
     /// The request that makes it.
     sent: SentCall,
-    /// Whether the server cancels it by its key.
-    is_cancelled_by_key: bool,
+    /// Whether the server cancels calls by their keys.
+    cancels_by_key: bool,
     /// Whether a task goes on when the connection has ended.
     is_task_kept: bool,
     arguments_digest: [u8; 32],
@@ -90,7 +90,7 @@ impl PendingCall {
             is_asking: AtomicBool::new(false),
             was_asking: false,
             sent: SentCall::new(false),
-            is_cancelled_by_key: server.cancels_by_key(),
+            cancels_by_key: server.cancels_by_key(),
             is_task_kept: connection.keeps_tasks().await?,
             arguments_digest: canonical_digest(&Json::from(&Value::from(arguments.clone()))),
         };
@@ -149,6 +149,11 @@ impl PendingCall {
     /// When the same call was begun before, if it was interrupted and this is its continuation.
     pub fn interrupted(&self) -> Option<UnixMillis> {
         self.interrupted
+    }
+
+    /// Its number in the journal, if it is recorded.
+    pub fn id(&self) -> Option<CallId> {
+        self.record.as_ref().map(CallRecord::call)
     }
 
     /// The idempotency key that it is sent with.
@@ -253,7 +258,7 @@ impl PendingCall {
         let limit = || self.connection.sleep(LAST_WORD);
         let key = self.options.idempotency_key.as_deref();
         let is_left = stop == StopWaiting::Leave && key.is_some();
-        if let (StopWaiting::Cancel, Some(key), true) = (stop, key, self.is_cancelled_by_key) {
+        if let (StopWaiting::Cancel, Some(key), true) = (stop, key, self.cancels_by_key) {
             let by_key = self.connection.cancel_sent_by_key(&self.sent, &self.tool.name, key);
             let is_cancelled = tokio::select! {
                 biased;
@@ -284,6 +289,11 @@ impl PendingCall {
     /// Whether the server was waiting for an answer of the user when the call was given up, so that it runs nothing.
     pub(crate) fn was_asking(&self) -> bool {
         self.was_asking
+    }
+
+    /// Whether the server [cancels it by its key](Connection::cancel_by_key), also later.
+    pub fn is_cancelled_by_key(&self) -> bool {
+        self.cancels_by_key && self.options.idempotency_key.is_some()
     }
 
     /// Whether the server has cancelled it.

@@ -114,10 +114,15 @@ impl Row {
         }
     }
 
-    /// The name of a call that is no task, and can be shown, answered and cancelled.
+    /// The name of a call that is no task, and can be shown, answered or cancelled.
     fn call_name(&self) -> Option<String> {
         let call = self.call.as_ref().filter(|call| call.task.is_none())?;
-        let is_open = matches!(call.state, CallState::InFlight | CallState::Interrupted);
+        let is_open = match call.state {
+            CallState::InFlight | CallState::Interrupted => true,
+            // By its key it can be cancelled at its server.
+            CallState::Unknown { .. } => call.idempotency_key.is_some(),
+            _ => false,
+        };
         is_open.then(|| call_name(call.id))
     }
 
