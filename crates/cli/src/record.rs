@@ -113,7 +113,7 @@ impl Named {
         let mut fitting = distinct(found.iter().filter(fitting));
         let is_of_default = |call: &&RecordedCall| server.is_named() && server.is_server_of(call);
         if fitting.len() > 1 && fitting.iter().any(is_of_default) {
-            fitting.retain(|call| is_of_default(&call));
+            fitting.retain(|call| is_of_default(call));
         }
         match (fitting.first().copied(), fitting.get(1)) {
             (None, _) if !server.is_chosen() && id.chars().count() < SHORTEST_PART => Err(Failure::usage(format!(
