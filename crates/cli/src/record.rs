@@ -6,7 +6,6 @@ use crate::{
     result::Exit,
     servers::{self, Server},
     states,
-    tasks::Row,
 };
 use longhaul_client::{
     CallFilter, CallState, Client, ClientJournal, Connection, InputRequest, JournalError, PendingCall, RecordedCall,
@@ -183,13 +182,9 @@ impl Named {
             ))),
             (Some(_), Some(_)) => {
                 let line = |call: &RecordedCall| {
-                    let state = Row::recorded(call.clone()).state().0;
-                    format!(
-                        "{}  {}  {state}  on {}",
-                        id(call),
-                        call.tool,
-                        servers::recorded(call).shown()
-                    )
+                    let state = call.status.map(|status| format!("  {}", states::of_task(status)));
+                    let (state, server) = (state.unwrap_or_default(), servers::recorded(call).shown());
+                    format!("{}  {}{state}  on {server}", id(call), call.tool)
                 };
                 let ids: Vec<String> = live.iter().map(|call| output::plain(&line(call), "")).collect();
                 Err(Failure::usage(format!(

@@ -220,10 +220,15 @@ impl Row {
 
     /// Whether it has not ended, as far as that is known.
     pub(crate) fn is_open(&self) -> bool {
-        match self.call.as_ref().map(|call| &call.state) {
-            None | Some(CallState::Task) => !self.status().is_some_and(TaskStatus::is_final),
-            Some(CallState::InFlight) => true,
-            Some(_) => false,
+        let Some(call) = &self.call else {
+            return !self.status().is_some_and(TaskStatus::is_final);
+        };
+        match call.state {
+            CallState::Task => !self.status().is_some_and(TaskStatus::is_final),
+            CallState::InFlight => true,
+            // The same call continues it, and `cancel` ends it.
+            CallState::Interrupted => call.idempotency_key.is_some(),
+            _ => false,
         }
     }
 

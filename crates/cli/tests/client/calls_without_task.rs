@@ -197,6 +197,8 @@ fn a_call_whose_command_has_ended_is_cancelled_at_its_server() {
             calling.wait().unwrap();
             let listed = json(&served.run(&["tasks", "--json", "--offline"]));
             assert_eq!(listed["calls"][0]["state"], state, "{listed}");
+            let open = json(&served.run(&["tasks", "--json", "--offline", "--open"]));
+            assert_eq!(open["calls"][0].is_object(), how == "KILL", "{open}");
             let call = listed["calls"][0]["call"].as_str().unwrap();
             let cancelled = json(&served.run(&["cancel", call, "--json"]));
             assert_eq!(cancelled["cancelled"], true, "{era}: {cancelled}");
