@@ -133,7 +133,7 @@ def answer(said):
     """Answers the question that a command ended with. Returns its text."""
     said = json.loads(said)
     [(key, question)] = said["inputRequests"].items()
-    longhaul("answer", of(said["taskId"]), f"--question={key}", *values(question))
+    longhaul("answer", of(said["taskId"]), f"--question={key}", "--accept", *values(question))
     return question["params"]["message"]
 
 
@@ -197,7 +197,7 @@ def killed_at_the_form():
     os.waitpid(caller, 0)
     os.close(terminal)
     assert questions(task) == found
-    longhaul("answer", of(task), f"--question={key}", *values(question))
+    longhaul("answer", of(task), f"--question={key}", "--accept", *values(question))
     result = longhaul("task", of(task), "--wait")
     assert expected in result, result
 

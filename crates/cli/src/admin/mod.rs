@@ -372,11 +372,16 @@ async fn answer(args: &AdminAnswer) -> Result<Exit, Failure> {
     };
     let schema = &question["params"]["requestedSchema"];
     let fields = fields::of_schema(schema);
-    if args.words.is_empty() && !args.decline && !args.cancel && !fields.is_empty() {
+    if args.words.is_empty() && !args.accept && !args.decline && !args.cancel {
+        let asked = question["params"]["message"].as_str().unwrap_or_default();
+        let fields: String = fields.iter().map(|field| format!("\n  {field}")).collect();
+        let values = if fields.is_empty() {
+            ""
+        } else {
+            "name=value for these, "
+        };
         return Err(Failure::usage(format!(
-            "{id} asks: {}\n  {}\nanswer with name=value for these, or with --decline or --cancel; nothing was answered",
-            question["params"]["message"].as_str().unwrap_or_default(),
-            fields.join("\n  ")
+            "{id} asks: {asked}{fields}\nanswer with {values}--accept, --decline or --cancel; nothing was answered"
         )));
     }
     let answer = if args.decline {

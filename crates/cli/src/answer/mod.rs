@@ -158,7 +158,7 @@ async fn answer_held(
             "the server has not told its question yet, so it has no key: leave --question out, and the first one is answered",
         ));
     }
-    let is_form = words.is_empty() && !args.decline && !args.cancel;
+    let is_form = words.is_empty() && !args.accept && !args.decline && !args.cancel;
     if is_form && !io::stdin().is_terminal() {
         return Err(Failure::usage(
             "this server shows the question only to the client that answers it; give the answer as NAME=VALUE, or answer on a terminal",
@@ -261,7 +261,7 @@ async fn response(question: &InputRequest, args: &args::Answer, words: Words) ->
         (true, _) => Ok(InputResponse::decline()),
         (_, true) => Ok(InputResponse::cancel()),
         _ if question.url().is_some() => agree_to_page(question).await,
-        _ if words.is_empty() && asks_for_values(question) => form(question).await,
+        _ if words.is_empty() && !args.accept => form(question).await,
         _ => {
             let schema = question.schema().cloned().unwrap_or_default();
             let content = arguments::fit(words, Map::new(), &schema, Taker::Question).map_err(Failure::usage)?;
@@ -281,7 +281,7 @@ fn choose(
     words: &Words,
     asks_nothing: impl FnOnce() -> Failure,
 ) -> Result<Vec<InputRequest>, Failure> {
-    let is_form = words.is_empty() && !args.decline && !args.cancel && io::stdin().is_terminal();
+    let is_form = words.is_empty() && !args.accept && !args.decline && !args.cancel && io::stdin().is_terminal();
     let key = args.question.as_deref();
     let keys = || {
         asked
@@ -318,17 +318,24 @@ fn choose(
     }
 }
 
-fn asks_for_values(question: &InputRequest) -> bool {
-    let required = question.schema().and_then(|schema| schema["required"].as_array());
-    required.is_some_and(|required| !required.is_empty()) || io::stdin().is_terminal()
-}
-
+/// Shows the form. Without a terminal nothing is said: a question that needs no values is not answered with yes because nobody has looked at it.
 async fn form(question: &InputRequest) -> Result<InputResponse, Failure> {
     if !io::stdin().is_terminal() {
-        return Err(Failure::usage(format!(
-            "give the answer as NAME=VALUE; the fields are:\n  {}",
-            fields::of_question(question).join("\n  ")
-        )));
+        let fields = fields::of_question(question);
+        let required = question.schema().and_then(|schema| schema["required"].as_array());
+        return Err(Failure::usage(
+            match required.is_some_and(|required| !required.is_empty()) {
+                _ if fields.is_empty() => "the question needs no values: --accept says yes, --decline no".to_owned(),
+                true => format!(
+                    "give the answer as NAME=VALUE; the fields are:\n  {}",
+                    fields.join("\n  ")
+                ),
+                false => format!(
+                    "give the answer as NAME=VALUE, or say yes without values with --accept; the fields are:\n  {}",
+                    fields.join("\n  ")
+                ),
+            },
+        ));
     }
     match ask::fill_in(question.into()).await {
         Ok(content) => Ok(InputResponse::accept(content)),

@@ -207,6 +207,9 @@ pub(crate) struct AdminAnswer {
     pub(crate) id: String,
     /// The fields of the answer: name=value, or name:=JSON
     pub(crate) words: Vec<String>,
+    /// Say yes to a form that needs no values
+    #[arg(long, conflicts_with_all = ["decline", "cancel"])]
+    pub(crate) accept: bool,
     /// Decline the question
     #[arg(long, conflicts_with_all = ["words", "cancel"])]
     pub(crate) decline: bool,

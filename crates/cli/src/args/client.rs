@@ -137,6 +137,9 @@ pub(crate) struct Answer {
     /// The question, if the task asks several: its key, or eight or more characters of it
     #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     pub(crate) question: Option<String>,
+    /// Say yes to a form that needs no values, or with those that are given
+    #[arg(long, conflicts_with_all = ["decline", "cancel"])]
+    pub(crate) accept: bool,
     /// Say no
     #[arg(long, conflicts_with = "cancel")]
     pub(crate) decline: bool,

@@ -115,7 +115,7 @@ Exit status:
   130  interrupted by Ctrl-C; a task keeps running";
 
 pub(super) const ANSWER: &str = "\
-Values are converted to the types in the question's form, as those of `longhaul call`. Without values the form is shown on the terminal.
+Values are converted to the types in the question's form, as those of `longhaul call`. Without values the form is shown on the terminal; elsewhere nothing is answered without --accept.
 
 Exit status:
     0  the server has taken the answer

@@ -182,7 +182,7 @@ pub(super) async fn cancel(call: &RecordedCall, json: bool) -> Result<Exit, Fail
     }
 }
 
-/// Cancels a call whose program has ended at its server, by its key. `None` if the server does not do that, does not answer or knows no such call; a line says why.
+/// Cancels a call whose program has ended at its server, by its key. `None` if the server does not do that, or knows no such call; then a line says why.
 async fn cancel_by_key(
     journal: &ClientJournal,
     call: &RecordedCall,
@@ -196,9 +196,13 @@ async fn cancel_by_key(
     let cancelled = match cancelled {
         Ok(cancelled) => cancelled,
         Err(RequestError::NoCancellationByKey) => return Ok(None),
-        Err(error) => {
+        Err(error @ RequestError::Rpc(_)) => {
             output::note(&format!("{name} was not cancelled at its server: {error}"));
             return Ok(None);
+        }
+        // It may run there, and can be cancelled or continued later.
+        Err(error) => {
+            return Err(Failure::from(error).explained(&format!("{name} was not cancelled, and is recorded as before")));
         }
     };
     let status = states::of_task(cancelled.status);
@@ -213,8 +217,13 @@ async fn cancel_by_key(
         return Ok(Some(Exit::Answered));
     }
     if cancelled.status.is_final() {
+        let again = match call.state {
+            CallState::Interrupted => "again".to_owned(),
+            // Without the key it would be a new call.
+            _ => format!("with --idempotency-key {key}"),
+        };
         return Err(Failure::refused(format!(
-            "{name} has ended at its server{task}: it is {status}; nothing was cancelled. The same call again gets its result"
+            "{name} has ended at its server{task}: it is {status}; nothing was cancelled. For its result make the same call {again}"
         )));
     }
     match json {

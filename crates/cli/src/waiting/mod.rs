@@ -132,6 +132,7 @@ pub(crate) fn answer_line(server: &Server, id: &str, question: &InputRequest) ->
     let invalid = (question.page_problem()).or_else(|| question.schema().and_then(fields::invalid_form));
     let values = match &invalid {
         Some(_) => vec!["--decline".to_owned()],
+        None if question.url().is_none() && fields::values(question).is_empty() => vec!["--accept".to_owned()],
         None => fields::values(question),
     };
     let key = short_key(question.key.as_deref().unwrap_or_default());
@@ -146,7 +147,7 @@ pub(crate) fn answer_line(server: &Server, id: &str, question: &InputRequest) ->
     if let Some(invalid) = invalid {
         return format!("{invalid}; to say no:\n  {answer}");
     }
-    match values.is_empty() {
+    match values.iter().all(|value| value == "--accept") {
         true => format!("to answer:\n  {answer}"),
         false => format!("to answer, with your own values:\n  {answer}"),
     }

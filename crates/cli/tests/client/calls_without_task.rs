@@ -1,13 +1,19 @@
 //! What a call asks before it is a task, or as a plain call of a legacy server, from a second terminal while the first one asks it.
 
 use crate::{
+    peer::{Peer, plain},
     questions::{asking, silent_at_calls},
     support::*,
 };
+use axum::{body::Body, http::Response};
+use futures_util::stream;
 use longhaul::{Server, TaskContext, TaskPolicy, Tool, ToolResult};
 use longhaul_client::{CallError, CallOptions, Client, ClientJournal, Connection, EraChoice, Inputs, Options, Outcome};
-use serde_json::{Map, Value};
-use std::io::{BufRead, Read};
+use serde_json::{Map, Value, json};
+use std::{
+    convert::Infallible,
+    io::{BufRead, Read},
+};
 use tokio::{runtime::Runtime, task::JoinHandle};
 
 /// A process that makes a call, and whose user looks at the question and says nothing there.
@@ -207,6 +213,38 @@ fn a_call_whose_command_has_ended_is_cancelled_at_its_server() {
             exit(&served.run(&["cancel", call]), 5);
         }
     }
+}
+
+/// Giving it up would make the same call a new one, which runs beside it.
+#[test]
+fn an_interrupted_call_is_not_given_up_because_its_server_does_not_answer() {
+    let peer = Peer::start(|seen| match seen.method() {
+        "server/discover" => seen.result(json!({
+            "resultType": "complete", "supportedVersions": ["2026-07-28"],
+            "capabilities": {"tools": {}, "extensions": {"dev.longhaul/idempotency": {"cancel": true}}},
+        })),
+        "tools/list" => seen.result(json!({"tools": [{"name": "t", "inputSchema": {"type": "object"}}]})),
+        "dev.longhaul/calls/cancel" => plain(503, "away"),
+        _ => {
+            let body = Body::from_stream(stream::pending::<Result<String, Infallible>>());
+            let response = Response::builder().header("content-type", "application/json");
+            response.body(body).unwrap()
+        }
+    });
+    let home = tempfile::tempdir().unwrap();
+    let mut calling = longhaul(&["call", &peer.url(), "t"], &home).spawn().unwrap();
+    while peer.calls_of("tools/call").is_empty() {
+        assert_eq!(calling.try_wait().unwrap(), None, "the call has ended");
+    }
+    calling.kill().unwrap();
+    calling.wait().unwrap();
+    let shown = json(&longhaul(&["tasks", "--json", "--offline"], &home).output().unwrap());
+    let call = shown["calls"][0]["call"].as_str().unwrap();
+    let cancelled = longhaul(&["cancel", call], &home).output().unwrap();
+    exit(&cancelled, 3);
+    assert!(stderr(&cancelled).contains("is recorded as before"), "{cancelled:?}");
+    let shown = exit(&longhaul(&["task", call], &home).output().unwrap(), 0);
+    assert!(shown.contains("interrupted"), "{shown}");
 }
 
 /// Nobody may be there to read the key, as at a shutdown.

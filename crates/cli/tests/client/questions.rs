@@ -116,6 +116,33 @@ fn a_call_that_asks_ends_without_a_terminal_and_says_how_to_answer() {
     assert_eq!(declined.status.code(), Some(1), "{declined:?}");
 }
 
+/// A script that only looks does not agree to anything.
+#[test]
+fn without_values_and_terminal_nothing_is_agreed_to() {
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    #[schemars(crate = "longhaul::schemars")]
+    struct Consent {
+        note: Option<String>,
+    }
+    let drop = Tool::durable("drop", async |cx: TaskContext| -> ToolResult<String> {
+        let answer: Consent = cx.elicit("Drop the database?").await?;
+        Ok(format!("dropped: {:?}", answer.note))
+    });
+    let served = Served::new(Server::new("consent", "1").tool(drop));
+    let called = served.run(&["call", "drop"]);
+    exit(&called, 7);
+    let id = served.only_asking();
+    for words in [&["answer"][..], &["answer", &id]] {
+        let looked = served.run(words);
+        exit(&looked, 2);
+        let said = stderr(&looked);
+        assert!(said.contains("--accept; the fields are:\n  note=string"), "{said}");
+    }
+    served.asks(&id, 1);
+    exit(&served.run(&["answer", &id, "--accept"]), 0);
+    assert_eq!(exit(&served.run(&["task", &id, "--wait"]), 0), "dropped: None");
+}
+
 #[test]
 fn of_several_questions_one_is_chosen() {
     let served = asking();
