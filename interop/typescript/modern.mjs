@@ -42,7 +42,7 @@ await run("@modelcontextprotocol/client", {
     await client.connect(transport());
     assert.equal(client.getProtocolEra(), "modern");
     assert.equal(client.getNegotiatedProtocolVersion(), "2026-07-28");
-    const extensions = { "io.modelcontextprotocol/tasks": {}, "dev.longhaul/idempotency": { retentionMs: 86_400_000 }, "dev.longhaul/deletion": {} };
+    const extensions = { "io.modelcontextprotocol/tasks": {}, "dev.longhaul/idempotency": { cancel: true, retentionMs: 86_400_000 }, "dev.longhaul/deletion": {} };
     assert.deepEqual(client.getServerCapabilities().extensions, extensions);
   },
 
