@@ -250,7 +250,7 @@ impl Called<'_> {
             (None, _) => {
                 self.display.finish();
                 let (exit, what) = (stopped.exit(), stopped.what());
-                // At a shutdown nobody reads the key. So the call is left as `kill -9` leaves it.
+                // At a shutdown nobody reads the key, so the same call continues this one, as after `kill -9`.
                 let is_continued = exit == Exit::Terminated && pending.idempotency_key().is_some();
                 let then = match pending.idempotency_key() {
                     Some(_) if is_continued => {

@@ -163,6 +163,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn lines_for_people_wait_while_a_form_is_shown() {
+        let held = HeldNotes::begin();
+        note("one");
+        note("two");
+        assert_eq!(HELD.lock().as_deref(), Some(&["one".to_owned(), "two".to_owned()][..]));
+        drop(held);
+        assert_eq!(*HELD.lock(), None);
+    }
+
+    #[test]
     fn a_url_is_shown_as_it_is_opened() {
         assert_eq!(url("https://a.example/ü?q=1#x"), "https://a.example/ü?q=1#x");
         assert_eq!(url("https://a/\u{202e}x\u{1b}[2J y"), "https://a/%E2%80%AEx%1B[2J%20y");

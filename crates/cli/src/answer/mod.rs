@@ -158,7 +158,7 @@ async fn answer_held(
             "the server has not told its question yet, so it has no key: leave --question out, and the first one is answered",
         ));
     }
-    let is_form = words.is_empty() && !args.accept && !args.decline && !args.cancel;
+    let is_form = words.is_empty() && !args.is_said();
     if is_form && !io::stdin().is_terminal() {
         return Err(Failure::usage(
             "this server shows the question only to the client that answers it; give the answer as NAME=VALUE, or answer on a terminal",
@@ -281,7 +281,7 @@ fn choose(
     words: &Words,
     asks_nothing: impl FnOnce() -> Failure,
 ) -> Result<Vec<InputRequest>, Failure> {
-    let is_form = words.is_empty() && !args.accept && !args.decline && !args.cancel && io::stdin().is_terminal();
+    let is_form = words.is_empty() && !args.is_said() && io::stdin().is_terminal();
     let key = args.question.as_deref();
     let keys = || {
         asked
@@ -318,30 +318,33 @@ fn choose(
     }
 }
 
-/// Shows the form. Without a terminal nothing is said: a question that needs no values is not answered with yes because nobody has looked at it.
+/// Shows the form. Without a terminal that is an error: nobody has seen the question, so nobody has agreed.
 async fn form(question: &InputRequest) -> Result<InputResponse, Failure> {
     if !io::stdin().is_terminal() {
-        let fields = fields::of_question(question);
-        let required = question.schema().and_then(|schema| schema["required"].as_array());
-        return Err(Failure::usage(
-            match required.is_some_and(|required| !required.is_empty()) {
-                _ if fields.is_empty() => "the question needs no values: --accept says yes, --decline no".to_owned(),
-                true => format!(
-                    "give the answer as NAME=VALUE; the fields are:\n  {}",
-                    fields.join("\n  ")
-                ),
-                false => format!(
-                    "give the answer as NAME=VALUE, or say yes without values with --accept; the fields are:\n  {}",
-                    fields.join("\n  ")
-                ),
-            },
-        ));
+        return Err(Failure::usage(no_answer(question)));
     }
     match ask::fill_in(question.into()).await {
         Ok(content) => Ok(InputResponse::accept(content)),
         Err(ask::FormError::Dismissed | ask::FormError::Interrupted) => Err(Failure::usage(NOTHING_ANSWERED)),
         Err(ask::FormError::NoTerminal(why)) => Err(Failure::usage(why)),
     }
+}
+
+/// What the command line needs to answer without a form.
+fn no_answer(question: &InputRequest) -> String {
+    let fields = fields::of_question(question);
+    if fields.is_empty() {
+        return "the question needs no values: --accept says yes, --decline no".to_owned();
+    }
+    let required = question.schema().and_then(|schema| schema["required"].as_array());
+    let or_accept = match required.is_some_and(|required| !required.is_empty()) {
+        true => "",
+        false => ", or say yes without values with --accept",
+    };
+    format!(
+        "give the answer as NAME=VALUE{or_accept}; the fields are:\n  {}",
+        fields.join("\n  ")
+    )
 }
 
 async fn agree_to_page(question: &InputRequest) -> Result<InputResponse, Failure> {

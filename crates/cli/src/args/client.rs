@@ -151,6 +151,13 @@ pub(crate) struct Answer {
     pub(crate) json: bool,
 }
 
+impl Answer {
+    /// Whether an option says what the answer is, so that no form is shown.
+    pub(crate) fn is_said(&self) -> bool {
+        self.accept || self.decline || self.cancel
+    }
+}
+
 /// `longhaul cancel`
 #[derive(Debug, Args)]
 #[command(

@@ -214,7 +214,7 @@ impl InputHandler for Asking {
     }
 }
 
-/// The answer where nobody can open the page until which the server refuses the call. The call ends with it, and has not run.
+/// The answer if a server wants a page to be opened before it takes the call, and nobody here can open one. The call ends with it, and has not run.
 pub(crate) fn page_not_opened() -> RpcFailure {
     RpcFailure {
         code: -32601,

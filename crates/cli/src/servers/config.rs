@@ -206,6 +206,15 @@ mod tests {
         assert_eq!(code.entries["surf"].as_ref().unwrap().url, web.url);
     }
 
+    /// Its variables would be missing without a word.
+    #[test]
+    fn an_entry_with_a_file_of_variables_is_refused() {
+        let code = "\u{feff}{\"servers\": {\"w\": {\"command\": \"x\", \"envFile\": \".env\"}}}";
+        let code = Configured::parse_json(code, "f").unwrap();
+        let error = code.server("w", (Vec::new(), Vec::new())).unwrap_err().to_string();
+        assert!(error.contains("its `envFile` is not read"), "{error}");
+    }
+
     #[test]
     fn a_mistake_is_told_with_its_file() {
         let error = Configured::parse_toml("[servers.a\nurl = 'x'", "s.toml")

@@ -99,9 +99,7 @@ pub(super) async fn cancel(call: &RecordedCall, json: bool) -> Result<Exit, Fail
         _ => return Err(ended(call)),
     }
     let journal = record::open().await?;
-    if let (CallState::Interrupted | CallState::Unknown { .. }, Some(key)) = (&call.state, &call.idempotency_key)
-        && let Some(exit) = cancel_by_key(&journal, call, key, json).await?
-    {
+    if let Some(exit) = cancel_by_key(&journal, call, json).await? {
         return Ok(exit);
     }
     if let CallState::Unknown { .. } = call.state {
@@ -118,21 +116,21 @@ pub(super) async fn cancel(call: &RecordedCall, json: bool) -> Result<Exit, Fail
         }),
         false => output::note(&format!("{name} {what}")),
     };
-    if journal.cancel_call(call.id).await? == CallCancellation::Recorded {
+    let given_up = || {
         report(&format!("was given up, so it is not made again{goes_on}"), "mayHaveRun");
-        return Ok(Exit::Answered);
+        Ok(Exit::Answered)
+    };
+    if journal.cancel_call(call.id).await? == CallCancellation::Recorded {
+        return given_up();
     }
     let mut now = until_ended(&journal, call).await?;
     if now.state == CallState::Interrupted {
         // The program has ended before it could cancel the call.
-        if let Some(key) = &call.idempotency_key
-            && let Some(exit) = cancel_by_key(&journal, &now, key, json).await?
-        {
+        if let Some(exit) = cancel_by_key(&journal, &now, json).await? {
             return Ok(exit);
         }
         if has_key && journal.cancel_call(call.id).await? == CallCancellation::Recorded {
-            report(&format!("was given up, so it is not made again{goes_on}"), "mayHaveRun");
-            return Ok(Exit::Answered);
+            return given_up();
         }
         journal.settle_abandoned().await?;
         now = journal.get(call.id).await?;
@@ -182,13 +180,11 @@ pub(super) async fn cancel(call: &RecordedCall, json: bool) -> Result<Exit, Fail
     }
 }
 
-/// Cancels a call whose program has ended at its server, by its key. `None` if the server does not do that, or knows no such call; then a line says why.
-async fn cancel_by_key(
-    journal: &ClientJournal,
-    call: &RecordedCall,
-    key: &str,
-    json: bool,
-) -> Result<Option<Exit>, Failure> {
+/// Cancels a call at its server, by its key, if no program makes it any more. `None` if that is not so, the server does not do that, or it knows no such call.
+async fn cancel_by_key(journal: &ClientJournal, call: &RecordedCall, json: bool) -> Result<Option<Exit>, Failure> {
+    let (CallState::Interrupted | CallState::Unknown { .. }, Some(key)) = (&call.state, &call.idempotency_key) else {
+        return Ok(None);
+    };
     let name = name_of(call);
     let connection = servers::recorded(call).connection(|_| {})?;
     let cancelled = with_notice(connection.address(), connection.cancel_by_key(&call.tool, key)).await;

@@ -120,7 +120,7 @@ impl Row {
         let is_open = match call.state {
             CallState::InFlight | CallState::Interrupted => true,
             // By its key it can be cancelled at its server.
-            CallState::Unknown { .. } => call.idempotency_key.is_some(),
+            CallState::Unknown { .. } => self.has_key(),
             _ => false,
         };
         is_open.then(|| call_name(call.id))
@@ -205,8 +205,7 @@ impl Row {
             }
             None | Some(CallState::Task) => (of_task(), None),
             Some(CallState::InFlight) => ("being sent", None),
-            Some(CallState::Interrupted) => match self.call.as_ref().is_some_and(|call| call.idempotency_key.is_some())
-            {
+            Some(CallState::Interrupted) => match self.has_key() {
                 true => ("interrupted", Some("the same call again continues it, within a day")),
                 false => ("outcome unknown", Some("the program ended before there was an answer")),
             },
@@ -220,16 +219,18 @@ impl Row {
 
     /// Whether it has not ended, as far as that is known.
     pub(crate) fn is_open(&self) -> bool {
-        let Some(call) = &self.call else {
-            return !self.status().is_some_and(TaskStatus::is_final);
-        };
-        match call.state {
-            CallState::Task => !self.status().is_some_and(TaskStatus::is_final),
-            CallState::InFlight => true,
+        match self.call.as_ref().map(|call| &call.state) {
+            None | Some(CallState::Task) => !self.status().is_some_and(TaskStatus::is_final),
+            Some(CallState::InFlight) => true,
             // The same call continues it, and `cancel` ends it.
-            CallState::Interrupted => call.idempotency_key.is_some(),
-            _ => false,
+            Some(CallState::Interrupted) => self.has_key(),
+            Some(_) => false,
         }
+    }
+
+    /// Whether it is a call that was made under an idempotency key.
+    fn has_key(&self) -> bool {
+        self.call.as_ref().is_some_and(|call| call.idempotency_key.is_some())
     }
 
     /// Whether it is a call that was answered and had no task.

@@ -130,10 +130,12 @@ pub(crate) fn answer_line(server: &Server, id: &str, question: &InputRequest) ->
         );
     }
     let invalid = (question.page_problem()).or_else(|| question.schema().and_then(fields::invalid_form));
+    let fields = fields::values(question);
+    let has_values = invalid.is_none() && !fields.is_empty();
     let values = match &invalid {
         Some(_) => vec!["--decline".to_owned()],
-        None if question.url().is_none() && fields::values(question).is_empty() => vec!["--accept".to_owned()],
-        None => fields::values(question),
+        None if has_values || question.url().is_some() => fields,
+        None => vec!["--accept".to_owned()],
     };
     let key = short_key(question.key.as_deref().unwrap_or_default());
     let in_one_word = format!("--question={key}");
@@ -147,9 +149,9 @@ pub(crate) fn answer_line(server: &Server, id: &str, question: &InputRequest) ->
     if let Some(invalid) = invalid {
         return format!("{invalid}; to say no:\n  {answer}");
     }
-    match values.iter().all(|value| value == "--accept") {
-        true => format!("to answer:\n  {answer}"),
-        false => format!("to answer, with your own values:\n  {answer}"),
+    match has_values {
+        true => format!("to answer, with your own values:\n  {answer}"),
+        false => format!("to answer:\n  {answer}"),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     batch::lines,
-    scripted::{Reply, scripted_legacy},
+    scripted::{Reply, Scripted, scripted_legacy},
     support::*,
 };
 use serde_json::{Value, json};
@@ -38,6 +38,11 @@ fn a_legacy_task_that_asks_on_another_stream_names_its_question() {
         "tasks/result" => question(),
         _ => Reply::empty(202),
     });
+    its_line_names_the_question(&served);
+}
+
+#[track_caller]
+fn its_line_names_the_question(served: &Scripted) {
     let file = served.home.path().join("calls.jsonl");
     fs::write(&file, "{}\n").unwrap();
     let run = served.run(&["call", "t", "--batch", file.to_str().unwrap()]);
@@ -64,11 +69,7 @@ fn a_legacy_task_that_asks_while_it_works_ends_its_line() {
         }
         _ => Reply::empty(202),
     });
-    let file = served.home.path().join("calls.jsonl");
-    fs::write(&file, "{}\n").unwrap();
-    let run = served.run(&["call", "t", "--batch", file.to_str().unwrap()]);
-    exit(&run, 7);
-    assert_eq!(lines(&run)[0]["asks"], json!(["q1"]), "{run:?}");
+    its_line_names_the_question(&served);
     let listed = json(&served.run(&["tasks", "--json"]));
     assert_eq!(listed["calls"][0]["asks"], true, "{listed}");
     // The other commands say the same.

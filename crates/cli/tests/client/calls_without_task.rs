@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use std::{
     convert::Infallible,
     io::{BufRead, Read},
+    sync::mpsc::Receiver,
 };
 use tokio::{runtime::Runtime, task::JoinHandle};
 
@@ -146,9 +147,8 @@ fn it_is_cancelled() {
     });
 }
 
-/// Our server goes on with a call that has an idempotency key when its caller leaves. One that is cancelled ends.
-#[test]
-fn a_plain_call_that_runs_is_ended() {
+/// A server whose tool `run` says that it has begun, and that it was cancelled.
+fn runs_until_cancelled() -> (Served, Receiver<()>, Receiver<()>) {
     let (begun, has_begun) = std::sync::mpsc::channel();
     let (ended, has_ended) = std::sync::mpsc::channel();
     let run = Tool::new("run", move |cx: TaskContext| {
@@ -161,6 +161,13 @@ fn a_plain_call_that_runs_is_ended() {
         }
     });
     let served = Served::new(Server::new("plain", "1").tool(run.task(TaskPolicy::Never)));
+    (served, has_begun, has_ended)
+}
+
+/// Our server goes on with a call that has an idempotency key when its caller leaves. One that is cancelled ends.
+#[test]
+fn a_plain_call_that_runs_is_ended() {
+    let (served, has_begun, has_ended) = runs_until_cancelled();
     for era in ["--era=legacy", "--era=modern"] {
         let mut calling = served.command(&["call", "run", era]);
         let calling = calling.spawn().unwrap();
@@ -183,18 +190,7 @@ fn a_plain_call_that_runs_is_ended() {
 /// Nothing else would end it: it goes on under its key.
 #[test]
 fn a_call_whose_command_has_ended_is_cancelled_at_its_server() {
-    let (begun, has_begun) = std::sync::mpsc::channel();
-    let (ended, has_ended) = std::sync::mpsc::channel();
-    let run = Tool::new("run", move |cx: TaskContext| {
-        let (begun, ended) = (begun.clone(), ended.clone());
-        async move {
-            begun.send(())?;
-            let cancelled = cx.cancelled().await;
-            ended.send(())?;
-            ToolResult::<String>::Err(cancelled.into())
-        }
-    });
-    let served = Served::new(Server::new("plain", "1").tool(run.task(TaskPolicy::Never)));
+    let (served, has_begun, has_ended) = runs_until_cancelled();
     for era in ["--era=legacy", "--era=modern"] {
         for (how, state) in [("KILL", "interrupted"), ("INT", "outcome unknown")] {
             let mut calling = served.command(&["call", "run", era]).spawn().unwrap();
