@@ -1,7 +1,7 @@
 //! Printing a tool's result, and the exit status for it.
 
 use crate::output;
-use longhaul_client::{Json, Outcome, RpcFailure};
+use longhaul_client::{InputRequest, Json, Outcome, RpcFailure};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
@@ -29,6 +29,20 @@ impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit as u8)
     }
+}
+
+/// What is asked, with `--json`.
+pub(crate) fn question(asked: &InputRequest) -> Value {
+    json!({"method": asked.method, "params": asked.params})
+}
+
+/// The questions by their keys, if there are any.
+pub(crate) fn questions(asked: &[InputRequest]) -> Option<Value> {
+    let asked: serde_json::Map<String, Value> = asked
+        .iter()
+        .filter_map(|request| Some((request.key.clone()?, question(request))))
+        .collect();
+    (!asked.is_empty()).then(|| asked.into())
 }
 
 /// Prints the outcome of a call: a result to standard output, anything else to standard error. With `json`, always prints one line

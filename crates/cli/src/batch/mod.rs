@@ -18,8 +18,8 @@ use bars::Bars;
 use file::{BatchFile, Line};
 use futures_util::{StreamExt, stream};
 use longhaul_client::{
-    BatchLine, BatchRun, BatchStep, CallError, CallOptions, CallResponse, Client, Event, Finished, JournalError,
-    Outcome, RecordedCall, RequestError, StopWaiting, SystemClock, TaskHandle, TaskStatus, Tool,
+    BatchLine, BatchRun, BatchStep, CallError, CallOptions, CallResponse, Client, Event, Finished, InputRequest,
+    JournalError, Outcome, RecordedCall, RequestError, StopWaiting, SystemClock, TaskHandle, TaskStatus, Tool,
 };
 use longhaul_core::{Clock, format_duration};
 use open_questions::OpenQuestions;
@@ -170,8 +170,8 @@ enum Response {
     Outcome(Outcome),
     /// It has ended in a run before this one, and the result cannot be read again.
     EndedBefore(Finished),
-    /// With the keys of its questions.
-    Asks(Vec<String>),
+    /// With its questions, as far as the server has told them.
+    Asks(Vec<InputRequest>),
 }
 
 impl Response {
@@ -451,9 +451,12 @@ impl Batch<'_> {
             Response::Outcome(Outcome::RpcError(failure)) => ("error", result::task_error(failure)),
             Response::Outcome(Outcome::Cancelled) => ("cancelled", true.into()),
             Response::EndedBefore(finished) => ("endedBefore", states::of_finished(*finished).into()),
-            // Not known, as `call` says it.
-            Response::Asks(keys) if keys.is_empty() => ("asks", Value::Null),
-            Response::Asks(keys) => ("asks", keys.clone().into()),
+            Response::Asks(asked) => {
+                if let Some(asked) = result::questions(asked) {
+                    shown["inputRequests"] = asked;
+                }
+                ("asks", true.into())
+            }
         };
         shown["exit"] = (response.exit() as u8).into();
         shown[name] = value;
@@ -483,8 +486,7 @@ impl Batch<'_> {
             if let Event::Status(snapshot) = &event
                 && snapshot.status == TaskStatus::InputRequired
             {
-                let keys = snapshot.input_requests.iter().filter_map(|request| request.key.clone());
-                *asked.lock() = keys.collect();
+                asked.lock().clone_from(&snapshot.input_requests);
                 asks.notify_one();
             }
             bar.show(&event);
@@ -499,7 +501,7 @@ impl Batch<'_> {
         tokio::select! {
             biased;
             outcome = task.wait(&mut show) => outcome.map(Response::Outcome),
-            keys = self.open.of_task(task.id()) => Ok(Response::Asks(keys)),
+            asked = self.open.of_task(task.id()) => Ok(Response::Asks(asked)),
             () = says_that_it_asks => Ok(Response::Asks(std::mem::take(&mut asked.lock()))),
         }
     }

@@ -11,8 +11,8 @@ use tokio::sync::Notify;
 /// The questions that are open.
 pub(super) struct OpenQuestions {
     left: Inputs,
-    /// The keys of the recorded questions by task.
-    keys: Mutex<HashMap<String, Vec<String>>>,
+    /// The recorded questions by task.
+    of_tasks: Mutex<HashMap<String, Vec<InputRequest>>>,
     /// The text of the first question before there is a task, by the [source](InputRequest::source) of the call.
     early: Mutex<HashMap<u64, String>>,
     changed: Notify,
@@ -22,7 +22,7 @@ impl Default for OpenQuestions {
     fn default() -> Self {
         Self {
             left: Inputs::deferred(),
-            keys: Mutex::default(),
+            of_tasks: Mutex::default(),
             early: Mutex::default(),
             changed: Notify::new(),
         }
@@ -30,9 +30,9 @@ impl Default for OpenQuestions {
 }
 
 impl OpenQuestions {
-    /// Waits until the task asks, and returns the keys of its questions.
-    pub(super) async fn of_task(&self, task: &str) -> Vec<String> {
-        self.first(|| self.keys.lock().get(task).cloned()).await
+    /// Waits until the task asks, and returns its questions.
+    pub(super) async fn of_task(&self, task: &str) -> Vec<InputRequest> {
+        self.first(|| self.of_tasks.lock().get(task).cloned()).await
     }
 
     /// Waits until the call of this source asks before there is a task, and returns the text of the question.
@@ -68,10 +68,10 @@ impl InputHandler for OpenQuestions {
         }
         match (&request.task, request.source) {
             (Some(task), _) => {
-                let mut keys = self.keys.lock();
-                let keys = keys.entry(task.clone()).or_default();
-                if let Some(key) = request.key.filter(|key| !keys.contains(key)) {
-                    keys.push(key);
+                let mut of_tasks = self.of_tasks.lock();
+                let asked = of_tasks.entry(task.clone()).or_default();
+                if request.key.is_some() && asked.iter().all(|other| other.key != request.key) {
+                    asked.push(request);
                 }
             }
             (None, Some(source)) => {

@@ -1,11 +1,11 @@
 //! Showing and cancelling a call that is no task, or whose task only its command reaches, by what the journal knows of it.
 
-use super::show::{describe_questions, key_line, questions_as_json};
+use super::show::{describe_questions, key_line};
 use crate::{
     args,
     failure::Failure,
     output, record,
-    result::Exit,
+    result::{self, Exit},
     servers, states,
     tasks::{Row, name_of},
     waiting::{answer_line, with_notice},
@@ -55,7 +55,7 @@ async fn show(call: &RecordedCall, json: bool) -> Result<Exit, Failure> {
         if call.task.is_none() {
             shown["call"] = name_of(call).into();
         }
-        if let Some(asked) = questions_as_json(&asked) {
+        if let Some(asked) = result::questions(&asked) {
             shown["inputRequests"] = asked;
         }
         output::json_line(&shown);

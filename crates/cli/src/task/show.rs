@@ -22,6 +22,7 @@ pub(super) async fn show(named: &Named, task: &TaskHandle, json: bool) -> Result
     let asks = record::asks(&snapshot, &open);
     if json {
         let mut shown = as_json(&snapshot);
+        shown["state"] = states::in_mcp(&snapshot).into();
         if let Some(call) = named.call() {
             shown["tool"] = call.tool.as_str().into();
         }
@@ -125,7 +126,7 @@ pub(super) fn as_json(task: &TaskSnapshot) -> Value {
         ("createdAt", task.created_at.clone().map(Value::from)),
         ("lastUpdatedAt", task.last_updated_at.clone().map(Value::from)),
         ("pollIntervalMs", task.poll_interval.map(Value::from)),
-        ("inputRequests", questions_as_json(&task.input_requests)),
+        ("inputRequests", result::questions(&task.input_requests)),
         ("result", result_of(task)),
         ("error", error_of(task)),
     ];
@@ -135,18 +136,6 @@ pub(super) fn as_json(task: &TaskSnapshot) -> Value {
         }
     }
     shown
-}
-
-/// The questions by their keys, if there are any.
-pub(super) fn questions_as_json(asked: &[InputRequest]) -> Option<Value> {
-    let asked: serde_json::Map<String, Value> = asked
-        .iter()
-        .filter_map(|request| {
-            let shown = json!({"method": request.method, "params": request.params});
-            Some((request.key.clone()?, shown))
-        })
-        .collect();
-    (!asked.is_empty()).then(|| asked.into())
 }
 
 fn result_of(task: &TaskSnapshot) -> Option<Value> {

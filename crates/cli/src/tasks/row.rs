@@ -264,6 +264,7 @@ impl Row {
             "serverFolder": call.and_then(|call| servers::recorded_folder(&call.server)),
             "serverName": call.and_then(|call| call.server_name.as_ref()),
             "state": state,
+            "status": self.snapshot.as_ref().map(states::in_mcp),
             "detail": detail,
             "statusMessage": self.snapshot.as_ref().and_then(|task| task.message.as_ref()),
             "asks": self.asks(),

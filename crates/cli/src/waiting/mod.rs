@@ -12,7 +12,7 @@ use crate::{
     fields,
     interrupt::Interrupt,
     output, record,
-    result::{Exit, print_outcome_of},
+    result::{self, Exit, print_outcome_of},
     servers::{Server, masked},
 };
 use longhaul_client::{Event, InputRequest, LONGEST_POLL_INTERVAL, Outcome, RequestError, SystemClock, TaskHandle};
@@ -370,17 +370,15 @@ impl Waiting<'_> {
                 if self.json {
                     // What only the status says is no question that the server has sent.
                     let is_sent = question.key.is_some() || question.schema().is_some() || question.url().is_some();
-                    let first = is_sent.then(|| json!({"method": question.method, "params": question.params}));
-                    let mut shown = json!({"taskId": task.id(), "server": server, "asks": first});
+                    let first = is_sent.then(|| result::question(&question));
+                    let mut shown = json!({"taskId": task.id(), "server": server, "asks": true, "question": first});
                     if !is_kept {
                         shown["cancelled"] = true.into();
                         let failure = Failure::refused(NOT_KEPT.to_owned()).with_run(true).of_task(task.id());
                         shown["error"] = failure.as_json();
                     }
-                    for question in &asked {
-                        if let Some(key) = &question.key {
-                            shown["inputRequests"][key] = json!({"method": question.method, "params": question.params});
-                        }
+                    if let Some(asked) = result::questions(&asked) {
+                        shown["inputRequests"] = asked;
                     }
                     output::json_line(&shown);
                 }

@@ -47,7 +47,9 @@ fn its_line_names_the_question(served: &Scripted) {
     fs::write(&file, "{}\n").unwrap();
     let run = served.run(&["call", "t", "--batch", file.to_str().unwrap()]);
     exit(&run, 7);
-    assert_eq!(lines(&run)[0]["asks"], json!(["q1"]), "{run:?}");
+    let line = &lines(&run)[0];
+    assert_eq!(line["asks"], true, "{run:?}");
+    assert_eq!(line["inputRequests"]["q1"]["method"], "elicitation/create", "{run:?}");
 }
 
 /// As FastMCP 3 does: the task is `working` while it asks, on the stream of its session.
@@ -71,14 +73,19 @@ fn a_legacy_task_that_asks_while_it_works_ends_its_line() {
     });
     its_line_names_the_question(&served);
     let listed = json(&served.run(&["tasks", "--json"]));
-    assert_eq!(listed["calls"][0]["asks"], true, "{listed}");
+    let of_list = &listed["calls"][0];
+    assert_eq!(
+        (&of_list["status"], &of_list["asks"]),
+        (&"working".into(), &true.into()),
+        "{listed}"
+    );
     // The other commands say the same.
     let told = exit(&served.run(&["task", "task-1"]), 0);
     assert!(told.contains("status    asks\n"), "{told}");
     let told = json(&served.run(&["task", "task-1", "--json"]));
     assert_eq!(
-        (&told["status"], &told["asks"]),
-        (&"working".into(), &true.into()),
+        (&told["state"], &told["status"], &told["asks"]),
+        (&"working".into(), &"working".into(), &true.into()),
         "{told}"
     );
     let first_line = |words: &[&str]| {
