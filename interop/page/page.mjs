@@ -3,8 +3,9 @@
 // Arguments: the URL of the admin address, the URL of the MCP endpoint, the program `longhaul`, the browser, a folder for screenshots.
 // A second server has durable tools: its URLs are in DURABLE_ADMIN and DURABLE_URL. What its tool `changed` does depends on the file DURABLE_WORD.
 // Writes a line of JSON for each step.
+import { rejects } from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { closeSync, mkdirSync, openSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import puppeteer from "puppeteer-core";
@@ -41,6 +42,16 @@ async function startAt(url, tool, ...words) {
   return stdout.trim();
 }
 
+/** Whether each write of the first server to a file fails as on a full disk: see crates/shim/README.md. */
+function fillDisk(isFull) {
+  const [failWrites, noSpace] = [8, 28];
+  const number = Buffer.alloc(8);
+  number.writeUInt8(isFull ? noSpace : 0);
+  const file = openSync(process.env.FAULTS, "r+");
+  writeSync(file, number, 0, number.length, failWrites);
+  closeSync(file);
+}
+
 const { DURABLE_ADMIN: durableAdmin, DURABLE_URL: durableMcp, DURABLE_WORD: word } = process.env;
 
 const launch = () => puppeteer.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
@@ -75,6 +86,9 @@ await step("the list follows what happens, without a reload", async () => {
   await page.waitForFunction((id) => document.body.textContent.includes(id), { timeout: 20_000 }, id);
   await page.close();
 });
+
+// Its upstream is told as silent after a minute and a half: the question comes at the end.
+const calledEarly = start("slow_look_up");
 
 await step("two browsers see that one of them cancels", async () => {
   const id = await start("hold", "words=two");
@@ -371,6 +385,18 @@ await night("what has the deploy broken", {
   path: "/",
   command: ["doctor"],
 });
+await night("which task crashes again and again", {
+  at: durableAdmin,
+  stage: async () => {
+    const id = await startAt(durableMcp, "crashes");
+    const page = await open(`/tasks/${id}`, { at: durableAdmin });
+    await waitForHeading(page, "blocked");
+    await page.close();
+    return { says: `crashes ${id} is blocked (poisoned): 5 attempts failed without forward progress` };
+  },
+  path: "/",
+  command: ["doctor"],
+});
 await night("which question does nobody answer", {
   at: durableAdmin,
   stage: async () => void (await startAt(durableMcp, "asks")),
@@ -386,6 +412,27 @@ await night("who has cancelled it", {
   },
   says: "operator",
 });
+await night("what does a slow upstream hold up", {
+  stage: async () => {
+    await calledEarly;
+    const id = await start("slow_look_up");
+    const page = await open(`/tasks/${id}`);
+    await waitForHeading(page, "running");
+    await page.close();
+    return { path: `/tasks/${id}`, command: ["task", id] };
+  },
+  says: "waits",
+});
+await night("which upstream is slow", {
+  stage: async () => {
+    const page = await open("/upstreams");
+    await page.waitForFunction(() => document.querySelector("main").textContent.includes("silent"), { timeout: 120_000 });
+    await page.close();
+  },
+  path: "/",
+  says: "the upstream slow does not answer: one call and pings have had no answer for",
+  command: ["doctor"],
+});
 await night("who floods the server", {
   stage: async () => {
     const call = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "hold", arguments: { words: "many" }, task: {} } };
@@ -399,6 +446,32 @@ await night("who floods the server", {
   command: ["doctor"],
 });
 await shell("cancel", admin, "--all", "--state", "live", "--yes");
+
+let acknowledged;
+await night("why are calls refused", {
+  stage: async () => {
+    acknowledged = await start("hold", "words=kept");
+    fillDisk(true);
+    await rejects(start("hold", "words=refused"));
+    return { says: "the disk is full: calls are refused" };
+  },
+  path: "/",
+  command: ["doctor"],
+});
+await step("the disk has room again", async () => {
+  fillDisk(false);
+  // The browser says of a page that was open meanwhile that /readyz has answered 503.
+  equal(messages.splice(0).filter((message) => !message.includes("503")), [], "messages");
+  // Half a minute after the last failed write.
+  for (let tries = 0; (await fetch(`${admin}/readyz`)).status !== 200; tries += 1) {
+    if (tries > 600) throw new Error(await (await fetch(`${admin}/readyz`)).text());
+    await new Promise((done) => setTimeout(done, 100));
+  }
+  await start("quick", "words=again");
+  const page = await open(`/tasks/${acknowledged}`);
+  equal(await heading(page), "hold running", "the task that was acknowledged before");
+  await page.close();
+});
 
 await step("the keyboard reaches everything in its order", async () => {
   const page = await open("/");

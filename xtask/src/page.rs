@@ -1,6 +1,7 @@
 //! `cargo xtask page`: the pages of an operator in a real browser.
 
 use crate::{
+    attack::shim::Shim,
     interop::{
         InteropError,
         peer::{node_scripts, source},
@@ -9,7 +10,7 @@ use crate::{
     process::{self, ProcessError},
     requirement::{self, RequirementError},
     server::{Server, ServerError},
-    workspace,
+    workspace::{self, Program},
 };
 use serde_json::Value;
 use std::{
@@ -25,6 +26,8 @@ const BROWSER: &str = "chromium";
 const BROWSER_PATH: &str = "/usr/bin/chromium";
 const SCRIPT: &str = "page.mjs";
 const CONFIGURATION: &str = "browser.toml";
+/// An upstream that answers no call.
+const SILENT: &str = "silent.mjs";
 
 /// `cargo xtask page`
 #[derive(Debug, clap::Args)]
@@ -112,7 +115,16 @@ pub(crate) fn run(args: &Args) -> Result<(), PageError> {
     // Beside its audit log.
     let configuration = data.join(CONFIGURATION);
     fs::copy(source("page").join(CONFIGURATION), &configuration).map_err(PageError::Server)?;
+    fs::copy(source("page").join(SILENT), data.join(SILENT)).map_err(PageError::Server)?;
+    let faults = Shim::create(&data.join("faults")).map_err(PageError::Server)?;
+    // What comes with a given program was built with it.
+    let beside = |target: Program| match &args.program {
+        Some(_) => Ok(target.path()),
+        None => target.or_build(None),
+    };
+    let library = beside(workspace::shim())?;
     let mut serve = Command::new(&program);
+    serve.env("LD_PRELOAD", library).env("LONGHAUL_SHIM", faults.path());
     serve.arg("serve").arg(&configuration);
     serve
         .args(["--json", "--listen", "127.0.0.1:0", "--data-dir"])
@@ -131,8 +143,7 @@ pub(crate) fn run(args: &Args) -> Result<(), PageError> {
             .trim_end_matches('/')
             .to_owned()
     };
-    let built = args.program.as_ref().map(|_| workspace::operated().path());
-    let durable = Durable::start(&workspace::operated().or_build(built.as_ref())?, &data)?;
+    let durable = Durable::start(&beside(workspace::operated())?, &data)?;
     let mut script = node.command();
     script
         .arg(scripts.join(SCRIPT))
@@ -140,7 +151,7 @@ pub(crate) fn run(args: &Args) -> Result<(), PageError> {
     script
         .env("DURABLE_ADMIN", &durable.admin)
         .env("DURABLE_URL", &durable.url);
-    script.env("DURABLE_WORD", &durable.word);
+    script.env("DURABLE_WORD", &durable.word).env("FAULTS", faults.path());
     script
         .arg(&program)
         .arg(BROWSER_PATH)

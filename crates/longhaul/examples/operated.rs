@@ -1,6 +1,6 @@
 //! The server with durable tools that `cargo xtask crash --actions` kills while an operator acts on their tasks, and that `cargo xtask page` operates in a browser.
 //!
-//! `operated --data-dir DIR --word FILE --audit FILE [--admin ADDRESS]`. What `changed` does depends on a file, as if another version of it was deployed.
+//! `operated --data-dir DIR --word FILE --audit FILE [--admin ADDRESS]`. What `changed` and `crashes` do depends on a file, as if another version of them was deployed.
 
 use longhaul::{
     Server, StepError, TaskContext, Tool, ToolResult,
@@ -54,6 +54,14 @@ async fn changed(cx: TaskContext, word: Arc<PathBuf>) -> ToolResult<String> {
     Ok(format!("{step}, sure: {}", answer.sure))
 }
 
+/// Crashes after its first step, unless the file says `mended`.
+async fn crashes(cx: TaskContext, word: Arc<PathBuf>) -> ToolResult<String> {
+    let first: u32 = cx.step("first", async || Ok::<_, StepError>(1)).await?;
+    let word = fs::read_to_string(&*word)?;
+    assert_eq!(word.trim(), "mended", "there is no row for it");
+    Ok(format!("{first}"))
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -70,12 +78,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
         listen,
         ..AdminSettings::default()
     };
+    let poison = Arc::clone(&word);
     let audit = OpenOptions::new().create(true).append(true).open(audit)?;
     Server::new("operated", env!("CARGO_PKG_VERSION"))
         .tool(Tool::durable("asks", asks))
         .tool(Tool::durable("steps", steps))
         .tool(Tool::durable("changed", move |cx: TaskContext| {
             changed(cx, Arc::clone(&word))
+        }))
+        .tool(Tool::durable("crashes", move |cx: TaskContext| {
+            crashes(cx, Arc::clone(&poison))
         }))
         .suspend_after(millis(1))
         .audit(Arc::new(ToFile(audit)))

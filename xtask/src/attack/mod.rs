@@ -13,7 +13,7 @@ mod mutation;
 mod processes;
 mod raw;
 mod report;
-mod shim;
+pub(crate) mod shim;
 mod site;
 
 use crate::{mcp::RequestError, process::ProcessError, server::ServerError, workspace};

@@ -19,14 +19,14 @@ const WALL_OFFSET: u64 = 9;
 const NUMBERS: u64 = 10;
 
 /// Injects faults into the system calls of programs that were started with [`Shim::path`].
-pub(super) struct Shim {
+pub(crate) struct Shim {
     path: PathBuf,
     file: File,
 }
 
 impl Shim {
     /// Creates the file, without faults.
-    pub(super) fn create(path: &Path) -> io::Result<Self> {
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -40,7 +40,7 @@ impl Shim {
         })
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
