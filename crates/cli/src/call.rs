@@ -244,7 +244,7 @@ impl Called<'_> {
             }
             (None, Ended::Asked(question)) => {
                 self.display.finish();
-                pending.cancelled().await;
+                pending.unanswered().await;
                 return Err(Failure::asked_before_task(&text_of(question)));
             }
             (None, _) => {

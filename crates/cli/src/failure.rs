@@ -10,6 +10,7 @@ use serde_json::json;
 
 /// The kind of what was made before, and may have run.
 pub(crate) const OUTCOME_UNKNOWN: &str = "outcome_unknown";
+const UNANSWERED: &str = "unanswered";
 
 /// A command failed.
 pub(crate) struct Failure {
@@ -54,11 +55,14 @@ impl Failure {
 
     /// A call asks before it is a task, and there is nobody to ask.
     pub(crate) fn asked_before_task(question: &str) -> Self {
-        Self::refused(format!(
+        Self::unanswered(format!(
             "the tool asks before there is a task, and it was not answered; the call is cancelled: {question}"
         ))
-        // As far as to its question.
-        .with_run(true)
+    }
+
+    /// What was asked has no answer. The tool has run as far as to its question.
+    pub(crate) fn unanswered(message: String) -> Self {
+        Self::refused(message).of_kind(UNANSWERED).with_run(true)
     }
 
     /// A call that an earlier command has made may have run.
@@ -144,11 +148,6 @@ impl Failure {
         }
     }
 
-    /// Whether the call may have run, as far as that is said.
-    pub(crate) fn may_have_run(&self) -> bool {
-        self.may_have_run.unwrap_or_default()
-    }
-
     /// The same, with another word for its cause.
     pub(crate) fn of_kind(self, kind: &'static str) -> Self {
         Self { kind, ..self }
@@ -193,9 +192,7 @@ impl Failure {
 
 /// Whether a call that has failed so may have run.
 pub(crate) fn may_have_run(error: &RequestError) -> bool {
-    // A tool that asks has run as far as to its question.
-    let has_asked = matches!(error, RequestError::Unanswered { .. });
-    has_asked || (!error.is_refusal() && !error.is_unsent())
+    !error.is_refusal() && !error.is_unsent()
 }
 
 impl std::fmt::Display for Failure {
@@ -244,7 +241,6 @@ fn kind_of(error: &RequestError) -> &'static str {
         RequestError::Token { .. } | RequestError::Unauthorized { .. } => "login_required",
         RequestError::Rpc(_)
         | RequestError::NotAsked { .. }
-        | RequestError::Unanswered { .. }
         | RequestError::PageRequired { .. }
         | RequestError::LostWithSession
         | RequestError::InvalidTaskId
@@ -264,6 +260,7 @@ fn kind_of(error: &RequestError) -> &'static str {
         | RequestError::UnexpectedTask { .. }
         | RequestError::TooLarge { .. }
         | RequestError::Http { .. } => "invalid_answer",
+        RequestError::Unanswered { .. } => UNANSWERED,
         RequestError::TimedOut { .. } => "timed_out",
         RequestError::CancelledElsewhere => "cancelled",
         _ => "unreachable",
@@ -309,7 +306,7 @@ impl From<RequestError> for Failure {
             // Whoever reads a task says that it is lost.
             RequestError::LostTask { error, .. } => (*error).into(),
             RequestError::InvalidAnswer { error, .. } => Self::usage(format!("{error}; nothing was answered")),
-            RequestError::Unanswered { .. } => Self::refused(message).of_kind(kind),
+            RequestError::Unanswered { .. } => Self::unanswered(message),
             RequestError::CancelledElsewhere => Self {
                 exit: Exit::Cancelled,
                 ..Self::refused(message).of_kind(kind)

@@ -53,8 +53,8 @@ pub(crate) fn detail(task: &TaskSnapshot) -> Option<&str> {
 pub(crate) fn of_finished(finished: Finished) -> &'static str {
     match finished {
         Finished::Answered | Finished::Completed => "completed",
-        Finished::Failed => "failed",
-        Finished::Cancelled => "cancelled",
+        Finished::Failed | Finished::ToolError => "failed",
+        Finished::Cancelled | Finished::Unanswered => "cancelled",
         _ => "refused",
     }
 }

@@ -249,7 +249,6 @@ impl RequestError {
             | Self::Unauthorized { .. }
             | Self::Token { .. }
             | Self::Setup(_)
-            | Self::Unanswered { .. }
             | Self::PageRequired { .. } => true,
             _ => false,
         }

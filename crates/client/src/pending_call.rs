@@ -328,6 +328,7 @@ impl PendingCall {
     ) -> Result<CallResponse, RequestError> {
         match &response {
             Ok(_) => {}
+            Err(RequestError::Unanswered { .. }) => self.record_finished(Finished::Unanswered).await,
             Err(error) if error.is_refusal() => self.record_finished(Finished::Refused).await,
             // The result is in the error.
             Err(RequestError::InvalidOutput { .. }) => self.record_finished(Finished::Answered).await,
@@ -459,9 +460,14 @@ impl PendingCall {
         self.unknown(reason).await;
     }
 
-    /// Records that this client has cancelled the call, for example because what it asked was not answered.
+    /// Records that this client has cancelled the call.
     pub async fn cancelled(&self) {
         self.record_finished(Finished::Cancelled).await;
+    }
+
+    /// Records that the call was given up because nobody answered what it asked.
+    pub async fn unanswered(&self) {
+        self.record_finished(Finished::Unanswered).await;
     }
 
     async fn record_finished(&self, finished: Finished) {

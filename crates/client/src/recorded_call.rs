@@ -111,20 +111,26 @@ pub enum Finished {
     Answered,
     /// The task completed, and its result was fetched.
     Completed,
-    /// The tool or the task failed, and its error was fetched.
+    /// The call was answered with a JSON-RPC error after the tool may have run, or the task failed with one.
     Failed,
+    /// The tool returned an error, with or without a task.
+    ToolError,
     /// The call or its task was cancelled.
     Cancelled,
+    /// The tool asked before there was a task, nobody answered, and the call was given up. The tool has run as far as to its question.
+    Unanswered,
     /// The server refused the call, or it was never sent.
     Refused,
 }
 
 impl Finished {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 7] = [
         Self::Answered,
         Self::Completed,
         Self::Failed,
+        Self::ToolError,
         Self::Cancelled,
+        Self::Unanswered,
         Self::Refused,
     ];
 
@@ -140,7 +146,8 @@ impl Finished {
     pub(crate) fn of_task(outcome: &Outcome) -> Self {
         match outcome {
             Outcome::Result { is_error: false, .. } => Self::Completed,
-            Outcome::Result { .. } | Outcome::RpcError(_) => Self::Failed,
+            Outcome::Result { .. } => Self::ToolError,
+            Outcome::RpcError(_) => Self::Failed,
             Outcome::Cancelled => Self::Cancelled,
         }
     }
@@ -153,6 +160,8 @@ impl Finished {
             Self::Failed => 3,
             Self::Cancelled => 4,
             Self::Refused => 5,
+            Self::ToolError => 6,
+            Self::Unanswered => 7,
         }
     }
 

@@ -69,8 +69,12 @@ pub(crate) async fn run(call: &args::Call, file: &Path) -> Result<Exit, Failure>
     let run = client.begin_batch(&path.to_string_lossy(), is_new).await;
     let run = run.map_err(record::not_recorded)?;
     if let Some(begun_at) = run.as_ref().and_then(BatchRun::continues) {
+        let twice = match call.repeat {
+            Some(args::Repeat::Unknown) => "only calls of unknown outcome are made twice",
+            _ => "no call of it is made twice",
+        };
         output::note(&format!(
-            "this continues the run of {} that began {} ago: no call of it is made twice (for a new run with all calls: --repeat all)",
+            "this continues the run of {} that began {} ago: {twice} (for a new run with all calls: --repeat all)",
             file.display(),
             format_duration(record::age(begun_at))
         ));
@@ -182,7 +186,8 @@ impl Response {
             Self::Outcome(Outcome::RpcError(_)) => Exit::Refused,
             Self::Outcome(Outcome::Cancelled) | Self::EndedBefore(Finished::Cancelled) => Exit::Cancelled,
             Self::EndedBefore(Finished::Answered | Finished::Completed) => Exit::Answered,
-            Self::EndedBefore(_) => Exit::ToolError,
+            Self::EndedBefore(Finished::ToolError) => Exit::ToolError,
+            Self::EndedBefore(_) => Exit::Refused,
             Self::Asks(_) => Exit::Asks,
         }
     }
@@ -280,15 +285,23 @@ impl Batch<'_> {
             return Ok(BatchStep::Call);
         };
         Ok(match run.step(place).await.map_err(record::not_recorded)? {
-            BatchStep::Unknown { .. } if self.repeat == Some(args::Repeat::Unknown) => BatchStep::Call,
+            step if self.repeat == Some(args::Repeat::Unknown) && is_repeated_when_told(&step) => BatchStep::Call,
             step => step,
         })
+    }
+
+    /// Whether the call of a line may have run and has no answer, so that it is made again only with `--repeat unknown`.
+    async fn is_repeated_when_told(&self, place: Option<&BatchLine>) -> bool {
+        let (Some(run), Some(place)) = (&self.run, place) else {
+            return false;
+        };
+        run.step(place).await.is_ok_and(|step| is_repeated_when_told(&step))
     }
 
     /// Makes the call of a line, unless it was made before, and prints what has become of it.
     async fn call(&self, line: Line, tool: &Tool, place: Option<BatchLine>) -> Ended {
         let mut shown = json!({"line": line.number, "tool": tool.name});
-        let ended = self.drive(&line, tool, place, &mut shown).await;
+        let ended = self.drive(&line, tool, place.clone(), &mut shown).await;
         let mut is_unclear = false;
         let (exit, is_over) = match ended {
             Ok(Response::Asks(_)) => (Exit::Asks, false),
@@ -299,7 +312,7 @@ impl Batch<'_> {
                 let failure = failure.of_call();
                 shown["error"] = failure.as_json();
                 self.bars.print(|| output::json_line(&shown));
-                if !failure.may_have_run() {
+                if !self.is_repeated_when_told(place.as_ref()).await {
                     self.unclear.lock().remove(&line.number);
                 }
                 (failure.exit(), false)
@@ -324,6 +337,13 @@ impl Batch<'_> {
         let mut bar = self.bars.begin(line.number);
         let (task, is_asked) = match self.step(place.as_ref()).await? {
             BatchStep::Task(task) => (task, false),
+            BatchStep::Ended(Finished::Unanswered) => {
+                self.unclear.lock().insert(line.number);
+                return Err(Failure::unanswered(
+                    "the call was made before, asked before there was a task, and was not answered, so it is not made again"
+                        .to_owned(),
+                ));
+            }
             BatchStep::Ended(finished) => {
                 let response = Response::EndedBefore(finished);
                 self.print(shown, &response);
@@ -364,10 +384,9 @@ impl Batch<'_> {
         };
         if matches!(response, Response::Asks(_)) && !task.connection().keeps_tasks().await.unwrap_or(true) {
             waiting::cancel(&task).await;
-            return Err(Failure::refused(
+            return Err(Failure::unanswered(
                 "the task asks, and would end with this command, so it is cancelled".to_owned(),
-            )
-            .with_run(true));
+            ));
         }
         self.print(shown, &response);
         if let Response::Outcome(outcome) = &response
@@ -414,7 +433,7 @@ impl Batch<'_> {
         self.unclear.lock().insert(line.number);
         let sent = call.send_unless(asks, &mut |event| bar.show(&event)).await;
         let Some(sent) = sent else {
-            call.cancelled().await;
+            call.unanswered().await;
             return Err(Failure::asked_before_task(&asked.unwrap_or_default()));
         };
         let response = sent.map_err(|error| {
@@ -505,6 +524,11 @@ impl Batch<'_> {
             () = says_that_it_asks => Ok(Response::Asks(std::mem::take(&mut asked.lock()))),
         }
     }
+}
+
+/// Whether a call of which this is left may have run and has no answer.
+fn is_repeated_when_told(step: &BatchStep) -> bool {
+    matches!(step, BatchStep::Unknown { .. } | BatchStep::Ended(Finished::Unanswered))
 }
 
 /// How many lines have ended, and how.

@@ -6,6 +6,7 @@
 mod authorization_server;
 mod batch;
 mod batch_of_legacy_tasks;
+mod batch_without_answer;
 mod callers;
 mod calls_without_task;
 mod children;

@@ -168,6 +168,7 @@ async fn what_has_no_answer_is_cancelled() {
         matches!(&error, RequestError::Unanswered { method, .. } if method == "sampling/createMessage"),
         "{error}"
     );
+    assert!(!error.is_refusal(), "the tool has run as far as to its question");
     assert_eq!(peer.calls_of("tools/call").len(), 1);
 
     let peer = modern(|seen| match seen.params()["inputResponses"].is_null() {
