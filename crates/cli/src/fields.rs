@@ -55,9 +55,13 @@ pub(crate) fn is_required(schema: &Value, name: &str) -> bool {
 
 /// `name=dev|prod  what it is (default: dev)`.
 pub(crate) fn describe(name: &str, schema: &Value, required: bool) -> String {
+    let whole = schema;
+    let schema = without_null(schema);
     let kind = kind(schema);
     let sign = if matches!(&*kind, "object" | "JSON") { ":=" } else { "=" };
-    let about = schema["description"].as_str().or(schema["title"].as_str());
+    let about = [whole, schema]
+        .iter()
+        .find_map(|schema| schema["description"].as_str().or(schema["title"].as_str()));
     let mut about = plain(about.unwrap_or_default(), "");
     let titles: Vec<String> = (choices_of(schema).iter())
         .filter(|choice| choice.title != as_word(&choice.value))
@@ -69,7 +73,7 @@ pub(crate) fn describe(name: &str, schema: &Value, required: bool) -> String {
     if schema["type"] == "array" {
         about.push_str(" (repeat it for several)");
     }
-    if let Some(default) = schema.get("default") {
+    if let Some(default) = whole.get("default").filter(|default| !default.is_null()) {
         about.push_str(&format!(" (default: {})", as_word(default)));
     } else if !required {
         about.push_str(" (optional)");
@@ -100,8 +104,39 @@ fn kind(schema: &Value) -> String {
     }
     match &schema["type"] {
         Value::String(kind) => kind.clone(),
-        Value::Array(kinds) => kinds.iter().map(as_word).collect::<Vec<_>>().join("|"),
-        _ => "JSON".to_owned(),
+        Value::Array(kinds) => joined(kinds),
+        // As Python's `int | str`.
+        _ => match branches(schema).map(|branch| &branch["type"]).collect::<Vec<_>>() {
+            kinds if !kinds.is_empty() && kinds.iter().all(|kind| is_simple(kind)) => joined(kinds),
+            _ => "JSON".to_owned(),
+        },
+    }
+}
+
+fn joined<'a>(kinds: impl IntoIterator<Item = &'a Value>) -> String {
+    let kinds = kinds.into_iter().filter(|kind| *kind != "null").map(as_word);
+    kinds.collect::<Vec<_>>().join("|")
+}
+
+/// Whether a value of this type is written as a word.
+fn is_simple(kind: &Value) -> bool {
+    matches!(
+        kind.as_str(),
+        Some("string" | "integer" | "number" | "boolean" | "null")
+    )
+}
+
+fn branches(schema: &Value) -> impl Iterator<Item = &Value> {
+    let listed = schema["anyOf"].as_array().or_else(|| schema["oneOf"].as_array());
+    listed.into_iter().flatten()
+}
+
+/// The only branch that is a value, as of Python's `int | None`, else the schema itself.
+fn without_null(schema: &Value) -> &Value {
+    let mut values = branches(schema).filter(|branch| branch["type"] != "null");
+    match (&schema["type"], values.next(), values.next()) {
+        (Value::Null, Some(only), None) if branches(schema).count() > 1 => only,
+        _ => schema,
     }
 }
 
@@ -223,6 +258,27 @@ mod tests {
                 "f=a|b  (repeat it for several)",
             ),
             (json!({"type": "object"}), true, "f:=object"),
+            (
+                json!({"anyOf": [{"type": "integer"}, {"type": "null"}], "default": null, "description": "how many"}),
+                false,
+                "f=integer  how many (optional)",
+            ),
+            (
+                json!({"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}], "title": "Tags"}),
+                false,
+                "f=array  Tags (repeat it for several) (optional)",
+            ),
+            (
+                json!({"anyOf": [{"type": "integer"}, {"type": "string"}, {"type": "null"}]}),
+                true,
+                "f=integer|string",
+            ),
+            (json!({"type": ["integer", "null"]}), true, "f=integer"),
+            (
+                json!({"anyOf": [{"type": "object"}, {"type": "string"}]}),
+                true,
+                "f:=JSON",
+            ),
             (json!({}), true, "f:=JSON"),
         ] {
             assert_eq!(describe("f", &schema, required), line);

@@ -1,7 +1,7 @@
 //! Whether arguments fit the schema of their tool, or an answer the form of its question. The server has the last word; this says what is wrong before
 //! anything is sent.
 
-use jsonschema::Validator;
+use jsonschema::{ValidationError, Validator, error::ValidationErrorKind};
 use longhaul_client::Tool;
 use serde_json::{Map, Value};
 
@@ -26,11 +26,28 @@ impl ToolSchema {
     pub(crate) fn problem(&self, values: &Map<String, Value>) -> Option<String> {
         let values = Value::from(values.clone());
         let error = self.validator.as_ref()?.iter_errors(&values).next()?;
+        let error = innermost(&error);
         let place = error.instance_path().to_string();
         Some(match place.strip_prefix('/') {
             Some(name) => format!("`{name}`: {error}"),
             None => error.to_string(),
         })
+    }
+}
+
+/// Of a value that fits no branch of an `anyOf` or `oneOf`, what is wrong deepest within it: that of the branch which was meant.
+fn innermost<'a>(error: &'a ValidationError<'a>) -> &'a ValidationError<'a> {
+    let (ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context }) = error.kind() else {
+        return error;
+    };
+    let depth = |error: &ValidationError<'_>| error.instance_path().as_str().len();
+    let deepest = context
+        .iter()
+        .filter_map(|branch| branch.first())
+        .max_by_key(|inner| depth(inner));
+    match deepest.filter(|inner| depth(inner) > depth(error)) {
+        Some(inner) => innermost(inner),
+        None => error,
     }
 }
 
@@ -44,6 +61,7 @@ mod tests {
         let schema = json!({"type": "object", "required": ["n"], "additionalProperties": false, "properties": {
             "n": {"type": "integer", "maximum": 9},
             "tags": {"type": "array", "items": {"type": "string"}},
+            "point": {"anyOf": [{"type": "object", "properties": {"x": {"type": "integer"}}}, {"type": "null"}]},
         }});
         let problem = |values: Value| ToolSchema::new(&schema).problem(values.as_object().unwrap());
         assert_eq!(problem(json!({"n": 9, "tags": ["a"]})), None);
@@ -55,6 +73,11 @@ mod tests {
             problem(json!({"n": 1, "tags": [1]})).unwrap(),
             "`tags/0`: 1 is not of type \"string\""
         );
+        assert_eq!(
+            problem(json!({"n": 1, "point": {"x": "q"}})).unwrap(),
+            "`point/x`: \"q\" is not of type \"integer\""
+        );
+        assert_eq!(problem(json!({"n": 1, "point": null})), None);
         assert_eq!(problem(json!({})).unwrap(), "\"n\" is a required property");
     }
 

@@ -416,6 +416,11 @@ fn the_task_of_a_child_is_found_from_another_folder() {
     let id = run(place.path(), &with_server(&["call", "gate", "--detach"]));
     let shown = run(elsewhere.path(), &["task", &id[..12]]);
     assert!(shown.contains(&id) && shown.contains("working"), "{shown}");
+    // A list starts no server, and says that what it shows may be old.
+    let listed = run(elsewhere.path(), &["tasks"]);
+    assert!(listed.contains(&id) && listed.contains("(not asked)"), "{listed}");
+    let asked = run(place.path(), &with_server(&["tasks"]));
+    assert!(asked.contains(&id) && !asked.contains("not asked"), "{asked}");
     place.open_gate();
     let result = run(elsewhere.path(), &["task", &id[..12], "--wait"]);
     assert_eq!(result, "through");

@@ -20,16 +20,58 @@
 //!
 //! `default-features = false` leaves `Login` out, and what it needs.
 //!
-//! # Call a tool
+//! # List the tools, and call them
+//!
+//! An agent begins with the tools of a server ([`Connection::list_tools`]). It gives them to its model, makes the calls that the model wants, and gives it the results. Here
+//! `ask_model` is the agent's own:
 //!
 //! ```no_run
+//! # struct ToolUse { tool: String, arguments: serde_json::Value }
+//! # async fn ask_model(_: &[serde_json::Value], _: &[String]) -> Option<ToolUse> { None }
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! use longhaul_client::{Client, ClientJournal, Connection, Options, Outcome, RpcFailure};
+//! use longhaul_client::{Client, ClientJournal, Connection, Options};
 //! use serde_json::json;
 //!
 //! let connection = Connection::open("http://127.0.0.1:7411/mcp", Options::named("my-agent", "1.0")).await?;
 //! let journal = ClientJournal::open(&ClientJournal::default_path()?).await?;
 //! let client = Client::recorded(connection, journal);
+//!
+//! let mut tools = Vec::new();
+//! for tool in client.connection().list_tools().await? {
+//!     // As the model takes them.
+//!     tools.push(json!({"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}));
+//! }
+//! let mut messages = vec!["Which files below ./docs name a deadline?".to_owned()];
+//! while let Some(wanted) = ask_model(&tools, &messages).await {
+//!     messages.push(match client.call(&wanted.tool, wanted.arguments).await {
+//!         // The text of the result, also if the tool says that it has failed.
+//!         Ok(outcome) => outcome.text(),
+//!         Err(error) => format!("the call has failed: {error}"),
+//!     });
+//! }
+//! # Ok(()) }
+//! ```
+//!
+//! [`Connection::tool`] is the tool of one name. [`Connection::watch`] says when the tools of the server have changed.
+//!
+//! [`Client::new`] is a client without a journal. A server that is a program of its own is a [`ChildProcess`]:
+//!
+//! ```no_run
+//! # fn example() {
+//! use longhaul_client::{ChildOptions, ChildProcess, Client, Connection, Options};
+//!
+//! let child = ChildProcess::new(ChildOptions::new("npx", ["-y", "@modelcontextprotocol/server-everything"]));
+//! let client = Client::new(Connection::over(child, Options::named("my-agent", "1.0")));
+//! # }
+//! ```
+//!
+//! # The outcome of a call
+//!
+//! ```no_run
+//! # async fn example(client: longhaul_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+//! use longhaul_client::{Outcome, RpcFailure};
+//! use serde_json::json;
+//!
 //! match client.call("build", json!({"target": "release"})).await? {
 //!     Outcome::Cancelled => println!("cancelled"),
 //!     // JSON-RPC's way to fail: the server could not carry the call through.
@@ -46,17 +88,6 @@
 //!     }
 //! }
 //! # Ok(()) }
-//! ```
-//!
-//! [`Client::new`] is the same without a journal. A server that is a program of its own is a [`ChildProcess`]:
-//!
-//! ```no_run
-//! # fn example() {
-//! use longhaul_client::{ChildOptions, ChildProcess, Client, Connection, Options};
-//!
-//! let child = ChildProcess::new(ChildOptions::new("npx", ["-y", "@modelcontextprotocol/server-everything"]));
-//! let client = Client::new(Connection::over(child, Options::named("my-agent", "1.0")));
-//! # }
 //! ```
 //!
 //! # After a crash

@@ -14,7 +14,7 @@ use crate::{
     result::Exit,
     servers::{self, Server},
     states, tasks,
-    waiting::{asked_again, with_notice},
+    waiting::{MOST_SHOWN, answer_line, asked_again, more_questions, with_notice},
 };
 use longhaul_client::{InputRequest, InputResponse, RequestError, SystemClock, TaskHandle, TaskSnapshot, TaskStatus};
 use longhaul_core::{BoxFuture, Clock};
@@ -138,11 +138,26 @@ async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
         answered(&task, Some(&key), args.json);
         keys.push(key);
     }
-    if !is_modern {
-        held::tell_what_else_it_asks(&named, &task, questions, &keys).await;
+    match is_modern {
+        true => tell_what_is_open(&named, &task).await,
+        false => held::tell_what_else_it_asks(&named, &task, questions, &keys).await,
     }
     client.close().await;
     Ok(Exit::Answered)
+}
+
+/// Reads how the task stands now, which is recorded, and tells what it still asks. The answer was taken, whatever comes of this.
+async fn tell_what_is_open(named: &Named, task: &TaskHandle) {
+    let Ok(now) = record::read(task).await else { return };
+    let (open, _) = record::open_and_answered(task, now.input_requests).await;
+    for question in open.iter().take(MOST_SHOWN) {
+        output::note(&format!(
+            "it still asks: {}\n  {}",
+            text_and_key(question),
+            answer_line(&named.server, task.id(), question)
+        ));
+    }
+    more_questions(&named.server, task.id(), open.len());
 }
 
 /// Answers a legacy task whose question is not known yet. Nothing is requested if the answer could not be given.
@@ -167,15 +182,7 @@ async fn answer_held(
     let respond = async |question: &InputRequest, withdrawn: BoxFuture<'_, Failure>| {
         if !is_form {
             // The user has not seen it, and the task may ask others.
-            let key = question
-                .key
-                .as_deref()
-                .map(|key| format!(" [{}]", output::plain(key, "")));
-            output::note(&format!(
-                "this answers: {}{}",
-                output::plain(&ask::text_of(question), ""),
-                key.unwrap_or_default()
-            ));
+            output::note(&format!("this answers: {}", text_and_key(question)));
         }
         respond(question, args, words.clone(), withdrawn).await
     };
@@ -294,10 +301,15 @@ fn choose(
         (_, []) => Err(asks_nothing()),
         (None, [only]) => Ok(vec![only.clone()]),
         (None, several) if is_form => Ok(several.to_vec()),
-        (None, _) => Err(Failure::usage(format!(
-            "the task asks several questions; choose one with --question: {}",
-            keys()
-        ))),
+        (None, several) => {
+            let several: String = several
+                .iter()
+                .map(|question| format!("\n  {}", text_and_key(question)))
+                .collect();
+            Err(Failure::usage(format!(
+                "the task asks several questions; choose one with --question:{several}"
+            )))
+        }
         (Some(key), _) => {
             let has = |request: &&InputRequest, fits: &dyn Fn(&str) -> bool| request.key.as_deref().is_some_and(fits);
             let exact = asked.iter().find(|request| has(request, &|whole| whole == key));
@@ -330,11 +342,22 @@ async fn form(question: &InputRequest) -> Result<InputResponse, Failure> {
     }
 }
 
+/// The text of a question, with its key.
+fn text_and_key(question: &InputRequest) -> String {
+    let text = output::plain(&ask::text_of(question), "");
+    match question.key.as_deref() {
+        Some(key) => format!("{text} [{}]", output::plain(key, "")),
+        None => text,
+    }
+}
+
 /// What the command line needs to answer without a form.
 fn no_answer(question: &InputRequest) -> String {
+    let who = question.task.as_deref().map_or("it".into(), output::id);
+    let asks = format!("{who} asks: {}", text_and_key(question));
     let fields = fields::of_question(question);
     if fields.is_empty() {
-        return "the question needs no values: --accept says yes, --decline no".to_owned();
+        return format!("{asks}\nit needs no values: --accept says yes, --decline no");
     }
     let required = question.schema().and_then(|schema| schema["required"].as_array());
     let or_accept = match required.is_some_and(|required| !required.is_empty()) {
@@ -342,7 +365,7 @@ fn no_answer(question: &InputRequest) -> String {
         false => ", or say yes without values with --accept",
     };
     format!(
-        "give the answer as NAME=VALUE{or_accept}; the fields are:\n  {}",
+        "{asks}\ngive the answer as NAME=VALUE{or_accept}; the fields are:\n  {}",
         fields.join("\n  ")
     )
 }

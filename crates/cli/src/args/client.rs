@@ -297,6 +297,9 @@ pub(crate) struct Task {
     /// With --log: print also what is added to the log, until the task ends
     #[arg(short, long, requires = "log")]
     pub(crate) follow: bool,
+    /// With --wait: stop waiting after this time. The task keeps running
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "wait")]
+    pub(crate) timeout: Option<Millis>,
     /// Print one line of JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -150,25 +150,23 @@ Exit status:
     2  the command line is wrong, or the file with the logins is damaged
     5  this user is not logged in";
 
-/// The lines that commands share which send the server a few requests.
+/// The lines that commands share which send the server a few requests, with those between statuses 0 and 2, and between 74 and 130.
 macro_rules! exit_status_of_requests {
-    () => {
-        "\
-Exit status:
-    0  done
-    2  the command line is wrong; nothing was sent
+    ($first:literal, $later:literal) => {
+        concat!(
+            "Exit status:\n    0  done\n",
+            $first,
+            "    2  the command line is wrong; nothing was sent
     3  the server cannot be reached or started, is not available now, or is not an MCP server
     5  the server refused the request, or requires a login
-   74  standard output could not be written
-  130  interrupted by Ctrl-C"
+   74  standard output could not be written\n",
+            $later,
+            "  130  interrupted by Ctrl-C"
+        )
     };
 }
 
-pub(super) const REQUESTS: &str = concat!(
-    exit_status_of_requests!(),
-    "
-  124  --timeout is over"
-);
+pub(super) const REQUESTS: &str = exit_status_of_requests!("", "  124  --timeout is over\n");
 
 pub(super) const TASKS: &str = "\
 Exit status:
@@ -224,6 +222,7 @@ Exit status:
     4  with --wait: the task was cancelled
     5  the server does not know the task or refused the request; with --wait: the task failed without a result
     7  with --wait: the task asks, and there is no terminal; it waits for `longhaul answer`
+  124  --timeout is over; the task keeps running
   130  interrupted by Ctrl-C; the task keeps running";
 
 pub(super) const CANCEL: &str = "\
@@ -252,7 +251,7 @@ Examples:
     longhaul complete 'users://{id}' id=1 -- my-server
 
 ",
-    exit_status_of_requests!()
+    exit_status_of_requests!("", "")
 );
 
 pub(super) const INSPECT: &str = concat!(
@@ -264,7 +263,7 @@ Examples:
     longhaul inspect tools/call name=echo arguments:='{\"message\":\"hi\"}' -- npx -y @modelcontextprotocol/server-everything
 
 ",
-    exit_status_of_requests!()
+    exit_status_of_requests!("    1  METHOD is tools/call, and the tool returned an error\n", "")
 );
 
 pub(super) const COMPLETIONS: &str = "\

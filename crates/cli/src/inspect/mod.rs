@@ -11,9 +11,10 @@ use crate::{
     result::Exit,
     servers,
 };
-use longhaul_client::{Connection, RequestError};
+use longhaul_client::{Connection, Json, RequestError};
 use mask::Mask;
 use printer::Printer;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::{process::ExitCode, sync::Arc, time::Duration};
 
@@ -52,12 +53,24 @@ async fn inspect(args: &args::Inspect, mask: &Arc<Mask>) -> Result<Exit, Failure
         }
     })?;
     let done = match request {
-        Some((method, params)) => connection.send(method, params).await.map(drop),
-        None => look_around(&connection).await,
+        Some((method, params)) => connection.send(method, params).await.map(|result| exit_for(&result)),
+        None => look_around(&connection).await.map(|()| Exit::Answered),
     };
     connection.close().await;
-    done?;
-    Ok(Exit::Answered)
+    Ok(done?)
+}
+
+/// The status for a result: as that of `call`, if a tool returned it.
+fn exit_for(result: &Json) -> Exit {
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct OfTool {
+        is_error: bool,
+    }
+    match serde_json::from_str::<OfTool>(result.as_str()) {
+        Ok(OfTool { is_error: true }) => Exit::ToolError,
+        _ => Exit::Answered,
+    }
 }
 
 /// Values are texts, or JSON behind `:=`.

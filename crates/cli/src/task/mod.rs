@@ -47,9 +47,18 @@ async fn act(args: &args::Task) -> Result<Exit, Failure> {
         }
     })?;
     let (client, task) = named.open(&connection).await;
+    let until = Deadline::after(args.timeout);
     if args.action.wait {
-        let reached = with_notice(connection.address(), reach(&connection)).await;
-        reached.map_err(|error| named.explain(error.into()))?;
+        tokio::select! {
+            biased;
+            reached = with_notice(connection.address(), reach(&connection)) => {
+                reached.map_err(|error| named.explain(error.into()))?;
+            }
+            () = until.passed() => {
+                let why = "the time of --timeout is over before the server has answered; the task keeps running";
+                return Err(Failure::timed_out(why).of_task(task.id()));
+            }
+        }
     }
     let exit = match &args.action {
         args::TaskAction { wait: true, .. } => {
@@ -63,7 +72,7 @@ async fn act(args: &args::Task) -> Result<Exit, Failure> {
                 unasked: &mut unasked,
                 json: args.json,
             };
-            waiting.wait(&task, Deadline::after(None)).await
+            waiting.wait(&task, until).await
         }
         args::TaskAction { cancel: true, .. } => cancel::cancel(&task, false, args.json).await,
         args::TaskAction { delete: true, .. } => delete::delete(&task, args.json).await,

@@ -37,6 +37,9 @@ struct Told {
 /// Asks the servers about the rows that are open, and returns the tasks that they list and that are not among the rows. A server that would have to be
 /// started is asked only if it was chosen.
 pub(super) async fn ask(chosen: &Server, rows: &mut [Row]) -> Vec<Row> {
+    for row in rows.iter_mut().filter(|row| is_not_asked(chosen, row)) {
+        row.not_told = Some(NotTold::not_asked());
+    }
     let groups = groups(chosen, rows);
     let ids: Vec<Vec<(usize, String)>> = groups
         .iter()
@@ -69,6 +72,14 @@ pub(super) async fn ask(chosen: &Server, rows: &mut [Row]) -> Vec<Row> {
 /// Whether a server is asked although nothing is recorded of it: the user names it. One that would have to be started is named on the command line.
 fn is_asked_too(server: &Server) -> bool {
     server.is_chosen() || (server.is_named() && !server.is_child())
+}
+
+/// Whether the task is one of a server that would have to be started, and was not chosen. What a command that runs knows of its own child is recorded.
+fn is_not_asked(chosen: &Server, row: &Row) -> bool {
+    let Some(call) = row.call.as_ref().filter(|call| call.state == CallState::Task) else {
+        return false;
+    };
+    !call.ends_with_process && !chosen.is_chosen() && chosen.clone().of_call(call).is_child()
 }
 
 fn groups(chosen: &Server, rows: &[Row]) -> Vec<Group> {

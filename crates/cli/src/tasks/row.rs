@@ -61,6 +61,14 @@ impl NotTold {
         }
     }
 
+    /// It would have to be started.
+    pub(crate) fn not_asked() -> Self {
+        Self {
+            reason: "its server is a child process, which is asked only if it is named".to_owned(),
+            short: "not asked",
+        }
+    }
+
     pub(crate) fn because(error: &RequestError) -> Self {
         let short = match error {
             RequestError::Invalid(_) | RequestError::TooLarge { .. } => "invalid answer",

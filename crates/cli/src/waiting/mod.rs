@@ -374,7 +374,7 @@ impl Waiting<'_> {
                     let mut shown = json!({"taskId": task.id(), "server": server, "asks": true, "question": first});
                     if !is_kept {
                         shown["cancelled"] = true.into();
-                        let failure = Failure::refused(NOT_KEPT.to_owned()).with_run(true).of_task(task.id());
+                        let failure = Failure::unanswered(NOT_KEPT.to_owned()).of_task(task.id());
                         shown["error"] = failure.as_json();
                     }
                     if let Some(asked) = result::questions(&asked) {

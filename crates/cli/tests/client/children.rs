@@ -87,7 +87,7 @@ fn a_task_of_a_child_that_asks_without_a_terminal_is_cancelled() {
     let error = &shown["error"];
     assert_eq!(
         (&error["kind"], &error["taskId"], &error["mayHaveRun"]),
-        (&json!("refused"), &json!("t-1"), &json!(true)),
+        (&json!("unanswered"), &json!("t-1"), &json!(true)),
         "{shown}"
     );
     let said = stderr(&called);

@@ -82,6 +82,10 @@ fn the_era_can_be_chosen_for_any_server() {
             .any(|line| line.trim().starts_with("longhaul task --era=legacy ")),
         "the way back keeps the era: {called:?}"
     );
+    // So does the wait for it.
+    let waited = served.run(&["task", "--wait", "--timeout", "100ms", "--json"]);
+    exit(&waited, 124);
+    assert_eq!(json(&waited)["interrupted"], true, "{waited:?}");
     let wrong = served.run(&["tools", "--era", "new"]);
     exit(&wrong, 2);
 }

@@ -150,9 +150,25 @@ fn of_several_questions_one_is_chosen() {
     let shown = served.asks(&id, 2);
     let several = served.run(&["answer", &id, "approved=true"]);
     exit(&several, 2);
-    assert!(stderr(&several).contains("choose one with --question"), "{several:?}");
-    for key in shown["inputRequests"].as_object().unwrap().keys() {
-        exit(&served.run(&["answer", &id, "approved=true", "--question", key]), 0);
+    let said = stderr(&several);
+    assert!(said.contains("choose one with --question"), "{several:?}");
+    let keys: Vec<&String> = shown["inputRequests"].as_object().unwrap().keys().collect();
+    assert!(
+        keys.iter().all(|key| said.contains(&format!("[{key}]"))),
+        "each with its text: {said}"
+    );
+    for (nth, key) in keys.iter().enumerate() {
+        let answered = served.run(&["answer", &id, "approved=true", "--question", key]);
+        exit(&answered, 0);
+        let left: Vec<bool> = keys
+            .iter()
+            .map(|other| {
+                stderr(&answered).contains("it still asks")
+                    && stderr(&answered).contains(&format!("--question {other}"))
+            })
+            .collect();
+        let expected: Vec<bool> = (0..keys.len()).map(|place| place > nth).collect();
+        assert_eq!(left, expected, "what is still open: {answered:?}");
     }
     assert_eq!(exit(&served.run(&["task", &id, "--wait"]), 0), "true true");
 }

@@ -80,6 +80,9 @@ fn the_wire_is_shown_with_its_secrets_hidden() {
         "{shown}"
     );
 
+    let failed = served.run(&["inspect", "--era=legacy", "tools/call", "name=fail"]);
+    exit(&failed, 1);
+
     let refused = served.run(&["inspect", "no/such/method"]);
     exit(&refused, 5);
     assert!(stdout(&refused).contains("-32601"), "{refused:?}");
