@@ -25,7 +25,9 @@ use std::{
 const BROWSER: &str = "chromium";
 const BROWSER_PATH: &str = "/usr/bin/chromium";
 const SCRIPT: &str = "page.mjs";
+const FIGURES: &str = "figures.mjs";
 const CONFIGURATION: &str = "browser.toml";
+const PROMETHEUS: &str = "prometheus";
 /// An upstream that answers no call.
 const SILENT: &str = "silent.mjs";
 
@@ -35,6 +37,12 @@ pub(crate) struct Args {
     /// The `longhaul` to test; it is built if absent
     #[arg(long)]
     pub(crate) program: Option<PathBuf>,
+    /// Measure what the page costs with 100,000 tasks and with 200 who watch it, instead; for that the server should be an optimized one
+    #[arg(long)]
+    pub(crate) figures: bool,
+    /// With --figures: use this server with durable tools instead of building one
+    #[arg(long, value_name = "FILE", requires = "figures")]
+    pub(crate) operated: Option<PathBuf>,
     /// Where screenshots of all views go, in both themes; below the target folder if absent
     #[arg(long)]
     pub(crate) screenshots: Option<PathBuf>,
@@ -68,7 +76,7 @@ impl Drop for Served {
 
 /// A server with durable tools, whose code depends on a file.
 struct Durable {
-    _server: Server,
+    server: Server,
     admin: String,
     url: String,
     word: PathBuf,
@@ -89,7 +97,7 @@ impl Durable {
         let mut server = Server::start(&mut command, &data.join("durable.log"))?;
         let address = server.ready()?;
         Ok(Self {
-            _server: server,
+            server,
             admin: format!("http://{admin}"),
             url: format!("http://{address}/mcp"),
             word,
@@ -102,11 +110,37 @@ pub(crate) fn browser() -> Result<(), RequirementError> {
     requirement::program(BROWSER)
 }
 
+/// Measures with a server of its own.
+fn figures(args: &Args, node: &Node, scripts: &Path) -> Result<(), PageError> {
+    let program = workspace::operated().or_build(args.operated.as_ref())?;
+    let data = workspace::target().join(format!("page/figures-{}", std::process::id()));
+    fs::create_dir_all(&data).map_err(PageError::Server)?;
+    let durable = Durable::start(&program, &data)?;
+    let mut script = node.command();
+    script
+        .arg(scripts.join(FIGURES))
+        .args([
+            &durable.admin,
+            &durable.url,
+            &durable.server.pid().as_raw_nonzero().to_string(),
+        ])
+        .arg(BROWSER_PATH);
+    let measured = process::run(&mut script);
+    drop(durable);
+    // A folder that is left does no harm.
+    let _ = fs::remove_dir_all(&data);
+    Ok(measured?)
+}
+
 /// Starts a server of its own and runs the script against it.
 pub(crate) fn run(args: &Args) -> Result<(), PageError> {
     browser()?;
+    requirement::program(PROMETHEUS)?;
     let node = Node::install()?;
     let scripts = node_scripts("page")?;
+    if args.figures {
+        return figures(args, &node, &scripts);
+    }
     let program = workspace::longhaul().or_build(args.program.as_ref())?;
     let work = workspace::target().join("page");
     let screenshots = args.screenshots.clone().unwrap_or_else(|| work.join("screenshots"));
@@ -151,7 +185,10 @@ pub(crate) fn run(args: &Args) -> Result<(), PageError> {
     script
         .env("DURABLE_ADMIN", &durable.admin)
         .env("DURABLE_URL", &durable.url);
-    script.env("DURABLE_WORD", &durable.word).env("FAULTS", faults.path());
+    script
+        .env("DURABLE_WORD", &durable.word)
+        .env("FAULTS", faults.path())
+        .env("METRICS_KEY", data.join("metrics.key"));
     script
         .arg(&program)
         .arg(BROWSER_PATH)

@@ -284,6 +284,8 @@ fn interop(json: bool) -> Result<(), Box<dyn Error>> {
 fn page_in_browser(_json: bool) -> Result<(), Box<dyn Error>> {
     Ok(page::run(&page::Args {
         program: Some(workspace::longhaul().path()),
+        figures: false,
+        operated: None,
         screenshots: None,
     })?)
 }
