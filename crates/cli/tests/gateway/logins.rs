@@ -25,7 +25,7 @@ fn let_in_by_keys(folder: &Path) {
 }
 
 /// Keeps a key for this user, or for a principal of the user's server.
-fn log_in(folder: &Path, url: &str, key: &str, more: &[&str]) {
+pub(crate) fn log_in(folder: &Path, url: &str, key: &str, more: &[&str]) {
     let mut login = longhaul(folder)
         .args(["login", url, "--key"])
         .args(more)

@@ -9,7 +9,9 @@ mod jobs;
 mod logins;
 mod names;
 mod owners;
+mod principals;
 mod support;
+mod talking_upstream;
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},

@@ -153,6 +153,15 @@ pub(crate) fn until(what: &str, mut is_met: impl FnMut() -> bool) {
     }
 }
 
+/// A future that must complete.
+#[expect(clippy::disallowed_methods, reason = "the test waits for the outside world")]
+pub(crate) async fn guarded<T>(what: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(PATIENCE, future).await {
+        Ok(done) => done,
+        Err(_) => panic!("waited in vain for {what}"),
+    }
+}
+
 pub(crate) fn starts(folder: &Path) -> usize {
     fs::read_to_string(folder.join("starts"))
         .unwrap_or_default()
