@@ -10,6 +10,7 @@ mod logins;
 mod names;
 mod owners;
 mod principals;
+mod restarts;
 mod support;
 mod talking_upstream;
 
@@ -26,30 +27,6 @@ use std::{
     process::Stdio,
 };
 use support::*;
-
-/// The gateway is killed while the upstream runs the task: the next one follows it, and the tool has run once.
-#[test]
-fn a_killed_gateway_goes_on_with_the_task_of_its_upstream() {
-    let folder = folder();
-    let folder = folder.path();
-    let upstream = serve(folder, &["upstream.toml"]);
-    gateway_config(folder, &upstream.url);
-    let gateway = serve(folder, &["gateway.toml"]);
-    let id = text(&run(folder, &["call", &gateway.url, "gate", "--detach"]));
-    until("the command to start", || starts(folder) == 1);
-    // The task of the upstream is recorded before its status is seen through the gateway.
-    until("the status of the upstream's task", || {
-        text(&run(folder, &["task", &gateway.url, &id, "--json"])).contains("waiting")
-    });
-    drop(gateway);
-    let gateway = serve(folder, &["gateway.toml"]);
-    fs::write(folder.join("gate"), "").unwrap();
-    assert_eq!(
-        text(&run(folder, &["task", &gateway.url, &id, "--wait"])),
-        "waiting\nthrough"
-    );
-    assert_eq!(starts(folder), 1, "nothing runs twice");
-}
 
 /// Reads its file again, and waits until it says so.
 fn hang_up(folder: &Path, server: &Server, expected: &str) -> String {
