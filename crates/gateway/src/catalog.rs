@@ -11,7 +11,7 @@ use crate::{
     upstream::Upstream,
     upstreams::Upstreams,
 };
-use longhaul_core::{Json, Millis, TaskPolicy};
+use longhaul_core::{Json, Millis, Retry, RetryOn, TaskPolicy};
 use longhaul_runtime::{Engine, FOLLOW_TOOLS, Tool, ToolSettings};
 use longhaul_wire::relayed;
 use serde_json::{Map, Value, json, value::RawValue};
@@ -20,6 +20,10 @@ use std::{
     sync::Arc,
 };
 
+/// How often an idempotent call is made of which it is not known what became, without a configured policy. It may be what ends the upstream.
+const MOST_CALLS: u32 = 5;
+/// The wait before the second of them, in milliseconds.
+const BACKOFF: Millis = 1_000;
 /// After how long a call becomes a task, if its upstream makes none of it: in milliseconds.
 const TASK_AFTER: Millis = 5_000;
 /// Why a tool is not offered whose name this server or another upstream uses already.
@@ -248,12 +252,39 @@ pub(crate) fn upstream_tool(
     if let Some(retention) = first(rules, name, |rule| rule.retention) {
         settings.retention = retention;
     }
-    if let Some(retry) = first(rules, name, |rule| rule.retry.clone()) {
-        settings.retry = retry;
-    }
+    settings.retry = retry_policy(first(rules, name, |rule| rule.retry.clone()), idempotent);
     Ok(UpstreamTool {
         settings,
         makes_tasks,
         idempotent,
     })
+}
+
+/// When the calls of a tool are made again. One that is not idempotent is not, once it may have run: whatever is configured, and on whichever node.
+fn retry_policy(configured: Option<Retry>, idempotent: bool) -> Retry {
+    let mut policy = configured.unwrap_or_else(|| Retry {
+        attempts: MOST_CALLS,
+        backoff: BACKOFF,
+        on: vec![RetryOn::Crash],
+    });
+    policy.on.retain(|why| idempotent || *why != RetryOn::Crash);
+    policy
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_that_may_have_run_are_retried_only_if_their_tool_is_idempotent() {
+        let configured = Retry {
+            attempts: 3,
+            backoff: 10,
+            on: vec![RetryOn::Crash, RetryOn::Error],
+        };
+        assert_eq!(retry_policy(Some(configured.clone()), true), configured);
+        assert_eq!(retry_policy(Some(configured), false).on, [RetryOn::Error]);
+        assert_eq!(retry_policy(None, true).wait_after(1, RetryOn::Crash), Some(BACKOFF));
+        assert_eq!(retry_policy(None, false).on, []);
+    }
 }

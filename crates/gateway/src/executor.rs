@@ -21,8 +21,6 @@ use tokio::sync::OwnedSemaphorePermit;
 
 /// The pause before a call that is known not to run is sent again, or a task read again that cannot be read now, in milliseconds.
 pub(crate) const PAUSE: u64 = 1_000;
-/// The pauses before an idempotent call is made again of which it is not known what became, in milliseconds.
-const PAUSES_BETWEEN_CALLS: [u64; 4] = [1_000, 4_000, 10_000, 20_000];
 /// The pause while the upstream does not accept the gateway's credentials, in milliseconds.
 const PAUSE_WITHOUT_LOGIN: u64 = 15_000;
 
@@ -187,65 +185,50 @@ impl UpstreamExecutor {
         }
     }
 
-    /// Makes the call until it has an end. It is made again only if it is idempotent, and only a few times: it may be what ends the upstream.
+    /// Makes the call, and follows the task that the upstream makes of it. If it is not known what became of an idempotent call, another attempt makes it again,
+    /// as the retry policy says.
     async fn call_and_follow(
         &self,
         connection: &Arc<UpstreamConnection>,
-        mut registration: Registration,
+        registration: Registration,
         attempt: &Attempt,
         cx: &TaskContext,
     ) -> ExecutionEnd {
-        let mut pauses = PAUSES_BETWEEN_CALLS.into_iter();
-        loop {
-            let error = match self.call(connection, &registration, attempt, cx).await {
-                Called::Ended(end) => return end,
-                Called::Task(handle) => {
-                    registration.is_task(&handle);
-                    if let Err(error) = registration.asker.store().await {
-                        // Nobody would find it again: the attempt has ended, or is another node's by now.
-                        tracing::warn!(%error, task = cx.task().short(), "a task of an upstream was not recorded");
-                    }
-                    // Only now: a client that has the task finds it again after a crash.
-                    cx.becomes_task();
-                    match self.follow(&handle, &registration, cx).await {
-                        Followed::Ended(end) => return end,
-                        Followed::Lost(error) => error,
-                    }
+        let error = match self.call(connection, &registration, attempt, cx).await {
+            Called::Ended(end) => return end,
+            Called::Task(handle) => {
+                registration.is_task(&handle);
+                if let Err(error) = registration.asker.store().await {
+                    // Nobody would find it again: the attempt has ended, or is another node's by now.
+                    tracing::warn!(%error, task = cx.task().short(), "a task of an upstream was not recorded");
                 }
-                Called::Unsent(error) => return self.failed_with(&error, cx),
-                Called::Unknown(error) => error,
-                // It is not made again: it may be what the upstream hangs in.
-                Called::Hung(why) => {
-                    registration.ends();
-                    drop(registration);
-                    self.upstream.connections.end_child(connection);
-                    return self.lost(&why);
+                // Only now: a client that has the task finds it again after a crash.
+                cx.becomes_task();
+                match self.follow(&handle, &registration, cx).await {
+                    Followed::Ended(end) => return end,
+                    Followed::Lost(error) => error,
                 }
-                Called::Stopped(reason) => {
-                    if registration.runs() {
-                        self.end_cancelled(connection, registration, cx).await;
-                    }
-                    return ExecutionEnd::Stopped(reason);
+            }
+            Called::Unsent(error) => return self.failed_with(&error, cx),
+            Called::Unknown(error) => error,
+            // It is not made again: it may be what the upstream hangs in.
+            Called::Hung(why) => {
+                registration.ends();
+                drop(registration);
+                self.upstream.connections.end_child(connection);
+                return self.lost(&why);
+            }
+            Called::Stopped(reason) => {
+                if registration.runs() {
+                    self.end_cancelled(connection, registration, cx).await;
                 }
-            };
-            if let Some(reason) = cx.stop_requested() {
                 return ExecutionEnd::Stopped(reason);
             }
-            let Some(pause) = pauses.next().filter(|_| self.idempotent) else {
-                return self.lost(&self.public(&error, cx));
-            };
-            cx.status(format!(
-                "upstream `{}`: {}; the call is made again",
-                self.upstream.name(),
-                self.public(&error, cx)
-            ));
-            tokio::select! {
-                biased;
-                reason = self.stopped(&registration, cx) => return ExecutionEnd::Stopped(reason),
-                () = self.upstream.pause(pause) => {}
-            }
-            cx.status(format!("made again at upstream `{}`", self.upstream.name()));
-            registration = connection.register(Context::Task(cx.clone()), BTreeMap::new());
+        };
+        match cx.stop_requested() {
+            Some(reason) => ExecutionEnd::Stopped(reason),
+            None if self.idempotent => ExecutionEnd::OutcomeUnknown(self.unknown(&self.public(&error, cx))),
+            None => self.lost(&self.public(&error, cx)),
         }
     }
 
@@ -512,12 +495,17 @@ impl UpstreamExecutor {
 
     /// The end of a call that may have run, and must not be made again.
     pub(crate) fn lost(&self, why: &str) -> ExecutionEnd {
+        ExecutionEnd::Lost(self.unknown(why))
+    }
+
+    /// The outcome of a call that may have run.
+    fn unknown(&self, why: &str) -> Outcome {
         let message = format!(
             "Interrupted: it is not known whether `{}` has run on upstream `{}`: {why}",
             self.tool,
             self.upstream.name()
         );
-        ExecutionEnd::Lost(rpc_error(-32603, &message, Some(json!({"reason": "interrupted"}))))
+        rpc_error(-32603, &message, Some(json!({"reason": "interrupted"})))
     }
 }
 

@@ -512,6 +512,16 @@ async fn decide_end(
             };
             (end, Some(failed))
         }
+        ExecutionEnd::OutcomeUnknown(outcome) => {
+            let retry_at = again(RetryOn::Crash);
+            let failed = retry_at.map(|_| cx.failed(EndedBy::Crash, message_of(&outcome).as_deref()));
+            let end = AttemptEnd::Failed {
+                outcome,
+                retry_at,
+                asks_again,
+            };
+            (end, failed)
+        }
         ExecutionEnd::Lost(outcome) => {
             let end = AttemptEnd::Failed {
                 outcome,

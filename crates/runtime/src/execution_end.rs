@@ -15,6 +15,8 @@ pub enum ExecutionEnd {
     SupervisorKilled,
     /// The same, because the record of how it ended is damaged. The work itself has ended.
     RecordDamaged,
+    /// Nobody knows how it ended, and the work may be done twice (`retry.on` calls this `crash`). The outcome, which says what is known, counts if there is no retry.
+    OutcomeUnknown(Outcome),
     /// There is no record of how it ended, and what it started may still run. So it is not retried, whatever `retry.on` says. The outcome says
     /// what is known.
     Lost(Outcome),

@@ -17,6 +17,8 @@ mod reload;
 mod restart;
 mod restart_with_question;
 #[cfg(unix)]
+mod retries;
+#[cfg(unix)]
 mod revisions;
 #[cfg(unix)]
 mod stdio;

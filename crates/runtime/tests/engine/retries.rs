@@ -19,6 +19,10 @@ fn errored() -> ExecutionEnd {
     ExecutionEnd::Errored(Outcome::tool_error("exit 1"))
 }
 
+fn unknown() -> ExecutionEnd {
+    ExecutionEnd::OutcomeUnknown(Outcome::tool_error("nobody knows"))
+}
+
 #[tokio::test]
 async fn a_failed_attempt_is_run_again_after_a_growing_wait_as_often_as_allowed() {
     for (on, fail, last) in [
@@ -28,6 +32,7 @@ async fn a_failed_attempt_is_run_again_after_a_growing_wait_as_often_as_allowed(
             Outcome::from(Failure::AttemptsUsedUp { attempts: 3 }),
         ),
         (RetryOn::Error, errored, Outcome::tool_error("exit 1")),
+        (RetryOn::Crash, unknown, Outcome::tool_error("nobody knows")),
     ] {
         let world = World::in_memory();
         let (script, mut runs) = Script::new();
