@@ -118,7 +118,7 @@ impl ServerHandle {
         let _ = self.change(Catalog::resource_list_changed);
     }
 
-    /// Notifies the subscribers of the resource at `uri` that it has changed.
+    /// Notifies the subscribers of the resource at `uri` that it has changed; if several servers share a store, those of all of them.
     pub fn resource_updated(&self, uri: impl Into<Arc<str>>) {
         // A stopped server has no subscribers.
         let _ = self.change(|catalog| catalog.resource_updated(uri));

@@ -1,7 +1,7 @@
 //! Following resources whose changes are seen only while somebody asks for them.
 
 use crate::requestor::Requestor;
-use longhaul_core::{BoxFuture, Json, Owner, Principal, RpcFailure};
+use longhaul_core::{BoxFuture, Json, Owner, Principal, RpcFailure, SessionKey};
 use std::sync::Arc;
 use tokio::sync::broadcast;
 
@@ -25,6 +25,7 @@ impl Subscriber {
             uri,
             principal,
             relayed,
+            audience: Audience::Node,
         });
     }
 }
@@ -71,11 +72,24 @@ pub struct ResourceUpdate {
     pub principal: Option<Principal>,
     /// The params of the notification, if another server sent it.
     pub relayed: Option<Json>,
+    /// Whose subscriptions it is for.
+    pub audience: Audience,
+}
+
+/// Whose subscriptions an update is for. Legacy sessions and their push streams may be at several nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Audience {
+    /// Those at all nodes.
+    AllNodes,
+    /// Those at this node: at others the resource is followed, too, or the update came from another one.
+    Node,
+    /// Those that these sessions have at another node.
+    Sessions(Arc<[SessionKey]>),
 }
 
 impl ResourceUpdate {
-    /// Whether it is one for this principal.
+    /// Whether it is one for what this principal has subscribed to at this node.
     pub fn concerns(&self, principal: &Principal) -> bool {
-        self.principal.as_ref().is_none_or(|of| of == principal)
+        !matches!(self.audience, Audience::Sessions(_)) && self.principal.as_ref().is_none_or(|of| of == principal)
     }
 }

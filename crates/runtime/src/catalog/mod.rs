@@ -18,7 +18,7 @@ mod violation;
 
 pub use author_handlers::{AuthorHandlers, CallAnswer, CallHandler, CallRequest, FallbackHandler, NotificationHandler};
 pub use completeness::Completeness;
-pub use follower::{FollowError, Followed, ResourceFollower, ResourceUpdate, Subscriber};
+pub use follower::{Audience, FollowError, Followed, ResourceFollower, ResourceUpdate, Subscriber};
 pub use handler::{Completer, HandlerError, Intake};
 pub use method::{CustomMethod, InvalidMethodName, MethodHandler};
 pub use pending_tools::PendingTools;
@@ -249,21 +249,28 @@ impl Catalog {
 
     /// Reports that the content of a resource has changed.
     pub fn resource_updated(&self, uri: impl Into<Arc<str>>) {
-        // Nobody may be listening.
-        let _ = self.updated.send(ResourceUpdate {
+        self.report(ResourceUpdate {
             uri: uri.into(),
             principal: None,
             relayed: None,
+            audience: Audience::AllNodes,
         });
     }
 
     /// Reports that the content of a resource has changed for this principal. Nobody else is notified.
     pub fn resource_updated_for(&self, principal: &Principal, uri: impl Into<Arc<str>>) {
-        let _ = self.updated.send(ResourceUpdate {
+        self.report(ResourceUpdate {
             uri: uri.into(),
             principal: Some(principal.clone()),
             relayed: None,
+            audience: Audience::AllNodes,
         });
+    }
+
+    /// Reports an update.
+    pub fn report(&self, update: ResourceUpdate) {
+        // Nobody may be listening.
+        let _ = self.updated.send(update);
     }
 
     /// A subscriber, for a [`ResourceFollower`].

@@ -11,6 +11,7 @@ pub(crate) mod resource_watch;
 pub(crate) mod rounds;
 pub(crate) mod session_messages;
 pub(crate) mod subscription;
+pub(crate) mod updates_for_other_nodes;
 
 use crate::{admission::Admission, audit::Auditor, session::Sessions, shutdown::Shutdown, signer::Signer};
 pub(crate) use cancelled_exits::CancelledExits;

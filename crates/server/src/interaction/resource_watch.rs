@@ -1,6 +1,6 @@
 //! `resources/updated` for the log, output and history of a task, in both eras.
 //!
-//! There is one watcher for each part of a task that someone has subscribed to. It reports an update as authors of resources do, through the
+//! There is one watcher for each part of a task that someone has subscribed to at this node. It reports an update as authors of resources do, through the
 //! catalog, so sessions and subscriptions are notified in one way. It ends with its last subscriber, or when nothing can change any more.
 
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
 };
 use futures_util::FutureExt;
 use longhaul_core::{Scope, Task, TaskId, store::StoreError};
-use longhaul_runtime::{AttemptFilesError, Engine, LogRange, Watch};
+use longhaul_runtime::{AttemptFilesError, Audience, Engine, LogRange, ResourceUpdate, Watch};
 use longhaul_wire::{RpcError, TaskPart, TaskUri};
 use parking_lot::Mutex;
 use std::{
@@ -184,7 +184,12 @@ impl Part {
             let is_new = now.is_new_since(seen);
             seen = now;
             if is_new {
-                self.engine.catalog().resource_updated(Arc::clone(&self.uri));
+                self.engine.catalog().report(ResourceUpdate {
+                    uri: Arc::clone(&self.uri),
+                    principal: None,
+                    relayed: None,
+                    audience: Audience::Node,
+                });
                 if self.part != TaskPart::Log {
                     clock.sleep(INTERVAL).await;
                 }

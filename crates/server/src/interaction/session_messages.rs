@@ -5,8 +5,8 @@ use crate::session::{
     Session,
     other_nodes::{SessionMessage, set_level},
 };
-use longhaul_core::{LogLevel, SessionKey};
-use longhaul_runtime::SessionChange;
+use longhaul_core::{Json, LogLevel, Principal, SessionKey, UnixMillis};
+use longhaul_runtime::{Audience, ResourceUpdate, SessionChange};
 use longhaul_wire::jsonrpc::Message;
 use std::sync::Arc;
 use tracing::debug;
@@ -66,6 +66,22 @@ async fn act_on(interaction: &Arc<Interaction>, message: SessionMessage<'_>) {
             let changed = SessionChange::Roots(SessionKey::named(session));
             engine.catalog().session_changed(changed);
         }
+        SessionMessage::Unsubscribed { session, uri, at } => {
+            let session = SessionKey::named(session);
+            sessions.preferences.unsubscribe_before(&session, &uri, UnixMillis(at));
+        }
+        SessionMessage::ResourceUpdated { uri, principal } => engine.catalog().report(ResourceUpdate {
+            uri: uri.into(),
+            principal: principal.map(|principal| Principal::named(&*principal)),
+            relayed: None,
+            audience: Audience::Node,
+        }),
+        SessionMessage::SubscribedUpdated { uri, sessions, relayed } => engine.catalog().report(ResourceUpdate {
+            uri: uri.into(),
+            principal: None,
+            relayed: relayed.map(|relayed| Json::from(&*relayed)),
+            audience: Audience::Sessions(sessions.into_iter().map(SessionKey::named).collect()),
+        }),
         // Its streams are the transport's.
         SessionMessage::Ended { .. } => {}
     }

@@ -14,11 +14,12 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
         return Err(request.caller.no_stream());
     }
     let preferences = &methods.interaction.sessions.preferences;
-    if preferences.is_subscribed(&session.key, &uri) {
+    let now = methods.engine.ports().clock.now();
+    if preferences.subscribe_again(&session.key, &uri, now) {
         return Ok(Answer::empty(request.id));
     }
     let guard = resources::subscribe(&methods.interaction, request, &uri).await?;
-    let subscribed = preferences.subscribe(session, &uri, guard);
+    let subscribed = preferences.subscribe(session, &uri, (guard, now));
     subscribed.map_err(|why| match why {
         SubscribeError::NoRoom => RpcError::internal(format!("Cannot subscribe: {why}")).with_status(503),
         why => RpcError::invalid_params(why.to_string()),

@@ -1,6 +1,6 @@
 //! What a legacy client sends to one node and another node needs. Without a balancer that keeps each session on one node, its requests reach any of them.
 //!
-//! These messages may be lost. Then a request is not cancelled, a log level is the one of before, and a question is put again.
+//! These messages may be lost. Then a request is not cancelled, a log level is the one of before, a question is put again, and a client misses an update of a resource.
 
 use super::{Session, Sessions};
 use longhaul_core::{LogLevel, NodeId};
@@ -38,6 +38,23 @@ pub(crate) enum SessionMessage<'a> {
     },
     /// The client has ended the session.
     Ended { session: String },
+    /// The client has unsubscribed from a resource, at this time in milliseconds.
+    Unsubscribed {
+        session: Cow<'a, str>,
+        uri: Cow<'a, str>,
+        at: i64,
+    },
+    /// A resource has changed, for one principal or for all.
+    ResourceUpdated {
+        uri: Cow<'a, str>,
+        principal: Option<Cow<'a, str>>,
+    },
+    /// A resource has changed to which these sessions have subscribed at the node that sends this, where their push streams are not.
+    SubscribedUpdated {
+        uri: Cow<'a, str>,
+        sessions: Vec<Cow<'a, str>>,
+        relayed: Option<Box<RawValue>>,
+    },
 }
 
 /// Tells all other nodes that accept requests, one by one: earlier releases ignore what is [broadcast]. Nobody waits for it.

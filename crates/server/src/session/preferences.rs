@@ -5,7 +5,10 @@
 use super::Session;
 use longhaul_core::{LogLevel, Principal, SessionKey, UnixMillis};
 use parking_lot::Mutex;
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 /// The log level of a session that has set none (U-08 leaves it to the server).
 const LEVEL: LogLevel = LogLevel::Info;
@@ -14,7 +17,7 @@ const MOST_SUBSCRIPTIONS: usize = 1_000;
 /// The longest URI of one, in bytes.
 const LONGEST_URI: usize = 2 * 1024;
 /// What a subscription takes beside its URI, in bytes.
-const ENTRY: usize = 64;
+const ENTRY: usize = 160;
 /// Sessions whose preferences are kept; beyond that one of the principal that has most is removed.
 const SESSIONS: usize = 10_000;
 /// Bytes of all subscriptions; beyond that, too, a session of the principal that has most of them is removed.
@@ -30,6 +33,8 @@ pub(crate) struct SessionPreferences(Arc<Mutex<Table>>);
 #[derive(Default)]
 struct Table {
     sessions: HashMap<SessionKey, Preferences>,
+    /// The sessions that have subscribed to each resource.
+    subscribers: HashMap<Arc<str>, HashSet<SessionKey>>,
     /// What those of each principal take.
     principals: HashMap<Principal, Usage>,
     /// Bytes of all subscriptions.
@@ -45,9 +50,15 @@ struct Usage {
 struct Preferences {
     principal: Principal,
     level: Option<LogLevel>,
-    subscriptions: HashMap<Arc<str>, Option<SubscriptionGuard>>,
+    subscriptions: HashMap<Arc<str>, Subscription>,
     /// When the session ends, if its client does not end it before.
     until: UnixMillis,
+}
+
+struct Subscription {
+    /// When its client last asked for it.
+    at: UnixMillis,
+    _guard: Option<SubscriptionGuard>,
 }
 
 /// What was done to make room.
@@ -92,6 +103,14 @@ impl SessionPreferences {
         level.unwrap_or(LEVEL)
     }
 
+    /// Subscribes the session to a resource that it has subscribed to already; `false` if it has not.
+    pub(crate) fn subscribe_again(&self, session: &SessionKey, uri: &str, now: UnixMillis) -> bool {
+        let mut table = self.0.lock();
+        let preferences = table.sessions.get_mut(session);
+        let subscription = preferences.and_then(|preferences| preferences.subscriptions.get_mut(uri));
+        subscription.map(|subscription| subscription.at = now).is_some()
+    }
+
     /// Subscribes the session to a resource. `guard` is kept for as long.
     ///
     /// # Errors
@@ -100,23 +119,27 @@ impl SessionPreferences {
         &self,
         session: &Session,
         uri: &str,
-        guard: Option<SubscriptionGuard>,
+        (guard, now): (Option<SubscriptionGuard>, UnixMillis),
     ) -> Result<(), SubscribeError> {
         if uri.len() > LONGEST_URI {
             return Err(SubscribeError::TooLong(uri.len()));
         }
         let mut table = self.0.lock();
         let subscriptions = &mut table.of(session).subscriptions;
-        if subscriptions.contains_key(uri) {
+        if let Some(subscription) = subscriptions.get_mut(uri) {
+            subscription.at = now;
             return Ok(());
         }
         if subscriptions.len() >= MOST_SUBSCRIPTIONS {
             return Err(SubscribeError::TooMany);
         }
-        subscriptions.insert(uri.into(), guard);
-        table.add_bytes(&session.principal, size_of(uri));
+        let (uri, subscription) = (Arc::<str>::from(uri), Subscription { at: now, _guard: guard });
+        subscriptions.insert(Arc::clone(&uri), subscription);
+        let subscribers = table.subscribers.entry(Arc::clone(&uri)).or_default();
+        subscribers.insert(session.key.clone());
+        table.add_bytes(&session.principal, size_of(&uri));
         let room = table.make_room(session);
-        let refused = (!room.is_enough).then(|| table.unsubscribe(&session.key, uri));
+        let refused = (!room.is_enough).then(|| table.unsubscribe(&session.key, &uri));
         drop(table);
         drop(room.removed);
         match refused {
@@ -129,6 +152,28 @@ impl SessionPreferences {
     pub(crate) fn unsubscribe(&self, session: &SessionKey, uri: &str) {
         let ended = self.0.lock().unsubscribe(session, uri);
         drop(ended);
+    }
+
+    /// Ends the subscription to a resource, unless its client has asked for it again since `at`.
+    pub(crate) fn unsubscribe_before(&self, session: &SessionKey, uri: &str, at: UnixMillis) {
+        let mut table = self.0.lock();
+        let preferences = table.sessions.get(session);
+        let subscription = preferences.and_then(|preferences| preferences.subscriptions.get(uri));
+        let ended = match subscription {
+            Some(subscription) if subscription.at <= at => table.unsubscribe(session, uri),
+            _ => None,
+        };
+        drop(table);
+        drop(ended);
+    }
+
+    /// The sessions that have subscribed to a resource, with their principals.
+    pub(crate) fn subscribers(&self, uri: &str) -> Vec<(SessionKey, Principal)> {
+        let table = self.0.lock();
+        let subscribers = table.subscribers.get(uri).into_iter().flatten();
+        subscribers
+            .filter_map(|key| Some((key.clone(), table.sessions.get(key)?.principal.clone())))
+            .collect()
     }
 
     /// Whether the session has subscribed to the resource.
@@ -178,15 +223,25 @@ impl Table {
         }
     }
 
-    /// Returns the guard of the subscription, if there was one.
-    fn unsubscribe(&mut self, session: &SessionKey, uri: &str) -> Option<SubscriptionGuard> {
+    /// Returns the subscription, if there was one.
+    fn unsubscribe(&mut self, session: &SessionKey, uri: &str) -> Option<Subscription> {
         let preferences = self.sessions.get_mut(session)?;
-        let guard = preferences.subscriptions.remove(uri)?;
+        let ended = preferences.subscriptions.remove(uri)?;
         self.bytes -= size_of(uri);
         if let Some(own) = self.principals.get_mut(&preferences.principal) {
             own.bytes -= size_of(uri);
         }
-        guard
+        self.remove_subscriber(session, uri);
+        Some(ended)
+    }
+
+    fn remove_subscriber(&mut self, session: &SessionKey, uri: &str) {
+        if let Some(subscribers) = self.subscribers.get_mut(uri) {
+            subscribers.remove(session);
+            if subscribers.is_empty() {
+                self.subscribers.remove(uri);
+            }
+        }
     }
 
     /// Removes sessions of whichever principal has most, those that expire first before the others, until all are within the limits. So who has less than
@@ -219,6 +274,9 @@ impl Table {
 
     fn remove(&mut self, session: &SessionKey) -> Option<Preferences> {
         let preferences = self.sessions.remove(session)?;
+        for uri in preferences.subscriptions.keys() {
+            self.remove_subscriber(session, uri);
+        }
         self.bytes -= preferences.bytes();
         if let Some(own) = self.principals.get_mut(&preferences.principal) {
             own.sessions -= 1;
@@ -247,6 +305,8 @@ mod tests {
     use longhaul_core::ClientCapabilities;
     use longhaul_core::Principal;
     use longhaul_wire::Version;
+
+    const AT: UnixMillis = UnixMillis(5);
 
     fn session(nth: usize) -> Session {
         session_of(Principal::local(), nth)
@@ -278,6 +338,18 @@ mod tests {
             let own = usage.entry(session.principal.clone()).or_default();
             *own = (own.0 + 1, own.1 + session.bytes());
         }
+        let subscribed = table.sessions.iter().flat_map(|(key, session)| {
+            let uris = session.subscriptions.keys();
+            uris.map(move |uri| (uri.clone(), key.clone()))
+        });
+        let subscribers = table.subscribers.iter();
+        let indexed = subscribers.flat_map(|(uri, keys)| keys.iter().map(move |key| (uri.clone(), key.clone())));
+        assert_eq!(
+            subscribed.collect::<HashSet<_>>(),
+            indexed.collect::<HashSet<_>>(),
+            "the index agrees"
+        );
+        assert!(table.subscribers.values().all(|keys| !keys.is_empty()));
         let kept = table.principals.iter();
         let kept = kept.map(|(principal, own)| (principal.clone(), (own.sessions, own.bytes)));
         assert_eq!(kept.collect::<HashMap<_, _>>(), usage);
@@ -290,11 +362,13 @@ mod tests {
         let order = [99].into_iter().chain(0..9);
         for nth in order.clone() {
             for resource in 0..MOST_SUBSCRIPTIONS {
-                preferences.subscribe(&session(nth), &uri(resource), None).unwrap();
+                preferences
+                    .subscribe(&session(nth), &uri(resource), (None, AT))
+                    .unwrap();
             }
-            preferences.subscribe(&session(nth), &uri(0), None).unwrap();
+            preferences.subscribe(&session(nth), &uri(0), (None, AT)).unwrap();
             assert_eq!(
-                preferences.subscribe(&session(nth), &uri(MOST_SUBSCRIPTIONS), None),
+                preferences.subscribe(&session(nth), &uri(MOST_SUBSCRIPTIONS), (None, AT)),
                 Err(SubscribeError::TooMany)
             );
             check(&preferences);
@@ -312,7 +386,22 @@ mod tests {
         assert!(
             !preferences.is_subscribed(&session(8).key, &uri(0)) && preferences.is_subscribed(&session(8).key, &uri(1))
         );
-        preferences.subscribe(&session(8), &uri(0), None).unwrap();
+        preferences.subscribe(&session(8), &uri(0), (None, AT)).unwrap();
+        check(&preferences);
+    }
+
+    #[test]
+    fn a_subscription_that_is_asked_for_again_outlives_an_earlier_end_of_it() {
+        let preferences = SessionPreferences::default();
+        let (session, uri) = (session(1), "test://one");
+        preferences.subscribe(&session, uri, (None, UnixMillis(5))).unwrap();
+        assert!(preferences.subscribe_again(&session.key, uri, UnixMillis(8)));
+        preferences.unsubscribe_before(&session.key, uri, UnixMillis(7));
+        let subscribers = [(session.key.clone(), session.principal.clone())];
+        assert_eq!(preferences.subscribers(uri), subscribers);
+        preferences.unsubscribe_before(&session.key, uri, UnixMillis(8));
+        assert_eq!(preferences.subscribers(uri), []);
+        assert!(!preferences.subscribe_again(&session.key, uri, UnixMillis(9)));
         check(&preferences);
     }
 
@@ -321,7 +410,7 @@ mod tests {
         let preferences = SessionPreferences::default();
         let long = "u".repeat(LONGEST_URI + 1);
         assert_eq!(
-            preferences.subscribe(&session(1), &long, None),
+            preferences.subscribe(&session(1), &long, (None, AT)),
             Err(SubscribeError::TooLong(long.len()))
         );
         assert!(preferences.0.lock().sessions.is_empty());
@@ -333,7 +422,7 @@ mod tests {
         let (ann, bob) = (Principal::named("ann"), Principal::named("bob"));
         let hers = session_of(ann, 0);
         preferences.set_level(&hers, LogLevel::Error);
-        preferences.subscribe(&hers, "test://one", None).unwrap();
+        preferences.subscribe(&hers, "test://one", (None, AT)).unwrap();
         // More sessions, and more bytes, than all together may have, and all of them expire after hers.
         for nth in 1..=SESSIONS + 2 {
             preferences.set_level(&session_of(bob.clone(), nth), LogLevel::Error);
@@ -342,7 +431,7 @@ mod tests {
         for nth in SESSIONS..SESSIONS + 10 {
             for resource in 0..MOST_SUBSCRIPTIONS {
                 preferences
-                    .subscribe(&session_of(bob.clone(), nth), &uri(resource), None)
+                    .subscribe(&session_of(bob.clone(), nth), &uri(resource), (None, AT))
                     .unwrap();
             }
         }
@@ -357,7 +446,7 @@ mod tests {
         let of = |nth: usize| session_of(Principal::named(nth.to_string()), nth);
         let mut refused = 0;
         for (resource, nth) in (0..MOST_SUBSCRIPTIONS).flat_map(|resource| (0..12).map(move |nth| (resource, nth))) {
-            match preferences.subscribe(&of(nth), &uri(resource), None) {
+            match preferences.subscribe(&of(nth), &uri(resource), (None, AT)) {
                 Ok(()) => {}
                 Err(error) => {
                     assert_eq!(error, SubscribeError::NoRoom);

@@ -11,7 +11,7 @@ use crate::{
     dispatch::Dispatcher,
     interaction::{
         CancelledExits, Interaction, input_requests::InputRequests, push::Push, resource_watch::ResourceWatchers,
-        session_messages,
+        session_messages, updates_for_other_nodes,
     },
     session::{Session, Sessions},
     shutdown::Shutdown,
@@ -126,6 +126,8 @@ impl Front {
             };
             let receive = session_messages::receive(Arc::clone(&interaction), end_streams);
             engine.ports().spawner.spawn(Box::pin(receive));
+            let tell = updates_for_other_nodes::tell(Arc::clone(&interaction));
+            engine.ports().spawner.spawn(Box::pin(tell));
         }
         let http = HttpContext::new(http, replay_buffers, (is_authenticated, keeps_addresses));
         Ok(Self {

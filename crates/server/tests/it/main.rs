@@ -47,6 +47,7 @@ mod rounds;
 mod session;
 mod stdio;
 mod subscriptions;
+mod subscriptions_at_nodes;
 mod task_updates;
 mod tls;
 mod ttl;

@@ -20,15 +20,19 @@ async fn two() -> (Server, Server) {
 }
 
 async fn two_of(store: Arc<dyn Store>, clock: &TestClock) -> (Server, Server) {
-    let node = |host| {
-        Server::with(Options {
-            store: Arc::clone(&store),
-            host,
-            clock: clock.clone(),
-            ..Options::default()
-        })
-    };
+    let node = |host| node_of(&store, clock, host);
     (node("here").await, node("there").await)
+}
+
+/// A node of this store.
+pub(crate) async fn node_of(store: &Arc<dyn Store>, clock: &TestClock, host: &'static str) -> Server {
+    Server::with(Options {
+        store: Arc::clone(store),
+        host,
+        clock: clock.clone(),
+        ..Options::default()
+    })
+    .await
 }
 
 /// A client that answers questions with tasks of its own.
@@ -47,7 +51,8 @@ async fn respond(server: &Server, session: &str, request: &Value, result: Value)
     assert_eq!(server.connect().await.exchange(&post).await.status(), 202);
 }
 
-async fn next(stream: &mut Connection, method: &str) -> Value {
+/// The next message of this method.
+pub(crate) async fn next(stream: &mut Connection, method: &str) -> Value {
     loop {
         let message = stream.message().await.unwrap();
         if message["method"] == method {
@@ -231,9 +236,18 @@ async fn a_push_stream_carries_the_questions_of_a_task_that_was_created_at_anoth
 }
 
 /// Holds the messages between its nodes until it is open.
-struct HeldMessages {
+pub(crate) struct HeldMessages {
     inner: MemoryStore,
     is_open: watch::Sender<bool>,
+}
+
+impl HeldMessages {
+    pub(crate) fn new(clock: &TestClock) -> Self {
+        Self {
+            inner: MemoryStore::of_many_nodes(Arc::new(clock.clone()), 15_000),
+            is_open: watch::Sender::new(false),
+        }
+    }
 }
 
 impl StoreLayer for HeldMessages {
@@ -252,10 +266,7 @@ impl StoreLayer for HeldMessages {
 #[tokio::test]
 async fn a_push_stream_carries_the_end_of_a_task_that_ended_before_its_node_learned_of_it() {
     let clock = TestClock::default();
-    let store = Arc::new(HeldMessages {
-        inner: MemoryStore::of_many_nodes(Arc::new(clock.clone()), 15_000),
-        is_open: watch::Sender::new(false),
-    });
+    let store = Arc::new(HeldMessages::new(&clock));
     let (here, there) = two_of(Arc::<HeldMessages>::clone(&store), &clock).await;
     let session = here.session().await;
     let mut push = here.listen(&session).await;

@@ -18,7 +18,7 @@ use crate::{
     },
 };
 use longhaul_core::{Json, Scope, SessionKey, Task, TaskId, store::StoreError};
-use longhaul_runtime::{ResourceUpdate, SessionLog, Versions};
+use longhaul_runtime::{Audience, ResourceUpdate, SessionLog, Versions};
 use longhaul_wire::{Generation, ListChange, TaskUri, notification};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::sync::{
@@ -306,14 +306,18 @@ impl SessionStream {
     fn note(&self, update: Result<ResourceUpdate, RecvError>, updated: &mut BTreeMap<Arc<str>, Option<Json>>) {
         let (preferences, session) = (&self.interaction.sessions.preferences, &self.session.key);
         match update {
-            Ok(update)
-                if update.concerns(&self.session.principal)
-                    && self.may_name(&update.uri)
-                    && preferences.is_subscribed(session, &update.uri) =>
-            {
-                updated.insert(update.uri, update.relayed);
+            Ok(update) => {
+                let is_subscribed = match &update.audience {
+                    Audience::Sessions(sessions) => sessions.contains(session),
+                    Audience::AllNodes | Audience::Node => {
+                        update.concerns(&self.session.principal) && preferences.is_subscribed(session, &update.uri)
+                    }
+                };
+                if is_subscribed && self.may_name(&update.uri) {
+                    updated.insert(update.uri, update.relayed);
+                }
             }
-            Ok(_) | Err(RecvError::Closed) => {}
+            Err(RecvError::Closed) => {}
             Err(RecvError::Lagged(_)) => {
                 let subscribed = preferences.subscriptions(session).into_iter();
                 updated.extend(subscribed.filter(|uri| self.may_name(uri)).map(|uri| (uri, None)));
