@@ -14,6 +14,11 @@ impl Engine {
         self.store().capabilities().many_nodes
     }
 
+    /// Whether clients send requests to this node.
+    pub fn accepts_requests(&self) -> bool {
+        self.0.node.registered.role != NodeRole::Worker
+    }
+
     /// Sends a message to the server of another node. It may be lost.
     pub fn tell_server(&self, node: NodeId, message: Box<RawValue>) {
         self.0.node.messages.tell_server(node, message);

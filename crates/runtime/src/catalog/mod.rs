@@ -58,6 +58,24 @@ pub struct Versions {
     pub resources: u64,
 }
 
+impl Versions {
+    /// How often each kind of thing has changed since.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            tools: self.tools - before.tools,
+            prompts: self.prompts - before.prompts,
+            resources: self.resources - before.resources,
+        }
+    }
+
+    fn add(&mut self, more: Self) {
+        self.tools += more.tools;
+        self.prompts += more.prompts;
+        self.resources += more.resources;
+    }
+}
+
 /// Everything that was offered at one moment.
 #[derive(Clone, Default)]
 pub struct Snapshot {
@@ -92,6 +110,7 @@ pub struct Catalog {
     now: ArcSwap<Snapshot>,
     /// One writer at a time.
     writing: Mutex<()>,
+    /// Also counts changes at other nodes.
     changed: watch::Sender<Versions>,
     completeness: watch::Sender<Completeness>,
     updated: broadcast::Sender<ResourceUpdate>,
@@ -365,7 +384,12 @@ impl Catalog {
         self.logged.subscribe()
     }
 
-    /// Follows which kinds of things change.
+    /// Reports that other nodes, which clients reach as well as this one, have changed what they offer so often.
+    pub fn changed_elsewhere(&self, changes: Versions) {
+        self.changed.send_modify(|changed| changed.add(changes));
+    }
+
+    /// Follows which kinds of things change, here and at other nodes.
     pub fn changes(&self) -> watch::Receiver<Versions> {
         self.changed.subscribe()
     }
@@ -414,7 +438,7 @@ impl Catalog {
         let versions = new.versions;
         self.now.store(Arc::new(new));
         if versions != before {
-            self.changed.send_replace(versions);
+            self.changed.send_modify(|changed| changed.add(versions.since(before)));
         }
         written
     }

@@ -2,6 +2,7 @@
 //! subscriptions.
 
 mod cancelled_exits;
+pub(crate) mod changes_for_other_nodes;
 pub(crate) mod exchange;
 pub(crate) mod input_requests;
 pub(crate) mod notifications;
@@ -11,7 +12,6 @@ pub(crate) mod resource_watch;
 pub(crate) mod rounds;
 pub(crate) mod session_messages;
 pub(crate) mod subscription;
-pub(crate) mod updates_for_other_nodes;
 
 use crate::{admission::Admission, audit::Auditor, session::Sessions, shutdown::Shutdown, signer::Signer};
 pub(crate) use cancelled_exits::CancelledExits;

@@ -6,7 +6,7 @@ use crate::session::{
     other_nodes::{SessionMessage, set_level},
 };
 use longhaul_core::{Json, LogLevel, Principal, SessionKey, UnixMillis};
-use longhaul_runtime::{Audience, ResourceUpdate, SessionChange};
+use longhaul_runtime::{Audience, ResourceUpdate, SessionChange, Versions};
 use longhaul_wire::jsonrpc::Message;
 use std::sync::Arc;
 use tracing::debug;
@@ -81,6 +81,15 @@ async fn act_on(interaction: &Arc<Interaction>, message: SessionMessage<'_>) {
             principal: None,
             relayed: relayed.map(|relayed| Json::from(&*relayed)),
             audience: Audience::Sessions(sessions.into_iter().map(SessionKey::named).collect()),
+        }),
+        SessionMessage::ListsChanged {
+            tools,
+            prompts,
+            resources,
+        } => engine.catalog().changed_elsewhere(Versions {
+            tools: tools.into(),
+            prompts: prompts.into(),
+            resources: resources.into(),
         }),
         // Its streams are the transport's.
         SessionMessage::Ended { .. } => {}

@@ -49,6 +49,12 @@ pub(crate) enum SessionMessage<'a> {
         uri: Cow<'a, str>,
         principal: Option<Cow<'a, str>>,
     },
+    /// The sender offers other tools, prompts or resources than before.
+    ListsChanged {
+        tools: bool,
+        prompts: bool,
+        resources: bool,
+    },
     /// A resource has changed to which these sessions have subscribed at the node that sends this, where their push streams are not.
     SubscribedUpdated {
         uri: Cow<'a, str>,

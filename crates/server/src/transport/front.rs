@@ -10,8 +10,8 @@ use crate::{
     audit::{Audit, Auditor},
     dispatch::Dispatcher,
     interaction::{
-        CancelledExits, Interaction, input_requests::InputRequests, push::Push, resource_watch::ResourceWatchers,
-        session_messages, updates_for_other_nodes,
+        CancelledExits, Interaction, changes_for_other_nodes, input_requests::InputRequests, push::Push,
+        resource_watch::ResourceWatchers, session_messages,
     },
     session::{Session, Sessions},
     shutdown::Shutdown,
@@ -126,7 +126,7 @@ impl Front {
             };
             let receive = session_messages::receive(Arc::clone(&interaction), end_streams);
             engine.ports().spawner.spawn(Box::pin(receive));
-            let tell = updates_for_other_nodes::tell(Arc::clone(&interaction));
+            let tell = changes_for_other_nodes::tell(Arc::clone(&interaction));
             engine.ports().spawner.spawn(Box::pin(tell));
         }
         let http = HttpContext::new(http, replay_buffers, (is_authenticated, keeps_addresses));

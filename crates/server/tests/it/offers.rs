@@ -53,7 +53,7 @@ impl Completer for Echo {
     }
 }
 
-fn prompt(name: &str) -> Prompt {
+pub(crate) fn prompt(name: &str) -> Prompt {
     Prompt {
         name: name.into(),
         shown: Json::from(json!({"name": name, "arguments": [{"name": "topic", "required": true}]})),

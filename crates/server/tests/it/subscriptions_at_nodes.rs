@@ -3,7 +3,7 @@
 use crate::{
     client::Connection,
     clock::TestClock,
-    offers::resource,
+    offers::{prompt, resource},
     other_nodes::{HeldMessages, next, node_of},
     request::{Post, act_as_task},
     server::{Server, other, task_of},
@@ -114,6 +114,36 @@ async fn a_modern_subscription_is_notified_of_updates_at_other_nodes() {
         (&told["method"], &told["params"]["uri"]),
         (&json!(UPDATED), &json!("test://a"))
     );
+}
+
+/// The client may have read the list of a node that changes after the one with its push stream.
+#[tokio::test]
+async fn a_list_that_changes_at_any_node_is_told_to_the_clients_of_all() {
+    let [one, two, three] = &three().await;
+    let session = one.session().await;
+    let mut push = two.listen(&session).await;
+    let filter = json!({"notifications": {"promptsListChanged": true}});
+    let mut modern = two.connect().await;
+    modern
+        .send(
+            &Post::modern("subscriptions/listen", filter)
+                .id(json!("sub-1"))
+                .to_bytes(),
+        )
+        .await;
+    modern.head().await;
+    modern.pushed().await;
+    for node in [one, two, three] {
+        node.engine.catalog().put_prompt(prompt("late"));
+        for stream in [&mut push, &mut modern] {
+            next(stream, "notifications/prompts/list_changed").await;
+        }
+    }
+    one.engine.catalog().resource_updated("test://a");
+    subscribe(one, &session, "test://b").await;
+    one.engine.catalog().resource_updated("test://b");
+    let last = push.message().await.unwrap();
+    assert_eq!(last["params"]["uri"], "test://b", "each change is told once");
 }
 
 #[tokio::test]

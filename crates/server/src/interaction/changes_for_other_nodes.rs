@@ -1,4 +1,6 @@
-//! Updates of resources that other nodes need.
+//! Changes of this node's lists and resources that clients at other nodes need.
+//!
+//! A client may be told on a push stream here that a list has changed, and read it at a node that has not changed yet. So each node says when it has.
 //!
 //! A subscription of a legacy session stays at the node that its client has sent it to, and what follows the resource, too. If the session has no push stream there that is
 //! read, each update is sent to the other nodes, of which one may have it. So nothing has to be known of a session where a push stream opens.
@@ -11,7 +13,7 @@ use crate::{
     session::other_nodes::{self, SessionMessage},
 };
 use longhaul_core::{Principal, SessionKey};
-use longhaul_runtime::{Audience, ResourceUpdate};
+use longhaul_runtime::{Audience, Completeness, ResourceUpdate, Versions};
 use serde_json::value::RawValue;
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -21,7 +23,7 @@ use std::{
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tracing::debug;
 
-/// Updates of a resource within this time are sent once.
+/// Changes within this time are sent once.
 const WINDOW: Duration = Duration::from_millis(50);
 /// Updates of so many resources are sent at once.
 const MOST: usize = 1_000;
@@ -32,23 +34,52 @@ type Updates = HashMap<(Arc<str>, Option<Principal>), ResourceUpdate>;
 /// Tells other nodes, until this one stops.
 pub(crate) fn tell(interaction: Arc<Interaction>) -> impl Future<Output = ()> {
     // Subscribed at once: what is updated before the first poll is not missed.
-    let mut updates = interaction.engine.catalog().updates();
+    let updates = interaction.engine.catalog().updates();
     async move {
-        loop {
-            tokio::select! {
-                // The sender lives as long as the engine.
-                collected = collect(&interaction, &mut updates) => {
-                    for update in collected.into_values() {
-                        tell_of(&interaction, update).await;
-                    }
-                }
-                () = interaction.shutdown.drained() => return,
-            }
+        tokio::select! {
+            () = tell_of_updates(&interaction, updates) => {}
+            () = tell_of_lists(&interaction) => {}
+            () = interaction.shutdown.drained() => {}
         }
     }
 }
 
-/// The next updates.
+/// Once all that is offered is known: that more and more becomes known after a start is no change.
+async fn tell_of_lists(interaction: &Interaction) {
+    let engine = &interaction.engine;
+    if !engine.accepts_requests() {
+        return std::future::pending().await;
+    }
+    engine.catalog().known(Completeness::Complete).await;
+    let mut changes = engine.catalog().changes();
+    let mut told = engine.catalog().snapshot().versions;
+    // The sender lives as long as the engine.
+    while changes.changed().await.is_ok() {
+        engine.ports().clock.sleep(WINDOW).await;
+        changes.mark_unchanged();
+        let now = engine.catalog().snapshot().versions;
+        let new = now.since(std::mem::replace(&mut told, now));
+        // Else another node has told of a change.
+        if new != Versions::default() {
+            let message = SessionMessage::ListsChanged {
+                tools: new.tools > 0,
+                prompts: new.prompts > 0,
+                resources: new.resources > 0,
+            };
+            other_nodes::broadcast(engine, &message);
+        }
+    }
+}
+
+async fn tell_of_updates(interaction: &Interaction, mut updates: Receiver<ResourceUpdate>) {
+    loop {
+        for update in collect(interaction, &mut updates).await.into_values() {
+            tell_of(interaction, update).await;
+        }
+    }
+}
+
+/// The next updates. The sender lives as long as the engine.
 async fn collect(interaction: &Interaction, updates: &mut Receiver<ResourceUpdate>) -> Updates {
     let mut collected = Updates::new();
     while collected.is_empty() {
