@@ -1,11 +1,18 @@
 //! What other nodes say of legacy clients, and what is done about it.
 
-use super::{Interaction, input_requests, push::session_stream};
+use super::{
+    Interaction,
+    input_requests::{
+        self, client_tasks,
+        hosted_questions::{self, ClaimEffect, HostedState},
+    },
+    push::session_stream,
+};
 use crate::session::{
     Session,
     other_nodes::{SessionMessage, set_level},
 };
-use longhaul_core::{Json, LogLevel, Principal, SessionKey, UnixMillis};
+use longhaul_core::{InputKey, Json, LogLevel, NodeId, Principal, SessionKey, UnixMillis};
 use longhaul_runtime::{Audience, ResourceUpdate, SessionChange, Versions};
 use longhaul_wire::jsonrpc::Message;
 use std::sync::Arc;
@@ -53,13 +60,28 @@ async fn act_on(interaction: &Arc<Interaction>, message: SessionMessage<'_>) {
             }
         }
         SessionMessage::ToClient { session, request } => {
-            let session = SessionKey::named(session);
-            let text = request.get().to_owned();
-            interaction.push.streams.send(&session, text).await;
+            let (interaction, session) = (Arc::clone(interaction), SessionKey::named(session));
+            let spawner = Arc::clone(&engine.ports().spawner);
+            // A client that does not read holds up no other message.
+            spawner.spawn(Box::pin(async move {
+                interaction.push.streams.send(&session, request.get().to_owned()).await;
+            }));
         }
         SessionMessage::Created { session, task } => {
             if let Ok(task) = task.parse() {
                 session_stream::follow_created_elsewhere(interaction, &SessionKey::named(session), task);
+            }
+        }
+        SessionMessage::ClientTask {
+            node,
+            session,
+            task,
+            key,
+            is_lost,
+        } => {
+            if let Ok(task) = task.parse() {
+                let question = (SessionKey::named(session), task, InputKey::named(key));
+                client_task_at(interaction, NodeId(node), question, is_lost);
             }
         }
         SessionMessage::Roots { session } => {
@@ -93,6 +115,22 @@ async fn act_on(interaction: &Arc<Interaction>, message: SessionMessage<'_>) {
         }),
         // Its streams are the transport's.
         SessionMessage::Ended { .. } => {}
+    }
+}
+
+/// Another node polls a client's task for a question.
+fn client_task_at(interaction: &Interaction, other: NodeId, question: hosted_questions::Key, is_lost: bool) {
+    let state = match is_lost {
+        true => HostedState::Lost,
+        false => HostedState::Working,
+    };
+    let Interaction { engine, push, .. } = interaction;
+    let (nodes, now) = ((engine.node_id(), other), engine.ports().clock.now());
+    let questions = &interaction.input_requests.hosted_questions;
+    match questions.claim(question.clone(), state, nodes, now) {
+        ClaimEffect::None => {}
+        ClaimEffect::MayAsk => push.carriers.notify(&question.0, &question.1),
+        ClaimEffect::Tell => client_tasks::tell(interaction, &question, HostedState::Working),
     }
 }
 

@@ -29,6 +29,14 @@ pub(crate) enum SessionMessage<'a> {
     Level { session: String, level: Cow<'a, str> },
     /// The session has created a task.
     Created { session: Cow<'a, str>, task: Cow<'a, str> },
+    /// The client answers a question with a task of its own, which the sender polls.
+    ClientTask {
+        node: i64,
+        session: Cow<'a, str>,
+        task: Cow<'a, str>,
+        key: Cow<'a, str>,
+        is_lost: bool,
+    },
     /// The roots of the client have changed.
     Roots { session: Cow<'a, str> },
     /// A request for the client, which has no stream at the node that sends this.

@@ -9,7 +9,7 @@ use crate::{
 use longhaul_core::{BoxFuture, NodeId, Store, StoreLayer, store::StoreError};
 use longhaul_store::MemoryStore;
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
 
 /// Two nodes of one store.
@@ -244,9 +244,17 @@ pub(crate) struct HeldMessages {
 impl HeldMessages {
     pub(crate) fn new(clock: &TestClock) -> Self {
         Self {
-            inner: MemoryStore::of_many_nodes(Arc::new(clock.clone()), 15_000),
+            inner: MemoryStore::of_many_nodes(Arc::new(clock.clone()), 3_600_000),
             is_open: watch::Sender::new(false),
         }
+    }
+
+    fn open(&self) {
+        self.is_open.send_replace(true);
+    }
+
+    fn close(&self) {
+        self.is_open.send_replace(false);
     }
 }
 
@@ -273,8 +281,101 @@ async fn a_push_stream_carries_the_end_of_a_task_that_ended_before_its_node_lear
     let call = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "say"));
     let task = task_of(&there.result(&call).await);
     has_answer(&there, &task, "done").await;
-    store.is_open.send_replace(true);
+    store.open();
     let ended = next(&mut push, "notifications/tasks/status").await;
     assert_eq!(ended["params"]["taskId"], task.as_str());
     assert_eq!(ended["params"]["status"], "completed");
+}
+
+/// A stream of `tasks/result`.
+async fn wait(server: &Server, session: &str, task: &str) -> Connection {
+    let mut client = server.connect().await;
+    let wait = Post::legacy(Some(session), "tasks/result", json!({"taskId": task}));
+    client.send(&wait.to_bytes()).await;
+    assert!(client.head().await.is_stream());
+    client
+}
+
+async fn held() -> (Arc<HeldMessages>, TestClock, Server, Server) {
+    let clock = TestClock::default();
+    let store = Arc::new(HeldMessages::new(&clock));
+    let (here, there) = two_of(Arc::<HeldMessages>::clone(&store), &clock).await;
+    (store, clock, here, there)
+}
+
+#[tokio::test]
+async fn a_question_that_the_client_works_on_is_not_put_again_at_another_node() {
+    let (here, there) = two().await;
+    let Asking {
+        session,
+        mut push,
+        task,
+        asked,
+    } = asking(&here).await;
+    respond(&there, &session, &asked, json!({"task": theirs("working")})).await;
+    let poll = next(&mut push, "tasks/get").await;
+    let mut result = wait(&there, &session, &task).await;
+    respond(&there, &session, &poll, theirs("completed")).await;
+    let fetch = next(&mut push, "tasks/result").await;
+    let answer = json!({"action": "accept", "content": {"sure": true}});
+    respond(&there, &session, &fetch, answer).await;
+    loop {
+        let message = result.message().await.unwrap();
+        assert_ne!(message["method"], "elicitation/create", "the client works on it");
+        if message.get("result").is_some() {
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_question_is_put_again_when_the_node_that_polls_the_clients_task_is_silent() {
+    let (store, clock, here, there) = held().await;
+    store.open();
+    let Asking {
+        session,
+        mut push,
+        task,
+        asked,
+    } = asking(&here).await;
+    respond(&here, &session, &asked, json!({"task": theirs("working")})).await;
+    next(&mut push, "tasks/get").await;
+    store.close();
+    let mut result = wait(&there, &session, &task).await;
+    // The stream may be about to look when the claim ends.
+    let asked = async {
+        next(&mut result, "elicitation/create").await;
+    };
+    tokio::pin!(asked);
+    assert!(futures_util::FutureExt::now_or_never(&mut asked).is_none());
+    clock.advance(Duration::from_secs(31));
+    asked.await;
+}
+
+/// Neither node knows of the other one when the client answers both.
+#[tokio::test]
+async fn of_two_tasks_that_a_client_makes_of_one_question_one_is_cancelled() {
+    let (store, _clock, here, there) = held().await;
+    let Asking {
+        session,
+        mut push,
+        task,
+        asked,
+    } = asking(&here).await;
+    let mut result = wait(&there, &session, &task).await;
+    let again = next(&mut result, "elicitation/create").await;
+    respond(&here, &session, &asked, json!({"task": theirs("working")})).await;
+    let mut other = theirs("working");
+    other["taskId"] = json!("u");
+    respond(&there, &session, &again, json!({"task": other})).await;
+    next(&mut result, "tasks/get").await;
+    let poll = next(&mut push, "tasks/get").await;
+    store.open();
+    let cancelled = next(&mut result, "tasks/cancel").await;
+    assert_eq!(cancelled["params"]["taskId"], "u");
+    respond(&here, &session, &poll, theirs("working")).await;
+    let withdrawn = Post::legacy(Some(&session), "tasks/cancel", json!({"taskId": task}));
+    there.result(&withdrawn).await;
+    let cancelled = next(&mut push, "tasks/cancel").await;
+    assert_eq!(cancelled["params"]["taskId"], "t", "it was polled on");
 }

@@ -1,8 +1,9 @@
 //! Input requests that a client answers with a task of its own (G1-57): here we are the requestor, which polls, fetches the result and cancels.
 //!
-//! The client's task is known to this node only. If it is lost, with its stream or with this process, the question is asked again:
+//! The client's name for its task is known to this node only. If the task is lost, with its stream or with this process, the question is asked again:
 //! only the question is stored.
 
+use super::hosted_questions::{Duplicate, HostedState, Key, RENEW_AFTER, Registration};
 use crate::{
     capabilities,
     interaction::Interaction,
@@ -12,12 +13,11 @@ use crate::{
         replies::PendingReply,
     },
 };
-use longhaul_core::{AnsweredBy, ClientCapabilities, InputKey, Json, Scope, SessionKey, TaskId};
-use longhaul_runtime::{Reply, Watch};
+use longhaul_core::{AnsweredBy, ClientCapabilities, InputKey, Json, Scope, TaskId};
+use longhaul_runtime::Reply;
 use longhaul_wire::{InputRequest, TaskStatus, legacy::client_task as wire, params::TaskMetadata};
-use parking_lot::Mutex;
 use serde_json::value::RawValue;
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 use tracing::debug;
 
 /// The TTL that we ask for, in milliseconds: a week.
@@ -28,79 +28,6 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const POLL: (u64, u64) = (500, 15_000);
 /// Bounds of an interval that the client names, in milliseconds.
 const INTERVAL_BOUNDS: (u64, u64) = (50, 60_000);
-
-type Key = (SessionKey, TaskId, InputKey);
-
-/// The input requests that clients have answered with tasks.
-#[derive(Clone, Default)]
-pub(crate) struct ClientTasks(Arc<Mutex<HashMap<Key, State>>>);
-
-enum State {
-    /// The client works on it, under this id of its own.
-    Working(String),
-    /// The client's task is lost.
-    Lost,
-}
-
-impl ClientTasks {
-    /// Whether the client works on the question.
-    pub(crate) fn is_working_on(&self, session: &SessionKey, task: &TaskId, key: &InputKey) -> bool {
-        self.is(session, task, key, |state| matches!(state, State::Working(_)))
-    }
-
-    /// Whether the client's task was lost, so that the client is asked again without a task.
-    pub(crate) fn must_ask_without_task(&self, session: &SessionKey, task: &TaskId, key: &InputKey) -> bool {
-        self.is(session, task, key, |state| matches!(state, State::Lost))
-    }
-
-    fn is(&self, session: &SessionKey, task: &TaskId, key: &InputKey, so: impl FnOnce(&State) -> bool) -> bool {
-        let table = self.0.lock();
-        !table.is_empty() && table.get(&(session.clone(), task.clone(), key.clone())).is_some_and(so)
-    }
-
-    /// Registers a client's task, unless it has made one for the question already.
-    fn enter(&self, key: Key, theirs: &str) -> Result<Registration, Duplicate> {
-        let mut table = self.0.lock();
-        match table.get(&key) {
-            Some(State::Working(known)) if known == theirs => Err(Duplicate::Same),
-            Some(_) => Err(Duplicate::Other),
-            None => {
-                table.insert(key.clone(), State::Working(theirs.to_owned()));
-                Ok(Registration {
-                    client_tasks: self.clone(),
-                    key,
-                })
-            }
-        }
-    }
-}
-
-/// Why a client's task is not polled.
-enum Duplicate {
-    /// It is already: the client has named it twice.
-    Same,
-    /// Another one is: the client has answered two deliveries with a task each.
-    Other,
-}
-
-/// Keeps a question in the table until dropped.
-struct Registration {
-    client_tasks: ClientTasks,
-    key: Key,
-}
-
-impl Registration {
-    /// The client's task is lost.
-    fn mark_lost(&self) {
-        self.client_tasks.0.lock().insert(self.key.clone(), State::Lost);
-    }
-}
-
-impl Drop for Registration {
-    fn drop(&mut self) {
-        self.client_tasks.0.lock().remove(&self.key);
-    }
-}
 
 /// The `task` member that goes with an input request, if the client has declared that it makes tasks of such requests.
 pub(crate) fn task_metadata(declared: &ClientCapabilities, request: &InputRequest<'_>) -> Option<TaskMetadata> {
@@ -138,11 +65,12 @@ pub(crate) fn take(
         request: request.clone(),
         client_task: created.id.into_owned(),
         client_interval: created.poll_interval,
-        watch: interaction.engine.watch(task),
     };
-    let key = (session.key.clone(), task.clone(), key.clone());
-    let spawner = &interaction.engine.ports().spawner;
-    match interaction.input_requests.client_tasks.enter(key, &poller.client_task) {
+    let ports = interaction.engine.ports();
+    let entered =
+        (interaction.input_requests.hosted_questions).enter(poller.question(), &poller.client_task, ports.clock.now());
+    let spawner = &ports.spawner;
+    match entered {
         Ok(registration) => spawner.spawn(Box::pin(poller.run(registration))),
         Err(Duplicate::Other) => spawner.spawn(Box::pin(async move {
             poller.send(wire::write_cancel).await;
@@ -150,6 +78,18 @@ pub(crate) fn take(
         Err(Duplicate::Same) => {}
     }
     true
+}
+
+/// Tells the other nodes what has become of the client's task for a question, which this node polls.
+pub(crate) fn tell(interaction: &Interaction, (session, task, key): &Key, state: HostedState) {
+    let message = SessionMessage::ClientTask {
+        node: interaction.engine.node_id().0,
+        session: session.as_str().into(),
+        task: task.as_str().into(),
+        key: key.as_str().into(),
+        is_lost: state == HostedState::Lost,
+    };
+    other_nodes::broadcast(&interaction.engine, &message);
 }
 
 /// A client's task for a question of ours.
@@ -162,22 +102,46 @@ struct ClientTaskPoller {
     /// The client's name for its task, which means something to that client only (G1-58).
     client_task: String,
     client_interval: Option<u64>,
-    watch: Watch,
 }
 
 /// How a client's task ended.
 enum ClientTaskEnd {
     /// Its result, or the error that stands for it.
     Reply(Reply),
-    /// The question was answered elsewhere or withdrawn.
+    /// The question was answered elsewhere or withdrawn, or a task of the client for it is polled by another node.
     Settled,
     /// The client has deleted it, or cannot be reached.
     Lost,
 }
 
 impl ClientTaskPoller {
-    async fn run(mut self, registration: Registration) {
-        let lost = match self.end().await {
+    async fn run(self, registration: Registration) {
+        let (interaction, question) = (Arc::clone(&self.interaction), self.question());
+        let claim = async {
+            loop {
+                tell(&interaction, &question, registration.state());
+                interaction.engine.ports().clock.sleep(RENEW_AFTER).await;
+            }
+        };
+        tokio::select! {
+            () = self.poll(&registration) => {}
+            () = claim => {}
+        }
+    }
+
+    fn question(&self) -> Key {
+        (self.session.key.clone(), self.task.clone(), self.key.clone())
+    }
+
+    async fn poll(mut self, registration: &Registration) {
+        let settled = self.settled();
+        tokio::pin!(settled);
+        let end = tokio::select! {
+            end = self.end() => end,
+            () = &mut settled => ClientTaskEnd::Settled,
+            () = registration.superseded() => ClientTaskEnd::Settled,
+        };
+        let lost = match end {
             ClientTaskEnd::Reply(reply) => !self.store_answer(reply).await,
             ClientTaskEnd::Settled => {
                 // The response changes nothing.
@@ -192,9 +156,10 @@ impl ClientTaskPoller {
                 "a client's task is lost; its question is asked again"
             );
             registration.mark_lost();
+            tell(&self.interaction, &self.question(), HostedState::Lost);
             self.interaction.push.carriers.notify(&self.session.key, &self.task);
             // Registered as long as the question is open, so that it is asked without a task.
-            self.settled().await;
+            settled.await;
         }
     }
 
@@ -216,11 +181,7 @@ impl ClientTaskPoller {
     async fn end(&mut self) -> ClientTaskEnd {
         let mut interval = POLL.0;
         loop {
-            let pause = self.pause(interval);
-            tokio::select! {
-                () = self.settled() => return ClientTaskEnd::Settled,
-                () = pause => {}
-            }
+            self.pause(interval).await;
             interval = (interval * 3 / 2).min(POLL.1);
             let Some(Reply::Result(got)) = self.ask(wire::write_get).await else {
                 return ClientTaskEnd::Lost;
@@ -293,15 +254,19 @@ impl ClientTaskPoller {
     }
 
     /// Completes when the question is answered elsewhere or withdrawn.
-    async fn settled(&mut self) {
+    fn settled(&self) -> impl Future<Output = ()> + use<> {
+        let (engine, task, key) = (self.interaction.engine.clone(), self.task.clone(), self.key.clone());
         let scope = Scope::of(self.session.principal.clone());
-        loop {
-            let record = self.interaction.engine.get(&scope, &self.task).await;
-            // If the store fails, it is read again at the next change.
-            if record.is_ok_and(|record| record.is_none_or(|record| !record.task.open_inputs.contains(&self.key))) {
-                return;
+        async move {
+            let mut watch = engine.watch(&task);
+            loop {
+                let record = engine.get(&scope, &task).await;
+                // If the store fails, it is read again at the next change.
+                if record.is_ok_and(|record| record.is_none_or(|record| !record.task.open_inputs.contains(&key))) {
+                    return;
+                }
+                watch.changed().await;
             }
-            self.watch.changed().await;
         }
     }
 }

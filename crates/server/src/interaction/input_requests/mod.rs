@@ -3,12 +3,13 @@
 
 mod check;
 pub(crate) mod client_tasks;
+pub(crate) mod hosted_questions;
 pub(crate) mod response;
 pub(crate) mod unanswered;
 
 pub(crate) use check::check;
 
-use client_tasks::ClientTasks;
+use hosted_questions::HostedQuestions;
 use unanswered::UnansweredRequests;
 
 /// The input requests that this process has sent to legacy clients.
@@ -17,5 +18,5 @@ pub(crate) struct InputRequests {
     /// Those that their clients have not responded to.
     pub(crate) unanswered: UnansweredRequests,
     /// Those that their clients work on as tasks of their own.
-    pub(crate) client_tasks: ClientTasks,
+    pub(crate) hosted_questions: HostedQuestions,
 }

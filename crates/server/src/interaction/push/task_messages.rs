@@ -2,14 +2,17 @@
 
 use super::carrier::{CandidateKind, CarrierCandidate};
 use crate::{
-    interaction::{Interaction, input_requests::client_tasks},
+    interaction::{
+        Interaction,
+        input_requests::{client_tasks, hosted_questions},
+    },
     response::{
         OwnedRequestId,
         stream::{Gone, Sink},
     },
     session::Session,
 };
-use longhaul_core::{Input, InputKey, Json, Progress, Task, TaskId, store::Record, store::StoreError};
+use longhaul_core::{Input, InputKey, Json, Progress, Task, TaskId, UnixMillis, store::Record, store::StoreError};
 use longhaul_runtime::{ProgressStream, Requestor, ToolMessage};
 use longhaul_wire::{
     InputRequest, RequestId,
@@ -17,7 +20,7 @@ use longhaul_wire::{
     notification,
 };
 use serde_json::value::{RawValue, to_raw_value};
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 use tracing::warn;
 
 /// Sends the messages about a task on one stream.
@@ -31,6 +34,8 @@ pub(crate) struct TaskMessages {
     token: Option<OwnedRequestId>,
     /// The questions sent on this stream that are still open.
     sent: HashMap<InputKey, Sent>,
+    /// Until another node has to say again that the client works on a question.
+    claimed_until: Option<UnixMillis>,
 }
 
 /// A request that was sent.
@@ -44,7 +49,7 @@ struct Sent {
 pub(crate) enum TaskEvent {
     /// A message of the work: [`TaskMessages::send`] it.
     ToolMessage(ToolMessage),
-    /// Another stream carries now, or this one is read again: call [`TaskMessages::update`].
+    /// Another stream carries now, or this one is read again, or what other nodes have put may have to be asked here: call [`TaskMessages::update`].
     CarrierChanged,
 }
 
@@ -65,12 +70,27 @@ impl TaskMessages {
             tool_messages: interaction.engine.subscribe(&task.id),
             token,
             sent: HashMap::new(),
+            claimed_until: None,
         }
     }
 
     /// Completes when there is something to do.
     pub(crate) async fn next_event(&mut self) -> TaskEvent {
+        let clock = &self.interaction.engine.ports().clock;
+        let claimed = self
+            .claimed_until
+            .map(|until| clock.sleep(Duration::from_millis(until.since(clock.now()))));
+        let unclaimed = async {
+            match claimed {
+                Some(claimed) => claimed.await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
+            () = unclaimed => {
+                self.claimed_until = None;
+                TaskEvent::CarrierChanged
+            }
             () = self.candidate.changed() => TaskEvent::CarrierChanged,
             message = self.tool_messages.next() => TaskEvent::ToolMessage(message),
         }
@@ -90,6 +110,7 @@ impl TaskMessages {
                 self.ask(input).await?;
             }
         }
+        self.claimed_until = self.claimed_until(record);
         match record.task.progress {
             Some(progress) if self.candidate.carries() => {
                 self.progress(progress, record.task.status.as_deref(), None).await
@@ -147,18 +168,31 @@ impl TaskMessages {
     }
 
     fn must_ask(&self, input: &Input) -> bool {
-        let client_tasks = &self.interaction.input_requests.client_tasks;
-        let (session, task) = (&self.session.key, &self.task);
+        let hosted = &self.interaction.input_requests.hosted_questions;
+        let (question, now) = (self.question(&input.key), self.interaction.engine.ports().clock.now());
         match self.sent.get(&input.key) {
-            _ if client_tasks.is_working_on(session, task, &input.key) => false,
+            _ if hosted.is_working_on(&question, now) => false,
             None => true,
             // The client's task is lost: this time the client is asked without one.
-            Some(sent) => sent.with_task && client_tasks.must_ask_without_task(session, task, &input.key),
+            Some(sent) => sent.with_task && hosted.must_ask_without_task(&question, now),
         }
     }
 
+    fn question(&self, key: &InputKey) -> hosted_questions::Key {
+        (self.session.key.clone(), self.task.clone(), key.clone())
+    }
+
+    /// Until the first claim of another node to an open question ends.
+    fn claimed_until(&self, record: &Record) -> Option<UnixMillis> {
+        let hosted = &self.interaction.input_requests.hosted_questions;
+        let now = self.interaction.engine.ports().clock.now();
+        let open = record.inputs.iter();
+        open.filter_map(|input| hosted.claimed_until(&self.question(&input.key), now))
+            .min()
+    }
+
     async fn ask(&mut self, input: &Input) -> Result<(), Gone> {
-        let (session, task) = (&self.session.key, &self.task);
+        let task = &self.task;
         let Ok(question) = InputRequest::read(input.request.as_str()) else {
             warn!(
                 task = task.short(),
@@ -170,9 +204,10 @@ impl TaskMessages {
         if !self.session.capabilities.has(question.capability()) {
             return Ok(());
         }
-        let client_tasks = &self.interaction.input_requests.client_tasks;
+        let hosted = &self.interaction.input_requests.hosted_questions;
+        let now = self.interaction.engine.ports().clock.now();
         let metadata = client_tasks::task_metadata(&self.session.capabilities, &question)
-            .filter(|_| !client_tasks.must_ask_without_task(session, task, &input.key));
+            .filter(|_| !hosted.must_ask_without_task(&self.question(&input.key), now));
         let id = self.interaction.sessions.replies.delivery(task, &input.key);
         let mut text = String::new();
         let delivery = Delivery {
