@@ -61,7 +61,7 @@ impl Shim {
     }
 
     /// Shifts the programs' system clock.
-    pub(super) fn shift_clock(&self, seconds: i64) -> io::Result<()> {
+    pub(crate) fn shift_clock(&self, seconds: i64) -> io::Result<()> {
         self.set(WALL_OFFSET, (seconds * 1_000).to_ne_bytes())
     }
 

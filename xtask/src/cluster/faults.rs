@@ -7,6 +7,9 @@ pub(super) const HOSTS: usize = 3;
 /// How long a node's lease lasts.
 pub(super) const LEASE: Duration = Duration::from_secs(2);
 
+/// The largest error of a clock, in seconds. With more than `retention` what has ended would rightly be deleted.
+const FARTHEST: i64 = 3_600;
+
 /// What goes wrong, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
@@ -25,6 +28,12 @@ pub(super) enum Fault {
     Partition {
         host: usize,
         how: Partition,
+        away: Duration,
+    },
+    /// The wall clock of the host is off by so many seconds, and then right again.
+    Clock {
+        host: usize,
+        seconds: i64,
         away: Duration,
     },
     /// All processes of the database are killed.
@@ -58,7 +67,7 @@ impl Fault {
         // Of every kind some are shorter than a lease and some are longer, and most are around it.
         let lease = u64::try_from(LEASE.as_millis()).unwrap_or_default();
         let away = Duration::from_millis(rng.u64(lease / 4..lease * 7 / 4));
-        match rng.u8(0..20) {
+        match rng.u8(0..22) {
             0..2 => Self::None,
             2..6 => Self::Kill { host, away: away / 2 },
             6..10 => Self::Pause {
@@ -71,6 +80,14 @@ impl Fault {
                 away: away + LEASE / 4,
             },
             15..17 => Self::KillDatabase { away: away / 4 },
+            17..19 => {
+                let seconds = [2, 60, FARTHEST][rng.usize(..3)];
+                Self::Clock {
+                    host,
+                    seconds: if rng.bool() { seconds } else { -seconds },
+                    away,
+                }
+            }
             _ => Self::Drain { host },
         }
     }
@@ -89,6 +106,7 @@ impl Fault {
             Self::Kill { host, .. }
             | Self::Pause { host, .. }
             | Self::Partition { host, .. }
+            | Self::Clock { host, .. }
             | Self::Drain { host }
             | Self::Upgrade { host } => Some(host),
         }
@@ -100,6 +118,7 @@ impl Fault {
             Self::Kill { .. } => "hosts killed",
             Self::Pause { .. } => "hosts paused",
             Self::Partition { .. } => "hosts without the database",
+            Self::Clock { .. } => "clocks set",
             Self::KillDatabase { .. } => "databases killed",
             Self::Drain { .. } => "hosts drained",
             Self::Upgrade { .. } => "hosts upgraded",

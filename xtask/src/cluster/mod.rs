@@ -108,6 +108,8 @@ impl InjectedFault {
 struct Programs {
     longhaul: PathBuf,
     under_fire: PathBuf,
+    /// What sets the clocks of nodes.
+    shim: PathBuf,
     /// The server that nodes with commands run until they are upgraded.
     older: Option<PathBuf>,
 }
@@ -152,6 +154,11 @@ pub(crate) fn run(args: &Args) -> Result<(), ClusterError> {
     let programs = Programs {
         longhaul: workspace::longhaul().or_build(args.program.as_ref())?,
         under_fire: workspace::under_fire().or_build(args.under_fire.as_ref())?,
+        shim: match &args.program {
+            // It was built with it.
+            Some(_) => workspace::shim().path(),
+            None => workspace::shim().or_build(None)?,
+        },
         older: match &args.upgrade_from {
             Some(commit) => Some(crash::older_server(commit).map_err(Box::new)?),
             None => args.older.clone(),

@@ -8,6 +8,7 @@ use super::{
     {ClusterError, InjectedFault, Programs},
 };
 use crate::{
+    attack::shim::Shim,
     clock,
     crash::{self, Load},
     postgres::Postgres,
@@ -80,6 +81,8 @@ pub(super) struct Cluster {
     plant: Option<InjectedFault>,
     /// Whether a host still runs the older server.
     is_older: [bool; HOSTS],
+    /// What sets the wall clock of each host.
+    clocks: Vec<Shim>,
     postgres: Postgres,
     /// Those of a host are beside each other.
     nodes: Vec<Node>,
@@ -97,6 +100,8 @@ impl Cluster {
         fs::copy("/proc/self/exe", root.join("worker"))?;
         fs::write(root.join("side").join("journal"), "")?;
         fs::write(root.join("effects"), "")?;
+        let clocks = (0..HOSTS).map(|host| Shim::create(&root.join(format!("clock-{host}"))));
+        let clocks = clocks.collect::<io::Result<_>>()?;
         let postgres = Postgres::create(&LOGGED)?;
         let mut cluster = Self {
             balancers: [Balancer::start(HOSTS)?, Balancer::start(HOSTS)?],
@@ -104,6 +109,7 @@ impl Cluster {
             root,
             is_older: [programs.older.is_some(); HOSTS],
             programs,
+            clocks,
             plant,
             postgres,
             cut_off: HashSet::new(),
@@ -194,6 +200,9 @@ impl Cluster {
             }
         };
         command.env_remove("LONGHAUL_PLANT");
+        command
+            .env("LD_PRELOAD", &self.programs.shim)
+            .env("LONGHAUL_SHIM", self.clocks[host].path());
         let log = self.root.join(format!("{}-{host}.log", service.name()));
         Server::start(&mut command, &log)
     }
@@ -237,6 +246,11 @@ impl Cluster {
                     self.of_host(host).iter().for_each(|node| node.link.set(State::Cut));
                 }
                 self.of_host(host).iter().for_each(|node| node.link.set(State::Open));
+            }
+            Fault::Clock { host, seconds, away } => {
+                self.clocks[host].shift_clock(seconds)?;
+                clock::pause(away);
+                self.clocks[host].shift_clock(0)?;
             }
             Fault::KillDatabase { away } => {
                 self.postgres.kill()?;
