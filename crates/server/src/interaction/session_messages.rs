@@ -4,13 +4,13 @@ use super::{
     Interaction,
     input_requests::{
         self, client_tasks,
-        hosted_questions::{self, ClaimEffect, HostedState},
+        hosted_questions::{self, ClaimEffect},
     },
     push::session_stream,
 };
 use crate::session::{
     Session,
-    other_nodes::{SessionMessage, set_level},
+    other_nodes::{HostedState, SessionMessage, set_level},
 };
 use longhaul_core::{InputKey, Json, LogLevel, NodeId, Principal, SessionKey, UnixMillis};
 use longhaul_runtime::{Audience, ResourceUpdate, SessionChange, Versions};
@@ -72,16 +72,16 @@ async fn act_on(interaction: &Arc<Interaction>, message: SessionMessage<'_>) {
                 session_stream::follow_created_elsewhere(interaction, &SessionKey::named(session), task);
             }
         }
-        SessionMessage::ClientTask {
+        SessionMessage::Hosted {
             node,
             session,
             task,
             key,
-            is_lost,
+            state,
         } => {
             if let Ok(task) = task.parse() {
                 let question = (SessionKey::named(session), task, InputKey::named(key));
-                client_task_at(interaction, NodeId(node), question, is_lost);
+                hosted_elsewhere(interaction, NodeId(node), question, state);
             }
         }
         SessionMessage::Roots { session } => {
@@ -118,12 +118,8 @@ async fn act_on(interaction: &Arc<Interaction>, message: SessionMessage<'_>) {
     }
 }
 
-/// Another node polls a client's task for a question.
-fn client_task_at(interaction: &Interaction, other: NodeId, question: hosted_questions::Key, is_lost: bool) {
-    let state = match is_lost {
-        true => HostedState::Lost,
-        false => HostedState::Working,
-    };
+/// The node `other` says what has become of a question that it has put.
+fn hosted_elsewhere(interaction: &Interaction, other: NodeId, question: hosted_questions::Key, state: HostedState) {
     let Interaction { engine, push, .. } = interaction;
     let (nodes, now) = ((engine.node_id(), other), engine.ports().clock.now());
     let questions = &interaction.input_requests.hosted_questions;

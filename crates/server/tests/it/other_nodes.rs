@@ -61,6 +61,14 @@ pub(crate) async fn next(stream: &mut Connection, method: &str) -> Value {
     }
 }
 
+/// The client ends the session.
+pub(crate) async fn end(server: &Server, session: &str) {
+    let mut client = server.connect().await;
+    let delete = other("DELETE", &format!("Mcp-Session-Id: {session}\r\n"));
+    client.send(delete.as_bytes()).await;
+    assert_eq!(client.reply().await.status(), 204);
+}
+
 /// A task that has put its question on a push stream of a client that makes tasks of questions.
 struct Asking {
     session: String,
@@ -182,11 +190,7 @@ async fn a_session_that_ends_at_another_node_ends_its_streams() {
     let (here, there) = two().await;
     let session = here.session().await;
     let mut push = here.listen(&session).await;
-    let mut client = there.connect().await;
-    client
-        .send(other("DELETE", &format!("Mcp-Session-Id: {session}\r\n")).as_bytes())
-        .await;
-    assert_eq!(client.reply().await.status(), 204);
+    end(&there, &session).await;
     assert_eq!(push.event().await, Some(Event::Prime));
     assert_eq!(push.event().await, None);
 }
@@ -378,4 +382,34 @@ async fn of_two_tasks_that_a_client_makes_of_one_question_one_is_cancelled() {
     there.result(&withdrawn).await;
     let cancelled = next(&mut push, "tasks/cancel").await;
     assert_eq!(cancelled["params"]["taskId"], "t", "it was polled on");
+}
+
+/// As on one node, where the question goes to `tasks/result` rather than to a push stream.
+#[tokio::test]
+async fn a_question_that_may_be_hosted_is_not_put_on_a_push_stream_beside_a_wait_at_another_node() {
+    let clock = TestClock::standing();
+    let store = MemoryStore::of_many_nodes(Arc::new(clock.clone()), 3_600_000);
+    let (here, there) = two_of(Arc::new(store), &clock).await;
+    let session = here.session_with("2025-11-25", hosting()).await;
+    let mut push = here.listen(&session).await;
+    let call = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "ask"));
+    let task = task_of(&here.result(&call).await);
+    let mut result = wait(&there, &session, &task).await;
+    let asked = next(&mut result, "elicitation/create").await;
+    // What is sent after it has arrived: so has what the node says of the question.
+    let marker = here.session().await;
+    let mut ends = here.listen(&marker).await;
+    end(&there, &marker).await;
+    while ends.event().await.is_some() {}
+    clock.advance(Duration::from_secs(1));
+    let answer = json!({"action": "accept", "content": {"sure": true}});
+    respond(&there, &session, &asked, answer).await;
+    loop {
+        let message = push.message().await.unwrap();
+        assert_ne!(message["method"], "elicitation/create", "it was put elsewhere");
+        if message["params"]["status"] == "completed" {
+            break;
+        }
+        clock.advance(Duration::from_secs(1));
+    }
 }

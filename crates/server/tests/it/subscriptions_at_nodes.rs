@@ -4,9 +4,9 @@ use crate::{
     client::Connection,
     clock::TestClock,
     offers::{prompt, resource},
-    other_nodes::{HeldMessages, next, node_of},
+    other_nodes::{HeldMessages, end, next, node_of},
     request::{Post, act_as_task},
-    server::{Server, other, task_of},
+    server::{Server, task_of},
     stage::Counter,
 };
 use longhaul_core::{BoxFuture, Json, Principal, Store};
@@ -44,13 +44,6 @@ async fn subscribe(server: &Server, session: &str, uri: &str) {
 async fn unsubscribe(server: &Server, session: &str, uri: &str) {
     let unsubscribe = Post::legacy(Some(session), "resources/unsubscribe", json!({"uri": uri}));
     assert_eq!(server.result(&unsubscribe).await, json!({}));
-}
-
-async fn end(server: &Server, session: &str) {
-    let mut client = server.connect().await;
-    let delete = other("DELETE", &format!("Mcp-Session-Id: {session}\r\n"));
-    client.send(delete.as_bytes()).await;
-    assert_eq!(client.reply().await.status(), 204);
 }
 
 async fn updated(push: &mut Connection) -> Value {

@@ -3,13 +3,13 @@
 //! The client's name for its task is known to this node only. If the task is lost, with its stream or with this process, the question is asked again:
 //! only the question is stored.
 
-use super::hosted_questions::{Duplicate, HostedState, Key, RENEW_AFTER, Registration};
+use super::hosted_questions::{Duplicate, Key, RENEW_AFTER, Registration};
 use crate::{
     capabilities,
     interaction::Interaction,
     session::{
         Session,
-        other_nodes::{self, SessionMessage},
+        other_nodes::{self, HostedState, SessionMessage},
         replies::PendingReply,
     },
 };
@@ -80,14 +80,14 @@ pub(crate) fn take(
     true
 }
 
-/// Tells the other nodes what has become of the client's task for a question, which this node polls.
+/// Tells the other nodes what has become of a question that this node has put.
 pub(crate) fn tell(interaction: &Interaction, (session, task, key): &Key, state: HostedState) {
-    let message = SessionMessage::ClientTask {
+    let message = SessionMessage::Hosted {
         node: interaction.engine.node_id().0,
         session: session.as_str().into(),
         task: task.as_str().into(),
         key: key.as_str().into(),
-        is_lost: state == HostedState::Lost,
+        state,
     };
     other_nodes::broadcast(&interaction.engine, &message);
 }

@@ -1,9 +1,14 @@
 //! Which questions clients answer with tasks of their own (G1-57), at this node and at others.
 //!
 //! The node that has put a question polls the client's task. A client may have another stream at another node, so each node says which questions of its own
-//! are answered like that: nobody else puts them again meanwhile. It says so every [`RENEW_AFTER`], and is believed for [`CLAIM`]. If two nodes had put a question at the same
-//! moment, and the client has made two tasks of it, the node with the lower id keeps its task.
+//! are answered like that: nobody else puts them again meanwhile. It says so every [`RENEW_AFTER`], and is believed for [`CLAIM`].
+//!
+//! As on one node, a question is put on the stream of `tasks/result` rather than on a push stream: so a push stream waits for [`HEAD_START`], and where the client is asked on
+//! `tasks/result`, its node says so.
+//!
+//! If two nodes have put a question at the same moment, and the client has made two tasks of it, the node with the lower id keeps its task.
 
+use crate::session::other_nodes::HostedState;
 use longhaul_core::{InputKey, NodeId, SessionKey, TaskId, UnixMillis};
 use parking_lot::Mutex;
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -13,6 +18,10 @@ use tokio_util::sync::CancellationToken;
 pub(crate) const RENEW_AFTER: Duration = Duration::from_secs(10);
 /// How long that is believed, in milliseconds.
 const CLAIM: u64 = 30_000;
+/// How long a node is believed that has put a question, in milliseconds.
+const ASKED: u64 = 10_000;
+/// For how long other nodes may put a question on `tasks/result` before it is put on a push stream, in milliseconds.
+pub(crate) const HEAD_START: u64 = 250;
 
 /// A question of a task to a session.
 pub(crate) type Key = (SessionKey, TaskId, InputKey);
@@ -27,15 +36,6 @@ struct Table {
     elsewhere: HashMap<Key, Claim>,
     /// When the claims that have expired are removed.
     purge_at: UnixMillis,
-}
-
-/// What has become of a client's task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum HostedState {
-    /// The client works on it.
-    Working,
-    /// It is lost: the client is asked again without one.
-    Lost,
 }
 
 /// A client's task that this node polls.
@@ -89,11 +89,10 @@ impl HostedQuestions {
         here || table.claim(key, now).is_some_and(|claim| claim.state == state)
     }
 
-    /// Until when another node is believed that the client works on the question, if one has said so.
-    pub(crate) fn claimed_until(&self, key: &Key, now: UnixMillis) -> Option<UnixMillis> {
+    /// What another node says of the question, and until when it is believed.
+    pub(crate) fn claimed(&self, key: &Key, now: UnixMillis) -> Option<(HostedState, UnixMillis)> {
         let table = self.0.lock();
-        let claim = table.claim(key, now)?;
-        (claim.state == HostedState::Working).then_some(claim.until)
+        table.claim(key, now).map(|claim| (claim.state, claim.until))
     }
 
     /// Registers a client's task, unless it has made one for the question already.
@@ -104,7 +103,12 @@ impl HostedQuestions {
                 return Err(Duplicate::Same);
             }
             Some(_) => return Err(Duplicate::Other),
-            None if table.claim(&key, now).is_some() => return Err(Duplicate::Other),
+            None if table
+                .claim(&key, now)
+                .is_some_and(|claim| claim.state != HostedState::Asked) =>
+            {
+                return Err(Duplicate::Other);
+            }
             None => {}
         }
         let superseded = CancellationToken::new();
@@ -121,7 +125,7 @@ impl HostedQuestions {
         })
     }
 
-    /// The node `other` says that a client has made a task of the question, and what has become of it; this one is `me`.
+    /// The node `other` says what has become of the question; this one is `me`.
     pub(crate) fn claim(
         &self,
         key: Key,
@@ -140,7 +144,11 @@ impl HostedQuestions {
             hosted.superseded.cancel();
         }
         table.purge(now);
-        let until = now.plus(CLAIM);
+        let until = match state {
+            HostedState::Asked if table.claim(&key, now).is_some() => return ClaimEffect::None,
+            HostedState::Asked => now.plus(ASKED),
+            HostedState::Working | HostedState::Lost => now.plus(CLAIM),
+        };
         let before = table.elsewhere.insert(key, Claim { state, until });
         let was_working = before.is_some_and(|claim| claim.state == HostedState::Working);
         match state {
@@ -222,10 +230,11 @@ mod tests {
         assert!(questions.is_working_on(&key(), last));
         assert_eq!(questions.enter(key(), "x", last).err(), Some(Duplicate::Other));
         questions.claim(key(), HostedState::Working, NODES, last);
-        assert_eq!(questions.claimed_until(&key(), last), Some(last.plus(CLAIM)));
+        let claimed = |now| questions.claimed(&key(), now);
+        assert_eq!(claimed(last), Some((HostedState::Working, last.plus(CLAIM))));
         let over = last.plus(CLAIM);
         assert!(!questions.is_working_on(&key(), over));
-        assert_eq!(questions.claimed_until(&key(), over), None);
+        assert_eq!(claimed(over), None);
         assert!(questions.enter(key(), "x", over).is_ok());
         let other = (SessionKey::named("other"), key().1, key().2);
         questions.claim(other.clone(), HostedState::Working, NODES, over);
@@ -235,6 +244,20 @@ mod tests {
             [&other],
             "expired ones are removed"
         );
+    }
+
+    #[test]
+    fn that_a_question_was_put_elsewhere_takes_no_answer_and_no_task_away() {
+        let questions = HostedQuestions::default();
+        let claim = |state| questions.claim(key(), state, NODES, START);
+        claim(HostedState::Asked);
+        let claimed = || questions.claimed(&key(), START);
+        assert_eq!(claimed(), Some((HostedState::Asked, START.plus(ASKED))));
+        assert!(!questions.is_working_on(&key(), START));
+        assert!(questions.enter(key(), "x", START).is_ok(), "it was asked here, too");
+        claim(HostedState::Working);
+        claim(HostedState::Asked);
+        assert_eq!(claimed(), Some((HostedState::Working, START.plus(CLAIM))));
     }
 
     #[test]

@@ -4,13 +4,16 @@ use super::carrier::{CandidateKind, CarrierCandidate};
 use crate::{
     interaction::{
         Interaction,
-        input_requests::{client_tasks, hosted_questions},
+        input_requests::{
+            client_tasks,
+            hosted_questions::{self, HEAD_START},
+        },
     },
     response::{
         OwnedRequestId,
         stream::{Gone, Sink},
     },
-    session::Session,
+    session::{Session, other_nodes::HostedState},
 };
 use longhaul_core::{Input, InputKey, Json, Progress, Task, TaskId, UnixMillis, store::Record, store::StoreError};
 use longhaul_runtime::{ProgressStream, Requestor, ToolMessage};
@@ -28,14 +31,15 @@ pub(crate) struct TaskMessages {
     interaction: Arc<Interaction>,
     session: Session,
     task: TaskId,
+    kind: CandidateKind,
     candidate: CarrierCandidate,
     tool_messages: ProgressStream,
     /// The progress token, if the client gave one (G1-46).
     token: Option<OwnedRequestId>,
     /// The questions sent on this stream that are still open.
     sent: HashMap<InputKey, Sent>,
-    /// Until another node has to say again that the client works on a question.
-    claimed_until: Option<UnixMillis>,
+    /// When a question that another node may put has to be put here, unless that has said more.
+    look_again_at: Option<UnixMillis>,
 }
 
 /// A request that was sent.
@@ -66,29 +70,30 @@ impl TaskMessages {
             interaction: Arc::clone(interaction),
             session: session.clone(),
             task: task.id.clone(),
+            kind,
             candidate: interaction.push.carriers.enter(&session.key, task, kind, sink),
             tool_messages: interaction.engine.subscribe(&task.id),
             token,
             sent: HashMap::new(),
-            claimed_until: None,
+            look_again_at: None,
         }
     }
 
     /// Completes when there is something to do.
     pub(crate) async fn next_event(&mut self) -> TaskEvent {
         let clock = &self.interaction.engine.ports().clock;
-        let claimed = self
-            .claimed_until
+        let due = self
+            .look_again_at
             .map(|until| clock.sleep(Duration::from_millis(until.since(clock.now()))));
-        let unclaimed = async {
-            match claimed {
-                Some(claimed) => claimed.await,
+        let due = async {
+            match due {
+                Some(due) => due.await,
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
-            () = unclaimed => {
-                self.claimed_until = None;
+            () = due => {
+                self.look_again_at = None;
                 TaskEvent::CarrierChanged
             }
             () = self.candidate.changed() => TaskEvent::CarrierChanged,
@@ -110,7 +115,9 @@ impl TaskMessages {
                 self.ask(input).await?;
             }
         }
-        self.claimed_until = self.claimed_until(record);
+        let now = self.interaction.engine.ports().clock.now();
+        let open = record.inputs.iter();
+        self.look_again_at = open.filter_map(|input| self.put_elsewhere_until(input, now)).min();
         match record.task.progress {
             Some(progress) if self.candidate.carries() => {
                 self.progress(progress, record.task.status.as_deref(), None).await
@@ -171,6 +178,7 @@ impl TaskMessages {
         let hosted = &self.interaction.input_requests.hosted_questions;
         let (question, now) = (self.question(&input.key), self.interaction.engine.ports().clock.now());
         match self.sent.get(&input.key) {
+            _ if self.put_elsewhere_until(input, now).is_some() => false,
             _ if hosted.is_working_on(&question, now) => false,
             None => true,
             // The client's task is lost: this time the client is asked without one.
@@ -182,13 +190,26 @@ impl TaskMessages {
         (self.session.key.clone(), self.task.clone(), key.clone())
     }
 
-    /// Until the first claim of another node to an open question ends.
-    fn claimed_until(&self, record: &Record) -> Option<UnixMillis> {
+    /// Until when the question must not be put here, because another node may, or has.
+    fn put_elsewhere_until(&self, input: &Input, now: UnixMillis) -> Option<UnixMillis> {
+        if !self.interaction.engine.may_have_other_nodes() {
+            return None;
+        }
         let hosted = &self.interaction.input_requests.hosted_questions;
-        let now = self.interaction.engine.ports().clock.now();
-        let open = record.inputs.iter();
-        open.filter_map(|input| hosted.claimed_until(&self.question(&input.key), now))
-            .min()
+        let is_push = self.kind == CandidateKind::PushStream;
+        match hosted.claimed(&self.question(&input.key), now) {
+            Some((HostedState::Working, until)) => return Some(until),
+            Some((HostedState::Asked, until)) if is_push => return Some(until),
+            _ => {}
+        }
+        let may_be_put = input.asked_at.plus(HEAD_START);
+        (is_push && now < may_be_put && self.may_be_hosted(input)).then_some(may_be_put)
+    }
+
+    /// Whether the client may answer with a task of its own.
+    fn may_be_hosted(&self, input: &Input) -> bool {
+        InputRequest::read(input.request.as_str())
+            .is_ok_and(|question| client_tasks::task_metadata(&self.session.capabilities, &question).is_some())
     }
 
     async fn ask(&mut self, input: &Input) -> Result<(), Gone> {
@@ -220,6 +241,9 @@ impl TaskMessages {
             return Ok(());
         }
         self.interaction.input_requests.unanswered.insert(&id);
+        if metadata.is_some() && self.kind == CandidateKind::TaskResult {
+            client_tasks::tell(&self.interaction, &self.question(&input.key), HostedState::Asked);
+        }
         let sent = Sent {
             id,
             with_task: metadata.is_some(),
