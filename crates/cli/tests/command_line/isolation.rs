@@ -223,7 +223,12 @@ fn raw(server: &Protected, request: &str) -> String {
     }
     let lines = answer
         .split("\r\n")
-        .filter(|line| !line.to_ascii_lowercase().starts_with("date: "));
+        .filter(|line| !line.to_ascii_lowercase().starts_with("date: "))
+        // The name of a push stream that was opened anew is random.
+        .map(|line| match line.strip_prefix("id: push-") {
+            Some(rest) => rest.trim_start_matches(|character: char| character.is_ascii_hexdigit()),
+            None => line,
+        });
     lines.collect::<Vec<_>>().join("\r\n")
 }
 

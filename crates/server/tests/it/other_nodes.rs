@@ -413,3 +413,25 @@ async fn a_question_that_may_be_hosted_is_not_put_on_a_push_stream_beside_a_wait
         clock.advance(Duration::from_secs(1));
     }
 }
+
+/// Clients send the id of the last event again when a stream breaks, and give up if that is refused.
+#[tokio::test]
+async fn a_push_stream_that_breaks_goes_on_at_another_node() {
+    let (here, there) = two().await;
+    let Asking {
+        session,
+        mut push,
+        task,
+        asked,
+    } = asking(&here).await;
+    let last = push.last_event_id.take().unwrap();
+    drop(push);
+    let resume = format!("Mcp-Session-Id: {session}\r\nAccept: text/event-stream\r\nLast-Event-ID: {last}\r\n");
+    let mut push = there.connect().await;
+    push.send(other("GET", &resume).as_bytes()).await;
+    assert!(push.head().await.is_stream());
+    let again = next(&mut push, "elicitation/create").await;
+    assert_ne!(again["id"], asked["id"]);
+    respond(&here, &session, &again, json!({"action": "decline"})).await;
+    has_answer(&there, &task, "decline").await;
+}

@@ -61,30 +61,53 @@ pub(super) async fn open(front: &Arc<Front>, session: &Session, kind: StreamKind
 }
 
 /// Resumes the stream that `last_event` belongs to, after that event.
+///
+/// A push stream that is not kept, because it was at another node or in an earlier process, is opened anew: clients ask again with the same event id when they are refused, and give up
+/// after a few times. Then nothing would reach them any more. On a new stream the questions of their tasks are asked again.
 pub(super) async fn resume(
     front: &Arc<Front>,
     (identity, session): (&Arc<Identity>, &Session),
     last_event: &[u8],
 ) -> Result<Response, RpcError> {
-    let permit = front.admission.meter.stream(&session.principal)?;
     let id = std::str::from_utf8(last_event).ok().and_then(EventId::parse);
-    let EventId { stream, nth } = id.ok_or_else(not_kept)?;
+    let id = id.ok_or_else(not_kept)?;
+    if let Some(resumed) = resume_kept(front, (identity, session), &id).await? {
+        return Ok(resumed);
+    }
+    if !is_push(id.stream) {
+        return Err(not_kept());
+    }
+    let kind = StreamKind::push_for(identity.permissions());
+    match refused(front, identity, &kind.needs()) {
+        Some(refused) => Ok(refused),
+        None => open(front, session, kind).await,
+    }
+}
+
+/// As [`resume`]; `None` if not all that comes after the event is kept.
+async fn resume_kept(
+    front: &Arc<Front>,
+    (identity, session): (&Arc<Identity>, &Session),
+    &EventId { stream, nth }: &EventId<'_>,
+) -> Result<Option<Response>, RpcError> {
+    let permit = front.admission.meter.stream(&session.principal)?;
     let replay_buffers = &front.http.replay_buffers;
     if let Some(buffer) = replay_buffers.find(session, stream) {
         if let Some(refused) = refused(front, identity, buffer.needs()) {
-            return Ok(refused);
+            return Ok(Some(refused));
         }
         let first = buffer.first();
         if nth + 1 >= first {
-            return read(front, &buffer, nth + 1, permit);
+            return read(front, &buffer, nth + 1, permit).map(Some);
         }
-        let missed = replay_buffers.kept_after(&session.key, stream, nth).await;
-        let mut missed = missed.ok_or_else(not_kept)?;
+        let Some(mut missed) = replay_buffers.kept_after(&session.key, stream, nth).await else {
+            return Ok(None);
+        };
         missed.retain(|event| event.nth < first);
         if missed.last().is_none_or(|last| last.nth + 1 < first) {
-            return Err(not_kept());
+            return Ok(None);
         }
-        return followed_by(front, stream, &missed, (&buffer, first), permit);
+        return followed_by(front, stream, &missed, (&buffer, first), permit).map(Some);
     }
     if let Some(missed) = replay_buffers.kept_after(&session.key, stream, nth).await {
         let kind = match is_push(stream) {
@@ -94,13 +117,16 @@ pub(super) async fn resume(
             false => StreamKind::Answer(Permissions::all()),
         };
         if let Some(refused) = refused(front, identity, &kind.needs()) {
-            return Ok(refused);
+            return Ok(Some(refused));
         }
-        return go_on(front, session, (stream, nth), missed, permit).await;
+        return go_on(front, session, (stream, nth), missed, permit).await.map(Some);
+    }
+    if is_push(stream) {
+        return Ok(None);
     }
     match ask_again(front, (identity, session), stream, nth + 1).await? {
-        Repeated::Going(buffer) => read(front, &buffer, nth + 1, permit),
-        Repeated::Refused(refusal) => Ok(response(front, refusal)),
+        Repeated::Going(buffer) => read(front, &buffer, nth + 1, permit).map(Some),
+        Repeated::Refused(refusal) => Ok(Some(response(front, refusal))),
     }
 }
 

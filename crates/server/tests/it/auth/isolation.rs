@@ -214,6 +214,11 @@ async fn raw(server: &Server, bytes: &[u8]) -> String {
         }
     }
     let lines = text.split("\r\n").filter(|line| !line.starts_with("date: "));
+    // The name of a push stream that was opened anew is random.
+    let lines = lines.map(|line| match line.strip_prefix("id: push-") {
+        Some(rest) => rest.trim_start_matches(|character: char| character.is_ascii_hexdigit()),
+        None => line,
+    });
     lines.collect::<Vec<_>>().join("\r\n")
 }
 

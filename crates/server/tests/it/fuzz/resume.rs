@@ -166,6 +166,19 @@ impl<'w> Client<'w> {
                 assert!(nth >= u64::from(u32::MAX), "a sound id: {reply:?}");
                 is_refused(&reply);
             }
+            // A push stream that is not this session's, or not kept, is opened anew.
+            _ if id.starts_with(b"push-")
+                && (std::str::from_utf8(&id).ok().and_then(parse))
+                    .is_some_and(|(_, nth)| nth < u64::from(u32::MAX)) =>
+            {
+                assert!([200, 429].contains(&reply.status), "{reply:?}");
+                let mut known = self.streams.iter().flat_map(|stream| &stream.events);
+                let told = events(&reply);
+                assert!(
+                    known.all(|known| !told.contains(known)),
+                    "nothing of another stream: {reply:?}"
+                );
+            }
             _ => is_refused(&reply),
         }
     }
