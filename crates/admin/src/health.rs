@@ -3,6 +3,7 @@
 use crate::{DiskSpace, context::AdminContext};
 use axum::{extract::State, response::IntoResponse};
 use http::StatusCode;
+use longhaul_core::store::StoreError;
 use std::{sync::Arc, time::Duration};
 
 /// How long the store may take to answer.
@@ -17,18 +18,18 @@ pub(crate) async fn alive() -> &'static str {
 pub(crate) async fn ready(State(context): State<Arc<AdminContext>>) -> impl IntoResponse {
     if context.reads_only.is_some() {
         let why = "the server only reads: its database was restored, and was not accepted\n";
-        return (StatusCode::SERVICE_UNAVAILABLE, why);
+        return (StatusCode::SERVICE_UNAVAILABLE, why.to_owned());
     }
     match why_not_ready(&context).await {
-        None => (StatusCode::OK, "ready\n"),
-        Some(why) => (StatusCode::SERVICE_UNAVAILABLE, why),
+        None => (StatusCode::OK, "ready\n".to_owned()),
+        Some(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
     }
 }
 
-/// Why the server takes no work, as a line; `None` if it does.
+/// Why the server takes no work; `None` if it does.
 pub(crate) async fn why_not_ready(context: &AdminContext) -> Option<&'static str> {
     if context.stop.is_cancelled() {
-        return Some("the server is stopping\n");
+        return Some("the server is stopping");
     }
     // Under the lock, so that many who ask at once cost one question.
     let mut known = context.readiness.0.lock().await;
@@ -45,10 +46,11 @@ pub(crate) async fn why_not_ready(context: &AdminContext) -> Option<&'static str
     let answered = engine.ports().within(STORE_TIMEOUT, engine.store().next_wake()).await;
     known.at = Some(context.now());
     known.why_not = match answered {
-        Some(Ok(_)) if is_full => Some("the disk is full: calls are refused\n"),
+        Some(Ok(_)) if is_full => Some("the disk is full: calls are refused"),
         Some(Ok(_)) => None,
-        Some(Err(_)) => Some("the store fails; the server's log says why\n"),
-        None => Some("the store has not answered for 2 s\n"),
+        Some(Err(StoreError::Unusable(why))) => Some(why),
+        Some(Err(_)) => Some("the store fails; the server's log says why"),
+        None => Some("the store has not answered for 2 s"),
     };
     known.why_not
 }

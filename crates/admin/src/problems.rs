@@ -38,7 +38,7 @@ impl AdminContext {
         {
             let advice =
                 "calls are refused until that is over: look at the disk, at the database, and at the server's log";
-            problems.push(ProblemView::new(why.trim_end().to_owned(), advice, "/"));
+            problems.push(ProblemView::new(why.to_owned(), advice, "/"));
         }
         if let Some(why) = &self.reads_only {
             let what = format!("the server only reads, it takes no calls: {why}");

@@ -14,6 +14,27 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 const DEFAULT_PORT: u16 = 5432;
+/// What an address may say besides TLS: what the driver knows. It does not name what it does not know.
+const PARAMETERS: [&str; 18] = [
+    "user",
+    "password",
+    "dbname",
+    "options",
+    "application_name",
+    "sslnegotiation",
+    "host",
+    "hostaddr",
+    "port",
+    "connect_timeout",
+    "tcp_user_timeout",
+    "keepalives",
+    "keepalives_idle",
+    "keepalives_interval",
+    "keepalives_retries",
+    "target_session_attrs",
+    "channel_binding",
+    "load_balance_hosts",
+];
 
 /// An address, read.
 #[derive(Clone)]
@@ -159,6 +180,9 @@ fn take_tls(text: &str) -> Result<(String, Tls), OpenError> {
 
 impl Tls {
     /// Reads a parameter; returns whether it is about TLS.
+    ///
+    /// # Errors
+    /// [`OpenError`] if there is none of this name, or not with this value.
     fn take(&mut self, key: &str, value: &str) -> Result<bool, OpenError> {
         let path = || Some(PathBuf::from(value)).filter(|path| !path.as_os_str().is_empty());
         match key {
@@ -166,7 +190,9 @@ impl Tls {
             "sslrootcert" => self.files.root = path(),
             "sslcert" => self.files.certificate = path(),
             "sslkey" => self.files.key = path(),
-            _ => return Ok(false),
+            // Of what has no key the driver says what is wrong with it.
+            key if key.is_empty() || PARAMETERS.contains(&key) => return Ok(false),
+            unknown => return Err(OpenError::Parameter(unknown.to_owned())),
         }
         Ok(true)
     }
@@ -253,7 +279,14 @@ mod tests {
                 .contains("`sslkey`")
         );
         assert!(mode("no address").is_err());
-        assert!(mode("postgres://db.example/tasks?sslwhat=1").is_err());
+        for text in [
+            "postgres://db.example/tasks?foo=1",
+            "postgres://db.example/tasks?sslmode=require&foo=1",
+            "host=db.example foo=1",
+        ] {
+            let refused = mode(text).unwrap_err();
+            assert!(refused.ends_with("has an unknown parameter: `foo`"), "{refused}");
+        }
     }
 
     #[test]

@@ -15,6 +15,13 @@ pub(crate) const POOLER: &str = "a connection pooler, such as PgBouncer, is betw
      `store` may then lead through the pooler";
 /// What is said of a database that accepts connections and then is silent.
 pub(crate) const NO_ANSWER: &str = "the database has not answered in time";
+/// What is said of a database that can only be read.
+const READ_ONLY: &str = "the database can only be read: it is a standby, or `default_transaction_read_only` is on. Name the primary in `store`, or all \
+     servers, of which the primary is found";
+/// What is said of a database without room for another connection.
+const NO_CONNECTION: &str = "the database accepts no more connections: raise its `max_connections`, or the `CONNECTION LIMIT` of the role, set `store_connections` lower on each server, or put a pooler between";
+/// How long work waits for a database that cannot be used as it is.
+const LONGEST_UNUSABLE: Duration = Duration::from_secs(1);
 /// How long work waits for a database that cannot be reached, all in all: after this time it is not tried again.
 const LONGEST_OUTAGE: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -25,7 +32,9 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 pub(crate) enum Fault {
     /// It was rolled back, because others were in its way. It may be tried again at once.
     Conflict(String),
-    /// It was not made, because the database could not be reached, or not be written to. It may be tried again a little later.
+    /// It was not made, because the database cannot be used as it is. It may be tried again a little later.
+    Unusable(&'static str),
+    /// It was not made, because the database could not be reached. It may be tried again a little later.
     Outage(String),
     /// It was not made, because the database did not answer in time. The connection is of no use any more: see
     /// [`Connection::settle`](crate::transaction::Connection::settle).
@@ -49,6 +58,7 @@ impl Fault {
         match self {
             Self::Conflict(why) => StoreError::Failed(why),
             Self::Outage(why) => StoreError::Unavailable(why),
+            Self::Unusable(why) => StoreError::Unusable(why),
             Self::NoAnswer => StoreError::Unavailable(NO_ANSWER.to_owned()),
             Self::Unknown(why) => StoreError::OutcomeUnknown(why),
             Self::Refused(error) => error,
@@ -60,6 +70,7 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Conflict(why) | Self::Outage(why) | Self::Unknown(why) => f.write_str(why),
+            Self::Unusable(why) => f.write_str(why),
             Self::NoAnswer => f.write_str(NO_ANSWER),
             Self::Refused(error) => error.fmt(f),
         }
@@ -79,6 +90,10 @@ impl From<Error> for Fault {
                 return Self::Refused(StoreError::Unavailable(why));
             }
             let why = describe(&error);
+            // The driver was told to want a primary.
+            if why.contains("does not allow writes") {
+                return Self::Unusable(READ_ONLY);
+            }
             // Without an answer of the server it is the connection, unless the driver could not read or write a value.
             return match error.is_closed() || is_io(&error) {
                 true => Self::Outage(why),
@@ -100,11 +115,10 @@ impl From<Error> for Fault {
             () if *code == SqlState::PROTOCOL_VIOLATION && why.contains("unsupported startup parameter") => {
                 Self::Refused(StoreError::Failed(POOLER.to_owned()))
             }
-            // The connection is lost, there are too many, the server is starting or stopping, or it is a standby.
+            // The connection is lost, or the server is starting or stopping.
             () if class == "08" || code.code().starts_with("57P") => Self::Outage(why),
-            () if [SqlState::TOO_MANY_CONNECTIONS, SqlState::READ_ONLY_SQL_TRANSACTION].contains(code) => {
-                Self::Outage(why)
-            }
+            () if *code == SqlState::TOO_MANY_CONNECTIONS => Self::Unusable(NO_CONNECTION),
+            () if *code == SqlState::READ_ONLY_SQL_TRANSACTION => Self::Unusable(READ_ONLY),
             () if *code == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT => Self::Outage(why),
             () if *code == SqlState::DISK_FULL => Self::Refused(StoreError::Full),
             // It has taken longer than `statement_timeout`.
@@ -124,6 +138,13 @@ fn describe(error: &Error) -> String {
     match std::error::Error::source(error) {
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),
+    }
+}
+
+fn longest(fault: &Fault) -> Duration {
+    match fault {
+        Fault::Unusable(_) => LONGEST_UNUSABLE,
+        _ => LONGEST_OUTAGE,
     }
 }
 
@@ -163,8 +184,8 @@ impl Retries {
                 pause(Duration::from_millis(fastrand::u64(0..=most))).await;
                 Ok(())
             }
-            Fault::Outage(why) if self.began.elapsed() < LONGEST_OUTAGE => {
-                tracing::debug!(%why, "the database cannot be used; trying again");
+            Fault::Outage(_) | Fault::Unusable(_) if self.began.elapsed() < longest(&fault) => {
+                tracing::debug!(why = %fault, "the database cannot be used; trying again");
                 self.pause = (self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
                 pause(self.pause).await;
                 Ok(())

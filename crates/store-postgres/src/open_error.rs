@@ -14,6 +14,9 @@ pub enum OpenError {
     /// The files that the address names for TLS cannot be used.
     #[error("TLS for the PostgreSQL database: {0}")]
     Tls(String),
+    /// The address has a parameter that is not known.
+    #[error("the address of the PostgreSQL database has an unknown parameter: `{0}`")]
+    Parameter(String),
     /// There is no such option, or not with this value.
     #[error("{0}")]
     Option(&'static str),
@@ -28,6 +31,9 @@ pub enum OpenError {
         /// The SQL that permits it.
         remedy: String,
     },
+    /// It answers, and cannot be used as it is.
+    #[error("{0}")]
+    Unusable(&'static str),
     /// The server refuses.
     #[error("the PostgreSQL database cannot be used: {0}")]
     Database(String),
@@ -54,6 +60,7 @@ impl From<Fault> for OpenError {
             // Why, and not that it does not answer: it does.
             Fault::Refused(StoreError::Unavailable(why) | StoreError::Failed(why)) => Self::Database(why),
             Fault::Outage(_) | Fault::NoAnswer | Fault::Unknown(_) => Self::Unavailable(fault.to_string()),
+            Fault::Unusable(why) => Self::Unusable(why),
             Fault::Conflict(_) | Fault::Refused(_) => Self::Database(fault.to_string()),
         }
     }

@@ -49,6 +49,9 @@ pub enum StoreError {
     /// The store does not answer, or cannot be reached. Nothing was changed, and it may succeed later. The text is for the log, not for clients.
     #[error("the store does not answer: {0}")]
     Unavailable(String),
+    /// The store answers, and cannot be used as it is; the text is for operators, and says what to do. Nothing was changed, and it may succeed later.
+    #[error("{0}")]
+    Unusable(&'static str),
     /// Anything else. Nothing was changed. The text is for the log, not for clients.
     #[error("the store failed: {0}")]
     Failed(String),

@@ -177,6 +177,13 @@ pub(crate) fn store_failed(error: StoreError) -> RpcError {
                 STORE_RETRY_AFTER,
             )
         }
+        StoreError::Unusable(why) => {
+            debug!(why, "the store cannot be used");
+            RpcError::unavailable(
+                "The server's database cannot be used as it is; nothing was changed, try again later",
+                STORE_RETRY_AFTER,
+            )
+        }
         StoreError::Closed | StoreError::LeaseLost => shutting_down(),
         StoreError::HostInUse { .. } => {
             RpcError::internal("Another server uses this one's host id; nothing was changed, try again later").with_status(503)

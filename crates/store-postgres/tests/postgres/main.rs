@@ -17,3 +17,4 @@ mod server;
 mod servers;
 mod tasks;
 mod tls;
+mod unusable;

@@ -57,12 +57,18 @@ impl Server {
         self.private.as_ref().unwrap().signal(signal);
     }
 
-    /// Ends it, starts it as a standby of nobody, and promotes that: its write-ahead log goes on on a new timeline.
-    pub(crate) async fn promote(&mut self) {
+    /// Ends it, and starts it as a standby of nobody.
+    pub(crate) async fn demote(&mut self) {
         let cluster = self.private.as_mut().unwrap();
         cluster.kill();
         fs::write(cluster.data().join("standby.signal"), "").unwrap();
         cluster.start_as(|address| async move { answers(&address).await }).await;
+    }
+
+    /// Makes a standby of it, and promotes that: its write-ahead log goes on on a new timeline.
+    pub(crate) async fn promote(&mut self) {
+        self.demote().await;
+        let cluster = self.private.as_ref().unwrap();
         let (client, connection) = tokio_postgres::connect(&cluster.address(), NoTls).await.unwrap();
         let connection = tokio::spawn(connection);
         assert!(

@@ -1,0 +1,58 @@
+//! Databases that answer, and cannot be used as they are.
+
+use crate::server::{Schema, Server};
+use longhaul_core::{SessionKey, Store, UnixMillis, store::StoreError};
+use longhaul_store_postgres::{OpenError, PostgresStore};
+use tokio_postgres::NoTls;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_standby_is_called_one() {
+    let mut server = Server::private().await;
+    let schema = Schema::new(&server);
+    let store = schema.open().await;
+    server.demote().await;
+    let is_said = |text: &str| text.contains("it is a standby") && text.contains("Name the primary");
+    for _ in 0..2 {
+        // The first one may find connections to the server that was killed.
+        let _ = store.next_wake().await;
+    }
+    // What readiness asks.
+    let read = store.next_wake().await;
+    assert!(
+        matches!(&read, Err(StoreError::Unusable(why)) if is_said(why)),
+        "{read:?}"
+    );
+    let ended = store.end_session(&SessionKey::named("s"), UnixMillis(1)).await;
+    assert!(
+        matches!(&ended, Err(StoreError::Unusable(why)) if is_said(why)),
+        "{ended:?}"
+    );
+    let opened = PostgresStore::open(&schema.address, schema.options())
+        .await
+        .err()
+        .unwrap();
+    assert!(matches!(&opened, OpenError::Unusable(why) if is_said(why)), "{opened}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_without_room_for_a_connection_says_what_to_do() {
+    let server = Server::private().await;
+    let (client, connection) = tokio_postgres::connect(&server.address, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+        .batch_execute("CREATE ROLE busy LOGIN CONNECTION LIMIT 0")
+        .await
+        .unwrap();
+    let busy = server.address.replace("user=longhaul", "user=busy");
+    let opened = PostgresStore::open(&busy, Schema::new(&server).options())
+        .await
+        .err()
+        .unwrap();
+    let OpenError::Unusable(why) = &opened else {
+        panic!("{opened}")
+    };
+    assert!(
+        why.contains("`max_connections`") && why.contains("`store_connections`"),
+        "{why}"
+    );
+}
