@@ -75,7 +75,12 @@ async fn fill_slots(inner: &Arc<Inner>) -> Result<Option<UnixMillis>, StoreError
 }
 
 async fn claim_one(inner: &Arc<Inner>, look: Unsettled, slot: Slot, now: UnixMillis) -> Result<(), StoreError> {
-    let looked = claim_from_queue(inner, look.tool(), slot, now).await;
+    let looked = match inner.is_found_paused(look.tool()).await {
+        // It gets no slot from now on.
+        Ok(true) => Ok(Some(now)),
+        Ok(false) => claim_from_queue(inner, look.tool(), slot, now).await,
+        Err(error) => Err(error),
+    };
     match looked {
         Ok(Some(ready_at)) => inner.node.queues.offer(look.tool(), ready_at),
         Ok(None) => {}

@@ -15,13 +15,16 @@ use crate::{
     step_observer::StepObserver,
 };
 use longhaul_core::{
-    HostId, Millis, NodeId, Now, OnNonDeterminism, Principal, Quota, Retry, Scope, SpecId, Store, Task, TaskHeader,
-    TaskId, ToolSpec, push_timestamp,
-    store::{ApplyError, NewNode, Page, Record, StoreError, ToolLimit},
+    HostId, Millis, NodeId, Now, OnNonDeterminism, Principal, Quota, Retry, Scope, SpecId, State, Store, Task,
+    TaskHeader, TaskId, ToolSpec, push_timestamp,
+    store::{ApplyError, NewNode, Page, Record, SearchOrder, StoreError, TaskFilter, TaskSearch, ToolLimit},
 };
 use parking_lot::{Mutex, MutexGuard};
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tracing::warn;
+
+/// How many tasks a search for the first queued one of a tool looks at in one step.
+const LOOKED_AT: usize = 1_000;
 
 /// How long [`Engine::end`] waits for work that has not noticed the stop.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
@@ -78,6 +81,8 @@ pub(crate) struct Inner {
     pub(crate) lost_after: Millis,
     /// The last concurrency of tools that are no longer offered.
     last_limits: Mutex<HashMap<Arc<str>, usize>>,
+    /// Of which upstream tools were that are not offered now, as far as that was asked.
+    former_upstreams: Mutex<HashMap<Arc<str>, Option<Arc<str>>>>,
 }
 
 impl Engine {
@@ -239,6 +244,7 @@ impl Inner {
             paused: PausedTools::default(),
             lost_after,
             last_limits: Mutex::new(limits.collect()),
+            former_upstreams: Mutex::default(),
         })
     }
 
@@ -275,12 +281,59 @@ impl Inner {
 
     /// Whether an operator has paused the tool, or the upstream that it is of.
     pub(crate) fn is_paused(&self, tool: &str) -> bool {
-        let is_of_paused_upstream = || {
-            let tool = self.catalog.tool(tool)?;
-            let upstream = tool.settings().executor.upstream()?;
-            Some(self.paused.contains(&upstream_key(upstream)))
+        let is_of_paused_upstream = || match self.catalog.tool(tool) {
+            Some(tool) => self.is_upstream_paused(tool.settings().executor.upstream()),
+            None => self.is_upstream_paused(self.former_upstreams.lock().get(tool).and_then(Option::as_deref)),
         };
-        self.paused.is_any() && (self.paused.contains(tool) || is_of_paused_upstream().unwrap_or_default())
+        self.paused.is_any() && (self.paused.contains(tool) || is_of_paused_upstream())
+    }
+
+    /// A tool of this upstream is offered no more.
+    pub(crate) fn note_former_upstream(&self, tool: &Arc<str>, upstream: Option<Arc<str>>) {
+        self.former_upstreams.lock().insert(Arc::clone(tool), upstream);
+    }
+
+    fn is_upstream_paused(&self, upstream: Option<&str>) -> bool {
+        upstream.is_some_and(|upstream| self.paused.contains(&upstream_key(upstream)))
+    }
+
+    /// The same of a tool whose queued tasks may begin otherwise. One that is not offered, or not yet after a start, is of the upstream that the definition of its first
+    /// queued task names.
+    pub(crate) async fn is_found_paused(&self, tool: &Arc<str>) -> Result<bool, StoreError> {
+        let is_known = || self.catalog.tool(tool).is_some() || self.former_upstreams.lock().contains_key(tool);
+        if self.paused.is_any_upstream() && !is_known() {
+            let upstream = self.upstream_of_queued(tool).await?;
+            self.former_upstreams.lock().insert(Arc::clone(tool), upstream);
+        }
+        Ok(self.is_paused(tool))
+    }
+
+    async fn upstream_of_queued(&self, tool: &Arc<str>) -> Result<Option<Arc<str>>, StoreError> {
+        let store = &self.node.store;
+        let filter = TaskFilter {
+            tool: Some(Arc::clone(tool)),
+            states: vec![State::Queued],
+            ..TaskFilter::default()
+        };
+        let mut search = TaskSearch {
+            filter,
+            order: SearchOrder::OldestFirst,
+            after: None,
+            limit: 1,
+            most_examined: LOOKED_AT,
+        };
+        let first = loop {
+            let found = store.search(search.clone()).await?;
+            match (found.tasks.into_iter().next(), found.next) {
+                (None, Some(next)) => search.after = Some(next),
+                (first, _) => break first,
+            }
+        };
+        let Some(first) = first else { return Ok(None) };
+        let revived = self.revive(store.spec(&first.spec).await?);
+        Ok(revived
+            .ok()
+            .and_then(|(executor, _)| executor.upstream().map(Arc::from)))
     }
 
     /// How many tasks of `tool` may run at once. One that is offered no longer keeps the limit it had last.

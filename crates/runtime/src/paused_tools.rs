@@ -7,9 +7,12 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
+/// How the names of pauses of upstreams begin.
+const UPSTREAM: &str = "upstream: ";
+
 /// The name under which the store has the pause of an upstream, among those of tools. No tool has a name like it.
 pub(crate) fn upstream_key(upstream: &str) -> String {
-    format!("upstream: {upstream}")
+    format!("{UPSTREAM}{upstream}")
 }
 
 /// The paused tools, as the store had them last.
@@ -28,6 +31,11 @@ impl PausedTools {
     /// Whether anything is paused.
     pub(crate) fn is_any(&self) -> bool {
         self.is_any.load(Ordering::Relaxed)
+    }
+
+    /// Whether an upstream is paused.
+    pub(crate) fn is_any_upstream(&self) -> bool {
+        self.is_any() && self.tools.read().iter().any(|name| name.starts_with(UPSTREAM))
     }
 
     pub(crate) fn set(&self, tools: HashSet<Arc<str>>) {

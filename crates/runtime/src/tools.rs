@@ -27,6 +27,8 @@ impl Engine {
     pub fn remove_tool(&self, name: &str) -> bool {
         if let Some(tool) = self.0.catalog.tool(name) {
             let settings = tool.settings();
+            let upstream = settings.executor.upstream().map(Arc::from);
+            self.0.note_former_upstream(&settings.name, upstream);
             // Before it is removed, so that no slot is given without a limit in between.
             match settings.concurrency {
                 Some(most) => self.0.last_limits().insert(Arc::clone(&settings.name), most),

@@ -19,6 +19,7 @@ mod fences;
 mod isolated_retry;
 mod leases;
 mod lost_events;
+mod pauses;
 mod permits;
 mod plain_calls;
 mod questions;
