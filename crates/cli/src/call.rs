@@ -11,7 +11,7 @@ use crate::{
     listings, nearest, output, record,
     result::{Exit, print_outcome},
     servers::{self, Server},
-    tasks,
+    states, tasks,
     tool_schema::ToolSchema,
     waiting::{Deadline, Display, Ended, Waiting, how_to_answer, how_to_be_asked, what_goes_on},
 };
@@ -410,11 +410,15 @@ fn print_task(server: &Server, task: &TaskHandle, json: bool) {
     } else {
         output::text(&output::id(task.id()));
     }
-    output::note(&format!(
-        "{}; to wait for it:\n  {}",
-        what_goes_on(server),
-        server.task_line("task", task.id(), &["--wait"])
-    ));
+    let (state, then) = match task.created().filter(|created| created.status.is_final()) {
+        Some(ended) => (
+            format!("the task was made before, and has ended: {}", states::in_mcp(ended)),
+            "to print its result",
+        ),
+        None => (what_goes_on(server).to_owned(), "to wait for it"),
+    };
+    let wait = server.task_line("task", task.id(), &["--wait"]);
+    output::note(&format!("{state}; {then}:\n  {wait}"));
 }
 
 /// Reads a JSON object from a file, or from standard input.

@@ -56,7 +56,7 @@ impl Failure {
     /// A call asks before it is a task, and there is nobody to ask.
     pub(crate) fn asked_before_task(question: &str) -> Self {
         Self::unanswered(format!(
-            "the tool asks before there is a task, and it was not answered; the call is cancelled: {question}"
+            "the tool asks before there is a task, which only a call on a terminal, without --batch, can answer; the call is cancelled: {question}"
         ))
     }
 

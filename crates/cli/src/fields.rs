@@ -74,7 +74,8 @@ pub(crate) fn describe(name: &str, schema: &Value, required: bool) -> String {
         about.push_str(" (repeat it for several)");
     }
     if let Some(default) = whole.get("default").filter(|default| !default.is_null()) {
-        about.push_str(&format!(" (default: {})", as_word(default)));
+        let what = if required { "required, suggested" } else { "default" };
+        about.push_str(&format!(" ({what}: {})", as_word(default)));
     } else if !required {
         about.push_str(" (optional)");
     }
@@ -246,6 +247,11 @@ mod tests {
                 json!({"enum": ["dev", "prod"], "default": "dev"}),
                 false,
                 "f=dev|prod  (default: dev)",
+            ),
+            (
+                json!({"type": "integer", "default": 3}),
+                true,
+                "f=integer  (required, suggested: 3)",
             ),
             (
                 json!({"oneOf": [{"const": "d", "title": "Development"}, {"const": "p"}], "title": "Target"}),

@@ -297,12 +297,13 @@ pub(crate) fn asks(task: &TaskSnapshot, open: &[InputRequest]) -> bool {
     task.status == TaskStatus::InputRequired || (!task.status.is_final() && !open.is_empty())
 }
 
-/// The latest call of each task: a call that was made twice under one idempotency key has one task.
-fn distinct<'a>(calls: impl Iterator<Item = &'a RecordedCall>) -> Vec<&'a RecordedCall> {
+/// The latest call of each task: a call that was made twice under one idempotency key has one task. Calls without a task are all different.
+pub(crate) fn distinct<'a>(calls: impl Iterator<Item = &'a RecordedCall>) -> Vec<&'a RecordedCall> {
     let mut seen = HashSet::new();
     let mut latest = Vec::new();
     for call in calls {
-        if seen.insert((&call.server, call.task.as_ref().map(|task| &task.task_id))) {
+        let task = call.task.as_ref().map(|task| &task.task_id);
+        if task.is_none_or(|task| seen.insert((&call.server, &call.server_name, task))) {
             latest.push(call);
         }
     }

@@ -52,8 +52,9 @@ pub(crate) fn detail(task: &TaskSnapshot) -> Option<&str> {
 /// How a call has ended. Whether it had a task makes no difference.
 pub(crate) fn of_finished(finished: Finished) -> &'static str {
     match finished {
-        Finished::Answered | Finished::Completed => "completed",
-        Finished::Failed | Finished::ToolError => "failed",
+        // As MCP says it: with an error, but there is a result.
+        Finished::Answered | Finished::Completed | Finished::ToolError => "completed",
+        Finished::Failed => "failed",
         Finished::Cancelled | Finished::Unanswered => "cancelled",
         _ => "refused",
     }

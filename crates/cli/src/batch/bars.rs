@@ -5,7 +5,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use longhaul_client::Event;
 use std::{
     io::{self, IsTerminal},
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     time::Duration,
 };
 
@@ -17,6 +17,8 @@ pub(super) struct Bars {
     /// On a terminal: the table, and the bar of the whole batch below it.
     table: Option<(MultiProgress, ProgressBar)>,
     shown: AtomicUsize,
+    /// It was said that the server does not answer, and not yet that it does again.
+    is_away: AtomicBool,
 }
 
 impl Bars {
@@ -32,6 +34,20 @@ impl Bars {
         Self {
             table,
             shown: AtomicUsize::new(0),
+            is_away: AtomicBool::new(false),
+        }
+    }
+
+    /// Says once for all calls that the server does not answer, and once that it does again.
+    fn note_outage(&self, event: &Event<'_>) {
+        match event {
+            Event::Retrying { error, .. } if !self.is_away.swap(true, Ordering::Relaxed) => {
+                self.print(|| output::note(&format!("{error}; trying again")));
+            }
+            Event::Recovered if self.is_away.swap(false, Ordering::Relaxed) => {
+                self.print(|| output::note("the server answers again"));
+            }
+            _ => {}
         }
     }
 
@@ -87,8 +103,9 @@ pub(super) struct Bar<'a> {
 
 impl Bar<'_> {
     pub(super) fn show(&mut self, event: &Event<'_>) {
-        if let Some(display) = &mut self.display {
-            display.show(event);
+        match &mut self.display {
+            Some(display) => display.show(event),
+            None => self.bars.note_outage(event),
         }
     }
 }

@@ -117,6 +117,6 @@ async fn recorded(server: &Server) -> Result<Vec<Row>, Failure> {
         ..CallFilter::default()
     };
     let calls = record::list(filter).await?;
-    let calls = calls.into_iter().filter(|call| server.covers(call));
-    Ok(calls.map(Row::recorded).collect())
+    let calls = record::distinct(calls.iter().filter(|call| server.covers(call)));
+    Ok(calls.into_iter().cloned().map(Row::recorded).collect())
 }

@@ -6,12 +6,20 @@ use crate::{
     servers::{self, Server},
     states,
 };
-use longhaul_client::{CallId, CallState, RecordedCall, RequestError, TaskSnapshot, TaskStatus};
+use longhaul_client::{CallId, CallState, Finished, Outcome, RecordedCall, RequestError, TaskSnapshot, TaskStatus};
 use longhaul_core::{UnixMillis, format_duration};
 use serde_json::{Value, json};
 
 /// The letters of a status message that are listed.
 const SHOWN_MESSAGE: usize = 60;
+
+/// Why a completed task or call has not succeeded.
+const WITH_ERROR: &str = "with an error of the tool";
+
+/// The same, if the server has told the result.
+fn told_error(task: &TaskSnapshot) -> Option<&'static str> {
+    matches!(&task.outcome, Some(Outcome::Result { is_error: true, .. })).then_some(WITH_ERROR)
+}
 
 /// What a call that is no task is called on the command line.
 const CALL: &str = "call-";
@@ -211,7 +219,7 @@ impl Row {
             None | Some(CallState::Task | CallState::InFlight) if self.asks() => {
                 (states::of_task(TaskStatus::InputRequired), None)
             }
-            None | Some(CallState::Task) => (of_task(), None),
+            None | Some(CallState::Task) => (of_task(), self.snapshot.as_ref().and_then(told_error)),
             Some(CallState::InFlight) => ("being sent", None),
             Some(CallState::Interrupted) => match self.has_key() {
                 true => ("interrupted", Some("the same call again continues it, within a day")),
@@ -219,7 +227,10 @@ impl Row {
             },
             Some(CallState::Unknown { reason }) => ("outcome unknown", Some(reason.as_str())),
             Some(CallState::Lost { reason }) => ("lost", Some(reason.as_str())),
-            Some(CallState::Finished(finished)) => (states::of_finished(*finished), None),
+            Some(CallState::Finished(finished)) => (
+                states::of_finished(*finished),
+                (*finished == Finished::ToolError).then_some(WITH_ERROR),
+            ),
             Some(_) => ("unknown", None),
         };
         (state.to_owned(), reason.map(str::to_owned))
@@ -260,7 +271,7 @@ impl Row {
         let (state, detail) = match (call.map(|call| &call.state), self.status()) {
             (None | Some(CallState::Task), Some(status)) => {
                 let told = self.snapshot.as_ref().map(states::in_mcp);
-                (told.unwrap_or(status.as_str()).to_owned(), None)
+                (told.unwrap_or(status.as_str()).to_owned(), self.state().1)
             }
             _ => self.state(),
         };

@@ -385,7 +385,7 @@ fn a_call_that_asks_before_there_is_a_task_ends_its_line() {
         let why = of(1)["error"]["message"].as_str().unwrap();
         assert_eq!(
             why,
-            "the tool asks before there is a task, and it was not answered; the call is cancelled: which?"
+            "the tool asks before there is a task, which only a call on a terminal, without --batch, can answer; the call is cancelled: which?"
         );
         assert_eq!(of(1)["error"]["mayHaveRun"], true, "as far as to its question");
         let answers =
