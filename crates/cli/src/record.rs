@@ -384,6 +384,12 @@ pub(crate) async fn unread(task: &TaskHandle, error: RequestError) -> Failure {
     }
 }
 
+/// The same of a task of which an earlier command has recorded that.
+pub(crate) fn lost_before(reason: &str) -> Failure {
+    let message = format!("the call was made before, and its task is lost, so it is not made again: {reason}");
+    Failure::refused(message).of_kind(LOST_KIND).with_run(true)
+}
+
 /// Records that the server does not know the call's task any more.
 pub(crate) async fn mark_lost(call: &mut RecordedCall) {
     call.state = CallState::Lost {

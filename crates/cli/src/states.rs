@@ -53,7 +53,7 @@ pub(crate) fn detail(task: &TaskSnapshot) -> Option<&str> {
 pub(crate) fn of_finished(finished: Finished) -> &'static str {
     match finished {
         // As MCP says it: with an error, but there is a result.
-        Finished::Answered | Finished::Completed | Finished::ToolError => "completed",
+        Finished::Answered | Finished::Completed | Finished::ToolError | Finished::InvalidOutput => "completed",
         Finished::Failed => "failed",
         Finished::Cancelled | Finished::Unanswered => "cancelled",
         _ => "refused",

@@ -66,6 +66,11 @@ pub enum BatchStep {
         /// Why, for people.
         reason: String,
     },
+    /// The server does not know the task of the call any more, whose result was not fetched.
+    Lost {
+        /// Why, for people.
+        reason: String,
+    },
     /// Another process is making the call.
     InFlight,
 }
@@ -138,6 +143,9 @@ impl BatchRun {
         if call.state == CallState::Finished(Finished::Refused) {
             return Ok(BatchStep::Call);
         }
+        if call.state == CallState::Finished(Finished::Unanswered) {
+            return Ok(BatchStep::Ended(Finished::Unanswered));
+        }
         if let (CallState::Task | CallState::Finished(_), Some(task)) = (&call.state, self.client.task(&call).await) {
             return Ok(BatchStep::Task(task));
         }
@@ -147,7 +155,8 @@ impl BatchRun {
         Ok(match call.state {
             CallState::Finished(finished) => BatchStep::Ended(finished),
             CallState::InFlight => BatchStep::InFlight,
-            CallState::Unknown { reason } | CallState::Lost { reason } => BatchStep::Unknown { reason },
+            CallState::Unknown { reason } => BatchStep::Unknown { reason },
+            CallState::Lost { reason } => BatchStep::Lost { reason },
             _ => BatchStep::Unknown {
                 reason: "the program that made it has ended".to_owned(),
             },

@@ -331,7 +331,7 @@ impl PendingCall {
             Err(RequestError::Unanswered { .. }) => self.record_finished(Finished::Unanswered).await,
             Err(error) if error.is_refusal() => self.record_finished(Finished::Refused).await,
             // The result is in the error.
-            Err(RequestError::InvalidOutput { .. }) => self.record_finished(Finished::Answered).await,
+            Err(RequestError::InvalidOutput { .. }) => self.record_finished(Finished::InvalidOutput).await,
             Err(error @ RequestError::Rpc(failure)) if leaves_outcome_unknown(failure) => {
                 self.unknown(&error.to_string()).await;
             }

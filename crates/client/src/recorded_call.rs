@@ -115,20 +115,24 @@ pub enum Finished {
     Failed,
     /// The tool returned an error, with or without a task.
     ToolError,
+    /// The tool returned a result that does not fit its output schema.
+    InvalidOutput,
     /// The call or its task was cancelled.
     Cancelled,
-    /// The tool asked before there was a task, nobody answered, and the call was given up. The tool has run as far as to its question.
+    /// The tool asked before there was a task, or its task would have ended with the client, nobody answered, and the call was given up. The tool has run as far as to its
+    /// question.
     Unanswered,
     /// The server refused the call, or it was never sent.
     Refused,
 }
 
 impl Finished {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Answered,
         Self::Completed,
         Self::Failed,
         Self::ToolError,
+        Self::InvalidOutput,
         Self::Cancelled,
         Self::Unanswered,
         Self::Refused,
@@ -162,6 +166,7 @@ impl Finished {
             Self::Refused => 5,
             Self::ToolError => 6,
             Self::Unanswered => 7,
+            Self::InvalidOutput => 8,
         }
     }
 

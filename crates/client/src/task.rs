@@ -316,6 +316,17 @@ impl TaskHandle {
         }
     }
 
+    /// Records that the task was cancelled because nobody answered what it asks. Without a journal it does nothing.
+    ///
+    /// # Errors
+    /// Those of the journal.
+    pub async fn unanswered(&self) -> Result<(), JournalError> {
+        match &self.record {
+            Some(record) => record.finish(Finished::Unanswered).await,
+            None => Ok(()),
+        }
+    }
+
     /// The same task, whose result must fit the output schema of `tool`.
     pub(crate) fn of_tool(self, tool: &Tool) -> Self {
         Self {

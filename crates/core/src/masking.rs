@@ -34,6 +34,8 @@ const SHORT_SECRETS: [&str; 14] = [
 ];
 /// Names of secrets in the query of a URL, where other texts have them for something else.
 const QUERY_SECRETS: [&str; 2] = ["key", "code"];
+/// By one of these an object is taken for a schema.
+const OF_SCHEMA: [&str; 7] = ["type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"];
 /// No secrets, although their names are like those of some: the token of a request's progress, and the folder of a process.
 const PROGRESS_TOKEN: &str = "progresstoken";
 const WORKING_FOLDER: &str = "PWD";
@@ -81,20 +83,46 @@ impl Masking {
         }
     }
 
+    /// Hides the texts and numbers of a value whose name says that it is a secret. A schema, as of a parameter of this name, is shown.
+    fn hide(&mut self, value: &mut Value) -> bool {
+        match value {
+            Value::String(_) | Value::Number(_) => {
+                let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                self.found(&text);
+                *value = MASK.into();
+                true
+            }
+            Value::Array(values) => self.hide_all(values),
+            Value::Object(members) if OF_SCHEMA.iter().any(|keyword| members.contains_key(*keyword)) => {
+                self.value(value)
+            }
+            Value::Object(members) => self.hide_all(members.values_mut()),
+            Value::Null | Value::Bool(_) => false,
+        }
+    }
+
+    fn hide_all<'a>(&mut self, values: impl IntoIterator<Item = &'a mut Value>) -> bool {
+        let mut found = false;
+        for value in values {
+            found |= self.hide(value);
+        }
+        found
+    }
+
     /// Hides the secrets in a value. Whether there were any.
     pub fn value(&mut self, value: &mut Value) -> bool {
         let mut found = false;
         match value {
             Value::Object(members) => {
                 for (name, value) in members {
-                    if (value.is_string() || value.is_number()) && is_secret_name(name) {
-                        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                        self.found(&text);
-                        *value = MASK.into();
-                        found = true;
-                    } else {
-                        found |= self.value(value);
-                    }
+                    let is_secret = match value {
+                        Value::Array(_) => is_secret_name(name) || name.strip_suffix('s').is_some_and(is_secret_name),
+                        _ => is_secret_name(name),
+                    };
+                    found |= match is_secret {
+                        true => self.hide(value),
+                        false => self.value(value),
+                    };
                 }
             }
             Value::Array(values) => {

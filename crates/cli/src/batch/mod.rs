@@ -243,8 +243,12 @@ impl Batch<'_> {
             output::note(&format!("{goes_on}; to see them:\n  {list}"));
         }
         let is_over = tally.over == total && output::is_written();
-        if !is_over && self.run.is_some() {
-            self.tell_how_to_continue();
+        match (is_over, &self.run) {
+            (false, Some(_)) => self.tell_how_to_continue(),
+            (true, Some(_)) if tally.exit() != Exit::Answered => {
+                output::note("each call has an outcome, so this run is over: the same command makes all calls again");
+            }
+            _ => {}
         }
         (interrupted.unwrap_or_else(|| tally.exit()), is_over)
     }
@@ -259,7 +263,7 @@ impl Batch<'_> {
             "the same command{without} continues this run: it makes the calls that were not made, and no call twice"
         ));
         let unclear = self.unclear.lock();
-        if unclear.is_empty() || self.takes_keys {
+        if unclear.is_empty() {
             return;
         }
         let shown: Vec<String> = unclear.iter().take(MOST_SHOWN).map(usize::to_string).collect();
@@ -312,9 +316,10 @@ impl Batch<'_> {
                 let failure = failure.of_call();
                 shown["error"] = failure.as_json();
                 self.bars.print(|| output::json_line(&shown));
-                if !self.is_repeated_when_told(place.as_ref()).await {
-                    self.unclear.lock().remove(&line.number);
-                }
+                match self.is_repeated_when_told(place.as_ref()).await {
+                    true => self.unclear.lock().insert(line.number),
+                    false => self.unclear.lock().remove(&line.number),
+                };
                 (failure.exit(), false)
             }
         };
@@ -352,6 +357,10 @@ impl Batch<'_> {
             BatchStep::InFlight => {
                 return Err(Failure::refused("another command is making this call".to_owned()).with_run(true));
             }
+            BatchStep::Lost { reason } => {
+                self.unclear.lock().insert(line.number);
+                return Err(record::lost_before(&reason));
+            }
             BatchStep::Unknown { reason } => {
                 self.unclear.lock().insert(line.number);
                 return Err(Failure::outcome_unknown(&reason));
@@ -378,7 +387,7 @@ impl Batch<'_> {
                 Some(finished) => Response::EndedBefore(finished),
                 None => {
                     self.stop_if_gone(&error);
-                    return Err(Failure::from(error).with_run(true));
+                    return Err(record::unread(&task, error).await.with_run(true));
                 }
             },
         };
@@ -430,7 +439,9 @@ impl Batch<'_> {
             asked = Some(self.open.of_call(source).await);
             StopWaiting::Cancel
         };
-        self.unclear.lock().insert(line.number);
+        if !self.takes_keys {
+            self.unclear.lock().insert(line.number);
+        }
         let sent = call.send_unless(asks, &mut |event| bar.show(&event)).await;
         let Some(sent) = sent else {
             call.unanswered().await;
@@ -528,7 +539,10 @@ impl Batch<'_> {
 
 /// Whether a call of which this is left may have run and has no answer.
 fn is_repeated_when_told(step: &BatchStep) -> bool {
-    matches!(step, BatchStep::Unknown { .. } | BatchStep::Ended(Finished::Unanswered))
+    matches!(
+        step,
+        BatchStep::Unknown { .. } | BatchStep::Lost { .. } | BatchStep::Ended(Finished::Unanswered)
+    )
 }
 
 /// How many lines have ended, and how.

@@ -102,6 +102,13 @@ mod tests {
             serde_json::from_str::<Value>(&hidden).unwrap(),
             serde_json::json!({"params": {"arguments": {"api_key": "***", "a": [{"Password": "***"}]}, "_meta": {"progressToken": 7}}})
         );
+        let hidden = message(
+            r#"{"credentials":{"user":"u","more":{"value":5}},"tokens":["t"],"maxTokens":9,"secret":[["s"],true]}"#,
+        );
+        assert_eq!(
+            serde_json::from_str::<Value>(&hidden).unwrap(),
+            serde_json::json!({"credentials": {"user": "***", "more": {"value": "***"}}, "tokens": ["***"], "maxTokens": 9, "secret": [["***"], true]})
+        );
         for untouched in [
             r#"{ "n": 1.0, "token": {"type": "string"}, "_meta": {"progressToken": "p"} }"#,
             "not JSON",

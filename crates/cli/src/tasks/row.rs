@@ -229,7 +229,11 @@ impl Row {
             Some(CallState::Lost { reason }) => ("lost", Some(reason.as_str())),
             Some(CallState::Finished(finished)) => (
                 states::of_finished(*finished),
-                (*finished == Finished::ToolError).then_some(WITH_ERROR),
+                match finished {
+                    Finished::ToolError => Some(WITH_ERROR),
+                    Finished::InvalidOutput => Some("the result does not fit the tool's output schema"),
+                    _ => None,
+                },
             ),
             Some(_) => ("unknown", None),
         };

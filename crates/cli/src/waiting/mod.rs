@@ -406,14 +406,14 @@ impl Waiting<'_> {
 const NOT_KEPT: &str =
     "there is no terminal to answer on, and the task would end with this command, so it is cancelled";
 
-/// Cancels a task that ends with this command, and records that nothing more is to be done.
+/// Cancels a task that asks and ends with this command, and records that nobody has answered.
 pub(crate) async fn cancel(task: &TaskHandle) {
     if let Err(error) = task.cancel().await {
         output::note(&format!(
             "longhaul: the task was not cancelled, and ends with this command: {error}"
         ));
     }
-    if let Err(error) = task.finish(&Outcome::Cancelled).await {
+    if let Err(error) = task.unanswered().await {
         record::warn(&error);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     batch::lines,
-    scripted::{Scripted, scripted},
+    scripted::{Scripted, created, scripted, scripted_with},
     support::*,
 };
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ fn runs(served: &Scripted) -> [(Value, Value, usize); 3] {
         let is_hinted = stderr(&run).contains("may have run, and not made again by itself: line 1.");
         assert_eq!(
             is_hinted,
-            line["error"]["kind"] == "unanswered",
+            ["unanswered", "lost"].map(Value::from).contains(&line["error"]["kind"]),
             "the hint is true of what it names: {run:?}"
         );
         (
@@ -55,6 +55,41 @@ fn a_call_whose_question_has_no_answer_is_repeated_only_when_told() {
         let listed = json(&served.run(&["tasks", "--json", "--offline"]));
         assert_eq!(listed["calls"][0]["state"], "cancelled", "{listed}");
     }
+}
+
+/// The task is forgotten before its result was fetched.
+#[test]
+fn a_lost_task_is_lost_in_each_run() {
+    for takes_keys in [false, true] {
+        let extensions = match takes_keys {
+            true => json!({"dev.longhaul/idempotency": {"retentionMs": 86_400_000}}),
+            false => json!({}),
+        };
+        let tool = json!({"name": "t", "inputSchema": {"type": "object"}});
+        let served = scripted_with(&extensions, tool, |seen| match seen.method() {
+            "tools/call" => seen.result(created("t-1")),
+            _ => seen.error(200, -32602),
+        });
+        let ended = |calls: usize| (json!(5), json!("lost"), calls);
+        assert_eq!(
+            runs(&served),
+            [ended(1), ended(1), ended(2)],
+            "takes keys: {takes_keys}"
+        );
+    }
+}
+
+/// A result that breaks the tool's own schema is no success, in the next run neither.
+#[test]
+fn a_result_that_does_not_fit_is_the_same_end_in_the_next_run() {
+    let output = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
+    let tool = json!({"name": "t", "inputSchema": {"type": "object"}, "outputSchema": output});
+    let served = scripted_with(&json!({}), tool, |seen| {
+        seen.result(json!({"resultType": "complete", "content": [], "structuredContent": {"n": "no number"}}))
+    });
+    let [first, second, _] = runs(&served);
+    assert_eq!(first, (json!(5), json!("invalid_output"), 1));
+    assert_eq!(second, (json!(5), Value::Null, 1), "it ended before");
 }
 
 /// There is an answer, so there is nothing to repeat, and it stays what it was.

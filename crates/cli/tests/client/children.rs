@@ -101,6 +101,30 @@ fn a_task_of_a_child_that_asks_without_a_terminal_is_cancelled() {
     assert_eq!(states(&home)[0]["state"], "cancelled");
 }
 
+/// It is cancelled, and not called again by the next run of its batch.
+#[test]
+fn a_task_of_a_child_that_asks_in_a_batch_is_unanswered_in_each_run() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("calls.jsonl");
+    std::fs::write(&file, "{}\n").unwrap();
+    let words = [
+        "call",
+        "t",
+        "--batch",
+        file.to_str().unwrap(),
+        "--",
+        "sh",
+        "-c",
+        &with(ASKING),
+    ];
+    for _ in 0..3 {
+        let called = longhaul(&words, &home).output().unwrap();
+        let line: Value = serde_json::from_str(&exit(&called, 5)).unwrap();
+        assert_eq!(line["error"]["kind"], "unanswered", "{line}");
+        assert_eq!(states(&home).len(), 1, "one call in all runs");
+    }
+}
+
 /// The question is shown, although nobody can answer it.
 #[test]
 fn what_a_task_of_a_child_has_asked_without_a_terminal_is_shown() {

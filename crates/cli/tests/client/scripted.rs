@@ -105,14 +105,27 @@ type Script = Arc<dyn Fn(&Received) -> Reply + Send + Sync>;
 
 /// A server of 2026-07-28 with the tool `t`. `script` answers everything but the handshake and the list of tools.
 pub(crate) fn scripted(script: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Scripted {
+    let tool = json!({"name": "t", "inputSchema": {"type": "object"}});
+    scripted_with(&json!({}), tool, script)
+}
+
+/// The same with more extensions, and another tool.
+pub(crate) fn scripted_with(
+    extensions: &Value,
+    tool: Value,
+    script: impl Fn(&Received) -> Reply + Send + Sync + 'static,
+) -> Scripted {
+    let mut declared = json!({"io.modelcontextprotocol/tasks": {}});
+    declared
+        .as_object_mut()
+        .unwrap()
+        .extend(extensions.as_object().unwrap().clone());
     serving(move |seen| match seen.method() {
         "server/discover" => seen.result(json!({
             "resultType": "complete", "supportedVersions": ["2026-07-28"],
-            "capabilities": {"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}},
+            "capabilities": {"tools": {}, "extensions": declared},
         })),
-        "tools/list" => seen.result(json!({
-            "resultType": "complete", "tools": [{"name": "t", "inputSchema": {"type": "object"}}],
-        })),
+        "tools/list" => seen.result(json!({"resultType": "complete", "tools": [tool]})),
         _ => script(seen),
     })
 }
