@@ -1,5 +1,6 @@
 //! How much room a data directory has.
 
+use longhaul_core::store::FULL_DISK_ADVICE;
 use std::{
     fmt,
     path::{Path, PathBuf},
@@ -18,10 +19,6 @@ pub struct DiskSpace {
 }
 
 impl DiskSpace {
-    /// What to do about a disk with little space.
-    pub const ADVICE: &str = "calls are refused when it is full, and outcomes wait: make room; delete what has ended \
-         (`longhaul admin delete FILE --all --state ended --older 1d`), or shorten `retention`";
-
     /// That of the disk of this directory; `None` if the system does not say.
     pub fn of(path: &Path) -> Option<Self> {
         let system = rustix::fs::statvfs(path).ok()?;
@@ -34,6 +31,11 @@ impl DiskSpace {
     /// Whether it is soon used up: less than 1 GiB.
     pub fn is_little(&self) -> bool {
         self.free < LITTLE
+    }
+
+    /// What to do about a disk with little space.
+    pub fn advice() -> String {
+        format!("calls are refused when it is full, and outcomes wait: {FULL_DISK_ADVICE}; or shorten `retention`")
     }
 
     /// Whether it is used up: less than 4 MiB.
@@ -71,5 +73,12 @@ mod tests {
         assert_eq!(states, [used_up, used_up, little, little, enough]);
         assert_eq!(space(LITTLE - 1).to_string(), "the disk of /data has 1023 MiB left");
         assert!(DiskSpace::of(Path::new("/")).is_some());
+        // A deletion on a full disk is refused, as any other write.
+        let advice = DiskSpace::advice();
+        let (room, delete) = (
+            advice.find("room on that disk by other means"),
+            advice.find("admin delete"),
+        );
+        assert!(room.is_some() && room < delete, "{advice}");
     }
 }

@@ -52,7 +52,7 @@ impl AdminContext {
             .and_then(DiskSpace::of)
             .filter(DiskSpace::is_little)
         {
-            problems.push(ProblemView::new(space.to_string(), DiskSpace::ADVICE, "/"));
+            problems.push(ProblemView::new(space.to_string(), DiskSpace::advice(), "/"));
         }
         if let Some(lost) = self
             .audit

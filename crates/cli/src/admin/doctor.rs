@@ -122,7 +122,7 @@ fn look_at_directory(path: &Path, findings: &mut Vec<Finding>) {
 /// The tasks of a directory whose server does not answer. `is_shared`: whether its tasks are in a database of several servers, if that is known.
 fn look_at_tasks(path: &Path, is_shared: Option<bool>, findings: &mut Vec<Finding>) {
     if let Some(space) = DiskSpace::of(path).filter(DiskSpace::is_little) {
-        findings.push(Finding::new(space.to_string(), DiskSpace::ADVICE));
+        findings.push(Finding::new(space.to_string(), DiskSpace::advice()));
     }
     let restore = "nothing more is to be written to it: keep a copy of the directory, and restore the latest backup with `longhaul restore`";
     let report = match DirectoryReport::of(path) {

@@ -26,7 +26,7 @@ mod signing_key;
 pub use change::{Change, ChangeEnds, LONGEST_DEFERRAL};
 pub use commit_counts::{CommitCounter, CommitCounts};
 pub use create::{Created, History, Idempotency, NewTask, ParentEntry, UnwrittenCall};
-pub use error::{ApplyError, CreateError, MAX_ENDED_SESSIONS, StoreError};
+pub use error::{ApplyError, CreateError, FULL_DISK_ADVICE, MAX_ENDED_SESSIONS, StoreError};
 pub use event::{Hint, Listener, StoreEvent};
 pub use lease::{Claim, Claimed, HeldAttempt, Lease, LeaseStatus, NewNode, NodeRole, NodeStatus, Renewal};
 pub use permits::{PermitHolder, PermitReport, PermitRequest, Permits};

@@ -1,15 +1,12 @@
 //! What the log says while writes are refused, as on a full disk: a line when that begins, one a minute, and one when it is over.
 
-use longhaul_core::store::StoreError;
+use longhaul_core::store::{FULL_DISK_ADVICE, StoreError};
 use std::time::{Duration, Instant};
 
 /// Between two lines while writes are refused.
 const REMINDER: Duration = Duration::from_secs(60);
 /// A write may fit in between: it is over once there was no refusal for so long.
 const OVER_AFTER: Duration = Duration::from_secs(10);
-/// What to do about a full disk.
-const ADVICE: &str =
-    "make room on its disk: `longhaul admin delete FILE --all --state ended --older 1d` deletes what has ended";
 
 /// The refusals since the first one, while they go on.
 #[derive(Default)]
@@ -34,7 +31,7 @@ impl RefusedWrites {
     /// A write was refused.
     pub(super) fn refused(&mut self, why: &StoreError) {
         let advice = if *why == StoreError::Full {
-            ADVICE
+            FULL_DISK_ADVICE
         } else {
             "look at the disk and at the system's log"
         };
