@@ -6,9 +6,9 @@ use crate::{
     context::AdminContext,
     query::{InvalidQuery, MOST, MOST_EXAMINED, STATES, TaskQuery},
 };
-use futures_util::{StreamExt as _, stream};
+use futures_util::{StreamExt as _, TryStreamExt as _, future, stream};
 use longhaul_core::{
-    State, Verdict,
+    State, Task, Verdict,
     store::{SearchOrder, TaskFilter, TaskSearch},
 };
 use longhaul_runtime::OperatorError;
@@ -16,6 +16,8 @@ use serde::Serialize;
 
 /// Tasks of one request.
 pub(crate) const AT_ONCE: usize = MOST;
+/// Tasks of which a preview finds out whether they were retried.
+const MOST_CHECKED: usize = 5_000;
 /// Actions that run at the same time, so that they share commits.
 const TOGETHER: usize = 64;
 /// Refusals that are listed.
@@ -73,7 +75,7 @@ impl BulkAction {
                 "The work of each task is asked to stop. One that does not run ends at once. Its client sees it cancelled."
             }
             Self::Retry => {
-                "Each task is made again as a new one, with the same arguments, for the same principal. One that was retried before is not made again."
+                "Each task is made again as a new one, with the same arguments, for the same principal. Those that were retried before are left out."
             }
             Self::Release => "Each task is tried again now.",
             Self::Delete => {
@@ -205,14 +207,30 @@ impl AdminContext {
     /// [`ActionError::Query`], or the store's.
     pub(crate) async fn preview(&self, action: BulkAction, query: &TaskQuery) -> Result<BulkPreview, ActionError> {
         let search = TaskSearch {
-            limit: MOST_EXAMINED,
+            limit: match action {
+                BulkAction::Retry => MOST_CHECKED,
+                _ => MOST_EXAMINED,
+            },
             ..action.search(query, self)?
         };
         let found = self.engine.store().search(search).await.map_err(OperatorError::Store)?;
         Ok(BulkPreview {
-            tasks: found.tasks.len(),
+            tasks: self.without_retried(action, found.tasks).await?.len(),
             or_more: found.next.is_some(),
         })
+    }
+
+    /// Without those that a retry would only name the new task of.
+    async fn without_retried(&self, action: BulkAction, tasks: Vec<Task>) -> Result<Vec<Task>, OperatorError> {
+        if action != BulkAction::Retry {
+            return Ok(tasks);
+        }
+        let checked = tasks.into_iter().map(|task| async move {
+            let retry = self.retry_made_of(&task).await?;
+            Ok(retry.is_none().then_some(task))
+        });
+        let kept = stream::iter(checked).buffered(TOGETHER);
+        kept.try_filter_map(future::ok).try_collect().await
     }
 
     /// Does it to the first tasks that the query finds. [`BulkReport::next`] says where the next part begins.
@@ -227,7 +245,8 @@ impl AdminContext {
     ) -> Result<BulkReport, ActionError> {
         let search = action.search(query, self)?;
         let found = self.engine.store().search(search).await.map_err(OperatorError::Store)?;
-        let acted = found.tasks.into_iter().map(|task| async move {
+        let tasks = self.without_retried(action, found.tasks).await?;
+        let acted = tasks.into_iter().map(|task| async move {
             let done = self.act(actor, &task.id, action.on_one()).await;
             (task.id.to_string(), done)
         });

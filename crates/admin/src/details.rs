@@ -165,6 +165,14 @@ impl AdminContext {
         ))
     }
 
+    /// The task that a retry has made of this one.
+    pub(crate) async fn retry_made_of(&self, task: &Task) -> Result<Option<TaskId>, StoreError> {
+        match self.engine.store().arguments(&task.id).await? {
+            None => Ok(None),
+            Some(arguments) => self.engine.find_retry(task, &arguments).await,
+        }
+    }
+
     /// The questions of a task that are not open any more.
     async fn settled_questions(&self, id: &TaskId, now: Now) -> Result<Vec<SettledQuestionView>, StoreError> {
         let inputs = self.engine.store().inputs(id, SHOWN).await?;

@@ -323,6 +323,15 @@ async fn many_tasks_are_acted_on_at_once() {
     assert_eq!(retried, json!({"done": 1, "refused": 0, "refusals": []}));
     let again = world.json(&format!("/api/tasks/{failed}")).await["retriedAs"].clone();
     world.state(again.as_str().unwrap(), "failed").await;
+    let both = format!(
+        "/api/bulk/retry?state=failed&tool=fails&after={}",
+        again.as_str().unwrap()
+    );
+    assert_eq!(count(&both).await["tasks"], 0, "it was retried");
+    assert_eq!(
+        world.act(&both).await.1,
+        json!({"done": 0, "refused": 0, "refusals": []})
+    );
     let deleted = world.act("/api/bulk/delete?state=ended").await.1;
     assert_eq!(deleted, json!({"done": 4, "refused": 0, "refusals": []}));
     assert_eq!(world.json("/api/tasks").await["tasks"], json!([]));
