@@ -182,6 +182,14 @@ impl KeyFile {
         data_dir.join(FILE).exists()
     }
 
+    /// Whether a server can read the keys of a data directory. Changes nothing.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn check(data_dir: &Path) -> Result<(), KeyFileError> {
+        read(&data_dir.join(FILE)).map(|_| ())
+    }
+
     /// Where the keys are.
     pub fn path(&self) -> PathBuf {
         self.dir.path().join(FILE)
@@ -269,12 +277,7 @@ impl KeyFile {
     pub(crate) fn read(&self) -> Result<Document, KeyFileError> {
         let path = self.path();
         make_file_private(&path).map_err(io_error("use", &path))?;
-        let text = match read_file(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Document::empty()),
-            Err(error) => return Err(io_error("read", &path)(error)),
-        };
-        parse(&path, &text)
+        read(&path)
     }
 
     /// Replaces the file by what `change` makes of it. A crash leaves the old one or the new one.
@@ -336,6 +339,14 @@ impl From<Record> for KeySummary {
                 .map(|date| date.0),
             revoked: record.revoked.map(|date| date.0),
         }
+    }
+}
+
+fn read(path: &Path) -> Result<Document, KeyFileError> {
+    match read_file(path) {
+        Ok(text) => parse(path, &text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Document::empty()),
+        Err(error) => Err(io_error("read", path)(error)),
     }
 }
 

@@ -5,15 +5,17 @@ use super::{
     show::{list, text},
 };
 use crate::{args::Operated, failure::Failure, fields::as_word, output, result::Exit, shell_word::shell_word};
+use longhaul::auth::keys::KeyFile;
 use longhaul_admin::DiskSpace;
 use longhaul_store::{DirectoryReport, OpenError};
 use serde_json::{Value, json};
-use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, time::Duration};
+use std::{fs, io, os::unix::fs::PermissionsExt as _, path::Path, time::Duration};
 
 /// How long the server may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// One of these is in each data directory in use.
-const FILES: [&str; 3] = ["longhaul.db", "node", "lock"];
+const FILES: [&str; 3] = [DATABASE, "node", "lock"];
+const DATABASE: &str = "longhaul.db";
 /// A write-ahead log beyond this means that something holds an old state of the database, in bytes.
 const LONG_LOG: u64 = 1 << 30;
 
@@ -50,6 +52,13 @@ pub(super) async fn run(of: &Operated) -> Result<Exit, Failure> {
                 (local.data_dir, api, start, Some(is_shared))
             }
         };
+        if let Err(error) = fs::read_dir(&data_dir)
+            && error.kind() == io::ErrorKind::PermissionDenied
+        {
+            let shown = data_dir.display();
+            let what = format!("the data directory {shown} cannot be read: {error}; run this as the server's user");
+            return Err(Failure::refused(what).of_kind("unauthorized"));
+        }
         if data_dir.is_dir() && !FILES.iter().any(|file| data_dir.join(file).exists()) {
             return Err(Failure::usage(format!(
                 "{} is no data directory: it has neither of {}; a server has not run on it",
@@ -58,6 +67,15 @@ pub(super) async fn run(of: &Operated) -> Result<Exit, Failure> {
             )));
         }
         look_at_directory(&data_dir, &mut findings);
+        let owner = DirectoryReport::owner(&data_dir).ok().flatten();
+        let obstacles = match owner {
+            Some(_) => Vec::new(),
+            None => obstacles(&data_dir, is_shared),
+        };
+        let start = match obstacles.is_empty() {
+            true => start,
+            false => format!("mend first what else is said here; then {start}"),
+        };
         let answers = match api.map(|api| api.within(TIMEOUT)) {
             Ok(api) => look_at_server(&api, &of.target, &start, &mut findings).await?,
             Err(failure) => {
@@ -66,12 +84,13 @@ pub(super) async fn run(of: &Operated) -> Result<Exit, Failure> {
             }
         };
         if !answers {
-            match DirectoryReport::owner(&data_dir) {
-                Ok(Some(owner)) => findings.push(Finding::new(
+            findings.extend(obstacles);
+            match owner {
+                Some(owner) => findings.push(Finding::new(
                     format!("a process owns the data directory and does not answer: {owner}"),
                     "it may have been stopped (SIGSTOP), or hang: look at its log, and end it with SIGKILL: nothing acknowledged is lost. Then start it",
                 )),
-                _ => look_at_tasks(&data_dir, is_shared, &mut findings),
+                None => look_at_tasks(&data_dir, is_shared, &mut findings),
             }
         }
     }
@@ -117,6 +136,36 @@ fn look_at_directory(path: &Path, findings: &mut Vec<Finding>) {
             "another program keeps the database open, such as a backup that hangs: find it with `fuser`, and end it",
         ));
     }
+}
+
+/// What keeps a server from starting on a data directory that no process owns, or from having its tasks then. `is_shared` as in [`look_at_tasks`].
+fn obstacles(path: &Path, is_shared: Option<bool>) -> Vec<Finding> {
+    let mut obstacles = Vec::new();
+    let (database, attempts) = (path.join(DATABASE), path.join("attempts"));
+    let has_attempts = fs::read_dir(&attempts).is_ok_and(|mut folders| folders.next().is_some());
+    if is_shared != Some(true) && has_attempts && !database.exists() {
+        let unless = match is_shared {
+            None => " (or its tasks are in a database of several servers)",
+            Some(_) => "",
+        };
+        obstacles.push(Finding::new(
+            format!("the database {} is gone, and there are folders of attempts{unless}", database.display()),
+            "put it back, with its longhaul.db-wal, or restore the latest backup with `longhaul restore`. Do not start the server before: it makes an empty database, and knows none of its tasks",
+        ));
+    }
+    if fs::symlink_metadata(&attempts).is_ok_and(|found| !found.is_dir()) {
+        obstacles.push(Finding::new(
+            format!("{} is no directory", attempts.display()),
+            "move it away, and put the directory back if there was one: no server starts before",
+        ));
+    }
+    if let Err(error) = KeyFile::check(path) {
+        obstacles.push(Finding::new(
+            format!("the API keys cannot be read: {error}"),
+            "mend the file, or put back a copy of it: no server that takes API keys starts before",
+        ));
+    }
+    obstacles
 }
 
 /// The tasks of a directory whose server does not answer. `is_shared`: whether its tasks are in a database of several servers, if that is known.

@@ -138,6 +138,11 @@ fn the_doctor_finds_what_is_wrong() {
         "--accept-restored-database",
     );
     fs::write(&node, kept).unwrap();
+    let keys = data.join("keys.json");
+    fs::write(&keys, "{\"keys\": [").unwrap();
+    finds("the API keys cannot be read", "mend the file");
+    finds("does not answer", "mend first what else is said here; then start it");
+    fs::remove_file(&keys).unwrap();
     // A page in the middle is lost.
     let database = data.join("longhaul.db");
     let checkpoint = rusqlite::Connection::open(&database).unwrap();
@@ -148,6 +153,36 @@ fn the_doctor_finds_what_is_wrong() {
     bytes[4096 * 3..4096 * (pages - 1)].fill(0x5a);
     fs::write(&database, bytes).unwrap();
     finds("damaged", "restore the latest backup");
+    fs::remove_file(&database).unwrap();
+    finds("longhaul.db is gone", "Do not start the server before");
+    finds("does not answer", "mend first what else is said here; then start it");
+    let attempts = data.join("attempts");
+    fs::remove_dir_all(&attempts).unwrap();
+    fs::write(&attempts, "").unwrap();
+    finds("attempts is no directory", "move it away");
+}
+
+#[test]
+fn the_doctor_says_that_a_directory_of_another_user_cannot_be_read() {
+    use std::os::unix::{fs::PermissionsExt as _, process::CommandExt as _};
+    let folder = tempfile::tempdir().unwrap();
+    let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    mode(folder.path(), 0o755);
+    let data = folder.path().join("data");
+    fs::create_dir(&data).unwrap();
+    mode(&data, 0o000);
+    let mut doctor = longhaul(&["admin", "doctor", data.to_str().unwrap()]);
+    if rustix::process::geteuid().is_root() {
+        // Root may read everything.
+        doctor.uid(65_534).gid(65_534);
+    }
+    let unread = doctor.output().unwrap();
+    mode(&data, 0o700);
+    assert_eq!(exit(&unread), 5, "{unread:?}");
+    assert!(
+        stderr(&unread).contains("cannot be read: Permission denied"),
+        "{unread:?}"
+    );
 }
 
 #[test]
