@@ -6,7 +6,7 @@ use crate::{
     audit_view::{AuditLines, AuditQuery, AuditReadError},
     bulk::{BulkAction, BulkPreview, BulkReport},
     context::AdminContext,
-    details::{ReadError, Stats, TaskPage},
+    details::{ReadError, Stats, TaskPage, task_id},
     metrics::MetricsError,
     nodes::NodesView,
     principals::PrincipalsView,
@@ -22,7 +22,7 @@ use axum::{
 };
 use http::{StatusCode, header};
 use longhaul_core::{
-    InputKey, TaskId,
+    InputKey,
     store::{CreateError, StoreError},
 };
 use longhaul_runtime::{AttemptFilesError, DeleteError, LogRange, OperatorError};
@@ -106,7 +106,9 @@ impl From<ReadError> for ApiError {
     fn from(error: ReadError) -> Self {
         match error {
             ReadError::Query(error) => Self::of(StatusCode::BAD_REQUEST, "invalid", error.to_string()),
-            ReadError::NotFound => Self::of(StatusCode::NOT_FOUND, "not_found", "task not found"),
+            ReadError::NotFound | ReadError::NotWhole(_) => {
+                Self::of(StatusCode::NOT_FOUND, "not_found", error.to_string())
+            }
             ReadError::Store(error) => error.into(),
         }
     }
@@ -141,11 +143,6 @@ impl From<ActionError> for ApiError {
         };
         Self::of(status, kind, error.to_string())
     }
-}
-
-/// An id of the path.
-fn id(text: &str) -> Result<TaskId, ReadError> {
-    text.parse().map_err(|_| ReadError::NotFound)
 }
 
 async fn open_api() -> Response {
@@ -268,7 +265,7 @@ async fn task(
     State(context): State<Arc<AdminContext>>,
     Path(text): Path<String>,
 ) -> Result<Json<TaskDetails>, ApiError> {
-    Ok(Json(context.task(&id(&text)?).await?))
+    Ok(Json(context.task(&task_id(&text)?).await?))
 }
 
 /// Where a part of a journal begins.
@@ -291,7 +288,7 @@ async fn journal(
     Path(text): Path<String>,
     Query(After { after }): Query<After>,
 ) -> Result<Json<JournalPart>, ApiError> {
-    let record = context.record_of(&id(&text)?).await?;
+    let record = context.record_of(&task_id(&text)?).await?;
     let page = context.engine.history(&record.task, after, ENTRIES).await?;
     Ok(Json(JournalPart {
         next: (page.next < page.total).then_some(page.next),
@@ -315,7 +312,7 @@ async fn log(
     Path(text): Path<String>,
     Query(LogPart { offset, limit }): Query<LogPart>,
 ) -> Result<Json<Value>, ApiError> {
-    let record = context.record_of(&id(&text)?).await?;
+    let record = context.record_of(&task_id(&text)?).await?;
     let read = context.engine.read_log(&record.task, LogRange { offset, limit }).await;
     let chunk = match read {
         Err(AttemptFilesError::OnHost(host)) => {
@@ -337,7 +334,7 @@ async fn log(
 
 /// Does an action on the task of the path.
 async fn act(context: &AdminContext, actor: &Actor, text: &str, action: TaskAction) -> Result<Json<Value>, ApiError> {
-    let new = context.act(actor, &id(text)?, action).await?;
+    let new = context.act(actor, &task_id(text)?, action).await?;
     Ok(Json(match new {
         Some(new) => json!({"done": true, "task": new.id.as_str()}),
         None => json!({"done": true}),

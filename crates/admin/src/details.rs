@@ -4,7 +4,7 @@ use crate::{
     context::AdminContext,
     masking::{mask, mask_result},
     metrics::{MetricsError, Observed, Present, queue_age},
-    query::{InvalidQuery, TaskQuery},
+    query::{InvalidQuery, TaskQuery, whole_id},
     view::{self, EntryView, FailureView, QuestionView, SettledQuestionView, TaskDetails, TaskView, ToolView},
     words::{self, plain},
 };
@@ -43,8 +43,19 @@ pub(crate) enum ReadError {
     Query(#[from] InvalidQuery),
     #[error("task not found")]
     NotFound,
+    /// A part of an id may fit several tasks.
+    #[error("task not found: {0:?} is not the whole id of a task, which has 36 characters")]
+    NotWhole(String),
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// The task that a path names.
+///
+/// # Errors
+/// [`ReadError::NotWhole`].
+pub(crate) fn task_id(text: &str) -> Result<TaskId, ReadError> {
+    whole_id(text).ok_or_else(|| ReadError::NotWhole(text.to_owned()))
 }
 
 /// The schemas of a tool, which say what of its arguments and results is secret; none of a tool that is not offered any more.

@@ -190,10 +190,15 @@ fn states(text: &str) -> Result<Vec<State>, InvalidQuery> {
 /// The id of a task. A part of one, or another word, would find nothing and not say why.
 pub(crate) fn id(name: &'static str, text: &str) -> Result<Option<TaskId>, InvalidQuery> {
     let Some(text) = given(text) else { return Ok(None) };
-    let id: Option<TaskId> = text.parse().ok();
-    let id = id.filter(|id| is_whole(id.as_str()));
-    id.map(Some)
+    whole_id(text)
+        .map(Some)
         .ok_or_else(|| invalid(name, text, "the whole id of a task"))
+}
+
+/// The id, unless it is a part of one or another word.
+pub(crate) fn whole_id(text: &str) -> Option<TaskId> {
+    let id: Option<TaskId> = text.parse().ok();
+    id.filter(|id| is_whole(id.as_str()))
 }
 
 /// Whether it has the form of the ids that servers make: 36 digits of Crockford's base 32 in lower case.

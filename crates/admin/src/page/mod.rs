@@ -136,7 +136,7 @@ impl From<ReadError> for PageError {
     fn from(error: ReadError) -> Self {
         let status = match &error {
             ReadError::Query(_) => StatusCode::BAD_REQUEST,
-            ReadError::NotFound => StatusCode::NOT_FOUND,
+            ReadError::NotFound | ReadError::NotWhole(_) => StatusCode::NOT_FOUND,
             ReadError::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
         };
         let text = match error {

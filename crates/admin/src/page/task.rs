@@ -10,7 +10,7 @@ use crate::{
     access::Actor,
     action::{ActionError, TaskAction},
     context::AdminContext,
-    details::ReadError,
+    details::task_id,
     view::{EntryView, TaskDetails},
     words::{length, plain},
 };
@@ -94,7 +94,7 @@ struct LogView {
 }
 
 pub(super) fn id(text: &str) -> Result<TaskId, PageError> {
-    text.parse().map_err(|_| ReadError::NotFound.into())
+    Ok(task_id(text)?)
 }
 
 fn text(value: &Value) -> String {

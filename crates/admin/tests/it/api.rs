@@ -1,6 +1,6 @@
 //! What an operator sees.
 
-use crate::world::World;
+use crate::world::{World, answered};
 use longhaul::Quota;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -59,6 +59,37 @@ async fn tasks_are_filtered_and_paged() {
     );
     assert!(world.page("/?tool=fail").await.contains("there is no tool `fail`"));
     assert_eq!(found("tool=fails&state=live").await.get("hint"), None);
+}
+
+/// A part of an id may fit several tasks, so it is none that was deleted.
+#[tokio::test]
+async fn a_part_of_an_id_is_no_task() {
+    let world = World::new(true).await;
+    let id = world.running("runs").await;
+    for path in ["/api/tasks", "/tasks"] {
+        let answer = world.get(&format!("{path}/{}", &id[..4])).await;
+        assert_eq!(answer.status(), 404);
+        let text = answer.text().await.unwrap();
+        assert!(
+            text.contains("is not the whole id of a task, which has 36 characters"),
+            "{text}"
+        );
+    }
+    let (status, refused) = world.act(&format!("/api/tasks/{}/cancel", &id[..4])).await;
+    assert_eq!(
+        (status, &refused["error"]["kind"]),
+        (404, &json!("not_found")),
+        "{refused}"
+    );
+    let gone = format!("{}{}", &id[..35], if id.ends_with('0') { "1" } else { "0" });
+    let answer = answered(world.request(Method::GET, &format!("/api/tasks/{gone}"))).await;
+    assert_eq!(
+        answer,
+        (
+            404,
+            json!({"error": {"kind": "not_found", "message": "task not found"}})
+        )
+    );
 }
 
 /// A list says what was made of a task, so that nobody makes it again.

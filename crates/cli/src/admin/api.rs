@@ -166,7 +166,11 @@ impl Api {
         match self.get(&path).await {
             Ok(_) => return Ok(part.to_owned()),
             Err(failure) if failure.kind() != "not_found" => return Err(failure),
-            Err(failure) if part.len() < SHORTEST => return Err(failure),
+            Err(_) if part.len() < SHORTEST => {
+                return Err(Failure::usage(format!(
+                    "{part} may be a part of the ids of several tasks: give at least {SHORTEST} characters of one, or the whole id"
+                )));
+            }
             Err(_) => {}
         }
         let latest = self.get(LATEST).await?;

@@ -78,6 +78,14 @@ fn what_cannot_be_done_is_said_with_its_status() {
     for id in ["../stats", "a b", ""] {
         assert_eq!(exit(&admin(&served, "task", &[id])), 2, "{id:?}");
     }
+    for action in ["task", "cancel"] {
+        let short = admin(&served, action, &[&id[..4]]);
+        assert_eq!(exit(&short), 2);
+        assert!(
+            stderr(&short).contains("may be a part of the ids of several tasks"),
+            "{short:?}"
+        );
+    }
     assert_eq!(exit(&admin(&served, "cancel", &[&id])), 0);
     state(&served, &id, "cancelled");
     assert_eq!(exit(&admin(&served, "answer", &[&id, "a=b"])), 5, "it asks nothing");
