@@ -15,12 +15,13 @@ use crate::{
     view::{EntryView, TaskDetails, ToolView},
 };
 use axum::{
-    Extension, Json, Router,
-    extract::{Path, Query, State, rejection::JsonRejection},
+    Extension, Json, Router, body,
+    extract::{Path, Query, Request, State, rejection::JsonRejection},
+    middleware::Next,
     response::{IntoResponse, Response},
     routing::{get, post},
 };
-use http::{StatusCode, header};
+use http::{HeaderValue, StatusCode, header};
 use longhaul_core::{
     InputKey,
     store::{CreateError, StoreError},
@@ -33,6 +34,8 @@ use std::sync::Arc;
 
 /// Of metrics in the format of OpenMetrics.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// Of an error that is not the API's own, in bytes.
+const LONGEST_ERROR: usize = 64 << 10;
 /// Entries of a journal in one answer.
 const ENTRIES: usize = 100;
 
@@ -94,6 +97,34 @@ impl IntoResponse for ApiError {
         let body = json!({"error": {"kind": self.kind, "message": self.message}});
         (self.status, Json(body)).into_response()
     }
+}
+
+/// Gives errors that the API has not made itself, such as that of a parameter that cannot be read, its form.
+pub(crate) async fn errors_as_json(request: Request, next: Next) -> Response {
+    let is_of_api = request.uri().path().starts_with("/api/");
+    let response = next.run(request).await;
+    let status = response.status();
+    let is_json = |kind: &HeaderValue| kind.as_bytes().starts_with(b"application/json");
+    let is_error = status.is_client_error() || status.is_server_error();
+    if !is_of_api || !is_error || response.headers().get(header::CONTENT_TYPE).is_some_and(is_json) {
+        return response;
+    }
+    let (mut head, body) = response.into_parts();
+    let text = body::to_bytes(body, LONGEST_ERROR).await.unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let message = match text.trim() {
+        "" => status.canonical_reason().unwrap_or("not done"),
+        text => text,
+    };
+    let kind = match status {
+        StatusCode::FORBIDDEN => "forbidden",
+        _ => "invalid",
+    };
+    let mut answer = ApiError::of(status, kind, message).into_response();
+    head.headers.remove(header::CONTENT_TYPE);
+    head.headers.remove(header::CONTENT_LENGTH);
+    answer.headers_mut().extend(head.headers);
+    answer
 }
 
 impl From<StoreError> for ApiError {

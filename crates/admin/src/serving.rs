@@ -123,6 +123,7 @@ impl Admin {
             .nest("/api", api::router())
             .merge(page::router())
             .layer(middleware::from_fn_with_state(Arc::clone(context), admission::check))
+            .layer(middleware::from_fn(api::errors_as_json))
             .layer(middleware::map_response(page::with_headers))
             .with_state(Arc::clone(context))
     }
