@@ -122,15 +122,14 @@ impl BulkAction {
     /// The tasks that `query` finds and that can be acted on.
     ///
     /// # Errors
-    /// [`InvalidQuery`], also if it would find everything, or nothing that can be acted on.
-    fn search(self, query: &TaskQuery, context: &AdminContext) -> Result<TaskSearch, InvalidQuery> {
+    /// [`ActionError::Query`], and [`ActionError::Invalid`] if it would find everything, or nothing that can be acted on.
+    fn search(self, query: &TaskQuery, context: &AdminContext) -> Result<TaskSearch, ActionError> {
         let mut search = query.search(context.engine.ports().clock.read())?;
         if search.filter == TaskFilter::default() {
-            return Err(InvalidQuery {
-                name: "state",
-                value: String::new(),
-                must_be: "given, or another part of the filter, such as `tool` or `principal`",
-            });
+            return Err(ActionError::Invalid(format!(
+                "a filter is wanted: `state` ({}), or another part of it, such as `tool` or `principal`",
+                self.state_words()
+            )));
         }
         let states = &mut search.filter.states;
         if states.is_empty() {
@@ -142,14 +141,16 @@ impl BulkAction {
                 name: "state",
                 value: query.state.clone(),
                 must_be: self.state_words(),
-            });
+            }
+            .into());
         }
         if search.order != SearchOrder::NewestFirst {
             return Err(InvalidQuery {
                 name: "order",
                 value: query.order.clone(),
                 must_be: "newest: then the tasks that a retry makes are not found again",
-            });
+            }
+            .into());
         }
         if query.limit.trim().is_empty() {
             search.limit = AT_ONCE;

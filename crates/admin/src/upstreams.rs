@@ -69,7 +69,8 @@ impl UpstreamView {
         let failures = own.iter().filter_map(|tool| tool.last_failure.clone());
         Self {
             mean_seconds: (count > 0.0).then(|| seconds / count),
-            per_minute: own.iter().map(|tool| tool.per_minute).sum(),
+            // A sum of nothing is -0.0.
+            per_minute: own.iter().map(|tool| tool.per_minute).sum::<f64>().abs(),
             last_failure: failures.min_by_key(|failure| failure.millis_ago),
             state,
             reason,

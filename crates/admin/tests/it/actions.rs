@@ -349,11 +349,15 @@ async fn an_action_on_many_tasks_needs_a_filter_that_fits_it() {
     let world = World::new(true).await;
     let running = world.running("runs").await;
     for (path, status, says) in [
-        ("cancel", 400, "`state` cannot be \\\"\\\": it must be given"),
+        (
+            "cancel",
+            400,
+            "a filter is wanted: `state` (live, or one of queued, running, suspended and blocked), or",
+        ),
         (
             "cancel?after=01m8a8y1pyxt3y4ytpzk743y8jp8bwgsb1p4",
             400,
-            "it must be given",
+            "a filter is wanted",
         ),
         ("cancel?state=failed", 400, "it must be live, or one of queued"),
         ("release?state=live,ended&order=oldest", 400, "`order` cannot be"),

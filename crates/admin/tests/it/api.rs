@@ -187,6 +187,8 @@ async fn an_upstream_is_seen_and_paused_with_all_its_tools() {
     let world = World::new(true).await;
     world.ended("fails", json!({"text": "no"})).await;
     let running = world.running("runs").await;
+    let text = world.get("/api/upstreams").await.text().await.unwrap();
+    assert!(!text.contains("-0.0"), "the rate of one without tools: {text}");
     let upstreams = world.json("/api/upstreams").await;
     let [near, far] = &upstreams.as_array().unwrap()[..] else {
         panic!("{upstreams}")
