@@ -42,7 +42,7 @@ pub struct TaskQuery {
     pub parent: String,
     /// `yes` for those with an open question.
     pub asks: String,
-    /// A part of the status line.
+    /// A part of the status message. The last line of a log is not searched.
     pub text: String,
     /// Those that ended as long ago as this or longer, such as `1h`, and live ones as old as this or older.
     pub older: String,
