@@ -4,12 +4,16 @@ use crate::{
     args::Operated,
     config::{self, Config, Environment},
     failure::Failure,
+    output,
 };
 use http::Uri;
 use longhaul_admin::AdminSocket;
+use longhaul_client::SystemClock;
+use longhaul_core::Clock as _;
 use reqwest::{Client, Method, StatusCode};
 use serde_json::Value;
 use std::{
+    convert::Infallible,
     fs,
     path::{Path, PathBuf},
     time::Duration,
@@ -18,7 +22,13 @@ use std::{
 /// The variable with the admin key.
 const KEY: &str = "LONGHAUL_ADMIN_KEY";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-const TIMEOUT: Duration = Duration::from_secs(60);
+/// How long an answer may take, also to a request that changes something, which may have much to do.
+const READ_TIMEOUT: Duration = Duration::from_secs(20);
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(60);
+/// After this the user is told what is waited for.
+const SILENCE: Duration = Duration::from_secs(2);
+/// What to do about a server that does not answer.
+pub(super) const HANGS: &str = "it may have been stopped (SIGSTOP), or hang: look at its log, and end it with SIGKILL: nothing acknowledged is lost. Then start it";
 /// Tasks among which a part of an id is looked for.
 const LATEST: &str = "/api/tasks?limit=500";
 /// A shorter part of an id would be an accident.
@@ -31,8 +41,8 @@ pub(super) struct Api {
     key: Option<String>,
     /// What it is called in messages.
     name: String,
-    /// How long an answer may take.
-    timeout: Duration,
+    /// How long each answer may take, for who says by themselves that there is none.
+    timeout: Option<Duration>,
 }
 
 /// A configuration with the place of its data.
@@ -94,7 +104,7 @@ impl Api {
             base: "http://localhost".to_owned(),
             key: key(of)?,
             name,
-            timeout: TIMEOUT,
+            timeout: None,
         })
     }
 
@@ -110,14 +120,17 @@ impl Api {
             .map_err(Failure::usage)?,
             name: base.clone(),
             base,
-            timeout: TIMEOUT,
+            timeout: None,
             key: key(of)?,
         })
     }
 
-    /// With another limit for each answer.
+    /// With another limit for each answer, and without advice on a server that does not answer.
     pub(super) fn within(self, timeout: Duration) -> Self {
-        Self { timeout, ..self }
+        Self {
+            timeout: Some(timeout),
+            ..self
+        }
     }
 
     pub(super) async fn get(&self, path: &str) -> Result<Value, Failure> {
@@ -133,10 +146,14 @@ impl Api {
     }
 
     async fn request(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value, Failure> {
+        let timeout = self.timeout.unwrap_or(match method {
+            Method::GET => READ_TIMEOUT,
+            _ => CHANGE_TIMEOUT,
+        });
         let mut request = self
             .client
             .request(method, format!("{}{path}", self.base))
-            .timeout(self.timeout);
+            .timeout(timeout);
         if let Some(key) = &self.key {
             request = request.bearer_auth(key);
         }
@@ -145,10 +162,23 @@ impl Api {
                 .header("content-type", "application/json")
                 .body(body.to_string());
         }
-        let unreached = |error: reqwest::Error| Failure::no_server(format!("{}: {}", self.name, innermost(&error)));
-        let answer = request.send().await.map_err(unreached)?;
-        let status = answer.status();
-        let text = answer.text().await.map_err(unreached)?;
+        let answered = async {
+            let answer = request.send().await?;
+            let status = answer.status();
+            Ok::<_, reqwest::Error>((status, answer.text().await?))
+        };
+        let answered = tokio::select! {
+            answered = answered => answered,
+            never = self.say_that_it_waits() => match never {},
+        };
+        let (status, text) = answered.map_err(|error| {
+            Failure::no_server(match self.timeout {
+                None if error.is_timeout() && !error.is_connect() => {
+                    format!("{}: no answer within {} s: {HANGS}", self.name, timeout.as_secs())
+                }
+                _ => format!("{}: {}", self.name, innermost(&error)),
+            })
+        })?;
         let json: Option<Value> = serde_json::from_str(&text).ok();
         match json {
             Some(json) if status.is_success() => Ok(json),
@@ -158,6 +188,15 @@ impl Api {
                 self.base
             ))),
         }
+    }
+
+    /// Once the server has not answered for a while.
+    async fn say_that_it_waits(&self) -> Infallible {
+        if self.timeout.is_none() {
+            SystemClock.sleep(SILENCE).await;
+            output::note(&format!("waiting for {} to answer", self.name));
+        }
+        std::future::pending().await
     }
 
     /// The whole id of a task of which a part is named.

@@ -1,7 +1,7 @@
 //! `longhaul admin doctor`: what is wrong with a server, and what to do.
 
 use super::{
-    api::{Api, Local, data_dir},
+    api::{Api, HANGS, Local, data_dir},
     show::{list, text},
 };
 use crate::{args::Operated, failure::Failure, fields::as_word, output, result::Exit, shell_word::shell_word};
@@ -88,7 +88,7 @@ pub(super) async fn run(of: &Operated) -> Result<Exit, Failure> {
             match owner {
                 Some(owner) => findings.push(Finding::new(
                     format!("a process owns the data directory and does not answer: {owner}"),
-                    "it may have been stopped (SIGSTOP), or hang: look at its log, and end it with SIGKILL: nothing acknowledged is lost. Then start it",
+                    HANGS,
                 )),
                 None => look_at_tasks(&data_dir, is_shared, &mut findings),
             }

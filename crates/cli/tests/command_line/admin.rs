@@ -1,8 +1,13 @@
 //! `admin`: operating a server from a shell.
 
 use super::support::*;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
-use std::{fs, path::Path};
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Read as _},
+    path::Path,
+};
 
 /// Runs `longhaul admin SUBCOMMAND FILE …` for a server of `support`.
 fn admin(served: &Served, subcommand: &str, words: &[&str]) -> std::process::Output {
@@ -191,6 +196,46 @@ fn the_doctor_says_that_a_directory_of_another_user_cannot_be_read() {
         stderr(&unread).contains("cannot be read: Permission denied"),
         "{unread:?}"
     );
+}
+
+/// A process that is stopped accepts connections, and answers nothing.
+#[test]
+fn a_server_that_does_not_answer_is_waited_for_aloud() {
+    let mut served = Served::start();
+    let (file, data_dir) = (
+        served.folder.path().join("jobs.toml"),
+        served.folder.path().join("data"),
+    );
+    let stats = || {
+        let words = [
+            "admin",
+            "stats",
+            file.to_str().unwrap(),
+            "--data-dir",
+            data_dir.to_str().unwrap(),
+        ];
+        let mut child = longhaul(&words).spawn().unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        assert!(line.contains("waiting for test to answer"), "{line}");
+        (child, said)
+    };
+    let server = Pid::from_child(&served.child);
+    kill_process(server, Signal::STOP).unwrap();
+    let (given_up, mut said) = stats();
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).unwrap();
+    assert!(
+        rest.contains("no answer within 20 s") && rest.contains("end it with SIGKILL"),
+        "{rest}"
+    );
+    assert_eq!(exit(&given_up.wait_with_output().unwrap()), 3);
+    let (answered, _said) = stats();
+    kill_process(server, Signal::CONT).unwrap();
+    let answered = answered.wait_with_output().unwrap();
+    assert!(stdout(&answered).starts_with("test: 0 queued"), "{answered:?}");
+    served.kill();
 }
 
 #[test]
