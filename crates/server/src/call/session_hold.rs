@@ -1,7 +1,9 @@
 //! Plain calls of legacy sessions over HTTP. A lost connection is no cancellation (T-08): the client may resume the stream. So
-//! the call continues until it ends, and is cancelled if its session ends first, because its answer could no longer be delivered.
+//! the call continues until it ends. It is cancelled if the client cancels the request after all, or if its session ends first, because its answer could no
+//! longer be delivered.
 
 use super::Calls;
+use crate::session::in_flight::InFlightRequest;
 use longhaul_core::SessionKey;
 use longhaul_runtime::CallHandle;
 use std::sync::Arc;
@@ -11,6 +13,8 @@ pub(super) struct SessionHold {
     calls: Arc<Calls>,
     session: SessionKey,
     call: CallHandle,
+    /// The request, once its client has left.
+    left: Option<Arc<InFlightRequest>>,
     /// There is nothing to cancel any more.
     released: bool,
 }
@@ -21,8 +25,14 @@ impl SessionHold {
             calls: Arc::clone(calls),
             session,
             call,
+            left: None,
             released: false,
         }
+    }
+
+    /// The client has left, and may still cancel the request.
+    pub(super) fn left(&mut self, request: Arc<InFlightRequest>) {
+        self.left = Some(request);
     }
 
     /// The client has the outcome, or a task: nothing is to be cancelled.
@@ -41,16 +51,29 @@ impl SessionHold {
 impl Drop for SessionHold {
     fn drop(&mut self) {
         if !self.released {
-            let left = cancel_with_session(Arc::clone(&self.calls), self.session.clone(), self.call.clone());
+            let (calls, session, call) = (Arc::clone(&self.calls), self.session.clone(), self.call.clone());
+            let left = cancel_with_session(calls, session, call, self.left.take());
             self.calls.engine.ports().spawner.spawn(Box::pin(left));
         }
     }
 }
 
-/// Cancels a call that its client has left when the session ends before it.
-async fn cancel_with_session(calls: Arc<Calls>, session: SessionKey, call: CallHandle) {
+/// Cancels a call that its client has left when the client cancels it, or when the session ends before it.
+async fn cancel_with_session(
+    calls: Arc<Calls>,
+    session: SessionKey,
+    call: CallHandle,
+    request: Option<Arc<InFlightRequest>>,
+) {
+    let cancelled = async {
+        match &request {
+            Some(request) => request.cancelled().await,
+            None => std::future::pending().await,
+        }
+    };
     tokio::select! {
         () = over(&calls, &call) => {}
+        () = cancelled => call.abandon(),
         () = calls.interaction.sessions.ended(&calls.engine, &session) => call.leave(),
         () = calls.interaction.shutdown.closed() => {}
     }

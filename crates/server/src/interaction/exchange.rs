@@ -132,6 +132,9 @@ pub(crate) trait Responder: Send + 'static {
 
     /// The client has cancelled the request. A lost connection of a client that can return is no cancellation (T-08).
     fn cancel(&mut self) {}
+
+    /// The client has left, and may still cancel `request` if the work goes on.
+    fn left(&mut self, _request: Arc<InFlightRequest>) {}
 }
 
 /// Answers a request with what `responder` gives.
@@ -146,10 +149,12 @@ pub(crate) fn answer_with(
         sender: Arc::clone(request.caller.identity()),
         id: OwnedRequestId::of(request.id),
         session: request.caller.session_key().cloned(),
-        in_flight: interaction
-            .sessions
-            .in_flight
-            .enter(request.caller.session_key(), request.id),
+        in_flight: Arc::new(
+            interaction
+                .sessions
+                .in_flight
+                .enter(request.caller.session_key(), request.id),
+        ),
         unsent: Vec::new(),
     };
     Answer::Later(Box::pin(exchange.respond(request.caller.takes_stream)))
@@ -163,7 +168,7 @@ struct Exchange {
     sender: Arc<Identity>,
     id: OwnedRequestId,
     session: Option<SessionKey>,
-    in_flight: InFlightRequest,
+    in_flight: Arc<InFlightRequest>,
     /// Requests that were not sent on any stream yet.
     unsent: Vec<String>,
 }
@@ -312,24 +317,32 @@ impl Drop for Exchange {
             return;
         }
         let clock = &self.interaction.engine.ports().clock;
-        let Some(responder) = self.responder.take().filter(|responder| responder.goes_on()) else {
+        let Some(mut responder) = self.responder.take().filter(|responder| responder.goes_on()) else {
             return;
         };
+        let request = Arc::clone(&self.in_flight);
         if self.sender.can_end() && self.sender.has_ended(clock.wall()) {
             let shutdown = self.interaction.shutdown.clone();
             self.interaction.engine.ports().spawner.spawn(Box::pin(async move {
                 tokio::select! {
-                    () = without_reader(responder) => {}
+                    () = without_reader(responder, request) => {}
                     () = shutdown.closed() => {}
                 }
             }));
+        } else {
+            responder.left(request);
         }
     }
 }
 
-async fn without_reader(mut responder: Box<dyn Responder>) {
+async fn without_reader(mut responder: Box<dyn Responder>, request: Arc<InFlightRequest>) {
     loop {
-        match responder.next().await {
+        let event = tokio::select! {
+            biased;
+            event = responder.next() => event,
+            () = request.cancelled() => return responder.cancel(),
+        };
+        match event {
             ResponderEvent::Response(_) => return responder.answered(),
             ResponderEvent::Continue(next) => responder = next,
             ResponderEvent::Notification(_)

@@ -1,4 +1,4 @@
-//! Legacy requests whose senders wait for the answer, so that a sender can cancel them (U-04).
+//! Legacy requests that are not answered, so that their senders can cancel them (U-04), also a plain call after its connection was closed.
 //!
 //! Cancelling a plain call stops its work; cancelling a `tasks/result` ends that wait and leaves the task alone (G1-55).
 
@@ -11,11 +11,11 @@ use tokio::sync::Notify;
 
 type Key = (SessionKey, String);
 
-/// Waiting requests by session and id. Ids are the client's own, so a session can only cancel what it sent.
+/// Requests that are not answered, by session and id. Ids are the client's own, so a session can only cancel what it sent.
 #[derive(Clone, Default)]
 pub(crate) struct InFlight(Arc<Mutex<HashMap<Key, Arc<Notify>>>>);
 
-/// A request whose sender waits for the answer; dropping it removes it from the table.
+/// A request that is not answered; dropping it removes it from the table.
 pub(crate) struct InFlightRequest {
     table: InFlight,
     key: Option<Key>,

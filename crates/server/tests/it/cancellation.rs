@@ -49,6 +49,40 @@ async fn a_waiting_call_is_cancelled_by_its_own_session_only() {
     client.result(&ping).await;
 }
 
+/// A client that leaves a call sends its cancellation on another connection, and the server may see first that the one with the call is closed.
+#[tokio::test]
+async fn a_call_that_its_client_has_left_is_cancelled_by_its_own_session_only() {
+    for accept in ["application/json", "application/json, text/event-stream"] {
+        let server = Server::one_by_one().await;
+        let (mine, other) = (server.session().await, server.session().await);
+        let id = json!("call-1");
+        let mut keyed = act("optional", "wait");
+        keyed["_meta"] = json!({"dev.longhaul/idempotency-key": "k"});
+        for (begun, call) in [(1, act("optional", "wait")), (2, keyed)] {
+            let call = Post::legacy(Some(&mine), "tools/call", call).id(id.clone());
+            let mut client = server.connect().await;
+            client.send(&call.with("Accept", accept).to_bytes()).await;
+            server.stage.begun.reaches(begun).await;
+            drop(client);
+
+            // Each is answered only once the connection before it is over.
+            for (session, id) in [(&other, &id), (&mine, &json!("call-2"))] {
+                let reply = server.connect().await.exchange(&cancelled(session, id)).await;
+                assert_eq!(reply.status(), 202);
+            }
+            server.result(&Post::legacy(Some(&mine), "ping", json!({}))).await;
+            assert_eq!(
+                server.stage.stopped.get(),
+                begun - 1,
+                "others cannot, and other ids mean nothing"
+            );
+            let reply = server.connect().await.exchange(&cancelled(&mine, &id)).await;
+            assert_eq!(reply.status(), 202);
+            server.stage.stopped.reaches(begun).await;
+        }
+    }
+}
+
 #[tokio::test]
 async fn cancelling_a_wait_for_a_result_leaves_the_task_alone() {
     let server = Server::start().await;

@@ -16,6 +16,7 @@ use crate::{
         rounds::Round,
     },
     response::{OwnedRequestId, after_begin, credentials_ended, store_failed},
+    session::in_flight::InFlightRequest,
 };
 use input_requests::CallInputRequests;
 use longhaul_core::{BoxFuture, Clock, Input, MISSING_CAPABILITY, Outcome, SessionKey, Task, store::StoreError};
@@ -383,6 +384,12 @@ impl Responder for BlockingCall {
 
     fn cancel(&mut self) {
         self.waiting.handle().abandon();
+    }
+
+    fn left(&mut self, request: Arc<InFlightRequest>) {
+        if let CallHold::Session(hold) = &mut self.hold {
+            hold.left(request);
+        }
     }
 }
 
