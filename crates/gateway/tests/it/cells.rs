@@ -4,7 +4,7 @@
 use crate::{
     client::{Called, Client},
     upstream::{Tasks, Upstream, Work, server},
-    world::{RunningGateway, guarded, options, until, with_every_call_a_task},
+    world::{RunningGateway, guarded, options, with_every_call_a_task},
 };
 use futures_util::future::join_all;
 use longhaul_client::{CallResponse, ChildOptions, Event, Outcome, RequestError, TaskStatus};
@@ -346,12 +346,11 @@ async fn see_progress(client: &Client, upstream: Tasks, work: &Work) {
 async fn cancel(client: &Client, upstream: Tasks, work: &Work) {
     if client.tasks == Tasks::None {
         tokio::select! {
-            outcome = client.call("hold", json!({})) => panic!("it ended: {outcome:?}"),
+            ended = client.call_plainly("hold", |_| {}) => panic!("it ended: {ended:?}"),
             () = work.has_begun(1) => {}
         }
-        // The request was dropped, and this client sends no cancellation.
-        work.release();
-        return until("the work to end", || work.unused() == 0).await;
+        // A call that is dropped is cancelled.
+        return work.was_cancelled(1).await;
     }
     let task = started(client, "hold", work).await;
     task.cancel().await.unwrap();
