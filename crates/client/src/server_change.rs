@@ -2,7 +2,9 @@
 
 use longhaul_core::Json;
 use longhaul_wire::jsonrpc::Notification;
+use parking_lot::Mutex;
 use serde::Deserialize;
+use std::collections::HashMap;
 use tokio::sync::broadcast;
 
 /// The changes that wait to be read by a watch. With more, everything counts as changed.
@@ -57,21 +59,56 @@ impl ServerChange {
 }
 
 /// Passes changes to all watches of a connection.
-pub(crate) struct Changes(broadcast::Sender<ServerChange>);
+pub(crate) struct Changes {
+    sender: broadcast::Sender<ServerChange>,
+    /// How many watches each resource of a legacy server has, by its URI: the server has one subscription for all of them.
+    watches: Mutex<HashMap<String, usize>>,
+    /// Whoever subscribes or unsubscribes waits for the answer before the next one does.
+    pub(crate) turn: tokio::sync::Mutex<()>,
+}
 
 impl Default for Changes {
     fn default() -> Self {
-        Self(broadcast::Sender::new(MAX_WAITING))
+        Self {
+            sender: broadcast::Sender::new(MAX_WAITING),
+            watches: Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
+        }
     }
 }
 
 impl Changes {
     pub(crate) fn send(&self, change: ServerChange) {
         // Without a watch nobody gets it.
-        let _ = self.0.send(change);
+        let _ = self.sender.send(change);
     }
 
     pub(crate) fn receive(&self) -> broadcast::Receiver<ServerChange> {
-        self.0.subscribe()
+        self.sender.subscribe()
+    }
+
+    /// There is one more watch of these resources.
+    pub(crate) fn add_watch(&self, uris: &[String]) {
+        let mut watches = self.watches.lock();
+        for uri in uris {
+            *watches.entry(uri.clone()).or_default() += 1;
+        }
+    }
+
+    /// There is one watch less of these resources.
+    pub(crate) fn remove_watch(&self, uris: &[String]) {
+        let mut watches = self.watches.lock();
+        for uri in uris {
+            if let Some(count) = watches.get_mut(uri) {
+                *count -= 1;
+                if *count == 0 {
+                    watches.remove(uri);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn is_watched(&self, uri: &str) -> bool {
+        self.watches.lock().contains_key(uri)
     }
 }

@@ -80,6 +80,8 @@ pub struct Watch {
     ended: CancellationToken,
     /// Reads a modern subscription.
     following: Option<AbortHandle>,
+    /// Whether its resources are subscribed to at a legacy server.
+    is_legacy: bool,
 }
 
 impl Connection {
@@ -111,6 +113,7 @@ impl Connection {
             ready: VecDeque::new(),
             ended: CancellationToken::new(),
             following: None,
+            is_legacy: era.legacy().is_some(),
         };
         if era.legacy().is_none() {
             let subscription = self.subscribe(&watch.filter).await?;
@@ -119,7 +122,9 @@ impl Connection {
         }
         self.listening().want();
         self.listen();
+        self.changes().add_watch(&watch.filter.uris);
         for uri in &watch.filter.uris {
+            let _turn = self.changes().turn.lock().await;
             let params = Map::from_iter([("uri".to_owned(), uri.as_str().into())]);
             self.request(Method::ResourcesSubscribe, params).await?;
         }
@@ -249,15 +254,21 @@ impl Drop for Watch {
             following.abort();
             return;
         }
+        if !self.is_legacy {
+            return;
+        }
+        self.connection.changes().remove_watch(&self.filter.uris);
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;
         };
         let (connection, uris) = (self.connection.clone(), std::mem::take(&mut self.filter.uris));
-        if uris.is_empty() {
-            return;
-        }
         runtime.spawn(async move {
             for uri in uris {
+                let _turn = connection.changes().turn.lock().await;
+                // Another watch needs it, perhaps one that has begun meanwhile.
+                if connection.changes().is_watched(&uri) {
+                    continue;
+                }
                 let params = Map::from_iter([("uri".to_owned(), uri.into())]);
                 if let Err(error) = connection.request(Method::ResourcesUnsubscribe, params).await {
                     tracing::debug!(%error, "a subscription to a resource was not ended");

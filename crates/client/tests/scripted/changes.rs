@@ -208,6 +208,12 @@ async fn changes_on_a_legacy_server_come_on_its_push_stream() {
     while !seen.contains(&ServerChange::Resources) {
         seen.push(watch.next().await.unwrap());
     }
+    // The subscription is that of all watches of the resource.
+    drop(connection.watch(everything()).await.unwrap());
+    for _ in 0..50 {
+        connection.send("ping", Value::Null).await.unwrap();
+    }
+    assert!(peer.calls_of("resources/unsubscribe").is_empty(), "another watch needs it");
     drop(watch);
     for _ in 0..1_000 {
         if !peer.calls_of("resources/unsubscribe").is_empty() {
