@@ -116,7 +116,9 @@ impl Masking {
             Value::Object(members) => {
                 for (name, value) in members {
                     let is_secret = match value {
-                        Value::Array(_) => is_secret_name(name) || name.strip_suffix('s').is_some_and(is_secret_name),
+                        Value::Array(_) | Value::Object(_) => {
+                            is_secret_name(name) || name.strip_suffix('s').is_some_and(is_secret_name)
+                        }
                         _ => is_secret_name(name),
                     };
                     found |= match is_secret {

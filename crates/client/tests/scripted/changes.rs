@@ -213,7 +213,10 @@ async fn changes_on_a_legacy_server_come_on_its_push_stream() {
     for _ in 0..50 {
         connection.send("ping", Value::Null).await.unwrap();
     }
-    assert!(peer.calls_of("resources/unsubscribe").is_empty(), "another watch needs it");
+    assert!(
+        peer.calls_of("resources/unsubscribe").is_empty(),
+        "another watch needs it"
+    );
     drop(watch);
     for _ in 0..1_000 {
         if !peer.calls_of("resources/unsubscribe").is_empty() {
