@@ -1,7 +1,7 @@
 //! Who watches a page is told that something has changed.
 
 use axum::response::sse::{Event, KeepAlive, Sse};
-use futures_util::{Stream, StreamExt, stream};
+use futures_util::{FutureExt, Stream, StreamExt, stream};
 use longhaul_runtime::Engine;
 use std::{
     convert::Infallible,
@@ -14,7 +14,7 @@ use std::{
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-/// Changes within this time are one: a page is drawn anew at most so often.
+/// Changes within this time are one: a page is drawn anew at most so often. Longer than what is drawn, and what is wrong, are remembered.
 const TOGETHER: Duration = Duration::from_secs(2);
 
 /// Counts changes of tasks, all those within two seconds as one.
@@ -43,8 +43,15 @@ impl Live {
         engine.spawn(async move {
             loop {
                 awaited.notified().await;
+                loop {
+                    tell.send_modify(|changes| *changes += 1);
+                    clock.sleep(TOGETHER).await;
+                    if awaited.notified().now_or_never().is_none() {
+                        break;
+                    }
+                }
+                // A page that was drawn at once may have shown what was found a moment before the change.
                 tell.send_modify(|changes| *changes += 1);
-                clock.sleep(TOGETHER).await;
             }
         });
         Self {
