@@ -23,6 +23,9 @@ use parking_lot::{Mutex, MutexGuard};
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tracing::warn;
 
+/// The name of the upstream that a tool was of, if it was of one.
+type FormerUpstream = Option<Arc<str>>;
+
 /// How many tasks a search for the first queued one of a tool looks at in one step.
 const LOOKED_AT: usize = 1_000;
 
@@ -82,7 +85,7 @@ pub(crate) struct Inner {
     /// The last concurrency of tools that are no longer offered.
     last_limits: Mutex<HashMap<Arc<str>, usize>>,
     /// Of which upstream tools were that are not offered now, as far as that was asked.
-    former_upstreams: Mutex<HashMap<Arc<str>, Option<Arc<str>>>>,
+    former_upstreams: Mutex<HashMap<Arc<str>, FormerUpstream>>,
 }
 
 impl Engine {
@@ -288,8 +291,8 @@ impl Inner {
         self.paused.is_any() && (self.paused.contains(tool) || is_of_paused_upstream())
     }
 
-    /// A tool of this upstream is offered no more.
-    pub(crate) fn note_former_upstream(&self, tool: &Arc<str>, upstream: Option<Arc<str>>) {
+    /// A tool of this upstream, or of none, is not offered.
+    pub(crate) fn note_former_upstream(&self, tool: &Arc<str>, upstream: FormerUpstream) {
         self.former_upstreams.lock().insert(Arc::clone(tool), upstream);
     }
 
@@ -302,14 +305,19 @@ impl Inner {
     pub(crate) async fn is_found_paused(&self, tool: &Arc<str>) -> Result<bool, StoreError> {
         let is_known = || self.catalog.tool(tool).is_some() || self.former_upstreams.lock().contains_key(tool);
         if self.paused.is_any_upstream() && !is_known() {
-            let upstream = self.upstream_of_queued(tool).await?;
-            self.former_upstreams.lock().insert(Arc::clone(tool), upstream);
+            // Without a queued task nothing is known, also not of one that is queued later.
+            if let Some(first) = self.first_queued(tool).await? {
+                let revived = self.revive(self.node.store.spec(&first.spec).await?);
+                let upstream = revived
+                    .ok()
+                    .and_then(|(executor, _)| executor.upstream().map(Arc::from));
+                self.note_former_upstream(tool, upstream);
+            }
         }
         Ok(self.is_paused(tool))
     }
 
-    async fn upstream_of_queued(&self, tool: &Arc<str>) -> Result<Option<Arc<str>>, StoreError> {
-        let store = &self.node.store;
+    async fn first_queued(&self, tool: &Arc<str>) -> Result<Option<Task>, StoreError> {
         let filter = TaskFilter {
             tool: Some(Arc::clone(tool)),
             states: vec![State::Queued],
@@ -322,18 +330,13 @@ impl Inner {
             limit: 1,
             most_examined: LOOKED_AT,
         };
-        let first = loop {
-            let found = store.search(search.clone()).await?;
+        loop {
+            let found = self.node.store.search(search.clone()).await?;
             match (found.tasks.into_iter().next(), found.next) {
                 (None, Some(next)) => search.after = Some(next),
-                (first, _) => break first,
+                (first, _) => return Ok(first),
             }
-        };
-        let Some(first) = first else { return Ok(None) };
-        let revived = self.revive(store.spec(&first.spec).await?);
-        Ok(revived
-            .ok()
-            .and_then(|(executor, _)| executor.upstream().map(Arc::from)))
+        }
     }
 
     /// How many tasks of `tool` may run at once. One that is offered no longer keeps the limit it had last.
