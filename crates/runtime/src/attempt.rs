@@ -448,6 +448,17 @@ async fn decide_end(
         let at = inner.node.now().plus(retry.wait_after(used, why)?);
         task.deadline_at().is_none_or(|deadline| at < deadline).then_some(at)
     };
+    let failed_with = |outcome: Outcome, why, by| {
+        let retry_at = again(why);
+        // A final error is in the outcome itself.
+        let failed = retry_at.map(|_| cx.failed(by, message_of(&outcome).as_deref()));
+        let end = AttemptEnd::Failed {
+            outcome,
+            retry_at,
+            asks_again,
+        };
+        (end, failed)
+    };
     let mut panic_message = None;
     let (end, by) = match end {
         WorkEnd::Suspended { until, woken } => return (AttemptEnd::Suspended { until, woken }, None),
@@ -474,18 +485,7 @@ async fn decide_end(
     };
     match end {
         ExecutionEnd::Finished(outcome) => (AttemptEnd::Finished(outcome.within_max_depth()), None),
-        ExecutionEnd::Errored(outcome) => {
-            let outcome = outcome.within_max_depth();
-            let retry_at = again(RetryOn::Error);
-            // A final error is in the outcome itself.
-            let failed = retry_at.map(|_| cx.failed(EndedBy::Error, message_of(&outcome).as_deref()));
-            let end = AttemptEnd::Failed {
-                outcome,
-                retry_at,
-                asks_again,
-            };
-            (end, failed)
-        }
+        ExecutionEnd::Errored(outcome) => failed_with(outcome.within_max_depth(), RetryOn::Error, EndedBy::Error),
         ExecutionEnd::Crashed | ExecutionEnd::SupervisorKilled | ExecutionEnd::RecordDamaged => {
             let interrupted = match end {
                 ExecutionEnd::SupervisorKilled => Failure::SupervisorKilled,
@@ -512,16 +512,7 @@ async fn decide_end(
             };
             (end, Some(failed))
         }
-        ExecutionEnd::OutcomeUnknown(outcome) => {
-            let retry_at = again(RetryOn::Crash);
-            let failed = retry_at.map(|_| cx.failed(EndedBy::Crash, message_of(&outcome).as_deref()));
-            let end = AttemptEnd::Failed {
-                outcome,
-                retry_at,
-                asks_again,
-            };
-            (end, failed)
-        }
+        ExecutionEnd::OutcomeUnknown(outcome) => failed_with(outcome, RetryOn::Crash, EndedBy::Crash),
         ExecutionEnd::Lost(outcome) => {
             let end = AttemptEnd::Failed {
                 outcome,
