@@ -29,8 +29,7 @@ pub(crate) fn choices(schema: &Value) -> Vec<Choice> {
             })
             .collect();
     }
-    let listed = schema["oneOf"].as_array().or_else(|| schema["anyOf"].as_array());
-    (listed.into_iter().flatten())
+    branches(schema)
         .filter_map(|choice| {
             let value = choice.get("const")?.clone();
             let title = choice["title"].as_str().map_or_else(|| as_word(&value), str::to_owned);
@@ -127,8 +126,9 @@ fn is_simple(kind: &Value) -> bool {
     )
 }
 
-fn branches(schema: &Value) -> impl Iterator<Item = &Value> {
-    let listed = schema["anyOf"].as_array().or_else(|| schema["oneOf"].as_array());
+/// The schemas of which a value fits one.
+pub(crate) fn branches(schema: &Value) -> impl Iterator<Item = &Value> {
+    let listed = schema["oneOf"].as_array().or_else(|| schema["anyOf"].as_array());
     listed.into_iter().flatten()
 }
 

@@ -289,17 +289,17 @@ impl Batch<'_> {
             return Ok(BatchStep::Call);
         };
         Ok(match run.step(place).await.map_err(record::not_recorded)? {
-            step if self.repeat == Some(args::Repeat::Unknown) && is_repeated_when_told(&step) => BatchStep::Call,
+            step if self.repeat == Some(args::Repeat::Unknown) && may_have_run(&step) => BatchStep::Call,
             step => step,
         })
     }
 
-    /// Whether the call of a line may have run and has no answer, so that it is made again only with `--repeat unknown`.
-    async fn is_repeated_when_told(&self, place: Option<&BatchLine>) -> bool {
+    /// Whether a line is left with a call that may have run and has no answer.
+    async fn is_unsettled(&self, place: Option<&BatchLine>) -> bool {
         let (Some(run), Some(place)) = (&self.run, place) else {
             return false;
         };
-        run.step(place).await.is_ok_and(|step| is_repeated_when_told(&step))
+        run.step(place).await.is_ok_and(|step| may_have_run(&step))
     }
 
     /// Makes the call of a line, unless it was made before, and prints what has become of it.
@@ -316,7 +316,7 @@ impl Batch<'_> {
                 let failure = failure.of_call();
                 shown["error"] = failure.as_json();
                 self.bars.print(|| output::json_line(&shown));
-                match self.is_repeated_when_told(place.as_ref()).await {
+                match self.is_unsettled(place.as_ref()).await {
                     true => self.unclear.lock().insert(line.number),
                     false => self.unclear.lock().remove(&line.number),
                 };
@@ -345,8 +345,7 @@ impl Batch<'_> {
             BatchStep::Ended(Finished::Unanswered) => {
                 self.unclear.lock().insert(line.number);
                 return Err(Failure::unanswered(
-                    "the call was made before, asked before there was a task, and was not answered, so it is not made again"
-                        .to_owned(),
+                    "the call was made before, asked, and was not answered, so it is not made again".to_owned(),
                 ));
             }
             BatchStep::Ended(finished) => {
@@ -537,8 +536,8 @@ impl Batch<'_> {
     }
 }
 
-/// Whether a call of which this is left may have run and has no answer.
-fn is_repeated_when_told(step: &BatchStep) -> bool {
+/// Whether the call may have run and has no answer: then it is made again only with `--repeat unknown`.
+fn may_have_run(step: &BatchStep) -> bool {
     matches!(
         step,
         BatchStep::Unknown { .. } | BatchStep::Lost { .. } | BatchStep::Ended(Finished::Unanswered)
