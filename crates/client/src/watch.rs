@@ -254,7 +254,7 @@ impl Drop for Watch {
             following.abort();
             return;
         }
-        if !self.is_legacy {
+        if !self.is_legacy || self.filter.uris.is_empty() {
             return;
         }
         self.connection.changes().remove_watch(&self.filter.uris);
