@@ -1,8 +1,8 @@
 //! What an operator sees.
 
-use crate::world::{World, answered};
+use crate::world::World;
 use longhaul::Quota;
-use reqwest::{Method, header};
+use reqwest::Method;
 use serde_json::{Value, json};
 
 fn ids(page: &Value) -> Vec<&str> {
@@ -59,37 +59,6 @@ async fn tasks_are_filtered_and_paged() {
     );
     assert!(world.page("/?tool=fail").await.contains("there is no tool `fail`"));
     assert_eq!(found("tool=fails&state=live").await.get("hint"), None);
-}
-
-/// A part of an id may fit several tasks, so it is none that was deleted.
-#[tokio::test]
-async fn a_part_of_an_id_is_no_task() {
-    let world = World::new(true).await;
-    let id = world.running("runs").await;
-    for path in ["/api/tasks", "/tasks"] {
-        let answer = world.get(&format!("{path}/{}", &id[..4])).await;
-        assert_eq!(answer.status(), 404);
-        let text = answer.text().await.unwrap();
-        assert!(
-            text.contains("is not the whole id of a task, which has 36 characters"),
-            "{text}"
-        );
-    }
-    let (status, refused) = world.act(&format!("/api/tasks/{}/cancel", &id[..4])).await;
-    assert_eq!(
-        (status, &refused["error"]["kind"]),
-        (404, &json!("not_found")),
-        "{refused}"
-    );
-    let gone = format!("{}{}", &id[..35], if id.ends_with('0') { "1" } else { "0" });
-    let answer = answered(world.request(Method::GET, &format!("/api/tasks/{gone}"))).await;
-    assert_eq!(
-        answer,
-        (
-            404,
-            json!({"error": {"kind": "not_found", "message": "task not found"}})
-        )
-    );
 }
 
 /// A list says what was made of a task, so that nobody makes it again.
@@ -576,79 +545,6 @@ async fn the_description_says_what_is_served() {
         }
     }
     assert_eq!(world.get("/api/nothing").await.status(), 404);
-}
-
-/// Whatever is wrong with a request, the answer is what the description says.
-#[tokio::test]
-async fn errors_are_as_described() {
-    let world = World::new(true).await;
-    let description = world.json("/api/openapi.json").await;
-    let id = world.running("runs").await;
-    let json_type = (header::CONTENT_TYPE, "application/json");
-    let (foreign, browser) = (
-        (header::HOST, "elsewhere.example"),
-        (header::ORIGIN, "http://elsewhere.example"),
-    );
-    let text = (header::CONTENT_TYPE, "text/plain");
-    for (method, path, query, (name, value), body, status) in [
-        (Method::GET, "/api/tasks", "?sate=failed", json_type.clone(), "", 400),
-        (
-            Method::GET,
-            "/api/tasks/{id}/journal",
-            "?after=x",
-            json_type.clone(),
-            "",
-            400,
-        ),
-        (
-            Method::GET,
-            "/api/tasks/{id}/log",
-            "?offset=-1",
-            json_type.clone(),
-            "",
-            400,
-        ),
-        (Method::GET, "/api/audit", "?limit=x", json_type.clone(), "", 400),
-        (Method::GET, "/api/stats", "", foreign, "", 403),
-        (Method::POST, "/api/drain", "", browser, "", 403),
-        (Method::POST, "/api/tasks/{id}/reset", "", json_type.clone(), "{", 400),
-        (
-            Method::POST,
-            "/api/tasks/{id}/reset",
-            "",
-            text.clone(),
-            "{\"before\": 1}",
-            415,
-        ),
-        (Method::POST, "/api/tasks/{id}/reset", "", json_type.clone(), "{}", 422),
-        (Method::POST, "/api/tasks/{id}/answer", "", json_type.clone(), "{", 400),
-        (Method::POST, "/api/tasks/{id}/answer", "", text, "{}", 415),
-        (Method::POST, "/api/tasks/{id}/answer", "", json_type.clone(), "{}", 422),
-    ] {
-        let address = format!("{}{query}", path.replace("{id}", &id));
-        let request = world.request(method.clone(), &address).header(name, value).body(body);
-        let answer = request.send().await.unwrap();
-        assert_eq!(answer.status(), status, "{method} {address}");
-        assert_eq!(
-            answer.headers()[header::CONTENT_TYPE],
-            "application/json",
-            "{method} {address}"
-        );
-        let error: Value = serde_json::from_str(&answer.text().await.unwrap()).unwrap();
-        for member in ["kind", "message"] {
-            assert!(!error["error"][member].as_str().unwrap().trim().is_empty(), "{error}");
-        }
-        let operation = &description["paths"][path][method.as_str().to_lowercase()];
-        let described = &operation["responses"][status.to_string()];
-        assert_eq!(
-            described["$ref"], "#/components/responses/Error",
-            "{status} of {method} {path}"
-        );
-    }
-    let host = &description["components"]["schemas"]["Task"]["properties"]["attempt"]["properties"]["host"];
-    let task = world.json(&format!("/api/tasks/{id}")).await;
-    assert!(task["attempt"].get("host").is_none_or(Value::is_null), "{task}");
-    assert_eq!(host["type"], json!(["string", "null"]));
 }
 
 #[tokio::test]

@@ -5,5 +5,6 @@
 mod access;
 mod actions;
 mod api;
+mod api_errors;
 mod pages;
 mod world;
