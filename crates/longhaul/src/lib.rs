@@ -88,7 +88,7 @@ pub mod postgres {
     //! Tasks in a PostgreSQL database, version 14 or later, that several servers share. Needs the feature `postgres`.
     //!
     //! Each server is a node: any of them answers for every task, and when one dies, the others go on with its durable tasks once its lease has run
-    //! out. Give each the same tools. Connections are not encrypted yet, so keep the database on the same machine or in a network that you trust.
+    //! out. Give each the same tools.
     //!
     //! ```no_run
     //! use longhaul::{Server, Tool, postgres::{PostgresOptions, PostgresStore}};
