@@ -2,7 +2,7 @@
 
 use crate::{
     batch::lines,
-    scripted::{Scripted, created, scripted, scripted_with},
+    scripted::{Received, Reply, Scripted, created, scripted, scripted_with},
     support::*,
 };
 use serde_json::{Value, json};
@@ -36,22 +36,37 @@ fn runs(served: &Scripted) -> [(Value, Value, usize); 3] {
     })
 }
 
+/// A server that takes idempotency keys, or does not.
+fn with_keys(takes_keys: bool, script: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Scripted {
+    let extensions = match takes_keys {
+        true => json!({"dev.longhaul/idempotency": {"retentionMs": 86_400_000}}),
+        false => json!({}),
+    };
+    let tool = json!({"name": "t", "inputSchema": {"type": "object"}});
+    scripted_with(&extensions, tool, script)
+}
+
 /// The tool has run as far as to its question, so the call is not made again by itself.
 #[test]
 fn a_call_whose_question_has_no_answer_is_repeated_only_when_told() {
     let form = json!({"mode": "form", "message": "which?", "requestedSchema": {"type": "object", "properties": {}}});
     let unknown = json!({"messages": [], "maxTokens": 1});
-    for (method, params) in [
-        ("elicitation/create", &form),
-        ("sampling/createMessage", &unknown),
-        ("foo/bar", &unknown),
+    for (takes_keys, method, params) in [
+        (false, "elicitation/create", &form),
+        (true, "elicitation/create", &form),
+        (false, "sampling/createMessage", &unknown),
+        (false, "foo/bar", &unknown),
     ] {
         let asked = json!({"k": {"method": method, "params": params}});
-        let served = scripted(move |seen| {
+        let served = with_keys(takes_keys, move |seen| {
             seen.result(json!({"resultType": "input_required", "inputRequests": asked, "requestState": "s"}))
         });
         let ended = |calls: usize| (json!(5), json!("unanswered"), calls);
-        assert_eq!(runs(&served), [ended(1), ended(1), ended(2)], "{method}");
+        assert_eq!(
+            runs(&served),
+            [ended(1), ended(1), ended(2)],
+            "{method}, takes keys: {takes_keys}"
+        );
         let listed = json(&served.run(&["tasks", "--json", "--offline"]));
         assert_eq!(listed["calls"][0]["state"], "cancelled", "{listed}");
     }
@@ -61,12 +76,7 @@ fn a_call_whose_question_has_no_answer_is_repeated_only_when_told() {
 #[test]
 fn a_lost_task_is_lost_in_each_run() {
     for takes_keys in [false, true] {
-        let extensions = match takes_keys {
-            true => json!({"dev.longhaul/idempotency": {"retentionMs": 86_400_000}}),
-            false => json!({}),
-        };
-        let tool = json!({"name": "t", "inputSchema": {"type": "object"}});
-        let served = scripted_with(&extensions, tool, |seen| match seen.method() {
+        let served = with_keys(takes_keys, |seen| match seen.method() {
             "tools/call" => seen.result(created("t-1")),
             _ => seen.error(200, -32602),
         });
