@@ -17,7 +17,7 @@ pub struct ToolEntry<'a> {
     pub description: Option<&'a str>,
     /// JSON text: a schema with `"type":"object"`.
     pub input_schema: &'a str,
-    /// JSON text: the schema of its structured output.
+    /// JSON text: the schema of its structured output. Without it none is shown, not even that of `listed`.
     pub output_schema: Option<&'a str>,
     /// JSON text: an object of hints.
     pub annotations: Option<&'a str>,
@@ -25,26 +25,26 @@ pub struct ToolEntry<'a> {
     pub icons: Option<&'a str>,
     /// JSON text: the `_meta` object.
     pub meta: Option<&'a str>,
-    /// JSON text: the whole tool object of another server, which is written in place of all members above but the name.
+    /// JSON text: the whole tool object of another server, which is written in place of all members above but the name, and without its
+    /// `outputSchema` if `output_schema` is `None`.
     pub listed: Option<&'a str>,
     /// Which of its calls become tasks.
     pub policy: TaskPolicy,
 }
 
 impl ToolEntry<'_> {
-    /// Appends the tool object of another server, with the name of this entry and these edits. False, and nothing is appended, if there is none.
-    pub(crate) fn push_listed(&self, out: &mut String, edits: &[Edit<'_>]) -> bool {
+    /// Appends the tool object of another server, with the name of this entry and this edit. False, and nothing is appended, if there is none.
+    pub(crate) fn push_listed(&self, out: &mut String, execution: Edit<'_>) -> bool {
         let Some(listed) = self.listed else { return false };
         let mut name = String::new();
         json::push_string(&mut name, self.name);
-        let mut all = vec![Edit::Set("name", &name)];
-        all.extend_from_slice(edits);
-        splice(out, listed, &all).is_ok()
+        let edits = [Edit::Set("name", &name), execution, Edit::Remove("outputSchema")];
+        let used = edits.len() - usize::from(self.output_schema.is_some());
+        splice(out, listed, &edits[..used]).is_ok()
     }
 
-    /// Appends the members that both generations write, without braces. A legacy list shows fewer output schemas, so the caller
-    /// passes the one to write.
-    pub(crate) fn push_members(&self, out: &mut String, output_schema: Option<&str>) {
+    /// Appends the members that both generations write, without braces.
+    pub(crate) fn push_members(&self, out: &mut String) {
         out.push_str(r#""name":"#);
         json::push_string(out, self.name);
         let texts = [(r#","title":"#, self.title), (r#","description":"#, self.description)];
@@ -57,7 +57,7 @@ impl ToolEntry<'_> {
         out.push_str(r#","inputSchema":"#);
         out.push_str(self.input_schema);
         let raws = [
-            (r#","outputSchema":"#, output_schema),
+            (r#","outputSchema":"#, self.output_schema),
             (r#","annotations":"#, self.annotations),
             (r#","icons":"#, self.icons),
             (r#","_meta":"#, self.meta),

@@ -300,7 +300,7 @@ impl Tool {
 
     /// For clients without tasks: after this time the call is answered with "still running", and the client follows it with the tools `task_wait`,
     /// `task_status` and `task_cancel`. Without a hand-off such a client waits, and many give up after a minute. No other tool of the server may have one of
-    /// those names.
+    /// those names. Such a client is shown no [`Tool::output_schema`], which that answer would not match.
     ///
     /// ```
     /// use longhaul::{Tool, time::{days, minutes, seconds}};

@@ -6,7 +6,7 @@ pub(crate) mod between_rounds;
 mod blocking;
 pub(crate) mod follow_tools;
 mod mirrored_headers;
-mod policy;
+pub(crate) mod policy;
 pub(crate) mod repeated;
 mod session_hold;
 pub(crate) mod start;

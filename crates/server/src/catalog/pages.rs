@@ -9,7 +9,10 @@ use crate::{
         permissions::{Permission, Permissions},
         request::AdmittedRequest,
     },
-    call::follow_tools::{self, FollowTool},
+    call::{
+        follow_tools::{self, FollowTool},
+        policy::{CallerMode, Route, WaitPolicy},
+    },
     interaction::Interaction,
     response::Answer,
     signer::{Signer, Verified},
@@ -87,14 +90,31 @@ struct Written {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Dialect {
     Legacy(Version),
-    Modern,
+    Modern { declares_tasks: bool },
+}
+
+impl Dialect {
+    /// Whether a call of this tool may be answered, before its work is done, with a text that hands it off. That answer does not fit the tool's output
+    /// schema, so clients would refuse it: these clients are shown none.
+    fn may_hand_off(self, tool: &Tool) -> bool {
+        let mode = match self {
+            Self::Legacy(_) => CallerMode::LegacyPlain,
+            Self::Modern { declares_tasks: true } => CallerMode::ModernDeclaring,
+            Self::Modern { declares_tasks: false } => CallerMode::ModernPlain,
+        };
+        let settings = tool.settings();
+        let route = Route::of(settings.policy, settings.handoff, mode);
+        matches!(route, Ok(Route::Wait(WaitPolicy::HandOff(_))))
+    }
 }
 
 pub(crate) fn list_page(lists: &Lists, request: &AdmittedRequest<'_>, list: List) -> Result<Answer, RpcError> {
     let snapshot = lists.engine.catalog().snapshot();
     let dialect = match request.caller.generation {
         Generation::Legacy => Dialect::Legacy(request.caller.version.unwrap_or(Version::ASSUMED)),
-        Generation::Modern => Dialect::Modern,
+        Generation::Modern => Dialect::Modern {
+            declares_tasks: request.caller.declares_tasks,
+        },
     };
     let sender = &**request.caller.identity();
     // An empty list would look as if nothing was wrong.
@@ -179,7 +199,9 @@ impl PageRequest<'_> {
         let entries = list.entries(lists, snapshot, from, shows_all);
         match dialect {
             Dialect::Legacy(_) => legacy::list::write(&mut out, kind, &entries, next),
-            Dialect::Modern => modern::list::write(&mut out, kind, &entries, next, self.cache(), &lists.identity),
+            Dialect::Modern { .. } => {
+                modern::list::write(&mut out, kind, &entries, next, self.cache(), &lists.identity)
+            }
         }
         (out, next.is_some())
     }
@@ -191,7 +213,11 @@ impl PageRequest<'_> {
             .filter(|tool| permissions.allows(Permission::Call(tool.name())))
             // The server's own takes its place.
             .filter(|tool| FollowTool::named(tool.name(), self.snapshot).is_none());
-        let texts: Vec<ToolTexts<'_>> = tools.by_ref().take(PAGE).map(|tool| ToolTexts::of(tool)).collect();
+        let texts: Vec<ToolTexts<'_>> = tools
+            .by_ref()
+            .take(PAGE)
+            .map(|tool| ToolTexts::of(tool, self.dialect))
+            .collect();
         let last = texts.last().filter(|_| tools.next().is_some());
         let next = last.map(|last| self.cursor(last.tool.name()));
         let next = next.as_deref();
@@ -201,7 +227,9 @@ impl PageRequest<'_> {
         }
         match self.dialect {
             Dialect::Legacy(version) => legacy::tools::write_list(out, &entries, next, version),
-            Dialect::Modern => modern::tools::write_list(out, &entries, next, self.cache(), &self.lists.identity),
+            Dialect::Modern { .. } => {
+                modern::tools::write_list(out, &entries, next, self.cache(), &self.lists.identity)
+            }
         }
         next.is_some()
     }
@@ -313,12 +341,14 @@ struct ToolTexts<'a> {
 }
 
 impl<'a> ToolTexts<'a> {
-    fn of(tool: &'a Tool) -> Self {
+    fn of(tool: &'a Tool, dialect: Dialect) -> Self {
         let settings = tool.settings();
+        let output_schema = settings.output_schema.as_ref();
+        let output_schema = output_schema.filter(|_| !dialect.may_hand_off(tool));
         Self {
             tool,
             input_schema: settings.input_schema.to_string(),
-            output_schema: settings.output_schema.as_ref().map(ToString::to_string),
+            output_schema: output_schema.map(ToString::to_string),
             annotations: settings.annotations.as_ref().map(ToString::to_string),
             icons: settings.icons.as_ref().map(ToString::to_string),
             meta: settings.meta.as_ref().map(ToString::to_string),

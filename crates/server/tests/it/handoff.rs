@@ -73,6 +73,29 @@ async fn a_long_call_is_handed_off_and_followed() {
     }
 }
 
+/// A client refuses an answer that does not fit the output schema, and with it the id of the task.
+#[tokio::test]
+async fn who_may_be_handed_a_task_is_shown_no_output_schema() {
+    let server = Server::start().await;
+    let list = |post: Post| {
+        let server = &server;
+        async move {
+            let listed = server.result(&post).await;
+            let tools = listed["tools"].as_array().unwrap();
+            let tool = tools.iter().find(|tool| tool["name"] == HANDED_OFF);
+            tool.expect("it is listed")["outputSchema"].clone()
+        }
+    };
+    // Each twice: first pages are kept.
+    for _ in 0..2 {
+        for plain in both(&server, "tools/list", json!({})).await {
+            assert_eq!(list(plain).await, Value::Null);
+        }
+        let schema = list(Post::modern("tools/list", json!({}))).await;
+        assert_eq!(schema["type"], "object", "it gets tasks");
+    }
+}
+
 #[tokio::test]
 async fn handed_off_work_can_be_cancelled() {
     let server = Server::start().await;

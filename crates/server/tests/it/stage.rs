@@ -84,6 +84,7 @@ impl Stage {
         let tools = TOOLS.map(|(name, policy)| Tool::new(self.settings(name, policy)).unwrap());
         let handed_off = ToolSettings {
             handoff: Some(1),
+            output_schema: Some(json!({"type": "object", "required": ["total"]})),
             ..self.settings(HANDED_OFF, TaskPolicy::Optional)
         };
         Catalog::new(tools.into_iter().chain([Tool::new(handed_off).unwrap()])).unwrap()

@@ -13,7 +13,6 @@ use crate::{
 use longhaul_core::{Json, RpcFailure, TaskPolicy};
 
 object! { struct SchemaRoot { kind = "type", } }
-object! { struct ListedTool { output_schema = "outputSchema", } }
 
 /// Appends the ListToolsResult.
 pub fn write_list(out: &mut String, tools: &[ToolEntry<'_>], next: Option<&str>, version: Version) {
@@ -22,12 +21,14 @@ pub fn write_list(out: &mut String, tools: &[ToolEntry<'_>], next: Option<&str>,
         if nth > 0 {
             out.push(',');
         }
-        if push_listed(out, tool, version) {
+        let mut tool = *tool;
+        // Legacy output is an object or nothing (X-08).
+        tool.output_schema = tool.output_schema.filter(|schema| describes_object(schema));
+        if push_listed(out, &tool, version) {
             continue;
         }
         out.push('{');
-        // Legacy output is an object or nothing (X-08).
-        tool.push_members(out, tool.output_schema.filter(|schema| describes_object(schema)));
+        tool.push_members(out);
         if version.has_core_tasks() {
             out.push_str(r#","execution":{"taskSupport":""#);
             out.push_str(task_support(tool.policy));
@@ -42,21 +43,12 @@ pub fn write_list(out: &mut String, tools: &[ToolEntry<'_>], next: Option<&str>,
 
 /// Appends the tool of another server.
 fn push_listed(out: &mut String, tool: &ToolEntry<'_>, version: Version) -> bool {
-    let mut listed = ListedTool::default();
-    if tool.listed.is_none_or(|text| listed.fill(text).is_err()) {
-        return false;
-    }
     let execution = format!(r#"{{"taskSupport":"{}"}}"#, task_support(tool.policy));
     let execution = match version.has_core_tasks() {
         true => Edit::Set("execution", &execution),
         false => Edit::Remove("execution"),
     };
-    match listed.output_schema {
-        Some(schema) if !describes_object(schema.get()) => {
-            tool.push_listed(out, &[execution, Edit::Remove("outputSchema")])
-        }
-        _ => tool.push_listed(out, &[execution]),
-    }
+    tool.push_listed(out, execution)
 }
 
 /// The `taskSupport` of a tool: whether a legacy client may call it as a task.

@@ -25,11 +25,11 @@ pub fn write_list(
         if nth > 0 {
             out.push(',');
         }
-        if tool.push_listed(out, &[Edit::Remove("execution")]) {
+        if tool.push_listed(out, Edit::Remove("execution")) {
             continue;
         }
         out.push('{');
-        tool.push_members(out, tool.output_schema);
+        tool.push_members(out);
         out.push('}');
     }
     out.push(']');

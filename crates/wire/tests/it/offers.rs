@@ -187,7 +187,7 @@ fn invariant_8_a_listed_tool_is_written_unchanged() {
             title: Some("not shown"),
             description: Some("not shown"),
             input_schema: r#"{"type":"object"}"#,
-            output_schema: None,
+            output_schema: output.strip_prefix(r#","outputSchema":"#),
             annotations: None,
             icons: None,
             meta: None,
