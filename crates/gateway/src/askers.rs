@@ -2,7 +2,8 @@
 //!
 //! A connection to an upstream belongs to one principal. Its calls have numbers, and what the upstream asks in a response to a call or on its stream carries
 //! the number. A question of a task names the task. Any other question can belong to each call that runs on the connection, or may still run there after its
-//! client has left: it is put to their client if that is one for all of them. Only clients of 2025-11-25 can be told apart, by their sessions.
+//! client has left: it is put to their client if that is one for all of them, for one of these calls. If that call ends before there is an answer, it was another
+//! call's, and is put again for that. Only clients of 2025-11-25 can be told apart, by their sessions.
 //! A log message is not answered, so no doubt within one principal matters: without a number it goes to each client that has a call on the connection, and else
 //! to the sessions to which the connection belongs. On a connection that all share it goes where a question would.
 
@@ -273,9 +274,10 @@ impl Askers {
         self.state.lock().by_number.is_empty()
     }
 
-    async fn find(&self, request: &InputRequest) -> Option<Arc<Asker>> {
+    /// Who is asked. A question that names no call is not put again for one of the calls that have ended before it was answered.
+    async fn find(&self, request: &InputRequest, ended: &[Arc<Asker>]) -> Option<Arc<Asker>> {
         let Some(task) = &request.task else {
-            return self.of_source(request.source);
+            return self.of_source(request.source, ended);
         };
         let known = async {
             loop {
@@ -306,12 +308,12 @@ impl Askers {
             .or_else(|| state.by_number.values().rev().find(asks).cloned())
     }
 
-    /// The call with this number; without one, a call of the only client that it can be.
-    fn of_source(&self, source: Option<u64>) -> Option<Arc<Asker>> {
+    /// The call with this number; without one, a call of the only client that it can be, but none that has ended.
+    fn of_source(&self, source: Option<u64>, ended: &[Arc<Asker>]) -> Option<Arc<Asker>> {
         let mut state = self.state.lock();
         match source {
             Some(number) => state.by_number.get(&number).cloned(),
-            None => state.of_only_client(self.clock.monotonic()),
+            None => state.of_only_client(self.clock.monotonic(), ended),
         }
     }
 
@@ -371,7 +373,7 @@ impl Askers {
         let logger: Option<Arc<str>> = logger.as_deref().map(Arc::from);
         let askers: Vec<_> = match (message.source, &self.listeners) {
             (None, Some(_)) => self.state.lock().newest_of_each(),
-            (source, _) => self.of_source(source).into_iter().collect(),
+            (source, _) => self.of_source(source, &[]).into_iter().collect(),
         };
         for asker in &askers {
             asker.context.send(ToolMessage::Log {
@@ -412,12 +414,15 @@ impl State {
         self.by_number.get(self.by_task.get(task)?).cloned()
     }
 
-    /// The newest call, if all that run, and all that may still run, are of its client.
-    fn of_only_client(&mut self, now: Duration) -> Option<Arc<Asker>> {
+    /// A call, if all that run, and all that may still run, are of one client. It is the newest one for which nothing is asked yet: calls mostly ask when they
+    /// begin, and one thing at a time.
+    fn of_only_client(&mut self, now: Duration, ended: &[Arc<Asker>]) -> Option<Arc<Asker>> {
         self.forget(now);
-        let (_, newest) = self.by_number.last_key_value()?;
-        let is_only = self.clients().all(|client| *client == newest.client);
-        is_only.then(|| Arc::clone(newest))
+        let has_ended = |asker: &Arc<Asker>| ended.iter().any(|other| Arc::ptr_eq(asker, other));
+        let running = self.by_number.values().rev().filter(|asker| !has_ended(asker));
+        let chosen = running.min_by_key(|asker| !asker.unsettled.lock().is_empty())?;
+        let is_only = self.clients().all(|client| *client == chosen.client);
+        is_only.then(|| Arc::clone(chosen))
     }
 
     /// The newest call of each client.

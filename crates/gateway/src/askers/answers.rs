@@ -32,7 +32,7 @@ impl InputHandler for ClientsOfConnection {
         Box::pin(async move {
             let is_elicitation = request.is_elicitation();
             let is_roots = request.method == "roots/list";
-            if is_roots && request.source.is_none() && request.task.is_none() {
+            if is_roots && names_no_call(&request) {
                 if !askers.has_running_call() {
                     askers.asks_for_roots.store(true, Ordering::Relaxed);
                 }
@@ -41,25 +41,21 @@ impl InputHandler for ClientsOfConnection {
                     return Ok(InputResponse::result(roots));
                 }
             }
-            let Some(asker) = askers.find(&request).await else {
-                let (upstream, method) = (&askers.upstream, &request.method);
-                match is_roots {
-                    // The gateway itself has none; of another one's client it is asked again before a call.
-                    true => {
-                        askers.forget_roots();
-                        tracing::debug!(upstream, "no client can be asked for its roots");
-                    }
-                    false => tracing::warn!(
-                        upstream,
-                        method,
-                        "cancelled a question: it names no call, and calls of different clients may have asked it, or none"
-                    ),
+            let mut ended = Vec::new();
+            let answered = loop {
+                let Some(asker) = askers.find(&request, &ended).await else {
+                    askers.tell_of_no_client(&request, is_roots, !ended.is_empty());
+                    return without_answer(is_elicitation, "nobody can be asked");
+                };
+                let round = asker.begin_round(askers.clock.monotonic()).await;
+                let answered = asker.ask(&request).await;
+                drop(round);
+                match answered {
+                    // It was not the call that asked.
+                    Err(AskError::Withdrawn | AskError::Stopped(_)) if names_no_call(&request) => ended.push(asker),
+                    answered => break answered,
                 }
-                return without_answer(is_elicitation, "nobody can be asked");
             };
-            let round = asker.begin_round(askers.clock.monotonic()).await;
-            let answered = asker.ask(&request).await;
-            drop(round);
             match answered {
                 Ok(answer) => match serde_json::from_str::<Value>(answer.as_str()) {
                     Ok(answer) => {
@@ -125,6 +121,35 @@ impl InputHandler for ClientsOfConnection {
                 .send(ToolMessage::ElicitationComplete { id: Arc::clone(&id) });
         }
     }
+}
+
+impl Askers {
+    /// Logs that a question is not put to anybody.
+    fn tell_of_no_client(&self, request: &InputRequest, is_roots: bool, has_been_put: bool) {
+        let (upstream, method) = (&self.upstream, &request.method);
+        match (is_roots, has_been_put) {
+            // The gateway itself has none; of another one's client it is asked again before a call.
+            (true, _) => {
+                self.forget_roots();
+                tracing::debug!(upstream, "no client can be asked for its roots");
+            }
+            (false, false) => tracing::warn!(
+                upstream,
+                method,
+                "cancelled a question: it names no call, and calls of different clients may have asked it, or none"
+            ),
+            (false, true) => tracing::warn!(
+                upstream,
+                method,
+                "cancelled a question: the calls that may have asked it have ended"
+            ),
+        }
+    }
+}
+
+/// Whether any call on the connection may have asked it.
+fn names_no_call(request: &InputRequest) -> bool {
+    request.task.is_none() && request.source.is_none()
 }
 
 /// What an upstream is told if there is no answer: that an elicitation was dismissed, or an error.

@@ -106,14 +106,20 @@ proptest! {
             }
             sent.retain(|call| call.given_up.is_none_or(|at| clock.monotonic() < at + MAY_STILL_RUN));
             let clients: Vec<_> = sent.iter().map(|call| call.client).collect();
-            let asked = askers.of_source(None);
-            let newest = sent.iter().rfind(|call| call.registration.is_some());
-            match newest {
-                Some(newest) if clients.iter().all(|client| *client == newest.client) => {
-                    let asked = asked.expect("somebody is asked");
-                    prop_assert!(Arc::ptr_eq(&asked, &newest.registration.as_ref().unwrap().asker));
+            // Each call is asked once: those before have ended.
+            let mut ended = Vec::new();
+            for call in sent.iter().rev().filter(|call| call.registration.is_some()) {
+                let asked = askers.of_source(None, &ended);
+                if clients.iter().any(|client| *client != call.client) {
+                    prop_assert!(asked.is_none(), "{clients:?}");
+                    break;
                 }
-                _ => prop_assert!(asked.is_none(), "{clients:?}"),
+                let asked = asked.expect("somebody is asked");
+                prop_assert!(Arc::ptr_eq(&asked, &call.registration.as_ref().unwrap().asker));
+                ended.push(asked);
+            }
+            if ended.len() == sent.len() {
+                prop_assert!(askers.of_source(None, &ended).is_none());
             }
         }
     }

@@ -95,6 +95,39 @@ async fn a_client_with_several_calls_is_asked() {
     gateway.stop().await;
 }
 
+/// A question that names no call is put for one of two. If that one ends first, it was the other's: the child gets the answer, and no dismissal.
+#[tokio::test]
+async fn a_question_outlives_the_call_that_it_was_put_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = gateway(directory.path()).await;
+    let mut options = Options::named("client", "1.0.0");
+    options.era = Tasks::Legacy.era();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    let inputs = Inputs::new().elicit(move |_| {
+        let is_first = counted.fetch_add(1, Ordering::Relaxed) == 0;
+        async move {
+            match is_first {
+                true => std::future::pending().await,
+                false => Ok(InputResponse::accept(json!({"confirm": true}))),
+            }
+        }
+    });
+    options.inputs = Some(inputs.into());
+    let connection = Connection::lazy(&gateway.url, options).unwrap();
+    let others = async {
+        hang_begins(directory.path(), 1).await;
+        let ends = async {
+            until("the question", || asked.load(Ordering::Relaxed) == 1).await;
+            call(&connection, "end").await
+        };
+        tokio::join!(call(&connection, "ask_for_it"), ends)
+    };
+    let (answer, (other, _)) = tokio::join!(call(&connection, "ask_later"), others);
+    assert_eq!((&*answer, &*other), ("accept", "ended"));
+    gateway.stop().await;
+}
+
 /// While the other's call runs, and after the other has given it up: the child may go on. So each has a child of its own.
 #[tokio::test]
 async fn each_client_is_asked_its_own_questions() {
