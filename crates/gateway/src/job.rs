@@ -1,24 +1,17 @@
 //! Runs a job of a job-style toolset: submits it, asks for its state until it has an end, and reads its result.
 
 use crate::{
-    askers::Context,
-    executor::{UpstreamExecutor, meta_of},
+    executor::UpstreamExecutor,
     job_tools::{JobTools, document, failure, picked, text_at},
-    loops,
-    public_error::public,
 };
-use longhaul_client::{CallOptions, CallResponse};
 use longhaul_core::{AttemptState, BoxFuture, Json, Outcome};
 use longhaul_runtime::{Attempt, ExecutionEnd, Executor, TaskContext};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// How often in a row a job may be without a state, or the upstream may refuse to tell it.
 const MOST_REFUSALS: u32 = 5;
-
-/// How long an upstream may take to answer the cancellation of a job: less than a stopping task has.
-const LONGEST_CANCEL: Duration = Duration::from_secs(8);
 
 /// A set of tools of an upstream, as one tool.
 pub(crate) struct JobExecutor {
@@ -108,7 +101,7 @@ enum Told {
 
 impl JobExecutor {
     /// Asks for the state of the job until it has an end. While the upstream is away, the job goes on.
-    async fn follow(&self, id: &Value, attempt: &Attempt, cx: &TaskContext) -> ExecutionEnd {
+    async fn follow(self: &Arc<Self>, id: &Value, attempt: &Attempt, cx: &TaskContext) -> ExecutionEnd {
         let (mut refusals, mut last_message) = (0, None);
         // A child in which the job runs must not be closed between the calls that ask for its state.
         let _in_use = self
@@ -204,63 +197,7 @@ impl JobExecutor {
         }
     }
 
-    fn arguments(&self, id: &Value) -> Map<String, Value> {
+    pub(crate) fn arguments(&self, id: &Value) -> Map<String, Value> {
         Map::from_iter([(self.job.id_argument.clone(), id.clone())])
-    }
-
-    /// Cancels the job, if there is a tool for that, and says on the task what came of it. This task is asked to stop already, so it does not wait long.
-    async fn cancel(&self, id: &Value, cx: &TaskContext) {
-        let upstream = &self.submit.upstream;
-        let name = upstream.name();
-        let Some(tool) = &self.job.cancel else {
-            return cx.status(format!(
-                "the job goes on at upstream `{name}`: no tool that cancels it is configured"
-            ));
-        };
-        let cancelled = upstream
-            .ports
-            .within(LONGEST_CANCEL, self.call_cancel(tool, id, cx))
-            .await;
-        let why_not = match cancelled {
-            Some(Ok(())) => return cx.status(format!("upstream `{name}` has taken the cancellation of the job")),
-            Some(Err(why)) => why,
-            None => "it has not answered".to_owned(),
-        };
-        tracing::warn!(
-            upstream = name,
-            why_not,
-            task = cx.task().short(),
-            "an upstream did not take the cancellation of a job"
-        );
-        cx.status(format!(
-            "upstream `{name}` has not taken the cancellation of the job, which may go on: {why_not}"
-        ));
-    }
-
-    async fn call_cancel(&self, tool: &str, id: &Value, cx: &TaskContext) -> Result<(), String> {
-        let registered = (self.submit.upstream)
-            .register(&Context::Task(cx.clone()), &BTreeMap::new())
-            .await;
-        let (connection, registration) = registered.map_err(|error| error.to_string())?;
-        let mut options = CallOptions::default();
-        options.source = Some(registration.number);
-        options.without_task = true;
-        options.meta = meta_of(cx);
-        loops::count_hop(&cx.requestor().meta, &mut options.meta)?;
-        let connection = &connection.connection;
-        let told = |error| public(self.submit.upstream.name(), &error, cx.principal());
-        let listed = connection.tool(tool).await.map_err(told)?;
-        let listed = listed.ok_or_else(|| format!("it has no tool `{tool}`"))?;
-        let called = connection
-            .call_tool_with(&listed, &self.arguments(id), &options, &mut |_| {})
-            .await;
-        match called.map_err(told)? {
-            CallResponse::Done(Outcome::Result { json, is_error: true }) => Err(match document(&json) {
-                Value::String(text) => text,
-                document => document.to_string(),
-            }),
-            CallResponse::Done(Outcome::RpcError(failure)) => Err(failure.message.to_string()),
-            _ => Ok(()),
-        }
     }
 }

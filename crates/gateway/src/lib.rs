@@ -20,6 +20,7 @@ mod follower;
 mod gateway;
 mod instructions;
 mod job;
+mod job_cancel;
 mod job_tools;
 mod listed;
 mod loops;

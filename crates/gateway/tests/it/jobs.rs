@@ -142,3 +142,22 @@ async fn a_job_fails_in_words_and_is_cancelled_at_its_upstream() {
     assert!(request.contains(r#""dev.longhaul/hops":1"#), "{request}");
     gateway.stop().await;
 }
+
+/// Its task is over by then.
+#[tokio::test]
+async fn a_job_is_cancelled_once_its_upstream_is_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = gateway(directory.path()).await;
+    let client = Client::connect(&gateway.url, Tasks::Modern);
+    let task = begin(&client).await;
+    touch(directory.path(), "away");
+    task.cancel().await.unwrap();
+    let outcome = guarded("the end", task.wait(&mut |_| {})).await.unwrap();
+    assert_eq!(outcome, Outcome::Cancelled);
+    let told = guarded("the task", task.get()).await.unwrap().message;
+    let told = told.unwrap_or_default();
+    assert!(told.ends_with(". It is tried again"), "{told}");
+    std::fs::remove_file(directory.path().join("away")).unwrap();
+    until("the cancellation", || directory.path().join("job-1.cancelled").exists()).await;
+    gateway.stop().await;
+}

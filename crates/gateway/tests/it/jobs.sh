@@ -25,6 +25,7 @@ while read -r line; do
           [ -e "$JOBS/$job.message" ] && message=',"message":"'"$(cat "$JOBS/$job.message")"'"'
           structured "$id" '{"state":"'"$state"'","error":"no ink"'"$message"'}' ;;
         cancel_render)
+          [ -e "$JOBS/away" ] && exit 1
           printf '%s' "$line" > "$JOBS/cancelling"
           mv "$JOBS/cancelling" "$JOBS/$job.cancelled"
           structured "$id" '{"ok":true}' ;;
