@@ -159,7 +159,10 @@ fn reported(
         makes_tasks,
         idempotent,
     } = upstream_tool(upstream, name, shown, job, listed)?;
-    let (policy, handoff, deadline) = (settings.policy, settings.handoff, settings.deadline);
+    let (policy, deadline) = (settings.policy, settings.deadline);
+    // Clients without tasks cannot call the others, or wait for them.
+    let hands_off = matches!(policy, TaskPolicy::Optional | TaskPolicy::After(_));
+    let handoff = settings.handoff.filter(|_| hands_off);
     let tool = Tool::new(settings).map_err(|error| error.to_string())?;
     Ok(ReportedTool {
         name: name.to_owned(),

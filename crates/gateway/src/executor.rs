@@ -225,6 +225,10 @@ impl UpstreamExecutor {
                 return ExecutionEnd::Stopped(reason);
             }
         };
+        tracing::warn!(
+            upstream = self.upstream.name(), tool = self.tool, task = cx.task().short(), %error,
+            "it is not known whether a call has run on its upstream"
+        );
         match cx.stop_requested() {
             Some(reason) => ExecutionEnd::Stopped(reason),
             None if self.idempotent => ExecutionEnd::OutcomeUnknown(self.unknown(&self.public(&error, cx))),

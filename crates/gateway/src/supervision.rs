@@ -32,6 +32,9 @@ pub(crate) async fn follow(upstreams: Arc<Upstreams>, engine: Engine, upstream: 
     loop {
         let error = match connect(&upstreams, &engine, &upstream).await {
             Ok((connection, changes)) => {
+                if down_since.is_some() {
+                    tracing::info!(upstream = upstream.name(), "an upstream can be reached again");
+                }
                 (down_since, pause) = (None, PAUSES.0);
                 stay(&upstreams, &engine, &upstream, &connection, changes).await
             }

@@ -6,8 +6,8 @@ use tracing_subscriber::EnvFilter;
 
 /// The environment variable with the log filter.
 const VARIABLE: &str = "LONGHAUL_LOG";
-/// At `info` each task logs three lines, which is too much by default.
-const DEFAULT: &str = "warn";
+/// At `info` each task logs three lines, which is too much by default. Those of the gateway tell what became of cancelled calls, and why requests failed.
+const DEFAULT: &str = "warn,longhaul_gateway=info";
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// `LONGHAUL_LOG` is not a valid filter.
@@ -79,7 +79,7 @@ mod tests {
         ] {
             assert!(parse(Some(good.into())).is_ok(), "{good}");
         }
-        assert_eq!(parse(None).unwrap().to_string(), "warn");
+        assert_eq!(parse(None).unwrap().to_string(), "longhaul_gateway=info,warn");
         for (bad, told) in [
             ("inof", "`inof` is not a level; did you mean `info`?"),
             ("verbose", "`verbose` is not a level"),

@@ -102,6 +102,11 @@ impl Demultiplexer {
         })
     }
 
+    /// What messages call the server.
+    pub(super) fn address(&self) -> &str {
+        &self.address
+    }
+
     /// The messages that belong to request `id`. Call it before the request is sent.
     ///
     /// # Errors

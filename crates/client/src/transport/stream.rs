@@ -180,7 +180,11 @@ async fn read(
                         (false, Some(_)) => {}
                         (false, None) => {
                             let line = excerpt(line.trim()).into_owned();
-                            tracing::warn!(line, "the server has written a line that is no message of MCP");
+                            tracing::warn!(
+                                server = to.address(),
+                                line,
+                                "a server has written a line that is no message of MCP"
+                            );
                             *foreign = Some(line);
                             late.as_mut().reset(tokio::time::Instant::now() + AFTER_FOREIGN_LINE);
                         }
