@@ -25,6 +25,7 @@ mod import;
 mod inspect;
 mod interrupt;
 mod json_text;
+mod jsonc;
 mod keys;
 mod listening_socket;
 mod listings;
@@ -67,7 +68,7 @@ fn main() -> ExitCode {
     match &cli.command {
         args::Command::Serve(serve) => serve::run(serve),
         #[cfg(unix)]
-        args::Command::Stdio(stdio) => stdio::run(stdio, false),
+        args::Command::Stdio(stdio) => stdio::run(stdio, None),
         #[cfg(unix)]
         args::Command::Wrap(wrap) => wrap::run(wrap),
         #[cfg(unix)]

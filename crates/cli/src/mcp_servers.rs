@@ -1,6 +1,6 @@
 //! The servers in a file of another MCP client (`mcpServers`), as sections of a configuration.
 
-use crate::variables::expand;
+use crate::{jsonc, variables::expand};
 use jsonc_parser::{ast, common::Ranged as _};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
@@ -32,7 +32,7 @@ pub(crate) struct McpServer {
 pub(crate) fn read(text: &str, variable: fn(&str) -> Option<String>) -> Result<Vec<McpServer>, String> {
     // Some editors write a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let options = jsonc_parser::ParseOptions::default();
+    let options = jsonc::options();
     let values: Value = jsonc_parser::parse_to_serde_value(text, &options).map_err(|error| error.to_string())?;
     let parsed = jsonc_parser::parse_to_ast(text, &jsonc_parser::CollectOptions::default(), &options)
         .map_err(|error| error.to_string())?;
@@ -178,6 +178,22 @@ mod tests {
 
     fn wrong(server: &McpServer) -> (usize, &str, &str) {
         (server.line, &server.given, server.section.as_ref().unwrap_err())
+    }
+
+    /// A host would refuse the file, too.
+    #[test]
+    fn comments_and_trailing_commas_are_all_that_goes_beyond_json() {
+        assert_eq!(
+            servers("{\"mcpServers\": {\"a\": {\"command\": \"x\",}, // mine\n},}").len(),
+            1
+        );
+        for loose in [
+            r#"{"mcpServers": {"a": {"command": "x" "args": []}}}"#,
+            r#"{"mcpServers": {"a": {"command": 'x'}}}"#,
+            r#"{mcpServers: {"a": {"command": "x"}}}"#,
+        ] {
+            assert!(read(loose, variable).is_err(), "{loose}");
+        }
     }
 
     #[test]

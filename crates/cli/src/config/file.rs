@@ -8,6 +8,10 @@ use std::{
 };
 use toml::{Spanned, de::DeTable};
 
+/// No TOML begins with a brace, and a file of `mcpServers` does.
+const IS_JSON: &str = "this is JSON, and a configuration is TOML. `longhaul serve` and `longhaul check` read an `mcpServers` file with --mcp-config; for \
+     its server other commands take the data directory, which `longhaul serve` shows when it starts";
+
 /// A configuration file in memory. It collects all problems, so that they can be reported at once.
 pub(super) struct File {
     /// Absolute.
@@ -71,6 +75,10 @@ impl File {
     /// Parses the document; `None` after reporting every syntax error. Values are not checked then, since syntax errors would cause
     /// most of their problems.
     pub(super) fn parse(&self) -> Option<Spanned<DeTable<'_>>> {
+        if self.text.trim_start().starts_with('{') {
+            self.report(None, IS_JSON.to_owned());
+            return None;
+        }
         let (document, errors) = DeTable::parse_recoverable(&self.text);
         for error in &errors {
             self.report(error.span(), error.message().to_owned());

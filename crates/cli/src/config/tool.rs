@@ -202,6 +202,12 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
                     .to_owned(),
             );
         }
+        if task == Some(TaskPolicy::Always) {
+            entry.warn(
+                "`handoff` is for clients without tasks, and with task = \"always\" they cannot call this tool: use task = \"optional\", or leave one of them out"
+                    .to_owned(),
+            );
+        }
         entry.positive_duration()
     });
     let deadline = section.optional("deadline", |entry| entry.positive_duration());

@@ -1,5 +1,6 @@
 //! A configuration file, JSON with comments or TOML, with where its values are in the text.
 
+use crate::jsonc;
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
@@ -33,7 +34,7 @@ impl Node {
     pub(super) fn parse(text: &str, language: Language) -> Result<Self, String> {
         match language {
             Language::Json => {
-                let parsed = jsonc_parser::parse_to_ast(text, &Default::default(), &Default::default());
+                let parsed = jsonc_parser::parse_to_ast(text, &Default::default(), &jsonc::options());
                 let parsed = parsed.map_err(|error| error.to_string())?;
                 parsed.value.map(Self::of_json).ok_or_else(|| "it is empty".to_owned())
             }

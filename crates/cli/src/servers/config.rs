@@ -1,7 +1,7 @@
 //! The configured servers: `servers.toml` of the user, and an `mcpServers` file in JSON.
 
 use super::ServerError;
-use crate::args::EraArg;
+use crate::{args::EraArg, jsonc};
 use serde::Deserialize;
 use std::{
     collections::BTreeMap,
@@ -124,8 +124,8 @@ impl Configured {
     fn parse_json(text: &str, file: &str) -> Result<Self, ServerError> {
         // Some editors write a byte order mark.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let value = jsonc_parser::parse_to_serde_value(text, &jsonc_parser::ParseOptions::default())
-            .map_err(|error| wrong(&file, &error))?;
+        let value =
+            jsonc_parser::parse_to_serde_value(text, &jsonc::options()).map_err(|error| wrong(&file, &error))?;
         let JsonFile { servers } = serde_json::from_value(value).map_err(|error| wrong(&file, &error))?;
         let read = |entry| serde_json::from_value(entry).map_err(|error| wrong_entry(file, &error));
         let entries = servers.into_iter().map(|(name, entry)| (name, read(entry)));

@@ -34,6 +34,12 @@ fn bad_files_are_explained() {
             ],
         ),
         (
+            "{\"mcpServers\": {\"a\": {\"command\": \"x\"}}}",
+            &[
+                "jobs.toml: this is JSON, and a configuration is TOML. `longhaul serve` and `longhaul check` read an `mcpServers` file with --mcp-config; for its server other commands take the data directory, which `longhaul serve` shows when it starts",
+            ],
+        ),
+        (
             "[sever]\nname = \"x\"\n+tool",
             &[
                 "jobs.toml: the section [server] is missing; it needs at least name = \"...\"",

@@ -300,3 +300,14 @@ fn a_socket_that_others_may_open_without_credentials_is_pointed_out() {
         assert_eq!(at(&format!("{listen}api_keys = true")), [""; 0], "{mode}");
     }
 }
+
+#[test]
+fn a_hand_off_that_no_client_can_get_is_pointed_out() {
+    let warnings = warnings_in("command = [\"true\"]\ntask = \"always\"\nhandoff = \"45s\"\n");
+    assert_eq!(
+        warnings,
+        [
+            "jobs.toml:7: `handoff` is for clients without tasks, and with task = \"always\" they cannot call this tool: use task = \"optional\", or leave one of them out"
+        ]
+    );
+}
