@@ -15,6 +15,7 @@ mod fuzz;
 mod http;
 mod interop;
 mod mcp;
+mod namespace;
 mod node;
 mod page;
 mod postgres;

@@ -1,10 +1,14 @@
 //! A private PostgreSQL server, which a run may kill.
 
-use crate::{clock, requirement};
+use crate::{
+    clock,
+    namespace::{self, NetworkHost},
+    requirement,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs::{self, File},
-    io,
+    io::{self, Write},
     net::{Ipv4Addr, SocketAddr, TcpListener},
     os::unix::{fs::chown, process::CommandExt},
     path::{Path, PathBuf},
@@ -34,6 +38,8 @@ pub(crate) enum PostgresError {
 pub(crate) struct Postgres {
     folder: PathBuf,
     port: u16,
+    /// Where its processes run, and where else it listens.
+    host: Option<NetworkHost>,
     settings: &'static [&'static str],
     postmaster: Option<Child>,
 }
@@ -41,12 +47,21 @@ pub(crate) struct Postgres {
 impl Postgres {
     /// Makes a database and starts a server for it, with these settings (`name=value`).
     pub(crate) fn create(settings: &'static [&'static str]) -> Result<Self, PostgresError> {
+        Self::create_on(None, settings)
+    }
+
+    /// As [`create`](Self::create), in a network of its own if there is one.
+    pub(crate) fn create_on(
+        host: Option<NetworkHost>,
+        settings: &'static [&'static str],
+    ) -> Result<Self, PostgresError> {
         // Short, because the name of a socket has 107 characters at most, and where `nobody` can come.
         let folder = std::env::temp_dir().join(format!("lh-{}-{:x}", std::process::id(), fastrand::u32(..)));
         fs::create_dir(&folder)?;
         let mut postgres = Self {
             folder,
             port: free_port()?,
+            host,
             settings,
             postmaster: None,
         };
@@ -64,18 +79,27 @@ impl Postgres {
         ]);
         initdb.arg("--pgdata").arg(data);
         output_of("initdb", &mut initdb)?;
+        if postgres.host.is_some() {
+            let mut admitted = File::options().append(true).open(postgres.data().join("pg_hba.conf"))?;
+            writeln!(admitted, "host all all samenet trust")?;
+        }
         postgres.start()?;
         Ok(postgres)
     }
 
-    /// Where it listens.
+    /// Where it listens: in its own network, if it has one.
     pub(crate) fn address(&self) -> SocketAddr {
-        SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
+        SocketAddr::from((self.listens_at(), self.port))
+    }
+
+    fn listens_at(&self) -> Ipv4Addr {
+        self.host.as_ref().map_or(Ipv4Addr::LOCALHOST, |host| host.address)
     }
 
     /// The URL of its database, reached at this address.
     pub(crate) fn url_at(address: SocketAddr) -> String {
-        format!("postgres://longhaul@{address}/postgres")
+        // Another machine's is reached with TLS by default, and this one has none.
+        format!("postgres://longhaul@{address}/postgres?sslmode=disable")
     }
 
     /// What a statement returns: a line for each row, with `|` between columns.
@@ -165,14 +189,16 @@ impl Postgres {
                 "-p",
                 &self.port.to_string(),
                 "-c",
-                "listen_addresses=127.0.0.1",
+                &format!("listen_addresses={}", self.listens_at()),
                 "-c",
                 "max_connections=200",
             ]);
             for setting in self.settings {
                 server.args(["-c", setting]);
             }
-            self.postmaster = Some(server.stdout(file.try_clone()?).stderr(file).spawn()?);
+            server.stdout(file.try_clone()?).stderr(file);
+            let namespace = self.host.as_ref().map(|host| &host.namespace);
+            self.postmaster = Some(namespace::within(namespace, || server.spawn())??);
         }
         let answers = self.query("SELECT 1").is_ok();
         if !answers {

@@ -417,6 +417,7 @@ fn cluster_args(rounds: u32, plant: Option<cluster::InjectedFault>, json: bool) 
         rounds,
         seed: Some(SEED),
         plant,
+        network: None,
         figures: false,
         upgrade_from: None,
         older: None,

@@ -4,6 +4,7 @@
 //! response, and relays bytes. So the client's next request comes on another connection, and goes to another node.
 
 use super::acceptor::Acceptor;
+use crate::namespace::{self, Namespace};
 use parking_lot::Mutex;
 use std::{
     io::{self, Read, Write},
@@ -22,12 +23,12 @@ pub(crate) struct Balancer {
     nodes: Arc<Nodes>,
 }
 
-#[derive(Default)]
 struct Nodes {
+    /// The network in which each node listens; `None`: this program's.
+    namespaces: Vec<Option<Namespace>>,
     state: Mutex<State>,
 }
 
-#[derive(Default)]
 struct State {
     /// Where each node listens, if it does.
     addresses: Vec<Option<SocketAddr>>,
@@ -35,12 +36,14 @@ struct State {
 }
 
 impl Balancer {
-    pub(crate) fn start(nodes: usize) -> io::Result<Self> {
+    /// Starts one for as many nodes, of which each listens in this namespace.
+    pub(crate) fn start(namespaces: Vec<Option<Namespace>>) -> io::Result<Self> {
         let nodes = Arc::new(Nodes {
             state: Mutex::new(State {
-                addresses: vec![None; nodes],
+                addresses: vec![None; namespaces.len()],
                 next: 0,
             }),
+            namespaces,
         });
         let of_acceptor = Arc::clone(&nodes);
         let acceptor = Acceptor::start(move |stream| {
@@ -89,15 +92,16 @@ impl Nodes {
 
     /// A connection to the next node that accepts one.
     fn connect(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        let count = self.state.lock().addresses.len();
+        let count = self.namespaces.len();
         for _ in 0..count {
-            let address = {
+            let (nth, address) = {
                 let mut state = self.state.lock();
                 state.next = (state.next + 1) % count;
-                state.addresses[state.next]
+                (state.next, state.addresses[state.next])
             };
             let Some(address) = address else { continue };
-            if let Ok(node) = TcpStream::connect_timeout(&address, CONNECT) {
+            let connect = || TcpStream::connect_timeout(&address, CONNECT);
+            if let Ok(node) = namespace::within(self.namespaces[nth].as_ref(), connect)? {
                 return Ok((node, address));
             }
         }

@@ -8,16 +8,19 @@ mod effects;
 mod faults;
 mod figures;
 mod history;
-mod link;
 mod load;
+mod network;
 mod nodes;
+mod proxy;
 mod replicas;
 mod report;
 mod rounds;
+mod switch;
 mod violation;
 
 use crate::{
     crash::{self, CrashError},
+    namespace::NamespaceError,
     postgres::PostgresError,
     process::ProcessError,
     server::ServerError,
@@ -25,6 +28,7 @@ use crate::{
 };
 use effects::Misstep;
 use history::Contradiction;
+pub(crate) use network::NetworkKind;
 use nodes::Cluster;
 pub(crate) use replicas::Fixture;
 use rounds::{Halt, Run};
@@ -49,8 +53,11 @@ pub(crate) struct Args {
     /// Plant a fault in the nodes with durable tools and run until it is found, which is then a failure
     #[arg(long)]
     pub(crate) plant: Option<InjectedFault>,
+    /// How the network is made that faults break; namespaces by default, where they are allowed
+    #[arg(long)]
+    pub(crate) network: Option<NetworkKind>,
     /// Measure what operations cost instead, without faults; for that the programs should be optimized ones
-    #[arg(long, conflicts_with_all = ["plant", "seed", "rounds"])]
+    #[arg(long, conflicts_with_all = ["plant", "seed", "rounds", "network"])]
     pub(crate) figures: bool,
     /// Build the server of this commit, and replace it by the present one under load, one host after the other
     #[arg(long, value_name = "COMMIT", conflicts_with_all = ["plant", "rounds", "figures"])]
@@ -127,11 +134,15 @@ pub(crate) enum ClusterError {
     Postgres(#[from] PostgresError),
     #[error(transparent)]
     Older(#[from] Box<CrashError>),
+    #[error("network namespaces cannot be used: {0}; `--network proxy` does without them")]
+    NoNamespaces(#[source] NamespaceError),
+    #[error("the network cannot be changed: {0}")]
+    Network(#[from] NamespaceError),
     #[error("a file of the run cannot be used: {0}")]
     Io(#[from] io::Error),
     #[error(
-        "{count} violations by round {round} of seed {seed}; logs are in {kept}, and `cargo xtask cluster --rounds {rounds} --seed {seed}` draws the same faults \
-         again"
+        "{count} violations by round {round} of seed {seed}; logs are in {kept}, and `cargo xtask cluster --rounds {rounds} --seed {seed} --network {network}` \
+         draws the same faults again"
     )]
     Broken {
         count: usize,
@@ -140,6 +151,7 @@ pub(crate) enum ClusterError {
         round: u32,
         rounds: u32,
         seed: u64,
+        network: &'static str,
         kept: PathBuf,
     },
     #[error("the run has tested too little: no {what} (seed {seed}); more rounds may help")]
@@ -178,7 +190,9 @@ pub(crate) fn run(args: &Args) -> Result<(), ClusterError> {
     std::fs::create_dir_all(&root)?;
     // Canonical, as in the command lines of supervisors.
     let root = root.canonicalize()?;
-    let cluster = Cluster::start(root.clone(), programs, args.plant)?;
+    let cluster = Cluster::start(root.clone(), programs, args.plant, args.network)?;
+    let network = cluster.network();
+    eprintln!("cluster: network: {network}");
     match Run::of(cluster, &root)?.all(args.rounds, seed) {
         Ok(report) => {
             report.print(args.json);
@@ -196,6 +210,7 @@ pub(crate) fn run(args: &Args) -> Result<(), ClusterError> {
                 round,
                 rounds: args.rounds,
                 seed,
+                network,
                 kept: root,
             })
         }

@@ -3,7 +3,7 @@
 use super::{
     balancer::Balancer,
     faults::{Fault, HOSTS, LEASE, Partition},
-    link::{Link, State},
+    network::{Network, NetworkKind, State},
     violation::Violation,
     {ClusterError, InjectedFault, Programs},
 };
@@ -11,6 +11,7 @@ use crate::{
     attack::shim::Shim,
     clock,
     crash::{self, Load},
+    namespace,
     postgres::Postgres,
     server::{Server, ServerError},
 };
@@ -64,7 +65,6 @@ impl Service {
 struct Node {
     service: Service,
     host: usize,
-    link: Link,
     server: Server,
 }
 
@@ -83,6 +83,7 @@ pub(super) struct Cluster {
     is_older: [bool; HOSTS],
     /// What sets the wall clock of each host.
     clocks: Vec<Shim>,
+    network: Network,
     postgres: Postgres,
     /// Those of a host are beside each other.
     nodes: Vec<Node>,
@@ -95,22 +96,29 @@ pub(super) struct Cluster {
 
 impl Cluster {
     /// Makes the folder and the database of a run, and starts all nodes.
-    pub(super) fn start(root: PathBuf, programs: Programs, plant: Option<InjectedFault>) -> Result<Self, ClusterError> {
+    pub(super) fn start(
+        root: PathBuf,
+        programs: Programs,
+        plant: Option<InjectedFault>,
+        network: Option<NetworkKind>,
+    ) -> Result<Self, ClusterError> {
         fs::create_dir_all(root.join("side").join("locks"))?;
         fs::copy("/proc/self/exe", root.join("worker"))?;
         fs::write(root.join("side").join("journal"), "")?;
         fs::write(root.join("effects"), "")?;
         let clocks = (0..HOSTS).map(|host| Shim::create(&root.join(format!("clock-{host}"))));
         let clocks = clocks.collect::<io::Result<_>>()?;
-        let postgres = Postgres::create(&LOGGED)?;
+        let (network, postgres) = Network::start(network, HOSTS, &LOGGED)?;
+        let balancer = || Balancer::start((0..HOSTS).map(|host| network.namespace(host).cloned()).collect());
         let mut cluster = Self {
-            balancers: [Balancer::start(HOSTS)?, Balancer::start(HOSTS)?],
+            balancers: [balancer()?, balancer()?],
             nodes: Vec::new(),
             root,
             is_older: [programs.older.is_some(); HOSTS],
             programs,
             clocks,
             plant,
+            network,
             postgres,
             cut_off: HashSet::new(),
             counts: BTreeMap::new(),
@@ -118,15 +126,9 @@ impl Cluster {
         for host in 0..HOSTS {
             fs::write(cluster.configuration(host), cluster.configuration_text(host))?;
             for service in Service::ALL {
-                let link = Link::to(cluster.postgres.address())?;
-                let mut server = cluster.spawn(service, host, &link)?;
+                let mut server = cluster.spawn(service, host)?;
                 cluster.balancers[service as usize].set(host, Some(server.ready()?));
-                cluster.nodes.push(Node {
-                    service,
-                    host,
-                    link,
-                    server,
-                });
+                cluster.nodes.push(Node { service, host, server });
             }
         }
         Ok(cluster)
@@ -135,6 +137,11 @@ impl Cluster {
     /// Where clients find a service.
     pub(super) fn address(&self, service: Service) -> std::net::SocketAddr {
         self.balancers[service as usize].address()
+    }
+
+    /// The name of its kind of network.
+    pub(super) fn network(&self) -> &'static str {
+        self.network.kind().name()
     }
 
     /// Whether the nodes begin as an older release.
@@ -179,8 +186,8 @@ impl Cluster {
         server + &crash::tools(&self.root.join("worker"), &self.root.join("side"))
     }
 
-    fn spawn(&self, service: Service, host: usize, link: &Link) -> Result<Server, ServerError> {
-        let database = Postgres::url_at(link.address());
+    fn spawn(&self, service: Service, host: usize) -> Result<Server, ServerError> {
+        let database = Postgres::url_at(self.network.address(host, &self.postgres));
         let mut command = match service {
             Service::Commands => {
                 let older = self.programs.older.as_ref().filter(|_| self.is_older[host]);
@@ -204,7 +211,7 @@ impl Cluster {
             .env("LD_PRELOAD", &self.programs.shim)
             .env("LONGHAUL_SHIM", self.clocks[host].path());
         let log = self.root.join(format!("{}-{host}.log", service.name()));
-        Server::start(&mut command, &log)
+        namespace::within(self.network.namespace(host), || Server::start(&mut command, &log))?
     }
 
     fn of_host(&mut self, host: usize) -> &mut [Node] {
@@ -240,12 +247,12 @@ impl Cluster {
                     Partition::Cut => State::Cut,
                     Partition::Stalled | Partition::StalledThenCut => State::Stalled,
                 };
-                self.of_host(host).iter().for_each(|node| node.link.set(state));
+                self.network.set(host, state)?;
                 clock::pause(away);
                 if how == Partition::StalledThenCut {
-                    self.of_host(host).iter().for_each(|node| node.link.set(State::Cut));
+                    self.network.set(host, State::Cut)?;
                 }
-                self.of_host(host).iter().for_each(|node| node.link.set(State::Open));
+                self.network.set(host, State::Open)?;
             }
             Fault::Clock { host, seconds, away } => {
                 self.clocks[host].shift_clock(seconds)?;
@@ -319,7 +326,7 @@ impl Cluster {
         loop {
             let node = &self.nodes[at];
             let (service, host) = (node.service, node.host);
-            let mut server = self.spawn(service, host, &node.link)?;
+            let mut server = self.spawn(service, host)?;
             match server.ready() {
                 Ok(address) => {
                     self.balancers[service as usize].set(host, Some(address));

@@ -60,7 +60,7 @@ impl Replicas {
     fn start(count: usize, logs: &Path, command: impl Fn(&str) -> Command) -> Result<Self, ClusterError> {
         let postgres = Postgres::create(&[])?;
         let url = Postgres::url_at(postgres.address());
-        let balancer = Balancer::start(count)?;
+        let balancer = Balancer::start(vec![None; count])?;
         let mut servers = Vec::new();
         for nth in 0..count {
             let mut server = Server::start(&mut command(&url), &logs.join(format!("server-{nth}.log")))?;

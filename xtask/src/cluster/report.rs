@@ -6,6 +6,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 pub(super) struct Report {
     pub(super) seed: u64,
+    /// The kind of network between nodes and database.
+    pub(super) network: &'static str,
     pub(super) rounds: u32,
     /// How often what happened to the nodes.
     pub(super) faults: BTreeMap<&'static str, usize>,
@@ -51,12 +53,14 @@ impl Report {
             let lines: BTreeMap<_, _> = self.lines().into_iter().collect();
             let drained = self.drained_in.as_secs_f64();
             let report = json!({
-                "seed": self.seed, "rounds": self.rounds, "faults": self.faults, "counts": lines, "drainedInSeconds": drained,
+                "seed": self.seed, "network": self.network, "rounds": self.rounds, "faults": self.faults, "counts": lines,
+                "drainedInSeconds": drained,
             });
             println!("{report}");
             return;
         }
         println!("{:<36}{}", "seed", self.seed);
+        println!("{:<36}{}", "network", self.network);
         println!("{:<36}{}", "rounds", self.rounds);
         for (what, count) in self
             .faults

@@ -218,6 +218,7 @@ impl Run {
         self.check(found, shared)?;
         let report = Report {
             seed,
+            network: self.cluster.network(),
             rounds: self.round,
             faults: self.cluster.counts.clone(),
             acknowledged: shared.ledger.count() + shared.calls.count(),

@@ -1,6 +1,6 @@
-//! The network between a node and the database: a TCP proxy that can cut connections, or hold back what is sent on them.
+//! The network between a host and the database: a TCP proxy that can cut connections, or hold back what is sent on them.
 
-use super::acceptor::Acceptor;
+use super::{acceptor::Acceptor, network::State};
 use parking_lot::{Condvar, Mutex};
 use std::{
     io::{self, Read, Write},
@@ -9,19 +9,8 @@ use std::{
     thread,
 };
 
-/// What becomes of what is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
-    /// It arrives.
-    Open,
-    /// It is held back, as by a network that drops packets: nobody is told, and it arrives once the network works again.
-    Stalled,
-    /// Connections break, and new ones are refused.
-    Cut,
-}
-
 /// The proxy. Dropping it cuts its connections.
-pub(super) struct Link {
+pub(super) struct Proxy {
     acceptor: Acceptor,
     shared: Arc<Shared>,
 }
@@ -38,7 +27,7 @@ struct Connections {
     open: Vec<(TcpStream, TcpStream)>,
 }
 
-impl Link {
+impl Proxy {
     pub(super) fn to(target: SocketAddr) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             target,
@@ -74,7 +63,7 @@ impl Link {
     }
 }
 
-impl Drop for Link {
+impl Drop for Proxy {
     fn drop(&mut self) {
         self.set(State::Cut);
     }
@@ -137,25 +126,25 @@ mod tests {
     use super::*;
     use std::{net::TcpListener, time::Duration};
 
-    fn pair() -> (Link, TcpStream, TcpStream) {
+    fn pair() -> (Proxy, TcpStream, TcpStream) {
         let target = TcpListener::bind("127.0.0.1:0").unwrap();
-        let link = Link::to(target.local_addr().unwrap()).unwrap();
-        let node = TcpStream::connect(link.address()).unwrap();
+        let proxy = Proxy::to(target.local_addr().unwrap()).unwrap();
+        let node = TcpStream::connect(proxy.address()).unwrap();
         let (database, _) = target.accept().unwrap();
         for end in [&node, &database] {
             end.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
         }
-        (link, node, database)
+        (proxy, node, database)
     }
 
     #[test]
     fn what_is_held_back_arrives_later() {
-        let (link, mut node, mut database) = pair();
-        link.set(State::Stalled);
+        let (proxy, mut node, mut database) = pair();
+        proxy.set(State::Stalled);
         node.write_all(b"COMMIT").unwrap();
         let mut read = [0; 6];
         assert!(database.read_exact(&mut read).is_err(), "nothing arrives");
-        link.set(State::Open);
+        proxy.set(State::Open);
         database.set_read_timeout(None).unwrap();
         database.read_exact(&mut read).unwrap();
         assert_eq!(&read, b"COMMIT");
@@ -163,8 +152,8 @@ mod tests {
 
     #[test]
     fn a_cut_breaks_connections() {
-        let (link, mut node, _database) = pair();
-        link.set(State::Cut);
+        let (proxy, mut node, _database) = pair();
+        proxy.set(State::Cut);
         node.set_read_timeout(None).unwrap();
         assert!(matches!(node.read(&mut [0]), Ok(0) | Err(_)));
     }
