@@ -14,6 +14,7 @@ mod backup_load;
 mod database;
 #[path = "../../../private-dir/tests/planted/mod.rs"]
 mod planted;
+mod readiness;
 mod roles;
 mod shared_store;
 mod support;

@@ -10,8 +10,8 @@ use std::{fs, os::unix::fs::PermissionsExt as _, sync::Arc};
 
 /// A database, and a schema of its own in it.
 pub(crate) struct Shared {
-    schema: Schema,
-    database: Arc<Database>,
+    pub(crate) schema: Schema,
+    pub(crate) database: Arc<Database>,
 }
 
 impl Shared {
@@ -20,7 +20,7 @@ impl Shared {
     }
 
     /// On a database that this test may stop.
-    fn private() -> Self {
+    pub(crate) fn private() -> Self {
         Self::on(Database::private())
     }
 
@@ -57,7 +57,7 @@ impl Shared {
         Place::with(&self.jobs())
     }
 
-    fn jobs(&self) -> String {
+    pub(crate) fn jobs(&self) -> String {
         let keys = format!(
             "store = {:?}\nstore_schema = {:?}\nnode_lease = \"2s\"\nlost_after = \"1h\"\n",
             url(&self.schema.address),
@@ -83,7 +83,7 @@ impl Place {
 }
 
 /// The address as a URL.
-fn url(address: &str) -> String {
+pub(crate) fn url(address: &str) -> String {
     if address.contains("://") {
         return address.to_owned();
     }
