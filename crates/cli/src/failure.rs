@@ -2,15 +2,21 @@
 
 use crate::{
     output,
+    record::LOST_KIND,
     result::{Exit, rpc_error},
     servers::ServerError,
 };
-use longhaul_client::{CallError, JournalError, OpenError, RequestError, TokenError};
+use longhaul_client::{CallError, Finished, JournalError, OpenError, RequestError, TokenError};
 use serde_json::json;
 
 /// The kind of what was made before, and may have run.
 pub(crate) const OUTCOME_UNKNOWN: &str = "outcome_unknown";
-const UNANSWERED: &str = "unanswered";
+/// The kind of a result that does not fit.
+const INVALID_OUTPUT: &str = "invalid_output";
+/// The kind of a task that has failed without a result.
+pub(crate) const FAILED: &str = "failed";
+/// The kind of what asked, and has no answer.
+pub(crate) const UNANSWERED: &str = "unanswered";
 
 /// A command failed.
 pub(crate) struct Failure {
@@ -69,6 +75,38 @@ impl Failure {
     pub(crate) fn outcome_unknown(reason: &str) -> Self {
         let message = format!("the call was made before and may have run, so it is not made again: {reason}");
         Self::no_server(message).of_kind(OUTCOME_UNKNOWN).with_run(true)
+    }
+
+    /// The same of a call that a batch does not make again by itself, since it may have run and has no answer. One whose task is lost says so already.
+    pub(crate) fn left_unknown(self) -> Self {
+        match self.kind {
+            LOST_KIND => self,
+            _ => Self {
+                exit: Exit::NoServer,
+                ..self.of_kind(OUTCOME_UNKNOWN).with_run(true)
+            },
+        }
+    }
+
+    /// How the call of an earlier run has failed that ended like this; nothing for those with a result, and for cancelled ones.
+    pub(crate) fn ended_before(finished: Finished, had_task: bool) -> Option<Self> {
+        Some(match finished {
+            Finished::Failed if had_task => Self::refused("the task failed before, without a result".to_owned())
+                .of_kind(FAILED)
+                .with_run(true),
+            Finished::Failed => {
+                Self::refused("the call was made before, and answered with an error".to_owned()).with_run(true)
+            }
+            Finished::InvalidOutput => Self::refused(
+                "the call was made before, and its result does not fit the tool's output schema".to_owned(),
+            )
+            .of_kind(INVALID_OUTPUT)
+            .with_run(true),
+            Finished::Unanswered => Self::unanswered(
+                "the call was made before, asked, and was not answered, so it is not made again".to_owned(),
+            ),
+            _ => return None,
+        })
     }
 
     /// The server answered with what no MCP server says.
@@ -254,7 +292,7 @@ fn kind_of(error: &RequestError) -> &'static str {
         } => "unavailable",
         RequestError::LostTask { error, .. } => kind_of(error),
         RequestError::InvalidAnswer { .. } => "usage",
-        RequestError::InvalidOutput { .. } => "invalid_output",
+        RequestError::InvalidOutput { .. } => INVALID_OUTPUT,
         RequestError::Invalid(_)
         | RequestError::AsksAgain { .. }
         | RequestError::UnexpectedTask { .. }

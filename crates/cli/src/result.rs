@@ -1,6 +1,6 @@
 //! Printing a tool's result, and the exit status for it.
 
-use crate::output;
+use crate::{failure::FAILED, output};
 use longhaul_client::{InputRequest, Json, Outcome, RpcFailure};
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -99,7 +99,7 @@ pub(crate) fn print_outcome_of(outcome: &Outcome, task: Option<(&str, Option<&st
 /// The error that a task has ended with, as JSON.
 pub(crate) fn task_error(failure: &RpcFailure) -> Value {
     let mut error = rpc_error(failure);
-    error["kind"] = "failed".into();
+    error["kind"] = FAILED.into();
     error["mayHaveRun"] = true.into();
     error
 }

@@ -22,6 +22,7 @@ const DAY: Millis = 24 * 60 * 60 * 1000;
 ///
 /// let tool = client.connection().tool("build").await?.ok_or("no such tool")?;
 /// if let Some(run) = client.begin_batch("/srv/targets.jsonl", false).await? {
+///     let mut is_over = true;
 ///     for target in ["debug", "release"] {
 ///         let arguments = serde_json::from_value(json!({"target": target}))?;
 ///         let line = run.line(&tool.name, &arguments);
@@ -32,11 +33,14 @@ const DAY: Millis = 24 * 60 * 60 * 1000;
 ///                 let mut call = client.prepare(&tool, &arguments, options).await?;
 ///                 println!("{:?}", call.send(&mut |_| {}).await?);
 ///             }
-///             BatchStep::Task(task) => println!("{:?}", task.wait(&mut |_| {}).await?),
+///             BatchStep::Task(task) => println!("{:?}", task.of_tool(&tool).wait(&mut |_| {}).await?),
 ///             other => println!("{target}: {other:?}"),
 ///         }
+///         is_over &= run.outcome(&line).await?.is_some();
 ///     }
-///     run.finish().await?;
+///     if is_over {
+///         run.finish().await?;
+///     }
 /// }
 /// # Ok(()) }
 /// ```
@@ -126,10 +130,34 @@ impl BatchRun {
             *count = count.saturating_add(1);
             *count
         };
+        self.named(&named(nth))
+    }
+
+    /// The line with this [idempotency key](crate::CallOptions::idempotency_key) of its own, which is all that it is known by.
+    pub fn keyed_line(&self, key: &str) -> BatchLine {
+        let name = serde_json::json!([self.key, key]);
+        self.named(&canonical_digest(&Json::from(&name)))
+    }
+
+    fn named(&self, digest: &[u8; 32]) -> BatchLine {
         BatchLine {
             batch: self.number,
-            name: idempotency_key::hexadecimal(&named(nth)[..16]),
+            name: idempotency_key::hexadecimal(&digest[..16]),
         }
+    }
+
+    /// How the call of a line has ended, if it has an outcome: a run that continues this one has nothing to do for it. A call that was refused has none, and
+    /// is made again.
+    ///
+    /// # Errors
+    /// Those of the journal.
+    pub async fn outcome(&self, line: &BatchLine) -> Result<Option<Finished>, JournalError> {
+        let call = self.recording.journal.batch_call(line.clone()).await?;
+        Ok(match call.map(|call| call.state) {
+            Some(CallState::Finished(Finished::Refused)) => None,
+            Some(CallState::Finished(finished)) => Some(finished),
+            _ => None,
+        })
     }
 
     /// What is to be done for a line, by what is recorded of it.
@@ -143,13 +171,17 @@ impl BatchRun {
         if call.state == CallState::Finished(Finished::Refused) {
             return Ok(BatchStep::Call);
         }
+        // There is no result to get.
         if call.state == CallState::Finished(Finished::Unanswered) {
             return Ok(BatchStep::Ended(Finished::Unanswered));
         }
         if let (CallState::Task | CallState::Finished(_), Some(task)) = (&call.state, self.client.task(&call).await) {
             return Ok(BatchStep::Task(task));
         }
-        if call.task.is_none() && self.is_same_call(&call).await {
+        if call.task.is_none()
+            && call.state != CallState::Finished(Finished::Cancelled)
+            && self.is_same_call(&call).await
+        {
             return Ok(BatchStep::Call);
         }
         Ok(match call.state {

@@ -206,14 +206,7 @@ async fn wait(task: TaskHandle, mut reporter: Reporter, mut channels: Channels) 
     };
     match waited {
         Ok(outcome) => Ok(Driven::Task(task, outcome)),
-        Err(error) => {
-            if let RequestError::InvalidOutput { result, .. } = &error {
-                // The result is in the error, so nothing more can be done.
-                let recorded = task.finish(&Outcome::result(result.clone())).await;
-                recorded.unwrap_or_else(|error| tracing::warn!(%error, "the end of a call is not recorded"));
-            }
-            Err(CallError::of_task(&task, error))
-        }
+        Err(error) => Err(CallError::of_task(&task, error)),
     }
 }
 

@@ -327,8 +327,17 @@ impl TaskHandle {
         }
     }
 
-    /// The same task, whose result must fit the output schema of `tool`.
-    pub(crate) fn of_tool(self, tool: &Tool) -> Self {
+    /// The result is in the error of the wait, so nothing more is to be done.
+    pub(crate) async fn record_invalid_output(&self) {
+        if let Some(record) = &self.record
+            && let Err(error) = record.finish(Finished::InvalidOutput).await
+        {
+            tracing::warn!(%error, "the end of a call is not recorded");
+        }
+    }
+
+    /// The same task, whose result must fit the output schema of `tool`, as that of a task that a call returned must.
+    pub fn of_tool(self, tool: &Tool) -> Self {
         Self {
             output: tool.output.clone(),
             ..self

@@ -31,8 +31,8 @@ impl TaskHandle {
     /// # Errors
     /// [`RequestError::InputRequired`] if the task asks and there is no handler. Any other [`RequestError`] that is not transient, for example for an unknown task, or when the server has refused three answers to a question; [`RequestError::Invalid`] also for a task that asks without end;
     /// [`RequestError::AsksAgain`] for one that goes on asking what the server has taken the answer to. [`RequestError::Unanswered`] if there is a handler, and the task asks it something that has
-    /// no answer; it is cancelled then. [`RequestError::InvalidOutput`] if the result does not fit the output schema of the tool, which is known to
-    /// handles that a call returned.
+    /// no answer; it is cancelled then. [`RequestError::InvalidOutput`], and the task is recorded as finished, if the result does not fit the output schema of the
+    /// tool, which is known to handles that a call returned, and those [of a tool](Self::of_tool).
     pub async fn wait(&self, on_event: Observer<'_>) -> Result<Outcome, RequestError> {
         let connection = self.connection();
         if connection.known_era().await.is_none_or(|era| era.legacy().is_some()) {
@@ -70,7 +70,12 @@ impl TaskHandle {
                 Ok(Polled::Ended(outcome)) => return Ok(outcome),
                 Ok(Polled::Live(snapshot)) => wait.until_next_poll(*snapshot).await?,
                 Err(error) if error.is_transient() => wait.back_off(&error).await,
-                Err(error) => return Err(error),
+                Err(error) => {
+                    if let RequestError::InvalidOutput { .. } = &error {
+                        self.record_invalid_output().await;
+                    }
+                    return Err(error);
+                }
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Many calls of one file.
 
 use crate::{
+    batch_without_answer::with_keys,
     scripted::{Received, Reply, scripted, scripted_legacy, task},
     support::*,
     terminal::{Keys, Terminal},
@@ -208,7 +209,7 @@ fn a_server_that_is_gone_ends_the_batch() {
     exit(&run, 3);
     assert_eq!(lines(&run).len(), 1, "{run:?}");
     assert!(
-        stderr(&run).contains("50 calls: 1 without an answer, 49 not ended or not sent"),
+        stderr(&run).contains("50 calls: 1 of unknown outcome, 49 not ended or not sent"),
         "{run:?}"
     );
     let listed = json(&served.run(&["tasks", &url, "--json", "--offline"]));
@@ -447,6 +448,35 @@ fn the_same_batch_again_continues_what_has_not_ended() {
     assert_ne!(of(&fifth, 2)["taskId"], of(&fourth, 2)["taskId"]);
 }
 
+/// It is known by its key, whatever else changes in the file.
+#[test]
+fn a_line_with_a_key_of_its_own_is_continued_by_it() {
+    let served = with_keys(true, |seen| {
+        match seen.body["params"]["_meta"]["dev.longhaul/idempotency-key"] == "k" {
+            true => seen.result(json!({"resultType": "input_required", "requestState": "s", "inputRequests": {
+                "q": {"method": "elicitation/create", "params": {"mode": "form", "message": "which?", "requestedSchema": {"type": "object", "properties": {}}}},
+            }})),
+            false => seen.error(200, -32602),
+        }
+    });
+    let file = served.home.path().join("calls.jsonl");
+    let words = ["call", "--batch", file.to_str().unwrap(), "--concurrency", "1"];
+    for lines in [
+        "{\"tool\": \"t\", \"idempotencyKey\": \"k\"}\n{\"tool\": \"t\"}\n",
+        "{\"tool\": \"t\", \"idempotencyKey\": \"l\"}\n{\"tool\": \"t\", \"idempotencyKey\": \"k\"}\n",
+    ] {
+        fs::write(&file, lines).unwrap();
+        let run = served.run(&words);
+        exit(&run, 5);
+        let said = stderr(&run);
+        assert!(said.contains("2 calls: 1 unanswered, 1 refused"), "{said}");
+        assert!(said.contains("continues this run"), "{said}");
+    }
+    let sent = served.calls_of("tools/call");
+    let key = |seen: &&Received| seen.body["params"]["_meta"]["dev.longhaul/idempotency-key"] == "k";
+    assert_eq!((sent.len(), sent.iter().filter(key).count()), (3, 1));
+}
+
 /// Without idempotency keys a call that may have run is not made again, and the user is told which one it is.
 #[test]
 fn a_call_of_a_batch_that_may_have_run_is_not_repeated_by_itself() {
@@ -538,9 +568,9 @@ fn the_summary_counts_every_line() {
     let summary = said.lines().find(|line| line.starts_with("5 calls: ")).unwrap();
     assert_eq!(
         summary,
-        "5 calls: 1 completed, 1 failed with an error of the tool, 1 without an answer, 2 refused or failed without a result"
+        "5 calls: 1 completed, 1 failed with an error of the tool, 2 refused or failed without a result, 1 of unknown outcome"
     );
-    assert!(said.contains("line 4: without an answer (4 of 5)"), "{said}");
+    assert!(said.contains("line 4: of unknown outcome (4 of 5)"), "{said}");
 }
 
 /// The others go on, each to its own end, and what is said of the next run is true of it.

@@ -1,7 +1,7 @@
 //! Runs over files of calls. A run that was interrupted is continued: what is known of its calls is kept until it is over.
 
 use super::{ClientJournal, error::JournalError, error::Refusal, retention, worker::Scope};
-use crate::{other_login::are_two_users, recorded_call::BatchLine};
+use crate::{CallId, other_login::are_two_users, recorded_call::BatchLine};
 use longhaul_core::UnixMillis;
 use rusqlite::{named_params, params};
 
@@ -100,6 +100,13 @@ pub(super) fn begin_line(scope: &Scope<'_>, line: &BatchLine) -> Result<(), Refu
         retention::delete(scope.connection, call, session)?;
     }
     Ok(())
+}
+
+/// A call that is taken over is that of a line from now on.
+pub(super) fn take_line(scope: &Scope<'_>, line: &BatchLine, call: CallId) -> Result<(), Refusal> {
+    let sql = "UPDATE calls SET batch = ?2, batch_line = ?3 WHERE seq = ?1";
+    let changed = (call.number(), line.batch, &line.name);
+    Ok(scope.connection.prepare_cached(sql)?.execute(changed).map(drop)?)
 }
 
 fn finish(scope: &Scope<'_>, number: i64) -> Result<(), Refusal> {

@@ -434,6 +434,10 @@ fn take_over(scope: &Scope<'_>, call: &NewCall, known_for: Option<Millis>) -> Re
             let session = sessions::record(scope, &call.server, session)?;
             set_session(scope, earlier.call, session)?;
         }
+        if let Some(line) = &call.batch_line {
+            // It may have been made outside the run, under the key of the line.
+            batches::take_line(scope, line, earlier.call)?;
+        }
         return Ok(Some(earlier));
     }
     Ok(None)
