@@ -14,7 +14,7 @@ use crate::{
 use longhaul_client::SystemClock;
 use longhaul_core::Clock as _;
 use relay::{Closed, Input, Session};
-use std::{path::PathBuf, process::ExitCode, time::Duration};
+use std::{fs::File, path::PathBuf, process::ExitCode, time::Duration};
 use tokio::io::{BufReader, stdin, stdout};
 
 /// An owner that has lived so long does not count.
@@ -22,8 +22,8 @@ const LONG: Duration = Duration::from_secs(60);
 /// So many owners in a row may exit without an answer to the client before this process gives up.
 const MOST_EXITS: u32 = 3;
 
-/// Relays until the client leaves, or the owner exits. `takes_over`: whether another one is started then.
-pub(crate) fn run(stdio: &args::Stdio, takes_over: bool) -> ExitCode {
+/// Relays until the client leaves, or the owner exits. With the claim of `longhaul wrap` on the data directory, another owner is started then.
+pub(crate) fn run(stdio: &args::Stdio, claim: Option<File>) -> ExitCode {
     let config = match config::load(&stdio.file, &Environment::of_this_process()) {
         Ok(config) => config,
         Err(error) => {
@@ -45,7 +45,7 @@ pub(crate) fn run(stdio: &args::Stdio, takes_over: bool) -> ExitCode {
         file: stdio.file.clone(),
         data_dir,
         idle_exit: config.server.idle_exit,
-        takes_over,
+        claim,
     };
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -88,7 +88,7 @@ async fn relay(target: &owner::Target) -> ExitCode {
             return ExitCode::SUCCESS;
         }
         let log: PathBuf = target.log();
-        if !target.takes_over || exits >= MOST_EXITS {
+        if target.claim.is_none() || exits >= MOST_EXITS {
             output::note(&format!(
                 "longhaul: the server has exited; its tasks resume when it is started again (log: {})",
                 log.display()

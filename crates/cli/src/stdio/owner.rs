@@ -32,8 +32,9 @@ pub(super) struct Target {
     pub(super) data_dir: PathBuf,
     /// After how long it exits when idle.
     pub(super) idle_exit: Millis,
-    /// Whether another one is started when it has exited. One that a service manager starts would find its directory in use.
-    pub(super) takes_over: bool,
+    /// A locked file by which `longhaul wrap` claims the data directory. Each owner keeps it open as well, and the lock with it; so another one may be started
+    /// when it has exited. Without a claim none is: one that a service manager starts would find its directory in use.
+    pub(super) claim: Option<File>,
 }
 
 /// No owner could be connected to.
@@ -157,6 +158,10 @@ fn start(target: &Target) -> Result<Started, OwnerError> {
     let unusable = target.unusable();
     let log = open_log(target).map_err(&unusable)?;
     let log_from = log.metadata().map_err(&unusable)?.len();
+    let stdin = match &target.claim {
+        Some(claim) => claim.try_clone().map_err(&unusable)?.into(),
+        None => Stdio::null(),
+    };
     let program = std::env::current_exe().map_err(OwnerError::Spawn)?;
     let child = Command::new(program)
         .arg("serve")
@@ -167,7 +172,8 @@ fn start(target: &Target) -> Result<Started, OwnerError> {
         .arg(&target.data_dir)
         .arg("--")
         .arg(&target.file)
-        .stdin(Stdio::null())
+        // A server does not read it.
+        .stdin(stdin)
         .stdout(log.try_clone().map_err(&unusable)?)
         .stderr(log)
         .spawn()

@@ -2,16 +2,18 @@
 //!
 //! The configuration is written to a data directory of its own, and served as any other: over HTTP with `--listen`, else as `longhaul stdio` does.
 
+mod definition;
+
 use crate::{
     args,
     config::{self, Environment},
     generated_config, mcp_servers, output, serve, stdio,
 };
+use definition::{Claim, ClaimError, Definition};
 use longhaul_private_dir::PrivateDir;
-use sha2::{Digest, Sha256};
 use std::{
     env,
-    fs::OpenOptions,
+    fs::{self, File, OpenOptions},
     io::{self, Write as _},
     path::{Path, PathBuf},
     process::ExitCode,
@@ -23,39 +25,21 @@ const FILE: &str = "wrap.toml";
 /// Where it listens beside the socket of `longhaul stdio`, in the data directory.
 const SOCKET: &str = "mcp.sock";
 
-/// Variables that differ from one terminal, login or editor to the next, and that no server is configured by. A name that ends with `_` stands for all that
-/// begin so.
-const OF_THE_TERMINAL: [&str; 19] = [
-    "_",
-    "COLORTERM",
-    "COLUMNS",
-    "DBUS_",
-    "DISPLAY",
-    "INVOCATION_",
-    "JOURNAL_",
-    "LINES",
-    "LONGHAUL_",
-    "OLDPWD",
-    "PWD",
-    "SHLVL",
-    "SSH_",
-    "TERM",
-    "TERM_",
-    "TMUX",
-    "VSCODE_",
-    "WINDOWID",
-    "XDG_SESSION_",
-];
+/// What is served, and where.
+struct Prepared {
+    data_dir: PathBuf,
+    /// The configuration.
+    file: PathBuf,
+    /// The claim on the data directory, while it is open.
+    lock: File,
+}
 
 /// Serves the wrapped command.
 pub(crate) fn run(wrap: &args::Wrap) -> ExitCode {
-    let prepared = env::current_dir()
-        .and_then(|folder| Ok((data_dir(wrap, &folder)?, folder)))
-        .and_then(|(data_dir, folder)| write_config(wrap, &data_dir, &folder).map(|file| (data_dir, file)));
-    let (data_dir, file) = match prepared {
+    let Prepared { data_dir, file, lock } = match prepare(wrap) {
         Ok(prepared) => prepared,
         Err(error) => {
-            output::note(&format!("longhaul: cannot prepare the data directory: {error}"));
+            output::note(&format!("longhaul: {error}"));
             return ExitCode::FAILURE;
         }
     };
@@ -67,9 +51,26 @@ pub(crate) fn run(wrap: &args::Wrap) -> ExitCode {
         Some(listen) => serve::run(&args::Serve::of_file(file, Some(listen.clone()), data_dir)),
         None => {
             let data_dir = Some(data_dir);
-            stdio::run(&args::Stdio { file, data_dir }, true)
+            stdio::run(&args::Stdio { file, data_dir }, Some(lock))
         }
     }
+}
+
+/// Claims the data directory and writes the configuration.
+fn prepare(wrap: &args::Wrap) -> Result<Prepared, ClaimError> {
+    let folder = env::current_dir()?;
+    let definition = Definition::new(wrap, &folder);
+    let data_dir = data_dir(wrap, &definition)?;
+    let directory = PrivateDir::create(&data_dir)?;
+    let Claim { lock, replaced } = definition.claim(&directory)?;
+    if let Some(differences) = replaced {
+        output::note(&format!(
+            "longhaul: the data directory {} was used before with {differences}. Tasks that are unfinished there go on with what is served now",
+            data_dir.display()
+        ));
+    }
+    let file = write_config(wrap, &directory, &folder)?;
+    Ok(Prepared { data_dir, file, lock })
 }
 
 /// Why the command cannot be started, if the system already tells.
@@ -87,9 +88,9 @@ fn missing_program(wrap: &args::Wrap) -> Option<String> {
     Environment::of_this_process().missing_program(wrap.command.first()?, None, &folder)
 }
 
-/// The data directory of the command line: it follows from the command, the folder and the environment, so the same command finds its tasks again, and
-/// another account of the same server has another one.
-fn data_dir(wrap: &args::Wrap, folder: &Path) -> io::Result<PathBuf> {
+/// The data directory of the command line: it follows from the definition, so the same command finds its tasks again, and another account of the same server
+/// has another one.
+fn data_dir(wrap: &args::Wrap, definition: &Definition) -> io::Result<PathBuf> {
     if let Some(data_dir) = &wrap.data_dir {
         return std::path::absolute(data_dir);
     }
@@ -103,37 +104,9 @@ fn data_dir(wrap: &args::Wrap, folder: &Path) -> io::Result<PathBuf> {
             "neither XDG_STATE_HOME nor HOME is set; use --data-dir",
         )
     })?;
-    let mut digest = Sha256::new();
-    let mut add = |text: &[u8]| {
-        digest.update(text.len().to_le_bytes());
-        digest.update(text);
-    };
-    add(folder.as_os_str().as_encoded_bytes());
-    for word in &wrap.command {
-        add(word.as_bytes());
-    }
-    let mut variables: Vec<_> = env::vars_os()
-        .filter(|(name, _)| !is_of_the_terminal(&name.to_string_lossy()))
-        .collect();
-    variables.sort();
-    for (name, value) in variables {
-        add(name.as_encoded_bytes());
-        add(value.as_encoded_bytes());
-    }
-    let digest: String = digest
-        .finalize()
-        .iter()
-        .take(8)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    Ok(state.join("longhaul/wrap").join(format!("{}-{digest}", name(wrap))))
-}
-
-fn is_of_the_terminal(variable: &str) -> bool {
-    OF_THE_TERMINAL.iter().any(|known| match known.strip_suffix('_') {
-        Some(prefix) if !prefix.is_empty() => variable.starts_with(known),
-        _ => variable == *known,
-    })
+    Ok(state
+        .join("longhaul/wrap")
+        .join(format!("{}-{}", name(wrap), definition.digest())))
 }
 
 /// The name of the server: that of the program.
@@ -148,8 +121,7 @@ fn name(wrap: &args::Wrap) -> String {
     mcp_servers::usable_name(&program.unwrap_or_default().to_string_lossy())
 }
 
-fn write_config(wrap: &args::Wrap, data_dir: &Path, folder: &Path) -> io::Result<PathBuf> {
-    let directory = PrivateDir::create(data_dir)?;
+fn write_config(wrap: &args::Wrap, directory: &PrivateDir, folder: &Path) -> io::Result<PathBuf> {
     let text = generated_config::of_command(
         &name(wrap),
         &wrap.command,
@@ -161,29 +133,6 @@ fn write_config(wrap: &args::Wrap, data_dir: &Path, folder: &Path) -> io::Result
     let new = format!("{FILE}.{}", std::process::id());
     let mut file = directory.file(&new, OpenOptions::new().write(true).create(true).truncate(true))?;
     file.write_all(text.as_bytes())?;
-    std::fs::rename(directory.path().join(&new), directory.path().join(FILE))?;
+    fs::rename(directory.path().join(&new), directory.path().join(FILE))?;
     Ok(directory.path().join(FILE))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_of_the_terminal;
-
-    #[test]
-    fn variables_that_configure_a_server_count_and_those_of_a_terminal_do_not() {
-        for name in [
-            "_",
-            "PWD",
-            "SHLVL",
-            "SSH_CONNECTION",
-            "TERM",
-            "TERM_PROGRAM",
-            "VSCODE_PID",
-        ] {
-            assert!(is_of_the_terminal(name), "{name}");
-        }
-        for name in ["API_KEY", "PATH", "HOME", "TERMINAL_TOKEN", "PWD_HASH", "_TOKEN"] {
-            assert!(!is_of_the_terminal(name), "{name}");
-        }
-    }
 }

@@ -187,7 +187,12 @@ pub(crate) struct Host {
 impl Host {
     /// Starts the command, and initializes the session.
     pub(crate) fn start(folder: &Path, command: &[&str]) -> Self {
-        let mut child = longhaul(folder)
+        Self::of(longhaul(folder), command)
+    }
+
+    /// As [`start`](Self::start), with a command of which more is known.
+    pub(crate) fn of(mut longhaul: Command, command: &[&str]) -> Self {
+        let mut child = longhaul
             .args(command)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
