@@ -36,12 +36,14 @@ pub(crate) async fn run(inner: Arc<Inner>, renews: bool) {
             () = node.resync_requested() => {}
             () = node.ports.clock.sleep(Duration::from_millis(pause)) => {}
         }
+        let mut is_told = false;
         while let Err(error) = resync(&inner, renews).await {
             if error == StoreError::LeaseLost {
                 return;
             }
-            if error != StoreError::Locked {
-                warn!(%error, "what this server waits for could not be read");
+            if error != StoreError::Locked && !is_told {
+                warn!(%error, "what this server waits for could not be read; it is tried again");
+                is_told = true;
             }
             node.ports.clock.sleep(PAUSE_AFTER_ERROR).await;
         }

@@ -2,6 +2,8 @@
 //!
 //! They have a connection of their own. In the transaction of a change, `NOTIFY` would make all nodes wait for each other until that is on the disk, and fail
 //! the change when the server's queue is full. What is lost costs nothing but time: every reader of events also looks by itself.
+//!
+//! A process also hears itself, once a second at least. While it does not, or has no connection, its readers look twice a second.
 
 use crate::{
     address::Address,
@@ -20,6 +22,7 @@ use longhaul_store::code::{self, STOP_REASONS};
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
+    pin::pin,
     sync::Weak,
     time::Duration,
 };
@@ -33,6 +36,8 @@ const MOST_BYTES: usize = 7_900;
 /// What is left of that for messages.
 const MOST_BYTES_OF_MESSAGES: usize = MOST_BYTES - 120;
 const RECONNECT_AFTER: Duration = Duration::from_millis(500);
+/// While no events of others are heard, this process reads again so often what it waits for.
+const POLL_EVERY: Duration = Duration::from_millis(500);
 
 /// The connection for events of one store.
 pub(crate) struct Notifications {
@@ -48,21 +53,37 @@ pub(crate) struct Notifications {
 impl Notifications {
     /// Runs until the store is dropped.
     pub(crate) async fn run(mut self) {
+        let mut failures = 0_u32;
         loop {
-            match self.connected().await {
+            match self.connected(&mut failures).await {
                 Ok(()) => return,
-                Err(why) => tracing::debug!(%why, "events of other nodes cannot be heard; connecting again"),
+                Err(why) => {
+                    failures = failures.saturating_add(1);
+                    // A connection that was lost is mostly there again at once.
+                    if failures == 2 {
+                        tracing::warn!(%why, "events of other servers cannot be heard, so the database is polled; connecting again");
+                    }
+                }
             }
             pause(RECONNECT_AFTER).await;
+            self.tell(&[StoreEvent::Resync]);
             if self.published.strong_count() == 0 {
                 return;
             }
         }
     }
 
-    /// Returns when the store was dropped.
-    async fn connected(&mut self) -> Result<(), Fault> {
-        let (client, mut heard) = self.connect().await?;
+    /// Returns when the store was dropped. `failures` are those since it was last connected.
+    async fn connected(&mut self, failures: &mut u32) -> Result<(), Fault> {
+        let (client, mut heard) = {
+            let mut connecting = pin!(self.connect());
+            loop {
+                tokio::select! {
+                    connected = &mut connecting => break connected?,
+                    () = pause(POLL_EVERY) => self.tell(&[StoreEvent::Resync]),
+                }
+            }
+        };
         let channel = client
             .query_one(
                 "SELECT 'longhaul_' || oid FROM pg_namespace WHERE nspname = $1",
@@ -79,17 +100,39 @@ impl Notifications {
             ))
             .await?;
         self.tell(&[StoreEvent::Resync]);
+        if std::mem::take(failures) > 1 {
+            tracing::warn!("events of other servers are heard again");
+        }
+        let mut own = OwnEvent::Heard;
+        let mut look = Box::pin(pause(POLL_EVERY));
         loop {
             tokio::select! {
                 payload = heard.recv() => match payload {
-                    Some(payload) => self.hear(&client, &payload).await?,
+                    Some(payload) => {
+                        if self.hear(&client, &payload).await? {
+                            own = OwnEvent::Heard;
+                        }
+                    }
                     None => return Err(Fault::Outage("the connection was lost".to_owned())),
                 },
                 first = self.outgoing.recv() => {
                     let Some(first) = first else { return Ok(()) };
                     pause(COALESCED_FOR).await;
                     let payloads = self.payloads(first);
-                    client.execute("SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload", &[&channel, &payloads]).await?;
+                    send(&client, &channel, &payloads).await?;
+                }
+                () = &mut look => {
+                    own = match own {
+                        OwnEvent::Heard => OwnEvent::Due,
+                        OwnEvent::Due | OwnEvent::Sent => {
+                            if own == OwnEvent::Sent {
+                                self.tell(&[StoreEvent::Resync]);
+                            }
+                            send(&client, &channel, &[ToldEvents::default().payload(self.me)]).await?;
+                            OwnEvent::Sent
+                        }
+                    };
+                    look = Box::pin(pause(POLL_EVERY));
                 }
             }
         }
@@ -161,13 +204,14 @@ impl Notifications {
         json!({ "from": self.me }).to_string()
     }
 
-    async fn hear(&self, client: &Client, payload: &str) -> Result<(), Fault> {
+    /// Returns whether it is this process's own.
+    async fn hear(&self, client: &Client, payload: &str) -> Result<bool, Fault> {
         let Ok(said) = serde_json::from_str::<Value>(payload) else {
             self.tell(&[StoreEvent::Resync]);
-            return Ok(());
+            return Ok(false);
         };
         if said["from"].as_u64() == Some(self.me) {
-            return Ok(());
+            return Ok(true);
         }
         let events = events(&said).unwrap_or_else(|| vec![StoreEvent::Resync]);
         if !events.is_empty() {
@@ -190,7 +234,7 @@ impl Notifications {
                 self.tell(&[StoreEvent::Message { to, text }]);
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Whether a node is one of this process.
@@ -205,6 +249,22 @@ impl Notifications {
             published.tell(events);
         }
     }
+}
+
+/// The event by which a process finds out that it hears events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OwnEvent {
+    Heard,
+    /// It is sent with the next look.
+    Due,
+    /// It is not heard yet.
+    Sent,
+}
+
+async fn send(client: &Client, channel: &str, payloads: &[String]) -> Result<(), Fault> {
+    let statement = "SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload";
+    client.execute(statement, &[&channel, &payloads]).await?;
+    Ok(())
 }
 
 /// What was committed within a few milliseconds.

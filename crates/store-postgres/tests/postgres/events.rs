@@ -13,7 +13,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// What a store tells from now on.
-fn listen(store: &PostgresStore) -> UnboundedReceiver<StoreEvent> {
+pub(crate) fn listen(store: &PostgresStore) -> UnboundedReceiver<StoreEvent> {
     let (tell, told) = unbounded_channel();
     let listener: Listener = Arc::new(move |events: &[StoreEvent]| {
         events.iter().for_each(|event| drop(tell.send(event.clone())));
@@ -22,7 +22,10 @@ fn listen(store: &PostgresStore) -> UnboundedReceiver<StoreEvent> {
     told
 }
 
-async fn until(told: &mut UnboundedReceiver<StoreEvent>, is_wanted: impl Fn(&StoreEvent) -> bool) -> StoreEvent {
+pub(crate) async fn until(
+    told: &mut UnboundedReceiver<StoreEvent>,
+    is_wanted: impl Fn(&StoreEvent) -> bool,
+) -> StoreEvent {
     loop {
         let event = told.recv().await.unwrap();
         if is_wanted(&event) {
@@ -44,7 +47,7 @@ async fn until_it_listens(at: &PostgresStore, node: NodeId, told: &mut Unbounded
     }
 }
 
-fn is_of(event: &StoreEvent, name: &str) -> bool {
+pub(crate) fn is_of(event: &StoreEvent, name: &str) -> bool {
     matches!(event, StoreEvent::TaskChanged(hint) if hint.task == id(name))
 }
 

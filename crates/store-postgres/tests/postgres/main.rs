@@ -9,6 +9,7 @@ mod concurrent;
 mod contract;
 mod copies;
 mod crash;
+mod deaf;
 mod events;
 mod pooler;
 mod relocation;
