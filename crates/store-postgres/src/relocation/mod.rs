@@ -155,7 +155,8 @@ pub async fn abandon_move(source: Relocation, address: &str, options: &PostgresO
 /// Begins the transaction in which everything happens. No node is opened on the schema until it has ended, and a move that is being committed was committed.
 async fn begin(connection: &mut Connection) -> Result<Tx<'_>, Fault> {
     let tx = connection.begin().answered_within(Some(LONGEST_WAIT));
-    tx.run("SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0")
+    // Locks are waited for as long as the connection: a move that is being committed may hold one for longer than other work waits.
+    tx.run("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0")
         .await?;
     take_turn(&tx, "nodes").await?;
     // Copying takes as long as it takes.
