@@ -121,7 +121,7 @@ pub(crate) struct Wrap {
     /// Address or unix:PATH to listen on; without it, standard input and output
     #[arg(long, value_name = "ADDR", value_parser = config::parse_listen)]
     pub(crate) listen: Option<config::Listen>,
-    /// Data directory; by default one that follows from the command, the folder and the environment
+    /// Data directory; by default one that follows from the command, the folder, the environment and --handoff
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
     /// After how long a call of a client without tasks is answered, with how to follow it. `0s` for never

@@ -1,6 +1,7 @@
 //! What a data directory of `longhaul wrap` is for, and its claim by the processes that use it.
 
 use crate::args;
+use longhaul_core::Millis;
 use longhaul_private_dir::PrivateDir;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -45,6 +46,8 @@ const OF_THE_TERMINAL: [&str; 19] = [
 pub(super) struct Definition {
     command: Vec<String>,
     folder: String,
+    /// It is a setting of the server, so clients that want another one need another server.
+    pub(super) handoff: Option<Millis>,
     /// By name, a short digest of the value: enough to tell two values apart, too short to find one by.
     variables: BTreeMap<String, String>,
 }
@@ -84,6 +87,7 @@ impl Definition {
         Self {
             command: wrap.command.clone(),
             folder: folder.to_string_lossy().into_owned(),
+            handoff: wrap.handoff.filter(|handoff| *handoff > 0),
             variables: variables.collect(),
         }
     }
@@ -146,6 +150,7 @@ impl Definition {
         let differences = [
             (self.command != other.command).then(|| "another command".to_owned()),
             (self.folder != other.folder).then(|| format!("another folder ({})", other.folder)),
+            (self.handoff != other.handoff).then(|| "another --handoff".to_owned()),
             (!names.is_empty()).then(|| format!("other values of these variables: {names}")),
         ];
         differences.into_iter().flatten().collect::<Vec<_>>().join(", and ")
@@ -196,6 +201,7 @@ mod tests {
         Definition {
             command: vec![command.to_owned()],
             folder: "/a".to_owned(),
+            handoff: None,
             variables: variables.collect(),
         }
     }

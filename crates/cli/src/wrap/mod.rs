@@ -69,7 +69,7 @@ fn prepare(wrap: &args::Wrap) -> Result<Prepared, ClaimError> {
             data_dir.display()
         ));
     }
-    let file = write_config(wrap, &directory, &folder)?;
+    let file = write_config(wrap, &definition, &directory, &folder)?;
     Ok(Prepared { data_dir, file, lock })
 }
 
@@ -121,13 +121,18 @@ fn name(wrap: &args::Wrap) -> String {
     mcp_servers::usable_name(&program.unwrap_or_default().to_string_lossy())
 }
 
-fn write_config(wrap: &args::Wrap, directory: &PrivateDir, folder: &Path) -> io::Result<PathBuf> {
+fn write_config(
+    wrap: &args::Wrap,
+    definition: &Definition,
+    directory: &PrivateDir,
+    folder: &Path,
+) -> io::Result<PathBuf> {
     let text = generated_config::of_command(
         &name(wrap),
         &wrap.command,
         folder,
         &directory.path().join(SOCKET),
-        wrap.handoff.filter(|handoff| *handoff > 0),
+        definition.handoff,
     );
     // Replaced whole, since another process may be reading it.
     let new = format!("{FILE}.{}", std::process::id());

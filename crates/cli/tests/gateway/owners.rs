@@ -116,3 +116,30 @@ fn a_wrap_whose_server_is_killed_starts_another_one_for_the_same_session() {
         host.leave();
     }
 }
+
+/// A host that gives up early must get its hand-off, whichever host came first.
+#[test]
+fn hosts_with_different_hand_offs_do_not_share_a_server() {
+    let folder = folder();
+    let path = folder.path();
+    let command = ["--", LONGHAUL, "stdio", "upstream.toml"];
+    let wrap = |options: &[&'static str]| [&["wrap"], options, &command].concat();
+    let mut plain = Host::start(path, &wrap(&["--handoff", "0s"]));
+    let mut hurried = Host::start(path, &wrap(&["--handoff", "10ms"]));
+    let mut tools = |host: &mut Host| host.exchange("tools/list", json!({}))["result"].to_string();
+    assert!(!tools(&mut plain).contains("task_wait") && tools(&mut hurried).contains("task_wait"));
+    let handed_off = hurried.exchange("tools/call", json!({"name": "gate", "arguments": {}}))["result"].to_string();
+    assert!(handed_off.contains("task_wait"), "{handed_off}");
+    let mut unset = Host::start(path, &wrap(&[]));
+    assert!(!tools(&mut unset).contains("task_wait"));
+    let owners = fs::read_dir(path.join("state/longhaul/wrap")).unwrap().count();
+    assert_eq!(owners, 2, "no hand-off and 0s are the same");
+    fs::write(path.join("gate"), "").unwrap();
+    for host in [plain, hurried, unset] {
+        host.leave();
+    }
+    let own = Host::start(path, &WRAP);
+    let other = [&WRAP[..3], &["--handoff", "10ms"], &command].concat();
+    assert_refused(&said(longhaul(path), &other), "another --handoff.");
+    own.leave();
+}
