@@ -20,6 +20,9 @@ const READ_ONLY: &str = "the database can only be read: it is a standby, or `def
      servers, of which the primary is found";
 /// What is said of a database without room for another connection.
 const NO_CONNECTION: &str = "the database accepts no more connections: raise its `max_connections`, or the `CONNECTION LIMIT` of the role, set `store_connections` lower on each server, or put a pooler between";
+/// What is said of a role that has lost a right.
+const NO_RIGHT: &str =
+    "the role in `store` may not do what a server needs: `longhaul check` names the SQL that grants it";
 /// How long work waits for a database that cannot be used as it is.
 const LONGEST_UNUSABLE: Duration = Duration::from_secs(1);
 /// How long work waits for a database that cannot be reached, all in all: after this time it is not tried again.
@@ -119,6 +122,7 @@ impl From<Error> for Fault {
             () if class == "08" || code.code().starts_with("57P") => Self::Outage(why),
             () if *code == SqlState::TOO_MANY_CONNECTIONS => Self::Unusable(NO_CONNECTION),
             () if *code == SqlState::READ_ONLY_SQL_TRANSACTION => Self::Unusable(READ_ONLY),
+            () if *code == SqlState::INSUFFICIENT_PRIVILEGE => Self::Unusable(NO_RIGHT),
             () if *code == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT => Self::Outage(why),
             () if *code == SqlState::DISK_FULL => Self::Refused(StoreError::Full),
             // It has taken longer than `statement_timeout`.

@@ -122,11 +122,12 @@ impl PostgresStore {
                 Connections::direct(&address, &options, RESERVED)?,
             ),
             Some(direct) => {
+                let shown = direct.shown();
                 let direct = Connections::direct(direct, &options, 1)?;
                 schema::migrate(&direct, &options).await?;
                 let pooled = Pooled {
                     begin: session::begin_pooled(&options),
-                    types: Arc::new(Types::new(direct)),
+                    types: Arc::new(Types::new(direct, shown)),
                 };
                 (
                     Connections::pooled(&address, &options, for_reads, pooled.clone())?,

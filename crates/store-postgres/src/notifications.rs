@@ -61,7 +61,8 @@ impl Notifications {
                     failures = failures.saturating_add(1);
                     // A connection that was lost is mostly there again at once.
                     if failures == 2 {
-                        tracing::warn!(%why, "events of other servers cannot be heard, so the database is polled; connecting again");
+                        let address = self.address.shown();
+                        tracing::warn!(address, %why, "events of other servers cannot be heard, so the database is polled; connecting again");
                     }
                 }
             }

@@ -13,13 +13,16 @@ use tokio_postgres::types::Type;
 pub(crate) struct Types {
     /// Without a pooler.
     direct: Connections,
+    /// Where they lead, for messages.
+    address: String,
     known: Mutex<HashMap<String, Arc<[Type]>>>,
 }
 
 impl Types {
-    pub(crate) fn new(direct: Connections) -> Self {
+    pub(crate) fn new(direct: Connections, address: String) -> Self {
         Self {
             direct,
+            address,
             known: Mutex::default(),
         }
     }
@@ -28,11 +31,18 @@ impl Types {
         if let Some(known) = self.known.lock().get(sql) {
             return Ok(Arc::clone(known));
         }
-        let connection = self.direct.get().await?;
-        let learned = connection.types(sql).await;
-        let learned = connection.settle(learned)?;
+        let learned = self.ask(sql).await.map_err(|fault| match fault {
+            Fault::Outage(why) => Fault::Outage(format!("`store_direct`, {}: {why}", self.address)),
+            other => other,
+        })?;
         self.known.lock().insert(sql.to_owned(), Arc::clone(&learned));
         Ok(learned)
+    }
+
+    async fn ask(&self, sql: &str) -> Result<Arc<[Type]>, Fault> {
+        let connection = self.direct.get().await?;
+        let learned = connection.types(sql).await;
+        connection.settle(learned)
     }
 }
 

@@ -7,7 +7,8 @@ use tracing_subscriber::EnvFilter;
 /// The environment variable with the log filter.
 const VARIABLE: &str = "LONGHAUL_LOG";
 /// At `info` each task logs three lines, which is too much by default. Those of the gateway tell what became of cancelled calls, and why requests failed.
-const DEFAULT: &str = "warn,longhaul_gateway=info";
+/// The pool of connections to PostgreSQL tells each that is lost, and the store what follows from it.
+const DEFAULT: &str = "warn,longhaul_gateway=info,deadpool=error";
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// `LONGHAUL_LOG` is not a valid filter.
@@ -79,7 +80,7 @@ mod tests {
         ] {
             assert!(parse(Some(good.into())).is_ok(), "{good}");
         }
-        assert_eq!(parse(None).unwrap().to_string(), "longhaul_gateway=info,warn");
+        assert_eq!(parse(None).unwrap().to_string(), "longhaul_gateway=info,deadpool=error,warn");
         for (bad, told) in [
             ("inof", "`inof` is not a level; did you mean `info`?"),
             ("verbose", "`verbose` is not a level"),

@@ -56,3 +56,27 @@ async fn a_database_without_room_for_a_connection_says_what_to_do() {
         "{why}"
     );
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_role_that_has_lost_a_right_says_what_to_do() {
+    let server = Server::private().await;
+    let (client, connection) = tokio_postgres::connect(&server.address, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+        .batch_execute("CREATE ROLE weak LOGIN; GRANT CREATE ON DATABASE postgres TO weak")
+        .await
+        .unwrap();
+    let weak = server.address.replace("user=longhaul", "user=weak");
+    let schema = Schema::new(&server);
+    let store = PostgresStore::open(&weak, schema.options()).await.unwrap();
+    let revoke = format!(
+        "REVOKE INSERT, UPDATE ON ALL TABLES IN SCHEMA {} FROM weak",
+        schema.name
+    );
+    client.batch_execute(&revoke).await.unwrap();
+    let ended = store.end_session(&SessionKey::named("s"), UnixMillis(1)).await;
+    assert!(
+        matches!(&ended, Err(StoreError::Unusable(why)) if why.contains("`longhaul check`")),
+        "{ended:?}"
+    );
+}
