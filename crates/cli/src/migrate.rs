@@ -140,8 +140,59 @@ fn report(asked: &args::Migrate, data_dir: &str, address: &str, schema: &str, mo
         "now set in [server] of {}, and start the server on the same data directory, which keeps logs and keys:",
         asked.file.display()
     ));
-    output::note(&format!("  store = \"{address}\""));
+    let (store, has_password) = without_password(&asked.to);
+    let password = if has_password {
+        " # and its password, which is not shown"
+    } else {
+        ""
+    };
+    output::note(&format!("  store = \"{store}\"{password}"));
     if schema != DEFAULT_SCHEMA {
         output::note(&format!("  store_schema = \"{schema}\""));
+    }
+}
+
+/// The URL of a database with all of its parameters but the password, and whether it has one.
+fn without_password(url: &str) -> (String, bool) {
+    let (address, query) = url.split_once('?').unwrap_or((url, ""));
+    let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
+    let (user, hosts) = rest.rsplit_once('@').unwrap_or(("", rest));
+    let name = user.split_once(':').map_or(user, |(name, _)| name);
+    let at = if user.is_empty() { "" } else { "@" };
+    let kept: Vec<&str> = query
+        .split('&')
+        .filter(|parameter| !parameter.starts_with("password="))
+        .collect();
+    let kept = kept.join("&");
+    let mark = if kept.is_empty() { "" } else { "?" };
+    (
+        format!("{scheme}://{name}{at}{hosts}{mark}{kept}"),
+        name != user || kept != query,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_to_be_set_has_all_but_the_password() {
+        for (url, shown) in [
+            ("postgres://jobs@db/jobs", None),
+            ("postgres:///jobs?host=/run/pg", None),
+            (
+                "postgres://jobs@db1,db2/jobs?sslmode=verify-full&sslrootcert=/etc/root.crt",
+                None,
+            ),
+            ("postgres://jobs:p@ss@db/jobs", Some("postgres://jobs@db/jobs")),
+            (
+                "postgres://db/jobs?password=x&sslmode=require",
+                Some("postgres://db/jobs?sslmode=require"),
+            ),
+            ("postgres://db/jobs?password=x", Some("postgres://db/jobs")),
+        ] {
+            let expected = (shown.unwrap_or(url).to_owned(), shown.is_some());
+            assert_eq!(without_password(url), expected);
+        }
     }
 }
