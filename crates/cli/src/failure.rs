@@ -1,22 +1,13 @@
 //! A client command failed.
 
 use crate::{
+    kinds::{FAILED, INVALID_OUTPUT, LOST, OUTCOME_UNKNOWN, UNANSWERED, UNREACHABLE},
     output,
-    record::LOST_KIND,
     result::{Exit, rpc_error},
     servers::ServerError,
 };
 use longhaul_client::{CallError, Finished, JournalError, OpenError, RequestError, TokenError};
 use serde_json::json;
-
-/// The kind of what was made before, and may have run.
-pub(crate) const OUTCOME_UNKNOWN: &str = "outcome_unknown";
-/// The kind of a result that does not fit.
-const INVALID_OUTPUT: &str = "invalid_output";
-/// The kind of a task that has failed without a result.
-pub(crate) const FAILED: &str = "failed";
-/// The kind of what asked, and has no answer.
-pub(crate) const UNANSWERED: &str = "unanswered";
 
 /// A command failed.
 pub(crate) struct Failure {
@@ -80,7 +71,7 @@ impl Failure {
     /// The same of a call that a batch does not make again by itself, since it may have run and has no answer. One whose task is lost says so already.
     pub(crate) fn left_unknown(self) -> Self {
         match self.kind {
-            LOST_KIND => self,
+            LOST => self,
             _ => Self {
                 exit: Exit::NoServer,
                 ..self.of_kind(OUTCOME_UNKNOWN).with_run(true)
@@ -113,7 +104,7 @@ impl Failure {
     pub(crate) fn no_server(message: String) -> Self {
         Self {
             exit: Exit::NoServer,
-            kind: "unreachable",
+            kind: UNREACHABLE,
             message,
             error: None,
             may_have_run: None,
@@ -301,7 +292,7 @@ fn kind_of(error: &RequestError) -> &'static str {
         RequestError::Unanswered { .. } => UNANSWERED,
         RequestError::TimedOut { .. } => "timed_out",
         RequestError::CancelledElsewhere => "cancelled",
-        _ => "unreachable",
+        _ => UNREACHABLE,
     }
 }
 

@@ -27,6 +27,7 @@ mod interrupt;
 mod json_text;
 mod jsonc;
 mod keys;
+mod kinds;
 mod listening_socket;
 mod listings;
 mod login;

@@ -2,7 +2,7 @@
 
 use crate::{
     failure::Failure,
-    output,
+    kinds, output,
     result::Exit,
     servers::{self, Server},
     states,
@@ -354,8 +354,6 @@ pub(crate) async fn found_again(call: &mut RecordedCall, status: TaskStatus) {
     }
 }
 
-/// The kind of a task that is lost.
-pub(crate) const LOST_KIND: &str = "lost";
 const LOST: &str = "the server does not know the task any more";
 
 /// What is said of a task that the server has forgotten, because its result was fetched.
@@ -379,7 +377,7 @@ pub(crate) async fn unread(task: &TaskHandle, error: RequestError) -> Failure {
             .with_advice(
                 "its result cannot be fetched, and it may have run: call the tool again only if it may run twice",
             )
-            .of_kind(LOST_KIND)
+            .of_kind(kinds::LOST)
             .with_run(true),
     }
 }
@@ -387,7 +385,7 @@ pub(crate) async fn unread(task: &TaskHandle, error: RequestError) -> Failure {
 /// The same of a task of which an earlier command has recorded that.
 pub(crate) fn lost_before(reason: &str) -> Failure {
     let message = format!("the call was made before, and its task is lost, so it is not made again: {reason}");
-    Failure::refused(message).of_kind(LOST_KIND).with_run(true)
+    Failure::refused(message).of_kind(kinds::LOST).with_run(true)
 }
 
 /// Records that the server does not know the call's task any more.

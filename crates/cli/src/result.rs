@@ -1,6 +1,6 @@
 //! Printing a tool's result, and the exit status for it.
 
-use crate::{failure::FAILED, output};
+use crate::{kinds::FAILED, output};
 use longhaul_client::{InputRequest, Json, Outcome, RpcFailure};
 use serde_json::{Value, json};
 use std::process::ExitCode;

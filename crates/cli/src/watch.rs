@@ -3,6 +3,7 @@
 use crate::{
     args,
     failure::Failure,
+    kinds,
     output::{self, plain},
     pace::Pace,
     record::{self, Named},
@@ -169,7 +170,7 @@ impl Watched {
                 let failure = record::unread(&self.task, error).await;
                 let failure = self.named.explain(failure).of_task(&self.named.id);
                 let state = match (failure.kind(), failure.exit()) {
-                    (record::LOST_KIND, _) => "lost",
+                    (kinds::LOST, _) => "lost",
                     (_, Exit::NoServer) => "not reached",
                     _ => "refused",
                 };

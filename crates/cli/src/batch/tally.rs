@@ -1,7 +1,8 @@
 //! How the lines of a batch have ended, and how many of them in which way.
 
 use crate::{
-    failure::{Failure, OUTCOME_UNKNOWN, UNANSWERED},
+    failure::Failure,
+    kinds::{OUTCOME_UNKNOWN, UNANSWERED},
     result::Exit,
 };
 use longhaul_client::Finished;
