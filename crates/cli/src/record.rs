@@ -2,8 +2,8 @@
 
 use crate::{
     failure::Failure,
-    kinds, output,
-    result::Exit,
+    kinds::{self, UNREACHABLE},
+    output,
     servers::{self, Server},
     states,
 };
@@ -218,12 +218,11 @@ impl Named {
         if self.recorded.is_some() || self.server.is_chosen() {
             return failure;
         }
-        match failure.exit() {
-            // What is wrong is the word.
-            Exit::NoServer if !self.server.is_named() => Failure::usage(format!(
-                "no recorded task has the id `{}`, no server is configured under that name, and there is none at {} (another server: -s SERVER); `longhaul tasks` lists the ids",
-                self.id,
-                self.server.shown()
+        match failure.kind() {
+            // What is wrong is the word: nobody has named the server, and none was asked.
+            UNREACHABLE if !self.server.is_named() => Failure::usage(format!(
+                "no recorded task or call has the id `{}`, and no server is configured under that name; `longhaul tasks` lists the ids, and -s SERVER asks a server for a task that is not listed",
+                self.id
             )),
             _ => failure.explained(&format!(
                 "no recorded task has the id `{}`, so {} was asked (another server: -s SERVER)",
@@ -395,4 +394,23 @@ pub(crate) async fn mark_lost(call: &mut RecordedCall) {
     };
     let marked = async { open().await?.mark_lost(call.id, LOST).await };
     read_again(call, marked.await).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_nobody_has_named_is_told_only_if_it_was_asked() {
+        let named = Named::unrecorded(Server::named_by_nobody(), "01m8e7mkTYPO");
+        let explained = |failure: Failure| named.explain(failure).to_string();
+        assert_eq!(
+            explained(Failure::no_server("connection refused".to_owned())),
+            "no recorded task or call has the id `01m8e7mkTYPO`, and no server is configured under that name; `longhaul tasks` lists the ids, and -s SERVER asks a server for a task that is not listed"
+        );
+        assert_eq!(
+            explained(Failure::refused("Task not found".to_owned())),
+            "no recorded task has the id `01m8e7mkTYPO`, so http://127.0.0.1:7411/mcp was asked (another server: -s SERVER): Task not found"
+        );
+    }
 }

@@ -128,6 +128,15 @@ impl Server {
         }
     }
 
+    /// The default server, which nobody has named.
+    #[cfg(test)]
+    pub(crate) fn named_by_nobody() -> Self {
+        Self {
+            named_by: NamedBy::Nothing,
+            ..Self::at(Endpoint::Http(DEFAULT_URL.to_owned()))
+        }
+    }
+
     /// Whether there is such a server, as far as that is known without asking it.
     pub(crate) fn check(&self) -> Result<(), ServerError> {
         match &self.endpoint {
