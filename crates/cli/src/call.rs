@@ -9,7 +9,7 @@ use crate::{
     interrupt::Interrupt,
     json_text::{self, TextError},
     listings, nearest, output, record,
-    result::{Exit, print_outcome},
+    result::{Exit, Printing, print_outcome},
     servers::{self, Server},
     states, tasks,
     tool_schema::ToolSchema,
@@ -22,6 +22,7 @@ use longhaul_client::{
 use longhaul_core::{Clock, format_duration};
 use serde_json::{Map, Value, json};
 use std::{
+    collections::HashMap,
     fs,
     io::{self, Read},
     path::Path,
@@ -176,6 +177,11 @@ impl Called<'_> {
         options.idempotency_key.clone_from(&call.idempotency_key);
         // Without a journal that can be read there is nothing to warn of, and `prepare` fails.
         let earlier = self.client.calls().await.unwrap_or_default();
+        // A key that this command makes is a new one.
+        let by_key = match call.idempotency_key {
+            Some(_) => record::by_key(self.server, self.client).await,
+            None => HashMap::new(),
+        };
         // The session may have ended since the tools were listed: then there is another handshake.
         let prepared = tokio::select! {
             biased;
@@ -201,11 +207,24 @@ impl Called<'_> {
         } else if let Some(warning) = record::repeated(self.server, &pending, &earlier) {
             self.display.note(&warning);
         }
+        let repeated = record::answered(&pending, &by_key);
+        if let Some(earlier) = repeated {
+            self.display.note(&format!(
+                "a call with this idempotency key was made {} ago and is not made again: this is its result, or its task (for a new call: --idempotency-key NEW)",
+                format_duration(record::age(earlier.begun_at))
+            ));
+        }
+        let is_repeated = repeated.is_some();
         let (response, stopped) = self.send(&mut pending, until).await;
         let task = match (response, &stopped) {
             (Some(Ok(CallResponse::Done(outcome))), _) => {
                 self.display.finish();
-                let exit = print_outcome(&outcome, self.json);
+                let printing = Printing {
+                    json: self.json,
+                    is_repeated,
+                    task: None,
+                };
+                let exit = print_outcome(&outcome, printing);
                 // Under its key the call gets the same result again. Without one it cannot be fetched again.
                 if output::is_written() || pending.idempotency_key().is_none() {
                     recorded(pending.finish(&outcome).await);
@@ -282,7 +301,7 @@ impl Called<'_> {
         };
         if call.detach {
             self.display.finish();
-            print_task(self.server, &task, self.json);
+            print_task(self.server, &task, is_repeated, self.json);
             self.tell_early_question(&task, &tool.name).await;
             return Ok(match output::is_written() {
                 true => Exit::Answered,
@@ -296,6 +315,7 @@ impl Called<'_> {
             interrupt: &mut self.interrupt,
             unasked: &mut self.unasked,
             json: self.json,
+            is_repeated,
         };
         match stopped {
             Ended::Done(()) => waiting
@@ -404,9 +424,13 @@ fn recorded(recorded: Result<(), JournalError>) {
 }
 
 /// Prints the id of a task that is not waited for.
-fn print_task(server: &Server, task: &TaskHandle, json: bool) {
+fn print_task(server: &Server, task: &TaskHandle, is_repeated: bool, json: bool) {
     if json {
-        output::json_line(&json!({"taskId": task.id(), "server": server.as_json()}));
+        let mut shown = json!({"taskId": task.id(), "server": server.as_json()});
+        if is_repeated {
+            shown["repeated"] = true.into();
+        }
+        output::json_line(&shown);
     } else {
         output::text(&output::id(task.id()));
     }

@@ -12,7 +12,7 @@ use longhaul_client::{
     RequestError, SystemClock, TaskHandle, TaskSnapshot, TaskStatus,
 };
 use longhaul_core::{Clock, Millis, UnixMillis, format_duration};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// The shortest part of an id that names a recorded task.
 const SHORTEST_PART: usize = 4;
@@ -54,6 +54,34 @@ pub(crate) fn warn(error: &JournalError) {
 pub(crate) fn age(begun_at: UnixMillis) -> Millis {
     let age = SystemClock.now().0.saturating_sub(begun_at.0).max(0) as u64;
     age - age % 1000
+}
+
+/// The calls of this server by their idempotency keys, the latest first: those that have an answer get it again. None if the journal cannot be read.
+pub(crate) async fn by_key(server: &Server, client: &Client) -> HashMap<String, Vec<RecordedCall>> {
+    let mut keyed: HashMap<String, Vec<RecordedCall>> = HashMap::new();
+    if !client.has_journal() {
+        return keyed;
+    }
+    let filter = CallFilter {
+        server: Some(server.recorded()),
+        ..CallFilter::default()
+    };
+    let listed = async { open().await?.list(filter).await };
+    for call in listed.await.unwrap_or_default() {
+        if let (Some(key), true) = (&call.idempotency_key, call.server_name.as_deref() == server.name()) {
+            keyed.entry(key.clone()).or_default().push(call);
+        }
+    }
+    keyed
+}
+
+/// The earlier call whose answer this one gets.
+pub(crate) fn answered<'a>(
+    call: &PendingCall,
+    by_key: &'a HashMap<String, Vec<RecordedCall>>,
+) -> Option<&'a RecordedCall> {
+    let mut earlier = by_key.get(call.idempotency_key()?)?.iter();
+    earlier.find(|earlier| call.has_answer_of(earlier))
 }
 
 /// What to say before a call that was made before, if nobody has seen how that one ended: it has a task, or was interrupted and cannot be continued.

@@ -45,17 +45,36 @@ pub(crate) fn questions(asked: &[InputRequest]) -> Option<Value> {
     (!asked.is_empty()).then(|| asked.into())
 }
 
-/// Prints the outcome of a call: a result to standard output, anything else to standard error. With `json`, always prints one line
-/// to standard output: the result, or an object with `error` or `cancelled`.
-pub(crate) fn print_outcome(outcome: &Outcome, json: bool) -> Exit {
-    print_outcome_of(outcome, None, json)
+/// How an outcome is printed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Printing<'a> {
+    pub(crate) json: bool,
+    /// It is that of an earlier call under the same idempotency key.
+    pub(crate) is_repeated: bool,
+    /// The id of a task, and what its server says of its status.
+    pub(crate) task: Option<(&'a str, Option<&'a str>)>,
 }
 
-/// The same of a task, with what its server says of its status.
-pub(crate) fn print_outcome_of(outcome: &Outcome, task: Option<(&str, Option<&str>)>, json: bool) -> Exit {
+impl Printing<'_> {
+    fn line(self, mut shown: Value) {
+        self.mark(&mut shown);
+        output::json_line(&shown);
+    }
+
+    fn mark(self, shown: &mut Value) {
+        if self.is_repeated && shown.is_object() {
+            shown["repeated"] = true.into();
+        }
+    }
+}
+
+/// Prints the outcome of a call: a result to standard output, anything else to standard error. With `json`, always prints one line
+/// to standard output: the result, or an object with `error` or `cancelled`.
+pub(crate) fn print_outcome(outcome: &Outcome, printing: Printing<'_>) -> Exit {
+    let json = printing.json;
     match outcome {
         Outcome::Result { json: result, is_error } => {
-            let (shown, problem) = shown(result, json);
+            let (shown, problem) = shown(result, printing);
             if json {
                 output::json_line(&shown);
             } else {
@@ -73,7 +92,7 @@ pub(crate) fn print_outcome_of(outcome: &Outcome, task: Option<(&str, Option<&st
         Outcome::RpcError(failure) => {
             output::note(&format!("longhaul: {} (error {})", failure.message, failure.code));
             if json {
-                output::json_line(&json!({"error": task_error(failure)}));
+                printing.line(json!({"error": task_error(failure)}));
             }
             Exit::Refused
         }
@@ -84,12 +103,12 @@ pub(crate) fn print_outcome_of(outcome: &Outcome, task: Option<(&str, Option<&st
                     "cancelled": true, "mayHaveRun": true,
                     "message": "the task was cancelled, and has no result; call the tool again if it is still to be done: it may have run in part",
                 });
-                if let Some((id, status)) = task {
+                if let Some((id, status)) = printing.task {
                     shown["taskId"] = id.into();
                     // Why, if the server says so.
                     shown["statusMessage"] = status.into();
                 }
-                output::json_line(&shown);
+                printing.line(shown);
             }
             Exit::Cancelled
         }
@@ -119,9 +138,12 @@ pub(crate) fn value_or_text(json: &Json) -> Value {
 }
 
 /// What to print for a result, and what to say about it. A result with a value that cannot be held is printed as it came, on one line.
-fn shown(result: &Json, json: bool) -> (String, Option<String>) {
+fn shown(result: &Json, printing: Printing<'_>) -> (String, Option<String>) {
     match serde_json::from_str::<Value>(result.as_str()) {
-        Ok(value) if json => (value.to_string(), None),
+        Ok(mut value) if printing.json => {
+            printing.mark(&mut value);
+            (value.to_string(), None)
+        }
         Ok(value) => (as_text(&value), None),
         Err(error) => {
             // A line break in JSON is white space: within a string it is escaped.
@@ -196,7 +218,13 @@ mod tests {
             let result = format!("{{\"content\":[],\n\"structuredContent\":{{\"a\":{value}}}}}");
             let parsed = Json::parse(&result).unwrap();
             for json in [false, true] {
-                let (printed, problem) = shown(&parsed, json);
+                let (printed, problem) = shown(
+                    &parsed,
+                    Printing {
+                        json,
+                        ..Printing::default()
+                    },
+                );
                 assert_eq!(printed, result.replace('\n', " "));
                 assert!(problem.unwrap().contains("cannot be read: "));
             }

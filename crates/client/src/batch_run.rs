@@ -1,16 +1,16 @@
 //! A run over many calls that is continued when it was interrupted.
 
 use crate::{
-    CallState, Client, Finished, JournalError, RecordedCall, TaskHandle, call_record::Recording, idempotency_key,
-    journal::NewBatch, recorded_call::BatchLine,
+    CallState, Client, Finished, JournalError, RecordedCall, TaskHandle,
+    call_record::Recording,
+    idempotency_key,
+    journal::{NewBatch, TAKEN_OVER},
+    recorded_call::BatchLine,
 };
-use longhaul_core::{Json, Millis, UnixMillis, canonical_digest};
+use longhaul_core::{Json, UnixMillis, canonical_digest};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use std::{collections::HashMap, fmt};
-
-/// A server that does not say for how long it knows the key of a call, is trusted to for a day.
-const DAY: Millis = 24 * 60 * 60 * 1000;
 
 /// A run over many calls, such as those of a file. It is recorded until it [is over](Self::finish), and [`Client::begin_batch`] of another process continues it: no call
 /// of it is made twice.
@@ -201,7 +201,7 @@ impl BatchRun {
         let Ok(server) = connection.server().await else {
             return false;
         };
-        let known_for = server.idempotency_retention().unwrap_or(DAY).min(DAY);
+        let known_for = server.idempotency_retention().unwrap_or(TAKEN_OVER).min(TAKEN_OVER);
         let is_known = connection.options().clock.now() < call.begun_at.plus(known_for);
         is_known && server.takes_idempotency_keys() && call.idempotency_key.is_some()
     }

@@ -1,12 +1,14 @@
 //! A call that is recorded and about to be sent.
 
 use crate::{
-    CallError, CallId, CallOptions, CallResponse, Connection, Event, Finished, Generation, JournalError, NewCall,
-    Observer, Outcome, RecordedCall, RequestError, TaskHandle, Tool,
+    CallError, CallId, CallOptions, CallResponse, CallState, Connection, Event, Finished, Generation, JournalError,
+    NewCall, Observer, Outcome, RecordedCall, RequestError, TaskHandle, Tool,
     address::masked_address,
     call_record::{CallRecord, Recording},
     idempotency_key,
+    journal::TAKEN_OVER,
     origin::Origin,
+    other_login::are_two_users,
     polling,
     rpc_failure::leaves_outcome_unknown,
     sent_call::SentCall,
@@ -58,6 +60,11 @@ pub struct PendingCall {
     /// Whether a task goes on when the connection has ended.
     is_task_kept: bool,
     arguments_digest: [u8; 32],
+    /// For how long the server knows a key, from the beginning of the call on.
+    known_for: Millis,
+    login: Option<String>,
+    /// Whether the server may know its key from an earlier call.
+    may_be_known: bool,
 }
 
 impl PendingCall {
@@ -93,7 +100,11 @@ impl PendingCall {
             cancels_by_key: server.cancels_by_key(),
             is_task_kept: connection.keeps_tasks().await?,
             arguments_digest: canonical_digest(&Json::from(&Value::from(arguments.clone()))),
+            known_for: known_for.unwrap_or(TAKEN_OVER).min(TAKEN_OVER),
+            login: connection.login().await,
+            may_be_known: false,
         };
+        call.may_be_known = call.options.idempotency_key.is_some() || call.options.batch_line.is_some();
         call.asks_legacy_for_task = connection.asks_legacy_for_task(tool, &call.options).await?;
         call.may_become_task = connection.may_become_task(tool, &call.options).await?;
         if let Some(recording) = recording {
@@ -117,7 +128,7 @@ impl PendingCall {
             arguments_digest: self.arguments_digest,
             idempotency_key: self.options.idempotency_key.clone(),
             session: self.connection.session().await,
-            login: self.connection.login().await,
+            login: self.login.clone(),
             batch_line: self.options.batch_line.clone(),
         };
         if takes_keys {
@@ -128,6 +139,7 @@ impl PendingCall {
                 self.record = Some(record);
                 self.options.idempotency_key = Some(taken.idempotency_key);
                 self.interrupted = Some(taken.begun_at);
+                self.may_be_known = true;
                 return Ok(());
             }
             let key = call.idempotency_key.take().unwrap_or_else(idempotency_key::new_key);
@@ -168,6 +180,23 @@ impl PendingCall {
     pub fn repeats(&self, other: &RecordedCall) -> bool {
         let is_same = self.idempotency_key().is_some() && self.idempotency_key() == other.idempotency_key.as_deref();
         !is_same && self.tool.name == other.tool && self.arguments_digest == other.arguments_digest
+    }
+
+    /// Whether `other` is this call, made before under the same idempotency key, and has an answer that the server still knows. Then it is not run again: the answer is that
+    /// of `other`. The servers are not compared.
+    pub fn has_answer_of(&self, other: &RecordedCall) -> bool {
+        let is_same = self.idempotency_key().is_some()
+            && self.idempotency_key() == other.idempotency_key.as_deref()
+            && self.tool.name == other.tool
+            && self.arguments_digest == other.arguments_digest
+            // The server knows the key of another user as another key.
+            && !are_two_users(self.login.as_deref(), other.login.as_deref());
+        let is_answered = match other.state {
+            CallState::Finished(finished) => finished != Finished::Refused,
+            CallState::Task => true,
+            _ => false,
+        };
+        is_same && is_answered && self.connection.options().clock.now() < other.begun_at.plus(self.known_for)
     }
 
     /// Sends the call. When a task is returned, it is recorded. A result is yours to [`finish`](Self::finish) once you have used it.
@@ -347,8 +376,25 @@ impl PendingCall {
             Err(error) => self.unknown(&error.to_string()).await,
         }
         match response? {
-            CallResponse::Task(task) => Ok(CallResponse::Task(self.acknowledge(task, on_event).await)),
+            CallResponse::Task(task) => {
+                let task = self.acknowledge(task, on_event).await;
+                Ok(CallResponse::Task(self.as_it_is_now(task).await))
+            }
             done => Ok(done),
+        }
+    }
+
+    /// A legacy server answers with a task that it has created just now, also if an earlier call under the key has created it, and it has ended.
+    async fn as_it_is_now(&self, task: TaskHandle) -> TaskHandle {
+        let is_legacy = task
+            .reference()
+            .is_some_and(|task| task.generation == Generation::Legacy);
+        if !self.may_be_known || !is_legacy {
+            return task;
+        }
+        match task.get().await {
+            Ok(now) if now.status.is_final() => task.seen_as(now),
+            _ => task,
         }
     }
 

@@ -327,6 +327,14 @@ impl TaskHandle {
         }
     }
 
+    /// The same task, of which the server tells this now.
+    pub(crate) fn seen_as(self, snapshot: TaskSnapshot) -> Self {
+        Self {
+            created: Some(Arc::new(snapshot)),
+            ..self
+        }
+    }
+
     /// The result is in the error of the wait, so nothing more is to be done.
     pub(crate) async fn record_invalid_output(&self) {
         if let Some(record) = &self.record
@@ -497,7 +505,7 @@ impl TaskHandle {
         }
     }
 
-    /// The task as the server created it, if this handle comes from a call.
+    /// The task as the server created it, if this handle comes from a call; if the server knew its idempotency key already, and the task has ended, as it is.
     pub fn created(&self) -> Option<&TaskSnapshot> {
         self.created.as_deref()
     }

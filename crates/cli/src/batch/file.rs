@@ -46,6 +46,7 @@ pub(super) struct BatchFile<'a> {
     /// The tool of all lines, which then hold arguments alone.
     tool: Option<&'a str>,
     takes_keys: bool,
+    has_own_keys: bool,
 }
 
 struct CheckedTool<'a> {
@@ -77,6 +78,7 @@ impl<'a> BatchFile<'a> {
             tools: checked.collect(),
             tool,
             takes_keys,
+            has_own_keys: false,
         };
         if let Some(tool) = tool {
             file.find(tool).map_err(Failure::usage)?;
@@ -115,8 +117,14 @@ impl<'a> BatchFile<'a> {
         }
         let rewound = self.reader.rewind();
         rewound.map_err(|error| Failure::usage(format!("--batch {}: {error}", self.shown)))?;
+        self.has_own_keys = !keys.is_empty();
         self.number = 0;
         Ok(calls)
+    }
+
+    /// Whether a line that was checked has an idempotency key of its own.
+    pub(super) fn has_own_keys(&self) -> bool {
+        self.has_own_keys
     }
 
     /// The next line that is not empty.

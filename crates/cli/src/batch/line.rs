@@ -263,6 +263,7 @@ impl Batch<'_> {
             self.bars
                 .print(|| output::note(&format!("line {}: {warning}", line.number)));
         }
+        let is_repeated = record::answered(&call, &self.by_key).is_some();
         let mut asked = None;
         let asks = async {
             asked = Some(self.open.of_call(source).await);
@@ -281,6 +282,11 @@ impl Batch<'_> {
             Failure::of_sent(error)
         })?;
         self.unclear.lock().remove(&line.number);
+        if is_repeated {
+            shown["repeated"] = true.into();
+            self.answered_again
+                .fetch_add(usize::from(line.key.is_some()), Ordering::Relaxed);
+        }
         match response {
             CallResponse::Done(outcome) => {
                 self.print(shown, &Response::Outcome(outcome.clone()));

@@ -23,7 +23,7 @@ use longhaul_core::format_duration;
 use open_questions::OpenQuestions;
 use parking_lot::Mutex;
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, HashMap},
     fs,
     path::Path,
     sync::{
@@ -82,6 +82,8 @@ pub(crate) async fn run(call: &args::Call, file: &Path) -> Result<Exit, Failure>
         takes_keys,
         unclear: Mutex::default(),
         earlier: client.calls().await.unwrap_or_default(),
+        by_key: record::by_key(&server, &client).await,
+        answered_again: AtomicUsize::new(0),
         repeated: AtomicUsize::new(0),
         client,
         open,
@@ -118,6 +120,10 @@ struct Batch<'a> {
     earlier: Vec<RecordedCall>,
     /// The lines that repeat one of them.
     repeated: AtomicUsize,
+    /// The calls that were made before, by their idempotency keys.
+    by_key: HashMap<String, Vec<RecordedCall>>,
+    /// The lines that have got the answer of one of them, under a key of their own.
+    answered_again: AtomicUsize,
     /// Whether the server cannot be reached, so nothing more is sent. One that is busy is waited for.
     is_stopped: AtomicBool,
 }
@@ -137,6 +143,7 @@ impl Batch<'_> {
     async fn call_all(&self, lines: BatchFile<'_>, total: usize, concurrency: usize) -> (Exit, bool) {
         let mut interrupt = Interrupt::new();
         let mut tally = Tally::default();
+        let has_own_keys = lines.has_own_keys();
         let lines = lines.take_while(|_| !self.is_stopped.load(Ordering::Relaxed));
         let mut calls = stream::iter(lines)
             .map(|(line, tool)| {
@@ -163,6 +170,11 @@ impl Batch<'_> {
         if let repeated @ 2.. = self.repeated.load(Ordering::Relaxed) {
             output::note(&format!("{repeated} lines repeat calls whose end was not seen"));
         }
+        if let repeated @ 1.. = self.answered_again.load(Ordering::Relaxed) {
+            output::note(&format!(
+                "{repeated} of them not called again: under their own idempotency keys the server has given the answers of earlier calls (\"repeated\": true)"
+            ));
+        }
         if interrupted.is_some() || tally.has(ASKING) {
             let goes_on = match self.server.is_child() {
                 true => "the server is stopped with this command; its tasks go on if it keeps them",
@@ -181,7 +193,15 @@ impl Batch<'_> {
         match (is_over, &self.run) {
             (false, Some(_)) => self.tell_how_to_continue(),
             (true, Some(_)) if tally.exit() != Exit::Answered => {
-                output::note("each call has an outcome, so this run is over: the same command makes all calls again");
+                let but = match has_own_keys {
+                    true => {
+                        ", except that under its own idempotency key a call gets its earlier answer while the server knows the key"
+                    }
+                    false => "",
+                };
+                output::note(&format!(
+                    "each call has an outcome, so this run is over: the same command makes all calls again{but}"
+                ));
             }
             _ => {}
         }

@@ -71,6 +71,7 @@ async fn act(args: &args::Task) -> Result<Exit, Failure> {
                 interrupt: &mut interrupt,
                 unasked: &mut unasked,
                 json: args.json,
+                is_repeated: false,
             };
             waiting.wait(&task, until).await
         }

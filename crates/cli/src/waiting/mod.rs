@@ -12,7 +12,7 @@ use crate::{
     fields,
     interrupt::Interrupt,
     output, record,
-    result::{self, Exit, print_outcome_of},
+    result::{self, Exit, Printing, print_outcome},
     servers::{Server, masked},
 };
 use longhaul_client::{Event, InputRequest, LONGEST_POLL_INTERVAL, Outcome, RequestError, SystemClock, TaskHandle};
@@ -203,6 +203,8 @@ pub(crate) struct Waiting<'a> {
     pub(crate) interrupt: &'a mut Interrupt,
     pub(crate) unasked: &'a mut Unasked,
     pub(crate) json: bool,
+    /// Whether the task is that of an earlier call under the same idempotency key.
+    pub(crate) is_repeated: bool,
 }
 
 impl Waiting<'_> {
@@ -299,7 +301,12 @@ impl Waiting<'_> {
                     Outcome::Cancelled => task.get().await.ok().and_then(|task| task.message),
                     _ => None,
                 };
-                let exit = print_outcome_of(&outcome, Some((task.id(), status.as_deref())), self.json);
+                let printing = Printing {
+                    json: self.json,
+                    is_repeated: self.is_repeated,
+                    task: Some((task.id(), status.as_deref())),
+                };
+                let exit = print_outcome(&outcome, printing);
                 if !output::is_written() {
                     // It can be fetched again.
                     let again = self.server.task_line("task", task.id(), &["--wait"]);

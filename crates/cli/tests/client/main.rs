@@ -23,6 +23,7 @@ mod pace;
 mod peer;
 mod questions;
 mod refused;
+mod repeated_calls;
 mod scripted;
 mod several_waiters;
 mod snapshots;

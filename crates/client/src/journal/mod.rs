@@ -66,6 +66,7 @@ pub use changes::JournalWatch;
 pub(crate) use crash_point::reached as crash_point_reached;
 pub use error::JournalError;
 pub use questions::Asked;
+pub(crate) use retention::TAKEN_OVER;
 pub(crate) use server_requests::{NewServerRequest, RequestNumber, ServerRequestRecord};
 
 use crate::SystemClock;

@@ -9,7 +9,7 @@ pub(super) const ENDED: Millis = 24 * HOUR;
 /// A task that was lost: it is asked for again, and may be found.
 pub(super) const LOST: Millis = 30 * 24 * HOUR;
 /// For servers that do not say how long they know the key of a call, and at most.
-pub(super) const TAKEN_OVER: Millis = 24 * HOUR;
+pub(crate) const TAKEN_OVER: Millis = 24 * HOUR;
 /// A run over a file of calls, from its latest call on.
 pub(super) const BATCH: Millis = LOST;
 /// How many calls one transaction deletes. More than one: each change adds at most one.

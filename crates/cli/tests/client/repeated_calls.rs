@@ -1,0 +1,94 @@
+//! Calls under an idempotency key that the server knows from an earlier call.
+
+use crate::{batch::lines, support::*};
+use serde_json::{Value, json};
+use std::fs;
+
+const SAID: &str = "a call with this idempotency key was made ";
+
+/// The server gives the earlier answer, so the caller is told that nothing was called.
+#[test]
+fn a_call_under_a_known_key_says_that_it_is_not_made_again() {
+    let served = served();
+    for era in ["modern", "legacy"] {
+        let (echo, fail) = (format!("echo-{era}"), format!("fail-{era}"));
+        let era = format!("--era={era}");
+        for (words, status) in [
+            (&["call", "echo", "text=one", "--idempotency-key", &echo][..], 0),
+            (&["call", "fail", "--idempotency-key", &fail], 1),
+        ] {
+            let words = [words, &[&era]].concat();
+            let first = served.run(&words);
+            let answer = exit(&first, status);
+            assert!(!stderr(&first).contains(SAID), "{first:?}");
+            let again = served.run(&words);
+            assert_eq!(exit(&again, status), answer);
+            assert!(stderr(&again).contains(SAID), "{again:?}");
+            let as_json = served.run(&[&words[..], &["--json"]].concat());
+            exit(&as_json, status);
+            assert_eq!(json(&as_json)["repeated"], true, "{as_json:?}");
+        }
+    }
+    let other = ["call", "echo", "text=one", "--idempotency-key", "other", "--json"];
+    let first = served.run(&other);
+    exit(&first, 0);
+    assert!(!stderr(&first).contains(SAID), "{first:?}");
+    assert_eq!(json(&first)["repeated"], Value::Null, "{first:?}");
+}
+
+/// The same of the lines of a batch.
+#[test]
+fn a_line_under_a_known_key_says_that_it_is_not_called_again() {
+    let served = served();
+    let file = served.home.path().join("calls.jsonl");
+    fs::write(
+        &file,
+        "{\"tool\": \"fail\", \"idempotencyKey\": \"k\"}\n{\"tool\": \"echo\", \"arguments\": {\"text\": \"x\"}}\n",
+    )
+    .unwrap();
+    let words = ["call", "--batch", file.to_str().unwrap()];
+    for (words, repeated) in [
+        (&words[..], Value::Null),
+        (&words[..], json!(true)),
+        (&[&words[..], &["--repeat", "all"]].concat()[..], json!(true)),
+    ] {
+        let run = served.run(words);
+        exit(&run, 1);
+        let of = |number: u64| lines(&run).into_iter().find(|line| line["line"] == number).unwrap();
+        assert_eq!(of(1)["repeated"], repeated, "{run:?}");
+        assert_eq!(of(2)["repeated"], Value::Null, "a new call: {run:?}");
+        let said = stderr(&run);
+        assert_eq!(
+            said.contains("1 of them not called again"),
+            !repeated.is_null(),
+            "{said}"
+        );
+        assert!(said.contains("makes all calls again, except that under"), "{said}");
+    }
+}
+
+/// A legacy server answers as if it had created the task just now, and as `working`.
+#[test]
+fn a_task_that_has_ended_is_said_to_have_ended() {
+    let served = served();
+    for (era, key) in [("--era=modern", "one"), ("--era=legacy", "two")] {
+        let call = ["call", "wait", era, "--idempotency-key", key];
+        let detached = [&call[..], &["--detach"]].concat();
+        let id = exit(&served.run(&detached), 0);
+        let again = served.run(&detached);
+        assert_eq!(exit(&again, 0), id);
+        assert!(stderr(&again).contains("the task keeps running"), "{again:?}");
+        exit(&served.run(&["cancel", &id, "--wait"]), 0);
+        let ended = served.run(&detached);
+        assert_eq!(exit(&ended, 0), id);
+        assert!(
+            stderr(&ended).contains("the task was made before, and has ended: cancelled"),
+            "{ended:?}"
+        );
+        assert!(!stderr(&ended).contains("keeps running"), "{ended:?}");
+        let waited = served.run(&call);
+        exit(&waited, 4);
+        assert!(!stderr(&waited).contains("working"), "{waited:?}");
+        assert!(!stderr(&waited).contains("is waited for"), "{waited:?}");
+    }
+}
