@@ -23,6 +23,8 @@ pub(crate) struct Failure {
     task: Option<String>,
     /// Whether the message says more than the server's error.
     is_explained: bool,
+    /// Whether a question was answered elsewhere, or withdrawn.
+    is_withdrawn: bool,
 }
 
 impl Failure {
@@ -35,6 +37,7 @@ impl Failure {
             may_have_run: None,
             task: None,
             is_explained: false,
+            is_withdrawn: false,
         }
     }
 
@@ -47,6 +50,7 @@ impl Failure {
             may_have_run: None,
             task: None,
             is_explained: false,
+            is_withdrawn: false,
         }
     }
 
@@ -110,6 +114,7 @@ impl Failure {
             may_have_run: None,
             task: None,
             is_explained: false,
+            is_withdrawn: false,
         }
     }
 
@@ -175,6 +180,18 @@ impl Failure {
             task: Some(id.to_owned()),
             ..self
         }
+    }
+
+    /// The same, of a question that was answered elsewhere, or withdrawn: others may be open.
+    pub(crate) fn withdrawn(self) -> Self {
+        Self {
+            is_withdrawn: true,
+            ..self
+        }
+    }
+
+    pub(crate) fn is_withdrawn(&self) -> bool {
+        self.is_withdrawn
     }
 
     /// The same, with another word for its cause.
@@ -309,6 +326,7 @@ impl From<RequestError> for Failure {
                 may_have_run: None,
                 task: None,
                 is_explained: false,
+                is_withdrawn: false,
             },
             // As without a JSON-RPC error.
             RequestError::Unavailable { failure, .. } => Self {
@@ -319,6 +337,7 @@ impl From<RequestError> for Failure {
                 may_have_run: None,
                 task: None,
                 is_explained: false,
+                is_withdrawn: false,
             },
             RequestError::InvalidOutput { result, .. } => Self {
                 exit: Exit::Refused,
@@ -331,6 +350,7 @@ impl From<RequestError> for Failure {
                 may_have_run: None,
                 task: None,
                 is_explained: false,
+                is_withdrawn: false,
             },
             // Whoever reads a task says that it is lost.
             RequestError::LostTask { error, .. } => (*error).into(),
@@ -370,6 +390,7 @@ impl From<RequestError> for Failure {
                 may_have_run: None,
                 task: None,
                 is_explained: false,
+                is_withdrawn: false,
             },
         }
     }

@@ -128,15 +128,36 @@ async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
         };
         Failure::refused(format!("the task asks nothing now; it is {state}{lost}"))
     };
+    let mut elsewhere = None;
     for question in choose(&snapshot.input_requests, args, &words, asks_nothing)? {
+        if let Some(failure) = elsewhere.take() {
+            output::note(&format!("longhaul: {failure}"));
+        }
         let key = question.key.clone().unwrap_or_default();
         let withdrawn = until_withdrawn(&task, &key, &snapshot);
-        let response = respond(&question, args, words.clone(), withdrawn).await?;
-        if let Err(error) = with_notice(connection.address(), send(&task, &key, response)).await {
-            return Err(not_taken(&task, &key, error).await);
+        let taken = async {
+            let response = respond(&question, args, words.clone(), withdrawn).await?;
+            let sent = with_notice(connection.address(), send(&task, &key, response)).await;
+            match sent {
+                Ok(()) => Ok(()),
+                Err(error) => Err(not_taken(&task, &key, error).await),
+            }
+        };
+        match taken.await {
+            Ok(()) => {
+                answered(&task, Some(&key), args.json);
+                keys.push(key);
+            }
+            // The others may still be open.
+            Err(failure) if failure.is_withdrawn() => elsewhere = Some(failure),
+            Err(failure) => return Err(failure),
         }
-        answered(&task, Some(&key), args.json);
-        keys.push(key);
+    }
+    if let Some(failure) = elsewhere {
+        if keys.is_empty() {
+            return Err(failure);
+        }
+        output::note(&format!("longhaul: {failure}"));
     }
     match is_modern {
         true => tell_what_is_open(&named, &task).await,
@@ -251,7 +272,7 @@ fn asks(task: &TaskSnapshot, key: &str) -> bool {
 
 /// Somebody else was faster.
 fn withdrawn(key: Option<&str>) -> Failure {
-    Failure::refused(format!("{}; nothing was answered", is_withdrawn(key)))
+    Failure::refused(format!("{}; nothing was answered", is_withdrawn(key))).withdrawn()
 }
 
 fn is_withdrawn(key: Option<&str>) -> String {
@@ -393,7 +414,7 @@ async fn send(task: &TaskHandle, key: &str, response: InputResponse) -> Result<(
 async fn not_taken(task: &TaskHandle, key: &str, error: RequestError) -> Failure {
     let is_refused = matches!(error, RequestError::Rpc(_));
     match is_refused && record::read(task).await.is_ok_and(|task| !asks(&task, key)) {
-        true => Failure::from(error).explained(&is_withdrawn(Some(key))),
+        true => Failure::from(error).explained(&is_withdrawn(Some(key))).withdrawn(),
         false => error.into(),
     }
 }

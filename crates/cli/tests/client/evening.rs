@@ -197,8 +197,16 @@ fn the_form_of_an_answer_is_closed_when_its_question_is_gone() {
         exit(&served.run(&["answer", &id, "--question", key, "day=2026-01-01"]), 0);
         answer.until(CLOSED);
         answer.until("is already answered, or withdrawn; nothing was answered");
-        answer.ends(5);
+        // The other question is still open.
+        answer.until("Second?");
+        answer.until("? day");
+        answer.press("2026-02-13");
+        answer.press(Keys::ENTER);
+        answer.until("? people");
+        answer.press(Keys::ENTER);
+        answer.ends(0);
         terminal.is_usable();
+        assert_eq!(exit(&served.run(&["task", &id, "--wait"]), 0), "2026-01-01 2026-02-13");
 
         let id = call("ship");
         served.asks(&id, 1);
