@@ -58,7 +58,7 @@ pub use input::{AnsweredBy, Input, InputKey, InputState};
 pub use journal::{Entry, EntryKey, EntryKind, Lineage, MAX_ENTRY_BYTES};
 pub use json::{InvalidJson, Json};
 pub use log_level::LogLevel;
-pub use masking::{MASK, Masking, is_secret_name, masked_session};
+pub use masking::{MASK, Masking, is_secret, is_secret_name, masked_session};
 pub use outcome::{Failure, Outcome, RpcFailure, Verdict, text_result};
 pub use policy::{OnNonDeterminism, Retry, RetryOn, TaskPolicy};
 pub use principal::{Owner, Principal, Scope, SessionKey};

@@ -116,9 +116,8 @@ impl Masking {
             Value::Object(members) => {
                 for (name, value) in members {
                     let is_secret = match value {
-                        Value::Array(_) | Value::Object(_) => {
-                            is_secret_name(name) || name.strip_suffix('s').is_some_and(is_secret_name)
-                        }
+                        Value::Number(number) => is_secret(name, &number.to_string()),
+                        Value::String(text) => is_secret(name, text),
                         _ => is_secret_name(name),
                     };
                     found |= match is_secret {
@@ -189,13 +188,17 @@ fn introduced(text: &str) -> Option<Range<usize>> {
     text.match_indices(['=', ' ']).find_map(|(place, sign)| {
         let before = &text[..place];
         let name = &before[before.trim_end_matches(is_name).len()..];
-        let is_introduced = match sign {
-            "=" => is_secret_name(name) || is_secret_in_query(&before[..before.len() - name.len()], name),
-            _ => name.eq_ignore_ascii_case("bearer") || (name.starts_with('-') && is_secret_name(name)),
+        let is_in_query = || is_secret_in_query(&before[..before.len() - name.len()], name);
+        let (is_named, is_secret_else) = match sign {
+            "=" => (is_secret_name(name), is_in_query()),
+            _ => (
+                name.starts_with('-') && is_secret_name(name),
+                name.eq_ignore_ascii_case("bearer"),
+            ),
         };
         let secret = &text[place + 1..];
         let is_there = secret.starts_with(|first: char| !first.is_whitespace() && (sign == "=" || first != '-'));
-        if !is_introduced || !is_there || secret.starts_with(MASK) {
+        if !(is_named || is_secret_else) || !is_there || secret.starts_with(MASK) {
             return None;
         }
         let quote = secret.chars().next().filter(|first| "\"'".contains(*first));
@@ -205,7 +208,8 @@ fn introduced(text: &str) -> Option<Range<usize>> {
         };
         let start = place + 1 + quote.map_or(0, char::len_utf8);
         let length = text[start..].find(ends).unwrap_or(text.len() - start);
-        Some(start..start + length)
+        let found = start..start + length;
+        (is_secret_else || is_secret(name, &text[found.clone()])).then_some(found)
     })
 }
 
@@ -247,8 +251,25 @@ fn is_secret_in_query(before: &str, name: &str) -> bool {
     is_parameter && QUERY_SECRETS.iter().any(|secret| name.eq_ignore_ascii_case(secret))
 }
 
-/// Whether what has this name is a secret, such as `api_key`, `Authorization` or `userPin`.
+/// Whether what has this name is a secret, such as `api_key`, `Authorization` or `userPin`, or several of them, such as `passwords`.
 pub fn is_secret_name(name: &str) -> bool {
+    is_name_of_one(name) || name.strip_suffix(['s', 'S']).is_some_and(is_name_of_one)
+}
+
+/// Whether this value of what has this name is a secret. Under the name of several secrets digits alone are how many, as in `max_tokens`.
+///
+/// ```
+/// use longhaul_core::is_secret;
+///
+/// assert!(is_secret("tokens", "t-1") && is_secret("pin", "1234"));
+/// assert!(!is_secret("max_tokens", "1234"));
+/// ```
+pub fn is_secret(name: &str, value: &str) -> bool {
+    let is_count = !value.is_empty() && value.chars().all(|char| char.is_ascii_digit());
+    is_name_of_one(name) || (is_secret_name(name) && !is_count)
+}
+
+fn is_name_of_one(name: &str) -> bool {
     let whole: String = name.chars().filter(|char| !"-_".contains(*char)).collect();
     let whole = whole.to_lowercase();
     let is_short = || {
@@ -316,6 +337,11 @@ mod tests {
             ),
             ("with ghp_S3CRET, end", "with ghp_***, end"),
             ("token=ghp_S3CRET ghp_S3CRET", "token=*** ghp_***"),
+            ("?tokens=S3CRET max_tokens=512", "?tokens=*** max_tokens=512"),
+            (
+                "x --api-keys S3CRET --max-tokens 512",
+                "x --api-keys *** --max-tokens 512",
+            ),
         ] {
             assert_eq!(text(shown), hidden);
             let message = message(&serde_json::json!({"content": [{"text": shown}]}).to_string()).into_owned();
@@ -346,6 +372,11 @@ mod tests {
             "secretKey",
             "SECRET_KEY",
             "signing-key",
+            "tokens",
+            "passwords",
+            "apiKeys",
+            "API_KEYS",
+            "secrets",
         ] {
             assert!(is_secret_name(name), "{name}");
         }
@@ -356,6 +387,8 @@ mod tests {
             "signature",
             "shipping",
             "progressToken",
+            "progressTokens",
+            "keys",
             "ß",
             "compass",
             "oauth",

@@ -103,11 +103,11 @@ mod tests {
             serde_json::json!({"params": {"arguments": {"api_key": "***", "a": [{"Password": "***"}]}, "_meta": {"progressToken": 7}}})
         );
         let hidden = message(
-            r#"{"credentials":{"user":"u","more":{"value":5}},"tokens":["t"],"maxTokens":9,"secret":[["s"],true],"passwords":{"bob":"p"}}"#,
+            r#"{"credentials":{"user":"u","more":{"value":5}},"tokens":["t"],"maxTokens":9,"secret":[["s"],true],"passwords":{"bob":"p"},"apiKeys":"k","secrets":"s","usage":{"tokens":12}}"#,
         );
         assert_eq!(
             serde_json::from_str::<Value>(&hidden).unwrap(),
-            serde_json::json!({"credentials": {"user": "***", "more": {"value": "***"}}, "tokens": ["***"], "maxTokens": 9, "secret": [["***"], true], "passwords": {"bob": "***"}})
+            serde_json::json!({"credentials": {"user": "***", "more": {"value": "***"}}, "tokens": ["***"], "maxTokens": 9, "secret": [["***"], true], "passwords": {"bob": "***"}, "apiKeys": "***", "secrets": "***", "usage": {"tokens": 12}})
         );
         for untouched in [
             r#"{ "n": 1.0, "token": {"type": "string"}, "_meta": {"progressToken": "p"} }"#,
