@@ -1,6 +1,7 @@
 //! `name=value` and `name:=JSON`, read by the tool's schema.
 
 use crate::{
+    fields,
     json_text::{self, TextError},
     nearest,
     shell_word::shell_word,
@@ -242,9 +243,7 @@ impl<'a> Wanted<'a> {
         if let Some(items) = schema.get("items") {
             self.items = items;
         }
-        let referred = schema["$ref"]
-            .as_str()
-            .and_then(|reference| self.root.pointer(reference.strip_prefix('#')?));
+        let referred = fields::referred(schema, self.root);
         let alternatives = ["anyOf", "oneOf", "allOf"]
             .into_iter()
             .filter_map(|key| schema[key].as_array())

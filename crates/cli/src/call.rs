@@ -146,8 +146,12 @@ impl Called<'_> {
                 return Err(interrupted(exit));
             }
         };
+        let unusable = connection.unusable_tools();
         let tool = match find(&tools, tool) {
             Ok(tool) => tool,
+            Err(_) if let Some(unusable) = unusable.iter().find(|unusable| unusable.name == *tool) => {
+                return Err(Failure::usage(listings::cannot_be_called(unusable)));
+            }
             // Servers do not list what a caller may not use.
             Err(error) if self.server.is_logged_in().await => {
                 let shows = self.server.command_line("whoami", &[]);

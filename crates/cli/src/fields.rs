@@ -52,12 +52,17 @@ pub(crate) fn is_required(schema: &Value, name: &str) -> bool {
     names.is_some_and(|names| names.iter().any(|known| known == name))
 }
 
-/// `name=dev|prod  what it is (default: dev)`.
-pub(crate) fn describe(name: &str, schema: &Value, required: bool) -> String {
+/// `name=dev|prod  what it is (default: dev)`. `root` is what local references are in.
+pub(crate) fn describe(name: &str, schema: &Value, root: &Value, required: bool) -> String {
     let whole = schema;
-    let schema = without_null(schema);
-    let kind = kind(schema);
-    let sign = if matches!(&*kind, "object" | "JSON") { ":=" } else { "=" };
+    let schema = resolved(without_null(resolved(schema, root)), root);
+    let shape = Shape { root }.of_structure(schema);
+    let kind = match &shape {
+        Some(shape) => format!("'{shape}'"),
+        None => kind(schema),
+    };
+    let is_json = shape.is_some() || matches!(&*kind, "object" | "JSON");
+    let sign = if is_json { ":=" } else { "=" };
     let about = [whole, schema]
         .iter()
         .find_map(|schema| schema["description"].as_str().or(schema["title"].as_str()));
@@ -69,7 +74,7 @@ pub(crate) fn describe(name: &str, schema: &Value, required: bool) -> String {
     if !titles.is_empty() {
         about.push_str(&format!(" ({})", titles.join(", ")));
     }
-    if schema["type"] == "array" {
+    if schema["type"] == "array" && !is_json {
         about.push_str(" (repeat it for several)");
     }
     if let Some(default) = whole.get("default").filter(|default| !default.is_null()) {
@@ -141,6 +146,65 @@ fn without_null(schema: &Value) -> &Value {
     }
 }
 
+/// References may lead in circles.
+const MOST_REFERENCES: usize = 16;
+
+/// What a local reference of the schema leads to.
+pub(crate) fn referred<'a>(schema: &Value, root: &'a Value) -> Option<&'a Value> {
+    root.pointer(schema["$ref"].as_str()?.strip_prefix('#')?)
+}
+
+/// The schema that its references lead to. As Pydantic writes one, it may also be the only part of `allOf`.
+fn resolved<'a>(mut schema: &'a Value, root: &'a Value) -> &'a Value {
+    for _ in 0..MOST_REFERENCES {
+        let only = schema["allOf"].as_array().filter(|all| all.len() == 1);
+        match referred(schema, root).or_else(|| only?.first()) {
+            Some(next) => schema = next,
+            None => break,
+        }
+    }
+    schema
+}
+
+/// Writes the members of objects, which can only be given as JSON: `{"street":string,"zip"?:string}`.
+struct Shape<'a> {
+    root: &'a Value,
+}
+
+/// Deeper objects are shown as `object`.
+const SHAPE_DEPTH: usize = 3;
+/// The longest shape that is shown.
+const LONGEST_SHAPE: usize = 240;
+
+impl<'a> Shape<'a> {
+    /// That of an object, or of an array of objects; none if it is too long for a line.
+    fn of_structure(&self, schema: &'a Value) -> Option<String> {
+        let shape = self.of(schema, SHAPE_DEPTH);
+        (shape.contains('{') && shape.chars().count() <= LONGEST_SHAPE).then_some(shape)
+    }
+
+    fn of(&self, schema: &'a Value, depth: usize) -> String {
+        let schema = resolved(without_null(resolved(schema, self.root)), self.root);
+        let properties = schema["properties"].as_object();
+        match (
+            properties.filter(|properties| !properties.is_empty()),
+            depth.checked_sub(1),
+        ) {
+            (Some(properties), Some(depth)) => {
+                let members = properties.iter().map(|(name, member)| {
+                    let sign = if is_required(schema, name) { ":" } else { "?:" };
+                    format!("{}{sign}{}", Value::from(name.as_str()), self.of(member, depth))
+                });
+                format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+            }
+            (None, Some(depth)) if schema["type"] == "array" && choices_of(schema).is_empty() => {
+                format!("[{}]", self.of(&schema["items"], depth))
+            }
+            _ => kind(schema),
+        }
+    }
+}
+
 /// Why the form of a question cannot be answered, whatever the values: its schema is none of an object with fields.
 pub(crate) fn invalid_form(schema: &Value) -> Option<String> {
     let why = match schema {
@@ -166,7 +230,7 @@ pub(crate) fn of_question(question: &InputRequest) -> Vec<String> {
 pub(crate) fn of_schema(schema: &Value) -> Vec<String> {
     let fields = schema["properties"].as_object().into_iter().flatten();
     fields
-        .map(|(name, field)| describe(name, field, is_required(schema, name)))
+        .map(|(name, field)| describe(name, field, schema, is_required(schema, name)))
         .collect()
 }
 
@@ -287,7 +351,42 @@ mod tests {
             ),
             (json!({}), true, "f:=JSON"),
         ] {
-            assert_eq!(describe("f", &schema, required), line);
+            assert_eq!(describe("f", &schema, &Value::Null, required), line);
+        }
+    }
+
+    #[test]
+    fn an_object_is_described_with_its_members() {
+        let root = json!({"$defs": {
+            "Address": {"type": "object", "required": ["street"], "properties": {
+                "street": {"type": "string"},
+                "kind": {"enum": ["home", "work"]},
+                "lines": {"type": "array", "items": {"type": "string"}},
+                "place": {"$ref": "#/$defs/Place"},
+            }},
+            "Place": {"type": "object", "required": ["city"], "properties": {
+                "city": {"type": "string"}, "next": {"$ref": "#/$defs/Place"},
+            }},
+            "Level": {"enum": ["low", "high"]},
+        }});
+        let address = "{\"street\":string,\"kind\"?:home|work,\"lines\"?:[string],\"place\"?:{\"city\":string,\"next\"?:{\"city\":string,\"next\"?:object}}}";
+        for (schema, line) in [
+            (
+                json!({"$ref": "#/$defs/Address", "description": "where"}),
+                format!("f:='{address}'  where"),
+            ),
+            (
+                json!({"anyOf": [{"$ref": "#/$defs/Address"}, {"type": "null"}]}),
+                format!("f:='{address}'"),
+            ),
+            (
+                json!({"type": "array", "items": {"type": "object", "properties": {"n": {"type": "integer"}}}}),
+                "f:='[{\"n\"?:integer}]'".to_owned(),
+            ),
+            (json!({"allOf": [{"$ref": "#/$defs/Level"}]}), "f=low|high".to_owned()),
+            (json!({"$ref": "#/$defs/None"}), "f:=JSON".to_owned()),
+        ] {
+            assert_eq!(describe("f", &schema, &root, true), line);
         }
     }
 }

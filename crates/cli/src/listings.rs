@@ -13,7 +13,7 @@ use crate::{
     waiting::{Deadline, with_notice},
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
-use longhaul_client::{Connection, Json, RequestError, TaskSupport, Tool};
+use longhaul_client::{Connection, Json, RequestError, TaskSupport, Tool, UnusableTool};
 use longhaul_core::Millis;
 use serde_json::{Map, Value, json};
 use std::{
@@ -50,10 +50,18 @@ pub(crate) async fn list_tools(server: &Server, json: bool) -> Result<Exit, Fail
     // Servers list some tools only to clients that can be asked, as `call` can.
     let connection = server.connection(|options| options.inputs = Some(Asking::new().0))?;
     let tools = with_notice(connection.address(), connection.list_tools()).await?;
+    let unusable = connection.unusable_tools();
     if json {
         let listed: Vec<Value> = tools.iter().map(tool_as_json).collect();
-        output::json_line(&json!({"tools": listed}));
-    } else if tools.is_empty() {
+        let mut shown = json!({"tools": listed});
+        if !unusable.is_empty() {
+            let unusable = unusable
+                .iter()
+                .map(|tool| json!({"name": tool.name, "reason": tool.reason}));
+            shown["unusableTools"] = unusable.collect::<Vec<_>>().into();
+        }
+        output::json_line(&shown);
+    } else if tools.is_empty() && unusable.is_empty() {
         output::note(match server.is_logged_in().await {
             true => "the server shows no tools to this login",
             false => "the server has no tools",
@@ -61,8 +69,17 @@ pub(crate) async fn list_tools(server: &Server, json: bool) -> Result<Exit, Fail
     } else {
         output::text(&tools.iter().map(describe_tool).collect::<Vec<_>>().join("\n"));
     }
+    for tool in &unusable {
+        output::note(&cannot_be_called(tool));
+    }
     connection.close().await;
     Ok(Exit::Answered)
+}
+
+/// Why a tool is not listed. MCP wants it to be left out.
+pub(crate) fn cannot_be_called(tool: &UnusableTool) -> String {
+    let line = format!("the tool `{}` cannot be called: {}", tool.name, tool.reason);
+    plain(&line, "")
 }
 
 fn tool_as_json(tool: &Tool) -> Value {
@@ -88,7 +105,10 @@ fn describe_tool(tool: &Tool) -> String {
     }
     for (name, schema) in tool.input_schema["properties"].as_object().into_iter().flatten() {
         let required = fields::is_required(&tool.input_schema, name);
-        lines.push_str(&format!("    {}\n", fields::describe(name, schema, required)));
+        lines.push_str(&format!(
+            "    {}\n",
+            fields::describe(name, schema, &tool.input_schema, required)
+        ));
     }
     if let Some(elsewhere) = tool.input_schema["$ref"]
         .as_str()
@@ -211,7 +231,10 @@ async fn list_prompts(connection: &Connection, json: bool) -> Result<(), Failure
         let schema = prompt_schema(prompt);
         for (name, argument) in schema["properties"].as_object().into_iter().flatten() {
             let required = fields::is_required(&schema, name);
-            lines.push_str(&format!("    {}\n", fields::describe(name, argument, required)));
+            lines.push_str(&format!(
+                "    {}\n",
+                fields::describe(name, argument, &Value::Null, required)
+            ));
         }
         output::text(&lines);
     }

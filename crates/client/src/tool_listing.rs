@@ -1,7 +1,7 @@
 //! Listing the tools of a server.
 
 use crate::{
-    Connection, RequestError, ServerChange, Tool,
+    Connection, RequestError, ServerChange, Tool, UnusableTool,
     response_cache::{Key, Lookup},
     tools::{ToolList, read_tool},
 };
@@ -9,7 +9,8 @@ use longhaul_wire::Method;
 use serde_json::Map;
 
 impl Connection {
-    /// Lists all tools. A modern tool with invalid header annotations is left out, as the protocol requires.
+    /// Lists all tools. A modern tool with invalid header annotations is left out, as the protocol requires: it is one of the
+    /// [unusable tools](Self::unusable_tools) then.
     ///
     /// # Errors
     /// Any [`RequestError`]; [`RequestError::Invalid`] also for an endless list.
@@ -17,15 +18,37 @@ impl Connection {
         let changes = self.cache().changes();
         let listed = self.list(Method::ToolsList, "tools").await?;
         let modern = self.era().await?.legacy().is_none();
-        let tools: Vec<Tool> = listed.into_iter().filter_map(|tool| read_tool(tool, modern)).collect();
+        let (mut tools, mut unusable) = (Vec::with_capacity(listed.len()), Vec::new());
+        for tool in listed {
+            match read_tool(tool, modern) {
+                Ok(tool) => tools.push(tool),
+                Err(tool) => unusable.push(tool),
+            }
+        }
         let has_ttl = self.has_cached_tools();
         let list = ToolList {
             tools: tools.clone().into(),
+            unusable: unusable.into(),
             changes,
             has_ttl,
         };
         *self.tools().lock() = Some(list);
         Ok(tools)
+    }
+
+    /// The tools that the last list has left out. Nothing is requested.
+    ///
+    /// ```no_run
+    /// # async fn example(connection: longhaul_client::Connection) -> Result<(), longhaul_client::RequestError> {
+    /// let tools = connection.list_tools().await?;
+    /// for tool in connection.unusable_tools() {
+    ///     eprintln!("{}: {}", tool.name, tool.reason);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn unusable_tools(&self) -> Vec<UnusableTool> {
+        let listed = self.tools().lock();
+        listed.as_ref().map_or_else(Vec::new, |listed| listed.unusable.to_vec())
     }
 
     /// The tool of this name. The tools are listed again if it is not among those listed before, if the server has said that they have changed, and when the

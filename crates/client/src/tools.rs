@@ -38,20 +38,34 @@ pub enum TaskSupport {
     Required,
 }
 
+/// A tool of a server that cannot be called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UnusableTool {
+    /// Its name.
+    pub name: String,
+    /// Why, for people.
+    pub reason: String,
+}
+
 /// The tools as they were last listed.
 pub(crate) struct ToolList {
     pub(crate) tools: Arc<[Tool]>,
+    pub(crate) unusable: Arc<[UnusableTool]>,
     /// How often the server's lists had changed before.
     pub(crate) changes: u64,
     /// Whether the server has said for how long it may be used. If not, it may be used until it changes.
     pub(crate) has_ttl: bool,
 }
 
-/// Reads a tool of a list. `None` for one that cannot be used.
-pub(crate) fn read_tool(mut tool: Value, modern: bool) -> Option<Tool> {
+/// Reads a tool of a list.
+pub(crate) fn read_tool(mut tool: Value, modern: bool) -> Result<Tool, UnusableTool> {
     let Some(Value::String(name)) = tool.get_mut("name").map(Value::take) else {
         tracing::warn!("ignored a tool without a name");
-        return None;
+        return Err(UnusableTool {
+            name: String::new(),
+            reason: "it has no name".to_owned(),
+        });
     };
     let input_schema = tool.get_mut("inputSchema").map(Value::take).unwrap_or_default();
     let param_headers = if modern {
@@ -59,15 +73,22 @@ pub(crate) fn read_tool(mut tool: Value, modern: bool) -> Option<Tool> {
     } else {
         Ok(ParamHeaders::default())
     };
-    let param_headers = param_headers
-        .map_err(|error| tracing::warn!(tool = name, %error, "ignored a tool with an invalid x-mcp-header"))
-        .ok()?;
+    let param_headers = match param_headers {
+        Ok(param_headers) => param_headers,
+        Err(error) => {
+            tracing::warn!(tool = name, %error, "ignored a tool with an invalid x-mcp-header");
+            return Err(UnusableTool {
+                name,
+                reason: error.to_string(),
+            });
+        }
+    };
     let output_schema = tool
         .get_mut("outputSchema")
         .map(Value::take)
         .filter(|schema| !schema.is_null());
     let hint = |name: &str| tool["annotations"][name] == true;
-    Some(Tool {
+    Ok(Tool {
         is_repeatable: hint("readOnlyHint") || hint("idempotentHint"),
         output: output_schema.clone().map(OutputSchema::new),
         name,

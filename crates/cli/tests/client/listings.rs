@@ -1,6 +1,10 @@
 //! What a server offers, and servers that cannot say it.
 
-use crate::support::*;
+use crate::{
+    scripted::{Reply, scripted_with},
+    support::*,
+};
+use serde_json::json;
 use std::{
     io::{BufRead, BufReader},
     net::TcpListener,
@@ -101,4 +105,56 @@ fn an_option_that_is_none_is_explained() {
         "{explained}"
     );
     assert!(!explained.contains("-- --text"), "{explained}");
+}
+
+/// MCP wants a client to leave it out. Who looks for it is told why it is not there.
+#[test]
+fn a_tool_that_cannot_be_called_is_named_with_the_reason() {
+    let tool = json!({"name": "odd", "inputSchema": {"type": "object", "properties": {
+        "region": {"type": "object", "x-mcp-header": "Region"},
+    }}});
+    let served = scripted_with(&json!({}), tool, |_| Reply::empty(404));
+    const WHY: &str = "the tool `odd` cannot be called: x-mcp-header at `region` is on an argument whose type is not";
+    for words in [&["tools"][..], &["call"]] {
+        let listed = served.run(words);
+        assert_eq!(exit(&listed, 0), "");
+        assert!(stderr(&listed).contains(WHY), "{listed:?}");
+        let as_json = served.run(&[words, &["--json"]].concat());
+        exit(&as_json, 0);
+        let shown = json(&as_json);
+        assert_eq!(shown["tools"], json!([]), "{shown}");
+        assert_eq!(shown["unusableTools"][0]["name"], "odd", "{shown}");
+        assert!(
+            shown["unusableTools"][0]["reason"]
+                .as_str()
+                .unwrap()
+                .contains("x-mcp-header at `region`"),
+            "{shown}"
+        );
+    }
+    let called = served.run(&["call", "odd"]);
+    exit(&called, 2);
+    assert!(stderr(&called).contains(WHY), "{called:?}");
+    assert!(served.calls_of("tools/call").is_empty());
+}
+
+#[test]
+fn an_argument_that_is_an_object_shows_its_members() {
+    let tool = json!({"name": "t", "inputSchema": {
+        "type": "object",
+        "required": ["address"],
+        "properties": {"address": {"$ref": "#/$defs/Address"}},
+        "$defs": {"Address": {"type": "object", "required": ["street"], "properties": {"street": {"type": "string"}}}},
+    }});
+    let served = scripted_with(
+        &json!({}),
+        tool,
+        |seen| match seen.body["params"]["arguments"]["address"]["street"].is_string() {
+            true => seen.result(json!({"resultType": "complete", "content": []})),
+            false => seen.error(200, -32602),
+        },
+    );
+    let listed = exit(&served.run(&["tools"]), 0);
+    assert!(listed.contains(r#"address:='{"street":string}'"#), "{listed}");
+    exit(&served.run(&["call", "t", r#"address:={"street":"x"}"#]), 0);
 }
