@@ -2,13 +2,13 @@
 
 use crate::{
     active_attempts::AttemptOrigin, attempt, engine::Inner, ports::LONGEST_SLEEP, queues::Unsettled, slots::Slot,
+    store_trouble::StoreTrouble,
 };
 use longhaul_core::{
     UnixMillis,
     store::{Claim, StoreError},
 };
 use std::{sync::Arc, time::Duration};
-use tracing::warn;
 
 /// After a store error, before the next look.
 const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
@@ -17,17 +17,19 @@ const PAUSE_AFTER_MISS: u64 = 50;
 
 /// Gives free slots to queued tasks until the engine stops.
 pub(crate) async fn run(inner: Arc<Inner>) {
+    let mut trouble = StoreTrouble::new("queued tasks could not be started");
     loop {
         let freed = inner.node.slots.freed();
         tokio::pin!(freed);
         freed.as_mut().enable();
         let next_ready = match fill_slots(&inner).await {
             Ok(_) if inner.node.is_released() => return,
-            Ok(next_ready) => next_ready,
+            Ok(next_ready) => {
+                trouble.is_over(inner.node.now());
+                next_ready
+            }
             Err(error) => {
-                if error != StoreError::Locked {
-                    warn!(%error, "a queue could not be read");
-                }
+                trouble.failed(&error, inner.node.now());
                 // Nothing else may wake us: what failed has given its slot back and offered its queue again.
                 inner.node.ports.clock.sleep(PAUSE_AFTER_ERROR).await;
                 continue;

@@ -53,6 +53,7 @@ mod server_messages;
 mod slots;
 mod start;
 mod step_observer;
+mod store_trouble;
 mod suspension;
 mod task_log;
 mod timers;

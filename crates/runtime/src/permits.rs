@@ -1,9 +1,8 @@
 //! The permits of this node, where the limits of tools are shared with other nodes: work of a tool with a limit begins only with a permit.
 
-use crate::engine::Inner;
+use crate::{engine::Inner, store_trouble::StoreTrouble};
 use longhaul_core::store::{PermitReport, StoreError};
 use std::{sync::Arc, time::Duration};
-use tracing::warn;
 
 /// How long permits are kept that are not used, and how often a node that lacks some asks again, since events may be lost.
 const PAUSE: Duration = Duration::from_secs(10);
@@ -18,6 +17,7 @@ pub(crate) async fn run(inner: Arc<Inner>) {
     let mut number = 0;
     let mut pause = PAUSE;
     let mut holds_none = true;
+    let mut trouble = StoreTrouble::new("how much may run at once beside other servers could not be read");
     loop {
         tokio::select! {
             biased;
@@ -33,12 +33,13 @@ pub(crate) async fn run(inner: Arc<Inner>) {
         number += 1;
         holds_none = requests.is_empty();
         let is_short = match report(&inner, PermitReport { number, requests }).await {
-            Ok(is_short) => is_short,
+            Ok(is_short) => {
+                trouble.is_over(node.now());
+                is_short
+            }
             Err(StoreError::LeaseLost) => return,
             Err(error) => {
-                if error != StoreError::Locked {
-                    warn!(%error, "how much may run at once beside other servers could not be read");
-                }
+                trouble.failed(&error, node.now());
                 // Nothing more begins until the next report is answered.
                 node.ports.clock.sleep(PAUSE_AFTER_ERROR).await;
                 pause = Duration::ZERO;

@@ -5,7 +5,9 @@
 
 use crate::{
     engine::{Engine, Inner},
-    lease, operator, withdrawn_questions,
+    lease, operator,
+    store_trouble::StoreTrouble,
+    withdrawn_questions,
 };
 use longhaul_core::store::StoreError;
 use std::{sync::Arc, time::Duration};
@@ -22,6 +24,7 @@ const BATCH: usize = 1_000;
 /// renews the node's lease.
 pub(crate) async fn run(inner: Arc<Inner>, renews: bool) {
     let node = &inner.node;
+    let mut trouble = StoreTrouble::new("what this server waits for could not be read");
     loop {
         let pause = PAUSE.0 + node.random() % (PAUSE.1 - PAUSE.0);
         tokio::select! {
@@ -36,17 +39,14 @@ pub(crate) async fn run(inner: Arc<Inner>, renews: bool) {
             () = node.resync_requested() => {}
             () = node.ports.clock.sleep(Duration::from_millis(pause)) => {}
         }
-        let mut is_told = false;
         while let Err(error) = resync(&inner, renews).await {
             if error == StoreError::LeaseLost {
                 return;
             }
-            if error != StoreError::Locked && !is_told {
-                warn!(%error, "what this server waits for could not be read; it is tried again");
-                is_told = true;
-            }
+            trouble.failed(&error, node.now());
             node.ports.clock.sleep(PAUSE_AFTER_ERROR).await;
         }
+        trouble.is_over(node.now());
     }
 }
 

@@ -1,6 +1,6 @@
 //! Deleting what has been kept long enough, in small batches.
 
-use crate::{Provider, engine::Inner};
+use crate::{Provider, engine::Inner, store_trouble::StoreTrouble};
 use longhaul_core::{TaskId, UnixMillis, store::StoreError};
 use std::{collections::HashSet, sync::Arc, time::Duration};
 use tracing::warn;
@@ -35,6 +35,7 @@ impl Stuck {
 /// Deletes expired tasks until the engine stops.
 pub(crate) async fn run(inner: Arc<Inner>) {
     let mut stuck = Stuck::default();
+    let mut trouble = StoreTrouble::new("expired tasks could not be deleted");
     // What the store forgets by itself when tasks are deleted, it forgets also while there are none.
     let mut tidied = inner.node.now();
     loop {
@@ -44,11 +45,12 @@ pub(crate) async fn run(inner: Arc<Inner>) {
         }
         match delete_batch(&inner, &mut stuck, tidy).await {
             Ok(Batch::Full) => {}
-            Ok(Batch::Last) => inner.node.ports.clock.sleep(PAUSE).await,
+            Ok(Batch::Last) => {
+                trouble.is_over(inner.node.now());
+                inner.node.ports.clock.sleep(PAUSE).await;
+            }
             Err(error) => {
-                if error != StoreError::Locked {
-                    warn!(%error, "expired tasks could not be deleted");
-                }
+                trouble.failed(&error, inner.node.now());
                 inner.node.ports.clock.sleep(PAUSE).await;
             }
         }

@@ -1,13 +1,12 @@
 //! Applies what becomes due: ends of waits, deadlines, timeouts, extensions of announced TTLs.
 
-use crate::{blocked::spread_late_retry, node::Node, task_log};
+use crate::{blocked::spread_late_retry, node::Node, store_trouble::StoreTrouble, task_log};
 use futures_util::future::join_all;
 use longhaul_core::{
     Task, UnixMillis,
     store::{ApplyError, Change, StoreError},
 };
 use std::{sync::Arc, time::Duration};
-use tracing::warn;
 
 const BATCH: usize = 256;
 /// After an error, or a pass in which nothing could be changed.
@@ -15,11 +14,13 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Applies what is due until the engine stops.
 pub(crate) async fn run(node: Arc<Node>) {
+    let mut trouble = StoreTrouble::new("what is due could not be applied");
     loop {
         node.alarm.reset();
         match fire(&node).await {
             Ok(Fired::Some) => continue,
             Ok(Fired::Nothing { next }) => {
+                trouble.is_over(node.now());
                 if let Some(next) = next {
                     node.alarm.set(next);
                 }
@@ -27,9 +28,7 @@ pub(crate) async fn run(node: Arc<Node>) {
             }
             Ok(Fired::Stuck) => node.ports.clock.sleep(PAUSE).await,
             Err(error) => {
-                if error != StoreError::Locked {
-                    warn!(%error, "what is due could not be applied");
-                }
+                trouble.failed(&error, node.now());
                 node.ports.clock.sleep(PAUSE).await;
             }
         }
