@@ -382,6 +382,9 @@ impl AdminContext {
     pub(crate) async fn metrics_text(&self) -> Result<String, MetricsError> {
         let present = self.present().await?;
         let upstreams = self.upstream_reports().await;
+        for tool in self.engine.catalog().snapshot().tools.keys() {
+            self.metrics.offered(tool);
+        }
         Ok(self.metrics.encode(&Observed {
             present: &present,
             commits: self.engine.store().commit_counts(),

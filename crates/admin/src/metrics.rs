@@ -340,6 +340,11 @@ impl Metrics {
         Arc::clone(self.tools.write().entry(Arc::clone(tool)).or_insert(new))
     }
 
+    /// What is counted of the tool is shown from now on, as 0 if nothing has happened: else Prometheus would not see that the first failure is one more.
+    pub(crate) fn offered(&self, tool: &Arc<str>) {
+        self.of_tool(tool);
+    }
+
     pub(crate) fn created(&self, task: &Task) {
         let of_tool = self.of_tool(&task.tool);
         of_tool.created.inc();

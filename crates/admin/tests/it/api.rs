@@ -477,6 +477,26 @@ async fn tools_and_metrics_count_what_becomes_of_calls() {
     assert_eq!(world.json("/api/stats").await["running"], 0);
 }
 
+/// Else the first failure would not be an increase.
+#[tokio::test]
+async fn what_has_not_happened_is_counted_as_0() {
+    let world = World::new(true).await;
+    let text = world.get("/metrics").await.text().await.unwrap();
+    for line in [
+        r#"longhaul_tasks_created_total{tool="fails"} 0"#,
+        r#"longhaul_tasks_ended_total{tool="fails",outcome="failed"} 0"#,
+        r#"longhaul_attempts_ended_total{tool="fails",outcome="failed"} 0"#,
+        r#"longhaul_attempts_ended_total{tool="stepped",outcome="blocked"} 0"#,
+        r#"longhaul_task_duration_seconds_count{tool="asks"} 0"#,
+        r#"longhaul_limit_refusals_total{limit="memory"} 0"#,
+        "longhaul_failed_writes_total 0",
+        "longhaul_quota_refusals_total 0",
+        "longhaul_lost_audit_lines_total 0",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+    }
+}
+
 #[tokio::test]
 async fn whoever_watches_is_told_of_changes() {
     let world = World::new(true).await;
