@@ -15,34 +15,49 @@ const ROUND: Duration = Duration::from_secs(1);
 /// Tasks that are shown if the terminal does not say how many lines it has.
 const LINES: usize = 24;
 
+/// The states in the order in which their tasks are shown: a long queue must not hide what runs.
+const STATES: [&str; 4] = ["running", "blocked", "suspended", "queued"];
+/// Tasks that are shown at most, of each state.
+const MOST: usize = 200;
+
 /// Runs until `q` is pressed or it is interrupted. Without a terminal it prints the present and ends.
 pub(super) async fn run(api: &Api, as_json: bool) -> Result<Exit, Failure> {
     let keys = Keys::of_terminal();
+    let mut scrolled = Scrolled::default();
     loop {
         let problems = api.get("/api/problems").await?;
         let stats = api.get("/api/stats").await?;
         let tools = api.get("/api/tools").await?;
-        let live = api.get("/api/tasks?state=live&order=oldest&limit=200").await?;
+        let mut live = Vec::new();
+        for state in STATES {
+            let found = api
+                .get(&format!("/api/tasks?state={state}&order=oldest&limit={MOST}"))
+                .await?;
+            live.extend(show::list(&found, "tasks").iter().cloned());
+        }
         if as_json {
             output::json_line(&json!({
                 "problems": problems["problems"],
                 "stats": stats,
                 "tools": tools,
-                "tasks": live["tasks"],
+                "tasks": live,
             }));
         } else {
-            draw(&problems, &stats, &tools, &live);
+            draw(&problems, &stats, &tools, &live, &mut scrolled);
         }
         if !io::stdout().is_terminal() || output::has_failed() {
             return Ok(Exit::Answered);
         }
         match &keys {
             None => SystemClock.sleep(ROUND).await,
-            Some(keys) if keys.quit().await => {
-                output::text("");
-                return Ok(Exit::Answered);
-            }
-            Some(_) => {}
+            Some(keys) => match keys.pressed().await {
+                Some(Key::Quit) => {
+                    output::text("");
+                    return Ok(Exit::Answered);
+                }
+                Some(Key::Scroll(how)) => scrolled.by(how),
+                None => {}
+            },
         }
     }
 }
@@ -69,20 +84,20 @@ impl Keys {
         Some(Self { before })
     }
 
-    /// Waits for a second; returns earlier if a key is pressed, and `true` if the user wants to end.
+    /// Waits for a second; returns earlier if a key is pressed.
     #[expect(
         clippy::disallowed_methods,
         reason = "a terminal cannot be read without blocking; it takes a second at most"
     )]
-    async fn quit(&self) -> bool {
+    async fn pressed(&self) -> Option<Key> {
         let read = tokio::task::spawn_blocking(|| {
             let mut keys = [0; 16];
             let read = rustix::io::read(io::stdin(), &mut keys).unwrap_or_default();
-            keys[..read].iter().any(|key| matches!(key, b'q' | b'Q'))
+            Key::of(&keys[..read])
         });
         tokio::select! {
-            quits = read => quits.unwrap_or_default(),
-            _ = tokio::signal::ctrl_c() => true,
+            pressed = read => pressed.unwrap_or_default(),
+            _ = tokio::signal::ctrl_c() => Some(Key::Quit),
         }
     }
 }
@@ -93,10 +108,78 @@ impl Drop for Keys {
     }
 }
 
+/// What a key is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Key {
+    Quit,
+    Scroll(Scroll),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scroll {
+    Lines(isize),
+    Pages(isize),
+}
+
+impl Key {
+    /// The key that a terminal has sent as these bytes.
+    fn of(bytes: &[u8]) -> Option<Self> {
+        match bytes {
+            b"\x1b[A" | b"\x1bOA" => Some(Self::Scroll(Scroll::Lines(-1))),
+            b"\x1b[B" | b"\x1bOB" => Some(Self::Scroll(Scroll::Lines(1))),
+            b"\x1b[5~" => Some(Self::Scroll(Scroll::Pages(-1))),
+            b"\x1b[6~" => Some(Self::Scroll(Scroll::Pages(1))),
+            bytes if bytes.iter().any(|key| matches!(key, b'q' | b'Q')) => Some(Self::Quit),
+            _ => None,
+        }
+    }
+}
+
+/// How far the tools and tasks are scrolled.
+#[derive(Debug, Default)]
+struct Scrolled {
+    /// Lines that are above the screen.
+    above: usize,
+    /// Lines of a page, when it was drawn last.
+    page: usize,
+}
+
+impl Scrolled {
+    fn by(&mut self, how: Scroll) {
+        let lines = match how {
+            Scroll::Lines(lines) => lines,
+            Scroll::Pages(pages) => pages.saturating_mul(self.page.cast_signed()),
+        };
+        self.above = self.above.saturating_add_signed(lines);
+    }
+
+    /// The lines of a screen of this height: `top` stays, `body` is scrolled, if there is more than fits.
+    fn screen(&mut self, mut top: Vec<String>, body: Vec<String>, height: usize) -> Vec<String> {
+        top.truncate(height);
+        let room = height - top.len();
+        if body.len() <= room {
+            self.above = 0;
+            top.extend(body);
+            return top;
+        }
+        // The last line says what is shown.
+        self.page = room.saturating_sub(1);
+        self.above = self.above.min(body.len() - self.page);
+        let (first, last) = (self.above + 1, self.above + self.page);
+        let of = body.len();
+        top.extend(body.into_iter().skip(self.above).take(self.page));
+        top.push(format!(
+            "lines {first}-{last} of {of}: \u{2191} \u{2193} PgUp PgDn, q ends"
+        ));
+        top.truncate(height);
+        top
+    }
+}
+
 /// How many problems are shown.
 const PROBLEMS: usize = 3;
 
-fn draw(problems: &Value, stats: &Value, tools: &Value, live: &Value) {
+fn draw(problems: &Value, stats: &Value, tools: &Value, live: &[Value], scrolled: &mut Scrolled) {
     let is_terminal = io::stdout().is_terminal();
     let busy = |tool: &&Value| {
         ["queued", "running", "suspended", "blocked"]
@@ -114,11 +197,11 @@ fn draw(problems: &Value, stats: &Value, tools: &Value, live: &Value) {
         lines.push(format!("! and {more} more: `longhaul admin doctor`"));
     }
     lines.push(String::new());
-    lines.extend(show::tools(&tools, width).lines().map(str::to_owned));
-    lines.push(String::new());
-    lines.extend(show::tasks(show::list(live, "tasks"), width).lines().map(str::to_owned));
+    let mut body: Vec<String> = show::tools(&tools, width).lines().map(str::to_owned).collect();
+    body.push(String::new());
+    body.extend(show::tasks(live, width).lines().map(str::to_owned));
     if is_terminal {
-        lines.truncate(height());
+        let lines = scrolled.screen(lines, body, height());
         let mut out = io::stdout().lock();
         // From the top left corner: each line to its end, then what is below.
         let shown: String = lines
@@ -132,6 +215,7 @@ fn draw(problems: &Value, stats: &Value, tools: &Value, live: &Value) {
         let _ = write!(out, "\x1b[H{}\x1b[J", shown.trim_end_matches("\r\n"));
         let _ = out.flush();
     } else {
+        lines.extend(body);
         output::text(&lines.join("\n"));
     }
 }
@@ -158,11 +242,48 @@ fn height() -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::wrapped;
+    use super::*;
 
     #[test]
     fn lines_are_not_longer_than_the_screen() {
         assert_eq!(wrapped("ab cd ef longer", 5), ["ab cd", "ef", "longer"]);
         assert_eq!(wrapped("ab cd", usize::MAX), ["ab cd"]);
+    }
+
+    #[test]
+    fn keys_scroll_as_far_as_there_is_something_to_show() {
+        let lines = |range: std::ops::RangeInclusive<usize>| range.map(|n| n.to_string()).collect::<Vec<_>>();
+        let mut scrolled = Scrolled::default();
+        let mut press = |bytes: &[u8]| {
+            if let Some(Key::Scroll(how)) = Key::of(bytes) {
+                scrolled.by(how);
+            }
+            scrolled.screen(vec!["top".to_owned()], lines(1..=10), 5)
+        };
+        let shown = |first: usize| {
+            let last = first + 2;
+            let mut shown = vec!["top".to_owned()];
+            shown.extend(lines(first..=last));
+            shown.push(format!(
+                "lines {first}-{last} of 10: \u{2191} \u{2193} PgUp PgDn, q ends"
+            ));
+            shown
+        };
+        assert_eq!(press(b""), shown(1));
+        assert_eq!(press(b"\x1b[A"), shown(1), "there is nothing above");
+        assert_eq!(press(b"\x1b[B"), shown(2));
+        assert_eq!(press(b"\x1b[6~"), shown(5));
+        assert_eq!(press(b"\x1b[6~"), shown(8));
+        assert_eq!(press(b"\x1b[6~"), shown(8), "there is nothing below");
+        assert_eq!(press(b"\x1b[5~"), shown(5));
+        assert_eq!(press(b"\x1bOA"), shown(4));
+        assert_eq!(Key::of(b"q"), Some(Key::Quit));
+        let mut scrolled = Scrolled { above: 3, page: 3 };
+        assert_eq!(
+            scrolled.screen(Vec::new(), lines(1..=3), 3),
+            lines(1..=3),
+            "all of it fits"
+        );
+        assert!(scrolled.screen(lines(1..=9), lines(1..=9), 4).len() == 4);
     }
 }
