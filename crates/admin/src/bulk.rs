@@ -123,8 +123,8 @@ impl BulkAction {
     ///
     /// # Errors
     /// [`ActionError::Query`], and [`ActionError::Invalid`] if it would find everything, or nothing that can be acted on.
-    fn search(self, query: &TaskQuery, context: &AdminContext) -> Result<TaskSearch, ActionError> {
-        let mut search = query.search(context.engine.ports().clock.read())?;
+    async fn search(self, query: &TaskQuery, context: &AdminContext) -> Result<TaskSearch, ActionError> {
+        let mut search = context.search(query).await?;
         if search.filter == TaskFilter::default() {
             return Err(ActionError::Invalid(format!(
                 "a filter is wanted: `state` ({}), or another part of it, such as `tool` or `principal`",
@@ -212,7 +212,7 @@ impl AdminContext {
                 BulkAction::Retry => MOST_CHECKED,
                 _ => MOST_EXAMINED,
             },
-            ..action.search(query, self)?
+            ..action.search(query, self).await?
         };
         let found = self.engine.store().search(search).await.map_err(OperatorError::Store)?;
         Ok(BulkPreview {
@@ -244,7 +244,7 @@ impl AdminContext {
         action: BulkAction,
         query: &TaskQuery,
     ) -> Result<BulkReport, ActionError> {
-        let search = action.search(query, self)?;
+        let search = action.search(query, self).await?;
         let found = self.engine.store().search(search).await.map_err(OperatorError::Store)?;
         let tasks = self.without_retried(action, found.tasks).await?;
         let acted = tasks.into_iter().map(|task| async move {

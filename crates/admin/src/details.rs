@@ -4,14 +4,14 @@ use crate::{
     context::AdminContext,
     masking::{mask, mask_result},
     metrics::{MetricsError, Observed, Present, queue_age},
-    query::{InvalidQuery, TaskQuery, whole_id},
+    query::{InvalidQuery, TaskQuery, invalid, whole_id},
     view::{self, EntryView, FailureView, QuestionView, SettledQuestionView, TaskDetails, TaskView, ToolView},
     words::{self, plain},
 };
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use longhaul_core::{
     AnsweredBy, Input, Now, State, Task, TaskId, Verdict,
-    store::{LiveTasks, Record, StoreError},
+    store::{LiveTasks, Record, StoreError, TaskSearch},
 };
 use longhaul_runtime::{Engine, QueueWait, Requestor};
 use serde::Serialize;
@@ -125,7 +125,7 @@ pub(crate) struct Stats {
 impl AdminContext {
     pub(crate) async fn tasks(&self, query: &TaskQuery) -> Result<TaskPage, ReadError> {
         let now = self.engine.ports().clock.read();
-        let found = self.engine.store().search(query.search(now)?).await?;
+        let found = self.engine.store().search(self.search(query).await?).await?;
         let rows = stream::iter(found.tasks).map(|task| async move { self.row(&task, now).await });
         let tasks: Vec<TaskView> = rows.buffered(ROWS_AT_ONCE).try_collect().await?;
         Ok(TaskPage {
@@ -136,6 +136,22 @@ impl AdminContext {
             tasks,
             next: found.next.map(|next| next.to_string()),
         })
+    }
+
+    /// The search that a query asks for now.
+    ///
+    /// # Errors
+    /// [`InvalidQuery`] for the first parameter that makes no sense.
+    pub(crate) async fn search(&self, query: &TaskQuery) -> Result<TaskSearch, InvalidQuery> {
+        let mut search = query.search(self.engine.ports().clock.read())?;
+        let name = query.upstream.trim();
+        if !name.is_empty() {
+            let upstream = self.upstream_reports().await.into_iter().find(|one| one.name == name);
+            let upstream =
+                upstream.ok_or_else(|| invalid("upstream", name, "the name of an upstream of this server"))?;
+            search.filter.tools = Some(upstream.tools.into_iter().map(Into::into).collect());
+        }
+        Ok(search)
     }
 
     /// A task as lists show it.

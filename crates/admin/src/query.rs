@@ -34,6 +34,8 @@ pub struct TaskQuery {
     pub state: String,
     /// A tool.
     pub tool: String,
+    /// An upstream: all tools that it has now.
+    pub upstream: String,
     /// A principal.
     pub principal: String,
     /// `legacy` or `modern`.
@@ -74,6 +76,7 @@ impl TaskQuery {
         let fields = [
             ("state", &self.state),
             ("tool", &self.tool),
+            ("upstream", &self.upstream),
             ("principal", &self.principal),
             ("origin", &self.origin),
             ("parent", &self.parent),
@@ -100,6 +103,7 @@ impl TaskQuery {
         let fields = [
             ("state", &self.state),
             ("tool", &self.tool),
+            ("upstream", &self.upstream),
             ("principal", &self.principal),
             ("client", &self.origin),
             ("parent", &self.parent),
@@ -112,14 +116,15 @@ impl TaskQuery {
         given.map(|(name, value)| (name, plain(value))).collect()
     }
 
-    /// The search that it asks for at this time.
+    /// The search that it asks for at this time. Which tools `upstream` has is not known here: see [`AdminContext::search`](crate::context::AdminContext::search).
     ///
     /// # Errors
     /// [`InvalidQuery`] for the first parameter that makes no sense.
-    pub fn search(&self, now: Now) -> Result<TaskSearch, InvalidQuery> {
+    pub(crate) fn search(&self, now: Now) -> Result<TaskSearch, InvalidQuery> {
         let filter = TaskFilter {
             principal: given(&self.principal).map(Principal::named),
             tool: given(&self.tool).map(Into::into),
+            tools: None,
             states: states(&self.state)?,
             origin: match self.origin.as_str() {
                 "" => None,

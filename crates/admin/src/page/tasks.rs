@@ -28,6 +28,7 @@ struct TasksPage {
     is_filtered: bool,
     query: TaskQuery,
     tools: Vec<String>,
+    upstreams: Vec<String>,
     error: Option<String>,
     hint: Option<String>,
     tasks: Vec<Row>,
@@ -179,6 +180,9 @@ async fn draw(context: &AdminContext, query: TaskQuery) -> Result<String, Refusa
         is_filtered,
         tools: (context.engine.catalog().snapshot().tools.keys())
             .map(ToString::to_string)
+            .collect(),
+        upstreams: (context.upstream_reports().await.into_iter())
+            .map(|upstream| upstream.name)
             .collect(),
         query,
         error,

@@ -497,6 +497,40 @@ async fn what_has_not_happened_is_counted_as_0() {
     }
 }
 
+/// In lists, on the page, and for an action on many.
+#[tokio::test]
+async fn tasks_are_filtered_by_upstream() {
+    let world = World::new(true).await;
+    let of_near = world.ended("fails", json!({"text": "no"})).await;
+    world.ended("signs", json!({"key": "s3cret", "user": "me"})).await;
+    let running = world.running("one").await;
+    let found = world.json("/api/tasks?upstream=near").await;
+    let found: Vec<&str> = found["tasks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|task| task["id"].as_str().unwrap())
+        .collect();
+    assert_eq!(found, [running.as_str(), of_near.as_str()]);
+    assert_eq!(world.json("/api/tasks?upstream=far").await["tasks"], json!([]));
+    let refused = world.get("/api/tasks?upstream=nowhere").await;
+    assert_eq!(refused.status(), 400);
+    let text = refused.text().await.unwrap();
+    assert!(
+        text.contains("must be the name of an upstream of this server"),
+        "{text}"
+    );
+
+    let page = world.page("/upstreams").await;
+    assert!(page.contains(r#"<a href="/?upstream=near">near</a>"#), "{page}");
+    let page = world.page("/?upstream=near").await;
+    assert!(page.contains(&running) && page.contains(&of_near), "{page}");
+    assert!(page.contains("/bulk/cancel?upstream=near"), "{page}");
+    let (status, done) = world.act("/api/bulk/cancel?upstream=near").await;
+    assert_eq!((status, &done["done"]), (200, &json!(1)), "{done}");
+    world.state(&running, "cancelled").await;
+}
+
 #[tokio::test]
 async fn whoever_watches_is_told_of_changes() {
     let world = World::new(true).await;

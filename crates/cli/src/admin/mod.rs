@@ -193,6 +193,7 @@ impl Filter {
         TaskQuery {
             state: given(&self.state),
             tool: given(&self.tool),
+            upstream: given(&self.upstream),
             principal: given(&self.principal),
             origin: given(&self.origin),
             parent: given(&self.parent),

@@ -117,6 +117,9 @@ pub(crate) struct Filter {
     /// Of this tool
     #[arg(long)]
     pub(crate) tool: Option<String>,
+    /// Of this upstream: of all tools that it has now
+    #[arg(long, value_name = "NAME")]
+    pub(crate) upstream: Option<String>,
     /// Of this principal
     #[arg(long)]
     pub(crate) principal: Option<String>,

@@ -10,6 +10,8 @@ pub struct TaskFilter {
     pub principal: Option<Principal>,
     /// Of which tool.
     pub tool: Option<Arc<str>>,
+    /// Of one of these tools; of none if it is empty.
+    pub tools: Option<Vec<Arc<str>>>,
     /// In one of these states.
     pub states: Vec<State>,
     /// Which generation of the protocol created them.
@@ -35,6 +37,7 @@ impl TaskFilter {
             .as_ref()
             .is_none_or(|principal| *principal == task.owner.principal)
             && self.tool.as_ref().is_none_or(|tool| *tool == task.tool)
+            && self.tools.as_ref().is_none_or(|tools| tools.contains(&task.tool))
             && (self.states.is_empty() || self.states.contains(&task.state))
             && self.origin.is_none_or(|origin| origin == task.origin)
             && self.parent.as_ref().is_none_or(|wanted| Some(wanted) == parent)

@@ -74,6 +74,12 @@ pub async fn a_filter_finds_what_it_says(new_subject: NewSubject) {
         ..any()
     };
     assert_eq!(fixture.all_of(of_tool).await, "b");
+    let of_tools = |tools: &[&str]| TaskFilter {
+        tools: Some(tools.iter().map(|tool| (*tool).into()).collect()),
+        ..any()
+    };
+    assert_eq!(fixture.all_of(of_tools(&["another", "other"])).await, "b");
+    assert_eq!(fixture.all_of(of_tools(&[])).await, "", "of no tool");
     let in_states = |states: &[State]| TaskFilter {
         states: states.to_vec(),
         ..any()

@@ -239,6 +239,9 @@ impl Chooser {
         let filter = TaskFilter {
             principal: self.one_in(3).then(|| Principal::named(self.pick(&PRINCIPALS))),
             tool: self.one_in(4).then(|| self.pick(&TOOLS).into()),
+            tools: self
+                .one_in(6)
+                .then(|| vec![self.pick(&TOOLS).into(), self.pick(&TOOLS).into()]),
             states,
             origin: self.one_in(6).then_some(Origin::Legacy),
             parent: self.one_in(6).then(|| self.parent_or_any()),
