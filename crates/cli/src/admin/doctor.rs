@@ -229,9 +229,17 @@ fn look_at_tasks(path: &Path, is_shared: Option<bool>, findings: &mut Vec<Findin
     let counts = counts.into_iter().filter(|(count, _)| *count > 0);
     let counts: Vec<String> = counts.map(|(count, state)| format!("{count} {state}")).collect();
     if !counts.is_empty() {
+        let advice = match &report.disagreement {
+            None => {
+                "nothing of them is lost: they go on when it starts. Commands that were running may run meanwhile, and it takes them back"
+            }
+            Some(_) => {
+                "nothing of them is lost, and none of them goes on by itself: only a server that is started with --accept-restored-database runs them, perhaps for the second time"
+            }
+        };
         findings.push(Finding::new(
             format!("live tasks wait for the server: {}", counts.join(", ")),
-            "nothing of them is lost: they go on when it starts. Commands that were running may run meanwhile, and it takes them back",
+            advice,
         ));
     }
 }

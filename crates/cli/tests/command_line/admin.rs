@@ -150,6 +150,10 @@ fn the_doctor_finds_what_is_wrong() {
         "the file `node` beside the database is missing",
         "--accept-restored-database",
     );
+    finds(
+        "live tasks wait for the server: 1 running",
+        "none of them goes on by itself",
+    );
     fs::write(&node, kept).unwrap();
     let keys = data.join("keys.json");
     fs::write(&keys, "{\"keys\": [").unwrap();
