@@ -1,6 +1,6 @@
 //! What operators do. The page, the API and the command all do it here, and each action is recorded in the audit log.
 
-use crate::{access::Actor, context::AdminContext, query::InvalidQuery};
+use crate::{access::Actor, context::AdminContext, form_check, query::InvalidQuery};
 use longhaul_core::{InputKey, Json, Task, TaskId, store::CreateError};
 use longhaul_runtime::OperatorError;
 use longhaul_server::audit::{AuditAction, AuditEvent, AuditOutcome};
@@ -129,7 +129,8 @@ impl AdminContext {
             InputRequest::read(input.request.as_str()).map_err(|error| ActionError::Invalid(error.to_string()))?;
         request
             .check(answer)
-            .map_err(|error| ActionError::Invalid(error.message().to_owned()))
+            .map_err(|error| ActionError::Invalid(error.message().to_owned()))?;
+        form_check::violations(input.request.as_str(), answer).map_or(Ok(()), |why| Err(ActionError::Invalid(why)))
     }
 
     /// Pauses a tool, or ends its pause.

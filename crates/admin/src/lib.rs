@@ -20,6 +20,7 @@ mod costly_count;
 mod details;
 mod disk_space;
 mod drawn_pages;
+mod form_check;
 mod health;
 mod key_file;
 mod known_problems;

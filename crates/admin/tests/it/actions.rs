@@ -60,6 +60,33 @@ async fn a_finished_task_is_deleted() {
     assert!(world.client.follow(ended).get().await.is_err());
 }
 
+/// The rule of the page and of the command.
+#[tokio::test]
+async fn values_that_do_not_fit_the_form_are_no_answer() {
+    let world = World::new(true).await;
+    let (id, key) = world.asking().await;
+    for content in [
+        json!({"sure": "yes", "count": 3}),
+        json!({"sure": true, "count": -1}),
+        json!({"sure": true}),
+    ] {
+        let body = json!({"key": key, "answer": {"action": "accept", "content": content}}).to_string();
+        let request = world
+            .request(Method::POST, &format!("/api/tasks/{id}/answer"))
+            .header(header::CONTENT_TYPE, "application/json");
+        let (status, error) = answered(request.body(body)).await;
+        assert_eq!(
+            (status, &error["error"]["kind"]),
+            (400, &json!("invalid")),
+            "{content}: {error}"
+        );
+        let message = error["error"]["message"].as_str().unwrap();
+        assert!(message.starts_with("the answer does not fit the form: "), "{message}");
+    }
+    let task = world.json(&format!("/api/tasks/{id}")).await;
+    assert_eq!(task["asks"], true, "the question is still open");
+}
+
 #[tokio::test]
 async fn a_question_is_answered_once_and_only_as_it_asks() {
     let world = World::new(true).await;
