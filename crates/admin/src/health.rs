@@ -46,7 +46,7 @@ pub(crate) async fn why_not_ready(context: &AdminContext) -> Option<&'static str
     let answered = engine.ports().within(STORE_TIMEOUT, engine.store().next_wake()).await;
     known.at = Some(context.now());
     known.why_not = match answered {
-        Some(Ok(_)) if is_full => Some("the disk is full: calls are refused"),
+        Some(Ok(_)) if is_full || engine.store().refuses_payloads() => Some("the disk is full: calls are refused"),
         Some(Ok(_)) => None,
         Some(Err(StoreError::Unusable(why))) => Some(why),
         Some(Err(_)) => Some("the store fails; the server's log says why"),

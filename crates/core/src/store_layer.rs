@@ -36,6 +36,11 @@ macro_rules! layer {
                 self.inner().capabilities()
             }
 
+            /// [`Store::refuses_payloads`]. By default the inner store's.
+            fn refuses_payloads(&self) -> bool {
+                self.inner().refuses_payloads()
+            }
+
             /// [`Store::commit_counts`]. By default the inner store's.
             fn commit_counts(&self) -> CommitCounts {
                 self.inner().commit_counts()
@@ -52,6 +57,10 @@ macro_rules! layer {
         impl<L: StoreLayer> Store for L {
             fn capabilities(&self) -> StoreCapabilities {
                 StoreLayer::capabilities(self)
+            }
+
+            fn refuses_payloads(&self) -> bool {
+                StoreLayer::refuses_payloads(self)
             }
 
             fn commit_counts(&self) -> CommitCounts {

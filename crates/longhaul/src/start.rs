@@ -13,7 +13,7 @@ use longhaul_admin::PreparedAdmin;
 use longhaul_core::{HostId, Store, store::NewNode};
 use longhaul_runtime::{Catalog, Engine, EngineOptions, Ports, Recovered, Snapshot};
 use longhaul_server::{FOLLOW_TOOLS, Front, FrontOptions, ServerInfo, http::Exposure};
-use longhaul_store::{MemoryStore, PlainCallStore, ReadOnlyStore, SqliteOptions, SqliteStore};
+use longhaul_store::{MemoryStore, PlainCallStore, RESERVE_BYTES, ReadOnlyStore, SqliteOptions, SqliteStore};
 use std::{collections::HashSet, sync::Arc};
 
 impl ServerHandle {
@@ -293,6 +293,7 @@ async fn open(
             // Waits up to two seconds for an earlier owner.
             let options = SqliteOptions {
                 accept_restored,
+                reserve_bytes: RESERVE_BYTES,
                 ..SqliteOptions::default()
             };
             let opened = ports.blocking(move || SqliteStore::open(&path, options)).await;

@@ -18,7 +18,7 @@ pub(crate) const ATTEMPTS: &str = "attempts";
 /// The database, in the data directory.
 pub(crate) const DATABASE: &str = "longhaul.db";
 /// What belongs to this directory and this machine alone: a restored one gets its own. So do the sockets, which are no files.
-const OF_THIS_DIRECTORY: [&str; 3] = ["lock", "node", "host"];
+const OF_THIS_DIRECTORY: [&str; 4] = ["lock", "node", "host", "reserve"];
 /// Databases and what SQLite keeps beside them. Ours is copied as a whole; events are of streams that end with the server.
 const DATABASES: [&str; 2] = [DATABASE, "events.db"];
 /// Files that are being written, and locks.

@@ -12,6 +12,7 @@ use super::{
 use longhaul::auth::oauth::OAuthAuthenticator;
 use longhaul_core::Millis;
 use longhaul_server::http::{HostName, HttpOptions, PATH, PublicUrl, TrustedProxy, is_loopback};
+use longhaul_store::RESERVE_BYTES;
 use std::{
     fmt,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -25,6 +26,8 @@ const UNIX: &str = "unix:";
 const DEFAULT_SOCKET_MODE: u32 = 0o600;
 const NO_HOST_NAME: &str = "requests that name this server by a host name get 403: set public_url, or allowed_hosts";
 const DEFAULT_MAX_BODY: u64 = 4 << 20;
+/// What no reserve is called.
+const NO_RESERVE: &str = "none";
 const DEFAULT_IDLE_EXIT: Millis = 60_000;
 const DEFAULT_QUEUE_TIMEOUT: Millis = 24 * 60 * 60 * 1000;
 /// The largest accepted `max_running`. A larger one is probably a typing mistake.
@@ -47,6 +50,8 @@ pub(crate) struct ServerConfig {
     pub(crate) max_running: u32,
     /// Largest request body, in bytes.
     pub(crate) max_body: u64,
+    /// How much room a file keeps for deletions on a full disk, in bytes; 0 for none.
+    pub(crate) disk_reserve: u64,
     /// Whether `tasks/*` requests without `Mcp-Name` are refused, as the protocol says.
     pub(crate) strict_headers: bool,
     /// How long a task may wait for a slot, in milliseconds.
@@ -90,6 +95,7 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment, max_running
     let shared_store = shared_store::read(section, environment);
     let max_running = section.get_or("max_running", max_running, |entry| entry.count(MAX_RUNNING));
     let max_body = section.get_or("max_body", DEFAULT_MAX_BODY, |entry| entry.size());
+    let disk_reserve = section.get_or("disk_reserve", RESERVE_BYTES, |entry| disk_reserve(&entry));
     let strict_headers = section.get_or("strict_headers", false, |entry| entry.flag());
     let queue_timeout = section.get_or("queue_timeout", DEFAULT_QUEUE_TIMEOUT, |entry| {
         entry.positive_duration()
@@ -248,6 +254,7 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment, max_running
         shared_store: shared_store?,
         max_running: max_running?,
         max_body: max_body?,
+        disk_reserve: disk_reserve?,
         strict_headers: strict_headers?,
         queue_timeout: queue_timeout?,
         auth: auth?,
@@ -267,6 +274,22 @@ pub(super) fn read(section: &Section<'_>, environment: &Environment, max_running
         idle_exit: idle_exit?,
         limits: limits?,
     })
+}
+
+/// 0 for none. Less than the write-ahead log needs would not help.
+fn disk_reserve(entry: &Entry<'_>) -> Option<u64> {
+    if entry.text()? == NO_RESERVE {
+        return Some(0);
+    }
+    let size = entry.size()?;
+    if size < RESERVE_BYTES {
+        entry.report(format!(
+            "`disk_reserve` must be \"{}MiB\" at least, or \"{NO_RESERVE}\"",
+            RESERVE_BYTES >> 20
+        ));
+        return None;
+    }
+    Some(size)
 }
 
 /// The URL of a collector.

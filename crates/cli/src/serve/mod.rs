@@ -167,6 +167,7 @@ fn start(config: Config, serve: &args::Serve) -> Result<(), ServeError> {
     let options = SqliteOptions {
         accept_restored: serve.accept_restored_database,
         accept_relocated: config.server.shared_store.is_some(),
+        reserve_bytes: config.server.disk_reserve,
         ..store_options()
     };
     let store = Arc::new(SqliteStore::open(&config.server.data_dir, options)?);

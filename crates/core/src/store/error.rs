@@ -7,8 +7,8 @@ use crate::{IllegalEvent, Millis, QuotaExceeded};
 pub const MAX_ENDED_SESSIONS: usize = 50_000;
 
 /// What to do about a full disk, for logs and operators.
-pub const FULL_DISK_ADVICE: &str = "first make some MiB of room on that disk by other means (remove or move other files, or enlarge it), since a deletion writes, too; \
-     then `longhaul admin delete FILE --all --state ended --older 1d` frees what ended tasks keep";
+pub const FULL_DISK_ADVICE: &str = "`longhaul admin delete FILE --all --state ended --older 1d` frees what ended tasks keep; \
+     if that finds no room either, first remove or move other files of that disk, or enlarge it";
 
 /// A store cannot do what it was asked to.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

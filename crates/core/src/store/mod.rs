@@ -446,6 +446,11 @@ pub trait Store: Send + Sync + 'static {
         StoreCapabilities::default()
     }
 
+    /// Whether new tasks and results are refused for want of room, though deletions are not.
+    fn refuses_payloads(&self) -> bool {
+        false
+    }
+
     /// What this process has committed. A store without transactions has none.
     fn commit_counts(&self) -> CommitCounts {
         CommitCounts::default()

@@ -1,6 +1,9 @@
 //! The data directory: private, local, and owned by one process.
 
-use super::{DATABASE, OpenError, database_file_check::DatabaseFileCheck, filesystem, host_file, node_file::NodeFile};
+use super::{
+    DATABASE, OpenError, database_file_check::DatabaseFileCheck, filesystem, host_file, node_file::NodeFile,
+    reserve::Reserve,
+};
 use longhaul_core::HostId;
 use longhaul_private_dir::{PrivateDir, check_file, is_at};
 use rustix::{
@@ -124,6 +127,15 @@ impl Directory {
     /// The file that records each start.
     pub(super) fn node_file(&self) -> NodeFile {
         NodeFile::in_directory(&self.dir)
+    }
+
+    /// The room that is kept for deletions.
+    pub(super) fn reserve(&self, bytes: u64) -> Result<Reserve, OpenError> {
+        Reserve::at_start(self.dir.path(), bytes).map_err(|source| OpenError::Io {
+            action: "inspect the disk of",
+            path: self.path.clone(),
+            source,
+        })
     }
 
     /// Checks later whether `database` is still at its path. Call it when SQLite has opened all its files.

@@ -29,6 +29,7 @@ mod read;
 mod readers;
 mod refused_writes;
 mod relocation;
+mod reserve;
 mod row;
 mod schema;
 mod search;
@@ -42,16 +43,17 @@ pub use directory_report::DirectoryReport;
 pub use fault_injection::InjectedFault;
 pub use node_file::Disagreement;
 pub use open_error::OpenError;
-pub use options::{EXIT_COMMIT_FAILED, OnFatal, SqliteOptions};
+pub use options::{EXIT_COMMIT_FAILED, OnFatal, RESERVE_BYTES, SqliteOptions};
 pub use relocation::{Relocation, RelocationError, RelocationRecord};
 
 use commit_effects::PublishedState;
 use directory::Directory;
 use longhaul_core::{HostId, NodeId, Principal, UnixMillis, store::StoreError};
 use node_file::NodeFile;
-use operation::Pending;
+use operation::{Needs, Pending};
 use parking_lot::Mutex;
 use readers::Readers;
+use reserve::Reserve;
 use std::{
     io,
     path::{Path, PathBuf},
@@ -98,6 +100,7 @@ pub struct SqliteStore {
     relocation: Option<RelocationRecord>,
     /// The latest start through this store. Locked while a start or a removal is being recorded.
     node: tokio::sync::Mutex<Option<OpenedNode>>,
+    reserve: Arc<Reserve>,
     directory: Mutex<Directory>,
 }
 
@@ -122,6 +125,7 @@ impl SqliteStore {
         let directory = Directory::own(given)?;
         let path = directory.database()?;
         let host = directory.host_id()?;
+        let reserve = Arc::new(directory.reserve(options.reserve_bytes)?);
         let connection = connection::writer(&path, options.injected_fault)?;
         let failed = |error| schema::because(error, &path);
         let relocation = relocation::read_record(&connection).map_err(failed)?;
@@ -137,6 +141,7 @@ impl SqliteStore {
         let published = Arc::new(PublishedState::load(&connection).map_err(failed)?);
         let readers = Readers::open(&path)?;
         let database_file_check = directory.database_file_check(&path)?;
+        reserve.take();
         let (queue, incoming) = mpsc::channel();
         let in_flight = Arc::new(AtomicUsize::new(0));
         let writer = Writer::new(
@@ -144,6 +149,7 @@ impl SqliteStore {
             incoming,
             in_flight.clone(),
             published.clone(),
+            reserve.clone(),
             database_file_check,
             options,
         )
@@ -168,6 +174,7 @@ impl SqliteStore {
             disagreement,
             relocation,
             node: tokio::sync::Mutex::default(),
+            reserve,
             directory: Mutex::new(directory),
         })
     }
@@ -227,10 +234,10 @@ impl SqliteStore {
         }
         let mut opened = self.node.lock().await;
         let latest = self.readers()?.at_once(read::latest_node)?;
-        let node = self.node_file.note_opening(latest).map_err(not_noted)?;
+        let node = self.note(|file| file.note_opening(latest))?;
         let write = move |tx: &mut Tx<'_>| write::open_node(tx, node, &host, at);
-        let node: NodeId = self.write(0, write).await?;
-        self.node_file.note_opened(node, 0).map_err(not_noted)?;
+        let node: NodeId = self.write_when(NEEDS_ROOM, write).await?;
+        self.note(|file| file.note_opened(node, 0))?;
         *opened = Some(OpenedNode {
             id: node,
             removals: 0,
@@ -252,7 +259,7 @@ impl SqliteStore {
             self.note_removals(node)?;
         }
         let (id, removals) = (node.id, node.removals + 1);
-        self.write::<(), StoreError, _>(0, move |tx| write::set_removals(tx, id, removals))
+        self.write_when::<(), StoreError, _>(NEEDS_ROOM, move |tx| write::set_removals(tx, id, removals))
             .await?;
         node.removals = removals;
         node.file_agrees = false;
@@ -260,9 +267,17 @@ impl SqliteStore {
     }
 
     fn note_removals(&self, node: &mut OpenedNode) -> Result<(), StoreError> {
-        self.node_file.note_opened(node.id, node.removals).map_err(not_noted)?;
+        self.note(|file| file.note_opened(node.id, node.removals))?;
         node.file_agrees = true;
         Ok(())
+    }
+
+    /// Writes the file `node`, which a start and a deletion need.
+    fn note<T>(&self, write: impl Fn(&NodeFile) -> io::Result<T>) -> Result<T, StoreError> {
+        match write(&self.node_file).map_err(not_noted) {
+            Err(StoreError::Full) if self.reserve.release() => write(&self.node_file).map_err(not_noted),
+            written => written,
+        }
     }
 
     /// Records in the file `node` that this directory comes from a backup that was taken at `taken`: the next start on it must
@@ -317,17 +332,21 @@ impl SqliteStore {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        self.write_when(false, weight, work).await
+        let needs = Needs {
+            size_hint_bytes: weight,
+            ..Needs::default()
+        };
+        self.write_when(needs, work).await
     }
 
-    /// As [`write`](Self::write); a change that `can_wait` is deferred for a little, to commit with others.
-    async fn write_when<T, E, W>(&self, can_wait: bool, weight: usize, work: W) -> Result<T, E>
+    /// As [`write`](Self::write), with all that the writer is to know.
+    async fn write_when<T, E, W>(&self, needs: Needs, work: W) -> Result<T, E>
     where
         W: FnMut(&mut Tx<'_>) -> rusqlite::Result<Result<T, E>> + Send + 'static,
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let (operation, answer) = Pending::new(weight, can_wait, work);
+        let (operation, answer) = Pending::new(needs, work);
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         self.queue
             .send(Message::Execute(Box::new(operation)))
@@ -336,6 +355,13 @@ impl SqliteStore {
         answer.await.map_err(|_| unknown())?
     }
 }
+
+/// A change without a payload that must be possible on a full disk.
+const NEEDS_ROOM: Needs = Needs {
+    size_hint_bytes: 0,
+    can_be_deferred: false,
+    may_use_reserve: true,
+};
 
 /// As for a change of the database.
 fn not_noted(error: io::Error) -> StoreError {

@@ -10,35 +10,44 @@ pub(super) trait Operation: Send {
     fn run(&mut self, tx: &mut Tx<'_>) -> rusqlite::Result<()>;
     /// Sends the answer to the waiting caller.
     fn acknowledge(&mut self);
+    /// Keeps the answer that the change was not made, in place of running it.
+    fn decline(&mut self, why: StoreError);
     /// Answers the waiting caller that the change was not made.
     fn refuse(&mut self, why: StoreError);
     /// About how many bytes it writes.
     fn size_hint_bytes(&self) -> usize;
     /// Whether it may wait for others to commit with: see [`Change::can_wait`](longhaul_core::store::Change::can_wait).
     fn can_be_deferred(&self) -> bool;
+    /// Whether it may use the room that is [reserved](super::reserve) for what makes room, and for a start.
+    fn may_use_reserve(&self) -> bool;
+}
+
+/// What the writer takes into account before it runs a change.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Needs {
+    /// See [`Operation::size_hint_bytes`].
+    pub(super) size_hint_bytes: usize,
+    /// See [`Operation::can_be_deferred`].
+    pub(super) can_be_deferred: bool,
+    /// See [`Operation::may_use_reserve`].
+    pub(super) may_use_reserve: bool,
 }
 
 /// A change whose caller waits for the answer.
 pub(super) struct Pending<W, T, E> {
     work: W,
-    size_hint_bytes: usize,
-    can_be_deferred: bool,
+    needs: Needs,
     answer: Option<Result<T, E>>,
     reply_to: Option<oneshot::Sender<Result<T, E>>>,
 }
 
 impl<W, T, E> Pending<W, T, E> {
     /// The change, and the receiver of its answer.
-    pub(super) fn new(
-        size_hint_bytes: usize,
-        can_be_deferred: bool,
-        work: W,
-    ) -> (Self, oneshot::Receiver<Result<T, E>>) {
+    pub(super) fn new(needs: Needs, work: W) -> (Self, oneshot::Receiver<Result<T, E>>) {
         let (reply_to, answer) = oneshot::channel();
         let pending = Self {
             work,
-            size_hint_bytes,
-            can_be_deferred,
+            needs,
             answer: None,
             reply_to: Some(reply_to),
         };
@@ -70,15 +79,23 @@ where
         }
     }
 
+    fn decline(&mut self, why: StoreError) {
+        self.answer = Some(Err(why.into()));
+    }
+
     fn refuse(&mut self, why: StoreError) {
         self.send(Err(why.into()));
     }
 
     fn size_hint_bytes(&self) -> usize {
-        self.size_hint_bytes
+        self.needs.size_hint_bytes
     }
 
     fn can_be_deferred(&self) -> bool {
-        self.can_be_deferred
+        self.needs.can_be_deferred
+    }
+
+    fn may_use_reserve(&self) -> bool {
+        self.needs.may_use_reserve
     }
 }

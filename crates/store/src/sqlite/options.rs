@@ -7,6 +7,9 @@ use std::{fmt, sync::Arc, time::Duration};
 /// The exit status of a process whose store could not make a commit certain: `EX_IOERR` of sysexits.
 pub const EXIT_COMMIT_FAILED: i32 = 74;
 
+/// The usual [`SqliteOptions::reserve_bytes`] of a server. The write-ahead log has about 16 MiB when it is worked into the database, and a deletion writes what it deletes.
+pub const RESERVE_BYTES: u64 = 32 << 20;
+
 /// What to do when a commit or an fsync failed: the disk may or may not hold what was written, and a read would only show what the
 /// page cache holds. Whatever this does, the store acknowledges nothing any more.
 pub type OnFatal = Arc<dyn Fn(&str) + Send + Sync>;
@@ -22,6 +25,9 @@ pub struct SqliteOptions {
     /// Opens a directory also if its tasks were [moved](super::Relocation) into a database that servers share: for what else the directory has, and not for
     /// its tasks.
     pub accept_relocated: bool,
+    /// How much room a file keeps for deletions on a full disk: [`RESERVE_BYTES`] for a server, 0 for none, which is the default. What is less than
+    /// the write-ahead log (16 MiB and more) does not help.
+    pub reserve_bytes: u64,
     /// A fault, injected to prove that tests find it. `None` outside tests.
     pub injected_fault: Option<InjectedFault>,
     /// Called after each commit, before its acknowledgements.
@@ -41,6 +47,7 @@ impl Default for SqliteOptions {
             on_fatal: Arc::new(exit),
             accept_restored: false,
             accept_relocated: false,
+            reserve_bytes: 0,
             injected_fault: None,
             #[cfg(test)]
             on_commit: None,

@@ -1,6 +1,6 @@
 //! [`Store`] over SQLite.
 
-use super::{SqliteStore, journal, read, search, write};
+use super::{NEEDS_ROOM, SqliteStore, journal, operation::Needs, read, search, write};
 use crate::usage;
 use longhaul_core::{
     AttemptEnd, BoxFuture, Entry, Event, HostId, Input, InputKey, Json, Millis, NodeId, Principal, Scope, SessionKey,
@@ -82,8 +82,12 @@ impl Store for SqliteStore {
     }
 
     fn put_spec(&self, spec: ToolSpec) -> BoxFuture<'_, Result<(), StoreError>> {
-        let weight = spec.definition.as_str().len();
-        Box::pin(self.write(weight, move |tx| write::put_spec(tx, &spec)))
+        let needs = Needs {
+            size_hint_bytes: spec.definition.as_str().len(),
+            // A start stores the definitions of its tools.
+            ..NEEDS_ROOM
+        };
+        Box::pin(self.write_when(needs, move |tx| write::put_spec(tx, &spec)))
     }
 
     fn spec(&self, id: &SpecId) -> BoxFuture<'_, Result<Option<ToolSpec>, StoreError>> {
@@ -142,7 +146,13 @@ impl Store for SqliteStore {
 
     fn apply(&self, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
         let bytes = change.events.iter().map(event_bytes).sum();
-        Box::pin(self.write_when(change.can_wait, weight(bytes), move |tx| write::apply(tx, &change)))
+        let needs = Needs {
+            size_hint_bytes: weight(bytes),
+            can_be_deferred: change.can_wait,
+            // What is cancelled can be deleted.
+            may_use_reserve: matches!(*change.events, [Event::CancelRequested(_)]),
+        };
+        Box::pin(self.write_when(needs, move |tx| write::apply(tx, &change)))
     }
 
     fn claim(&self, claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
@@ -300,7 +310,12 @@ impl Store for SqliteStore {
     }
 
     fn delete(&self, _host: &HostId, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>> {
-        Box::pin(self.write(0, move |tx| write::delete(tx, &ids, at)))
+        // One without tasks makes no room.
+        let needs = Needs {
+            may_use_reserve: !ids.is_empty(),
+            ..Needs::default()
+        };
+        Box::pin(self.write_when(needs, move |tx| write::delete(tx, &ids, at)))
     }
 
     fn delete_ended(
@@ -309,7 +324,7 @@ impl Store for SqliteStore {
         ids: Vec<TaskId>,
         at: UnixMillis,
     ) -> BoxFuture<'_, Result<usize, StoreError>> {
-        Box::pin(self.write(0, move |tx| write::delete_ended(tx, &ids, at)))
+        Box::pin(self.write_when(NEEDS_ROOM, move |tx| write::delete_ended(tx, &ids, at)))
     }
 
     fn counts(&self) -> BoxFuture<'_, Result<Counts, StoreError>> {
@@ -339,6 +354,10 @@ impl Store for SqliteStore {
 
     fn listen(&self, listener: Listener) {
         self.published.listen(listener);
+    }
+
+    fn refuses_payloads(&self) -> bool {
+        self.reserve.refuses_payloads()
     }
 
     fn commit_counts(&self) -> CommitCounts {

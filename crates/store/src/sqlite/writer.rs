@@ -14,6 +14,7 @@ use super::{
     operation::Operation,
     options::{OnFatal, SqliteOptions},
     refused_writes::RefusedWrites,
+    reserve::{LEAST_ROOM, Reserve},
     transaction::Tx,
 };
 use longhaul_core::store::StoreError;
@@ -39,6 +40,8 @@ const CHECKPOINT_PAGES: i32 = 4096;
 /// little for them.
 const LOG_LIMIT_PAGES: i32 = 32_768;
 const LOG_LIMIT_TIMEOUT: Duration = Duration::from_millis(100);
+/// While the reserve is missing, an idle writer looks so often whether there is room for it.
+const RESERVE_RETRY: Duration = Duration::from_secs(2);
 
 /// A message in the writer's queue.
 pub(super) enum Message {
@@ -132,6 +135,9 @@ pub(super) struct Writer {
     locked: bool,
     refused_writes: RefusedWrites,
     published: Arc<PublishedState>,
+    reserve: Arc<Reserve>,
+    /// The reserve was missing when that was last looked at.
+    reserve_was_missing: bool,
     database_file_check: DatabaseFileCheck,
     options: SqliteOptions,
     log_pages: Arc<AtomicI32>,
@@ -152,6 +158,7 @@ impl Writer {
         queue: Receiver<Message>,
         in_flight: Arc<AtomicUsize>,
         published: Arc<PublishedState>,
+        reserve: Arc<Reserve>,
         database_file_check: DatabaseFileCheck,
         options: SqliteOptions,
     ) -> rusqlite::Result<Self> {
@@ -168,6 +175,8 @@ impl Writer {
             locked: false,
             refused_writes: RefusedWrites::default(),
             published,
+            reserve,
+            reserve_was_missing: false,
             database_file_check,
             options,
             log_pages,
@@ -184,6 +193,7 @@ impl Writer {
     pub(super) fn run(mut self) {
         let _watch = PanicGuard(self.options.on_fatal.clone());
         while !self.closing {
+            self.look_at_reserve();
             if self.truncation_due && self.in_flight.load(Ordering::Relaxed) == 0 {
                 let Ok(()) = self.truncate_log() else { return };
             }
@@ -208,6 +218,7 @@ impl Writer {
         let mut can_wait = batch.iter().all(|operation| operation.can_be_deferred());
         while can_wait && batch.len() < MOST_CHANGES {
             let message = match batch.is_empty() {
+                true if self.reserve.is_missing() => self.queue.recv_timeout(RESERVE_RETRY),
                 true => self.queue.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 false => self.queue.recv_timeout(deferral.remaining().unwrap_or_default()),
             };
@@ -238,12 +249,9 @@ impl Writer {
     }
 
     /// Tries each change alone: one that is bad, or too big for the disk, must not fail the others.
-    fn commit_each(&mut self, mut batch: Vec<Box<dyn Operation>>, error: &Fault) -> Result<(), UnknownDiskState> {
+    fn commit_each(&mut self, batch: Vec<Box<dyn Operation>>, error: &Fault) -> Result<(), UnknownDiskState> {
         if batch.len() == 1 {
-            batch
-                .drain(..)
-                .for_each(|alone| self.refuse(alone, error.to_store_error()));
-            return Ok(());
+            return self.refuse_or_retry(batch, error);
         }
         let mut batch = batch.into_iter();
         while let Some(operation) = batch.next() {
@@ -251,11 +259,7 @@ impl Writer {
             match self.commit(&mut alone, false) {
                 Ok(()) => {}
                 Err(Failure::Fatal(unknown)) => return Err(unknown),
-                Err(Failure::RolledBack(error)) => {
-                    alone
-                        .into_iter()
-                        .for_each(|alone| self.refuse(alone, error.to_store_error()));
-                }
+                Err(Failure::RolledBack(error)) => self.refuse_or_retry(alone, &error)?,
                 Err(Failure::Locked) => {
                     self.refuse_while_locked(alone.into_iter().chain(batch).collect());
                     return Ok(());
@@ -263,6 +267,48 @@ impl Writer {
             }
         }
         Ok(())
+    }
+
+    /// Refuses a change that has failed alone; or tries it again, if it may use the reserve and finds the disk full.
+    fn refuse_or_retry(&mut self, mut alone: Vec<Box<dyn Operation>>, error: &Fault) -> Result<(), UnknownDiskState> {
+        let may_use_reserve = alone.iter().all(|operation| operation.may_use_reserve());
+        let mut why = error.to_store_error();
+        if why == StoreError::Full && may_use_reserve && self.reserve.release() {
+            self.truncate_log()?;
+            match self.commit(&mut alone, false) {
+                Ok(()) => return Ok(()),
+                Err(Failure::Fatal(unknown)) => return Err(unknown),
+                Err(Failure::RolledBack(error)) => why = error.to_store_error(),
+                Err(Failure::Locked) => why = StoreError::Locked,
+            }
+        }
+        alone.into_iter().for_each(|alone| self.refuse(alone, why.clone()));
+        Ok(())
+    }
+
+    /// Makes the reserve again once there is room, and until then finds out whether the database has free pages for payloads.
+    fn look_at_reserve(&mut self) {
+        if !self.reserve.is_missing() {
+            self.reserve_was_missing = false;
+            return;
+        }
+        if !std::mem::replace(&mut self.reserve_was_missing, true) {
+            // The released room is for the log: first it is to be as short as it can be.
+            self.truncation_due = true;
+        }
+        self.reserve.take();
+        if self.reserve.is_missing() {
+            self.reserve.note_free_pages(self.free_pages_bytes());
+        }
+    }
+
+    /// The pages of the database's file that are free.
+    fn free_pages_bytes(&self) -> u64 {
+        let number = |pragma| self.connection.query_row(pragma, [], |row| row.get::<_, i64>(0));
+        match (number("PRAGMA freelist_count"), number("PRAGMA page_size")) {
+            (Ok(pages), Ok(size)) => pages.saturating_mul(size).cast_unsigned(),
+            _ => 0,
+        }
     }
 
     /// Refuses all changes that have waited for SQLite's busy timeout. Those queued meanwhile wait once more, together.
@@ -313,7 +359,9 @@ impl Writer {
             InjectedFault::delay_commit();
         }
         self.commit_transaction()?;
-        self.refused_writes.done();
+        if !self.reserve.refuses_payloads() {
+            self.refused_writes.done();
+        }
         if let Err(gone) = self.database_file_check.check() {
             return Err(Failure::Fatal(self.report_unknown_disk_state(&gone)));
         }
@@ -335,11 +383,22 @@ impl Writer {
     fn fill(&mut self, batch: &mut Vec<Box<dyn Operation>>, take_more: bool) -> Result<CommitEffects, Error> {
         let mut tx = Tx::begin(&self.connection)?;
         let mut batch_wait = BatchWait::new(self.waiting_callers);
+        let room = self.reserve.is_missing().then(|| self.free_pages_bytes());
         let (mut done, mut bytes) = (0, 0);
         loop {
             for operation in &mut batch[done..] {
+                let size = operation.size_hint_bytes();
+                if let Some(room) = room
+                    && size > 0
+                    && !operation.may_use_reserve()
+                    && room < LEAST_ROOM + (bytes + size) as u64
+                {
+                    operation.decline(StoreError::Full);
+                    self.refused_writes.refused(&StoreError::Full);
+                    continue;
+                }
                 operation.run(&mut tx)?;
-                bytes += operation.size_hint_bytes();
+                bytes += size;
             }
             done = batch.len();
             if !take_more || done >= MOST_CHANGES || bytes >= MOST_BYTES {

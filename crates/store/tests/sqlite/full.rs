@@ -5,14 +5,15 @@ use crate::{
     task::{block_on, counts_agree, create, exists, finish, id, open},
 };
 use longhaul_core::{
-    Store,
-    store::{ApplyError, StoreError},
+    CancelMode, Event, HostId, NodeId, Store, TaskId, UnixMillis,
+    store::{ApplyError, Change, StoreError},
 };
-use longhaul_store::SqliteOptions;
+use longhaul_store::{RESERVE_BYTES, SqliteOptions, SqliteStore};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::{
     fs::{self, File},
     io::Write,
+    os::unix::process::ExitStatusExt,
     path::Path,
 };
 
@@ -179,14 +180,19 @@ fn a_file_size_limit_refuses_and_loses_nothing() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
 }
 
-/// `ENOSPC` from a file system of 8 MiB, in a mount namespace of its own that goes away with the child. Where namespaces are not
-/// allowed the limit above must do.
+/// `ENOSPC` from a file system of 8 MiB, where the limit above is what else there is.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_file_system_refuses_and_loses_nothing() {
+    on_a_small_disk("8m", "full::child_on_a_small_disk");
+}
+
+/// Runs a test on a file system of its own, in a mount namespace that goes away with the child. Where namespaces are not allowed nothing is tested.
+#[cfg(target_os = "linux")]
+fn on_a_small_disk(size: &str, test: &str) {
     let directory = tempfile::tempdir().unwrap();
     let mount = format!(
-        "mount -t tmpfs -o size=8m none '{}' || exit 77; exec \"$@\"",
+        "mount -t tmpfs -o size={size} none '{}' || exit 77; exec \"$@\"",
         directory.path().display()
     );
     let starter = [
@@ -199,7 +205,7 @@ fn a_full_file_system_refuses_and_loses_nothing() {
         &mount,
         "sh",
     ];
-    let output = match child::under(&starter, "full::child_on_a_small_disk", directory.path(), false).output() {
+    let output = match child::under(&starter, test, directory.path(), false).output() {
         Ok(output) => output,
         Err(error) => return eprintln!("not tested: {error}"),
     };
@@ -209,4 +215,157 @@ fn a_full_file_system_refuses_and_loses_nothing() {
     }
     assert!(output.status.success(), "{stderr}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
+}
+
+/// The database alone has filled the disk, so a deletion gives nothing back to the file system.
+#[cfg(target_os = "linux")]
+#[test]
+fn with_a_reserve_a_server_starts_on_a_full_disk_and_deletes_until_there_is_room() {
+    on_a_small_disk("96m", "full::child_with_a_reserve");
+}
+
+fn with_a_reserve() -> SqliteOptions {
+    SqliteOptions {
+        reserve_bytes: RESERVE_BYTES,
+        ..SqliteOptions::default()
+    }
+}
+
+/// Creates finished tasks until the disk is full, and returns them.
+async fn fill(store: &SqliteStore, node: NodeId, prefix: &str) -> Vec<TaskId> {
+    let (mut finished, mut refused) = (Vec::new(), 0);
+    for n in 0.. {
+        let name = format!("{prefix}-{n}");
+        let created = async {
+            let task = create(store, &name, node, 256 * KIB).await?;
+            match finish(store, &task).await {
+                Ok(_) => Ok(()),
+                Err(ApplyError::Store(error)) => Err(error),
+                Err(other) => panic!("{other:?}"),
+            }
+        };
+        match created.await {
+            Ok(()) => {
+                finished.push(id(&name));
+                refused = 0;
+            }
+            Err(error) => {
+                assert_eq!(error, StoreError::Full);
+                // The log may be worked into the database meanwhile, and then there is room again.
+                refused += 1;
+                if refused == 20 {
+                    break;
+                }
+            }
+        }
+    }
+    finished
+}
+
+/// No disk has room for this reserve, so it is missing as after a release.
+#[test]
+fn without_its_reserve_a_store_writes_what_it_has_free_pages_for() {
+    let directory = tempfile::tempdir().unwrap();
+    block_on(async {
+        let (store, node) = open(directory.path(), SqliteOptions::default()).await;
+        for n in 0..60 {
+            let task = create(&store, &format!("early-{n}"), node, 256 * KIB).await.unwrap();
+            finish(&store, &task).await.unwrap();
+        }
+        let running = create(&store, "running", node, KIB).await.unwrap();
+        drop(store);
+
+        let missing = SqliteOptions {
+            reserve_bytes: 1 << 60,
+            ..SqliteOptions::default()
+        };
+        let (store, node) = open(directory.path(), missing).await;
+        assert!(!directory.path().join("reserve").exists());
+        assert_eq!(create(&store, "refused", node, KIB).await, Err(StoreError::Full));
+        assert!(store.refuses_payloads());
+        let finished = finish(&store, &running).await;
+        assert_eq!(finished, Err(ApplyError::Store(StoreError::Full)));
+        let cancel = Event::CancelRequested(CancelMode::Cooperative);
+        let asked = store.apply(Change::of(&running.id, cancel, UnixMillis(2_000))).await;
+        assert!(asked.is_ok_and(|task| task.stop.is_some()));
+
+        let delete = async |range: std::ops::Range<usize>| {
+            for n in range {
+                let (host, task) = (HostId("here".into()), id(&format!("early-{n}")));
+                let gone = store.delete_ended(&host, vec![task], UnixMillis(2_000)).await;
+                assert_eq!(gone, Ok(1));
+            }
+        };
+        delete(0..10).await;
+        let refused = create(&store, "refused", node, KIB).await;
+        assert_eq!(refused, Err(StoreError::Full), "4 MiB stay free");
+        delete(10..60).await;
+        let made = fill(&store, node, "late").await.len();
+        assert!((40..60).contains(&made), "{made}");
+    });
+}
+
+#[test]
+#[ignore = "run by the test below, in a process of its own"]
+fn child_that_dies_on_a_full_disk() {
+    let Some(directory) = child::directory() else { return };
+    block_on(async {
+        let (store, node) = open(&directory, with_a_reserve()).await;
+        assert!(directory.join("reserve").exists());
+        let finished = fill(&store, node, "first").await;
+        assert!(finished.len() > 100, "{}", finished.len());
+        assert!(directory.join("reserve").exists(), "new tasks do not use it");
+        take_the_rest(&directory);
+        std::process::abort();
+    });
+}
+
+#[test]
+#[ignore = "run by the test above, in a process of its own"]
+fn child_with_a_reserve() {
+    let Some(directory) = child::directory() else { return };
+    let died = child::command("full::child_that_dies_on_a_full_disk", &directory, false)
+        .output()
+        .unwrap();
+    assert_eq!(died.status.signal(), Some(6), "{died:?}");
+    block_on(async {
+        let (store, node) = open(&directory, with_a_reserve()).await;
+        // The log that the first process has left may have been all that the start needed, and then the reserve is there again.
+        fill(&store, node, "again").await;
+        let mut deleted: Vec<TaskId> = (0..60).map(|n| id(&format!("first-{n}"))).collect();
+        // Several times, since new tasks must leave room for the next deletion.
+        assert!(directory.join("reserve").exists());
+        take_the_rest(&directory);
+        for round in ["second", "third", "fourth"] {
+            assert_eq!(create(&store, "refused", node, 256 * KIB).await, Err(StoreError::Full));
+            for task in deleted {
+                let host = HostId("here".into());
+                let gone = store.delete_ended(&host, vec![task.clone()], UnixMillis(2_000)).await;
+                assert_eq!(gone, Ok(1), "{task} before the {round}");
+            }
+            deleted = fill(&store, node, round).await;
+            assert!((30..=60).contains(&deleted.len()), "{} in the {round}", deleted.len());
+        }
+        // With room on the disk itself it is made again. Nobody writes meanwhile.
+        let larger = std::process::Command::new("mount")
+            .args(["-o", "remount,size=160m"])
+            .arg(&directory)
+            .status();
+        assert!(larger.unwrap().success());
+        while !directory.join("reserve").exists() || store.refuses_payloads() {
+            tokio::task::yield_now().await;
+        }
+        create(&store, "late", node, 64 * KIB).await.unwrap();
+        counts_agree(&store, &directory).await;
+    });
+}
+
+/// What is left between two tasks.
+fn take_the_rest(directory: &Path) {
+    let mut filler = File::options()
+        .append(true)
+        .create(true)
+        .open(directory.join("filler"))
+        .unwrap();
+    while filler.write_all(&[7; 512]).is_ok() {}
 }

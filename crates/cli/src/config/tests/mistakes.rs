@@ -113,6 +113,10 @@ fn bad_files_are_explained() {
             ],
         ),
         (
+            "+server\ndisk_reserve = \"31MiB\"\n+tool",
+            &["jobs.toml:3: `disk_reserve` must be \"32MiB\" at least, or \"none\""],
+        ),
+        (
             "+server\nmax_body = 4096\n+tool",
             &["jobs.toml:3: `max_body` must be a size such as \"64KiB\" or \"4MiB\", not 4096"],
         ),

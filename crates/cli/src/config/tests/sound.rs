@@ -21,6 +21,7 @@ fn the_smallest_file_gets_every_default() {
             data_dir: "/home/me/.local/state/longhaul/box".into(),
             max_running: 6,
             max_body: 4 << 20,
+            disk_reserve: 32 << 20,
             strict_headers: false,
             queue_timeout: 86_400_000,
             auth: AuthConfig::default(),
