@@ -220,13 +220,14 @@ impl PostgresStore {
     pub async fn inspect(address: &str, options: PostgresOptions) -> Result<DatabaseReport, OpenError> {
         let address = Address::parse(address)?;
         let direct = options.direct.as_deref().map(Address::parse).transpose()?;
-        let connections = Connections::direct(direct.as_ref().unwrap_or(&address), &options, 1)?;
+        let itself = direct.as_ref().unwrap_or(&address);
+        let (connections, shown) = (Connections::direct(itself, &options, 1)?, itself.shown());
         let report = inspection::inspect(&connections, &options, schema::KNOWN).await;
         let mut report = match (report, &direct) {
             (Ok(report), Some(_)) => {
                 let pooled = Pooled {
                     begin: session::begin_pooled(&options),
-                    types: Arc::new(Types::new(connections.clone())),
+                    types: Arc::new(Types::new(connections.clone(), shown)),
                 };
                 let pooled = Connections::pooled(&address, &options, 1, pooled)?;
                 let reached = inspection::reach(&pooled).await;
