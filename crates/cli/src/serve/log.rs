@@ -80,7 +80,10 @@ mod tests {
         ] {
             assert!(parse(Some(good.into())).is_ok(), "{good}");
         }
-        assert_eq!(parse(None).unwrap().to_string(), "longhaul_gateway=info,deadpool=error,warn");
+        assert_eq!(
+            parse(None).unwrap().to_string(),
+            "longhaul_gateway=info,deadpool=error,warn"
+        );
         for (bad, told) in [
             ("inof", "`inof` is not a level; did you mean `info`?"),
             ("verbose", "`verbose` is not a level"),
