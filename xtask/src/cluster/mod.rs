@@ -8,6 +8,7 @@ mod effects;
 mod faults;
 mod figures;
 mod history;
+mod link_state;
 mod load;
 mod network;
 mod nodes;

@@ -1,6 +1,6 @@
 //! The network between the hosts and the database, which a fault breaks: network namespaces, or proxies where namespaces are not allowed.
 
-use super::{ClusterError, proxy::Proxy, switch::Switch};
+use super::{ClusterError, link_state::LinkState, proxy::Proxy, switch::Switch};
 use crate::{
     namespace::{Namespace, NamespaceError},
     postgres::Postgres,
@@ -23,17 +23,6 @@ impl NetworkKind {
             Self::Proxy => "proxy",
         }
     }
-}
-
-/// What becomes of what a host and the database send each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
-    /// It arrives.
-    Open,
-    /// Packets are lost: nobody is told, and they are sent again once the network works.
-    Stalled,
-    /// Connections break at both ends, and new ones fail at once.
-    Cut,
 }
 
 /// The network of a run.
@@ -89,7 +78,7 @@ impl Network {
         }
     }
 
-    pub(super) fn set(&self, host: usize, state: State) -> Result<(), NamespaceError> {
+    pub(super) fn set(&self, host: usize, state: LinkState) -> Result<(), NamespaceError> {
         match self {
             Self::Namespaces(switch) => switch.set(host, state),
             Self::Proxies(proxies) => {

@@ -3,7 +3,8 @@
 use super::{
     balancer::Balancer,
     faults::{Fault, HOSTS, LEASE, Partition},
-    network::{Network, NetworkKind, State},
+    link_state::LinkState,
+    network::{Network, NetworkKind},
     violation::Violation,
     {ClusterError, InjectedFault, Programs},
 };
@@ -244,15 +245,15 @@ impl Cluster {
             Fault::Partition { host, how, away } => {
                 self.are_cut_off(host);
                 let state = match how {
-                    Partition::Cut => State::Cut,
-                    Partition::Stalled | Partition::StalledThenCut => State::Stalled,
+                    Partition::Cut => LinkState::Cut,
+                    Partition::Stalled | Partition::StalledThenCut => LinkState::Stalled,
                 };
                 self.network.set(host, state)?;
                 clock::pause(away);
                 if how == Partition::StalledThenCut {
-                    self.network.set(host, State::Cut)?;
+                    self.network.set(host, LinkState::Cut)?;
                 }
-                self.network.set(host, State::Open)?;
+                self.network.set(host, LinkState::Open)?;
             }
             Fault::Clock { host, seconds, away } => {
                 self.clocks[host].shift_clock(seconds)?;

@@ -1,6 +1,6 @@
 //! The network between a host and the database: a TCP proxy that can cut connections, or hold back what is sent on them.
 
-use super::{acceptor::Acceptor, network::State};
+use super::{acceptor::Acceptor, link_state::LinkState};
 use parking_lot::{Condvar, Mutex};
 use std::{
     io::{self, Read, Write},
@@ -22,7 +22,7 @@ struct Shared {
 }
 
 struct Connections {
-    state: State,
+    state: LinkState,
     /// Both ends of each.
     open: Vec<(TcpStream, TcpStream)>,
 }
@@ -32,7 +32,7 @@ impl Proxy {
         let shared = Arc::new(Shared {
             target,
             state: Mutex::new(Connections {
-                state: State::Open,
+                state: LinkState::Open,
                 open: Vec::new(),
             }),
             changed: Condvar::new(),
@@ -50,10 +50,10 @@ impl Proxy {
         self.acceptor.address()
     }
 
-    pub(super) fn set(&self, state: State) {
+    pub(super) fn set(&self, state: LinkState) {
         let mut connections = self.shared.state.lock();
         connections.state = state;
-        if state == State::Cut {
+        if state == LinkState::Cut {
             for (node, database) in connections.open.drain(..) {
                 let _ = node.shutdown(Shutdown::Both);
                 let _ = database.shutdown(Shutdown::Both);
@@ -65,13 +65,13 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        self.set(State::Cut);
+        self.set(LinkState::Cut);
     }
 }
 
 impl Shared {
     fn connect(self: &Arc<Self>, node: TcpStream) -> io::Result<()> {
-        if self.state.lock().state == State::Cut {
+        if self.state.lock().state == LinkState::Cut {
             return Ok(());
         }
         let database = TcpStream::connect(self.target)?;
@@ -80,7 +80,7 @@ impl Shared {
         {
             let mut connections = self.state.lock();
             // It was cut while the database was dialled.
-            if connections.state == State::Cut {
+            if connections.state == LinkState::Cut {
                 return Ok(());
             }
             connections
@@ -109,10 +109,10 @@ impl Shared {
                 return Ok(());
             }
             let mut connections = self.state.lock();
-            while connections.state == State::Stalled {
+            while connections.state == LinkState::Stalled {
                 self.changed.wait(&mut connections);
             }
-            if connections.state == State::Cut {
+            if connections.state == LinkState::Cut {
                 return Ok(());
             }
             drop(connections);
@@ -140,11 +140,11 @@ mod tests {
     #[test]
     fn what_is_held_back_arrives_later() {
         let (proxy, mut node, mut database) = pair();
-        proxy.set(State::Stalled);
+        proxy.set(LinkState::Stalled);
         node.write_all(b"COMMIT").unwrap();
         let mut read = [0; 6];
         assert!(database.read_exact(&mut read).is_err(), "nothing arrives");
-        proxy.set(State::Open);
+        proxy.set(LinkState::Open);
         database.set_read_timeout(None).unwrap();
         database.read_exact(&mut read).unwrap();
         assert_eq!(&read, b"COMMIT");
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn a_cut_breaks_connections() {
         let (proxy, mut node, _database) = pair();
-        proxy.set(State::Cut);
+        proxy.set(LinkState::Cut);
         node.set_read_timeout(None).unwrap();
         assert!(matches!(node.read(&mut [0]), Ok(0) | Err(_)));
     }

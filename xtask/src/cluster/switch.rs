@@ -1,6 +1,6 @@
 //! Hosts and a database, each in a network namespace, on one switch: a bridge in a namespace of its own. The machine's network is not touched.
 
-use super::network::State;
+use super::link_state::LinkState;
 use crate::namespace::{Namespace, NamespaceError, NetworkHost};
 use std::{
     io::{self, Read},
@@ -45,17 +45,17 @@ impl Switch {
         &self.hosts[host]
     }
 
-    pub(super) fn set(&self, host: usize, state: State) -> Result<(), NamespaceError> {
+    pub(super) fn set(&self, host: usize, state: LinkState) -> Result<(), NamespaceError> {
         let own = &self.hosts[host];
         match state {
-            State::Open => {
+            LinkState::Open => {
                 let port = port(host);
                 self.namespace.run(&format!("ip link set {port} master switch"))?;
                 own.namespace.run("ip link set lan up")
             }
             // Both sides see a network that works, and packets go no further than the port.
-            State::Stalled => self.namespace.run(&format!("ip link set {} nomaster", port(host))),
-            State::Cut => {
+            LinkState::Stalled => self.namespace.run(&format!("ip link set {} nomaster", port(host))),
+            LinkState::Cut => {
                 // Without a route a new connection fails at once.
                 own.namespace.run("ip link set lan down")?;
                 // An interface that is down does not break connections, so both ends are closed.
@@ -74,14 +74,14 @@ impl Switch {
         let connect = || TcpStream::connect_timeout(&address, CHECK);
         let mut node = self.hosts[0].namespace.within(connect)??;
         node.set_read_timeout(Some(CHECK))?;
-        self.set(0, State::Cut)?;
+        self.set(0, LinkState::Cut)?;
         match node.read(&mut [0]) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 return Err(io::Error::other("the kernel does not close connections for `ss -K`").into());
             }
             Ok(_) | Err(_) => {}
         }
-        self.set(0, State::Open)
+        self.set(0, LinkState::Open)
     }
 }
 
@@ -144,7 +144,7 @@ mod tests {
         let Some((switch, listener, mut node, mut database)) = connection() else {
             return;
         };
-        switch.set(1, State::Stalled).unwrap();
+        switch.set(1, LinkState::Stalled).unwrap();
         node.write_all(b"COMMIT").unwrap();
         let mut read = [0; 6];
         assert_eq!(
@@ -153,7 +153,7 @@ mod tests {
             "nothing arrives"
         );
         connect(&switch, 0, &listener).expect("the other host reaches the database");
-        switch.set(1, State::Open).unwrap();
+        switch.set(1, LinkState::Open).unwrap();
         database.set_read_timeout(None).unwrap();
         database.read_exact(&mut read).unwrap();
         assert_eq!(&read, b"COMMIT");
@@ -164,7 +164,7 @@ mod tests {
         let Some((switch, listener, mut node, mut database)) = connection() else {
             return;
         };
-        switch.set(1, State::Cut).unwrap();
+        switch.set(1, LinkState::Cut).unwrap();
         for end in [&mut node, &mut database] {
             end.set_read_timeout(Some(CHECK)).unwrap();
             let broken = end.read(&mut [0]).unwrap_err();
@@ -173,7 +173,7 @@ mod tests {
         let refused = connect(&switch, 1, &listener).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::NetworkUnreachable);
         connect(&switch, 0, &listener).expect("the other host reaches the database");
-        switch.set(1, State::Open).unwrap();
+        switch.set(1, LinkState::Open).unwrap();
         connect(&switch, 1, &listener).expect("it is over");
     }
 
@@ -182,10 +182,10 @@ mod tests {
         let Some((switch, listener, mut node, mut database)) = connection() else {
             return;
         };
-        switch.set(1, State::Stalled).unwrap();
+        switch.set(1, LinkState::Stalled).unwrap();
         node.write_all(b"COMMIT").unwrap();
-        switch.set(1, State::Cut).unwrap();
-        switch.set(1, State::Open).unwrap();
+        switch.set(1, LinkState::Cut).unwrap();
+        switch.set(1, LinkState::Open).unwrap();
         database.set_read_timeout(None).unwrap();
         assert!(matches!(database.read(&mut [0]), Ok(0) | Err(_)));
         connect(&switch, 1, &listener).expect("it is over");

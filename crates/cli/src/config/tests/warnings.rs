@@ -307,7 +307,7 @@ fn a_hand_off_that_no_client_can_get_is_pointed_out() {
     assert_eq!(
         warnings,
         [
-            "jobs.toml:7: `handoff` is for clients without tasks, and with task = \"always\" they cannot call this tool: use task = \"optional\", or leave one of them out"
+            "jobs.toml:8: `handoff` is for clients without tasks, and with task = \"always\" they cannot call this tool: use task = \"optional\", or leave one of them out"
         ]
     );
 }
