@@ -82,6 +82,13 @@ struct State {
     left: HashMap<Client, Duration>,
 }
 
+/// The calls that may have asked something which names none: those that had begun by then, and had not ended before the answer.
+struct Candidates {
+    /// The number of the latest one.
+    latest: u64,
+    ended: Vec<Arc<Asker>>,
+}
+
 /// The client of a call, as far as clients can be told apart.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Client {
@@ -274,10 +281,10 @@ impl Askers {
         self.state.lock().by_number.is_empty()
     }
 
-    /// Who is asked. A question that names no call is not put again for one of the calls that have ended before it was answered.
-    async fn find(&self, request: &InputRequest, ended: &[Arc<Asker>]) -> Option<Arc<Asker>> {
+    /// Who is asked.
+    async fn find(&self, request: &InputRequest, candidates: &Candidates) -> Option<Arc<Asker>> {
         let Some(task) = &request.task else {
-            return self.of_source(request.source, ended);
+            return self.of_source(request.source, candidates);
         };
         let known = async {
             loop {
@@ -308,12 +315,20 @@ impl Askers {
             .or_else(|| state.by_number.values().rev().find(asks).cloned())
     }
 
-    /// The call with this number; without one, a call of the only client that it can be, but none that has ended.
-    fn of_source(&self, source: Option<u64>, ended: &[Arc<Asker>]) -> Option<Arc<Asker>> {
+    /// The call with this number; without one, a candidate, if the only client that it can be has one.
+    fn of_source(&self, source: Option<u64>, candidates: &Candidates) -> Option<Arc<Asker>> {
         let mut state = self.state.lock();
         match source {
             Some(number) => state.by_number.get(&number).cloned(),
-            None => state.of_only_client(self.clock.monotonic(), ended),
+            None => state.of_only_client(self.clock.monotonic(), candidates),
+        }
+    }
+
+    /// The calls so far.
+    fn candidates(&self) -> Candidates {
+        Candidates {
+            latest: self.state.lock().last,
+            ended: Vec::new(),
         }
     }
 
@@ -373,7 +388,7 @@ impl Askers {
         let logger: Option<Arc<str>> = logger.as_deref().map(Arc::from);
         let askers: Vec<_> = match (message.source, &self.listeners) {
             (None, Some(_)) => self.state.lock().newest_of_each(),
-            (source, _) => self.of_source(source, &[]).into_iter().collect(),
+            (source, _) => self.of_source(source, &self.candidates()).into_iter().collect(),
         };
         for asker in &askers {
             asker.context.send(ToolMessage::Log {
@@ -416,10 +431,11 @@ impl State {
 
     /// A call, if all that run, and all that may still run, are of one client. It is the newest one for which nothing is asked yet: calls mostly ask when they
     /// begin, and one thing at a time.
-    fn of_only_client(&mut self, now: Duration, ended: &[Arc<Asker>]) -> Option<Arc<Asker>> {
+    fn of_only_client(&mut self, now: Duration, candidates: &Candidates) -> Option<Arc<Asker>> {
         self.forget(now);
-        let has_ended = |asker: &Arc<Asker>| ended.iter().any(|other| Arc::ptr_eq(asker, other));
-        let running = self.by_number.values().rev().filter(|asker| !has_ended(asker));
+        let has_ended = |asker: &Arc<Asker>| candidates.ended.iter().any(|other| Arc::ptr_eq(asker, other));
+        let until_then = self.by_number.range(..=candidates.latest).rev();
+        let running = until_then.map(|(_, asker)| asker).filter(|asker| !has_ended(asker));
         let chosen = running.min_by_key(|asker| !asker.unsettled.lock().is_empty())?;
         let is_only = self.clients().all(|client| *client == chosen.client);
         is_only.then(|| Arc::clone(chosen))

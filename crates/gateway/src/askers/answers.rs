@@ -41,10 +41,10 @@ impl InputHandler for ClientsOfConnection {
                     return Ok(InputResponse::result(roots));
                 }
             }
-            let mut ended = Vec::new();
+            let mut candidates = askers.candidates();
             let answered = loop {
-                let Some(asker) = askers.find(&request, &ended).await else {
-                    askers.tell_of_no_client(&request, is_roots, !ended.is_empty());
+                let Some(asker) = askers.find(&request, &candidates).await else {
+                    askers.tell_of_no_client(&request, is_roots, !candidates.ended.is_empty());
                     return without_answer(is_elicitation, "nobody can be asked");
                 };
                 let round = asker.begin_round(askers.clock.monotonic()).await;
@@ -52,7 +52,9 @@ impl InputHandler for ClientsOfConnection {
                 drop(round);
                 match answered {
                     // It was not the call that asked.
-                    Err(AskError::Withdrawn | AskError::Stopped(_)) if names_no_call(&request) => ended.push(asker),
+                    Err(AskError::Withdrawn | AskError::Stopped(_)) if names_no_call(&request) => {
+                        candidates.ended.push(asker);
+                    }
                     answered => break answered,
                 }
             };

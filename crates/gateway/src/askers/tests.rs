@@ -107,19 +107,22 @@ proptest! {
             sent.retain(|call| call.given_up.is_none_or(|at| clock.monotonic() < at + MAY_STILL_RUN));
             let clients: Vec<_> = sent.iter().map(|call| call.client).collect();
             // Each call is asked once: those before have ended.
-            let mut ended = Vec::new();
+            let mut candidates = askers.candidates();
             for call in sent.iter().rev().filter(|call| call.registration.is_some()) {
-                let asked = askers.of_source(None, &ended);
+                let asked = askers.of_source(None, &candidates);
                 if clients.iter().any(|client| *client != call.client) {
                     prop_assert!(asked.is_none(), "{clients:?}");
                     break;
                 }
                 let asked = asked.expect("somebody is asked");
                 prop_assert!(Arc::ptr_eq(&asked, &call.registration.as_ref().unwrap().asker));
-                ended.push(asked);
+                candidates.ended.push(asked);
             }
-            if ended.len() == sent.len() {
-                prop_assert!(askers.of_source(None, &ended).is_none());
+            // Calls that begin later have not asked.
+            if candidates.ended.len() == sent.len() {
+                let session = sent.last().and_then(|call| call.client.ok());
+                let _later = askers.register(context(session), BTreeMap::new());
+                prop_assert!(askers.of_source(None, &candidates).is_none());
             }
         }
     }
