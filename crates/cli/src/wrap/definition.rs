@@ -19,26 +19,45 @@ const FILE: &str = "wrap.json";
 
 /// Variables that differ from one terminal, login or editor to the next, and that no server is configured by. A name that ends with `_` stands for all that
 /// begin so.
-const OF_THE_TERMINAL: [&str; 19] = [
+const OF_THE_TERMINAL: &[&str] = &[
     "_",
+    "ALACRITTY_",
     "COLORTERM",
     "COLUMNS",
     "DBUS_",
     "DISPLAY",
+    "GNOME_TERMINAL_",
+    "GPG_TTY",
     "INVOCATION_",
+    "ITERM_",
     "JOURNAL_",
+    "KITTY_",
+    "KONSOLE_",
+    "LC_TERMINAL",
+    "LC_TERMINAL_VERSION",
     "LINES",
     "LONGHAUL_",
     "OLDPWD",
     "PWD",
+    "SHELL_SESSION_",
     "SHLVL",
     "SSH_",
+    "STY",
     "TERM",
     "TERM_",
+    "TERMINATOR_",
+    "TILIX_ID",
     "TMUX",
+    "TMUX_PANE",
     "VSCODE_",
+    "VTE_VERSION",
+    "WEZTERM_",
+    "WINDOW",
     "WINDOWID",
+    "WT_",
     "XDG_SESSION_",
+    "ZELLIJ",
+    "ZELLIJ_",
 ];
 
 /// What makes a wrapped server another one: two that are equal share a data directory and a server, and no others do.
@@ -215,7 +234,9 @@ mod tests {
             "SSH_CONNECTION",
             "TERM",
             "TERM_PROGRAM",
+            "TMUX_PANE",
             "VSCODE_PID",
+            "WINDOW",
         ] {
             assert!(is_of_the_terminal(name), "{name}");
         }

@@ -126,7 +126,7 @@ fn hosts_with_different_hand_offs_do_not_share_a_server() {
     let wrap = |options: &[&'static str]| [&["wrap"], options, &command].concat();
     let mut plain = Host::start(path, &wrap(&["--handoff", "0s"]));
     let mut hurried = Host::start(path, &wrap(&["--handoff", "10ms"]));
-    let mut tools = |host: &mut Host| host.exchange("tools/list", json!({}))["result"].to_string();
+    let tools = |host: &mut Host| host.exchange("tools/list", json!({}))["result"].to_string();
     assert!(!tools(&mut plain).contains("task_wait") && tools(&mut hurried).contains("task_wait"));
     let handed_off = hurried.exchange("tools/call", json!({"name": "gate", "arguments": {}}))["result"].to_string();
     assert!(handed_off.contains("task_wait"), "{handed_off}");
