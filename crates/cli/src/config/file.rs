@@ -8,7 +8,7 @@ use std::{
 };
 use toml::{Spanned, de::DeTable};
 
-/// No TOML begins with a brace, and a file of `mcpServers` does.
+/// No TOML begins with a brace or such a comment, and a file of `mcpServers` does.
 const IS_JSON: &str = "this is JSON, and a configuration is TOML. `longhaul serve` and `longhaul check` read an `mcpServers` file with --mcp-config; for \
      its server other commands take the data directory, which `longhaul serve` shows when it starts";
 
@@ -75,7 +75,8 @@ impl File {
     /// Parses the document; `None` after reporting every syntax error. Values are not checked then, since syntax errors would cause
     /// most of their problems.
     pub(super) fn parse(&self) -> Option<Spanned<DeTable<'_>>> {
-        if self.text.trim_start().starts_with('{') {
+        let begin = self.text.trim_start_matches('\u{feff}').trim_start();
+        if ["{", "//", "/*"].iter().any(|json| begin.starts_with(json)) {
             self.report(None, IS_JSON.to_owned());
             return None;
         }

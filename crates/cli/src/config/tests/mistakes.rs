@@ -34,7 +34,7 @@ fn bad_files_are_explained() {
             ],
         ),
         (
-            "{\"mcpServers\": {\"a\": {\"command\": \"x\"}}}",
+            "\u{feff}// of a host\n{\"mcpServers\": {\"a\": {\"command\": \"x\"}}}",
             &[
                 "jobs.toml: this is JSON, and a configuration is TOML. `longhaul serve` and `longhaul check` read an `mcpServers` file with --mcp-config; for its server other commands take the data directory, which `longhaul serve` shows when it starts",
             ],
