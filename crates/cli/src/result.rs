@@ -92,7 +92,11 @@ pub(crate) fn print_outcome(outcome: &Outcome, printing: Printing<'_>) -> Exit {
         Outcome::RpcError(failure) => {
             output::note(&format!("longhaul: {} (error {})", failure.message, failure.code));
             if json {
-                printing.line(json!({"error": task_error(failure)}));
+                let mut error = task_error(failure);
+                if let Some((id, _)) = printing.task {
+                    error["taskId"] = id.into();
+                }
+                printing.line(json!({"error": error}));
             }
             Exit::Refused
         }

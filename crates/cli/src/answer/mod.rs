@@ -104,21 +104,8 @@ async fn answer(args: &args::Answer) -> Result<Exit, Failure> {
         return Err(Failure::refused(asked_again(&named.server, task.id(), question)));
     }
     snapshot.input_requests = open;
-    // The session of the task, which may be of another revision than a new one. A modern task lists its open questions.
+    // The session of the task, which may be of another revision than a new one.
     let is_modern = task.connection().server().await?.is_modern();
-    if !is_modern && args.question.is_none() && !words.is_empty() {
-        // Which questions of a legacy task are known depends on when its streams were open, so the values are those of the first one.
-        let others = snapshot.input_requests.split_off(snapshot.input_requests.len().min(1));
-        if let (Some(first), false) = (snapshot.input_requests.first(), others.is_empty()) {
-            let keys: Vec<&str> = others.iter().filter_map(|other| other.key.as_deref()).collect();
-            output::note(&format!(
-                "this answers `{}` ({}), the first of several questions; to answer another one, --question: {}",
-                output::plain(first.key.as_deref().unwrap_or_default(), ""),
-                output::plain(&ask::text_of(first), ""),
-                output::plain(&keys.join(", "), "")
-            ));
-        }
-    }
     let mut keys = Vec::new();
     let asks_nothing = || {
         let state = output::plain(states::of_snapshot(&snapshot), "");

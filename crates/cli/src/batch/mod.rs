@@ -75,13 +75,17 @@ pub(crate) async fn run(call: &args::Call, file: &Path) -> Result<Exit, Failure>
             format_duration(record::age(begun_at))
         ));
     }
+    // The calls of its own lines are none.
+    let begun_at = run.as_ref().and_then(BatchRun::continues);
+    let mut earlier = client.calls().await.unwrap_or_default();
+    earlier.retain(|call| begun_at.is_none_or(|begun_at| call.begun_at < begun_at));
     let batch = Batch {
         server: &server,
         run,
         repeat: call.repeat,
         takes_keys,
         unclear: Mutex::default(),
-        earlier: client.calls().await.unwrap_or_default(),
+        earlier,
         by_key: record::by_key(&server, &client).await,
         answered_again: AtomicUsize::new(0),
         repeated: AtomicUsize::new(0),
@@ -116,7 +120,7 @@ struct Batch<'a> {
     /// What is asked before there is a task, and what legacy servers ask.
     open: Arc<OpenQuestions>,
     bars: Bars,
-    /// The calls that were unfinished before.
+    /// The calls that were unfinished before the run began.
     earlier: Vec<RecordedCall>,
     /// The lines that repeat one of them.
     repeated: AtomicUsize,

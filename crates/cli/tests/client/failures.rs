@@ -1,7 +1,7 @@
 //! What a failure says, to people and as JSON.
 
 use crate::{
-    scripted::{Reply, scripted, task},
+    scripted::{Reply, created, scripted, task},
     support::*,
 };
 use serde_json::json;
@@ -53,6 +53,26 @@ fn a_failed_call_says_whether_it_may_have_run() {
     exit(&wrong, 2);
     assert_eq!(json(&wrong)["error"]["mayHaveRun"], false);
     assert!(served.calls_of("tools/call").is_empty());
+}
+
+/// So does the end of a task, with its id.
+#[test]
+fn a_failed_task_is_named() {
+    let error = json!({"code": -32603, "message": "it does not work"});
+    let served = scripted(move |seen| match seen.method() {
+        "tools/call" => seen.result(created("t-1")),
+        _ => seen.result(task("t-1", "failed", json!({"error": error}))),
+    });
+    for words in [&["call", "t", "--json"][..], &["task", "t-1", "--wait", "--json"]] {
+        let failed = served.run(words);
+        exit(&failed, 5);
+        let error = &json(&failed)["error"];
+        assert_eq!(
+            (&error["kind"], &error["taskId"]),
+            (&"failed".into(), &"t-1".into()),
+            "{words:?}: {failed:?}"
+        );
+    }
 }
 
 /// Each line of a batch says it, too.

@@ -92,3 +92,29 @@ fn a_task_that_has_ended_is_said_to_have_ended() {
         assert!(!stderr(&waited).contains("is waited for"), "{waited:?}");
     }
 }
+
+/// Equal lines are different calls, also in a run that is continued.
+#[test]
+fn a_line_does_not_repeat_the_call_of_another_line() {
+    let served = served();
+    let file = served.home.path().join("equal.jsonl");
+    let words = ["call", "--batch", file.to_str().unwrap()];
+    for count in [1, 3] {
+        fs::write(&file, "{\"tool\": \"book\"}\n".repeat(count)).unwrap();
+        let run = served.run(&words);
+        exit(&run, 7);
+        assert_eq!(
+            stderr(&run).contains("this continues the run of "),
+            count > 1,
+            "{run:?}"
+        );
+        assert!(!stderr(&run).contains("the same call was made"), "{run:?}");
+        assert!(!stderr(&run).contains("lines repeat"), "{run:?}");
+    }
+    // In another run they are.
+    let anew = served.run(&[&words[..], &["--repeat", "all"]].concat());
+    assert!(
+        stderr(&anew).contains("3 lines repeat calls whose end was not seen"),
+        "{anew:?}"
+    );
+}

@@ -165,10 +165,11 @@ async fn read(
     loop {
         let line = tokio::select! {
             biased;
-            line = lines.next() => line?,
+            // First, since there may always be another line.
             () = &mut late, if foreign.is_some() => {
                 return Some(format!("it sent no message within {} s", AFTER_FOREIGN_LINE.as_secs()));
             }
+            line = lines.next() => line?,
         };
         match line {
             Ok(line) if line.trim().is_empty() => {}
