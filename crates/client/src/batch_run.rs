@@ -29,7 +29,7 @@ use std::{collections::HashMap, fmt};
 ///         match run.step(&line).await? {
 ///             BatchStep::Call => {
 ///                 let mut options = CallOptions::default();
-///                 options.batch_line = Some(line);
+///                 options.batch_line = Some(line.clone());
 ///                 let mut call = client.prepare(&tool, &arguments, options).await?;
 ///                 println!("{:?}", call.send(&mut |_| {}).await?);
 ///             }
