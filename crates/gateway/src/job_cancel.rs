@@ -58,7 +58,8 @@ impl JobExecutor {
             "upstream `{name}` has not taken the cancellation of the job, which may go on: {why}{again}"
         ));
         if is_transient {
-            tokio::spawn(Arc::clone(self).cancel_later(tool.clone(), id.clone(), cx.clone()));
+            let later = Arc::clone(self).cancel_later(tool.clone(), id.clone(), cx.clone());
+            self.submit.upstream.ports.spawner.spawn(Box::pin(later));
         }
     }
 
