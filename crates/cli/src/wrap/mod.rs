@@ -36,6 +36,11 @@ struct Prepared {
 
 /// Serves the wrapped command.
 pub(crate) fn run(wrap: &args::Wrap) -> ExitCode {
+    // Before the data directory, of which nothing is left then.
+    if let Some(missing) = missing_program(wrap) {
+        output::note(&format!("longhaul: {missing}"));
+        return ExitCode::from(config::EXIT_INVALID);
+    }
     let Prepared { data_dir, file, lock } = match prepare(wrap) {
         Ok(prepared) => prepared,
         Err(error) => {
@@ -43,10 +48,6 @@ pub(crate) fn run(wrap: &args::Wrap) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    if let Some(missing) = missing_program(wrap) {
-        output::note(&format!("longhaul: {missing}, so there is nothing to wrap"));
-        return ExitCode::from(config::EXIT_INVALID);
-    }
     match &wrap.listen {
         Some(listen) => serve::run(&args::Serve::of_file(file, Some(listen.clone()), data_dir)),
         None => {
@@ -85,7 +86,14 @@ fn missing_program(wrap: &args::Wrap) -> Option<String> {
         _ => {}
     }
     let folder = env::current_dir().ok()?;
-    Environment::of_this_process().missing_program(wrap.command.first()?, None, &folder)
+    let program = wrap.command.first()?;
+    let missing = Environment::of_this_process().missing_program(program, None, &folder)?;
+    // A shell makes one word of what is in quotes.
+    let hint = match wrap.command.len() == 1 && program.contains(char::is_whitespace) {
+        true => format!(". If the rest are its arguments, give each as a word: `longhaul wrap -- {program}`"),
+        false => ", so there is nothing to wrap".to_owned(),
+    };
+    Some(missing + &hint)
 }
 
 /// The data directory of the command line: it follows from the definition, so the same command finds its tasks again, and another account of the same server

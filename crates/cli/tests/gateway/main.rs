@@ -313,9 +313,19 @@ fn a_wrapped_command_that_does_not_exist_is_an_error() {
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(
-        stderr.contains("there is no program `no-such-server` in PATH"),
+        stderr.contains("there is no program `no-such-server` in PATH, so there is nothing to wrap"),
         "{stderr}"
     );
+    let output = run(folder.path(), &["wrap", "--", "sh -c exit"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        stderr.contains(
+            "`sh -c exit` in PATH. If the rest are its arguments, give each as a word: `longhaul wrap -- sh -c exit`"
+        ),
+        "{stderr}"
+    );
+    assert!(!folder.path().join("state").exists(), "a data directory is left");
 }
 
 /// A host shows the error of a list, and nothing of an empty one.
