@@ -314,6 +314,18 @@ fn a_server_started_by_hand_is_an_owner_too() {
     assert!(serve.end().0.success());
 }
 
+/// The process that started it finds the faster one, and nobody is to read of an error in the log.
+#[test]
+fn an_owner_that_finds_a_faster_one_says_nothing() {
+    let place = Place::new("10m");
+    let mut relay = place.relay();
+    relay.create();
+    let file = place.path().join("jobs.toml");
+    let (status, said) = Relay::start(&["serve", "--detach", file.to_str().unwrap()]).end();
+    assert_eq!((status.code(), said.as_str()), (Some(75), ""));
+    relay.finish();
+}
+
 #[test]
 fn a_taken_port_leaves_the_socket() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();

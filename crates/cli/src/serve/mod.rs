@@ -137,10 +137,11 @@ pub(crate) fn run(serve: &args::Serve) -> ExitCode {
     }
     match start(config, serve) {
         Ok(()) => ExitCode::SUCCESS,
+        // Another one was started at the same time, and the process that started this one finds that one.
+        Err(ServeError::Open(OpenError::InUse { .. })) if serve.detach => ExitCode::from(IN_USE),
         Err(error) => {
             output::note(&format!("longhaul: {error}"));
             match error {
-                ServeError::Open(OpenError::InUse { .. }) if serve.detach => ExitCode::from(IN_USE),
                 ServeError::Upstreams(UpstreamError::Gateway(GatewayError::Collisions(_))) => {
                     ExitCode::from(config::EXIT_INVALID)
                 }

@@ -48,6 +48,10 @@ pub(super) enum OwnerError {
     Failed { status: ExitStatus, log: String },
     #[error("the server did not answer within {} s; the end of its log:\n{log}", START_TIMEOUT.as_secs())]
     Late { log: String },
+    #[error(
+        "the data directory {path} is in use by a process that accepts no connections; its file `lock` names the process"
+    )]
+    InUse { path: String },
     #[error("cannot connect to the server that owns {path}: {source}")]
     Connect { path: String, source: io::Error },
 }
@@ -56,14 +60,20 @@ pub(super) enum OwnerError {
 /// decides which of them stays.
 pub(super) async fn find_or_start(target: &Target) -> Result<UnixStream, OwnerError> {
     let ports = Ports::system();
-    let mut search = Search { target, started: None };
+    let mut search = Search {
+        target,
+        started: None,
+        is_in_use: false,
+    };
     let found = ports.within(START_TIMEOUT, search.run(&ports)).await;
-    found.unwrap_or_else(|| Err(OwnerError::Late { log: search.log() }))
+    found.unwrap_or_else(|| Err(search.late()))
 }
 
 struct Search<'a> {
     target: &'a Target,
     started: Option<Started>,
+    /// Whether the one that was started last found the directory in use.
+    is_in_use: bool,
 }
 
 /// An owner that this process has started.
@@ -119,6 +129,7 @@ impl Search<'_> {
             None => Ok(()),
             // Another process owns the directory, and is about to listen or to exit.
             Some(status) if status.code() == Some(crate::serve::IN_USE.into()) || status.success() => {
+                self.is_in_use = !status.success();
                 self.started = None;
                 Ok(())
             }
@@ -126,6 +137,15 @@ impl Search<'_> {
                 status,
                 log: self.log(),
             }),
+        }
+    }
+
+    fn late(&self) -> OwnerError {
+        match self.is_in_use {
+            true => OwnerError::InUse {
+                path: self.target.data_dir.display().to_string(),
+            },
+            false => OwnerError::Late { log: self.log() },
         }
     }
 
