@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 /// What is served: a configuration, or what another client has.
 #[derive(Debug, Clone, Args)]
+#[group(required = true, multiple = false)]
 pub(crate) struct Source {
     /// Configuration file (TOML)
-    #[arg(required_unless_present = "mcp_config")]
     file: Option<PathBuf>,
     /// Serve the MCP servers of another client's file (JSON with `mcpServers`) in place of a configuration file
-    #[arg(long, value_name = "FILE", conflicts_with = "file")]
+    #[arg(long, value_name = "FILE")]
     mcp_config: Option<PathBuf>,
 }
 
