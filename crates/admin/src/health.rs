@@ -38,6 +38,9 @@ pub(crate) async fn why_not_ready(context: &AdminContext) -> Option<&'static str
         return known.why_not;
     }
     known.count_full_writes(context.metrics.full_writes(), now);
+    if let Some(why) = context.metrics.take_unusable() {
+        known.note_unusable(why, now);
+    }
     let is_full = known.is_full(now, || {
         let space = context.data_dir.as_deref().and_then(DiskSpace::of);
         space.is_some_and(|space| space.is_used_up())
@@ -47,7 +50,7 @@ pub(crate) async fn why_not_ready(context: &AdminContext) -> Option<&'static str
     known.at = Some(context.now());
     known.why_not = match answered {
         Some(Ok(_)) if is_full || engine.store().refuses_payloads() => Some("the disk is full: calls are refused"),
-        Some(Ok(_)) => None,
+        Some(Ok(_)) => known.unusable(now),
         Some(Err(StoreError::Unusable(why))) => Some(why),
         Some(Err(_)) => Some("the store fails; the server's log says why"),
         None => Some("the store has not answered for 2 s"),

@@ -91,6 +91,8 @@ pub struct Metrics {
     lost_audit_lines: Counter,
     /// How many of them failed because there is no room.
     full_writes: AtomicU64,
+    /// Why a write has failed that the store cannot make as it is, since somebody last looked.
+    unusable: Mutex<Option<&'static str>>,
     /// Two readers at once would clear what the other one has set.
     encoding: Mutex<()>,
     tools: RwLock<foldhash::HashMap<Arc<str>, Arc<ToolMetrics>>>,
@@ -187,6 +189,7 @@ impl Default for Metrics {
             failed_writes: Counter::default(),
             lost_audit_lines: Counter::default(),
             full_writes: AtomicU64::default(),
+            unusable: Mutex::default(),
             encoding: Mutex::default(),
             tools: RwLock::default(),
         };
@@ -393,11 +396,18 @@ impl Metrics {
             None => self.writes[write as usize].observe(took.as_secs_f64()),
             Some(error) => {
                 self.failed_writes.inc();
-                if *error == StoreError::Full {
-                    self.full_writes.fetch_add(1, Ordering::Relaxed);
+                match error {
+                    StoreError::Full => drop(self.full_writes.fetch_add(1, Ordering::Relaxed)),
+                    StoreError::Unusable(why) => *self.unusable.lock() = Some(why),
+                    _ => {}
                 }
             }
         }
+    }
+
+    /// Why the store could not make a write as it is, if one has failed so since this was last asked.
+    pub(crate) fn take_unusable(&self) -> Option<&'static str> {
+        self.unusable.lock().take()
     }
 
     /// How many writes have failed because the disk is full.

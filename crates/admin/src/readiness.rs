@@ -3,8 +3,8 @@
 use longhaul_core::UnixMillis;
 use tokio::sync::Mutex;
 
-/// After a write for which there was no room, the server takes no work for so long, in milliseconds.
-const FULL: u64 = 30_000;
+/// After a write that has failed for a lasting reason, the server takes no work for so long, in milliseconds.
+const NO_WORK: u64 = 30_000;
 
 /// What was answered last.
 #[derive(Default)]
@@ -16,6 +16,8 @@ pub(crate) struct Known {
     pub(crate) why_not: Option<&'static str>,
     pub(crate) full_writes: u64,
     pub(crate) full_at: Option<UnixMillis>,
+    /// What was wrong with the store when a write last failed for that reason, and when that was seen.
+    unusable: Option<(&'static str, UnixMillis)>,
 }
 
 impl Known {
@@ -26,9 +28,20 @@ impl Known {
         }
     }
 
+    /// A write has failed because of this. Reads may be possible meanwhile.
+    pub(crate) fn note_unusable(&mut self, why: &'static str, now: UnixMillis) {
+        self.unusable = Some((why, now));
+    }
+
+    /// Why a write would fail, if one has failed lately.
+    pub(crate) fn unusable(&self, now: UnixMillis) -> Option<&'static str> {
+        let (why, at) = self.unusable?;
+        (now.since(at) < NO_WORK).then_some(why)
+    }
+
     /// Whether a write would fail for want of room. Without calls no write fails, and the disk may still be full.
     pub(crate) fn is_full(&self, now: UnixMillis, is_used_up: impl FnOnce() -> bool) -> bool {
-        self.full_at.is_some_and(|at| now.since(at) < FULL || is_used_up())
+        self.full_at.is_some_and(|at| now.since(at) < NO_WORK || is_used_up())
     }
 }
 
@@ -41,10 +54,19 @@ mod tests {
         let mut known = Known::default();
         assert!(!known.is_full(UnixMillis(0), || true), "no write has failed");
         known.count_full_writes(1, UnixMillis(0));
-        assert!(known.is_full(UnixMillis(FULL as i64 - 1), || false));
+        assert!(known.is_full(UnixMillis(NO_WORK as i64 - 1), || false));
         assert!(known.is_full(UnixMillis(1_000_000), || true));
         assert!(!known.is_full(UnixMillis(1_000_000), || false));
         known.count_full_writes(1, UnixMillis(1_000_000));
         assert!(!known.is_full(UnixMillis(1_000_000), || false), "it is the same write");
+    }
+
+    #[test]
+    fn a_store_that_refused_a_write_is_unusable_for_a_while() {
+        let mut known = Known::default();
+        assert_eq!(known.unusable(UnixMillis(0)), None);
+        known.note_unusable("no right", UnixMillis(0));
+        assert_eq!(known.unusable(UnixMillis(NO_WORK as i64 - 1)), Some("no right"));
+        assert_eq!(known.unusable(UnixMillis(NO_WORK as i64)), None);
     }
 }

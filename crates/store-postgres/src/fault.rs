@@ -20,6 +20,8 @@ const READ_ONLY: &str = "the database can only be read: it is a standby, or `def
      servers, of which the primary is found";
 /// What is said of a database without room for another connection.
 const NO_CONNECTION: &str = "the database accepts no more connections: raise its `max_connections`, or the `CONNECTION LIMIT` of the role, set `store_connections` lower on each server, or put a pooler between";
+/// What is said of a pooler behind which the database itself cannot be reached.
+pub(crate) const NO_DIRECT: &str = "the database itself, `store_direct`, does not answer, and is needed for statements that this server has not made before";
 /// What is said of a role that has lost a right.
 const NO_RIGHT: &str =
     "the role in `store` may not do what a server needs: `longhaul check` names the SQL that grants it";

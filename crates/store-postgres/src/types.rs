@@ -3,7 +3,11 @@
 //! A pooler in transaction mode may send each transaction to another session of the database, which does not know what was prepared in the one before. So
 //! behind one, each statement is sent whole, with the types of its parameters. They are learned from the database itself, once for each statement.
 
-use crate::{connections::Connections, fault::Fault, transaction::ParamTypes};
+use crate::{
+    connections::Connections,
+    fault::{Fault, NO_DIRECT},
+    transaction::ParamTypes,
+};
 use longhaul_core::BoxFuture;
 use parking_lot::Mutex;
 use std::{collections::HashMap, sync::Arc};
@@ -32,7 +36,10 @@ impl Types {
             return Ok(Arc::clone(known));
         }
         let learned = self.ask(sql).await.map_err(|fault| match fault {
-            Fault::Outage(why) => Fault::Outage(format!("`store_direct`, {}: {why}", self.address)),
+            Fault::Outage(why) => {
+                tracing::debug!(address = self.address, why, "the types of a statement are not known");
+                Fault::Unusable(NO_DIRECT)
+            }
             other => other,
         })?;
         self.known.lock().insert(sql.to_owned(), Arc::clone(&learned));

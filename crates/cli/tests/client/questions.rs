@@ -173,21 +173,6 @@ fn of_several_questions_one_is_chosen() {
     assert_eq!(exit(&served.run(&["task", &id, "--wait"]), 0), "true true");
 }
 
-/// Nobody approves what another question asks.
-#[test]
-fn of_several_questions_of_a_legacy_task_one_is_chosen() {
-    let served = asking();
-    let id = exit(&served.run(&["call", "both", "--detach", "--era=legacy"]), 0);
-    let shown = served.asks(&id, 2);
-    let several = served.run(&["answer", &id, "approved=true"]);
-    exit(&several, 2);
-    assert!(stderr(&several).contains("choose one with --question"), "{several:?}");
-    for key in shown["inputRequests"].as_object().unwrap().keys() {
-        exit(&served.run(&["answer", &id, "approved=true", "--question", key]), 0);
-    }
-    assert_eq!(exit(&served.run(&["task", &id, "--wait"]), 0), "true true");
-}
-
 /// Several people, or one who presses Enter twice: one answer counts, and the others are told that theirs does not.
 #[test]
 fn of_two_answers_at_once_one_is_taken() {

@@ -152,9 +152,12 @@ fn a_legacy_task_is_declined() {
 fn one_of_several_legacy_questions_is_answered() {
     let served = served();
     let id = served.detach_legacy("pair");
-    served.asks_legacy(&id);
-    for (day, others) in [("day=2026-11-23", 1), ("day=2026-11-24", 0)] {
-        let answered = served.run(&["answer", &id, "--era=legacy", day]);
+    let shown = served.asks(&id, 2);
+    let keys: Vec<&String> = shown["inputRequests"].as_object().unwrap().keys().collect();
+    // Of several none is chosen for the user.
+    exit(&served.run(&["answer", &id, "--era=legacy", "day=2026-11-23"]), 2);
+    for (key, day, others) in [(keys[0], "day=2026-11-23", 1), (keys[1], "day=2026-11-24", 0)] {
+        let answered = served.run(&["answer", &id, "--era=legacy", "--question", key, day]);
         exit(&answered, 0);
         assert_eq!(
             stderr(&answered).matches("the task also asks").count(),
