@@ -38,6 +38,8 @@ const MOST_BYTES_OF_MESSAGES: usize = MOST_BYTES - 120;
 const RECONNECT_AFTER: Duration = Duration::from_millis(500);
 /// While no events of others are heard, this process reads again so often what it waits for.
 const POLL_EVERY: Duration = Duration::from_millis(500);
+/// After so many polls without an answer the connection is made anew.
+const MOST_POLLS: u32 = 60;
 
 /// The connection for events of one store.
 pub(crate) struct Notifications {
@@ -76,29 +78,17 @@ impl Notifications {
 
     /// Returns when the store was dropped. `failures` are those since it was last connected.
     async fn connected(&mut self, failures: &mut u32) -> Result<(), Fault> {
-        let (client, mut heard) = {
-            let mut connecting = pin!(self.connect());
-            loop {
-                tokio::select! {
-                    connected = &mut connecting => break connected?,
-                    () = pause(POLL_EVERY) => self.tell(&[StoreEvent::Resync]),
-                }
-            }
+        let (client, mut heard) = self.answered(self.connect()).await?;
+        let channel = async {
+            let sql = "SELECT 'longhaul_' || oid FROM pg_namespace WHERE nspname = $1";
+            Ok(client.query_one(sql, &[&self.schema]).await?)
         };
-        let channel = client
-            .query_one(
-                "SELECT 'longhaul_' || oid FROM pg_namespace WHERE nspname = $1",
-                &[&self.schema],
-            )
-            .await?;
-        let channel: String = channel.try_get(0)?;
+        let channel: String = self.answered(channel).await?.try_get(0)?;
         // Listening comes first: what happens before the listeners have read again is then heard. What was being sent when the connection before was lost may
         // not have come to the others, so they are told, too.
         let nothing = self.nothing_in_particular();
-        client
-            .batch_execute(&format!(
-                "SET synchronous_commit = off; LISTEN {channel}; NOTIFY {channel}, '{nothing}'"
-            ))
+        let listen = format!("SET synchronous_commit = off; LISTEN {channel}; NOTIFY {channel}, '{nothing}'");
+        self.answered(async { Ok(client.batch_execute(&listen).await?) })
             .await?;
         self.tell(&[StoreEvent::Resync]);
         if std::mem::take(failures) > 1 {
@@ -110,7 +100,7 @@ impl Notifications {
             tokio::select! {
                 payload = heard.recv() => match payload {
                     Some(payload) => {
-                        if self.hear(&client, &payload).await? {
+                        if self.answered(self.hear(&client, &payload)).await? {
                             own = OwnEvent::Heard;
                         }
                     }
@@ -120,7 +110,7 @@ impl Notifications {
                     let Some(first) = first else { return Ok(()) };
                     pause(COALESCED_FOR).await;
                     let payloads = self.payloads(first);
-                    send(&client, &channel, &payloads).await?;
+                    self.answered(send(&client, &channel, &payloads)).await?;
                 }
                 () = &mut look => {
                     own = match own {
@@ -129,7 +119,8 @@ impl Notifications {
                             if own == OwnEvent::Sent {
                                 self.tell(&[StoreEvent::Resync]);
                             }
-                            send(&client, &channel, &[ToldEvents::default().payload(self.me)]).await?;
+                            let nothing = [ToldEvents::default().payload(self.me)];
+                            self.answered(send(&client, &channel, &nothing)).await?;
                             OwnEvent::Sent
                         }
                     };
@@ -137,6 +128,19 @@ impl Notifications {
                 }
             }
         }
+    }
+
+    /// What the database answers. As long as it answers nothing, no event is heard either.
+    async fn answered<T>(&self, answer: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+        let mut answer = pin!(answer);
+        for _ in 0..MOST_POLLS {
+            tokio::select! {
+                biased;
+                answer = &mut answer => return answer,
+                () = pause(POLL_EVERY) => self.tell(&[StoreEvent::Resync]),
+            }
+        }
+        Err(Fault::NoAnswer)
     }
 
     /// A connection, and what is heard on it.
