@@ -7,7 +7,7 @@ use super::{
     credential_store::ServerCredentials,
     discovery::{Manager, NotFound, discover, is_written_as_private},
     registered_client::{OwnLogin, RegisteredClient},
-    token_file::{Kept, TokenFile, TokenFileError},
+    token_file::{FileStamp, Kept, TokenFile, TokenFileError},
 };
 use crate::{AccessToken, Address, TokenError, other_login};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -172,6 +172,11 @@ impl Flow {
         let chosen = self.chosen_issuer()?;
         let of_login = self.stored()?.and_then(|tokens| tokens.issuer);
         Ok(chosen.or(of_login.filter(|issuer| !is_written_as_private(issuer))))
+    }
+
+    /// See [`TokenFile::stamp`].
+    pub(super) fn stamp(&self) -> Option<FileStamp> {
+        self.store.file.stamp()
     }
 
     /// The tokens in the file. Those of another client than the one that is configured now are none.

@@ -28,6 +28,7 @@ use flow::{Flow, Tokens};
 use longhaul_core::BoxFuture;
 use reqwest::Url;
 use std::{fmt, sync::Arc, time::SystemTime};
+use token_file::FileStamp;
 use tokio::sync::Mutex;
 
 /// How often in a row a server may ask for more permissions.
@@ -106,6 +107,8 @@ pub struct Login {
 struct State {
     /// `None` until the file was read.
     tokens: Option<Option<Tokens>>,
+    /// The file as it was read.
+    stamp: Option<FileStamp>,
     /// How often the request at hand was refused. Each request asks for its token first.
     refusals: u32,
     /// A token that could not be refreshed before its end, since its authorization server was not available. It is used until then.
@@ -273,8 +276,11 @@ impl TokenProvider for Login {
             let mut state = self.state.lock().await;
             let state = &mut *state;
             state.refusals = 0;
-            if state.tokens.is_none() {
+            // Another process may have logged in or out.
+            let stamp = self.flow.stamp();
+            if state.tokens.is_none() || state.stamp != stamp {
                 state.tokens = Some(self.flow.stored()?);
+                state.stamp = stamp;
             }
             let Some(Some(tokens)) = &mut state.tokens else {
                 return Ok(None);

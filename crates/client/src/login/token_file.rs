@@ -10,7 +10,7 @@ use std::{
     collections::BTreeMap,
     fs::{self, File, OpenOptions},
     io::{self, Write},
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -94,6 +94,15 @@ pub(super) struct RefreshLock {
     _file: File,
 }
 
+/// Tells the contents of the file from earlier ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FileStamp {
+    inode: u64,
+    /// In seconds and nanoseconds.
+    modified: (i64, i64),
+    length: u64,
+}
+
 impl TokenFile {
     /// The file beside the journal of calls: `$XDG_STATE_HOME/longhaul/.client/tokens.json`, else under `~/.local/state`.
     ///
@@ -137,6 +146,16 @@ impl TokenFile {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Another value after each change, whichever process has made it: the file is replaced then. `None` while there is none.
+    pub(super) fn stamp(&self) -> Option<FileStamp> {
+        let metadata = fs::metadata(&self.path).ok()?;
+        Some(FileStamp {
+            inode: metadata.ino(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            length: metadata.len(),
+        })
     }
 
     pub(super) fn get(&self, server: &str) -> Result<Kept, TokenFileError> {

@@ -3,7 +3,7 @@
 use crate::authorization_server::{Issued, Protected};
 use longhaul_client::{
     AccessToken, CallResponse, Connection, Consent, Login, LoginOptions, Options, RegisteredByHand, RequestError,
-    TokenError, TokenFile, Url,
+    TokenError, TokenFile, TokenProvider, Url,
 };
 use longhaul_core::BoxFuture;
 use reqwest::redirect::Policy;
@@ -506,6 +506,19 @@ async fn a_kept_key_is_used_instead_of_a_login() {
     assert!(later.who().await.unwrap().unwrap().client_id.is_some());
     assert!(later.log_out().await.unwrap());
     assert_eq!(later.who().await.unwrap(), None);
+}
+
+/// What another process has done counts from the next request on, although the server still takes what was used before.
+#[tokio::test]
+async fn a_login_that_another_process_replaces_or_ends_is_not_used_any_more() {
+    let (server, folder) = (Protected::start().await, tempdir().unwrap());
+    let (here, there) = (server.login(folder.path(), None), server.login(folder.path(), None));
+    for key in ["lhk_1", "lhk_2"] {
+        there.keep_key(key).await.unwrap();
+        assert_eq!(here.token().await.unwrap(), Some(AccessToken::new(key).unwrap()));
+    }
+    assert!(there.log_out().await.unwrap());
+    assert_eq!(here.token().await.unwrap(), None);
 }
 
 /// The reason is what the user can do something about, or the operator.
