@@ -33,7 +33,7 @@ pub(crate) fn read(text: &str, variable: fn(&str) -> Option<String>) -> Result<V
     // Some editors write a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let options = jsonc::options();
-    let is_toml = text.trim_start().starts_with('[');
+    let is_toml = !text.trim_start().starts_with(['{', '/']) && toml::from_str::<toml::Table>(text).is_ok();
     let values: Value = jsonc_parser::parse_to_serde_value(text, &options).map_err(|error| match is_toml {
         true => "it is no JSON: a configuration in TOML is named without --mcp-config".to_owned(),
         false => error.to_string(),
@@ -191,7 +191,7 @@ mod tests {
             servers("{\"mcpServers\": {\"a\": {\"command\": \"x\",}, // mine\n},}").len(),
             1
         );
-        let toml = read("[server]\nname = \"x\"\n", variable).unwrap_err();
+        let toml = read("# mine\n[server]\nname = \"x\"\n", variable).unwrap_err();
         assert!(toml.contains("without --mcp-config"), "{toml}");
         for loose in [
             r#"{"mcpServers": {"a": {"command": "x" "args": []}}}"#,

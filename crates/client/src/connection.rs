@@ -58,6 +58,7 @@ struct Shared {
     /// Held while a modern server is probed again. Other requests go on meanwhile.
     probing_again: Mutex<()>,
     next_id: AtomicU64,
+    handshakes: AtomicU64,
     jitter: Jitter,
     listening: Listening,
     cache: ResponseCache,
@@ -113,6 +114,7 @@ impl Connection {
             probing_again: Mutex::new(()),
             // Two processes may share a session, in which no id may be used twice.
             next_id: AtomicU64::new(fastrand::u64(1..1 << 50)),
+            handshakes: AtomicU64::new(0),
             jitter: Jitter::new(options.jitter_seed),
             options,
             listening: Listening::new(losses),
@@ -137,6 +139,18 @@ impl Connection {
     /// Any [`RequestError`].
     pub async fn server(&self) -> Result<ServerDescription, RequestError> {
         Ok(self.era().await?.server().clone())
+    }
+
+    /// How often the server was connected to: more than before if it has another session or process now, which knows nothing of earlier subscriptions.
+    ///
+    /// ```
+    /// # use longhaul_client::{Connection, Options};
+    /// let connection = Connection::lazy("http://127.0.0.1:7411/mcp", Options::named("example", "1.0"))?;
+    /// assert_eq!(connection.handshakes(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn handshakes(&self) -> u64 {
+        self.0.handshakes.load(Ordering::Relaxed)
     }
 
     /// Ends the connection: a legacy session over HTTP is deleted, a child process is stopped. Tasks keep running, but some legacy servers bind a task to
@@ -175,6 +189,7 @@ impl Connection {
 
     fn connected(&self, era: &Era) {
         tracing::debug!(?era, "connected");
+        self.0.handshakes.fetch_add(1, Ordering::Relaxed);
         let options = &self.0.options;
         let is_wanted = options.inputs.is_some() || options.logging.is_some() || self.0.listening.is_wanted();
         // A modern server sends what belongs to a request on its stream; over a pipe there is only one, and log messages do not say whose they are.

@@ -93,6 +93,7 @@ impl Following {
     /// Reports changes. It ends only by being dropped: the upstream may come back.
     async fn run(self, watch: Watch) {
         let mut watch = Some(watch);
+        let mut handshakes = self.connection.connection.handshakes();
         loop {
             let is_over = match &mut watch {
                 Some(watch) => tokio::select! {
@@ -107,7 +108,16 @@ impl Following {
                         }
                         None => true,
                     },
-                    () = self.upstream.pause(AGAIN_EVERY) => self.is_lost().await,
+                    () = self.upstream.pause(AGAIN_EVERY) => {
+                        let is_lost = self.is_lost().await;
+                        let is_another = self.connection.connection.handshakes() != handshakes;
+                        handshakes = self.connection.connection.handshakes();
+                        if is_another && !is_lost {
+                            // It may have changed before the new session was subscribed to it.
+                            self.report(None);
+                        }
+                        is_lost
+                    }
                 },
                 None => {
                     self.upstream.pause(AGAIN_EVERY).await;
