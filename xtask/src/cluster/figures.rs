@@ -286,13 +286,7 @@ fn steps(root: &Path, programs: &Programs) -> Result<Value, ClusterError> {
         "0",
     )?;
     let after = used([pid], &postgres)?;
-    Ok(cost(
-        "1 node, step (server not optimized)",
-        CHAINS * STEPS,
-        0,
-        before,
-        after,
-    ))
+    Ok(cost("1 node, step", CHAINS * STEPS, 0, before, after))
 }
 
 /// How soon the running tasks of a node that dies are taken over.
@@ -341,7 +335,7 @@ fn takeover(root: &Path, programs: &Programs) -> Result<Value, ClusterError> {
         again(&fs::read_to_string(effects_file(root)).unwrap_or_default()).then(|| since.elapsed())
     });
     Ok(json!({
-        "what": "running durable tasks of a dead node, after it was found dead (servers not optimized)", "count": TAKEN_OVER,
+        "what": "running durable tasks of a dead node, after it was found dead", "count": TAKEN_OVER,
         "taken over s": taken.as_secs_f64(), "running s": resumed.map(|span| span.as_secs_f64()),
     }))
 }
