@@ -1,6 +1,6 @@
 //! Answering a task of a legacy server, which asks only the client that requests its result. Some servers ask only once.
 
-use super::withdrawn;
+use super::{several, withdrawn};
 use crate::{ask::text_of_task, failure::Failure, output, record::Named, states, waiting};
 use futures_util::FutureExt;
 use longhaul_client::{
@@ -15,6 +15,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 const LONGEST_SILENCE: Duration = Duration::from_secs(30);
 /// How long the task may take to continue once the server has the answer. It is not an error if it takes longer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// A question that comes so soon after the first one was asked with it.
+const ASKED_TOGETHER: Duration = Duration::from_millis(300);
 
 /// A question, and where its answer goes. Without an answer it stays open.
 struct Asked {
@@ -83,8 +86,9 @@ impl InputHandler for Relay {
     }
 }
 
-/// Requests the result, answers the first question with what `respond` returns, and returns when the server has the answer and, if that does not take long,
-/// the task continues. With `all` further questions are answered too. Returns the key of the first one, if it is recorded.
+/// Requests the result, answers the question with what `respond` returns, and returns when the server has the answer and, if that does not take long,
+/// the task continues. With `all` further questions are answered too; without it, none of several that come together and are recorded, so that one can be chosen.
+/// Returns the key of the first one, if it is recorded.
 pub(super) async fn answer(
     named: &Named,
     task: &TaskHandle,
@@ -103,7 +107,7 @@ pub(super) async fn answer(
     // On another stream the server asks the same again. It withdraws that when it has the answer.
     let mut again = Vec::new();
     let mut limit = SystemClock.sleep(LONGEST_SILENCE);
-    let ended = loop {
+    let ended = 'asking: loop {
         let is_delivered = !answered.is_empty() && delivered >= answered.len();
         if is_delivered && !others.is_empty() {
             break Ok(());
@@ -120,6 +124,28 @@ pub(super) async fn answer(
             // The values are those of one question.
             Some(Message::Asked(asked)) if !answered.is_empty() && !all => others.push(asked),
             Some(Message::Asked(mut asked)) => {
+                let mut together = SystemClock.sleep(ASKED_TOGETHER);
+                if !all {
+                    loop {
+                        let message = tokio::select! {
+                            biased;
+                            message = questions.0.recv() => message,
+                            ended = &mut waiting => break 'asking ended.map(drop),
+                            () = &mut together => break,
+                        };
+                        match message {
+                            Some(Message::Asked(other)) if other.question == asked.question => again.push(other),
+                            Some(Message::Asked(other)) if is_known(&answered, &others, &other) => again.push(other),
+                            Some(Message::Asked(other)) => others.push(other),
+                            Some(Message::Delivered | Message::TooLate) => {}
+                            None => break,
+                        }
+                    }
+                }
+                let open = || std::iter::once(&asked).chain(&others).map(|asked| &asked.question);
+                if !others.is_empty() && open().all(|question| question.key.is_some()) {
+                    return Err(several(open()));
+                }
                 let key = asked.question.key.as_deref();
                 let withdrawn = asked.reply.closed().map(|()| withdrawn(key)).boxed();
                 // The task may end while the user thinks.

@@ -289,6 +289,17 @@ async fn response(question: &InputRequest, args: &args::Answer, words: Words) ->
     }
 }
 
+/// The values on the command line are those of one question, and nobody must agree to another one.
+fn several<'a>(questions: impl IntoIterator<Item = &'a InputRequest>) -> Failure {
+    let questions = questions.into_iter();
+    let listed: String = questions
+        .map(|question| format!("\n  {}", text_and_key(question)))
+        .collect();
+    Failure::usage(format!(
+        "the task asks several questions; choose one with --question:{listed}"
+    ))
+}
+
 /// The question of --question, which may be a part of the key that no other key has, or the only one; on a terminal all of them, one after the other.
 fn choose(
     asked: &[InputRequest],
@@ -308,16 +319,8 @@ fn choose(
     match (key, asked) {
         (_, []) => Err(asks_nothing()),
         (None, [only]) => Ok(vec![only.clone()]),
-        (None, several) if is_form => Ok(several.to_vec()),
-        (None, several) => {
-            let several: String = several
-                .iter()
-                .map(|question| format!("\n  {}", text_and_key(question)))
-                .collect();
-            Err(Failure::usage(format!(
-                "the task asks several questions; choose one with --question:{several}"
-            )))
-        }
+        (None, questions) if is_form => Ok(questions.to_vec()),
+        (None, questions) => Err(several(questions)),
         (Some(key), _) => {
             let has = |request: &&InputRequest, fits: &dyn Fn(&str) -> bool| request.key.as_deref().is_some_and(fits);
             let exact = asked.iter().find(|request| has(request, &|whole| whole == key));
