@@ -122,12 +122,11 @@ impl PostgresStore {
                 Connections::direct(&address, &options, RESERVED)?,
             ),
             Some(direct) => {
-                let shown = direct.shown();
                 let direct = Connections::direct(direct, &options, 1)?;
                 schema::migrate(&direct, &options).await?;
                 let pooled = Pooled {
                     begin: session::begin_pooled(&options),
-                    types: Arc::new(Types::new(direct, shown)),
+                    types: Arc::new(Types::new(direct)),
                 };
                 (
                     Connections::pooled(&address, &options, for_reads, pooled.clone())?,
@@ -220,14 +219,13 @@ impl PostgresStore {
     pub async fn inspect(address: &str, options: PostgresOptions) -> Result<DatabaseReport, OpenError> {
         let address = Address::parse(address)?;
         let direct = options.direct.as_deref().map(Address::parse).transpose()?;
-        let itself = direct.as_ref().unwrap_or(&address);
-        let (connections, shown) = (Connections::direct(itself, &options, 1)?, itself.shown());
+        let connections = Connections::direct(direct.as_ref().unwrap_or(&address), &options, 1)?;
         let report = inspection::inspect(&connections, &options, schema::KNOWN).await;
         let mut report = match (report, &direct) {
             (Ok(report), Some(_)) => {
                 let pooled = Pooled {
                     begin: session::begin_pooled(&options),
-                    types: Arc::new(Types::new(connections.clone(), shown)),
+                    types: Arc::new(Types::new(connections.clone())),
                 };
                 let pooled = Connections::pooled(&address, &options, 1, pooled)?;
                 let reached = inspection::reach(&pooled).await;

@@ -17,16 +17,13 @@ use tokio_postgres::types::Type;
 pub(crate) struct Types {
     /// Without a pooler.
     direct: Connections,
-    /// Where they lead, for messages.
-    address: String,
     known: Mutex<HashMap<String, Arc<[Type]>>>,
 }
 
 impl Types {
-    pub(crate) fn new(direct: Connections, address: String) -> Self {
+    pub(crate) fn new(direct: Connections) -> Self {
         Self {
             direct,
-            address,
             known: Mutex::default(),
         }
     }
@@ -36,10 +33,7 @@ impl Types {
             return Ok(Arc::clone(known));
         }
         let learned = self.ask(sql).await.map_err(|fault| match fault {
-            Fault::Outage(why) => {
-                tracing::debug!(address = self.address, why, "the types of a statement are not known");
-                Fault::Unusable(NO_DIRECT)
-            }
+            Fault::Outage(_) => Fault::Unusable(NO_DIRECT),
             other => other,
         })?;
         self.known.lock().insert(sql.to_owned(), Arc::clone(&learned));
