@@ -1,7 +1,7 @@
 //! What the log says while a loop of the engine finds the store failing: a line when that begins, one a minute, and one when it is over.
 
 use longhaul_core::{Millis, UnixMillis, store::StoreError};
-use tracing::{info, warn};
+use tracing::warn;
 
 /// Between two lines while the store fails.
 const REMINDER: Millis = 60_000;
@@ -48,7 +48,8 @@ impl StoreTrouble {
     /// The loop has met none.
     pub(crate) fn is_over(&mut self, now: UnixMillis) {
         if let Some(failures) = self.failures.take() {
-            info!(
+            // Whoever reads the default log has read when it began.
+            warn!(
                 "the store answers again after {} s; until then {}",
                 now.since(failures.since) / 1_000,
                 self.what

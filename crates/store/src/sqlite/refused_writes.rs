@@ -52,7 +52,8 @@ impl RefusedWrites {
             return;
         }
         if let Some(Line::Over { count, length }) = self.end(now()) {
-            tracing::info!("writes are done again; {count} were refused in {} s", length.as_secs());
+            // Whoever reads the default log has read when it began.
+            tracing::warn!("writes are done again; {count} were refused in {} s", length.as_secs());
         }
     }
 
