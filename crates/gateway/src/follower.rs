@@ -93,7 +93,7 @@ impl Following {
     /// Reports changes. It ends only by being dropped: the upstream may come back.
     async fn run(self, watch: Watch) {
         let mut watch = Some(watch);
-        let mut handshakes = self.connection.connection.handshakes();
+        let mut handshakes = self.handshakes();
         loop {
             let is_over = match &mut watch {
                 Some(watch) => tokio::select! {
@@ -110,10 +110,9 @@ impl Following {
                     },
                     () = self.upstream.pause(AGAIN_EVERY) => {
                         let is_lost = self.is_lost().await;
-                        let is_another = self.connection.connection.handshakes() != handshakes;
-                        handshakes = self.connection.connection.handshakes();
-                        if is_another && !is_lost {
+                        if !is_lost && handshakes != self.handshakes() {
                             // It may have changed before the new session was subscribed to it.
+                            handshakes = self.handshakes();
                             self.report(None);
                         }
                         is_lost
@@ -128,10 +127,15 @@ impl Following {
                 watch = subscribe(&self.connection, &self.uri).await.ok();
                 if watch.is_some() {
                     // It may have changed meanwhile.
+                    handshakes = self.handshakes();
                     self.report(None);
                 }
             }
         }
+    }
+
+    fn handshakes(&self) -> u64 {
+        self.connection.connection.handshakes()
     }
 
     fn report(&self, params: Option<&Json>) {
