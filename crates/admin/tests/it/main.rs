@@ -7,4 +7,5 @@ mod actions;
 mod api;
 mod api_errors;
 mod pages;
+mod readiness;
 mod world;

@@ -6,7 +6,10 @@ use longhaul_admin::{
     UpstreamState,
 };
 use longhaul_auth::same_user::SameUser;
-use longhaul_core::BoxFuture;
+use longhaul_core::{
+    BoxFuture, Store, StoreLayer,
+    store::{CreateError, Created, NewTask, StoreError},
+};
 use longhaul_runtime::{Attempt, ExecutionEnd, Executor, Ports, ToolSettings};
 use longhaul_server::audit::{Audit, AuditEvent, LostEvents};
 use reqwest::{Method, RequestBuilder, Response};
@@ -16,7 +19,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
 };
 use tokio::sync::Semaphore;
@@ -41,6 +44,25 @@ impl Audit for Recorded {
 
     fn latest(&self, most: usize) -> std::io::Result<Option<Vec<String>>> {
         Ok(Some(self.0.lock().unwrap().iter().rev().take(most).cloned().collect()))
+    }
+}
+
+/// A store that can be read, and does not let tasks be created while it is told so.
+struct Refusing {
+    inner: Arc<dyn Store>,
+    refuses: Arc<AtomicBool>,
+}
+
+impl StoreLayer for Refusing {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
+
+    fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
+        match self.refuses.load(Ordering::Relaxed) {
+            true => Box::pin(async { Err(CreateError::Store(StoreError::Unusable("the role has lost a right"))) }),
+            false => self.inner.create(new),
+        }
     }
 }
 
@@ -100,6 +122,8 @@ pub(crate) struct World {
     pub(crate) stop: CancellationToken,
     /// A permit for each call of `gated` that may end.
     pub(crate) gate: Arc<Semaphore>,
+    /// Whether no task can be created.
+    pub(crate) refuses: Arc<AtomicBool>,
     http: reqwest::Client,
     /// Completes when the address is not served any more.
     pub(crate) served: Option<tokio::task::JoinHandle<()>>,
@@ -194,6 +218,8 @@ impl World {
 
     async fn build(same_user: bool, quota: Quota) -> Self {
         let ports = Ports::system();
+        let refuses = Arc::<AtomicBool>::default();
+        let told = Arc::clone(&refuses);
         let (metrics, gate) = (Arc::<Metrics>::default(), Arc::new(Semaphore::new(0)));
         let (counted, clock, opened) = (Arc::clone(&metrics), Arc::clone(&ports.clock), Arc::clone(&gate));
         let gated = move |cx: TaskContext, text: Text| {
@@ -211,7 +237,10 @@ impl World {
             .tool(Tool::new("asks", asks))
             .tool(Tool::durable("stepped", stepped))
             .quota(quota)
-            .wrap_engine_store(move |store| Arc::new(MeteredStore::around(store, counted, clock)))
+            .wrap_engine_store(move |inner| {
+                let refusing = Refusing { inner, refuses: told };
+                Arc::new(MeteredStore::around(Arc::new(refusing), counted, clock))
+            })
             .start()
             .await
             .unwrap();
@@ -264,6 +293,7 @@ impl World {
             audit,
             stop,
             gate,
+            refuses,
             http: http.build().unwrap(),
             served: Some(served),
             directory,
