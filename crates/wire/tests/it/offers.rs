@@ -195,6 +195,14 @@ fn invariant_8_a_listed_tool_is_written_unchanged() {
             policy: TaskPolicy::After(5),
         };
         let name = r#""name":"ours""#;
+        // Who may get a hand-off is shown none.
+        let hidden = ToolEntry {
+            output_schema: None,
+            ..entry
+        };
+        let mut out = String::new();
+        modern::tools::write_list(&mut out, &[hidden], None, FRESH, &identity());
+        assert!(out.contains(members) && !out.contains("outputSchema"), "{out}");
         let shown_to_legacy = if is_object { output } else { "" };
         for version in legacy_versions() {
             let mut out = String::new();
