@@ -8,14 +8,17 @@ use longhaul_client::{
     TaskStatus,
 };
 use longhaul_core::{BoxFuture, Clock};
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// How long a server may take to ask after its result was requested.
 const LONGEST_SILENCE: Duration = Duration::from_secs(30);
 /// How long the task may take to continue once the server has the answer. It is not an error if it takes longer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-
 /// A question that comes so soon after the first one was asked with it.
 const ASKED_TOGETHER: Duration = Duration::from_millis(300);
 
@@ -107,7 +110,7 @@ pub(super) async fn answer(
     // On another stream the server asks the same again. It withdraws that when it has the answer.
     let mut again = Vec::new();
     let mut limit = SystemClock.sleep(LONGEST_SILENCE);
-    let ended = 'asking: loop {
+    let ended = loop {
         let is_delivered = !answered.is_empty() && delivered >= answered.len();
         if is_delivered && !others.is_empty() {
             break Ok(());
@@ -124,21 +127,15 @@ pub(super) async fn answer(
             // The values are those of one question.
             Some(Message::Asked(asked)) if !answered.is_empty() && !all => others.push(asked),
             Some(Message::Asked(mut asked)) => {
-                let mut together = SystemClock.sleep(ASKED_TOGETHER);
                 if !all {
-                    loop {
-                        let message = tokio::select! {
-                            biased;
-                            message = questions.0.recv() => message,
-                            ended = &mut waiting => break 'asking ended.map(drop),
-                            () = &mut together => break,
-                        };
-                        match message {
-                            Some(Message::Asked(other)) if other.question == asked.question => again.push(other),
-                            Some(Message::Asked(other)) if is_known(&answered, &others, &other) => again.push(other),
-                            Some(Message::Asked(other)) => others.push(other),
-                            Some(Message::Delivered | Message::TooLate) => {}
-                            None => break,
+                    let more = match asked_together(&mut questions, waiting.as_mut()).await {
+                        Ok(more) => more,
+                        Err(ended) => break ended.map(drop),
+                    };
+                    for other in more {
+                        match other.question == asked.question || is_known(&answered, &others, &other) {
+                            true => again.push(other),
+                            false => others.push(other),
                         }
                     }
                 }
@@ -216,6 +213,27 @@ pub(super) async fn answer(
             LONGEST_SILENCE.as_secs()
         ),
     }))
+}
+
+/// What is asked within a moment of a question that has no answer yet. An error with the end of the task, if it ends meanwhile.
+async fn asked_together<T>(
+    questions: &mut Questions,
+    mut ended: Pin<&mut impl Future<Output = T>>,
+) -> Result<Vec<Asked>, T> {
+    let mut together = SystemClock.sleep(ASKED_TOGETHER);
+    let mut asked = Vec::new();
+    loop {
+        tokio::select! {
+            biased;
+            message = questions.0.recv() => match message {
+                Some(Message::Asked(other)) => asked.push(other),
+                Some(Message::Delivered | Message::TooLate) => {}
+                None => return Ok(asked),
+            },
+            ended = &mut ended => return Err(ended),
+            () = &mut together => return Ok(asked),
+        }
+    }
 }
 
 /// Watches the task until it continues, but not for long, and tells what it asks besides the questions with these keys. That is recorded, and can be answered later.

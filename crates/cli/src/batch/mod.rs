@@ -75,7 +75,7 @@ pub(crate) async fn run(call: &args::Call, file: &Path) -> Result<Exit, Failure>
             format_duration(record::age(begun_at))
         ));
     }
-    // The calls of its own lines are none.
+    // Equal lines of one run are different calls, so only calls from before the run are repeated.
     let begun_at = run.as_ref().and_then(BatchRun::continues);
     let mut earlier = client.calls().await.unwrap_or_default();
     earlier.retain(|call| begun_at.is_none_or(|begun_at| call.begun_at < begun_at));

@@ -2,13 +2,14 @@
 
 use crate::{
     peer::{Peer, modern},
+    scripted::{Reply, scripted_legacy},
     support::*,
 };
 use axum::{body::Body, http::Response};
 use futures_util::stream;
 use longhaul::{Server, TaskContext, TaskPolicy, Tool, ToolResult, schemars::JsonSchema};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{
     convert::Infallible,
     fs,
@@ -171,6 +172,45 @@ fn of_several_questions_one_is_chosen() {
         assert_eq!(left, expected, "what is still open: {answered:?}");
     }
     assert_eq!(exit(&served.run(&["task", &id, "--wait"]), 0), "true true");
+}
+
+/// As the Python SDK 1.30 does: whoever requests the result is asked all at once. Nobody agrees to what another question asks.
+#[test]
+fn of_several_questions_that_come_together_none_is_answered() {
+    let ask = |id: u64, text: &str| {
+        json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": {
+            "message": text, "requestedSchema": {"type": "object", "properties": {"yes": {"type": "boolean"}}},
+            "_meta": {"io.modelcontextprotocol/related-task": {"taskId": "task-1"}},
+        }})
+    };
+    let state = |status: &str| {
+        json!({"taskId": "task-1", "status": status, "createdAt": "2026-11-20T09:00:00Z",
+            "lastUpdatedAt": "2026-11-20T09:00:00Z", "ttl": null, "pollInterval": 50})
+    };
+    let both = [ask(7, "Delete it?"), ask(8, "Delete its backup?")];
+    let served = scripted_legacy(move |seen| match seen.method() {
+        "tools/call" => seen.result(json!({"task": state("working")})),
+        "tasks/get" => seen.result(state("input_required")),
+        "tasks/result" => Reply::stream_of(&both),
+        _ => Reply::empty(202),
+    });
+    exit(&served.run(&["call", "t", "--detach"]), 0);
+    let refused = served.run(&["answer", "task-1", "yes=true"]);
+    exit(&refused, 2);
+    let said = stderr(&refused);
+    assert!(
+        said.contains("choose one with --question")
+            && said.contains("Delete it?")
+            && said.contains("Delete its backup?"),
+        "{said}"
+    );
+    let answers = || {
+        served
+            .messages()
+            .into_iter()
+            .filter(|seen| seen.body["result"].is_object())
+    };
+    assert_eq!(answers().count(), 0, "nothing was sent");
 }
 
 /// Several people, or one who presses Enter twice: one answer counts, and the others are told that theirs does not.

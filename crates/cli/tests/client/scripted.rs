@@ -69,6 +69,15 @@ impl Reply {
         }
     }
 
+    /// The same with several.
+    pub(crate) fn stream_of(messages: &[Value]) -> Self {
+        let events = messages.iter().map(|message| format!("data: {message}\n\n"));
+        Self {
+            body: events.collect(),
+            ..Self::stream(&Value::Null)
+        }
+    }
+
     pub(crate) fn empty(status: u16) -> Self {
         Self {
             status,
