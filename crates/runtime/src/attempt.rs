@@ -415,10 +415,8 @@ fn delay_after_failed_start(cx: &TaskContext, task: &Task, why: &str) -> UnixMil
         false => cx.shared.fence.epoch.saturating_sub(task.attempts_used),
     };
     let wait = Backoff::default().after(earlier.saturating_add(1), cx.random());
-    warn!(
-        tool = &*task.tool,
-        why, wait, "an attempt could not be started; its task is queued again, and the attempt does not count"
-    );
+    let node = &cx.shared.node;
+    node.failed_starts.failed(&task.tool, why, node.ports.clock.monotonic());
     cx.status(format!(
         "not started yet: {why}; next try within {}",
         format_duration(wait)

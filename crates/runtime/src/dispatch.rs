@@ -25,11 +25,11 @@ pub(crate) async fn run(inner: Arc<Inner>) {
         let next_ready = match fill_slots(&inner).await {
             Ok(_) if inner.node.is_released() => return,
             Ok(next_ready) => {
-                trouble.is_over(inner.node.now());
+                trouble.is_over(inner.node.ports.clock.monotonic());
                 next_ready
             }
             Err(error) => {
-                trouble.failed(&error, inner.node.now());
+                trouble.failed(&error, inner.node.ports.clock.monotonic());
                 // Nothing else may wake us: what failed has given its slot back and offered its queue again.
                 inner.node.ports.clock.sleep(PAUSE_AFTER_ERROR).await;
                 continue;

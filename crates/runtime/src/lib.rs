@@ -22,6 +22,7 @@ mod engine_clock;
 mod execution_end;
 mod executor;
 mod executor_elsewhere;
+mod failed_starts;
 mod handler_context;
 mod history;
 mod intake;

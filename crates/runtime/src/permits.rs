@@ -34,12 +34,12 @@ pub(crate) async fn run(inner: Arc<Inner>) {
         holds_none = requests.is_empty();
         let is_short = match report(&inner, PermitReport { number, requests }).await {
             Ok(is_short) => {
-                trouble.is_over(node.now());
+                trouble.is_over(node.ports.clock.monotonic());
                 is_short
             }
             Err(StoreError::LeaseLost) => return,
             Err(error) => {
-                trouble.failed(&error, node.now());
+                trouble.failed(&error, node.ports.clock.monotonic());
                 // Nothing more begins until the next report is answered.
                 node.ports.clock.sleep(PAUSE_AFTER_ERROR).await;
                 pause = Duration::ZERO;

@@ -43,10 +43,10 @@ pub(crate) async fn run(inner: Arc<Inner>, renews: bool) {
             if error == StoreError::LeaseLost {
                 return;
             }
-            trouble.failed(&error, node.now());
+            trouble.failed(&error, node.ports.clock.monotonic());
             node.ports.clock.sleep(PAUSE_AFTER_ERROR).await;
         }
-        trouble.is_over(node.now());
+        trouble.is_over(node.ports.clock.monotonic());
     }
 }
 

@@ -46,11 +46,11 @@ pub(crate) async fn run(inner: Arc<Inner>) {
         match delete_batch(&inner, &mut stuck, tidy).await {
             Ok(Batch::Full) => {}
             Ok(Batch::Last) => {
-                trouble.is_over(inner.node.now());
+                trouble.is_over(inner.node.ports.clock.monotonic());
                 inner.node.ports.clock.sleep(PAUSE).await;
             }
             Err(error) => {
-                trouble.failed(&error, inner.node.now());
+                trouble.failed(&error, inner.node.ports.clock.monotonic());
                 inner.node.ports.clock.sleep(PAUSE).await;
             }
         }

@@ -20,7 +20,7 @@ pub(crate) async fn run(node: Arc<Node>) {
         match fire(&node).await {
             Ok(Fired::Some) => continue,
             Ok(Fired::Nothing { next }) => {
-                trouble.is_over(node.now());
+                trouble.is_over(node.ports.clock.monotonic());
                 if let Some(next) = next {
                     node.alarm.set(next);
                 }
@@ -28,7 +28,7 @@ pub(crate) async fn run(node: Arc<Node>) {
             }
             Ok(Fired::Stuck) => node.ports.clock.sleep(PAUSE).await,
             Err(error) => {
-                trouble.failed(&error, node.now());
+                trouble.failed(&error, node.ports.clock.monotonic());
                 node.ports.clock.sleep(PAUSE).await;
             }
         }

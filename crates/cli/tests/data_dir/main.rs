@@ -12,6 +12,7 @@ mod backup_load;
 )]
 #[path = "../../../store-postgres/tests/postgres/server.rs"]
 mod database;
+mod failed_starts;
 mod migrate_kills;
 #[path = "../../../private-dir/tests/planted/mod.rs"]
 mod planted;

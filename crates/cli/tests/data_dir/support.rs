@@ -3,7 +3,8 @@
 use serde_json::Value;
 use std::{
     fs,
-    io::{BufRead, BufReader, Read},
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
     path::PathBuf,
     process::{Child, Command, Output, Stdio},
     time::Duration,
@@ -125,6 +126,24 @@ impl Served {
         let shown = self.run(&["task", id, "--json"]);
         let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
         shown["status"].as_str().unwrap().to_owned()
+    }
+
+    /// The status and the body of an answer of its admin address.
+    pub(crate) fn get(&self, path: &str) -> (String, String) {
+        let url = self.report["admin"].as_str().unwrap();
+        let address = url.strip_prefix("http://").unwrap();
+        let address = address.split('/').next().unwrap();
+        let mut stream = TcpStream::connect(address).unwrap();
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap();
+        (status.to_owned(), body.to_owned())
     }
 
     /// Kills the server, and returns what it has said to people.

@@ -45,6 +45,14 @@ impl TaskContext {
         }
     }
 
+    /// Work outside this process has started, as far as is known now. Call it once, for the log: it says so if attempts of the tool could not be
+    /// started before.
+    pub fn confirm_start(&self) {
+        let node = &self.shared.node;
+        node.failed_starts
+            .is_over(&self.shared.header.tool, node.ports.clock.monotonic());
+    }
+
     /// Sets the task's status message, of which 1 KiB is kept. The latest one is written at most twice a second. During replay none is written;
     /// after it, the latest is.
     pub fn status(&self, line: impl Into<Arc<str>>) {

@@ -12,9 +12,9 @@ use events::EventHandler;
 use messages::Messages;
 
 use crate::{
-    Ports, active_attempts::ActiveAttempts, alarm::Alarm, change_feed::ChangeFeed, isolated_retry::IsolationLock,
-    progress_stream::ProgressStreams, queues::Queues, slots::Slots, step_observer::StepObserver,
-    suspension::WaitingAttempts, task_log,
+    Ports, active_attempts::ActiveAttempts, alarm::Alarm, change_feed::ChangeFeed, failed_starts::FailedStarts,
+    isolated_retry::IsolationLock, progress_stream::ProgressStreams, queues::Queues, slots::Slots,
+    step_observer::StepObserver, suspension::WaitingAttempts, task_log,
 };
 use longhaul_core::{
     BoxFuture, CancelMode, NodeId, State, Store, Task, TaskId, UnixMillis,
@@ -67,6 +67,7 @@ pub(crate) struct Node {
     /// Held by the isolated attempt that runs.
     pub(crate) isolation_lock: IsolationLock,
     pub(crate) step_observer: Option<Arc<dyn StepObserver>>,
+    pub(crate) failed_starts: FailedStarts,
     /// Cancellations that nobody waits for, so that a server that stops can finish them.
     cancelling: TaskTracker,
     /// Cancelled before a stop: attempts that can be replayed end as suspended.
@@ -130,6 +131,7 @@ impl Node {
             waiting_attempts: WaitingAttempts::new(suspend_after),
             isolation_lock: IsolationLock::default(),
             step_observer,
+            failed_starts: FailedStarts::default(),
             cancelling: TaskTracker::new(),
             releasing: CancellationToken::new(),
             stopping: CancellationToken::new(),

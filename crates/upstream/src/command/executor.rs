@@ -34,6 +34,8 @@ const KILL_GRACE: Millis = 10_000;
 const RECONNECT_EVERY: Duration = Duration::from_millis(20);
 /// How long after the SIGKILL that ends a command its supervisor may take to read the rest of its output and record its end.
 const REACTION_TIME: Duration = Duration::from_secs(10);
+/// How long after it listens a supervisor has started its command, or has given the attempt back.
+const STARTED_AFTER: Duration = Duration::from_secs(1);
 /// Between two attempts to judge an attempt whose directory cannot be read or written.
 const JUDGE_EVERY: Duration = Duration::from_secs(1);
 
@@ -337,6 +339,7 @@ impl CommandExecutor {
         problem: Option<String>,
         cx: TaskContext,
     ) -> ExecutionEnd {
+        let mut is_confirmed = false;
         loop {
             let judged = dir.clone();
             match blocking(cx.ports(), move || judge(&judged, state)).await {
@@ -347,11 +350,16 @@ impl CommandExecutor {
                         let _ = cx.record_start().await;
                     }
                     match connect(&dir).and_then(into_tokio) {
-                        Ok(stream) => self.attend(stream, &cx).await,
+                        Ok(stream) => self.attend(stream, &mut is_confirmed, &cx).await,
                         Err(_) => cx.ports().clock.sleep(RECONNECT_EVERY).await,
                     }
                 }
-                Ok(Verdict::Finished(exit)) => return self.finished(dir, exit, &cx).await,
+                Ok(Verdict::Finished(exit)) => {
+                    if !is_confirmed {
+                        cx.confirm_start();
+                    }
+                    return self.finished(dir, exit, &cx).await;
+                }
                 Ok(Verdict::Interrupted) => return ExecutionEnd::SupervisorKilled,
                 Ok(Verdict::Damaged) => return ExecutionEnd::RecordDamaged,
                 Ok(Verdict::NeverStarted) => {
@@ -382,13 +390,14 @@ impl CommandExecutor {
     }
 
     /// Reports new output and passes a request to stop on, until the supervisor closes the connection.
-    async fn attend(&self, mut stream: UnixStream, cx: &TaskContext) {
+    async fn attend(&self, mut stream: UnixStream, is_confirmed: &mut bool, cx: &TaskContext) {
         let supervisor = SupervisorProcess::behind(&stream);
         let (events, mut requests) = stream.split();
         let mut events = BufReader::new(events).lines();
         let mut asked = None;
         let clock = &cx.ports().clock;
         let mut overdue: BoxFuture<'static, ()> = Box::pin(std::future::pending());
+        let mut started = clock.sleep(STARTED_AFTER);
         loop {
             tokio::select! {
                 event = events.next_line() => match event {
@@ -404,6 +413,10 @@ impl CommandExecutor {
                     supervisor.resume();
                     let grace = Duration::from_millis(self.shared.kill_grace);
                     overdue = clock.sleep(grace + REACTION_TIME);
+                }
+                () = &mut started, if !*is_confirmed => {
+                    *is_confirmed = true;
+                    cx.confirm_start();
                 }
                 () = &mut overdue => {
                     overdue = Box::pin(std::future::pending());

@@ -1,0 +1,35 @@
+//! What the log says of attempts that cannot be started.
+
+use super::support::{JOBS, Place, until};
+use std::{fs, os::unix::fs::symlink};
+
+/// Each queued task tries again and again, so their lines would hide all others.
+#[test]
+fn attempts_that_cannot_be_started_have_a_line_when_it_begins_and_one_when_it_is_over() {
+    let jobs = JOBS.replace("max_running = 1", "max_running = 3");
+    let place = Place::with(&format!("{jobs}\n[admin]\nlisten = \"127.0.0.1:0\"\n"));
+    let server = place.serve(&[]);
+    // No folder can be made behind a link to nothing.
+    let (attempts, away) = (place.file("data/attempts"), place.file("data/away"));
+    fs::rename(&attempts, &away).unwrap();
+    symlink("nothing", &attempts).unwrap();
+    let ids: Vec<String> = std::iter::repeat_with(|| server.begin()).take(3).collect();
+    let tries = || {
+        let metrics = server.get("/metrics").1;
+        let of_gate = "longhaul_attempts_ended_total{tool=\"gate\",outcome=\"never_started\"} ";
+        let count = metrics.lines().find_map(|line| line.strip_prefix(of_gate));
+        count.map_or(0, |count| count.parse().unwrap())
+    };
+    until("each was tried twice", || tries() >= 6);
+
+    fs::remove_file(&attempts).unwrap();
+    fs::rename(&away, &attempts).unwrap();
+    until("they run", || place.runs() == 3);
+    fs::write(place.file("gate"), "").unwrap();
+    until("they are done", || ids.iter().all(|id| server.look(id) == "completed"));
+    let said = server.kill();
+    let lines = |what: &str| said.lines().filter(|line| line.contains(what)).count();
+    assert_eq!(lines("attempts cannot be started"), 1, "{said}");
+    assert_eq!(lines("attempts are started again; "), 1, "{said}");
+    assert!(said.contains("the folder of the attempt could not be made"), "{said}");
+}
