@@ -13,6 +13,7 @@ mod batch;
 mod call;
 mod check;
 mod closed_stdout;
+mod columns;
 mod complete;
 mod completion;
 mod config;

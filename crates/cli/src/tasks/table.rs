@@ -1,7 +1,11 @@
 //! The list on a terminal: columns under a header, cut at the terminal's width.
 
 use super::Row;
-use crate::{fraction, output::plain};
+use crate::{
+    columns::{columns, fit_cells, padded},
+    fraction,
+    output::plain,
+};
 use longhaul_core::{Millis, UnixMillis};
 use std::io;
 
@@ -26,7 +30,7 @@ pub(super) fn table(rows: &[Row], now: UnixMillis, width: usize) -> String {
         cells: rows.iter().map(|row| plain(&cell(row), "")).collect(),
     };
     let text = |text: Option<&str>| text.unwrap_or("-").to_owned();
-    let columns = [
+    let all = [
         column("TASK", &|row| row.shown_id()),
         column("TOOL", &|row| text(row.tool())),
         column("STATE", &|row| match row.not_told {
@@ -49,7 +53,7 @@ pub(super) fn table(rows: &[Row], now: UnixMillis, width: usize) -> String {
         "PROGRESS" | "MESSAGE" => column.cells.iter().any(|cell| !cell.is_empty()),
         _ => true,
     };
-    let mut shown: Vec<Column> = columns.into_iter().filter(says_something).collect();
+    let mut shown: Vec<Column> = all.into_iter().filter(says_something).collect();
     // What does not fit even with short names, is left out. The message has the numbers of the progress, and is in `task`.
     for name in ["PROGRESS", "MESSAGE"] {
         if least(&shown) > width {
@@ -62,11 +66,7 @@ pub(super) fn table(rows: &[Row], now: UnixMillis, width: usize) -> String {
             .iter()
             .map(|column| padded(&cell(column), column.width()))
             .collect();
-        let line = cells.join("  ");
-        // The id is never cut.
-        let least = shown[0].width();
-        let line: String = line.chars().take(width.max(least)).collect();
-        format!("{}\n", line.trim_end())
+        format!("{}\n", fit_cells(&cells, width))
     };
     let header = line(&|column| column.name.to_owned());
     let lines = (0..rows.len()).map(|row| line(&|column| column.cells[row].clone()));
@@ -135,14 +135,9 @@ pub(crate) fn shortened(text: &str, length: usize) -> String {
 
 impl Column {
     fn width(&self) -> usize {
-        let cells = self.cells.iter().map(|cell| cell.chars().count());
+        let cells = self.cells.iter().map(|cell| columns(cell));
         cells.chain([self.name.len()]).max().unwrap_or_default()
     }
-}
-
-fn padded(cell: &str, width: usize) -> String {
-    let missing = width.saturating_sub(cell.chars().count());
-    format!("{cell}{}", " ".repeat(missing))
 }
 
 /// In the largest unit: `12s`, `3m`, `5h`, `2d`.
