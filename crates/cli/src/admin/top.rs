@@ -1,7 +1,7 @@
 //! `longhaul admin top`: the live tasks on a screen that follows them.
 
 use super::{api::Api, show};
-use crate::{failure::Failure, output, result::Exit};
+use crate::{columns::fit, failure::Failure, output, result::Exit};
 use longhaul_client::SystemClock;
 use longhaul_core::Clock as _;
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
@@ -22,7 +22,7 @@ const MOST: usize = 200;
 
 /// Runs until `q` is pressed or it is interrupted. Without a terminal it prints the present and ends.
 pub(super) async fn run(api: &Api, as_json: bool) -> Result<Exit, Failure> {
-    let keys = Keys::of_terminal();
+    let mut keys = Keys::of_terminal();
     let mut scrolled = Scrolled::default();
     loop {
         let problems = api.get("/api/problems").await?;
@@ -48,16 +48,18 @@ pub(super) async fn run(api: &Api, as_json: bool) -> Result<Exit, Failure> {
         if !io::stdout().is_terminal() || output::has_failed() {
             return Ok(Exit::Answered);
         }
-        match &keys {
-            None => SystemClock.sleep(ROUND).await,
-            Some(keys) => match keys.pressed().await {
-                Some(Key::Quit) => {
+        let Some(keys) = &mut keys else {
+            SystemClock.sleep(ROUND).await;
+            continue;
+        };
+        for key in keys.pressed().await {
+            match key {
+                Key::Quit => {
                     output::text("");
                     return Ok(Exit::Answered);
                 }
-                Some(Key::Scroll(how)) => scrolled.by(how),
-                None => {}
-            },
+                Key::Scroll(how) => scrolled.by(how),
+            }
         }
     }
 }
@@ -65,6 +67,8 @@ pub(super) async fn run(api: &Api, as_json: bool) -> Result<Exit, Failure> {
 /// The keys of the terminal, which come one by one and are not shown until this is dropped.
 struct Keys {
     before: Termios,
+    /// The beginning of a key whose other bytes were not read yet.
+    begun: Vec<u8>,
 }
 
 impl Keys {
@@ -81,24 +85,34 @@ impl Keys {
         single.special_codes[SpecialCodeIndex::VMIN] = 0;
         single.special_codes[SpecialCodeIndex::VTIME] = 10;
         tcsetattr(io::stdin(), OptionalActions::Now, &single).ok()?;
-        Some(Self { before })
+        let begun = Vec::new();
+        Some(Self { before, begun })
     }
 
-    /// Waits for a second; returns earlier if a key is pressed.
+    /// Waits for a second, or until a key is pressed. Returns all that were pressed since, in order.
     #[expect(
         clippy::disallowed_methods,
         reason = "a terminal cannot be read without blocking; it takes a second at most"
     )]
-    async fn pressed(&self) -> Option<Key> {
+    async fn pressed(&mut self) -> Vec<Key> {
         let read = tokio::task::spawn_blocking(|| {
-            let mut keys = [0; 16];
-            let read = rustix::io::read(io::stdin(), &mut keys).unwrap_or_default();
-            Key::of(&keys[..read])
+            let mut bytes = [0; 1024];
+            let read = rustix::io::read(io::stdin(), &mut bytes).unwrap_or_default();
+            bytes[..read].to_vec()
         });
-        tokio::select! {
-            pressed = read => pressed.unwrap_or_default(),
-            _ = tokio::signal::ctrl_c() => Some(Key::Quit),
+        let read = tokio::select! {
+            read = read => read.unwrap_or_default(),
+            _ = tokio::signal::ctrl_c() => return vec![Key::Quit],
+        };
+        let mut bytes = std::mem::take(&mut self.begun);
+        // A terminal sends the bytes of a key together: what has no end after a second is none.
+        if read.is_empty() {
+            return Vec::new();
         }
+        bytes.extend(read);
+        let (keys, begun) = Key::all(&bytes);
+        self.begun = begun.to_vec();
+        keys
     }
 }
 
@@ -107,6 +121,9 @@ impl Drop for Keys {
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
     }
 }
+
+/// The first byte of keys without a letter.
+const ESCAPE: u8 = 0x1b;
 
 /// What a key is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,14 +139,33 @@ enum Scroll {
 }
 
 impl Key {
-    /// The key that a terminal has sent as these bytes.
+    /// The keys that a terminal has sent as these bytes, and the bytes at their end that are the beginning of one.
+    fn all(mut bytes: &[u8]) -> (Vec<Self>, &[u8]) {
+        let mut keys = Vec::new();
+        loop {
+            let length = match bytes {
+                [] | [ESCAPE] | [ESCAPE, b'O'] => return (keys, bytes),
+                [ESCAPE, b'O', ..] => 3,
+                [ESCAPE, b'[', sequence @ ..] => match sequence.iter().position(|byte| (b'@'..=b'~').contains(byte)) {
+                    Some(last) => last + 3,
+                    None => return (keys, bytes),
+                },
+                _ => 1,
+            };
+            let (key, rest) = bytes.split_at(length);
+            keys.extend(Self::of(key));
+            bytes = rest;
+        }
+    }
+
+    /// The key that is sent as exactly these bytes.
     fn of(bytes: &[u8]) -> Option<Self> {
         match bytes {
             b"\x1b[A" | b"\x1bOA" => Some(Self::Scroll(Scroll::Lines(-1))),
             b"\x1b[B" | b"\x1bOB" => Some(Self::Scroll(Scroll::Lines(1))),
             b"\x1b[5~" => Some(Self::Scroll(Scroll::Pages(-1))),
             b"\x1b[6~" => Some(Self::Scroll(Scroll::Pages(1))),
-            bytes if bytes.iter().any(|key| matches!(key, b'q' | b'Q')) => Some(Self::Quit),
+            b"q" | b"Q" => Some(Self::Quit),
             _ => None,
         }
     }
@@ -142,6 +178,8 @@ struct Scrolled {
     above: usize,
     /// Lines of a page, when it was drawn last.
     page: usize,
+    /// Lines that are above the screen when its end is shown, when it was drawn last.
+    most: usize,
 }
 
 impl Scrolled {
@@ -150,7 +188,8 @@ impl Scrolled {
             Scroll::Lines(lines) => lines,
             Scroll::Pages(pages) => pages.saturating_mul(self.page.cast_signed()),
         };
-        self.above = self.above.saturating_add_signed(lines);
+        // Several keys may come before it is drawn again.
+        self.above = self.above.saturating_add_signed(lines).min(self.most);
     }
 
     /// The lines of a screen of this height: `top` stays, `body` is scrolled, if there is more than fits.
@@ -158,13 +197,14 @@ impl Scrolled {
         top.truncate(height);
         let room = height - top.len();
         if body.len() <= room {
-            self.above = 0;
+            (self.above, self.most) = (0, 0);
             top.extend(body);
             return top;
         }
         // The last line says what is shown.
         self.page = room.saturating_sub(1);
-        self.above = self.above.min(body.len() - self.page);
+        self.most = body.len() - self.page;
+        self.above = self.above.min(self.most);
         let (first, last) = (self.above + 1, self.above + self.page);
         let of = body.len();
         top.extend(body.into_iter().skip(self.above).take(self.page));
@@ -208,8 +248,7 @@ fn draw(problems: &Value, stats: &Value, tools: &Value, live: &[Value], scrolled
             .iter()
             .map(|line| {
                 // A line that is too long would push the first one out of the screen.
-                let line: String = output::plain(line, "").chars().take(width).collect();
-                format!("{line}\x1b[K\r\n")
+                format!("{}\x1b[K\r\n", fit(&output::plain(line, ""), width))
             })
             .collect();
         let _ = write!(out, "\x1b[H{}\x1b[J", shown.trim_end_matches("\r\n"));
@@ -251,11 +290,33 @@ mod tests {
     }
 
     #[test]
+    fn all_keys_of_a_read_are_found_and_the_beginning_of_one() {
+        let (up, page) = (Key::Scroll(Scroll::Lines(-1)), Key::Scroll(Scroll::Pages(1)));
+        for (bytes, keys, begun) in [
+            (&b""[..], vec![], &b""[..]),
+            (b"\x1b[6~\x1b[6~", vec![page, page], b""),
+            (b"\x1bOA\x1b[6~q", vec![up, page, Key::Quit], b""),
+            (b"\x1b[6~\x1b[6", vec![page], b"\x1b[6"),
+            (b"\x1b[A\x1bO", vec![up], b"\x1bO"),
+            (b"x\x1b", vec![], b"\x1b"),
+            // Others are passed over: Shift-PgDn, F5, a letter with Alt.
+            (b"\x1b[6;2~\x1b[15~\x1bxQ", vec![Key::Quit], b""),
+        ] {
+            assert_eq!(Key::all(bytes), (keys, begun), "{bytes:?}");
+        }
+    }
+
+    #[test]
     fn keys_scroll_as_far_as_there_is_something_to_show() {
         let lines = |range: std::ops::RangeInclusive<usize>| range.map(|n| n.to_string()).collect::<Vec<_>>();
         let mut scrolled = Scrolled::default();
         let mut press = |bytes: &[u8]| {
-            if let Some(Key::Scroll(how)) = Key::of(bytes) {
+            let (keys, begun) = Key::all(bytes);
+            assert!(begun.is_empty());
+            for key in keys {
+                let Key::Scroll(how) = key else {
+                    panic!("{key:?} scrolls nothing");
+                };
                 scrolled.by(how);
             }
             scrolled.screen(vec!["top".to_owned()], lines(1..=10), 5)
@@ -277,8 +338,14 @@ mod tests {
         assert_eq!(press(b"\x1b[6~"), shown(8), "there is nothing below");
         assert_eq!(press(b"\x1b[5~"), shown(5));
         assert_eq!(press(b"\x1bOA"), shown(4));
-        assert_eq!(Key::of(b"q"), Some(Key::Quit));
-        let mut scrolled = Scrolled { above: 3, page: 3 };
+        assert_eq!(press(b"\x1b[A\x1b[A\x1b[A"), shown(1), "each of several counts");
+        let ends = b"\x1b[6~\x1b[6~\x1b[6~\x1b[6~\x1b[5~";
+        assert_eq!(press(ends), shown(5), "there is nothing below from which to go back");
+        let mut scrolled = Scrolled {
+            above: 3,
+            page: 3,
+            most: 7,
+        };
         assert_eq!(
             scrolled.screen(Vec::new(), lines(1..=3), 3),
             lines(1..=3),
