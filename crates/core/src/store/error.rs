@@ -7,7 +7,8 @@ use crate::{IllegalEvent, Millis, QuotaExceeded};
 pub const MAX_ENDED_SESSIONS: usize = 50_000;
 
 /// What to do about a full disk, for logs and operators.
-pub const FULL_DISK_ADVICE: &str = "`longhaul admin delete FILE --all --state ended --older 1d` frees what ended tasks keep; \
+pub const FULL_DISK_ADVICE: &str = "`longhaul admin cancel FILE --all --state queued` if live tasks fill the disk (or cancel those that write), then \
+     `longhaul admin delete FILE --all --state ended`, which frees what ended tasks keep (`--older 1h` spares the newest); \
      if that finds no room either, first remove or move other files of that disk, or enlarge it";
 
 /// A store cannot do what it was asked to.
