@@ -41,6 +41,9 @@ pub(crate) async fn why_not_ready(context: &AdminContext) -> Option<&'static str
     if let Some(why) = context.metrics.take_unusable() {
         known.note_unusable(why, now);
     }
+    if context.metrics.wrote_since() {
+        known.note_write();
+    }
     let is_full = known.is_full(now, || {
         let space = context.data_dir.as_deref().and_then(DiskSpace::of);
         space.is_some_and(|space| space.is_used_up())

@@ -20,7 +20,7 @@ use std::{
     fmt,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -93,6 +93,8 @@ pub struct Metrics {
     full_writes: AtomicU64,
     /// Why a write has failed that the store cannot make as it is, since somebody last looked.
     unusable: Mutex<Option<&'static str>>,
+    /// Whether a write was made since the last one that failed for either reason.
+    wrote_since: AtomicBool,
     /// Two readers at once would clear what the other one has set.
     encoding: Mutex<()>,
     tools: RwLock<foldhash::HashMap<Arc<str>, Arc<ToolMetrics>>>,
@@ -190,6 +192,7 @@ impl Default for Metrics {
             lost_audit_lines: Counter::default(),
             full_writes: AtomicU64::default(),
             unusable: Mutex::default(),
+            wrote_since: AtomicBool::default(),
             encoding: Mutex::default(),
             tools: RwLock::default(),
         };
@@ -393,14 +396,18 @@ impl Metrics {
     /// Counts a write: how long it took if it was made, else why not.
     pub(crate) fn wrote(&self, write: Write, took: Duration, failed: Option<&StoreError>) {
         match failed {
-            None => self.writes[write as usize].observe(took.as_secs_f64()),
+            None => {
+                self.writes[write as usize].observe(took.as_secs_f64());
+                self.wrote_since.store(true, Ordering::Relaxed);
+            }
             Some(error) => {
                 self.failed_writes.inc();
                 match error {
                     StoreError::Full => drop(self.full_writes.fetch_add(1, Ordering::Relaxed)),
                     StoreError::Unusable(why) => *self.unusable.lock() = Some(why),
-                    _ => {}
+                    _ => return,
                 }
+                self.wrote_since.store(false, Ordering::Relaxed);
             }
         }
     }
@@ -408,6 +415,11 @@ impl Metrics {
     /// Why the store could not make a write as it is, if one has failed so since this was last asked.
     pub(crate) fn take_unusable(&self) -> Option<&'static str> {
         self.unusable.lock().take()
+    }
+
+    /// Whether a write was made since the last one that failed because the disk is full, or because the store could not make it as it is.
+    pub(crate) fn wrote_since(&self) -> bool {
+        self.wrote_since.load(Ordering::Relaxed)
     }
 
     /// How many writes have failed because the disk is full.

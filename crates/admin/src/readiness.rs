@@ -3,7 +3,7 @@
 use longhaul_core::UnixMillis;
 use tokio::sync::Mutex;
 
-/// After a write that has failed for a lasting reason, the server takes no work for so long, in milliseconds.
+/// After a write that has failed for a lasting reason, the server takes no work for so long, in milliseconds, unless another one was made since.
 const NO_WORK: u64 = 30_000;
 
 /// What was answered last.
@@ -16,6 +16,7 @@ pub(crate) struct Known {
     pub(crate) why_not: Option<&'static str>,
     pub(crate) full_writes: u64,
     pub(crate) full_at: Option<UnixMillis>,
+    wrote_since_full: bool,
     /// What was wrong with the store when a write last failed for that reason, and when that was seen.
     unusable: Option<(&'static str, UnixMillis)>,
 }
@@ -25,12 +26,19 @@ impl Known {
     pub(crate) fn count_full_writes(&mut self, full_writes: u64, now: UnixMillis) {
         if full_writes > self.full_writes {
             (self.full_writes, self.full_at) = (full_writes, Some(now));
+            self.wrote_since_full = false;
         }
     }
 
     /// A write has failed because of this. Reads may be possible meanwhile.
     pub(crate) fn note_unusable(&mut self, why: &'static str, now: UnixMillis) {
         self.unusable = Some((why, now));
+    }
+
+    /// A write was made after those that have failed. The disk may still be full for a larger one.
+    pub(crate) fn note_write(&mut self) {
+        self.unusable = None;
+        self.wrote_since_full = true;
     }
 
     /// Why a write would fail, if one has failed lately.
@@ -41,7 +49,8 @@ impl Known {
 
     /// Whether a write would fail for want of room. Without calls no write fails, and the disk may still be full.
     pub(crate) fn is_full(&self, now: UnixMillis, is_used_up: impl FnOnce() -> bool) -> bool {
-        self.full_at.is_some_and(|at| now.since(at) < NO_WORK || is_used_up())
+        let is_recent = |at| !self.wrote_since_full && now.since(at) < NO_WORK;
+        self.full_at.is_some_and(|at| is_recent(at) || is_used_up())
     }
 }
 
@@ -59,6 +68,22 @@ mod tests {
         assert!(!known.is_full(UnixMillis(1_000_000), || false));
         known.count_full_writes(1, UnixMillis(1_000_000));
         assert!(!known.is_full(UnixMillis(1_000_000), || false), "it is the same write");
+    }
+
+    #[test]
+    fn a_write_shows_that_there_is_room_again() {
+        let mut known = Known::default();
+        known.count_full_writes(1, UnixMillis(0));
+        known.note_unusable("no right", UnixMillis(0));
+        known.note_write();
+        assert!(
+            known.is_full(UnixMillis(1), || true),
+            "a small one may fit into what is left"
+        );
+        assert!(!known.is_full(UnixMillis(1), || false));
+        assert_eq!(known.unusable(UnixMillis(1)), None);
+        known.count_full_writes(2, UnixMillis(2));
+        assert!(known.is_full(UnixMillis(3), || false), "one has failed since");
     }
 
     #[test]
