@@ -2,11 +2,13 @@
 
 use crate::{
     access::Actor,
-    action::{ActionError, TaskAction},
-    audit_view::{AuditLines, AuditQuery, AuditReadError},
+    action::TaskAction,
+    api_body::{ApiBody, RequestBody},
+    api_error::ApiError,
+    audit_view::{AuditLines, AuditQuery},
     bulk::{BulkAction, BulkPreview, BulkReport},
     context::AdminContext,
-    details::{ReadError, Stats, TaskPage, task_id},
+    details::{Stats, TaskPage, task_id},
     metrics::MetricsError,
     nodes::NodesView,
     principals::PrincipalsView,
@@ -15,18 +17,14 @@ use crate::{
     view::{EntryView, TaskDetails, ToolView},
 };
 use axum::{
-    Extension, Json, Router, body,
-    extract::{Path, Query, Request, State, rejection::JsonRejection},
-    middleware::Next,
+    Extension, Json, Router,
+    extract::{Path, Query, State},
     response::{IntoResponse, Response},
     routing::{get, post},
 };
-use http::{HeaderValue, StatusCode, header};
-use longhaul_core::{
-    InputKey,
-    store::{CreateError, StoreError},
-};
-use longhaul_runtime::{AttemptFilesError, DeleteError, LogRange, OperatorError};
+use http::{StatusCode, header};
+use longhaul_core::InputKey;
+use longhaul_runtime::{AttemptFilesError, LogRange};
 use longhaul_server::audit::{AuditAction, AuditOutcome};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
@@ -34,8 +32,6 @@ use std::sync::Arc;
 
 /// Of metrics in the format of OpenMetrics.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// Of an error that is not the API's own, in bytes.
-const LONGEST_ERROR: usize = 64 << 10;
 /// Entries of a journal in one answer.
 const ENTRIES: usize = 100;
 
@@ -73,107 +69,6 @@ pub(crate) fn router() -> Router<Arc<AdminContext>> {
                 "the API has no such address; see /api/openapi.json",
             )
         })
-}
-
-/// What is answered instead.
-pub(crate) struct ApiError {
-    status: StatusCode,
-    kind: &'static str,
-    message: String,
-}
-
-impl ApiError {
-    fn of(status: StatusCode, kind: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            status,
-            kind,
-            message: message.into(),
-        }
-    }
-}
-
-impl IntoResponse for ApiError {
-    fn into_response(self) -> Response {
-        let body = json!({"error": {"kind": self.kind, "message": self.message}});
-        (self.status, Json(body)).into_response()
-    }
-}
-
-/// Gives errors that the API has not made itself, such as that of a parameter that cannot be read, its form.
-pub(crate) async fn errors_as_json(request: Request, next: Next) -> Response {
-    let is_of_api = request.uri().path().starts_with("/api/");
-    let response = next.run(request).await;
-    let status = response.status();
-    let is_json = |kind: &HeaderValue| kind.as_bytes().starts_with(b"application/json");
-    let is_error = status.is_client_error() || status.is_server_error();
-    if !is_of_api || !is_error || response.headers().get(header::CONTENT_TYPE).is_some_and(is_json) {
-        return response;
-    }
-    let (mut head, body) = response.into_parts();
-    let text = body::to_bytes(body, LONGEST_ERROR).await.unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    let message = match text.trim() {
-        "" => status.canonical_reason().unwrap_or("not done"),
-        text => text,
-    };
-    let kind = match status {
-        StatusCode::FORBIDDEN => "forbidden",
-        _ => "invalid",
-    };
-    let mut answer = ApiError::of(status, kind, message).into_response();
-    head.headers.remove(header::CONTENT_TYPE);
-    head.headers.remove(header::CONTENT_LENGTH);
-    answer.headers_mut().extend(head.headers);
-    answer
-}
-
-impl From<StoreError> for ApiError {
-    fn from(error: StoreError) -> Self {
-        Self::of(StatusCode::SERVICE_UNAVAILABLE, "store", error.to_string())
-    }
-}
-
-impl From<ReadError> for ApiError {
-    fn from(error: ReadError) -> Self {
-        match error {
-            ReadError::Query(error) => Self::of(StatusCode::BAD_REQUEST, "invalid", error.to_string()),
-            ReadError::NotFound | ReadError::NotWhole(_) => {
-                Self::of(StatusCode::NOT_FOUND, "not_found", error.to_string())
-            }
-            ReadError::Store(error) => error.into(),
-        }
-    }
-}
-
-impl From<AuditReadError> for ApiError {
-    fn from(error: AuditReadError) -> Self {
-        match error {
-            AuditReadError::Query(error) => Self::of(StatusCode::BAD_REQUEST, "invalid", error.to_string()),
-            AuditReadError::None => Self::of(StatusCode::NOT_FOUND, "no_audit_log", error.to_string()),
-            AuditReadError::Io(_) => Self::of(StatusCode::SERVICE_UNAVAILABLE, "audit_log", error.to_string()),
-        }
-    }
-}
-
-impl From<ActionError> for ApiError {
-    fn from(error: ActionError) -> Self {
-        let (status, kind) = match &error {
-            ActionError::Invalid(_) | ActionError::Query(_) => (StatusCode::BAD_REQUEST, "invalid"),
-            ActionError::UnknownTool | ActionError::UnknownUpstream => (StatusCode::NOT_FOUND, "not_found"),
-            ActionError::Refused(error) => match error {
-                OperatorError::NotFound => (StatusCode::NOT_FOUND, "not_found"),
-                OperatorError::NoEntry { .. } => (StatusCode::BAD_REQUEST, "invalid"),
-                OperatorError::Create(CreateError::Quota(_)) => (StatusCode::TOO_MANY_REQUESTS, "quota"),
-                OperatorError::Store(_)
-                | OperatorError::Create(CreateError::Store(_))
-                | OperatorError::Delete(DeleteError::Store(_) | DeleteError::Files) => {
-                    (StatusCode::SERVICE_UNAVAILABLE, "store")
-                }
-                _ => (StatusCode::CONFLICT, "not_now"),
-            },
-        };
-        Self::of(status, kind, error.to_string())
-    }
 }
 
 async fn open_api() -> Response {
@@ -394,13 +289,16 @@ struct Before {
     before: u32,
 }
 
+impl RequestBody for Before {
+    const EXAMPLE: &str = r#"{"before": 3}"#;
+}
+
 async fn reset(
     State(context): State<Arc<AdminContext>>,
     Extension(actor): Extension<Actor>,
     Path(text): Path<String>,
-    body: Result<Json<Before>, JsonRejection>,
+    ApiBody(Before { before }): ApiBody<Before>,
 ) -> Result<Json<Value>, ApiError> {
-    let Json(Before { before }) = body.map_err(|error| ApiError::of(error.status(), "invalid", error.body_text()))?;
     act(&context, &actor, &text, TaskAction::Reset { before }).await
 }
 
@@ -435,14 +333,16 @@ struct Answered {
     answer: Box<RawValue>,
 }
 
+impl RequestBody for Answered {
+    const EXAMPLE: &str = r#"{"key": "in-1", "answer": {"action": "accept", "content": {"name": "value"}}}"#;
+}
+
 async fn answer(
     State(context): State<Arc<AdminContext>>,
     Extension(actor): Extension<Actor>,
     Path(text): Path<String>,
-    body: Result<Json<Answered>, JsonRejection>,
+    ApiBody(Answered { key, answer }): ApiBody<Answered>,
 ) -> Result<Json<Value>, ApiError> {
-    let Json(Answered { key, answer }) =
-        body.map_err(|error| ApiError::of(error.status(), "invalid", error.body_text()))?;
     let key = InputKey::named(key.as_str());
     act(&context, &actor, &text, TaskAction::Answer { key, answer }).await
 }

@@ -13,6 +13,8 @@ mod access;
 mod action;
 mod admission;
 mod api;
+mod api_body;
+mod api_error;
 mod audit_view;
 mod bulk;
 mod context;

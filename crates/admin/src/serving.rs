@@ -2,7 +2,7 @@
 
 use crate::{
     access::{Access, Denials, LoginSessions, is_of_own_user},
-    admission, api,
+    admission, api, api_error,
     context::AdminContext,
     costly_count::CostlyCount,
     drawn_pages::DrawnPages,
@@ -123,7 +123,7 @@ impl Admin {
             .nest("/api", api::router())
             .merge(page::router())
             .layer(middleware::from_fn_with_state(Arc::clone(context), admission::check))
-            .layer(middleware::from_fn(api::errors_as_json))
+            .layer(middleware::from_fn(api_error::errors_as_json))
             .layer(middleware::map_response(page::with_headers))
             .with_state(Arc::clone(context))
     }

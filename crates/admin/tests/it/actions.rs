@@ -296,7 +296,7 @@ async fn a_durable_task_is_reset_to_before_an_entry() {
         )
         .await
     };
-    for (body, status) in [("{}", 422), (r#"{"before": 0}"#, 400), (r#"{"before": 3}"#, 400)] {
+    for (body, status) in [("{}", 400), (r#"{"before": 0}"#, 400), (r#"{"before": 3}"#, 400)] {
         assert_eq!(reset(body).await.0, status, "{body}");
     }
     let (status, done) = reset(r#"{"before": 2}"#).await;

@@ -77,10 +77,27 @@ async fn errors_are_as_described() {
             "{\"before\": 1}",
             415,
         ),
-        (Method::POST, "/api/tasks/{id}/reset", "", json_type.clone(), "{}", 422),
+        (Method::POST, "/api/tasks/{id}/reset", "", json_type.clone(), "{}", 400),
         (Method::POST, "/api/tasks/{id}/answer", "", json_type.clone(), "{", 400),
         (Method::POST, "/api/tasks/{id}/answer", "", text, "{}", 415),
-        (Method::POST, "/api/tasks/{id}/answer", "", json_type.clone(), "{}", 422),
+        (Method::POST, "/api/tasks/{id}/answer", "", json_type.clone(), "", 400),
+        (
+            Method::POST,
+            "/api/tasks/{id}/answer",
+            "",
+            json_type.clone(),
+            "[1]",
+            400,
+        ),
+        (
+            Method::POST,
+            "/api/tasks/{id}/answer",
+            "",
+            json_type.clone(),
+            "{\"key\": 1, \"answer\": {}}",
+            400,
+        ),
+        (Method::POST, "/api/tasks/{id}/answer", "", json_type.clone(), "{}", 400),
     ] {
         let address = format!("{}{query}", path.replace("{id}", &id));
         let request = world.request(method.clone(), &address).header(name, value).body(body);
@@ -94,6 +111,10 @@ async fn errors_are_as_described() {
         let error: Value = serde_json::from_str(&answer.text().await.unwrap()).unwrap();
         for member in ["kind", "message"] {
             assert!(!error["error"][member].as_str().unwrap().trim().is_empty(), "{error}");
+        }
+        if path.ends_with("/answer") || path.ends_with("/reset") {
+            let message = error["error"]["message"].as_str().unwrap();
+            assert!(message.starts_with("the body must be JSON such as `{"), "{message}");
         }
         let operation = &description["paths"][path][method.as_str().to_lowercase()];
         let described = &operation["responses"][status.to_string()];
