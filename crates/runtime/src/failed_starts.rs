@@ -26,15 +26,37 @@ impl FailedStarts {
         }
     }
 
-    /// An attempt of the tool has started.
-    pub(crate) fn is_over(&self, tool: &str, now: Duration) {
-        let Some(mut failures) = self.0.lock().remove(tool) else {
+    /// An attempt of the tool that began at `began` has started. It says nothing of those that failed later.
+    pub(crate) fn is_over(&self, tool: &str, began: Duration, now: Duration) {
+        let mut tools = self.0.lock();
+        let Some(failures) = tools.get_mut(tool) else {
             return;
         };
-        if let Some(over) = failures.end(now) {
+        if let Some(over) = failures.end_after(now.saturating_sub(began), now) {
+            tools.remove(tool);
             // Whoever reads the default log has read when it began.
             let (count, seconds) = (over.count, over.length.as_secs());
             warn!(tool, "attempts are started again; {count} could not be in {seconds} s");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_that_began_before_others_failed_does_not_end_it() {
+        let (starts, tool) = (FailedStarts::default(), Arc::from("build"));
+        let at = Duration::from_secs;
+        let goes_on = || starts.0.lock().contains_key("build");
+        starts.failed(&tool, "no room", at(10));
+        starts.failed(&tool, "no room", at(12));
+        starts.is_over("build", at(11), at(13));
+        assert!(goes_on());
+        starts.is_over("other", at(13), at(14));
+        assert!(goes_on());
+        starts.is_over("build", at(13), at(14));
+        assert!(!goes_on());
     }
 }

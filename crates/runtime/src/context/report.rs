@@ -4,7 +4,7 @@ use super::TaskContext;
 use crate::{execution_end::ExecutionEnd, pending_report::PendingReport, progress_stream::ToolMessage};
 use longhaul_core::{Event, Json, LogLevel, Progress};
 use parking_lot::MutexGuard;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 impl TaskContext {
     /// Reports that the work has started. Best effort, like all reports. For work inside this process; the start of any other work is
@@ -45,12 +45,12 @@ impl TaskContext {
         }
     }
 
-    /// Work outside this process has started, as far as is known now. Call it once, for the log: it says so if attempts of the tool could not be
-    /// started before.
-    pub fn confirm_start(&self) {
+    /// Work outside this process that began at `began`, by [`Clock::monotonic`](longhaul_core::Clock::monotonic), has started, as far as is known
+    /// now. Call it once, for the log: it says so if attempts of the tool could not be started before.
+    pub fn confirm_start(&self, began: Duration) {
         let node = &self.shared.node;
-        node.failed_starts
-            .is_over(&self.shared.header.tool, node.ports.clock.monotonic());
+        let now = node.ports.clock.monotonic();
+        node.failed_starts.is_over(&self.shared.header.tool, began, now);
     }
 
     /// Sets the task's status message, of which 1 KiB is kept. The latest one is written at most twice a second. During replay none is written;

@@ -339,7 +339,8 @@ impl CommandExecutor {
         problem: Option<String>,
         cx: TaskContext,
     ) -> ExecutionEnd {
-        let mut is_confirmed = false;
+        // Until it is confirmed that the command has started.
+        let mut began = Some(cx.ports().clock.monotonic());
         loop {
             let judged = dir.clone();
             match blocking(cx.ports(), move || judge(&judged, state)).await {
@@ -350,13 +351,13 @@ impl CommandExecutor {
                         let _ = cx.record_start().await;
                     }
                     match connect(&dir).and_then(into_tokio) {
-                        Ok(stream) => self.attend(stream, &mut is_confirmed, &cx).await,
+                        Ok(stream) => self.attend(stream, &mut began, &cx).await,
                         Err(_) => cx.ports().clock.sleep(RECONNECT_EVERY).await,
                     }
                 }
                 Ok(Verdict::Finished(exit)) => {
-                    if !is_confirmed {
-                        cx.confirm_start();
+                    if let Some(began) = began {
+                        cx.confirm_start(began);
                     }
                     return self.finished(dir, exit, &cx).await;
                 }
@@ -390,7 +391,7 @@ impl CommandExecutor {
     }
 
     /// Reports new output and passes a request to stop on, until the supervisor closes the connection.
-    async fn attend(&self, mut stream: UnixStream, is_confirmed: &mut bool, cx: &TaskContext) {
+    async fn attend(&self, mut stream: UnixStream, began: &mut Option<Duration>, cx: &TaskContext) {
         let supervisor = SupervisorProcess::behind(&stream);
         let (events, mut requests) = stream.split();
         let mut events = BufReader::new(events).lines();
@@ -414,9 +415,8 @@ impl CommandExecutor {
                     let grace = Duration::from_millis(self.shared.kill_grace);
                     overdue = clock.sleep(grace + REACTION_TIME);
                 }
-                () = &mut started, if !*is_confirmed => {
-                    *is_confirmed = true;
-                    cx.confirm_start();
+                () = &mut started, if began.is_some() => {
+                    began.take().into_iter().for_each(|began| cx.confirm_start(began));
                 }
                 () = &mut overdue => {
                     overdue = Box::pin(std::future::pending());
