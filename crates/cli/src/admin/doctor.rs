@@ -72,9 +72,10 @@ pub(super) async fn run(of: &Operated) -> Result<Exit, Failure> {
             Some(_) => Vec::new(),
             None => obstacles(&data_dir, is_shared),
         };
-        let start = match obstacles.is_empty() {
-            true => start,
-            false => format!("mend first what else is said here; then {start}"),
+        let start = match (&owner, obstacles.is_empty()) {
+            (Some(_), _) => "do not start another one: a process owns its data directory, as is said below".to_owned(),
+            (None, true) => start,
+            (None, false) => format!("mend first what else is said here; then {start}"),
         };
         let answers = match api.map(|api| api.within(TIMEOUT)) {
             Ok(api) => look_at_server(&api, &of.target, &start, &mut findings).await?,
