@@ -12,7 +12,10 @@ use super::{
     recovery::{Verdict, connect, judge},
     supervisor_process::SupervisorProcess,
 };
-use longhaul_core::{AttemptState, BoxFuture, Json, Millis, Outcome, RpcFailure, StopReason, TaskId, UnixMillis};
+use longhaul_core::{
+    AttemptState, BoxFuture, FailureLine, FailureStreak, Json, Millis, Outcome, RpcFailure, StopReason, TaskId,
+    UnixMillis,
+};
 use longhaul_runtime::{
     Attempt, AttemptExit, ExecutionEnd, Executor, LogChunk, LogError, LogRange, PastAttempt, Ports, Provider,
     TaskContext,
@@ -339,6 +342,7 @@ impl CommandExecutor {
         problem: Option<String>,
         cx: TaskContext,
     ) -> ExecutionEnd {
+        let mut unjudged = FailureStreak::default();
         // Until it is confirmed that the command has started.
         let mut began = Some(cx.ports().clock.monotonic());
         loop {
@@ -383,7 +387,16 @@ impl CommandExecutor {
                     )));
                 }
                 Err(error) => {
-                    warn!(%error, "an attempt's directory cannot be judged; trying again");
+                    match unjudged.failed(cx.ports().clock.monotonic()) {
+                        Some(FailureLine::Begun) => {
+                            warn!(%error, "an attempt's directory cannot be judged; trying again");
+                        }
+                        Some(FailureLine::Reminder(so_far)) => {
+                            let count = so_far.count;
+                            warn!(%error, "an attempt's directory can still not be judged, after {count} tries");
+                        }
+                        None => {}
+                    }
                     cx.ports().clock.sleep(JUDGE_EVERY).await;
                 }
             }
