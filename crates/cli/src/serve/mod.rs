@@ -235,7 +235,9 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     })?;
     let launcher = Launcher::this_program().map_err(ServeError::Launcher)?;
     descriptors::check_limit()?;
-    let commands = Arc::new(CommandProvider::new(attempts.clone(), launcher, ports.clone()));
+    let commands = CommandProvider::new(attempts.clone(), launcher, ports.clone());
+    // What is released of the reserve is not for logs.
+    let commands = Arc::new(commands.with_least_free(server.disk_reserve / 2));
     let tools = tools::build_all(tools, server.queue_timeout, &commands)?;
     let logins = UpstreamLogins::new(&server.data_dir);
     let gateway = Arc::new(gateway::prepare(

@@ -274,9 +274,11 @@ impl SqliteStore {
 
     /// Writes the file `node`, which a start and a deletion need.
     fn note<T>(&self, write: impl Fn(&NodeFile) -> io::Result<T>) -> Result<T, StoreError> {
-        match write(&self.node_file).map_err(not_noted) {
-            Err(StoreError::Full) if self.reserve.release() => write(&self.node_file).map_err(not_noted),
-            written => written,
+        loop {
+            match write(&self.node_file).map_err(not_noted) {
+                Err(StoreError::Full) if self.reserve.release() => {}
+                written => return written,
+            }
         }
     }
 

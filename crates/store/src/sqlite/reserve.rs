@@ -1,9 +1,11 @@
 //! A file that takes up room on the disk, so that there is some for deletions when the disk is full.
 //!
 //! A deletion makes room inside the database, and needs some outside of it first: for the write-ahead log, and to move what is in the log into the
-//! database. So does a start. Both release the reserve, that is they remove the file. From then on no payload is written (no task, no result, no entry
-//! of a journal), unless the database has room for it in pages that deletions have freed: so the released room remains for the log, until the
-//! file is made again. Whether the file is there is all that is recorded, so nothing changes with a restart.
+//! database. So does a start. Each makes the file shorter by a quarter when it finds the disk full, and a change does so again until it fits: what other
+//! programs write meanwhile takes one quarter of the room, and not all of it.
+//! While the file is shorter than it is to be, no payload is written (no task, no result, no entry of a journal), unless the database has room for it in
+//! pages that deletions have freed: so the released room remains for the log, until the file is whole again. How long it is is all that is recorded, so
+//! nothing changes with a restart.
 
 use longhaul_private_dir::open_file;
 use rustix::{
@@ -11,51 +13,59 @@ use rustix::{
     io::Errno,
 };
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File, Metadata, OpenOptions},
     io::{self, Write},
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 const NAME: &str = "reserve";
 /// With less room than this a disk counts as full, and so do the free pages of a database. The log needs some, too, when the reserve is there. Bytes.
 pub(super) const LEAST_ROOM: u64 = 4 << 20;
 
+/// The file is released in so many parts.
+const PARTS: u64 = 4;
+
 /// The reserve of a data directory.
 pub(super) struct Reserve {
     path: PathBuf,
     /// 0 if there is to be none.
     bytes: u64,
-    /// It was released, or there was no room for it.
-    missing: AtomicBool,
-    /// It is missing, and the database has no free pages either.
+    /// Held while the file is changed.
+    file: Mutex<()>,
+    /// The file is shorter than it is to be, or not there.
+    in_use: AtomicBool,
+    /// It is, and the database has no free pages either.
     refuses_payloads: AtomicBool,
 }
 
 impl Reserve {
-    /// That of `directory`, which this process owns. It is released if the disk is full, since a start needs room.
+    /// That of `directory`, which this process owns. A part is released if the disk is full, since a start needs room.
     pub(super) fn at_start(directory: &Path, bytes: u64) -> io::Result<Self> {
         let reserve = Self {
             path: directory.join(NAME),
             bytes,
-            missing: AtomicBool::new(false),
+            file: Mutex::new(()),
+            in_use: AtomicBool::new(bytes > 0),
             refuses_payloads: AtomicBool::new(false),
         };
         let is_full = free(directory)? < LEAST_ROOM;
-        if bytes == 0 || is_full {
+        if bytes == 0 {
             reserve.remove()?;
+        } else if is_full {
+            tracing::warn!("the disk is full: the server starts with room of its reserve");
+            reserve.release();
         }
-        if bytes > 0 && is_full {
-            tracing::warn!("the disk is full: the server starts with the room of its reserve");
-        }
-        reserve.missing.store(bytes > 0, Ordering::Relaxed);
         Ok(reserve)
     }
 
-    /// Whether there is to be one and is none.
-    pub(super) fn is_missing(&self) -> bool {
-        self.missing.load(Ordering::Relaxed)
+    /// Whether there is to be one, and it is not whole.
+    pub(super) fn is_in_use(&self) -> bool {
+        self.in_use.load(Ordering::Relaxed)
     }
 
     /// Whether payloads are refused.
@@ -63,20 +73,29 @@ impl Reserve {
         self.refuses_payloads.load(Ordering::Relaxed)
     }
 
-    /// While it is missing: so many bytes of the database's file are free.
+    /// While it is in use: so many bytes of the database's file are free.
     pub(super) fn note_free_pages(&self, bytes: u64) {
         self.refuses_payloads
-            .store(self.is_missing() && bytes < LEAST_ROOM, Ordering::Relaxed);
+            .store(self.is_in_use() && bytes < LEAST_ROOM, Ordering::Relaxed);
     }
 
-    /// Gives its room to whoever writes next. Returns whether there was any to give.
+    /// Gives a part of its room to whoever writes next. Returns whether there was any to give.
     pub(super) fn release(&self) -> bool {
-        if self.bytes == 0 || self.missing.swap(true, Ordering::Relaxed) {
+        let _file = self.lock();
+        let len = self.found().map_or(0, |found| found.len());
+        if self.bytes == 0 || len == 0 {
             return false;
         }
-        match self.remove() {
+        self.in_use.store(true, Ordering::Relaxed);
+        let rest = len.saturating_sub(self.bytes.div_ceil(PARTS));
+        let shortened = match rest {
+            0 => self.remove(),
+            _ => open_file(&self.path, OpenOptions::new().write(true)).and_then(|file| file.set_len(rest)),
+        };
+        match shortened {
             Ok(()) => tracing::warn!(
-                "the reserve of the disk ({} MiB) is released: it is for deletions, and new tasks are refused until they have made room",
+                "room of the disk's reserve is released, {} MiB of {} are left: it is for deletions, and new tasks are refused until they have made room",
+                rest >> 20,
                 self.bytes >> 20
             ),
             Err(error) => tracing::error!(%error, "the reserve of the disk could not be released"),
@@ -84,14 +103,15 @@ impl Reserve {
         true
     }
 
-    /// Makes it if it is missing and there is room.
+    /// Makes it whole if it is in use and there is room.
     pub(super) fn take(&self) {
-        if !self.is_missing() {
+        if !self.is_in_use() {
             return;
         }
+        let _file = self.lock();
         match self.allocate() {
             Ok(true) => {
-                self.missing.store(false, Ordering::Relaxed);
+                self.in_use.store(false, Ordering::Relaxed);
                 self.refuses_payloads.store(false, Ordering::Relaxed);
             }
             Ok(false) => {}
@@ -100,31 +120,34 @@ impl Reserve {
         }
     }
 
-    /// Returns whether it is there now.
+    /// Returns whether it is whole now.
     fn allocate(&self) -> io::Result<bool> {
-        let found = match self.path.symlink_metadata() {
-            Ok(found) if found.len() == self.bytes => found.blocks().saturating_mul(512),
-            _ => 0,
-        };
-        if found >= self.bytes {
+        let found = self.found();
+        let (len, taken) = found.map_or((0, 0), |found| (found.len(), found.blocks().saturating_mul(512)));
+        if len == self.bytes && taken >= len {
             return Ok(true);
         }
-        // What another release or a crash has left may have another size.
-        self.remove()?;
         let directory = self.path.parent().unwrap_or(&self.path);
-        if free(directory)? < self.bytes.saturating_add(LEAST_ROOM) {
+        let wanted = self.bytes.saturating_sub(taken).saturating_add(LEAST_ROOM);
+        if len <= self.bytes && free(directory)? < wanted {
             return Ok(false);
         }
         let file = open_file(&self.path, OpenOptions::new().write(true).create(true).mode(0o600))?;
+        file.set_len(len.min(self.bytes))?;
         let allocated = match fallocate(&file, FallocateFlags::empty(), 0, self.bytes) {
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros(&file, self.bytes),
             allocated => allocated.map_err(io::Error::from),
         };
         if let Err(error) = allocated {
-            self.remove()?;
+            // What it took besides is somebody else's room.
+            file.set_len(len.min(taken))?;
             return Err(error);
         }
         Ok(true)
+    }
+
+    fn found(&self) -> Option<Metadata> {
+        self.path.symlink_metadata().ok().filter(Metadata::is_file)
     }
 
     fn remove(&self) -> io::Result<()> {
@@ -132,6 +155,10 @@ impl Reserve {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -159,31 +186,41 @@ mod tests {
     const SIZE: u64 = 1 << 20;
 
     #[test]
-    fn it_is_made_of_real_blocks_released_once_and_made_again() {
+    fn it_is_made_of_real_blocks_released_in_parts_and_made_again() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(NAME);
+        let len = || path.metadata().map_or(0, |found| found.len());
         let reserve = Reserve::at_start(directory.path(), SIZE).unwrap();
-        assert!(reserve.is_missing());
+        assert!(reserve.is_in_use());
         reserve.take();
-        assert!(!reserve.is_missing() && !reserve.refuses_payloads());
+        assert!(!reserve.is_in_use() && !reserve.refuses_payloads());
         let made = path.metadata().unwrap();
         assert!(made.len() == SIZE && made.blocks() * 512 >= SIZE, "{made:?}");
 
-        assert!(reserve.release() && !path.exists());
-        assert!(!reserve.release(), "there is nothing more to give");
+        assert!(reserve.release() && reserve.is_in_use());
+        assert_eq!(len(), SIZE / 4 * 3);
         reserve.note_free_pages(LEAST_ROOM - 1);
         assert!(reserve.refuses_payloads());
         reserve.note_free_pages(LEAST_ROOM);
         assert!(!reserve.refuses_payloads());
+        assert!(reserve.release() && reserve.release() && reserve.release());
+        assert!(!path.exists());
+        assert!(!reserve.release(), "there is nothing more to give");
         reserve.note_free_pages(0);
         reserve.take();
-        assert!(path.exists() && !reserve.refuses_payloads());
+        assert!(len() == SIZE && !reserve.is_in_use() && !reserve.refuses_payloads());
 
-        // One that a crash has left unfinished, or that has another size, is made anew.
-        fs::File::create(&path).unwrap().set_len(SIZE).unwrap();
-        let reserve = Reserve::at_start(directory.path(), SIZE).unwrap();
-        reserve.take();
-        assert!(path.metadata().unwrap().blocks() * 512 >= SIZE);
+        // What a release has left, what a crash has left unfinished, and what had another size, is made whole.
+        for (found, with_blocks) in [(SIZE / 2, true), (SIZE, false), (2 * SIZE, true)] {
+            let file = fs::File::create(&path).unwrap();
+            file.set_len(found).unwrap();
+            if with_blocks {
+                write_zeros(&file, found).unwrap();
+            }
+            Reserve::at_start(directory.path(), SIZE).unwrap().take();
+            let made = path.metadata().unwrap();
+            assert!(made.len() == SIZE && made.blocks() * 512 >= SIZE, "{found}: {made:?}");
+        }
         Reserve::at_start(directory.path(), 0).unwrap().take();
         assert!(!path.exists(), "none is wanted any more");
     }

@@ -145,17 +145,21 @@ impl Store for SqliteStore {
     }
 
     fn apply(&self, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
-        let bytes = change.events.iter().map(event_bytes).sum();
+        let bytes: u64 = change.events.iter().map(event_bytes).sum();
         let needs = Needs {
             size_hint_bytes: weight(bytes),
             can_be_deferred: change.can_wait,
-            // What is cancelled can be deleted.
-            may_use_reserve: matches!(*change.events, [Event::CancelRequested(_)]),
+            // What is cancelled can be deleted, once it has stopped.
+            may_use_reserve: bytes == 0 && change.events.iter().any(is_of_cancellation),
         };
         Box::pin(self.write_when(needs, move |tx| write::apply(tx, &change)))
     }
 
     fn claim(&self, claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
+        // What they write and how they end could not be stored.
+        if self.reserve.refuses_payloads() {
+            return Box::pin(ready(Err(StoreError::Full)));
+        }
         Box::pin(self.write(0, move |tx| write::claim(tx, &claim)))
     }
 
@@ -363,6 +367,13 @@ impl Store for SqliteStore {
     fn commit_counts(&self) -> CommitCounts {
         self.published.commits.counts()
     }
+}
+
+fn is_of_cancellation(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::CancelRequested(_) | Event::AttemptEnded(AttemptEnd::Stopped(_))
+    )
 }
 
 fn event_bytes(event: &Event) -> u64 {

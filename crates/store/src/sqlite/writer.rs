@@ -40,7 +40,7 @@ const CHECKPOINT_PAGES: i32 = 4096;
 /// little for them.
 const LOG_LIMIT_PAGES: i32 = 32_768;
 const LOG_LIMIT_TIMEOUT: Duration = Duration::from_millis(100);
-/// While the reserve is missing, an idle writer looks so often whether there is room for it.
+/// While the reserve is in use, an idle writer looks so often whether there is room for it.
 const RESERVE_RETRY: Duration = Duration::from_secs(2);
 
 /// A message in the writer's queue.
@@ -136,8 +136,8 @@ pub(super) struct Writer {
     refused_writes: RefusedWrites,
     published: Arc<PublishedState>,
     reserve: Arc<Reserve>,
-    /// The reserve was missing when that was last looked at.
-    reserve_was_missing: bool,
+    /// The reserve was in use when that was last looked at.
+    reserve_was_in_use: bool,
     database_file_check: DatabaseFileCheck,
     options: SqliteOptions,
     log_pages: Arc<AtomicI32>,
@@ -176,7 +176,7 @@ impl Writer {
             refused_writes: RefusedWrites::default(),
             published,
             reserve,
-            reserve_was_missing: false,
+            reserve_was_in_use: false,
             database_file_check,
             options,
             log_pages,
@@ -218,7 +218,7 @@ impl Writer {
         let mut can_wait = batch.iter().all(|operation| operation.can_be_deferred());
         while can_wait && batch.len() < MOST_CHANGES {
             let message = match batch.is_empty() {
-                true if self.reserve.is_missing() => self.queue.recv_timeout(RESERVE_RETRY),
+                true if self.reserve.is_in_use() => self.queue.recv_timeout(RESERVE_RETRY),
                 true => self.queue.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 false => self.queue.recv_timeout(deferral.remaining().unwrap_or_default()),
             };
@@ -273,7 +273,7 @@ impl Writer {
     fn refuse_or_retry(&mut self, mut alone: Vec<Box<dyn Operation>>, error: &Fault) -> Result<(), UnknownDiskState> {
         let may_use_reserve = alone.iter().all(|operation| operation.may_use_reserve());
         let mut why = error.to_store_error();
-        if why == StoreError::Full && may_use_reserve && self.reserve.release() {
+        while why == StoreError::Full && may_use_reserve && self.reserve.release() {
             self.truncate_log()?;
             match self.commit(&mut alone, false) {
                 Ok(()) => return Ok(()),
@@ -286,18 +286,18 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes the reserve again once there is room, and until then finds out whether the database has free pages for payloads.
+    /// Makes the reserve whole once there is room, and until then finds out whether the database has free pages for payloads.
     fn look_at_reserve(&mut self) {
-        if !self.reserve.is_missing() {
-            self.reserve_was_missing = false;
+        if !self.reserve.is_in_use() {
+            self.reserve_was_in_use = false;
             return;
         }
-        if !std::mem::replace(&mut self.reserve_was_missing, true) {
+        if !std::mem::replace(&mut self.reserve_was_in_use, true) {
             // The released room is for the log: first it is to be as short as it can be.
             self.truncation_due = true;
         }
         self.reserve.take();
-        if self.reserve.is_missing() {
+        if self.reserve.is_in_use() {
             self.reserve.note_free_pages(self.free_pages_bytes());
         }
     }
@@ -383,7 +383,7 @@ impl Writer {
     fn fill(&mut self, batch: &mut Vec<Box<dyn Operation>>, take_more: bool) -> Result<CommitEffects, Error> {
         let mut tx = Tx::begin(&self.connection)?;
         let mut batch_wait = BatchWait::new(self.waiting_callers);
-        let room = self.reserve.is_missing().then(|| self.free_pages_bytes());
+        let room = self.reserve.is_in_use().then(|| self.free_pages_bytes());
         let (mut done, mut bytes) = (0, 0);
         loop {
             for operation in &mut batch[done..] {

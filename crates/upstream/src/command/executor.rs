@@ -48,10 +48,12 @@ pub struct CommandProvider {
     ports: Ports,
 }
 
+#[derive(Clone)]
 struct Shared {
     attempts: Attempts,
     launcher: Launcher,
     kill_grace: Millis,
+    least_free: u64,
 }
 
 impl CommandProvider {
@@ -62,23 +64,22 @@ impl CommandProvider {
                 attempts,
                 launcher,
                 kill_grace: KILL_GRACE,
+                least_free: 0,
             }),
             ports,
         }
     }
 
     /// The same with another time from SIGTERM to SIGKILL, in milliseconds.
-    pub fn with_kill_grace(self, kill_grace: Millis) -> Self {
-        let Shared { attempts, launcher, .. } = &*self.shared;
-        let shared = Shared {
-            attempts: attempts.clone(),
-            launcher: launcher.clone(),
-            kill_grace,
-        };
-        Self {
-            shared: Arc::new(shared),
-            ports: self.ports,
-        }
+    pub fn with_kill_grace(mut self, kill_grace: Millis) -> Self {
+        Arc::make_mut(&mut self.shared).kill_grace = kill_grace;
+        self
+    }
+
+    /// The same with logs that leave so many bytes of their disk free: the output that comes while it has less is not in the log.
+    pub fn with_least_free(mut self, bytes: u64) -> Self {
+        Arc::make_mut(&mut self.shared).least_free = bytes;
+        self
     }
 
     /// An executor for a tool of the configuration. `names` are the properties of its input, if no others are allowed.
@@ -327,6 +328,7 @@ impl CommandExecutor {
             cwd: definition.cwd.clone(),
             max_output: definition.max_output,
             max_log: definition.max_log,
+            least_free: self.shared.least_free,
             deadline_ms: deadline.map(|deadline| deadline.0),
             kill_grace_ms: self.shared.kill_grace,
         };

@@ -19,6 +19,9 @@ pub struct Spec {
     pub max_output: u64,
     /// Bytes of the log kept on disk.
     pub max_log: u64,
+    /// The log is not written while its disk has less room than this, in bytes.
+    #[serde(default)]
+    pub least_free: u64,
     /// When the command is stopped by the supervisor itself, in unix milliseconds.
     pub deadline_ms: Option<i64>,
     /// From SIGTERM to SIGKILL, in milliseconds.

@@ -18,6 +18,8 @@ use std::{
 
 /// The log is kept in this many files; one is dropped at a time.
 const PIECES: u64 = 8;
+/// The free room is looked at when so many bytes were written since.
+const LOOK_EVERY: u64 = 64 << 10;
 /// After a failed write, how long the stream passes by unwritten.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -26,6 +28,10 @@ const RETRY: Duration = Duration::from_secs(1);
 pub(super) struct LogWriter {
     dir: PathBuf,
     max: u64,
+    /// What it leaves free on its disk, in bytes.
+    least_free: u64,
+    /// Bytes written since the free room was looked at.
+    unlooked: u64,
     piece: u64,
     /// Place of the next byte in the stream.
     offset: u64,
@@ -37,10 +43,12 @@ pub(super) struct LogWriter {
 }
 
 impl LogWriter {
-    pub(super) fn new(dir: &Path, max: u64) -> Self {
+    pub(super) fn new(dir: &Path, max: u64, least_free: u64) -> Self {
         Self {
             dir: dir.to_owned(),
             max,
+            least_free,
+            unlooked: LOOK_EVERY,
             piece: (max / PIECES).max(1),
             offset: 0,
             kept: VecDeque::new(),
@@ -88,6 +96,7 @@ impl LogWriter {
     }
 
     fn write_some(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.look_at_room()?;
         let piece = self.piece;
         let (file, segment) = match (&mut self.open, self.kept.back_mut()) {
             (Some(file), Some(segment)) if segment.len < piece => (file, segment),
@@ -98,12 +107,31 @@ impl LogWriter {
             Ok(0) => Err(io::ErrorKind::WriteZero.into()),
             Ok(written) => {
                 segment.len += written as u64;
+                self.unlooked += written as u64;
                 self.retry_at = None;
                 Ok(written)
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
             Err(error) => Err(error),
         }
+    }
+
+    /// # Errors
+    /// When the disk has less room than is to be left.
+    fn look_at_room(&mut self) -> io::Result<()> {
+        if self.least_free == 0 || self.unlooked < LOOK_EVERY {
+            return Ok(());
+        }
+        let disk = rustix::fs::statvfs(&self.dir)?;
+        if disk.f_bavail.saturating_mul(disk.f_frsize) < self.least_free {
+            let least = self.least_free >> 20;
+            return Err(io::Error::new(
+                io::ErrorKind::StorageFull,
+                format!("its disk has less than {least} MiB left"),
+            ));
+        }
+        self.unlooked = 0;
+        Ok(())
     }
 
     fn begin_segment(&mut self) -> io::Result<(&mut File, &mut Segment)> {
@@ -135,6 +163,7 @@ impl LogWriter {
         self.error
             .get_or_insert(format!("the log could not be written: {error}"));
         self.retry_at = Some(monotonic() + RETRY);
+        self.unlooked = LOOK_EVERY;
         self.open = None;
         // A file that is named anew would begin at the same offset if nothing was written.
         if let Some(empty) = self.kept.back().copied().filter(|segment| segment.len == 0) {
@@ -166,7 +195,7 @@ mod tests {
             chunks in proptest::collection::vec("[a-z\n]{0,40}", 0..40), max in 0u64..600, offset in 0u64..1700, limit in 1u64..200,
         ) {
             let folder = tempfile::tempdir().unwrap();
-            let mut writer = LogWriter::new(folder.path(), max);
+            let mut writer = LogWriter::new(folder.path(), max, 0);
             for chunk in &chunks {
                 writer.append(chunk.as_bytes());
                 prop_assert!(held(folder.path()) <= max);
@@ -192,7 +221,7 @@ mod tests {
     #[test]
     fn the_head_stays_and_the_end_moves() {
         let folder = tempfile::tempdir().unwrap();
-        let mut writer = LogWriter::new(folder.path(), 80);
+        let mut writer = LogWriter::new(folder.path(), 80, 1);
         for line in 0..100 {
             writer.append(format!("line {line:04}\n").as_bytes());
         }
@@ -214,5 +243,19 @@ mod tests {
         );
         assert!(all.text.ends_with("line 0099\n"));
         assert_eq!((all.next, all.total), (1000, 1000));
+    }
+
+    #[test]
+    fn it_leaves_room_on_its_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        // No disk has this room.
+        let mut writer = LogWriter::new(folder.path(), 80, 1 << 60);
+        writer.append(b"not kept");
+        assert_eq!((writer.offset(), held(folder.path())), (8, 0));
+        let error = writer.finish().unwrap();
+        assert!(
+            error.starts_with("the log could not be written: its disk has less than"),
+            "{error}"
+        );
     }
 }

@@ -50,7 +50,7 @@ pub(super) fn run(booted: Booted) {
         stdout: Tail::new(max_output),
         stderr: Tail::new(QUOTED),
         both: MergedTail::new(QUOTED),
-        log: LogWriter::new(Path::new("."), spec.max_log),
+        log: LogWriter::new(Path::new("."), spec.max_log, spec.least_free),
     };
     let deadline = spec.deadline_ms.map(UnixMillis);
     if deadline.is_some_and(|deadline| wall() >= deadline) {

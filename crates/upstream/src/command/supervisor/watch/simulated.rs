@@ -307,7 +307,7 @@ fn run(scenario: &Scenario) -> Outcome {
         stdout: Tail::new(usize::MAX),
         stderr: Tail::new(usize::MAX),
         both: MergedTail::new(0),
-        log: LogWriter::new(folder.path(), 0),
+        log: LogWriter::new(folder.path(), 0, 0),
     };
     let spec = Spec {
         argv: Vec::new(),
@@ -315,6 +315,7 @@ fn run(scenario: &Scenario) -> Outcome {
         cwd: folder.path().to_owned(),
         max_output: u64::MAX,
         max_log: 0,
+        least_free: 0,
         deadline_ms: scenario.deadline.map(|deadline| deadline.as_millis() as i64),
         kill_grace_ms: GRACE.as_millis() as u64,
     };
