@@ -1,7 +1,10 @@
 //! What operators do. The page, the API and the command all do it here, and each action is recorded in the audit log.
 
 use crate::{access::Actor, context::AdminContext, form_check, query::InvalidQuery};
-use longhaul_core::{InputKey, Json, Task, TaskId, store::CreateError};
+use longhaul_core::{
+    InputKey, Json, Task, TaskId,
+    store::{CreateError, StoreError},
+};
 use longhaul_runtime::OperatorError;
 use longhaul_server::audit::{AuditAction, AuditEvent, AuditOutcome};
 use longhaul_wire::InputRequest;
@@ -28,6 +31,12 @@ pub(crate) enum ActionError {
     /// The engine has not done it.
     #[error(transparent)]
     Refused(#[from] OperatorError),
+}
+
+impl From<StoreError> for ActionError {
+    fn from(error: StoreError) -> Self {
+        Self::Refused(OperatorError::Store(error))
+    }
 }
 
 /// An action on one task.

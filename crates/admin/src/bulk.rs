@@ -124,7 +124,7 @@ impl BulkAction {
     /// # Errors
     /// [`ActionError::Query`], and [`ActionError::Invalid`] if it would find everything, or nothing that can be acted on.
     async fn search(self, query: &TaskQuery, context: &AdminContext) -> Result<TaskSearch, ActionError> {
-        let mut search = context.search(query).await?;
+        let mut search = context.search::<ActionError>(query).await?;
         if search.filter == TaskFilter::default() {
             return Err(ActionError::Invalid(format!(
                 "a filter is wanted: `state` ({}), or another part of it, such as `tool` or `principal`",

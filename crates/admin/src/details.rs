@@ -3,7 +3,7 @@
 use crate::{
     context::AdminContext,
     masking::{mask, mask_result},
-    metrics::{MetricsError, Observed, Present, queue_age},
+    metrics::{MetricsError, Observed, OfferedTool, Present, queue_age},
     query::{InvalidQuery, TaskQuery, invalid, whole_id},
     view::{self, EntryView, FailureView, QuestionView, SettledQuestionView, TaskDetails, TaskView, ToolView},
     words::{self, plain},
@@ -13,7 +13,7 @@ use longhaul_core::{
     AnsweredBy, Input, Now, State, Task, TaskId, Verdict,
     store::{LiveTasks, Record, StoreError, TaskSearch},
 };
-use longhaul_runtime::{Engine, QueueWait, Requestor};
+use longhaul_runtime::{Engine, QueueWait, Requestor, SlotUse};
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 use std::{collections::BTreeMap, sync::Arc};
@@ -119,13 +119,21 @@ pub(crate) struct Stats {
     pub(crate) queue_age_millis: Option<u64>,
     pub(crate) stored_bytes: u64,
     pub(crate) running_attempts: usize,
+    /// Slots that attempts have, and how many there are, if that is limited.
+    pub(crate) taken_slots: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_running: Option<usize>,
     pub(crate) stopping: bool,
 }
 
 impl AdminContext {
     pub(crate) async fn tasks(&self, query: &TaskQuery) -> Result<TaskPage, ReadError> {
         let now = self.engine.ports().clock.read();
-        let found = self.engine.store().search(self.search(query).await?).await?;
+        let found = self
+            .engine
+            .store()
+            .search(self.search::<ReadError>(query).await?)
+            .await?;
         let rows = stream::iter(found.tasks).map(|task| async move { self.row(&task, now).await });
         let tasks: Vec<TaskView> = rows.buffered(ROWS_AT_ONCE).try_collect().await?;
         Ok(TaskPage {
@@ -141,15 +149,18 @@ impl AdminContext {
     /// The search that a query asks for now.
     ///
     /// # Errors
-    /// [`InvalidQuery`] for the first parameter that makes no sense.
-    pub(crate) async fn search(&self, query: &TaskQuery) -> Result<TaskSearch, InvalidQuery> {
+    /// [`InvalidQuery`] for the first parameter that makes no sense, and the store's.
+    pub(crate) async fn search<E>(&self, query: &TaskQuery) -> Result<TaskSearch, E>
+    where
+        E: From<InvalidQuery> + From<StoreError>,
+    {
         let mut search = query.search(self.engine.ports().clock.read())?;
         let name = query.upstream.trim();
         if !name.is_empty() {
-            let upstream = self.upstream_reports().await.into_iter().find(|one| one.name == name);
-            let upstream =
-                upstream.ok_or_else(|| invalid("upstream", name, "the name of an upstream of this server"))?;
-            search.filter.tools = Some(upstream.tools.into_iter().map(Into::into).collect());
+            if !self.upstream_reports().await.iter().any(|one| one.name == name) {
+                return Err(invalid("upstream", name, "the name of an upstream of this server").into());
+            }
+            search.filter.tools = Some(self.engine.tools_of(name).await?);
         }
         Ok(search)
     }
@@ -315,6 +326,9 @@ impl AdminContext {
             };
             words.push_str(&format!("; {limit}{} run and {} are queued", tool.running, tool.queued));
         }
+        if let Some(full) = full_slots(&self.engine.slots()) {
+            words.push_str(&format!("; {full}"));
+        }
         Ok(words)
     }
 
@@ -333,6 +347,12 @@ impl AdminContext {
         for group in &present.live {
             groups.entry(group.tool.to_string()).or_default().push(group.clone());
         }
+        let mut upstreams: BTreeMap<String, String> = BTreeMap::new();
+        for name in groups.keys() {
+            if let Some(upstream) = self.engine.upstream_of(&name.as_str().into()).await? {
+                upstreams.insert(name.clone(), upstream.to_string());
+            }
+        }
         let view = |(name, groups): (String, Vec<LiveTasks>)| {
             let tool = offered.tools.get(&*name);
             let of = |state| groups.iter().filter(move |group| group.state == state);
@@ -341,9 +361,10 @@ impl AdminContext {
             ToolView {
                 offered: tool.is_some(),
                 paused: self.engine.is_paused(&name),
-                paused_upstream: (tool.and_then(|tool| tool.settings().executor.upstream()))
+                paused_upstream: (upstreams.get(&name))
                     .filter(|upstream| self.engine.is_upstream_paused(upstream))
-                    .map(str::to_owned),
+                    .cloned(),
+                upstream: upstreams.get(&name).cloned(),
                 kind: tool.map(|tool| tool.settings().kind.to_string()),
                 concurrency: tool.and_then(|tool| tool.settings().concurrency),
                 queued: count(State::Queued),
@@ -398,15 +419,23 @@ impl AdminContext {
     pub(crate) async fn metrics_text(&self) -> Result<String, MetricsError> {
         let present = self.present().await?;
         let upstreams = self.upstream_reports().await;
-        for tool in self.engine.catalog().snapshot().tools.keys() {
+        let offered = self.engine.catalog().snapshot();
+        for tool in offered.tools.keys() {
             self.metrics.offered(tool);
         }
+        let tools = offered.tools.iter().map(|(name, tool)| OfferedTool {
+            name: Arc::clone(name),
+            concurrency: tool.settings().concurrency,
+            is_paused: self.engine.is_paused(name),
+        });
         Ok(self.metrics.encode(&Observed {
             present: &present,
             commits: self.engine.store().commit_counts(),
             front: self.front.as_deref(),
             lost_audit_lines: self.audit.as_ref().map_or(0, |audit| audit.lost().in_all),
             upstreams: &upstreams,
+            slots: self.engine.slots(),
+            tools: tools.collect(),
         })?)
     }
 
@@ -417,6 +446,7 @@ impl AdminContext {
             groups.map(|group| group.count).sum()
         };
         let ages = present.live.iter().filter_map(|group| queue_age(group, present.now));
+        let slots = self.engine.slots();
         Ok(Stats {
             name: self.name.clone(),
             queued: count(State::Queued),
@@ -427,9 +457,21 @@ impl AdminContext {
             queue_age_millis: ages.max(),
             stored_bytes: present.usage.bytes,
             running_attempts: present.running_attempts,
+            taken_slots: slots.taken,
+            max_running: slots.limit,
             stopping: self.stop.is_cancelled(),
         })
     }
+}
+
+/// That nothing can begin because all slots are taken, and which tool has most.
+pub(crate) fn full_slots(slots: &SlotUse) -> Option<String> {
+    let limit = slots.limit.filter(|_| slots.is_full())?;
+    let most = slots.most.as_ref();
+    let most = most.map_or_else(String::new, |(tool, count)| format!(", {count} of them by {tool}"));
+    Some(format!(
+        "all {limit} slots of the server (`max_running`) are taken{most}"
+    ))
 }
 
 /// What a question asks, in a line.

@@ -9,6 +9,7 @@ use longhaul_core::{
     AttemptOutcome, State, Task, UnixMillis, Usage, Verdict,
     store::{CommitCounts, LiveTasks, StoreError},
 };
+use longhaul_runtime::SlotUse;
 use longhaul_server::{Front, Limit};
 use parking_lot::{Mutex, RwLock};
 use prometheus_client::{
@@ -79,7 +80,12 @@ pub struct Metrics {
     queue_age: Family<OfTool, Gauge<f64, AtomicU64>>,
     stored_bytes: Gauge,
     running_attempts: Gauge,
+    taken_slots: Gauge,
+    max_running: Gauge,
+    concurrency: Family<OfTool, Gauge>,
+    paused: Family<OfTool, Gauge>,
     upstream_up: Family<OfUpstream, Gauge>,
+    upstream_waiting: Family<OfUpstream, Gauge>,
     open_connections: Gauge,
     open_streams: Gauge,
     limit_refusals: Family<OfLimit, Counter>,
@@ -113,6 +119,15 @@ pub(crate) struct Observed<'a> {
     pub(crate) front: Option<&'a Front>,
     pub(crate) lost_audit_lines: u64,
     pub(crate) upstreams: &'a [UpstreamReport],
+    pub(crate) slots: SlotUse,
+    pub(crate) tools: Vec<OfferedTool>,
+}
+
+/// What may begin of a tool.
+pub(crate) struct OfferedTool {
+    pub(crate) name: Arc<str>,
+    pub(crate) concurrency: Option<usize>,
+    pub(crate) is_paused: bool,
 }
 
 /// The metrics cannot be read.
@@ -181,7 +196,12 @@ impl Default for Metrics {
             queue_age: Family::default(),
             stored_bytes: Gauge::default(),
             running_attempts: Gauge::default(),
+            taken_slots: Gauge::default(),
+            max_running: Gauge::default(),
+            concurrency: Family::default(),
+            paused: Family::default(),
             upstream_up: Family::default(),
+            upstream_waiting: Family::default(),
             open_connections: Gauge::default(),
             open_streams: Gauge::default(),
             limit_refusals: Family::default(),
@@ -247,6 +267,27 @@ impl Metrics {
             "running_attempts",
             "Attempts that this process works on",
             self.running_attempts.clone(),
+        );
+        all.register("taken_slots", "Slots that attempts have", self.taken_slots.clone());
+        all.register(
+            "max_running",
+            "How many slots there are; 0 for no limit",
+            self.max_running.clone(),
+        );
+        all.register(
+            "tool_concurrency",
+            "How many tasks of a tool may run at once, if that is limited",
+            self.concurrency.clone(),
+        );
+        all.register(
+            "tool_paused",
+            "Whether an operator has paused a tool, or its upstream: 1 or 0",
+            self.paused.clone(),
+        );
+        all.register(
+            "upstream_waiting_calls",
+            "Calls that are not sent yet, because as many as may do run at the upstream",
+            self.upstream_waiting.clone(),
         );
         all.register(
             "upstream_up",
@@ -465,15 +506,31 @@ impl Metrics {
             .set(i64::try_from(present.usage.bytes).unwrap_or(i64::MAX));
         self.running_attempts
             .set(i64::try_from(present.running_attempts).unwrap_or(i64::MAX));
+        let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        self.taken_slots.set(gauge(observed.slots.taken));
+        self.max_running.set(gauge(observed.slots.limit.unwrap_or(0)));
+        self.concurrency.clear();
+        self.paused.clear();
+        for tool in &observed.tools {
+            let label = of_tool(&tool.name);
+            self.paused.get_or_create(&label).set(i64::from(tool.is_paused));
+            if let Some(limit) = tool.concurrency {
+                self.concurrency.get_or_create(&label).set(gauge(limit));
+            }
+        }
         self.upstream_up.clear();
-        for UpstreamReport { name, state, .. } in observed.upstreams {
-            let upstream = name.clone();
+        self.upstream_waiting.clear();
+        for UpstreamReport {
+            name, state, waiting, ..
+        } in observed.upstreams
+        {
+            let of_it = OfUpstream { upstream: name.clone() };
             let is_up = i64::from(*state == UpstreamState::Up);
-            self.upstream_up.get_or_create(&OfUpstream { upstream }).set(is_up);
+            self.upstream_up.get_or_create(&of_it).set(is_up);
+            self.upstream_waiting.get_or_create(&of_it).set(gauge(*waiting));
         }
         if let Some(front) = observed.front {
             let (connections, streams) = front.open();
-            let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
             self.open_connections.set(gauge(connections));
             self.open_streams.set(gauge(streams));
             for limit in Limit::ALL {

@@ -3,7 +3,7 @@
 use crate::{
     DiskSpace,
     context::AdminContext,
-    details::ReadError,
+    details::{ReadError, full_slots},
     health::why_not_ready,
     known_problems::ProblemView,
     query::TaskQuery,
@@ -12,6 +12,7 @@ use crate::{
     words::{length, plain},
 };
 use longhaul_core::{Millis, Principal, QuotaScope, Usage, store::StoreError};
+use longhaul_runtime::SlotUse;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::sync::Arc;
 
@@ -84,7 +85,8 @@ impl AdminContext {
             problems.extend(self.tasks(&blocked).await?.tasks.iter().filter_map(of_blocked));
         }
         let tools = self.tools().await?;
-        problems.extend(tools.iter().filter_map(of_tool));
+        let slots = self.engine.slots();
+        problems.extend(tools.iter().filter_map(|tool| of_tool(tool, &slots)));
         problems.extend(tools.iter().filter_map(of_failures));
         for node in self.nodes().await?.nodes {
             if node.state == "dead" && node.bound_attempts > 0 {
@@ -179,8 +181,8 @@ fn reached(has: Usage, live: Option<u64>, bytes: Option<u64>) -> Option<String> 
 fn of_upstream(upstream: &UpstreamView) -> Option<ProblemView> {
     let reason = upstream.reason.as_deref()?;
     let what = format!("the upstream {} does not answer: {reason}", upstream.name);
-    // One that offers no tools has no calls that could wait.
-    if upstream.tools == 0 || upstream.is_paused() {
+    let has_calls = upstream.tools > 0 || upstream.has_live_calls();
+    if !has_calls || upstream.is_paused() {
         return Some(ProblemView::new(
             what,
             "mend or start it: it is tried again by itself",
@@ -234,7 +236,7 @@ fn of_blocked(task: &TaskView) -> Option<ProblemView> {
     })
 }
 
-fn of_tool(tool: &ToolView) -> Option<ProblemView> {
+fn of_tool(tool: &ToolView, slots: &SlotUse) -> Option<ProblemView> {
     let age = tool.queue_age_millis.unwrap_or_default();
     if tool.queued == 0 || (age < OLD_QUEUE && !tool.paused) {
         return None;
@@ -242,13 +244,20 @@ fn of_tool(tool: &ToolView) -> Option<ProblemView> {
     let limit = tool
         .concurrency
         .map_or_else(String::new, |limit| format!(" of {limit}"));
-    let what = format!(
-        "{} tasks of {} are queued, the first for {}; {}{limit} run",
-        tool.queued,
-        tool.name,
+    let mut what = format!(
+        "{}, the first for {}; {}{limit} run",
+        match tool.queued {
+            1 => format!("1 task of {} is queued", tool.name),
+            queued => format!("{queued} tasks of {} are queued", tool.name),
+        },
         length(age),
         tool.running
     );
+    let is_below_own_limit = tool.concurrency.is_none_or(|limit| tool.running < limit as u64);
+    let full = full_slots(slots).filter(|_| is_below_own_limit);
+    if let Some(full) = full.as_ref().filter(|_| !tool.paused && tool.offered) {
+        what.push_str(&format!("; {full}"));
+    }
     Some(if let Some(upstream) = &tool.paused_upstream {
         let advice = "the upstream of the tool is paused, and what waits fails after `queue_timeout`: resume it";
         ProblemView::new(what, advice, "/upstreams").with_command(&["resume", "--upstream", upstream])
@@ -258,14 +267,24 @@ fn of_tool(tool: &ToolView) -> Option<ProblemView> {
     } else if tool.offered {
         let running = TaskQuery {
             state: "running".into(),
-            tool: tool.name.clone(),
+            // Tasks of any tool have the slots that it waits for.
+            tool: if full.is_some() {
+                String::new()
+            } else {
+                tool.name.clone()
+            },
             order: "oldest".into(),
             ..TaskQuery::default()
         };
-        let advice = "see what runs for long and cancel it, or raise `concurrency` or `max_running`";
-        let page = format!("/?{}", running.to_url());
-        ProblemView::new(what, advice, page)
-            .with_command(&["tasks", "--state", "running", "--oldest", "--tool", &tool.name])
+        let advice = match full {
+            Some(_) => "see what runs for long and cancel it, raise `max_running`, or give tools a `concurrency`",
+            None => "see what runs for long and cancel it, or raise `concurrency` or `max_running`",
+        };
+        let mut command = vec!["tasks", "--state", "running", "--oldest"];
+        if !running.tool.is_empty() {
+            command.extend(["--tool", &tool.name]);
+        }
+        ProblemView::new(what, advice, format!("/?{}", running.to_url())).with_command(&command)
     } else {
         let advice = "the tool is not offered any more: configure it again, or cancel its tasks";
         ProblemView::new(what, advice, "/tools")

@@ -34,7 +34,7 @@ pub struct TaskQuery {
     pub state: String,
     /// A tool.
     pub tool: String,
-    /// An upstream: all tools that it has now.
+    /// An upstream: all tools that it has or had. Of one that is not offered since the start that is known while tasks of it are live.
     pub upstream: String,
     /// A principal.
     pub principal: String,

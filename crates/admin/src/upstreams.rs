@@ -31,6 +31,7 @@ pub(crate) struct UpstreamView {
     /// Its tools that are not offered because others have their names: the name, and why.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) left_out: BTreeMap<String, String>,
+    /// Of all tools that it has or had.
     pub(crate) queued: u64,
     pub(crate) running: u64,
     /// How many of the running ones are not sent yet, because as many as may do run.
@@ -55,7 +56,8 @@ pub(crate) struct UpstreamView {
 
 impl UpstreamView {
     fn of(report: UpstreamReport, tools: &[ToolView], paused: bool) -> Self {
-        let own: Vec<&ToolView> = tools.iter().filter(|tool| report.tools.contains(&tool.name)).collect();
+        let is_own = |tool: &&ToolView| tool.upstream.as_ref() == Some(&report.name);
+        let own: Vec<&ToolView> = tools.iter().filter(is_own).collect();
         let sum = |of: fn(&ToolView) -> u64| own.iter().map(|tool| of(tool)).sum();
         let (state, reason) = match report.state {
             UpstreamState::Starting => ("starting", None),
@@ -76,8 +78,8 @@ impl UpstreamView {
             reason,
             paused,
             name: report.name,
-            tools: own.len(),
-            paused_tools: own.iter().filter(|tool| tool.paused).count(),
+            tools: own.iter().filter(|tool| tool.offered).count(),
+            paused_tools: own.iter().filter(|tool| tool.offered && tool.paused).count(),
             left_out: report.left_out,
             queued: sum(|tool| tool.queued),
             running: sum(|tool| tool.running),
@@ -88,6 +90,11 @@ impl UpstreamView {
             failed: sum(|tool| tool.failed),
             cancelled: sum(|tool| tool.cancelled),
         }
+    }
+
+    /// Whether any of its calls is not over.
+    pub(crate) fn has_live_calls(&self) -> bool {
+        self.queued + self.running > 0
     }
 
     /// Whether none of its tools begins anything.

@@ -380,6 +380,9 @@ pub struct ToolView {
     pub offered: bool,
     /// Whether an operator has paused it: then nothing of it begins.
     pub paused: bool,
+    /// The upstream of a gateway that it is of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<String>,
     /// The upstream that is paused, and the tool with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused_upstream: Option<String>,

@@ -11,7 +11,7 @@ use crate::{
     paused_tools::{PausedTools, upstream_key},
     progress_stream::ProgressStream,
     provider::Provider,
-    slots::Slot,
+    slots::{Slot, SlotUse},
     step_observer::StepObserver,
 };
 use longhaul_core::{
@@ -24,6 +24,8 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use tracing::warn;
 
 /// The name of the upstream that a tool was of, if it was of one.
+const LIVE_STATES: [State; 4] = [State::Queued, State::Running, State::Suspended, State::Blocked];
+
 type FormerUpstream = Option<Arc<str>>;
 
 /// How many tasks a search for the first queued one of a tool looks at in one step.
@@ -154,6 +156,11 @@ impl Engine {
     /// Attempts this node works on now.
     pub fn running(&self) -> usize {
         self.0.node.active.len()
+    }
+
+    /// How many slots of this node are taken.
+    pub fn slots(&self) -> SlotUse {
+        self.0.node.slots.in_use()
     }
 
     /// A task, as `scope` may see it; the same `None` for unknown and foreign ids.
@@ -300,27 +307,49 @@ impl Inner {
         upstream.is_some_and(|upstream| self.paused.contains(&upstream_key(upstream)))
     }
 
-    /// The same of a tool whose queued tasks may begin otherwise. One that is not offered, or not yet after a start, is of the upstream that the definition of its first
-    /// queued task names.
+    /// The same of a tool whose queued tasks may begin otherwise.
     pub(crate) async fn is_found_paused(&self, tool: &Arc<str>) -> Result<bool, StoreError> {
-        let is_known = || self.catalog.tool(tool).is_some() || self.former_upstreams.lock().contains_key(tool);
-        if self.paused.is_any_upstream() && !is_known() {
-            // Without a queued task nothing is known, also not of one that is queued later.
-            if let Some(first) = self.first_queued(tool).await? {
-                let revived = self.revive(self.node.store.spec(&first.spec).await?);
-                let upstream = revived
-                    .ok()
-                    .and_then(|(executor, _)| executor.upstream().map(Arc::from));
-                self.note_former_upstream(tool, upstream);
-            }
+        if self.paused.is_any_upstream() {
+            self.learn_upstream(tool).await?;
         }
         Ok(self.is_paused(tool))
     }
 
-    async fn first_queued(&self, tool: &Arc<str>) -> Result<Option<Task>, StoreError> {
+    /// Finds out of which upstream a tool is that is not offered, or not yet after a start: that which the definition of its first live task names.
+    pub(crate) async fn learn_upstream(&self, tool: &Arc<str>) -> Result<(), StoreError> {
+        if self.catalog.tool(tool).is_some() || self.former_upstreams.lock().contains_key(tool) {
+            return Ok(());
+        }
+        // Without a live task nothing is known, also not of one that comes later.
+        if let Some(first) = self.first_live(tool).await? {
+            let revived = self.revive(self.node.store.spec(&first.spec).await?);
+            let upstream = revived
+                .ok()
+                .and_then(|(executor, _)| executor.upstream().map(Arc::from));
+            self.note_former_upstream(tool, upstream);
+        }
+        Ok(())
+    }
+
+    /// The upstream of a tool, as far as it is known.
+    pub(crate) fn upstream_of(&self, tool: &str) -> Option<Arc<str>> {
+        match self.catalog.tool(tool) {
+            Some(tool) => tool.settings().executor.upstream().map(Arc::from),
+            None => self.former_upstreams.lock().get(tool).cloned().flatten(),
+        }
+    }
+
+    /// The tools that were of `upstream` when they were offered, as far as that is known.
+    pub(crate) fn former_tools(&self, upstream: &str) -> Vec<Arc<str>> {
+        let former = self.former_upstreams.lock();
+        let of_it = former.iter().filter(|(_, of)| of.as_deref() == Some(upstream));
+        of_it.map(|(tool, _)| Arc::clone(tool)).collect()
+    }
+
+    async fn first_live(&self, tool: &Arc<str>) -> Result<Option<Task>, StoreError> {
         let filter = TaskFilter {
             tool: Some(Arc::clone(tool)),
-            states: vec![State::Queued],
+            states: LIVE_STATES.to_vec(),
             ..TaskFilter::default()
         };
         let mut search = TaskSearch {

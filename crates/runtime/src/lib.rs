@@ -100,6 +100,7 @@ pub use remote_files::AttemptFilesError;
 pub use reply::{Reply, read_answer};
 pub use request::{RequestChannel, RequestContext};
 pub use requestor::{Requestor, Trace, Unreachable, why_not_asked};
+pub use slots::SlotUse;
 pub use start::StartError;
 pub use step_observer::StepObserver;
 pub use suspension::SUSPEND_AFTER;

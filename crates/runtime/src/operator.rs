@@ -6,7 +6,7 @@ use longhaul_core::{
     UnixMillis, Verdict,
     store::{ApplyError, Change, CreateError, LeaseStatus, NodeStatus, Record, StoreError},
 };
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// What the idempotency keys of retries begin with; the id of the task is behind it.
 const RETRY_KEY: &str = "dev.longhaul/retry-of/";
@@ -262,6 +262,34 @@ impl Engine {
     /// Whether a tool is paused, by itself or with its upstream, as this node knows.
     pub fn is_paused(&self, tool: &str) -> bool {
         self.0.is_paused(tool)
+    }
+
+    /// The [upstream](crate::Executor::upstream) of a tool that is offered, or was, or has live tasks.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn upstream_of(&self, tool: &Arc<str>) -> Result<Option<Arc<str>>, StoreError> {
+        self.0.learn_upstream(tool).await?;
+        Ok(self.0.upstream_of(tool))
+    }
+
+    /// The names of all tools that an [upstream](crate::Executor::upstream) has: those that are offered, those that were since the start of this process, and those
+    /// that have live tasks.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn tools_of(&self, upstream: &str) -> Result<Vec<Arc<str>>, StoreError> {
+        let offered = self.catalog().snapshot();
+        let mut names: BTreeSet<Arc<str>> = offered.tools.keys().cloned().collect();
+        names.extend(self.store().live_tasks().await?.into_iter().map(|group| group.tool));
+        let mut found = BTreeSet::new();
+        for name in names {
+            if self.upstream_of(&name).await?.as_deref() == Some(upstream) {
+                found.insert(name);
+            }
+        }
+        found.extend(self.0.former_tools(upstream));
+        Ok(found.into_iter().collect())
     }
 
     /// Whether an upstream is paused, as this node knows.

@@ -102,6 +102,24 @@ pub(crate) struct Slot {
     tool: Arc<str>,
 }
 
+/// How many slots of a node are taken, and who has them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlotUse {
+    /// By all attempts.
+    pub taken: usize,
+    /// How many there are: [`max_running`](crate::EngineOptions::max_running).
+    pub limit: Option<usize>,
+    /// The tool that has most, and how many.
+    pub most: Option<(Arc<str>, usize)>,
+}
+
+impl SlotUse {
+    /// Whether nothing can begin.
+    pub fn is_full(&self) -> bool {
+        self.limit.is_some_and(|limit| self.taken >= limit)
+    }
+}
+
 impl Slots {
     pub(crate) fn new(limit: Option<usize>) -> Arc<Self> {
         Arc::new(Self {
@@ -167,6 +185,17 @@ impl Slots {
     /// Completes when a slot becomes free after this was enabled.
     pub(crate) fn freed(&self) -> tokio::sync::futures::Notified<'_> {
         self.freed.notified()
+    }
+
+    pub(crate) fn in_use(&self) -> SlotUse {
+        let taken = self.taken.lock();
+        let by_tool = taken.by_tool.iter();
+        let most = by_tool.max_by(|(a, of_a), (b, of_b)| of_a.cmp(of_b).then_with(|| b.cmp(a)));
+        SlotUse {
+            taken: taken.all,
+            limit: self.limit,
+            most: most.map(|(tool, count)| (Arc::clone(tool), *count)),
+        }
     }
 
     /// Whether no tool can get a slot.

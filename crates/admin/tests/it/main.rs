@@ -8,4 +8,5 @@ mod api;
 mod api_errors;
 mod pages;
 mod readiness;
+mod waiting;
 mod world;

@@ -208,15 +208,20 @@ async fn offer_of(server: &ServerHandle, name: &str, upstream: &'static str) {
 impl World {
     /// With processes of this user admitted, or not.
     pub(crate) async fn new(same_user: bool) -> Self {
-        Self::build(same_user, Quota::default()).await
+        Self::build(same_user, Quota::default(), None).await
+    }
+
+    /// With processes of this user admitted, and so many slots.
+    pub(crate) async fn with_slots(slots: usize) -> Self {
+        Self::build(true, Quota::default(), Some(slots)).await
     }
 
     /// With processes of this user admitted, and a quota.
     pub(crate) async fn with_quota(quota: Quota) -> Self {
-        Self::build(true, quota).await
+        Self::build(true, quota, None).await
     }
 
-    async fn build(same_user: bool, quota: Quota) -> Self {
+    async fn build(same_user: bool, quota: Quota, slots: Option<usize>) -> Self {
         let ports = Ports::system();
         let refuses = Arc::<AtomicBool>::default();
         let told = Arc::clone(&refuses);
@@ -237,6 +242,7 @@ impl World {
             .tool(Tool::new("asks", asks))
             .tool(Tool::durable("stepped", stepped))
             .quota(quota)
+            .max_running(slots.unwrap_or(usize::MAX))
             .wrap_engine_store(move |inner| {
                 let refusing = Refusing { inner, refuses: told };
                 Arc::new(MeteredStore::around(Arc::new(refusing), counted, clock))

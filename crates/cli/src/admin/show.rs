@@ -311,6 +311,9 @@ pub(super) fn stats(stats: &Value) -> String {
         count("blocked"),
         count("asking")
     );
+    if let Some(limit) = stats["maxRunning"].as_u64() {
+        line.push_str(&format!("; {} of {limit} slots are taken", count("takenSlots")));
+    }
     if let Some(age) = stats["queueAgeMillis"].as_u64() {
         line.push_str(&format!("; the queue is {} old", length(age)));
     }
