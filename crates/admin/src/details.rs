@@ -177,6 +177,9 @@ impl AdminContext {
             view.last_line = self.last_line(task).await?;
             (view.retried_as, view.reset_as) = self.successors(task).await?;
         }
+        if task.state == State::Queued && self.engine.is_paused(&task.tool) {
+            view.status.get_or_insert_with(|| QueueWait::Paused.to_string());
+        }
         Ok(view)
     }
 

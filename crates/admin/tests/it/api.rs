@@ -2,6 +2,7 @@
 
 use crate::world::World;
 use longhaul::Quota;
+use reqwest::Method;
 use serde_json::{Value, json};
 
 fn ids(page: &Value) -> Vec<&str> {
@@ -213,4 +214,253 @@ async fn what_is_wrong_is_said_with_what_to_do() {
     assert_eq!(found().await.len(), 3);
     world.act("/api/tools/gated/resume").await;
     assert_eq!(found().await.len(), 2);
+}
+
+#[tokio::test]
+async fn the_latest_lines_of_the_audit_log_are_shown() {
+    let world = World::new(true).await;
+    let id = world.running("<b>runs</b>").await;
+    world.act("/api/tools/gated/pause").await;
+    world.act(&format!("/api/tasks/{id}/cancel")).await;
+    let all = world.json("/api/audit").await;
+    let actions: Vec<&str> = all["lines"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|line| line["action"].as_str().unwrap())
+        .collect();
+    assert_eq!(actions, ["cancel", "cancel", "pause", "pause"], "newest first");
+    assert_eq!(all["lines"][1]["detail"], "the server's user; begins");
+    let of_task = world.json(&format!("/api/audit?task={id}")).await;
+    assert_eq!(of_task["lines"].as_array().unwrap().len(), 2);
+    assert_eq!(world.json("/api/audit?limit=1").await["lines"][0]["action"], "cancel");
+    assert_eq!(
+        world.get("/api/audit?taks=x").await.status(),
+        400,
+        "a parameter that is mistyped"
+    );
+    for query in ["action=canceled", "outcome=OK", "task=01m8"] {
+        for path in ["/api/audit?", "/audit?"] {
+            let wrong = world.get(&format!("{path}{query}")).await;
+            assert_eq!(wrong.status(), 400, "{query}");
+            assert!(wrong.text().await.unwrap().contains("it must be "), "{query}");
+        }
+    }
+    let page = world.get("/audit?action=cancel").await.text().await.unwrap();
+    assert!(
+        page.contains(&format!("<a class=\"id\" href=\"/tasks/{id}\">")),
+        "{page}"
+    );
+    assert!(!page.contains("<td data-label=\"Action\">pause"), "{page}");
+    let task = world.get(&format!("/tasks/{id}")).await.text().await.unwrap();
+    assert!(task.contains(&format!("href=\"/audit?task={id}\"")), "{task}");
+}
+
+#[tokio::test]
+async fn an_operator_is_told_of_lines_that_the_audit_log_has_lost() {
+    let world = World::new(true).await;
+    let says = async |path: &str, text: &str| world.get(path).await.text().await.unwrap().contains(text);
+    assert!(!says("/audit", "cannot be written").await);
+    world.audit.lose(3);
+    assert!(says("/audit", "The log cannot be written: 3 later lines are missing").await);
+    assert_eq!(world.json("/api/audit").await["missing"], 3);
+    while !says("/api/problems", "the audit log cannot be written: 3 lines are missing").await {}
+    assert!(says("/metrics", "longhaul_lost_audit_lines_total 3").await);
+}
+
+#[tokio::test]
+async fn arguments_that_a_schema_marks_as_secret_are_hidden() {
+    let world = World::new(true).await;
+    let id = world.ended("signs", json!({"key": "s3cret", "user": "me"})).await;
+    let task = world.json(&format!("/api/tasks/{id}")).await;
+    assert_eq!(task["arguments"], json!({"key": "(hidden)", "user": "me"}));
+    assert_eq!(task["outcome"]["result"]["content"][0]["text"], "6");
+    let page = world.get(&format!("/tasks/{id}")).await.text().await.unwrap();
+    assert!(page.contains("(hidden)") && !page.contains("s3cret"), "{page}");
+}
+
+#[tokio::test]
+async fn tools_and_metrics_count_what_becomes_of_calls() {
+    let world = World::new(true).await;
+    let failed = world.ended("fails", json!({"text": "no"})).await;
+    for text in ["one", "two"] {
+        world.running(text).await;
+    }
+    // Two may run at once.
+    let queued = world.client.start("gated", json!({"text": "three"})).await.unwrap();
+    world.state(queued.id(), "queued").await;
+    let tools = world.json("/api/tools").await;
+    let tool = |name: &str| {
+        tools
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|tool| tool["name"] == name)
+            .unwrap()
+            .clone()
+    };
+    let gated = tool("gated");
+    assert_eq!(
+        (&gated["running"], &gated["queued"], &gated["concurrency"]),
+        (&json!(2), &json!(1), &json!(2))
+    );
+    assert!(gated["queueAgeMillis"].is_u64());
+    assert_eq!(
+        (&tool("fails")["failed"], &tool("asks")["failed"]),
+        (&json!(1), &json!(0))
+    );
+    let failing = tool("fails");
+    assert_eq!(
+        (
+            &failing["perMinute"],
+            &failing["failedInRow"],
+            &failing["lastFailure"]["task"]
+        ),
+        (&json!(0.2), &json!(1), &json!(failed))
+    );
+    assert_eq!(
+        (&gated["perMinute"], &gated["lastFailure"]),
+        (&json!(0.0), &json!(null))
+    );
+    let page = world.page("/tools").await;
+    assert!(page.contains(&format!(r#"<a href="/tasks/{failed}">"#)), "{page}");
+    let text = world.get("/metrics").await.text().await.unwrap();
+    for line in [
+        r#"longhaul_tasks_created_total{tool="gated"} 3"#,
+        r#"longhaul_tasks_ended_total{tool="fails",outcome="failed"} 1"#,
+        r#"longhaul_tasks{tool="gated",state="running"} 2"#,
+        r#"longhaul_tasks{tool="gated",state="queued"} 1"#,
+        r#"longhaul_attempts_ended_total{tool="fails",outcome="failed"} 1"#,
+        r#"longhaul_task_duration_seconds_count{tool="fails"} 1"#,
+        "longhaul_running_attempts 2",
+        "longhaul_open_streams 0",
+        r#"longhaul_limit_refusals_total{limit="calls"} 0"#,
+        "longhaul_store_commits_total 0",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+    }
+    assert!(text.ends_with("# EOF\n"));
+    assert!(
+        !text.contains(&failed) && !text.contains("local"),
+        "no ids and no principals"
+    );
+    world.gate.add_permits(3);
+    world.state(queued.id(), "succeeded").await;
+    assert_eq!(world.json("/api/stats").await["running"], 0);
+}
+
+/// Else the first failure would not be an increase.
+#[tokio::test]
+async fn what_has_not_happened_is_counted_as_0() {
+    let world = World::new(true).await;
+    let text = world.get("/metrics").await.text().await.unwrap();
+    for line in [
+        r#"longhaul_tasks_created_total{tool="fails"} 0"#,
+        r#"longhaul_tasks_ended_total{tool="fails",outcome="failed"} 0"#,
+        r#"longhaul_attempts_ended_total{tool="fails",outcome="failed"} 0"#,
+        r#"longhaul_attempts_ended_total{tool="stepped",outcome="blocked"} 0"#,
+        r#"longhaul_task_duration_seconds_count{tool="asks"} 0"#,
+        r#"longhaul_limit_refusals_total{limit="memory"} 0"#,
+        "longhaul_failed_writes_total 0",
+        "longhaul_quota_refusals_total 0",
+        "longhaul_lost_audit_lines_total 0",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_watches_is_told_of_changes() {
+    let world = World::new(true).await;
+    let mut events = world.get("/api/events").await;
+    assert_eq!(events.headers()["content-type"], "text/event-stream");
+    world.running("something").await;
+    let mut text = String::new();
+    while !text.contains("event: change") {
+        text.push_str(&String::from_utf8_lossy(&events.chunk().await.unwrap().unwrap()));
+    }
+    world.stop.cancel();
+    while let Some(more) = events.chunk().await.unwrap() {
+        text.push_str(&String::from_utf8_lossy(&more));
+    }
+}
+
+/// Every path of the description is served, with its methods and no others.
+#[tokio::test]
+async fn the_description_says_what_is_served() {
+    let world = World::new(true).await;
+    let description = world.json("/api/openapi.json").await;
+    let id = world.ended("fails", json!({"text": "no"})).await;
+    for (path, methods) in description["paths"].as_object().unwrap() {
+        let path = path.replace("{id}", &id).replace("{name}", "fails");
+        for method in ["get", "post", "delete", "put"] {
+            if path == "/api/drain" || path == "/api/events" {
+                continue;
+            }
+            let is_described = methods.get(method).is_some();
+            let method: Method = method.to_uppercase().parse().unwrap();
+            // Deletes nothing, since a browser would name its origin.
+            let request = world
+                .request(method.clone(), &path)
+                .header("sec-fetch-site", "cross-site");
+            let refused = request.send().await.unwrap().status();
+            assert_eq!(refused, 403, "{method} {path}");
+            if method == Method::DELETE {
+                continue;
+            }
+            let status = world
+                .request(method.clone(), &path)
+                .send()
+                .await
+                .unwrap()
+                .status()
+                .as_u16();
+            assert_eq!(status != 405, is_described, "{method} {path}: {status}");
+        }
+    }
+    let described = &description["components"]["schemas"];
+    let task = world.json(&format!("/api/tasks/{id}")).await;
+    for member in task.as_object().unwrap().keys() {
+        let is_of_list = described["Task"]["properties"].get(member).is_some();
+        let is_of_details = described["TaskDetails"]["allOf"][1]["properties"].get(member).is_some();
+        assert!(is_of_list || is_of_details, "`{member}` is not described");
+    }
+    for (answer, name) in [
+        (world.json("/api/stats").await, "Stats"),
+        (world.json("/api/tools").await[0].clone(), "Tool"),
+    ] {
+        for member in answer.as_object().unwrap().keys() {
+            assert!(
+                described[name]["properties"].get(member).is_some(),
+                "`{member}` of {name} is not described"
+            );
+        }
+    }
+    assert_eq!(world.get("/api/nothing").await.status(), 404);
+}
+
+#[tokio::test]
+async fn live_tasks_are_counted_by_principal() {
+    let world = World::new(true).await;
+    world.ended("fails", json!({"text": "no"})).await;
+    assert_eq!(
+        world.json("/api/principals").await,
+        json!({"principals": [], "counted": 0, "orMore": false})
+    );
+    world.running("runs").await;
+    world.asking().await;
+    let found = loop {
+        let found = world.json("/api/principals").await;
+        if found["counted"] == 2 {
+            break found;
+        }
+    };
+    let [one] = &found["principals"].as_array().unwrap()[..] else {
+        panic!("{found}")
+    };
+    assert!(one["principal"].is_string() && one["oldestMillis"].is_u64(), "{one}");
+    let counts = ["queued", "blocked", "asking"].map(|name| one[name].as_u64().unwrap());
+    assert_eq!(counts, [0, 0, 1]);
+    let live = ["running", "suspended"].map(|name| one[name].as_u64().unwrap());
+    assert_eq!(live.iter().sum::<u64>(), 2);
 }

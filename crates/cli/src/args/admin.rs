@@ -117,7 +117,7 @@ pub(crate) struct Filter {
     /// Of this tool
     #[arg(long)]
     pub(crate) tool: Option<String>,
-    /// Of this upstream: of all tools that it has now
+    /// Of this upstream: of all tools that it has or had
     #[arg(long, value_name = "NAME")]
     pub(crate) upstream: Option<String>,
     /// Of this principal
