@@ -6,4 +6,6 @@ await import("./prometheus.mjs");
 await import("./night.mjs");
 await import("./looks.mjs");
 await step("the browser has nothing to complain about", () => equal(messages, [], "messages"));
+// The last one: the server is gone then.
+await import("./drain.mjs");
 await finish();

@@ -9,6 +9,7 @@ use longhaul_runtime::OperatorError;
 use longhaul_server::audit::{AuditAction, AuditEvent, AuditOutcome};
 use longhaul_wire::InputRequest;
 use serde_json::value::RawValue;
+use std::time::Duration;
 
 /// JSON-RPC's code for what failed inside, for the audit log.
 pub(crate) const INTERNAL: i64 = -32603;
@@ -179,6 +180,21 @@ impl AdminContext {
             .set_paused(tool, paused)
             .await
             .map_err(OperatorError::Store)?)
+    }
+
+    /// Stops the server, as SIGTERM does, after this time: a page that is the answer has still to be drawn.
+    pub(crate) fn drain(&self, actor: &Actor, after: Duration) {
+        self.record(&self.event(actor, AuditAction::Drain, AuditOutcome::Ok));
+        let (stop, ports) = (self.stop.clone(), self.engine.ports());
+        if after.is_zero() {
+            stop.cancel();
+            return;
+        }
+        let slept = ports.clock.sleep(after);
+        ports.spawner.spawn(Box::pin(async move {
+            slept.await;
+            stop.cancel();
+        }));
     }
 
     /// An event of the audit log.

@@ -25,10 +25,9 @@ use axum::{
 use http::{StatusCode, header};
 use longhaul_core::InputKey;
 use longhaul_runtime::{AttemptFilesError, LogRange};
-use longhaul_server::audit::{AuditAction, AuditOutcome};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// Of metrics in the format of OpenMetrics.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -175,8 +174,7 @@ async fn bulk(
 
 /// As SIGTERM.
 async fn drain(State(context): State<Arc<AdminContext>>, Extension(actor): Extension<Actor>) -> Json<Value> {
-    context.record(&context.event(&actor, AuditAction::Drain, AuditOutcome::Ok));
-    context.stop.cancel();
+    context.drain(&actor, Duration::ZERO);
     Json(json!({"stopping": true}))
 }
 

@@ -42,6 +42,7 @@ pub(crate) fn router() -> Router<Arc<AdminContext>> {
         .route("/upstreams", get(upstreams::show))
         .route("/upstreams/{name}/{action}", post(upstreams::act))
         .route("/nodes", get(nodes::show))
+        .route("/nodes/drain", get(nodes::show_again).post(nodes::drain))
         .route("/principals", get(principals::show))
         .route("/bulk/{action}", get(bulk::show).post(bulk::act))
         .route("/login", get(login::show).post(login::log_in))

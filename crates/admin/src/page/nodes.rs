@@ -1,13 +1,17 @@
 //! The servers of the store.
 
-use super::{Frame, PageError, drawn, shown};
-use crate::{context::AdminContext, nodes::NodeView, words::length};
+use super::{Frame, PageError, drawn, render, shown};
+use crate::{access::Actor, context::AdminContext, nodes::NodeView, words::length};
 use askama::Template;
 use axum::{
+    Extension,
     extract::{OriginalUri, State},
-    response::Response,
+    response::{Redirect, Response},
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+
+/// For so long a server that is stopped here goes on, so that the browser has the style of its last page, too.
+const LAST_PAGE: Duration = Duration::from_secs(1);
 
 #[derive(Template)]
 #[template(path = "nodes.html")]
@@ -15,6 +19,12 @@ struct NodesPage {
     frame: Frame,
     rows: Vec<Row>,
     lost_after: String,
+}
+
+#[derive(Template)]
+#[template(path = "drained.html")]
+struct DrainedPage {
+    frame: Frame,
 }
 
 struct Row {
@@ -42,4 +52,18 @@ async fn draw(context: &AdminContext) -> Result<String, PageError> {
         rows: found.nodes.into_iter().map(row).collect(),
         lost_after: length(found.lost_after_millis),
     }))
+}
+
+/// Stops this server.
+pub(super) async fn drain(State(context): State<Arc<AdminContext>>, Extension(actor): Extension<Actor>) -> Response {
+    let page = DrainedPage {
+        frame: Frame::of(&context, "nodes"),
+    };
+    context.drain(&actor, LAST_PAGE);
+    render(&page)
+}
+
+/// What was the page of a server that stops shows the server that was started since.
+pub(super) async fn show_again() -> Redirect {
+    Redirect::to("/nodes")
 }

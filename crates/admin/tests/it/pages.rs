@@ -165,3 +165,20 @@ async fn principals_are_listed_with_their_live_tasks() {
         assert!(page.contains("No live tasks"), "{page}");
     }
 }
+
+#[tokio::test]
+async fn a_server_is_stopped_from_its_page_which_is_drawn_whole() {
+    let world = World::new(true).await;
+    let page = world.page("/nodes").await;
+    assert!(page.contains(r#"<form method="post" action="/nodes/drain">"#), "{page}");
+    let foreign = world
+        .request(Method::POST, "/nodes/drain")
+        .header(header::ORIGIN, "https://evil.example.com");
+    assert_eq!(foreign.send().await.unwrap().status(), 403);
+    assert!(world.audit.lines().iter().all(|line| line["action"] != "drain"));
+    let (status, page) = world.sent("/nodes/drain").await;
+    assert!(status == 200 && page.contains("<h1>The server stops</h1>"), "{status} {page}");
+    assert_eq!(world.get("/assets/style.css").await.status(), 200);
+    world.stop.cancelled().await;
+    assert_eq!(world.audit.lines().last().unwrap()["action"], "drain");
+}
