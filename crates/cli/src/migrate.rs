@@ -43,7 +43,8 @@ pub(crate) async fn run(asked: &args::Migrate) -> ExitCode {
             return ExitCode::from(config::EXIT_INVALID);
         }
     };
-    match migrate(asked, &config.server.data_dir).await {
+    config.warn_of_problems(&asked.file);
+    match migrate(asked, &config.data_dir).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output::note(&format!("longhaul: {error}"));

@@ -2,7 +2,7 @@
 
 use crate::{
     args::Operated,
-    config::{self, Config, Environment},
+    config::{self, DataDirConfig},
     failure::Failure,
     output,
 };
@@ -45,25 +45,6 @@ pub(super) struct Api {
     timeout: Option<Duration>,
 }
 
-/// A configuration with the place of its data.
-pub(super) struct Local {
-    pub(super) config: Config,
-    pub(super) data_dir: PathBuf,
-}
-
-impl Local {
-    /// Reads the configuration that is named.
-    pub(super) fn read(of: &Operated) -> Result<Self, Failure> {
-        let path = Path::new(&of.target);
-        let config = config::load(path, &Environment::without_variables()).map_err(Failure::usage)?;
-        let data_dir = match &of.data_dir {
-            Some(data_dir) => std::path::absolute(data_dir).map_err(Failure::usage)?,
-            None => config.server.data_dir.clone(),
-        };
-        Ok(Self { config, data_dir })
-    }
-}
-
 impl Api {
     /// Of the server that is named: by its URL, or by the socket in its data directory.
     pub(super) fn of(of: &Operated) -> Result<Self, Failure> {
@@ -72,12 +53,16 @@ impl Api {
         }
         match data_dir(of) {
             Some(data_dir) => Self::of_directory(of, &data_dir, of.target.clone()),
-            None => Self::of_local(of, &Local::read(of)?),
+            None => {
+                let config = configured(of)?;
+                config.warn_of_problems(Path::new(&of.target));
+                Self::of_configured(of, &config)
+            }
         }
     }
 
-    pub(super) fn of_local(of: &Operated, local: &Local) -> Result<Self, Failure> {
-        Self::of_directory(of, &local.data_dir, local.config.server.name.clone())
+    pub(super) fn of_configured(of: &Operated, config: &DataDirConfig) -> Result<Self, Failure> {
+        Self::of_directory(of, &config.data_dir, config.name.clone())
     }
 
     /// Of the server that owns this data directory.
@@ -237,6 +222,11 @@ impl Api {
 pub(super) fn data_dir(of: &Operated) -> Option<PathBuf> {
     let named = PathBuf::from(&of.target);
     named.is_dir().then_some(named)
+}
+
+/// Where the data of the server are whose configuration is named.
+pub(super) fn configured(of: &Operated) -> Result<DataDirConfig, Failure> {
+    config::load_for_data_dir(Path::new(&of.target), of.data_dir.as_deref()).map_err(Failure::usage)
 }
 
 /// The address of a task, and of what belongs to it.

@@ -1,10 +1,12 @@
 //! `longhaul admin doctor`: what is wrong with a server, and what to do.
 
 use super::{
-    api::{Api, HANGS, Local, data_dir},
+    api::{Api, HANGS, configured, data_dir},
     show::{list, text},
 };
-use crate::{args::Operated, failure::Failure, fields::as_word, output, result::Exit, shell_word::shell_word};
+use crate::{
+    args::Operated, config::Problem, failure::Failure, fields::as_word, output, result::Exit, shell_word::shell_word,
+};
 use longhaul::auth::keys::KeyFile;
 use longhaul_admin::DiskSpace;
 use longhaul_store::{DirectoryReport, OpenError};
@@ -45,13 +47,14 @@ pub(super) async fn run(of: &Operated) -> Result<Exit, Failure> {
         let (data_dir, api, start, is_shared) = match data_dir(of) {
             Some(data_dir) => (data_dir, Api::of(of), "start the server".to_owned(), None),
             None => {
-                let local = Local::read(of)?;
-                let api = Api::of_local(of, &local);
+                let config = configured(of)?;
+                let api = Api::of_configured(of, &config);
                 let start = format!("start it: longhaul serve {}", of.target);
-                let is_shared = local.config.server.shared_store.is_some();
-                (local.data_dir, api, start, Some(is_shared))
+                findings.extend(config.problems.iter().map(|problem| mistake(problem, &of.target)));
+                (config.data_dir, api, start, Some(config.is_shared))
             }
         };
+        let is_sound = findings.is_empty();
         if let Err(error) = fs::read_dir(&data_dir)
             && error.kind() == io::ErrorKind::PermissionDenied
         {
@@ -72,7 +75,7 @@ pub(super) async fn run(of: &Operated) -> Result<Exit, Failure> {
             Some(_) => Vec::new(),
             None => obstacles(&data_dir, is_shared),
         };
-        let start = match (&owner, obstacles.is_empty()) {
+        let start = match (&owner, is_sound && obstacles.is_empty()) {
             (Some(_), _) => "do not start another one: a process owns its data directory, as is said below".to_owned(),
             (None, true) => start,
             (None, false) => format!("mend first what else is said here; then {start}"),
@@ -111,6 +114,13 @@ pub(super) async fn run(of: &Operated) -> Result<Exit, Failure> {
         true => Exit::Answered,
         false => Exit::ToolError,
     })
+}
+
+/// What keeps the server from its next start, and nothing before it.
+fn mistake(problem: &Problem, file: &str) -> Finding {
+    let advice =
+        "mend the file, or put back what it names: a server that runs goes on as it is, and none starts before";
+    Finding::new(problem.at(file), advice)
 }
 
 fn look_at_directory(path: &Path, findings: &mut Vec<Finding>) {

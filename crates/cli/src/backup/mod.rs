@@ -77,14 +77,15 @@ pub(crate) async fn run(asked: &args::Backup) -> ExitCode {
             return ExitCode::from(config::EXIT_INVALID);
         }
     };
-    let data_dir = config.server.data_dir;
-    if config.server.shared_store.is_some() {
+    config.warn_of_problems(&asked.file);
+    let data_dir = config.data_dir;
+    if config.is_shared {
         output::note(&format!("longhaul: {}", BackupError::SharedStore(data_dir)));
         return ExitCode::FAILURE;
     }
     let source = Source {
         data_dir,
-        server: config.server.name,
+        server: config.name,
         ports: Ports::system(),
     };
     let written = match asked.out.as_os_str() == STDIO {

@@ -5,6 +5,7 @@
 mod admin;
 mod audit;
 mod auth;
+mod data_dir;
 mod file;
 mod issuer;
 mod job;
@@ -26,6 +27,7 @@ mod tests;
 
 pub(crate) use audit::AuditConfig;
 pub(crate) use auth::UNAUTHENTICATED;
+pub(crate) use data_dir::{DataDirConfig, load_for_data_dir};
 pub(crate) use file::{ConfigError, Problem};
 pub(crate) use keys::{KeysConfig, load_for_keys};
 pub(crate) use paths::Environment;
@@ -67,18 +69,6 @@ pub(crate) struct Config {
 /// [`ConfigError`] with every mistake found, in the order of their lines.
 pub(crate) fn load(path: &Path, environment: &Environment) -> Result<Config, ConfigError> {
     check(File::read(path)?, path, environment)
-}
-
-/// As [`load`], for a command that works on the data directory, without the variables of commands. `data_dir` overrides the file's.
-///
-/// # Errors
-/// As [`load`].
-pub(crate) fn load_for_data_dir(path: &Path, data_dir: Option<&Path>) -> Result<Config, ConfigError> {
-    let mut config = load(path, &Environment::without_variables())?;
-    if let Some(data_dir) = data_dir {
-        config.server.data_dir = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.to_owned());
-    }
-    Ok(config)
 }
 
 /// Checks a configuration that was made of the file at `path`. Lines in messages are those of `text`.

@@ -11,7 +11,7 @@ use crate::{
         archive::{Header, Manifest},
         work_folder::{WorkFolder, beside},
     },
-    config::{self, ConfigError, Environment},
+    config::{self, ConfigError},
     output,
 };
 use longhaul_core::{UnixMillis, store::StoreError};
@@ -97,7 +97,9 @@ fn data_dir(asked: &args::Restore) -> Result<PathBuf, ConfigError> {
     }
     // One of them is required.
     let file = asked.file.as_deref().unwrap_or(Path::new(""));
-    Ok(config::load(file, &Environment::without_variables())?.server.data_dir)
+    let config = config::load_for_data_dir(file, None)?;
+    config.warn_of_problems(file);
+    Ok(config.data_dir)
 }
 
 /// All is made in a folder beside the directory, which takes its name in one step at the end.

@@ -179,6 +179,48 @@ fn the_doctor_finds_what_is_wrong() {
     finds("attempts is no directory", "move it away");
 }
 
+/// A mount that is away must not keep an operator from a server that runs.
+#[test]
+fn mistakes_elsewhere_in_the_file_are_warnings() {
+    let mut served = Served::start();
+    let file = served.folder.path().join("jobs.toml");
+    let mistakes = "\n[server.audit]\nfile = \"gone/audit.jsonl\"\n[server.tls]\ncert = \"no.pem\"\nkey = \"no.pem\"\n\
+         [[tool]]\nname = \"away\"\ndescription = \"x\"\ncommand = [\"true\"]\ncwd = \"no-folder\"\noutput = \"json\"\noutput_schema = \"no.json\"\n";
+    fs::write(&file, [JOBS, mistakes].concat()).unwrap();
+    let named = ["gone", "no.pem", "no-folder", "no.json"];
+    let stats = admin(&served, "stats", &["--json"]);
+    assert_eq!(json(&stats)["name"], "test");
+    let data_dir = served.folder.path().join("data");
+    let backup = served.folder.path().join("backup.tar");
+    let words = |words: &[&str]| {
+        let (command, rest) = words.split_first().unwrap();
+        let target = [*command, file.to_str().unwrap()];
+        run(&[&target, rest, &["--data-dir", data_dir.to_str().unwrap()]].concat())
+    };
+    for done in [stats, words(&["nodes"]), words(&["backup", backup.to_str().unwrap()])] {
+        assert_eq!(exit(&done), 0, "{done:?}");
+        for name in named {
+            let warns = |line: &str| line.starts_with("warning: ") && line.contains(name);
+            assert!(stderr(&done).lines().any(warns), "{name}: {done:?}");
+        }
+    }
+    let doctor = admin(&served, "doctor", &[]);
+    assert_eq!((exit(&doctor), stderr(&doctor)), (1, ""));
+    let is_named = |name: &&str| stdout(&doctor).contains(name);
+    assert!(named.iter().all(is_named), "{doctor:?}");
+    assert!(!stdout(&doctor).contains("does not answer"), "{doctor:?}");
+    served.kill();
+    let doctor = admin(&served, "doctor", &[]);
+    assert!(
+        stdout(&doctor).contains("mend first what else is said here; then start it"),
+        "{doctor:?}"
+    );
+    fs::write(&file, "[server\n").unwrap();
+    for broken in [admin(&served, "stats", &[]), admin(&served, "doctor", &[])] {
+        assert_eq!(exit(&broken), 2, "{broken:?}");
+    }
+}
+
 #[test]
 fn the_doctor_says_that_a_directory_of_another_user_cannot_be_read() {
     use std::os::unix::{fs::PermissionsExt as _, process::CommandExt as _};
