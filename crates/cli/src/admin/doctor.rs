@@ -71,11 +71,14 @@ pub(super) async fn run(of: &Operated) -> Result<Exit, Failure> {
         }
         look_at_directory(&data_dir, &mut findings);
         let owner = DirectoryReport::owner(&data_dir).ok().flatten();
-        let obstacles = match owner {
-            Some(_) => Vec::new(),
-            None => obstacles(&data_dir, is_shared),
-        };
-        let start = match (&owner, is_sound && obstacles.is_empty()) {
+        // A server that runs knows its tasks itself.
+        let (mut at_rest, mut can_start) = (Vec::new(), is_sound);
+        if owner.is_none() {
+            at_rest = obstacles(&data_dir, is_shared);
+            can_start &= at_rest.is_empty();
+            can_start &= look_at_tasks(&data_dir, is_shared, &mut at_rest);
+        }
+        let start = match (&owner, can_start) {
             (Some(_), _) => "do not start another one: a process owns its data directory, as is said below".to_owned(),
             (None, true) => start,
             (None, false) => format!("mend first what else is said here; then {start}"),
@@ -88,14 +91,11 @@ pub(super) async fn run(of: &Operated) -> Result<Exit, Failure> {
             }
         };
         if !answers {
-            findings.extend(obstacles);
-            match owner {
-                Some(owner) => findings.push(Finding::new(
-                    format!("a process owns the data directory and does not answer: {owner}"),
-                    HANGS,
-                )),
-                None => look_at_tasks(&data_dir, is_shared, &mut findings),
-            }
+            findings.extend(at_rest);
+            findings.extend(owner.map(|owner| {
+                let what = format!("a process owns the data directory and does not answer: {owner}");
+                Finding::new(what, HANGS)
+            }));
         }
     }
     if of.json {
@@ -154,13 +154,18 @@ fn obstacles(path: &Path, is_shared: Option<bool>) -> Vec<Finding> {
     let mut obstacles = Vec::new();
     let (database, attempts) = (path.join(DATABASE), path.join("attempts"));
     let has_attempts = fs::read_dir(&attempts).is_ok_and(|mut folders| folders.next().is_some());
-    if is_shared != Some(true) && has_attempts && !database.exists() {
+    let lost = match fs::metadata(&database) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Some("gone"),
+        Ok(found) if found.len() == 0 => Some("empty, so its tasks are lost"),
+        _ => None,
+    };
+    if let Some(lost) = lost.filter(|_| is_shared != Some(true) && has_attempts) {
         let unless = match is_shared {
             None => " (or its tasks are in a database of several servers)",
             Some(_) => "",
         };
         obstacles.push(Finding::new(
-            format!("the database {} is gone, and there are folders of attempts{unless}", database.display()),
+            format!("the database {} is {lost}, and there are folders of attempts{unless}", database.display()),
             "put it back, with its longhaul.db-wal, or restore the latest backup with `longhaul restore`. Do not start the server before: it makes an empty database, and knows none of its tasks",
         ));
     }
@@ -179,28 +184,30 @@ fn obstacles(path: &Path, is_shared: Option<bool>) -> Vec<Finding> {
     obstacles
 }
 
-/// The tasks of a directory whose server does not answer. `is_shared`: whether its tasks are in a database of several servers, if that is known.
-fn look_at_tasks(path: &Path, is_shared: Option<bool>, findings: &mut Vec<Finding>) {
+/// The tasks of a directory that no process owns. `is_shared`: whether its tasks are in a database of several servers, if that is known.
+/// Returns whether a server can start on it, and may.
+fn look_at_tasks(path: &Path, is_shared: Option<bool>, findings: &mut Vec<Finding>) -> bool {
     if let Some(space) = DiskSpace::of(path).filter(DiskSpace::is_little) {
         findings.push(Finding::new(space.to_string(), DiskSpace::advice()));
     }
     let restore = "nothing more is to be written to it: keep a copy of the directory, and restore the latest backup with `longhaul restore`";
     let report = match DirectoryReport::of(path) {
         Ok(Some(report)) => report,
-        Ok(None) => return,
+        Ok(None) => return true,
         Err(error @ OpenError::Corrupt { .. }) => {
             findings.push(Finding::new(error.to_string(), restore));
-            return;
+            return false;
         }
         Err(error) => {
             findings.push(Finding::new(
                 error.to_string(),
                 "no server can start on this directory until that is mended",
             ));
-            return;
+            return false;
         }
     };
-    if !report.damages.is_empty() {
+    let mut can_start = report.damages.is_empty();
+    if !can_start {
         let what = format!(
             "the database in {} is damaged: {}",
             path.display(),
@@ -216,19 +223,25 @@ fn look_at_tasks(path: &Path, is_shared: Option<bool>, findings: &mut Vec<Findin
     }
     match &report.relocation {
         None => {}
-        Some(move_) if move_.finished_at.is_none() => findings.push(Finding::new(
-            format!(
-                "its tasks were being moved to {}, and that was not finished",
-                move_.target
-            ),
-            "run `longhaul migrate` again: it finds out where the tasks are; or end the move with --abandon",
-        )),
-        Some(move_) if is_shared == Some(false) => findings.push(Finding::new(
-            format!("its tasks were moved to {}", move_.target),
-            "set `store` to it in `[server]`: no server starts on what is left here",
-        )),
+        Some(move_) if move_.finished_at.is_none() => {
+            can_start = false;
+            findings.push(Finding::new(
+                format!(
+                    "its tasks were being moved to {}, and that was not finished",
+                    move_.target
+                ),
+                "run `longhaul migrate` again: it finds out where the tasks are; or end the move with --abandon",
+            ));
+        }
+        Some(move_) if is_shared == Some(false) => {
+            can_start = false;
+            findings.push(Finding::new(
+                format!("its tasks were moved to {}", move_.target),
+                "set `store` to it in `[server]`: no server starts on what is left here",
+            ));
+        }
         // What is left here is out of date.
-        Some(_) => return,
+        Some(_) => return can_start,
     }
     let live = report.live.unwrap_or_default();
     let counts = [
@@ -241,6 +254,7 @@ fn look_at_tasks(path: &Path, is_shared: Option<bool>, findings: &mut Vec<Findin
     let counts: Vec<String> = counts.map(|(count, state)| format!("{count} {state}")).collect();
     if !counts.is_empty() {
         let advice = match &report.disagreement {
+            _ if !report.damages.is_empty() => "the database is damaged: which of them are lost is not known",
             None => {
                 "nothing of them is lost: they go on when it starts. Commands that were running may run meanwhile, and it takes them back"
             }
@@ -253,6 +267,7 @@ fn look_at_tasks(path: &Path, is_shared: Option<bool>, findings: &mut Vec<Findin
             advice,
         ));
     }
+    can_start
 }
 
 /// What the server knows itself. Returns whether it answers.

@@ -170,6 +170,13 @@ fn the_doctor_finds_what_is_wrong() {
     bytes[4096 * 3..4096 * (pages - 1)].fill(0x5a);
     fs::write(&database, bytes).unwrap();
     finds("damaged", "restore the latest backup");
+    finds("does not answer", "mend first what else is said here; then start it");
+    fs::write(&database, "").unwrap();
+    finds(
+        "longhaul.db is empty, so its tasks are lost, and there are folders of attempts",
+        "restore the latest backup",
+    );
+    finds("does not answer", "mend first what else is said here; then start it");
     fs::remove_file(&database).unwrap();
     finds("longhaul.db is gone", "Do not start the server before");
     finds("does not answer", "mend first what else is said here; then start it");
