@@ -1,11 +1,11 @@
 //! What operators do. The page, the API and the command all do it here, and each action is recorded in the audit log.
 
-use crate::{access::Actor, context::AdminContext, form_check, query::InvalidQuery};
+use crate::{access::Actor, context::AdminContext, form_check, health::READS_ONLY, query::InvalidQuery};
 use longhaul_core::{
     InputKey, Json, Task, TaskId,
     store::{CreateError, StoreError},
 };
-use longhaul_runtime::OperatorError;
+use longhaul_runtime::{DeleteError, OperatorError};
 use longhaul_server::audit::{AuditAction, AuditEvent, AuditOutcome};
 use longhaul_wire::InputRequest;
 use serde_json::value::RawValue;
@@ -29,14 +29,28 @@ pub(crate) enum ActionError {
     /// It is about an upstream that the server does not have.
     #[error("there is no such upstream")]
     UnknownUpstream,
+    /// The server only reads.
+    #[error("{READS_ONLY}")]
+    ReadsOnly,
     /// The engine has not done it.
     #[error(transparent)]
-    Refused(#[from] OperatorError),
+    Refused(OperatorError),
+}
+
+impl From<OperatorError> for ActionError {
+    fn from(error: OperatorError) -> Self {
+        match error {
+            OperatorError::Store(StoreError::ReadOnly)
+            | OperatorError::Create(CreateError::Store(StoreError::ReadOnly))
+            | OperatorError::Delete(DeleteError::Store(StoreError::ReadOnly)) => Self::ReadsOnly,
+            error => Self::Refused(error),
+        }
+    }
 }
 
 impl From<StoreError> for ActionError {
     fn from(error: StoreError) -> Self {
-        Self::Refused(OperatorError::Store(error))
+        OperatorError::Store(error).into()
     }
 }
 

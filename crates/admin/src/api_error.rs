@@ -100,6 +100,7 @@ impl From<ActionError> for ApiError {
         let (status, kind) = match &error {
             ActionError::Invalid(_) | ActionError::Query(_) => (StatusCode::BAD_REQUEST, "invalid"),
             ActionError::UnknownTool | ActionError::UnknownUpstream => (StatusCode::NOT_FOUND, "not_found"),
+            ActionError::ReadsOnly => (StatusCode::CONFLICT, "not_now"),
             ActionError::Refused(error) => match error {
                 OperatorError::NotFound => (StatusCode::NOT_FOUND, "not_found"),
                 OperatorError::NoEntry { .. } => (StatusCode::BAD_REQUEST, "invalid"),

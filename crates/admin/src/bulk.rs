@@ -259,7 +259,9 @@ impl AdminContext {
         while let Some((task, done)) = acted.next().await {
             match done {
                 Ok(_) => report.done += 1,
-                Err(error @ ActionError::Refused(OperatorError::Store(_))) => return Err(error),
+                Err(error @ (ActionError::ReadsOnly | ActionError::Refused(OperatorError::Store(_)))) => {
+                    return Err(error);
+                }
                 Err(error) => {
                     report.refused += 1;
                     if report.refusals.len() < LISTED {

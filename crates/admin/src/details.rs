@@ -124,6 +124,8 @@ pub(crate) struct Stats {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) max_running: Option<usize>,
     pub(crate) stopping: bool,
+    /// Whether nothing can be changed: its database was restored, and nobody has accepted it.
+    pub(crate) reads_only: bool,
 }
 
 impl AdminContext {
@@ -463,6 +465,7 @@ impl AdminContext {
             taken_slots: slots.taken,
             max_running: slots.limit,
             stopping: self.stop.is_cancelled(),
+            reads_only: self.reads_only.is_some(),
         })
     }
 }

@@ -6,6 +6,9 @@ use http::StatusCode;
 use longhaul_core::store::StoreError;
 use std::{sync::Arc, time::Duration};
 
+/// What a server says to its operators that only reads.
+pub(crate) const READS_ONLY: &str = "the server only reads: its database was restored, and nobody has accepted it. Stop it, and start it once with \
+     --accept-restored-database (a server in Rust: `Server::accept_restored_database`): what is queued runs then, perhaps for the second time";
 /// How long the store may take to answer.
 const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 /// An answer counts for so long, in milliseconds: everybody who can connect may ask.

@@ -43,7 +43,7 @@ impl AdminContext {
         }
         if let Some(why) = &self.reads_only {
             let what = format!("the server only reads, it takes no calls: {why}");
-            let advice = "look at the tasks; `longhaul serve` with --accept-restored-database lets them go on: what is queued runs then, perhaps for the second time \
+            let advice = "look at the tasks; then stop the server, and start it once with --accept-restored-database: what is queued runs then, perhaps for the second time \
                  (`longhaul restore --interrupt-queued` makes a copy in which nothing does)";
             problems.push(ProblemView::new(what, advice, "/"));
         }
@@ -70,6 +70,10 @@ impl AdminContext {
                 "the server's log says why; make room for its file",
                 "/audit",
             ));
+        }
+        // Nothing works, and nothing that is said below could be done.
+        if self.reads_only.is_some() {
+            return Ok(problems);
         }
         for upstream in self.upstreams().await? {
             problems.extend(of_upstream(&upstream));

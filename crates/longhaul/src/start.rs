@@ -32,12 +32,16 @@ impl ServerHandle {
             Storage::Directory(path) => Some(path.clone()),
             Storage::Memory | Storage::Store(_) => None,
         };
-        let (mut store, node) = open(server.storage, server.accept_restored, &ports).await?;
+        let opened = open(server.storage, server.accept_restored, &ports).await?;
+        let (mut store, node) = (opened.store, opened.node);
         #[cfg(feature = "admin")]
         let admin = match (server.admin, data_dir) {
             (None, _) => None,
             (Some(_), None) => return Err(ServeError::AdminWithoutDataDir),
-            (Some(settings), Some(data_dir)) => Some(PreparedAdmin::new(settings, &data_dir, &ports).await?),
+            (Some(settings), Some(data_dir)) => {
+                let prepared = PreparedAdmin::new(settings, &data_dir, &ports).await?;
+                Some(prepared.with_reads_only(opened.reads_only))
+            }
         };
         if let Some(wrap) = server.wrap_store {
             store = wrap(store);
@@ -277,17 +281,33 @@ fn host_of_this_start(ports: &Ports) -> HostId {
     HostId(format!("process-{:016x}", u64::from_le_bytes(random)).into())
 }
 
-/// Opens the store, and returns what the storage knows of this host.
-async fn open(
-    storage: Storage,
-    accept_restored: bool,
-    ports: &Ports,
-) -> Result<(Arc<dyn Store>, Option<NewNode>), ServeError> {
+/// A store that was opened.
+struct Opened {
+    store: Arc<dyn Store>,
+    /// What the storage knows of this host.
+    node: Option<NewNode>,
+    /// Why it can only be read, if so.
+    #[cfg(feature = "admin")]
+    reads_only: Option<String>,
+}
+
+impl Opened {
+    fn without_directory(store: Arc<dyn Store>) -> Self {
+        Self {
+            store,
+            node: None,
+            #[cfg(feature = "admin")]
+            reads_only: None,
+        }
+    }
+}
+
+async fn open(storage: Storage, accept_restored: bool, ports: &Ports) -> Result<Opened, ServeError> {
     match storage {
-        Storage::Store(store) => Ok((store, None)),
+        Storage::Store(store) => Ok(Opened::without_directory(store)),
         Storage::Memory => {
             tracing::info!("tasks are kept in memory and end with this process; `data_dir` keeps them on disk");
-            Ok((Arc::new(MemoryStore::default()), None))
+            Ok(Opened::without_directory(Arc::new(MemoryStore::default())))
         }
         Storage::Directory(path) => {
             // Waits up to two seconds for an earlier owner.
@@ -303,8 +323,12 @@ async fn open(
                     "{why}. The server is read-only: no task runs until `Server::accept_restored_database` is set"
                 );
             }
-            let node = store.host_id().clone().into();
-            Ok((ReadOnlyStore::unless_accepted(Arc::new(store)), Some(node)))
+            Ok(Opened {
+                node: Some(store.host_id().clone().into()),
+                #[cfg(feature = "admin")]
+                reads_only: store.disagreement().map(ToString::to_string),
+                store: ReadOnlyStore::unless_accepted(Arc::new(store)),
+            })
         }
     }
 }

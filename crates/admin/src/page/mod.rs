@@ -90,6 +90,8 @@ pub(crate) struct Frame {
     /// Whether it is a gateway.
     has_upstreams: bool,
     has_audit: bool,
+    /// Whether the server only reads, so that no action is offered.
+    reads_only: bool,
     /// [`Live::version`](crate::live::Live::version) before anything of the page was read.
     version: u64,
 }
@@ -105,6 +107,7 @@ impl Frame {
                 .as_ref()
                 .is_some_and(|upstreams| !upstreams.is_empty()),
             has_audit: context.has_audit_file,
+            reads_only: context.reads_only.is_some(),
             version: context.live.version(),
         }
     }
@@ -170,7 +173,7 @@ impl From<ActionError> for PageError {
                 StatusCode::NOT_FOUND
             }
             ActionError::Refused(OperatorError::Store(_)) => StatusCode::SERVICE_UNAVAILABLE,
-            ActionError::Refused(_) => StatusCode::CONFLICT,
+            ActionError::ReadsOnly | ActionError::Refused(_) => StatusCode::CONFLICT,
         };
         Self {
             status,

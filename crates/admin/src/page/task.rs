@@ -117,6 +117,7 @@ async fn page(context: &AdminContext, text_of_id: &str) -> Result<TaskPage, Page
     };
     let state = task.task.state;
     let is_live = task.task.ended_at.is_none();
+    let acts = !frame.reads_only;
     Ok(TaskPage {
         frame,
         age: length(task.task.age_millis),
@@ -139,15 +140,16 @@ async fn page(context: &AdminContext, text_of_id: &str) -> Result<TaskPage, Page
         attempts: task.attempts.iter().map(attempt).collect(),
         journal: task.journal.iter().map(entry).collect(),
         log,
-        can_cancel: is_live,
-        can_retry: ["failed", "cancelled"].contains(&state)
+        can_cancel: acts && is_live,
+        can_retry: acts
+            && ["failed", "cancelled"].contains(&state)
             && task.task.parent.is_none()
             && task.task.retried_as.is_none(),
-        can_release: state == "blocked",
-        can_raise: state == "queued",
-        can_delete: !is_live && task.task.announced,
-        can_reset: (context.engine.catalog().tool(&task.task.tool))
-            .is_some_and(|tool| tool.settings().executor.replays())
+        can_release: acts && state == "blocked",
+        can_raise: acts && state == "queued",
+        can_delete: acts && !is_live && task.task.announced,
+        can_reset: acts
+            && (context.engine.catalog().tool(&task.task.tool)).is_some_and(|tool| tool.settings().executor.replays())
             && state != "running"
             && task.task.parent.is_none()
             && task.task.reset_as.is_none()

@@ -166,7 +166,7 @@ async fn draw(context: &AdminContext, query: TaskQuery) -> Result<String, Refusa
     let (tasks, next, hint) = page.map_or((Vec::new(), None, None), |page| (page.tasks, page.next, page.hint));
     let next = next.map(|after| address(&TaskQuery { after, ..query.clone() }));
     let is_invalid = error.is_some();
-    let bulk = if tasks.is_empty() {
+    let bulk = if tasks.is_empty() || frame.reads_only {
         Vec::new()
     } else {
         bulk_actions(&query)

@@ -177,7 +177,10 @@ async fn a_server_is_stopped_from_its_page_which_is_drawn_whole() {
     assert_eq!(foreign.send().await.unwrap().status(), 403);
     assert!(world.audit.lines().iter().all(|line| line["action"] != "drain"));
     let (status, page) = world.sent("/nodes/drain").await;
-    assert!(status == 200 && page.contains("<h1>The server stops</h1>"), "{status} {page}");
+    assert!(
+        status == 200 && page.contains("<h1>The server stops</h1>"),
+        "{status} {page}"
+    );
     assert_eq!(world.get("/assets/style.css").await.status(), 200);
     world.stop.cancelled().await;
     assert_eq!(world.audit.lines().last().unwrap()["action"], "drain");

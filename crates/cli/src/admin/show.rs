@@ -320,6 +320,9 @@ pub(super) fn stats(stats: &Value) -> String {
     if stats["stopping"] == true {
         line.push_str("; it is stopping");
     }
+    if stats["readsOnly"] == true {
+        line.push_str("; it only reads, until it is started once with --accept-restored-database");
+    }
     line
 }
 

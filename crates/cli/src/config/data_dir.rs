@@ -72,8 +72,7 @@ fn read_server(file: &File, environment: &Environment, given: Option<PathBuf>) -
         None => server::read_data_dir(&section, environment, name.as_deref())?.ok()?,
     };
     // Whatever is wrong with the address.
-    let is_shared =
-        section.get("store").is_some() || shared_store::read(&section, environment).flatten().is_some();
+    let is_shared = section.get("store").is_some() || shared_store::read(&section, environment).flatten().is_some();
     Some(DataDirConfig {
         name: name.unwrap_or_else(|| data_dir.display().to_string()),
         data_dir,

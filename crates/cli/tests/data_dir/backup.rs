@@ -2,7 +2,7 @@
 
 use super::{
     remove_database,
-    support::{Place, Served, done, names, run, until},
+    support::{JOBS, Place, Served, done, names, run, until},
 };
 use serde_json::{Value, json};
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
@@ -151,6 +151,64 @@ fn queued_tasks_run_or_end_as_the_operator_chooses() {
     until("it has ended", || copy.look(&queued) == "completed");
     assert_eq!(copy.look(&running), "failed");
     assert_eq!(place.runs(), 2);
+}
+
+/// Its operators are told the way out, and nothing that would be refused.
+#[test]
+fn a_server_that_only_reads_says_how_it_goes_on() {
+    let place = Place::with(&[JOBS, "[admin]\nlisten = \"127.0.0.1:0\"\n"].concat());
+    let (server, _, queued) = busy(&place);
+    done(&place, &["admin", "pause", "jobs.toml", "gate", "--json"]);
+    let (_, listed, _) = run(&place, &["admin", "doctor", "jobs.toml", "--json"]);
+    assert!(listed.to_string().contains("resume"), "{listed}");
+    done(&place, &["backup", "jobs.toml", "backup.tar"]);
+    let offered = server.get(&format!("/tasks/{queued}")).1;
+    assert!(offered.contains(&format!("/tasks/{queued}/raise")), "{offered}");
+    server.kill();
+    done(&place, &["restore", "backup.tar", "--data-dir", "copy"]);
+
+    let copy = serve(&place, "copy", &[]);
+    let of_copy = |command: &str, words: &[&str]| {
+        let target = ["admin", command, "jobs.toml", "--data-dir", "copy", "--json"];
+        run(&place, &[&target, words].concat())
+    };
+    for (command, words) in [
+        ("cancel", &[&*queued][..]),
+        ("raise", &[&*queued]),
+        ("resume", &["gate"]),
+        ("cancel", &["--all", "--state", "queued", "--yes"]),
+    ] {
+        let (code, said, _) = of_copy(command, words);
+        assert_eq!((code, &said["error"]["kind"]), (Some(5), &json!("not_now")), "{said}");
+        assert!(
+            said["error"]["message"]
+                .as_str()
+                .unwrap()
+                .contains("--accept-restored-database"),
+            "{said}"
+        );
+    }
+    assert_eq!(of_copy("stats", &[]).1["readsOnly"], true);
+    let (_, found, _) = of_copy("doctor", &[]);
+    let found = found.to_string();
+    assert!(
+        found.contains("--accept-restored-database") && !found.contains("resume") && !found.contains("queued, "),
+        "{found}"
+    );
+    for page in [&*format!("/tasks/{queued}"), "/tools", "/?state=queued"] {
+        let shown = copy.get(page).1;
+        assert!(shown.contains("--accept-restored-database"), "{page}: {shown}");
+        assert!(
+            !shown.contains("method=\"post\"") && !shown.contains("/bulk/"),
+            "{page}: {shown}"
+        );
+    }
+    // Clients are not told what they cannot do.
+    let refused = copy.run(&["task", &queued, "--cancel"]);
+    assert!(
+        !String::from_utf8_lossy(&refused.stderr).contains("--accept"),
+        "{refused:?}"
+    );
 }
 
 /// The folders are copied after the database, and may know more than it does.

@@ -53,6 +53,26 @@ async fn a_durable_task_is_reset_by_the_socket_in_the_data_directory() {
     running.stop().await;
 }
 
+#[tokio::test]
+async fn a_server_that_only_reads_says_how_it_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let running = server(directory.path()).start().await.unwrap();
+    let client = Client::connect(&running, Era::Modern).await.unwrap();
+    client.call("ships", json!({})).await.unwrap();
+    drop(client);
+    running.stop().await;
+    drop(running);
+    // As of a copy of the database.
+    std::fs::remove_file(directory.path().join("node")).unwrap();
+    let running = server(directory.path()).start().await.unwrap();
+    let operator = operator(directory.path());
+    assert_eq!(json_of(operator.get("http://localhost/api/stats")).await["readsOnly"], true);
+    let refused = json_of(operator.post("http://localhost/api/tools/ships/pause")).await;
+    let why = refused["error"]["message"].as_str().unwrap();
+    assert!(why.contains("`Server::accept_restored_database`"), "{why}");
+    running.stop().await;
+}
+
 /// As SIGTERM: the listener ends, and the program goes on to its own end.
 #[tokio::test]
 async fn a_server_that_is_told_to_stop_stops_serving() {
