@@ -1,6 +1,6 @@
 //! What the API answers, for people.
 
-use super::table::table;
+use super::table::{table, table_without};
 use crate::{fields, output::plain, tasks::terminal_width};
 use serde_json::Value;
 use std::io::IsTerminal as _;
@@ -32,29 +32,47 @@ pub(super) fn length(millis: u64) -> String {
 }
 
 pub(super) fn tasks(tasks: &[Value], width: usize) -> String {
+    let rows: Vec<[String; 6]> = tasks.iter().map(task_row).collect();
+    table(TASK_COLUMNS, &rows, width)
+}
+
+/// For a screen: on a narrow one ids have their last characters, which the commands take, too, and there is no principal.
+pub(super) fn tasks_of_screen(tasks: &[Value], width: usize) -> String {
     let row = |task: &Value| {
-        let state = text(task, "state");
-        [
-            text(task, "id").to_owned(),
-            text(task, "tool").to_owned(),
-            match task["asks"] == true {
-                true => format!("{state}, asks"),
-                false => state.to_owned(),
-            },
-            match task["endedMillisAgo"].as_u64() {
-                Some(ago) => format!("{} ago", length(ago)),
-                None => length(task["ageMillis"].as_u64().unwrap_or_default()),
-            },
-            text(task, "principal").to_owned(),
-            status(task),
-        ]
+        let mut row = task_row(task);
+        let id = text(task, "id");
+        if width < WIDE && id.len() > SHORT_ID {
+            row[0] = format!("…{}", id.get(id.len() - SHORT_ID..).unwrap_or(id));
+        }
+        row
     };
     let rows: Vec<[String; 6]> = tasks.iter().map(row).collect();
-    table(
-        ["TASK", "TOOL", "STATE", "AGE, END", "PRINCIPAL", "STATUS"],
-        &rows,
-        width,
-    )
+    table_without(TASK_COLUMNS, &rows, width, &[PRINCIPAL])
+}
+
+/// A terminal of fewer columns has no room for whole ids.
+const WIDE: usize = 120;
+/// Characters of an id that are shown there.
+const SHORT_ID: usize = 8;
+const TASK_COLUMNS: [&str; 6] = ["TASK", "TOOL", "STATE", "AGE, END", "PRINCIPAL", "STATUS"];
+const PRINCIPAL: usize = 4;
+
+fn task_row(task: &Value) -> [String; 6] {
+    let state = text(task, "state");
+    [
+        text(task, "id").to_owned(),
+        text(task, "tool").to_owned(),
+        match task["asks"] == true {
+            true => format!("{state}, asks"),
+            false => state.to_owned(),
+        },
+        match task["endedMillisAgo"].as_u64() {
+            Some(ago) => format!("{} ago", length(ago)),
+            None => length(task["ageMillis"].as_u64().unwrap_or_default()),
+        },
+        text(task, "principal").to_owned(),
+        status(task),
+    ]
 }
 
 /// What it asks, or how far it is; of one that is over what was made of it, and why it has failed.
@@ -73,6 +91,15 @@ fn status(task: &Value) -> String {
 }
 
 pub(super) fn tools(tools: &[Value], width: usize) -> String {
+    tools_without(tools, width, &[])
+}
+
+/// For a screen: a narrow one shows what waits, and why.
+pub(super) fn tools_of_screen(tools: &[Value], width: usize) -> String {
+    tools_without(tools, width, &[9, 10, 11, 7, 4, 6])
+}
+
+fn tools_without(tools: &[Value], width: usize, dispensable: &[usize]) -> String {
     let row = |tool: &Value| {
         let count = |member: &str| tool[member].as_u64().unwrap_or_default().to_string();
         [
@@ -110,7 +137,7 @@ pub(super) fn tools(tools: &[Value], width: usize) -> String {
         "MEAN",
         "LAST FAILURE",
     ];
-    table(header, &rows, width)
+    table_without(header, &rows, width, dispensable)
 }
 
 pub(super) fn principals(found: &Value, width: usize) -> String {

@@ -218,6 +218,8 @@ impl Scrolled {
 
 /// How many problems are shown.
 const PROBLEMS: usize = 3;
+/// Of how many lines one of them may have.
+const PROBLEM_LINES: usize = 4;
 
 fn draw(problems: &Value, stats: &Value, tools: &Value, live: &[Value], scrolled: &mut Scrolled) {
     let is_terminal = io::stdout().is_terminal();
@@ -231,15 +233,18 @@ fn draw(problems: &Value, stats: &Value, tools: &Value, live: &[Value], scrolled
     let mut lines = wrapped(&show::stats(stats), width);
     let problems = show::list(problems, "problems");
     let shown = problems.iter().take(PROBLEMS);
-    lines.extend(shown.map(|problem| format!("! {}", show::text(problem, "what"))));
+    lines.extend(shown.flat_map(|problem| problem_lines(show::text(problem, "what"), width)));
     if problems.len() > PROBLEMS {
         let more = problems.len() - PROBLEMS;
         lines.push(format!("! and {more} more: `longhaul admin doctor`"));
     }
     lines.push(String::new());
-    let mut body: Vec<String> = show::tools(&tools, width).lines().map(str::to_owned).collect();
+    let mut body: Vec<String> = show::tools_of_screen(&tools, width)
+        .lines()
+        .map(str::to_owned)
+        .collect();
     body.push(String::new());
-    body.extend(show::tasks(live, width).lines().map(str::to_owned));
+    body.extend(show::tasks_of_screen(live, width).lines().map(str::to_owned));
     if is_terminal {
         let lines = scrolled.screen(lines, body, height());
         let mut out = io::stdout().lock();
@@ -257,6 +262,19 @@ fn draw(problems: &Value, stats: &Value, tools: &Value, live: &[Value], scrolled
         lines.extend(body);
         output::text(&lines.join("\n"));
     }
+}
+
+/// What is wrong, in a few lines.
+fn problem_lines(what: &str, width: usize) -> Vec<String> {
+    let mut lines = wrapped(what, width.saturating_sub(2));
+    if lines.len() > PROBLEM_LINES {
+        lines.truncate(PROBLEM_LINES);
+        if let Some(last) = lines.last_mut() {
+            last.push_str(" …");
+        }
+    }
+    let marked = |(index, line): (usize, String)| format!("{}{line}", if index == 0 { "! " } else { "  " });
+    lines.into_iter().enumerate().map(marked).collect()
 }
 
 /// A text in lines of at most `width` characters, unless a word is longer.
@@ -287,6 +305,17 @@ mod tests {
     fn lines_are_not_longer_than_the_screen() {
         assert_eq!(wrapped("ab cd ef longer", 5), ["ab cd", "ef", "longer"]);
         assert_eq!(wrapped("ab cd", usize::MAX), ["ab cd"]);
+    }
+
+    #[test]
+    fn problems_can_be_read_on_a_narrow_screen() {
+        assert_eq!(problem_lines("ab cd ef", 7), ["! ab cd", "  ef"]);
+        assert_eq!(
+            problem_lines("ab cd ef gh ij", 4),
+            ["! ab", "  cd", "  ef", "  gh …"],
+            "the rest is in `doctor`"
+        );
+        assert_eq!(problem_lines("ab cd ef", usize::MAX), ["! ab cd ef"]);
     }
 
     #[test]

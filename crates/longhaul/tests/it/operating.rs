@@ -66,7 +66,10 @@ async fn a_server_that_only_reads_says_how_it_goes_on() {
     std::fs::remove_file(directory.path().join("node")).unwrap();
     let running = server(directory.path()).start().await.unwrap();
     let operator = operator(directory.path());
-    assert_eq!(json_of(operator.get("http://localhost/api/stats")).await["readsOnly"], true);
+    assert_eq!(
+        json_of(operator.get("http://localhost/api/stats")).await["readsOnly"],
+        true
+    );
     let refused = json_of(operator.post("http://localhost/api/tools/ships/pause")).await;
     let why = refused["error"]["message"].as_str().unwrap();
     assert!(why.contains("`Server::accept_restored_database`"), "{why}");
